@@ -1,0 +1,33 @@
+//! How a command fails: a message for a person and an exit code for a script.
+
+use std::fmt;
+
+/// A failed command. The variant decides the exit code.
+#[derive(Debug)]
+pub enum Failure {
+    /// The answer is no: a signature does not verify, a check fails. Exit code 1.
+    No(String),
+    /// The command line, or a file it names, is not what was expected. Exit code 2.
+    Usage(String),
+    /// The environment is not ready: no bundle, no FIPS provider. Exit code 3.
+    NotReady(String),
+}
+
+impl Failure {
+    /// The process exit code of this failure.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::No(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::NotReady(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::No(text) | Failure::Usage(text) | Failure::NotReady(text) => f.write_str(text),
+        }
+    }
+}
