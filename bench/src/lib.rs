@@ -1,1 +1,4 @@
 //! See the package description.
+
+pub mod clock;
+pub mod inputs;
