@@ -1,0 +1,407 @@
+//! Polynomials of ML-DSA (FIPS 204): q = 8380417 = 2^23 - 2^13 + 1, 32-bit signed arithmetic.
+//!
+//! Products are 64-bit and reduced by Montgomery's method with R = 2^32; sums use the form of q.
+
+use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
+
+use super::bits::{pack, unpack};
+use super::constants::{bit_reverse, centred, inverse_mod_2_32, pow_mod};
+
+const Q: i32 = DSA_Q;
+const Q64: u64 = DSA_Q as u64;
+/// The primitive 512th root of unity modulo q (FIPS 204, section 2.5).
+const ROOT: u64 = 1753;
+/// d: dropped bits of t (FIPS 204, table 1).
+const D: u32 = 13;
+/// q^-1 mod 2^32, signed.
+const Q_INV: i32 = inverse_mod_2_32(DSA_Q as u32) as i32;
+/// R mod q.
+const R: u64 = (1 << 32) % Q64;
+/// R^2 / 256 mod q: ends NTT^-1 (the 256^-1 of Algorithm 42) and multiplies by R.
+const R_SQUARED_OVER_256: i32 =
+    centred((R * R % Q64) * pow_mod(256, DSA_Q as u32 - 2, Q64), Q64) as i32;
+/// Most polynomials in one row of [`matvec`] (l of ML-DSA-87): keeps its sums reducible.
+const ROW_MAX: usize = 7;
+/// gamma2 of ML-DSA-44 and of the other two (FIPS 204, table 1).
+const GAMMA2_88: i32 = (DSA_Q - 1) / 88;
+const GAMMA2_32: i32 = (DSA_Q - 1) / 32;
+
+/// R 1753^BitRev8(m) for m in 0..256: the zetas of Algorithms 41 and 42.
+const ZETAS: [i32; N] = zetas();
+
+const fn zetas() -> [i32; N] {
+    let mut table = [0; N];
+    let mut m = 0;
+    while m < N {
+        table[m] = centred(pow_mod(ROOT, bit_reverse(m, 8), Q64) * R, Q64) as i32;
+        m += 1;
+    }
+    table
+}
+
+/// Montgomery reduction (Algorithm 49): `a / 2^32 mod q`. Input |a| < 2^31 q; output |x| < q.
+#[inline(always)]
+fn montgomery_reduce(a: i64) -> i32 {
+    let t = (a as i32).wrapping_mul(Q_INV);
+    ((a - i64::from(t) * i64::from(Q)) >> 32) as i32
+}
+
+/// Montgomery product: `a b / 2^32 mod q`. Input |a b| < 2^31 q; output |x| < q.
+#[inline(always)]
+fn mul(a: i32, b: i32) -> i32 {
+    montgomery_reduce(i64::from(a) * i64::from(b))
+}
+
+/// Reduces any |a| < 2^31 - 2^22 to a residue; |x| <= 6283008.
+///
+/// 2^23 = q + 2^13 - 1, so the quotient by 2^23 serves as one by q.
+#[inline(always)]
+fn reduce(a: i32) -> i32 {
+    a - ((a + (1 << 22)) >> 23) * Q
+}
+
+/// The representative in 0..q of a residue, without a branch.
+#[inline(always)]
+fn canonical(a: i32) -> i32 {
+    a + (Q & (a >> 31))
+}
+
+/// The representative in -(q-1)/2..=(q-1)/2 of a residue (mod+-), without a branch.
+#[inline(always)]
+fn centre(a: i32) -> i32 {
+    let a = canonical(a);
+    a - (Q & (((Q - 1) / 2 - a) >> 31))
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_rej_uniform_vartime`]: CoeffFromThreeBytes
+/// (Algorithm 14) of each three bytes.
+pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
+    assert_eq!(bytes.len() % 3, 0, "RejNTTPoly reads 3 bytes at a time");
+    let mut filled = 0;
+    for b in bytes.chunks_exact(3) {
+        if filled == N {
+            break;
+        }
+        let z = i32::from_le_bytes([b[0], b[1], b[2] & 0x7f, 0]);
+        // A rejected candidate is overwritten by the next one.
+        out.0[filled] = z;
+        filled += usize::from(z < Q);
+    }
+    filled
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_rej_bounded_vartime`]: CoeffFromHalfByte
+/// (Algorithm 15) of each half byte. Which half bytes are rejected says nothing of the others;
+/// the accepted values are mapped without a branch, an index or a division.
+pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
+    // b mod 5 with b < 15: 205 / 1024 rounds down to 1 / 5 there.
+    fn from_half_byte_2(b: i32) -> i32 {
+        2 - (b - ((205 * b) >> 10) * 5)
+    }
+    match eta {
+        2 => rej_half_bytes_vartime(bytes, 15, out, from_half_byte_2),
+        4 => rej_half_bytes_vartime(bytes, 9, out, |b| 4 - b),
+        _ => panic!("eta is 2 or 4, not {eta}"),
+    }
+}
+
+#[inline(always)]
+fn rej_half_bytes_vartime(
+    bytes: &[u8],
+    limit: i32,
+    out: &mut DsaPoly,
+    coefficient: impl Fn(i32) -> i32,
+) -> usize {
+    let mut filled = 0;
+    for &byte in bytes {
+        for b in [i32::from(byte & 15), i32::from(byte >> 4)] {
+            if filled == N {
+                return N;
+            }
+            out.0[filled] = coefficient(b);
+            filled += usize::from(b < limit);
+        }
+    }
+    filled
+}
+
+/// One layer of Algorithm 41: butterflies `LEN` apart. Values grow by less than q.
+#[inline(always)]
+fn ntt_layer<const LEN: usize>(w: &mut [i32; N]) {
+    let zetas = &ZETAS[N / 2 / LEN..];
+    for (block, &zeta) in w.chunks_exact_mut(2 * LEN).zip(zetas) {
+        let (low, high) = block.split_at_mut(LEN);
+        for (a, b) in low.iter_mut().zip(high) {
+            let t = mul(*b, zeta);
+            *b = *a - t;
+            *a += t;
+        }
+    }
+}
+
+/// NTT (Algorithm 41). Input |x| < q; output |x| < 9q.
+pub(super) fn ntt(p: &mut DsaPoly) {
+    let w = &mut p.0;
+    ntt_layer::<128>(w);
+    ntt_layer::<64>(w);
+    ntt_layer::<32>(w);
+    ntt_layer::<16>(w);
+    ntt_layer::<8>(w);
+    ntt_layer::<4>(w);
+    ntt_layer::<2>(w);
+    ntt_layer::<1>(w);
+}
+
+/// One layer of Algorithm 42; the standard's `-zeta` is the order of the subtraction.
+#[inline(always)]
+fn inv_ntt_layer<const LEN: usize>(w: &mut [i32; N]) {
+    let zetas = ZETAS[..N / LEN].iter().rev();
+    for (block, &zeta) in w.chunks_exact_mut(2 * LEN).zip(zetas) {
+        let (low, high) = block.split_at_mut(LEN);
+        for (a, b) in low.iter_mut().zip(high) {
+            let t = *a;
+            *a = t + *b;
+            *b = mul(*b - t, zeta);
+        }
+    }
+}
+
+/// NTT^-1 (Algorithm 42) times 2^32. Input |x| < q; output |x| < q.
+pub(super) fn inv_ntt(p: &mut DsaPoly) {
+    let w = &mut p.0;
+    inv_ntt_layer::<1>(w);
+    inv_ntt_layer::<2>(w);
+    inv_ntt_layer::<4>(w);
+    inv_ntt_layer::<8>(w);
+    inv_ntt_layer::<16>(w);
+    inv_ntt_layer::<32>(w);
+    inv_ntt_layer::<64>(w);
+    inv_ntt_layer::<128>(w);
+    // Sums doubled eight times: |x| <= 256 (q - 1) < 2^31, so no layer overflowed.
+    for c in w {
+        *c = mul(*c, R_SQUARED_OVER_256);
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_matvec`]. Constant time.
+pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
+    let row_len = v.len();
+    assert!(
+        row_len <= ROW_MAX,
+        "a vector has at most {ROW_MAX} polynomials, not {row_len}"
+    );
+    assert_eq!(
+        a.len(),
+        out.len() * row_len,
+        "the matrix has a row for each output"
+    );
+    for (i, out) in out.iter_mut().enumerate() {
+        let row = &a[i * row_len..(i + 1) * row_len];
+        for (c, out) in out.0.iter_mut().enumerate() {
+            // |sum| < 7 q 10q < 2^31 q.
+            let products = row
+                .iter()
+                .zip(v)
+                .map(|(a, v)| i64::from(a.0[c]) * i64::from(v.0[c]));
+            *out = montgomery_reduce(products.sum());
+        }
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_pointwise`]. Constant time.
+pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
+    assert_eq!(
+        out.len(),
+        v.len(),
+        "one output for each polynomial of the vector"
+    );
+    for (out, v) in out.iter_mut().zip(v) {
+        for ((out, &c), &v) in out.0.iter_mut().zip(&c.0).zip(&v.0) {
+            // 100 q^2 < 2^31 q.
+            *out = mul(c, v);
+        }
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_add`]. Constant time.
+pub(super) fn add(acc: &mut [DsaPoly], b: &[DsaPoly]) {
+    assert_eq!(acc.len(), b.len(), "one summand for each polynomial");
+    for (acc, b) in acc.iter_mut().zip(b) {
+        for (a, b) in acc.0.iter_mut().zip(&b.0) {
+            *a = reduce(*a + *b);
+        }
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_sub`]. Constant time.
+pub(super) fn sub(acc: &mut [DsaPoly], b: &[DsaPoly]) {
+    assert_eq!(acc.len(), b.len(), "one subtrahend for each polynomial");
+    for (acc, b) in acc.iter_mut().zip(b) {
+        for (a, b) in acc.0.iter_mut().zip(&b.0) {
+            *a = reduce(*a - *b);
+        }
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_shift_left_d`]. The greatest product,
+/// (2^10 - 1) 2^13, is q - 1, so it needs no reduction.
+pub(super) fn shift_left_d(p: &mut DsaPoly) {
+    for c in &mut p.0 {
+        *c <<= D;
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_power2round`]. Constant time.
+pub(super) fn power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
+    for ((&r, r1), r0) in t.0.iter().zip(&mut t1.0).zip(&mut t0.0) {
+        let r = canonical(r);
+        // mod+- leaves r0 in -(2^12)+1..=2^12, so halves are rounded down.
+        *r1 = (r + (1 << (D - 1)) - 1) >> D;
+        *r0 = r - (*r1 << D);
+    }
+}
+
+/// The constants of Decompose for one gamma2, worked out by the compiler.
+trait Gamma2 {
+    const GAMMA2: i32;
+    /// m: how many values HighBits has.
+    const M: i32 = (DSA_Q - 1) / (2 * Self::GAMMA2);
+    /// 2 gamma2 is an odd number, below 2^10, times this power of two.
+    const SHIFT: u32 = (2 * Self::GAMMA2).trailing_zeros();
+    /// ceil(2^25 / odd part): numerators are below 2^15, so the quotient is exact.
+    const RECIPROCAL: u32 = (1 << 25) / ((2 * Self::GAMMA2 as u32) >> Self::SHIFT) + 1;
+}
+
+struct Gamma2Of88;
+impl Gamma2 for Gamma2Of88 {
+    const GAMMA2: i32 = GAMMA2_88;
+}
+
+struct Gamma2Of32;
+impl Gamma2 for Gamma2Of32 {
+    const GAMMA2: i32 = GAMMA2_32;
+}
+
+/// Decompose (Algorithm 36) of a residue: (r1, r0). Constant time.
+#[inline(always)]
+fn decompose_coefficient<G: Gamma2>(r: i32) -> (i32, i32) {
+    let r = canonical(r);
+    // r1 = ceil((r - gamma2) / (2 gamma2)), since mod+- rounds halves down.
+    let numerator = (r + G::GAMMA2 - 1) as u32 >> G::SHIFT;
+    let r1 = ((numerator * G::RECIPROCAL) >> 25) as i32;
+    let r0 = r - r1 * (2 * G::GAMMA2);
+    // Where r - r0 = q - 1, r1 wraps to 0 and r0 loses 1.
+    let wraps = (G::M - 1 - r1) >> 31;
+    (r1 & !wraps, r0 + wraps)
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_decompose`]. Constant time.
+pub(super) fn decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
+    match gamma2 {
+        GAMMA2_88 => decompose_all::<Gamma2Of88>(r, r1, r0),
+        GAMMA2_32 => decompose_all::<Gamma2Of32>(r, r1, r0),
+        _ => panic!("gamma2 is {GAMMA2_88} or {GAMMA2_32}, not {gamma2}"),
+    }
+}
+
+fn decompose_all<G: Gamma2>(r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
+    for ((&r, r1), r0) in r.0.iter().zip(&mut r1.0).zip(&mut r0.0) {
+        (*r1, *r0) = decompose_coefficient::<G>(r);
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_make_hint`]. Constant time.
+pub(super) fn make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
+    let mut ones = 0;
+    for ((&r0, &r1), hint) in r0.0.iter().zip(&r1.0).zip(&mut hint.0) {
+        let r0 = centre(r0);
+        let above = (gamma2 - r0) >> 31;
+        let below = (r0 + gamma2) >> 31;
+        // r0 + gamma2 is 0, and r1, which is not negative, is not 0.
+        let sum = r0 + gamma2;
+        let at_edge = !(sum | sum.wrapping_neg()) >> 31;
+        let carried = above | below | (at_edge & (-r1 >> 31));
+        *hint = carried & 1;
+        ones += *hint;
+    }
+    ones as usize
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_use_hint`]. Constant time.
+pub(super) fn use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
+    match gamma2 {
+        GAMMA2_88 => use_hint_all::<Gamma2Of88>(hint, r, out),
+        GAMMA2_32 => use_hint_all::<Gamma2Of32>(hint, r, out),
+        _ => panic!("gamma2 is {GAMMA2_88} or {GAMMA2_32}, not {gamma2}"),
+    }
+}
+
+fn use_hint_all<G: Gamma2>(hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
+    for ((&h, &r), out) in hint.0.iter().zip(&r.0).zip(&mut out.0) {
+        let (r1, r0) = decompose_coefficient::<G>(r);
+        // One step up where r0 > 0, down otherwise, and nowhere without a hint; then modulo m.
+        let positive = -r0 >> 31;
+        let step = (-1 - 2 * positive) * h;
+        let x = r1 + step;
+        let x = x + (G::M & (x >> 31));
+        *out = x - (G::M & ((G::M - 1 - x) >> 31));
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_norm_below`]. Constant time: reads everything.
+pub(super) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
+    assert!(
+        bound <= (Q - 1) / 8,
+        "the bound is at most (q-1)/8, not {bound}"
+    );
+    let mut exceeds = 0;
+    for &c in polys.iter().flat_map(|p| &p.0) {
+        let c = centre(c);
+        let sign = c >> 31;
+        let norm = (c ^ sign) - sign;
+        exceeds |= (bound - 1 - norm) >> 31;
+    }
+    exceeds == 0
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_simple_bit_pack`]. Constant time.
+pub(super) fn simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) {
+    match bits {
+        4 => pack::<4>(out, |i| p.0[i] as u32),
+        6 => pack::<6>(out, |i| p.0[i] as u32),
+        10 => pack::<10>(out, |i| p.0[i] as u32),
+        _ => panic!("bits is 4, 6 or 10, not {bits}"),
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_simple_bit_unpack`]. Constant time.
+pub(super) fn simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly) {
+    match bits {
+        10 => unpack::<10>(bytes, |i, v| out.0[i] = v as i32),
+        _ => panic!("bits is 10, not {bits}"),
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_bit_pack`]. Constant time.
+pub(super) fn bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
+    match bits {
+        3 => pack::<3>(out, |i| (b - p.0[i]) as u32),
+        4 => pack::<4>(out, |i| (b - p.0[i]) as u32),
+        13 => pack::<13>(out, |i| (b - p.0[i]) as u32),
+        18 => pack::<18>(out, |i| (b - centre(p.0[i])) as u32),
+        20 => pack::<20>(out, |i| (b - centre(p.0[i])) as u32),
+        _ => panic!("bits is 3, 4, 13, 18 or 20, not {bits}"),
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_bit_unpack`]. Constant time.
+pub(super) fn bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
+    match bits {
+        3 => unpack::<3>(bytes, |i, v| out.0[i] = b - v as i32),
+        4 => unpack::<4>(bytes, |i, v| out.0[i] = b - v as i32),
+        13 => unpack::<13>(bytes, |i, v| out.0[i] = b - v as i32),
+        18 => unpack::<18>(bytes, |i, v| out.0[i] = b - v as i32),
+        20 => unpack::<20>(bytes, |i, v| out.0[i] = b - v as i32),
+        _ => panic!("bits is 3, 4, 13, 18 or 20, not {bits}"),
+    }
+}
