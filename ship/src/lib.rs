@@ -1,1 +1,72 @@
-//! See the package description.
+//! What Gabion ships around OpenSSL: the bundle, its environment, the checks, the module's place.
+//!
+//! ```text
+//!   pins ──> bundle::source ──> bundle::build ──> PREFIX/{bin,lib,ssl}, gabion-bundle.json
+//!                                                   │
+//!   environment (GABION_OPENSSL_*) ─────────────────┼──> exec: run a command in it
+//!                                                   └──> preflight: is its FIPS provider usable?
+//!   provider ──> gabion.so into a bundle or an OpenSSL that is already installed
+//! ```
+//!
+//! Nothing here links OpenSSL: every question is put to its `openssl` command, in the environment
+//! that a user's program would get.
+
+#![forbid(unsafe_code)]
+
+pub mod bundle;
+pub mod environment;
+mod error;
+pub mod pins;
+pub mod preflight;
+mod progress;
+pub mod provider;
+
+pub use error::{Error, Result};
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of a file's bytes, as 64 lower-case hexadecimal digits.
+///
+/// # Errors
+/// [`Error::Io`] when the file cannot be read.
+pub fn sha256_file(path: &Path) -> Result<String> {
+    let mut file =
+        std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
+    let mut hash = Sha256::new();
+    std::io::copy(&mut file, &mut hash).map_err(|cause| Error::io("cannot read", path, cause))?;
+    Ok(hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// Replaces `path` by `content` in one step: a sibling temporary file, then a rename.
+///
+/// A reader sees the old content or the new one, never a part. Does nothing, and returns `false`,
+/// when the file already holds `content`.
+///
+/// # Errors
+/// [`Error::Io`] when the folder is not writable; the old file is then untouched.
+pub(crate) fn replace_file(path: &Path, content: &[u8], mode: u32) -> Result<bool> {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    if std::fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(false);
+    }
+    let write = || -> std::io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(content)?;
+        file.as_file()
+            .set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|cause| Error::io("cannot write", path, cause))?;
+    Ok(true)
+}

@@ -1,0 +1,312 @@
+//! The environment in which a command finds the bundle, and the guard before it.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `GABION_OPENSSL_FIPS_MODE` | `off` (default), `ready` or `only` |
+//! | `GABION_OPENSSL_SKIP_FIPS_GUARD` | `1` skips the guard; empty or `0` does not |
+//! | `GABION_OPENSSL_PREFIX` | the bundle's folder, instead of the usual one |
+//! | `GABION_OPENSSL_MODULES` | folder of provider modules, for OPENSSL_MODULES |
+//! | `GABION_OPENSSL_CONF` | configuration file, for OPENSSL_CONF |
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bundle::Layout;
+use crate::{Error, Result, pins, preflight};
+
+/// How much a command depends on the FIPS provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FipsMode {
+    /// Nothing is checked.
+    Off,
+    /// The FIPS provider is tried; what is missing is a warning.
+    Ready,
+    /// No command starts unless the FIPS provider serves what is needed.
+    Only,
+}
+
+impl fmt::Display for FipsMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FipsMode::Off => "off",
+            FipsMode::Ready => "ready",
+            FipsMode::Only => "only",
+        })
+    }
+}
+
+/// What the `GABION_OPENSSL_*` variables say.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The FIPS mode.
+    pub mode: FipsMode,
+    /// True when the guard is to be bypassed.
+    pub skip_guard: bool,
+    /// The bundle.
+    pub layout: Layout,
+    /// Replaces the bundle's module folder.
+    pub modules_override: Option<PathBuf>,
+    /// Replaces the configuration file that the mode selects.
+    pub conf_override: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Reads the variables of this process.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`] when a variable has a value that means nothing; a mode that was
+    /// mistyped must not pass for `off`.
+    pub fn from_process() -> Result<Self> {
+        Settings::from_lookup(|name| std::env::var_os(name))
+    }
+
+    /// As [`Settings::from_process`], with the variables from `lookup`. An empty value counts as
+    /// unset.
+    ///
+    /// # Errors
+    /// As [`Settings::from_process`].
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let value = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let mode_name = "GABION_OPENSSL_FIPS_MODE";
+        let mode = match value(mode_name) {
+            None => FipsMode::Off,
+            Some(text) if text == "off" => FipsMode::Off,
+            Some(text) if text == "ready" => FipsMode::Ready,
+            Some(text) if text == "only" => FipsMode::Only,
+            Some(text) => return Err(bad_value(mode_name, &text, "off, ready or only")),
+        };
+        let skip_name = "GABION_OPENSSL_SKIP_FIPS_GUARD";
+        let skip_guard = match value(skip_name) {
+            None => false,
+            Some(text) if text == "0" => false,
+            Some(text) if text == "1" => true,
+            Some(text) => return Err(bad_value(skip_name, &text, "1, 0 or nothing")),
+        };
+        let full_path = |name: &str| match value(name) {
+            None => Ok(None),
+            // A command may change its folder, so a relative path would not last.
+            Some(path) => std::path::absolute(&path)
+                .map(Some)
+                .map_err(|cause| Error::io("cannot make a full path of", Path::new(&path), cause)),
+        };
+        let layout = match full_path("GABION_OPENSSL_PREFIX")? {
+            Some(prefix) => Layout::at(prefix),
+            None => Layout::usual(&pins::pins()?.newest)?,
+        };
+        Ok(Settings {
+            mode,
+            skip_guard,
+            layout,
+            modules_override: full_path("GABION_OPENSSL_MODULES")?,
+            conf_override: full_path("GABION_OPENSSL_CONF")?,
+        })
+    }
+
+    /// The folder that OPENSSL_MODULES is set to.
+    #[must_use]
+    pub fn modules(&self) -> PathBuf {
+        self.modules_override
+            .clone()
+            .unwrap_or_else(|| self.layout.modules())
+    }
+
+    /// The file that OPENSSL_CONF is set to in `mode`.
+    #[must_use]
+    pub fn conf(&self, mode: FipsMode) -> PathBuf {
+        match (&self.conf_override, mode) {
+            (Some(conf), _) => conf.clone(),
+            (None, FipsMode::Only) => self.layout.fips_conf(),
+            (None, FipsMode::Off | FipsMode::Ready) => self.layout.gabion_conf(),
+        }
+    }
+
+    /// The variables of a command's environment in `mode`; PATH and LD_LIBRARY_PATH extend those
+    /// of this process.
+    #[must_use]
+    pub fn variables(&self, mode: FipsMode) -> Vec<(&'static str, OsString)> {
+        let extended = |name: &str, first: PathBuf| put_first(first, std::env::var_os(name));
+        vec![
+            ("PATH", extended("PATH", self.layout.bin())),
+            (
+                "LD_LIBRARY_PATH",
+                extended("LD_LIBRARY_PATH", self.layout.lib()),
+            ),
+            ("OPENSSL_MODULES", self.modules().into_os_string()),
+            ("OPENSSL_CONF", self.conf(mode).into_os_string()),
+        ]
+    }
+
+    /// Refuses when there is no bundle to run anything in.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`], with the command that builds one.
+    pub fn require_bundle(&self) -> Result<()> {
+        if self.layout.openssl().is_file() {
+            return Ok(());
+        }
+        Err(Error::NotReady(format!(
+            "no OpenSSL bundle in {}: bin/openssl is missing. Build it with `gabion bundle build`, \
+             or name another with GABION_OPENSSL_PREFIX",
+            self.layout.prefix().display()
+        )))
+    }
+}
+
+fn bad_value(name: &str, value: &OsStr, expected: &str) -> Error {
+    Error::NotReady(format!(
+        "{name} is {:?}; expected {expected}. Nothing was started",
+        value.to_string_lossy()
+    ))
+}
+
+/// `first:rest`, without the empty element that would mean the current folder.
+fn put_first(first: PathBuf, rest: Option<OsString>) -> OsString {
+    let mut list = first.into_os_string();
+    if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+        list.push(":");
+        list.push(rest);
+    }
+    list
+}
+
+/// Checks the FIPS provider as far as the mode asks. Warnings go to stderr.
+///
+/// # Errors
+/// [`Error::NotReady`] in mode `only` when the FIPS provider does not serve what is needed.
+pub fn guard(settings: &Settings) -> Result<()> {
+    if settings.mode == FipsMode::Off {
+        return Ok(());
+    }
+    if settings.skip_guard {
+        eprintln!(
+            "warning: GABION_OPENSSL_SKIP_FIPS_GUARD=1: mode is `{}`, but the FIPS provider was \
+             not checked",
+            settings.mode
+        );
+        return Ok(());
+    }
+    let report = preflight::run(settings);
+    if report.ok {
+        return Ok(());
+    }
+    let problems = report.problems.join("\n       ");
+    if settings.mode == FipsMode::Only {
+        return Err(Error::NotReady(format!(
+            "{problems}\n       mode is `only`, so nothing was started. Rebuild with \
+             `gabion bundle build --repair`, or see docs/fips.md"
+        )));
+    }
+    eprintln!("warning: {problems}\n         mode is `ready`, so the command starts all the same");
+    Ok(())
+}
+
+/// Why a command did not start.
+#[derive(Debug)]
+pub enum ExecFailure {
+    /// It was refused.
+    Refused(Error),
+    /// There is no such command (127 in a shell).
+    NotFound(String),
+    /// It cannot be executed (126 in a shell).
+    NotExecutable(String),
+}
+
+/// Replaces this process by `program` in the bundle's environment, after the guard.
+///
+/// # Errors
+/// Returns only when the command was not started.
+pub fn exec(
+    settings: &Settings,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> std::result::Result<Infallible, ExecFailure> {
+    settings.require_bundle().map_err(ExecFailure::Refused)?;
+    guard(settings).map_err(ExecFailure::Refused)?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .envs(settings.variables(settings.mode));
+    let cause = command.exec();
+    let text = format!("cannot run {}: {cause}", Path::new(program).display());
+    Err(if cause.kind() == std::io::ErrorKind::NotFound {
+        ExecFailure::NotFound(text)
+    } else {
+        ExecFailure::NotExecutable(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> Result<Settings> {
+        Settings::from_lookup(|name| {
+            let all = [("GABION_OPENSSL_PREFIX", "/p")];
+            pairs
+                .iter()
+                .chain(&all)
+                .find(|(key, _)| *key == name)
+                .map(|(_, v)| OsString::from(v))
+        })
+    }
+
+    #[test]
+    fn modes_and_overrides_select_the_files() {
+        let off = settings(&[]).unwrap();
+        assert_eq!(off.mode, FipsMode::Off);
+        assert_eq!(off.conf(off.mode), Path::new("/p/ssl/openssl-gabion.cnf"));
+        assert_eq!(off.modules(), Path::new("/p/lib/ossl-modules"));
+        let only = settings(&[("GABION_OPENSSL_FIPS_MODE", "only")]).unwrap();
+        assert_eq!(only.conf(only.mode), Path::new("/p/ssl/openssl-fips.cnf"));
+        let other = settings(&[
+            ("GABION_OPENSSL_FIPS_MODE", "ready"),
+            ("GABION_OPENSSL_CONF", "/c"),
+            ("GABION_OPENSSL_MODULES", "/m"),
+        ])
+        .unwrap();
+        assert_eq!(other.conf(other.mode), Path::new("/c"));
+        assert_eq!(other.modules(), Path::new("/m"));
+    }
+
+    #[test]
+    fn values_that_mean_nothing_are_errors() {
+        for (name, value) in [
+            ("GABION_OPENSSL_FIPS_MODE", "on"),
+            ("GABION_OPENSSL_FIPS_MODE", "ONLY"),
+            ("GABION_OPENSSL_FIPS_MODE", " only"),
+            ("GABION_OPENSSL_SKIP_FIPS_GUARD", "yes"),
+            ("GABION_OPENSSL_SKIP_FIPS_GUARD", "true"),
+        ] {
+            let error = settings(&[(name, value)]).unwrap_err().to_string();
+            assert!(
+                error.contains(name) && error.contains("expected"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_guard_is_skipped_by_one_only() {
+        for (value, skips) in [("1", true), ("0", false), ("", false)] {
+            let read = settings(&[("GABION_OPENSSL_SKIP_FIPS_GUARD", value)]).unwrap();
+            assert_eq!(read.skip_guard, skips, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn lists_get_no_empty_element() {
+        assert_eq!(put_first("/p/lib".into(), None), "/p/lib");
+        assert_eq!(put_first("/p/lib".into(), Some("".into())), "/p/lib");
+        assert_eq!(
+            put_first("/p/lib".into(), Some("/a:/b".into())),
+            "/p/lib:/a:/b"
+        );
+    }
+}

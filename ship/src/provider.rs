@@ -1,0 +1,240 @@
+//! Gabion's provider module: where it lies, and how it gets into an OpenSSL.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::bundle::Layout;
+use crate::pins::version_numbers;
+use crate::{Error, Result, replace_file};
+
+/// The first OpenSSL that has the upcalls and algorithms the module builds on.
+const OLDEST_OPENSSL: [u32; 2] = [3, 5];
+
+/// An OpenSSL that is already installed.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// Its version.
+    pub version: String,
+    /// Where it looks for provider modules.
+    pub modules: PathBuf,
+    /// Where it looks for `openssl.cnf`.
+    pub ssl: PathBuf,
+}
+
+/// Finds the module that came with this program: beside it, or in `../lib/gabion`.
+#[must_use]
+pub fn find_module() -> Option<PathBuf> {
+    // Through a symbolic link to the place where the program and the module were put together.
+    let program = std::env::current_exe().ok()?;
+    let folder = program.parent()?;
+    [
+        folder.join("libgabion_provider.so"),
+        folder.join("../lib/gabion/gabion.so"),
+    ]
+    .into_iter()
+    .find(|candidate| candidate.is_file())
+}
+
+/// Copies `module` to `place`, in one step, where the two differ; returns whether it did.
+///
+/// Programs that have the old module loaded keep it.
+///
+/// # Errors
+/// [`Error::Integrity`] when `module` is no shared library, [`Error::Io`] otherwise.
+pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
+    let bytes = std::fs::read(module).map_err(|cause| Error::io("cannot read", module, cause))?;
+    if !bytes.starts_with(b"\x7fELF") {
+        return Err(Error::Integrity(format!(
+            "{} is not a shared library (ELF); expected Gabion's provider module",
+            module.display()
+        )));
+    }
+    replace_file(place, &bytes, 0o755)
+}
+
+/// Asks an `openssl` command where it looks for modules, and refuses one that is too old.
+///
+/// # Errors
+/// [`Error::NotReady`] when it cannot be run or is older than 3.5.
+pub fn inspect(openssl: &Path) -> Result<Installed> {
+    let output = Command::new(openssl)
+        .args(["version", "-v", "-m", "-d"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|cause| {
+            Error::NotReady(format!(
+                "cannot run {}: {cause}; name the command with --openssl",
+                openssl.display()
+            ))
+        })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text
+        .split_whitespace()
+        .skip_while(|word| *word != "OpenSSL")
+        .nth(1)
+        .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+        .ok_or_else(|| {
+            Error::NotReady(format!(
+                "{} does not say that it is OpenSSL; it says {:?}",
+                openssl.display(),
+                text.lines().next().unwrap_or_default()
+            ))
+        })?;
+    if version_numbers(version).as_slice() < OLDEST_OPENSSL.as_slice() {
+        return Err(Error::NotReady(format!(
+            "{} is OpenSSL {version}; the provider needs 3.5 or newer. `gabion bundle build` makes \
+             one that does not touch the system's",
+            openssl.display()
+        )));
+    }
+    Ok(Installed {
+        version: version.to_string(),
+        modules: quoted_path(&text, "MODULESDIR")?,
+        ssl: quoted_path(&text, "OPENSSLDIR")?,
+    })
+}
+
+/// Reads `KEY: "path"` from `openssl version`.
+fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
+    text.lines()
+        .find_map(|line| {
+            line.strip_prefix(key)?
+                .trim_start_matches(':')
+                .trim()
+                .strip_prefix('"')
+        })
+        .and_then(|rest| rest.strip_suffix('"'))
+        .map(PathBuf::from)
+        .ok_or_else(|| Error::NotReady(format!("`openssl version -a` does not tell its {key}")))
+}
+
+/// Copies the module into an installed OpenSSL's module folder; returns the file, and whether
+/// anything changed.
+///
+/// # Errors
+/// As [`place_module`]; [`Error::NotReady`] when the folder does not exist.
+pub fn install(installed: &Installed, module: &Path) -> Result<(PathBuf, bool)> {
+    if !installed.modules.is_dir() {
+        return Err(Error::NotReady(format!(
+            "OpenSSL {} looks for modules in {}, which does not exist",
+            installed.version,
+            installed.modules.display()
+        )));
+    }
+    let place = installed.modules.join("gabion.so");
+    let changed = place_module(module, &place)?;
+    Ok((place, changed))
+}
+
+/// What to add to an installed OpenSSL's configuration file; itself a complete one.
+#[must_use]
+pub fn configuration(installed: &Installed) -> String {
+    format!(
+        "# Gabion's provider for OpenSSL {version}: add this to {conf},\n\
+         # or save it as a file of its own and name it in OPENSSL_CONF.\n\
+         # A file that has an openssl_conf line and these sections already: add the lines that are\n\
+         # missing to the sections that it names. `default` must stay activated, and the question\n\
+         # mark must stay: without either nothing works.\n\
+         openssl_conf = openssl_init\n\
+         \n\
+         [openssl_init]\n\
+         providers = provider_sect\n\
+         alg_section = algorithm_sect\n\
+         \n\
+         [provider_sect]\n\
+         default = default_sect\n\
+         gabion = gabion_sect\n\
+         \n\
+         [default_sect]\n\
+         activate = 1\n\
+         \n\
+         [gabion_sect]\n\
+         module = {module}\n\
+         activate = 1\n\
+         \n\
+         [algorithm_sect]\n\
+         default_properties = ?provider=gabion\n",
+        version = installed.version,
+        conf = installed.ssl.join("openssl.cnf").display(),
+        module = installed.modules.join("gabion.so").display(),
+    )
+}
+
+/// Every finished bundle in the usual place, for an installation that refreshes their module.
+///
+/// # Errors
+/// As [`Layout::usual`].
+pub fn usual_bundles() -> Result<Vec<Layout>> {
+    let usual = Layout::usual("x")?;
+    let parent = usual.prefix().parent().unwrap_or(Path::new("/"));
+    let mut bundles: Vec<Layout> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| Layout::at(entry.path()))
+        .filter(|layout| layout.manifest_file().is_file())
+        .collect();
+    bundles.sort_by(|a, b| a.prefix().cmp(b.prefix()));
+    Ok(bundles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn fake_openssl(folder: &Path, version: &str) -> PathBuf {
+        let path = folder.join("openssl");
+        let script = format!(
+            "#!/bin/sh\necho 'OpenSSL {version} 1 Jan 2026'\necho 'OPENSSLDIR: \"/s\"'\n\
+             echo 'MODULESDIR: \"{}\"'\n",
+            folder.display()
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn an_old_openssl_is_refused_and_a_newer_one_is_described() {
+        let folder = tempfile::tempdir().unwrap();
+        for old in ["3.0.17", "1.1.1w", "3.4.9"] {
+            let error = inspect(&fake_openssl(folder.path(), old))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(old) && error.contains("3.5 or newer"),
+                "{error}"
+            );
+        }
+        for new in ["3.5.0", "3.10.1", "4.0.3"] {
+            let installed = inspect(&fake_openssl(folder.path(), new)).unwrap();
+            assert_eq!(installed.version, new);
+            assert_eq!(installed.modules, folder.path());
+        }
+        assert!(inspect(Path::new("/bin/true")).is_err());
+        assert!(inspect(Path::new("/nonexistent/openssl")).is_err());
+    }
+
+    #[test]
+    fn a_module_is_placed_once_and_only_when_it_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (module, place) = (folder.path().join("in.so"), folder.path().join("gabion.so"));
+        std::fs::write(&module, b"#!/bin/sh\n").unwrap();
+        assert!(matches!(
+            place_module(&module, &place),
+            Err(Error::Integrity(_))
+        ));
+        assert!(!place.exists());
+        std::fs::write(&module, b"\x7fELF one").unwrap();
+        assert!(place_module(&module, &place).unwrap());
+        assert!(!place_module(&module, &place).unwrap());
+        std::fs::write(&module, b"\x7fELF two").unwrap();
+        assert!(place_module(&module, &place).unwrap());
+        assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF two");
+        assert_eq!(
+            std::fs::metadata(&place).unwrap().permissions().mode() & 0o777,
+            0o755
+        );
+    }
+}
