@@ -1,0 +1,108 @@
+//! Moves between memory and 512-bit registers, and the clearing of registers.
+//!
+//! Everything here is safe to call from a kernel: lengths are checked, alignment comes from types.
+
+use core::arch::asm;
+use core::arch::x86_64::*;
+
+use gabion_scheme::kernels::{DsaPoly, KemPoly};
+
+/// A polynomial of ML-KEM as 8 registers of 32 coefficients.
+#[inline(always)]
+pub(super) fn kem(p: &KemPoly) -> &[__m512i; 8] {
+    const { assert!(align_of::<KemPoly>() == 64 && size_of::<KemPoly>() == 8 * 64) };
+    // SAFETY: same size and alignment (asserted above), and every bit pattern is valid in both.
+    unsafe { &*(p as *const KemPoly).cast() }
+}
+
+/// A polynomial of ML-KEM as 8 registers of 32 coefficients, to write.
+#[inline(always)]
+pub(super) fn kem_mut(p: &mut KemPoly) -> &mut [__m512i; 8] {
+    // SAFETY: same size and alignment (asserted in `kem`), and every bit pattern is valid in both.
+    unsafe { &mut *(p as *mut KemPoly).cast() }
+}
+
+/// A polynomial of ML-DSA as 16 registers of 16 coefficients.
+#[inline(always)]
+pub(super) fn dsa(p: &DsaPoly) -> &[__m512i; 16] {
+    const { assert!(align_of::<DsaPoly>() == 64 && size_of::<DsaPoly>() == 16 * 64) };
+    // SAFETY: same size and alignment (asserted above), and every bit pattern is valid in both.
+    unsafe { &*(p as *const DsaPoly).cast() }
+}
+
+/// A polynomial of ML-DSA as 16 registers of 16 coefficients, to write.
+#[inline(always)]
+pub(super) fn dsa_mut(p: &mut DsaPoly) -> &mut [__m512i; 16] {
+    // SAFETY: same size and alignment (asserted in `dsa`), and every bit pattern is valid in both.
+    unsafe { &mut *(p as *mut DsaPoly).cast() }
+}
+
+/// The first `n` bits of a byte mask.
+#[inline(always)]
+pub(super) fn first(n: usize) -> __mmask64 {
+    if n >= 64 { !0 } else { (1 << n) - 1 }
+}
+
+/// Loads `bytes[at..]`, 64 bytes at most, followed by zeros.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
+    let bytes = &bytes[at..];
+    // SAFETY: the mask lets no byte beyond the slice be read.
+    unsafe { _mm512_maskz_loadu_epi8(first(bytes.len()), bytes.as_ptr().cast()) }
+}
+
+/// Stores the first bytes of `v` to `bytes[at..]`: `len` of them where less than 64 bytes are left,
+/// or else all 64. Whoever fills a buffer in rising order overwrites the surplus.
+///
+/// A full store takes one cycle or two, a masked one about ten on Zen 4, so only ends are masked.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
+    let bytes = &mut bytes[at..];
+    if bytes.len() >= 64 {
+        // SAFETY: 64 bytes are left.
+        unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), v) };
+    } else {
+        let bytes = &mut bytes[..len];
+        // SAFETY: the mask lets no byte beyond the slice be written.
+        unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), v) };
+    }
+}
+
+/// Clears every vector and mask register, so that no secret stays behind in one.
+///
+/// Called on leaving each kernel that met a secret. It does not reach what the compiler spilled to
+/// the stack.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn clear() {
+    // SAFETY: touches vector and mask registers only, all of which are declared. `vzeroall` clears
+    // registers 0 to 15 in full width, an EVEX operation on xmm16 to xmm31 the other sixteen.
+    unsafe {
+        asm!(
+            "vzeroall",
+            "vpxord xmm16, xmm16, xmm16", "vpxord xmm17, xmm17, xmm17",
+            "vpxord xmm18, xmm18, xmm18", "vpxord xmm19, xmm19, xmm19",
+            "vpxord xmm20, xmm20, xmm20", "vpxord xmm21, xmm21, xmm21",
+            "vpxord xmm22, xmm22, xmm22", "vpxord xmm23, xmm23, xmm23",
+            "vpxord xmm24, xmm24, xmm24", "vpxord xmm25, xmm25, xmm25",
+            "vpxord xmm26, xmm26, xmm26", "vpxord xmm27, xmm27, xmm27",
+            "vpxord xmm28, xmm28, xmm28", "vpxord xmm29, xmm29, xmm29",
+            "vpxord xmm30, xmm30, xmm30", "vpxord xmm31, xmm31, xmm31",
+            "kxorw k1, k1, k1", "kxorw k2, k2, k2", "kxorw k3, k3, k3", "kxorw k4, k4, k4",
+            "kxorw k5, k5, k5", "kxorw k6, k6, k6", "kxorw k7, k7, k7",
+            out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+            out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+            out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+            out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+            out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+            out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+            out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+            out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+            out("k1") _, out("k2") _, out("k3") _, out("k4") _,
+            out("k5") _, out("k6") _, out("k7") _,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+}
