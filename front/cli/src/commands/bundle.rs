@@ -1,0 +1,84 @@
+//! `gabion bundle`: OpenSSL with its FIPS provider and ours, built from a pinned source.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use gabion_ship::bundle::{self, BuildRequest, SourceRequest};
+
+use crate::failure::Failure;
+
+/// Build an OpenSSL with its FIPS provider and Gabion's, apart from the system's.
+#[derive(Parser)]
+#[command(after_help = "Example:\n  gabion bundle build && gabion exec -- openssl version")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Build(Build),
+}
+
+/// Build the bundle, or bring a finished one up to date; prints its folder.
+///
+/// A finished bundle is not built again: its configuration files and gabion.so are replaced where
+/// they differ. An interrupted build leaves nothing that looks finished.
+#[derive(Parser)]
+#[command(after_help = "Examples:
+  gabion bundle build
+  gabion bundle build --prefix /opt/gabion/openssl
+  gabion bundle build --source openssl-3.5.5.tar.gz
+
+The fips.so of a bundle is FIPS code, not a validated module; see docs/fips.md.")]
+struct Build {
+    /// OpenSSL version [default: the newest pinned one]
+    #[arg(long, value_name = "VERSION")]
+    openssl: Option<String>,
+    /// Folder of the bundle [default: ~/.cache/gabion/openssl/bundle-VERSION]
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// Upstream tarball (.tar.gz) to build from, instead of the pinned package
+    #[arg(long, value_name = "FILE|URL")]
+    source: Option<String>,
+    /// SHA-256 that the tarball must have, when it is not a pinned one
+    #[arg(long, value_name = "HEX", requires = "source")]
+    sha256: Option<String>,
+    /// Build again and replace the bundle that is there
+    #[arg(long)]
+    repair: bool,
+    /// Gabion's provider module [default: the one that came with this program]
+    #[arg(long, value_name = "FILE")]
+    module: Option<PathBuf>,
+    /// Compilers at a time [default: the number of cores]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let Action::Build(build) = args.action;
+    let request = BuildRequest {
+        version: build.openssl,
+        prefix: build.prefix,
+        source: SourceRequest {
+            location: build.source,
+            sha256: build.sha256,
+        },
+        repair: build.repair,
+        module: build.module,
+        jobs: build.jobs,
+    };
+    let layout = bundle::build(&request).map_err(failure)?;
+    println!("{}", layout.prefix().display());
+    Ok(0)
+}
+
+/// The exit code that an error of the `ship` crate deserves.
+pub fn failure(error: gabion_ship::Error) -> Failure {
+    if error.is_request() {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::NotReady(error.to_string())
+    }
+}

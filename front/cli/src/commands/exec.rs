@@ -1,0 +1,63 @@
+//! `gabion exec`: a command in the bundle's environment, behind the FIPS guard.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use gabion_ship::environment::{self, ExecFailure, Settings};
+
+use super::bundle::failure;
+use crate::failure::Failure;
+
+/// Exit code of a shell for a command that was not found.
+const NOT_FOUND: u8 = 127;
+/// Exit code of a shell for a command that cannot be executed.
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Run a command that finds the bundle's OpenSSL and Gabion's provider.
+///
+/// The command's own exit status is passed on. A refusal exits 3; a command that is not found 127,
+/// one that cannot be executed 126.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers
+
+Variables:
+  GABION_OPENSSL_FIPS_MODE        off (default): nothing is checked; ready: the FIPS provider is
+                                  tried, what is missing is a warning; only: the command starts
+                                  when the FIPS provider serves ML-KEM, ML-DSA and SLH-DSA
+  GABION_OPENSSL_SKIP_FIPS_GUARD  1: start without that check, for debugging
+  GABION_OPENSSL_PREFIX           the bundle's folder
+  GABION_OPENSSL_MODULES          folder of provider modules, for OPENSSL_MODULES
+  GABION_OPENSSL_CONF             configuration file, for OPENSSL_CONF")]
+pub struct Args {
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; returns only when it did not start.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let settings = Settings::from_process().map_err(failure)?;
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Failure::Usage(
+            "no command to run; expected `gabion exec -- CMD`".to_string(),
+        ));
+    };
+    match environment::exec(&settings, program, arguments) {
+        Ok(never) => match never {},
+        Err(ExecFailure::Refused(error)) => Err(failure(error)),
+        Err(ExecFailure::NotFound(text)) => {
+            eprintln!("error: {text}");
+            Ok(NOT_FOUND)
+        }
+        Err(ExecFailure::NotExecutable(text)) => {
+            eprintln!("error: {text}");
+            Ok(NOT_EXECUTABLE)
+        }
+    }
+}

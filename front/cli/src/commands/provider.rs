@@ -1,0 +1,97 @@
+//! `gabion provider`: our module in an OpenSSL that is already installed.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use gabion_ship::provider as ship;
+
+use super::bundle::failure;
+use crate::failure::Failure;
+
+/// Add Gabion's provider to an OpenSSL 3.5 or newer that is already installed.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  sudo gabion provider install && gabion provider config > gabion.cnf
+  OPENSSL_CONF=$PWD/gabion.cnf openssl list -providers")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Print what to add to its configuration file.
+    #[command(after_help = "Example:\n  gabion provider config --openssl /usr/bin/openssl")]
+    Config(Target),
+    /// Copy the module into the folder where it looks for modules.
+    #[command(after_help = "Example:\n  sudo gabion provider install --openssl /usr/bin/openssl")]
+    Install(Install),
+    /// Bring the gabion.so of every bundle in ~/.cache/gabion up to date.
+    #[command(after_help = "Example:\n  gabion provider refresh")]
+    Refresh(Module),
+}
+
+#[derive(Parser)]
+struct Target {
+    /// The openssl command of that installation
+    #[arg(long, value_name = "BIN", default_value = "openssl")]
+    openssl: PathBuf,
+}
+
+#[derive(Parser)]
+struct Install {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    module: Module,
+}
+
+#[derive(Parser)]
+struct Module {
+    /// Gabion's provider module [default: the one that came with this program]
+    #[arg(long, value_name = "FILE")]
+    module: Option<PathBuf>,
+}
+
+impl Module {
+    fn file(self) -> Result<PathBuf, Failure> {
+        self.module.or_else(ship::find_module).ok_or_else(|| {
+            Failure::NotReady(
+                "no provider module beside this program (libgabion_provider.so or \
+                 ../lib/gabion/gabion.so); build it with `cargo build --release`, or name it with \
+                 --module"
+                    .to_string(),
+            )
+        })
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    match args.action {
+        Action::Config(target) => {
+            let installed = ship::inspect(&target.openssl).map_err(failure)?;
+            print!("{}", ship::configuration(&installed));
+        }
+        Action::Install(install) => {
+            let installed = ship::inspect(&install.target.openssl).map_err(failure)?;
+            let module = install.module.file()?;
+            let (place, changed) = ship::install(&installed, &module).map_err(failure)?;
+            if !changed {
+                eprintln!("already up to date");
+            }
+            println!("{}", place.display());
+            eprintln!("`gabion provider config` prints what its configuration needs");
+        }
+        Action::Refresh(module) => {
+            let module = module.file()?;
+            for bundle in ship::usual_bundles().map_err(failure)? {
+                let place = bundle.gabion_module();
+                if ship::place_module(&module, &place).map_err(failure)? {
+                    println!("{}", place.display());
+                }
+            }
+        }
+    }
+    Ok(0)
+}
