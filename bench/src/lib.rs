@@ -2,3 +2,6 @@
 
 pub mod clock;
 pub mod inputs;
+pub mod machine;
+mod ossl;
+pub mod tls;

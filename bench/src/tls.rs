@@ -1,0 +1,319 @@
+//! Full TLS 1.3 handshakes inside one process: what one costs each side, provider by provider.
+//!
+//! ```text
+//!  Config ─> Credentials (made once) ─┬─> Lane: default │ slice │       │ slice │ ...
+//!                                     └─> Lane: gabion  │       │ slice │       │ ...
+//!            one handshake checked ──────────┘            medians over the slices ─> Row, Row
+//! ```
+//!
+//! Server and client of a handshake live in the same thread and talk over memory, so nothing but
+//! libssl and the provider is measured. Each handshake is a full one: the server proves who it is,
+//! the client verifies chain and name against a root it trusts, and neither resumes anything.
+//! Providers take turns in slices of a quarter of a second, since a machine's clock moves by more
+//! between two longer runs than the providers differ.
+
+mod credentials;
+mod lane;
+mod names;
+mod statistics;
+mod table;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+pub use names::{groups, signatures};
+pub use statistics::Spread;
+pub use table::render;
+
+use crate::machine::Machine;
+use crate::ossl::{self, Ossl};
+use credentials::Credentials;
+use lane::Lane;
+use names::{Group, Signature};
+
+/// Whose code serves the handshake's operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// OpenSSL's own default provider, alone.
+    Default,
+    /// The default provider, and ours preferred by `?provider=gabion`.
+    Gabion,
+    /// OpenSSL's FIPS provider, by `fips=yes`.
+    Fips,
+}
+
+impl Provider {
+    /// The name in options and rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Provider::Default => "default",
+            Provider::Gabion => "gabion",
+            Provider::Fips => "fips",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where OpenSSL is installed; none means [`default_prefix`].
+    pub prefix: Option<PathBuf>,
+    /// Key exchange group, in any case: see [`groups`].
+    pub group: String,
+    /// Algorithm of the server's and the root's key, in any case: see [`signatures`].
+    pub signature: String,
+    /// Cipher suite, as TLS names it; none leaves the choice to OpenSSL.
+    pub cipher: Option<String>,
+    /// Providers that take turns; none means default and gabion.
+    pub providers: Vec<Provider>,
+    /// Time for each provider, in seconds; more than 0 and at most 3600. Below 2.5 the slices get
+    /// shorter, so that there are always at least ten.
+    pub seconds: f64,
+    /// Threads that shake hands side by side over one shared pair of endpoints, 1 to 1024.
+    pub threads: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            prefix: None,
+            group: "X25519MLKEM768".into(),
+            signature: "ML-DSA-65".into(),
+            cipher: None,
+            providers: Vec::new(),
+            seconds: 5.0,
+            threads: 1,
+        }
+    }
+}
+
+/// One provider's result. The first thirteen fields are the contract of `gabion bench tls --json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The group that was negotiated, as OpenSSL names it.
+    pub group: String,
+    /// The algorithm of the certificates, by its standard name.
+    pub sig: String,
+    /// Whose code was asked to serve.
+    pub provider: Provider,
+    /// The cipher suite that was negotiated.
+    pub cipher: String,
+    /// Threads that shook hands at the same time.
+    pub threads: usize,
+    /// Handshakes counted, over all slices and threads.
+    pub handshakes: u64,
+    /// Handshakes for each second of CPU time of the whole loop: both sides, and making and
+    /// freeing their connections. Median over the slices.
+    pub handshakes_per_cpu_s: f64,
+    /// CPU time of the server inside SSL_do_handshake, in microseconds. Median over the slices.
+    pub server_us: f64,
+    /// CPU time of the client inside SSL_do_handshake, in microseconds. Median over the slices.
+    pub client_us: f64,
+    /// Bytes from client to server, record headers included; the median handshake.
+    pub bytes_c2s: u64,
+    /// Bytes from server to client, record headers included; the median handshake.
+    pub bytes_s2c: u64,
+    /// Slices that the medians are over.
+    pub samples: usize,
+    /// What it was measured on.
+    pub machine: Machine,
+    /// TLS version that was negotiated.
+    pub version: String,
+    /// Signature scheme that was negotiated, as TLS names it.
+    pub signature_scheme: String,
+    /// Provider that did the post-quantum part of the key exchange, or all of it when there is
+    /// none: also inside another provider's hybrid.
+    pub kem_provider: String,
+    /// Provider that signed for the server.
+    pub signature_provider: String,
+    /// The OpenSSL that was loaded.
+    pub openssl: String,
+    /// How far the slices lie apart.
+    pub spread: RowSpread,
+}
+
+/// Twentieth and eightieth percentile over the slices of a row's medians.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowSpread {
+    /// Of `handshakes_per_cpu_s`.
+    pub handshakes_per_cpu_s: Spread,
+    /// Of `server_us`.
+    pub server_us: Spread,
+    /// Of `client_us`.
+    pub client_us: Spread,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option's value is not one that can be measured.
+    #[error("{0}")]
+    Usage(String),
+    /// OpenSSL, a provider or a part of it is missing.
+    #[error("{0}")]
+    NotReady(String),
+    /// A handshake failed, or was not the one that was asked for.
+    #[error("{0}")]
+    Handshake(String),
+}
+
+impl From<ossl::Error> for Error {
+    fn from(error: ossl::Error) -> Error {
+        match error {
+            ossl::Error::NotReady(text) => Error::NotReady(text),
+            ossl::Error::Call(text) => Error::Handshake(text),
+        }
+    }
+}
+
+/// What one handshake, made and checked before anything is timed, was like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Whose code was asked to serve.
+    pub provider: Provider,
+    /// TLS version.
+    pub version: String,
+    /// Key exchange group.
+    pub group: String,
+    /// Signature scheme of the server.
+    pub signature_scheme: String,
+    /// Cipher suite.
+    pub cipher: String,
+    /// See [`Row::kem_provider`].
+    pub kem_provider: String,
+    /// See [`Row::signature_provider`].
+    pub signature_provider: String,
+    /// Bytes from client to server.
+    pub bytes_c2s: u64,
+    /// Bytes from server to client.
+    pub bytes_s2c: u64,
+}
+
+/// Someone who watches the checked handshake of each provider from outside OpenSSL.
+///
+/// OpenSSL answers which provider it would use; counters that the provider itself keeps tell
+/// which one worked. A caller that can read such counters compares them here.
+pub trait Witness {
+    /// Called before the checked handshake of `provider`, with its context loaded.
+    ///
+    /// # Errors
+    /// A message ends the measurement.
+    fn before(&mut self, provider: Provider) -> Result<(), String>;
+
+    /// Called after it.
+    ///
+    /// # Errors
+    /// A message ends the measurement: the provider was not the one that worked.
+    fn after(&mut self, probe: &Probe) -> Result<(), String>;
+}
+
+/// The witness that believes OpenSSL.
+impl Witness for () {
+    fn before(&mut self, _: Provider) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn after(&mut self, _: &Probe) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The bundle's place: `GABION_OPENSSL_PREFIX`, or the one that `gabion bundle build` fills.
+///
+/// # Errors
+/// `NotReady` when neither that variable nor `HOME` is set.
+pub fn default_prefix() -> Result<PathBuf, Error> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(prefix) = set("GABION_OPENSSL_PREFIX") {
+        return Ok(PathBuf::from(prefix));
+    }
+    let home = set("HOME")
+        .ok_or_else(|| Error::NotReady("HOME is not set; name the bundle with --prefix".into()))?;
+    Ok(PathBuf::from(home).join(".cache/gabion/openssl/bundle-3.5.5"))
+}
+
+/// Measures each provider and returns one row for each, in the order asked for.
+///
+/// # Errors
+/// `Usage` for an unknown name or a value out of range, `NotReady` when OpenSSL or a provider does
+/// not load, `Handshake` when a handshake fails or is not the one asked for. A provider that does
+/// not serve what it should is an error: default's figures are never given in its name.
+pub fn compare(config: &Config) -> Result<Vec<Row>, Error> {
+    compare_watched(config, &mut ())
+}
+
+/// [`compare`], with a witness for each provider's first handshake.
+///
+/// # Errors
+/// Those of [`compare`], and `Handshake` with what the witness says.
+pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec<Row>, Error> {
+    let plan = Plan::new(config)?;
+    let prefix = match &config.prefix {
+        Some(prefix) => prefix.clone(),
+        None => default_prefix()?,
+    };
+    // The same folder under two names would look like two bundles.
+    let prefix = std::fs::canonicalize(&prefix).unwrap_or(prefix);
+    let ossl = Ossl::load(&prefix)?;
+    let credentials = Credentials::make(ossl, plan.signature)?;
+    let mut lanes = Vec::new();
+    for provider in &plan.providers {
+        lanes.push(Lane::open(ossl, *provider, &plan, &credentials, witness)?);
+    }
+    let measured = lane::measure(&lanes, &plan)?;
+    let machine = Machine::detect();
+    let rows = lanes.iter().zip(measured).map(|(lane, slices)| {
+        statistics::row(&lane.probe, &plan, &slices, machine.clone(), ossl.version())
+    });
+    rows.collect()
+}
+
+/// A checked [`Config`].
+struct Plan {
+    group: &'static Group,
+    signature: &'static Signature,
+    cipher: Option<String>,
+    providers: Vec<Provider>,
+    slices: usize,
+    slice_s: f64,
+    threads: usize,
+}
+
+/// Slices that a median needs at least.
+const SLICES_MIN: usize = 10;
+/// Length of a slice in seconds, unless the whole run is shorter than ten of them.
+const SLICE_S: f64 = 0.25;
+
+impl Plan {
+    fn new(config: &Config) -> Result<Plan, Error> {
+        if !(config.seconds > 0.0 && config.seconds <= 3600.0) {
+            return Err(Error::Usage(format!(
+                "--seconds {} is out of range; more than 0 and at most 3600 is possible",
+                config.seconds
+            )));
+        }
+        if !(1..=1024).contains(&config.threads) {
+            return Err(Error::Usage(format!(
+                "--threads {} is out of range; 1 to 1024 is possible",
+                config.threads
+            )));
+        }
+        let mut providers = config.providers.clone();
+        if providers.is_empty() {
+            providers = vec![Provider::Default, Provider::Gabion];
+        }
+        let slice_s = SLICE_S.min(config.seconds / SLICES_MIN as f64);
+        Ok(Plan {
+            group: Group::find(&config.group)?,
+            signature: Signature::find(&config.signature)?,
+            cipher: config.cipher.as_deref().map(str::to_ascii_uppercase),
+            providers,
+            slices: ((config.seconds / slice_s).round() as usize).max(SLICES_MIN),
+            slice_s,
+            threads: config.threads,
+        })
+    }
+}

@@ -1,0 +1,49 @@
+//! The root and the server's certificate of a measurement.
+
+use super::names::Signature;
+use crate::ossl::{self, Certificate, Context, Key, Ossl, Subject};
+
+/// Name that the server's certificate is for and the client insists on.
+pub(super) const HOST: &std::ffi::CStr = c"localhost";
+
+/// DER of what the two sides hold. Made once and read into each provider's context, so that all
+/// providers work on the same keys, and each gets them the way a server gets its key file.
+pub(super) struct Credentials {
+    /// The client's root: self-signed.
+    pub(super) root: Vec<u8>,
+    /// The server's certificate, signed by the root, of the same algorithm.
+    pub(super) leaf: Vec<u8>,
+    /// The server's private key.
+    pub(super) leaf_key: Vec<u8>,
+}
+
+impl Credentials {
+    /// Makes both with the default provider, whoever is measured later.
+    pub(super) fn make(
+        ossl: &'static Ossl,
+        signature: &Signature,
+    ) -> Result<Credentials, ossl::Error> {
+        let context = Context::new(ossl, &["default"], None)?;
+        let root_key = Key::generate(&context, signature.algorithm, signature.shape)?;
+        let leaf_key = Key::generate(&context, signature.algorithm, signature.shape)?;
+        let digest = signature.digest;
+        let subject = Subject {
+            name: "Gabion bench root",
+            dns_name: None,
+            serial: 1,
+        };
+        let root = Certificate::issue(&subject, &root_key, None, digest)?;
+        let subject = Subject {
+            name: "localhost",
+            dns_name: HOST.to_str().ok(),
+            serial: 2,
+        };
+        let issuer = Some((&root, &root_key));
+        let leaf = Certificate::issue(&subject, &leaf_key, issuer, digest)?;
+        Ok(Credentials {
+            root: root.to_der()?,
+            leaf: leaf.to_der()?,
+            leaf_key: leaf_key.to_der()?,
+        })
+    }
+}

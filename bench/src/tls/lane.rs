@@ -1,0 +1,355 @@
+//! One provider's endpoints, the check that it serves, and the slices that are timed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use super::credentials::{Credentials, HOST};
+use super::{Error, Plan, Probe, Provider, Witness};
+use crate::machine::thread_cpu_ns;
+use crate::ossl::{
+    self, Certificate, Connection, Context, Endpoint, Key, Negotiated, Ossl, Step, Wire,
+};
+
+/// A handshake of TLS 1.3 takes two turns of each side; one with a retry, three.
+const TURNS_MAX: usize = 8;
+
+/// One provider, ready to shake hands.
+pub(super) struct Lane {
+    server: Endpoint,
+    client: Endpoint,
+    /// The checked handshake, whose parameters every later one has to repeat.
+    pub(super) probe: Probe,
+}
+
+impl Lane {
+    /// Loads the provider into a context of its own, and makes and checks one handshake.
+    pub(super) fn open(
+        ossl: &'static Ossl,
+        provider: Provider,
+        plan: &Plan,
+        credentials: &Credentials,
+        witness: &mut dyn Witness,
+    ) -> Result<Lane, Error> {
+        let context = match provider {
+            Provider::Default => Context::new(ossl, &["default"], None),
+            Provider::Gabion => {
+                Context::new(ossl, &["default", "gabion"], Some("?provider=gabion"))
+            }
+            // `base` decodes certificates and keys, which the FIPS provider does not.
+            Provider::Fips => Context::new(ossl, &["fips", "base"], Some("fips=yes")),
+        }?;
+        let key = Key::from_der(&context, &credentials.leaf_key)?;
+        let leaf = Certificate::from_der(&context, &credentials.leaf)?;
+        let root = Certificate::from_der(&context, &credentials.root)?;
+        let (kem_provider, signature_provider) = serving(&context, plan, &key, &root)?;
+        let (group, cipher) = (plan.group.name, plan.cipher.as_deref());
+        let setup = |error: ossl::Error| match error {
+            // OpenSSL knows every group of our table, so what is wrong is the suite.
+            ossl::Error::Call(text) => Error::Usage(text),
+            error => error.into(),
+        };
+        let server = Endpoint::server(&context, group, cipher, &key, &leaf).map_err(setup)?;
+        let client = Endpoint::client(&context, group, cipher, &root).map_err(setup)?;
+        let probe = Probe {
+            provider,
+            version: String::new(),
+            group: String::new(),
+            signature_scheme: String::new(),
+            cipher: String::new(),
+            kem_provider,
+            signature_provider,
+            bytes_c2s: 0,
+            bytes_s2c: 0,
+        };
+        let mut lane = Lane {
+            server,
+            client,
+            probe,
+        };
+        lane.check_serving(plan)?;
+        witness.before(provider).map_err(Error::Handshake)?;
+        let (handshake, negotiated) = lane.shake(true)?;
+        lane.check_negotiated(plan, negotiated.as_ref())?;
+        (lane.probe.bytes_c2s, lane.probe.bytes_s2c) = (handshake.bytes_c2s, handshake.bytes_s2c);
+        if let Some(negotiated) = negotiated {
+            lane.probe.version = negotiated.version;
+            lane.probe.group = negotiated.group;
+            lane.probe.signature_scheme = negotiated.signature;
+            lane.probe.cipher = negotiated.cipher;
+        }
+        witness.after(&lane.probe).map_err(Error::Handshake)?;
+        Ok(lane)
+    }
+
+    /// Refuses a provider that is loaded and yet would leave its work to another one: OpenSSL
+    /// falls back without a word, and default's figures would stand in its name.
+    fn check_serving(&self, plan: &Plan) -> Result<(), Error> {
+        let wanted = self.probe.provider.name();
+        let left = |what: &str, server: &str| {
+            Err(Error::NotReady(format!(
+                "the provider `{wanted}` is loaded, but {what} would be served by `{server}`; \
+                 nothing was measured. Is the module older than this program? `gabion doctor` \
+                 tells what it offers"
+            )))
+        };
+        let ours = |post_quantum: bool| post_quantum || self.probe.provider != Provider::Gabion;
+        if ours(plan.group.kem.is_some()) && self.probe.kem_provider != wanted {
+            return left(plan.group.name, &self.probe.kem_provider);
+        }
+        if ours(plan.signature.post_quantum) && self.probe.signature_provider != wanted {
+            return left(plan.signature.name, &self.probe.signature_provider);
+        }
+        Ok(())
+    }
+
+    /// Refuses a handshake that did not negotiate what was asked for.
+    fn check_negotiated(&self, plan: &Plan, found: Option<&Negotiated>) -> Result<(), Error> {
+        let Some(found) = found else {
+            return Err(Error::Handshake(
+                "a finished handshake told nothing about itself".into(),
+            ));
+        };
+        let differs = |what: &str, asked: &str, found: &str| {
+            if asked.eq_ignore_ascii_case(found) {
+                return Ok(());
+            }
+            let provider = self.probe.provider.name();
+            Err(Error::Handshake(format!(
+                "with the provider `{provider}` the {what} {found} was negotiated; {asked} was \
+                 asked for"
+            )))
+        };
+        differs("version", "TLSv1.3", &found.version)?;
+        differs("group", plan.group.name, &found.group)?;
+        differs("signature scheme", plan.signature.scheme, &found.signature)?;
+        if let Some(cipher) = &plan.cipher {
+            differs("cipher suite", cipher, &found.cipher)?;
+        }
+        if found.resumed {
+            return Err(Error::Handshake(
+                "a session was resumed; full handshakes are due".into(),
+            ));
+        }
+        if !found.verified {
+            return Err(Error::Handshake(
+                "the client did not verify the certificate".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// One full handshake; with `tell`, also what it agreed on.
+    fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiated>), Error> {
+        let wire = Wire::new(&self.client)?;
+        let mut client = Connection::new(&self.client, &wire, HOST)?;
+        let mut server = Connection::new(&self.server, &wire, HOST)?;
+        let mut handshake = Handshake::default();
+        let (mut client_step, mut server_step) = (Step::Waiting, Step::Waiting);
+        for _ in 0..TURNS_MAX {
+            if client_step == Step::Waiting {
+                let start = thread_cpu_ns();
+                let status = client.advance();
+                handshake.client_ns += thread_cpu_ns() - start;
+                client_step = client.judge(status)?;
+            }
+            if server_step == Step::Waiting {
+                let start = thread_cpu_ns();
+                let status = server.advance();
+                handshake.server_ns += thread_cpu_ns() - start;
+                server_step = server.judge(status)?;
+            }
+            if (client_step, server_step) == (Step::Finished, Step::Finished) {
+                (handshake.bytes_c2s, handshake.bytes_s2c) = wire.bytes();
+                return Ok((handshake, tell.then(|| client.negotiated())));
+            }
+        }
+        Err(Error::Handshake(format!(
+            "a handshake did not finish within {TURNS_MAX} turns of both sides"
+        )))
+    }
+
+    /// Shakes hands for `length`, and checks the last handshake like the first.
+    fn slice(&self, plan: &Plan, length: Duration) -> Result<Slice, Error> {
+        let mut slice = Slice::default();
+        let start = Instant::now();
+        let cpu_start = thread_cpu_ns();
+        loop {
+            let last = start.elapsed() >= length;
+            let (handshake, negotiated) = self.shake(last)?;
+            slice.add(&handshake);
+            if last {
+                slice.loop_ns = thread_cpu_ns() - cpu_start;
+                self.check_negotiated(plan, negotiated.as_ref())?;
+                return Ok(slice);
+            }
+        }
+    }
+}
+
+/// Names who serves the key exchange and the signatures in `context`.
+fn serving(
+    context: &Context,
+    plan: &Plan,
+    key: &Key,
+    root: &Certificate,
+) -> Result<(String, String), Error> {
+    let kem = match plan.group.kem {
+        // OpenSSL's hybrids look up ML-KEM by name, so the code inside may be another provider's;
+        // the FIPS provider's hybrid is the exception, and there both are its own.
+        Some((outer, inner)) => match ossl::kem_provider(context, outer)? {
+            name if name == "default" => ossl::kem_provider(context, inner)?,
+            name => name,
+        },
+        None => "default".into(),
+    };
+    // The digest names the scheme's hash; algorithms that hash by themselves take none.
+    let signer = key.signing_provider(plan.signature.digest)?;
+    let verifier = root.verifying_provider(plan.signature.digest)?;
+    if signer != verifier {
+        return Err(Error::NotReady(format!(
+            "{} is signed by the provider `{signer}` but verified by `{verifier}`; nothing was \
+             measured",
+            plan.signature.name
+        )));
+    }
+    Ok((kem, signer))
+}
+
+/// What one handshake took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Handshake {
+    client_ns: u64,
+    server_ns: u64,
+    bytes_c2s: u64,
+    bytes_s2c: u64,
+}
+
+/// What the handshakes of one slice took, over all threads.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slice {
+    pub(super) handshakes: u64,
+    pub(super) client_ns: u64,
+    pub(super) server_ns: u64,
+    /// CPU time of the whole loop.
+    pub(super) loop_ns: u64,
+    /// Handshakes by bytes sent: signatures in DER differ by a byte or two.
+    pub(super) bytes_c2s: BTreeMap<u64, u64>,
+    pub(super) bytes_s2c: BTreeMap<u64, u64>,
+}
+
+impl Slice {
+    fn add(&mut self, handshake: &Handshake) {
+        self.handshakes += 1;
+        self.client_ns += handshake.client_ns;
+        self.server_ns += handshake.server_ns;
+        *self.bytes_c2s.entry(handshake.bytes_c2s).or_default() += 1;
+        *self.bytes_s2c.entry(handshake.bytes_s2c).or_default() += 1;
+    }
+
+    /// Adds what another thread, or another slice, counted.
+    pub(super) fn merge(&mut self, other: &Slice) {
+        self.handshakes += other.handshakes;
+        self.client_ns += other.client_ns;
+        self.server_ns += other.server_ns;
+        self.loop_ns += other.loop_ns;
+        for (mine, theirs) in [
+            (&mut self.bytes_c2s, &other.bytes_c2s),
+            (&mut self.bytes_s2c, &other.bytes_s2c),
+        ] {
+            for (bytes, count) in theirs {
+                *mine.entry(*bytes).or_default() += count;
+            }
+        }
+    }
+}
+
+/// Runs all slices of all lanes and returns, for each lane, its slices.
+///
+/// The same threads work through the whole schedule, and start every slice together: a provider
+/// never shares a slice with another one, and what OpenSSL sets up once per thread is set up in
+/// the first slice, which is not counted.
+pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Error> {
+    let schedule = schedule(lanes.len(), plan.slices);
+    let length = Duration::from_secs_f64(plan.slice_s);
+    let (barrier, stop) = (Barrier::new(plan.threads), AtomicBool::new(false));
+    let slices = Mutex::new(vec![vec![Slice::default(); plan.slices]; lanes.len()]);
+    let failure: Mutex<Option<Error>> = Mutex::new(None);
+    let work = || {
+        for turn in &schedule {
+            barrier.wait();
+            // A thread that failed keeps coming to the barrier, or the others would wait forever.
+            if stop.load(Ordering::Relaxed) {
+                continue;
+            }
+            match lanes[turn.lane].slice(plan, length) {
+                Ok(slice) => {
+                    if let Some(index) = turn.slice {
+                        lock(&slices)[turn.lane][index].merge(&slice);
+                    }
+                }
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    lock(&failure).get_or_insert(error);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..plan.threads {
+            scope.spawn(work);
+        }
+    });
+    match lock(&failure).take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *lock(&slices))),
+    }
+}
+
+/// One entry of the schedule: a lane's turn, and which of its slices it is (none: warming up).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    lane: usize,
+    slice: Option<usize>,
+}
+
+/// Each lane warms up once; then the lanes take turns, forwards and backwards by rounds, so that
+/// none of them always runs first after another one's caches.
+fn schedule(lanes: usize, slices: usize) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = (0..lanes).map(|lane| Turn { lane, slice: None }).collect();
+    for index in 0..slices {
+        for position in 0..lanes {
+            let lane = if index % 2 == 0 {
+                position
+            } else {
+                lanes - 1 - position
+            };
+            turns.push(Turn {
+                lane,
+                slice: Some(index),
+            });
+        }
+    }
+    turns
+}
+
+/// A panic of another thread ends the scope anyway; until then its data is still whole.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_take_turns_and_change_who_starts() {
+        let order: Vec<usize> = schedule(2, 3).iter().map(|turn| turn.lane).collect();
+        assert_eq!(order, [0, 1, 0, 1, 1, 0, 0, 1]);
+        assert!(schedule(2, 3)[..2].iter().all(|turn| turn.slice.is_none()));
+        assert_eq!(schedule(1, 10).len(), 11);
+    }
+}

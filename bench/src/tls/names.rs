@@ -1,0 +1,226 @@
+//! Names of what can be measured, and what OpenSSL and TLS call it.
+
+use super::Error;
+use crate::ossl::KeyShape;
+
+/// A key exchange group.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// As libssl names it, when asked for and when negotiated.
+    pub(super) name: &'static str,
+    /// Other spellings.
+    aliases: &'static [&'static str],
+    /// The group as a KEM of libcrypto, and the ML-KEM inside it, for the post-quantum ones.
+    pub(super) kem: Option<(&'static str, &'static str)>,
+}
+
+/// A signature algorithm that certificates of a measurement use.
+#[derive(Debug)]
+pub(super) struct Signature {
+    /// By its standard.
+    pub(super) name: &'static str,
+    /// Other spellings.
+    aliases: &'static [&'static str],
+    /// Name of the key's algorithm in libcrypto.
+    pub(super) algorithm: &'static str,
+    /// What else makes a key.
+    pub(super) shape: KeyShape,
+    /// Digest for the certificates, where the algorithm has none of its own.
+    pub(super) digest: Option<&'static str>,
+    /// Signature scheme that TLS 1.3 negotiates for such a key.
+    pub(super) scheme: &'static str,
+    /// Whether our provider has it.
+    pub(super) post_quantum: bool,
+}
+
+const GROUPS: &[Group] = &[
+    hybrid("X25519MLKEM768", "ML-KEM-768"),
+    hybrid("SecP256r1MLKEM768", "ML-KEM-768"),
+    hybrid("SecP384r1MLKEM1024", "ML-KEM-1024"),
+    pure("MLKEM512", &["ML-KEM-512"], "ML-KEM-512"),
+    pure("MLKEM768", &["ML-KEM-768"], "ML-KEM-768"),
+    pure("MLKEM1024", &["ML-KEM-1024"], "ML-KEM-1024"),
+    classical("x25519", &[]),
+    classical("secp256r1", &["P-256", "prime256v1"]),
+    classical("secp384r1", &["P-384"]),
+];
+
+const SIGNATURES: &[Signature] = &[
+    ml_dsa("ML-DSA-44", &["mldsa44"], "mldsa44"),
+    ml_dsa("ML-DSA-65", &["mldsa65"], "mldsa65"),
+    ml_dsa("ML-DSA-87", &["mldsa87"], "mldsa87"),
+    Signature {
+        name: "ECDSA-P-256",
+        aliases: &["P-256", "ECDSA-P256", "P256", "ecdsa_secp256r1_sha256"],
+        algorithm: "EC",
+        shape: KeyShape::Curve("P-256"),
+        digest: Some("SHA2-256"),
+        scheme: "ecdsa_secp256r1_sha256",
+        post_quantum: false,
+    },
+    Signature {
+        name: "ECDSA-P-384",
+        aliases: &["P-384", "ECDSA-P384", "P384", "ecdsa_secp384r1_sha384"],
+        algorithm: "EC",
+        shape: KeyShape::Curve("P-384"),
+        digest: Some("SHA2-384"),
+        scheme: "ecdsa_secp384r1_sha384",
+        post_quantum: false,
+    },
+    Signature {
+        name: "Ed25519",
+        aliases: &[],
+        algorithm: "ED25519",
+        shape: KeyShape::Named,
+        digest: None,
+        scheme: "ed25519",
+        post_quantum: false,
+    },
+    Signature {
+        name: "RSA-2048",
+        aliases: &["RSA2048", "RSA"],
+        algorithm: "RSA",
+        shape: KeyShape::Bits(2048),
+        digest: Some("SHA2-256"),
+        scheme: "rsa_pss_rsae_sha256",
+        post_quantum: false,
+    },
+];
+
+const fn hybrid(name: &'static str, ml_kem: &'static str) -> Group {
+    Group {
+        name,
+        aliases: &[],
+        kem: Some((name, ml_kem)),
+    }
+}
+
+const fn pure(name: &'static str, aliases: &'static [&'static str], kem: &'static str) -> Group {
+    Group {
+        name,
+        aliases,
+        kem: Some((kem, kem)),
+    }
+}
+
+const fn classical(name: &'static str, aliases: &'static [&'static str]) -> Group {
+    Group {
+        name,
+        aliases,
+        kem: None,
+    }
+}
+
+const fn ml_dsa(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    scheme: &'static str,
+) -> Signature {
+    let shape = KeyShape::Named;
+    Signature {
+        name,
+        aliases,
+        algorithm: name,
+        shape,
+        digest: None,
+        scheme,
+        post_quantum: true,
+    }
+}
+
+impl Group {
+    pub(super) fn find(name: &str) -> Result<&'static Group, Error> {
+        let matches = |group: &&Group| is_called(name, group.name, group.aliases);
+        GROUPS
+            .iter()
+            .find(matches)
+            .ok_or_else(|| unknown("group", name, groups()))
+    }
+}
+
+impl Signature {
+    pub(super) fn find(name: &str) -> Result<&'static Signature, Error> {
+        let matches = |sig: &&Signature| is_called(name, sig.name, sig.aliases);
+        let known = signatures();
+        SIGNATURES
+            .iter()
+            .find(matches)
+            .ok_or_else(|| unknown("signature", name, known))
+    }
+}
+
+fn is_called(given: &str, name: &str, aliases: &[&str]) -> bool {
+    given.eq_ignore_ascii_case(name) || aliases.iter().any(|a| given.eq_ignore_ascii_case(a))
+}
+
+fn unknown(kind: &str, given: &str, known: Vec<&str>) -> Error {
+    Error::Usage(format!(
+        "no {kind} is called {given:?}; known are {}",
+        known.join(", ")
+    ))
+}
+
+/// Names of the groups that can be measured.
+pub fn groups() -> Vec<&'static str> {
+    GROUPS.iter().map(|group| group.name).collect()
+}
+
+/// Names of the signature algorithms that can be measured.
+pub fn signatures() -> Vec<&'static str> {
+    SIGNATURES.iter().map(|signature| signature.name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_accepted_in_any_case() {
+        assert_eq!(
+            Group::find("x25519mlkem768").unwrap().name,
+            "X25519MLKEM768"
+        );
+        assert_eq!(Group::find("p-384").unwrap().name, "secp384r1");
+        assert_eq!(Signature::find("ml-dsa-87").unwrap().name, "ML-DSA-87");
+        assert_eq!(Signature::find("MLDSA44").unwrap().name, "ML-DSA-44");
+        assert_eq!(Signature::find("p256").unwrap().name, "ECDSA-P-256");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = Group::find("KYBER-9000").unwrap_err().to_string();
+        assert!(
+            error.contains("\"KYBER-9000\"") && error.contains("X25519MLKEM768"),
+            "{error}"
+        );
+        let error = Signature::find("").unwrap_err().to_string();
+        assert!(error.contains("ML-DSA-65"), "{error}");
+    }
+
+    #[test]
+    fn no_name_means_two_things() {
+        for (kind, names) in [
+            (
+                "group",
+                GROUPS
+                    .iter()
+                    .map(|g| (g.name, g.aliases))
+                    .collect::<Vec<_>>(),
+            ),
+            (
+                "signature",
+                SIGNATURES.iter().map(|s| (s.name, s.aliases)).collect(),
+            ),
+        ] {
+            let mut all: Vec<String> = names
+                .iter()
+                .flat_map(|(name, aliases)| std::iter::once(name).chain(aliases.iter()))
+                .map(|name| name.to_ascii_lowercase())
+                .collect();
+            let count = all.len();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), count, "a {kind} name is written twice");
+        }
+    }
+}

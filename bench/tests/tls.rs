@@ -1,0 +1,298 @@
+//! The TLS harness against the OpenSSL bundle, and against its absence.
+//!
+//! Tests that shake hands need a bundle; without one they say so and pass, since a machine may
+//! run the unit tests before it has built OpenSSL. `GABION_TEST_NEEDS_BUNDLE=1` turns that into a
+//! failure, for the suite that builds the bundle first.
+
+use gabion_bench::tls::{
+    self, Config, Error, Probe, Provider, Row, Witness, compare, compare_watched,
+};
+
+/// A short run: ten slices of 10 ms for each provider.
+fn config(providers: &[Provider]) -> Config {
+    Config {
+        providers: providers.to_vec(),
+        seconds: 0.1,
+        ..Config::default()
+    }
+}
+
+/// Whether there is a bundle to test against.
+fn bundle() -> bool {
+    let prefix = tls::default_prefix().expect("HOME is set");
+    let found = prefix.join("lib/libssl.so.3").exists();
+    let needed = std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_some();
+    assert!(found || !needed, "no bundle at {}", prefix.display());
+    if !found {
+        eprintln!("not run: no OpenSSL bundle at {}", prefix.display());
+    }
+    found
+}
+
+fn check(row: &Row, config: &Config, scheme: &str) {
+    assert_eq!(row.version, "TLSv1.3");
+    assert!(
+        row.group.eq_ignore_ascii_case(&config.group),
+        "{}",
+        row.group
+    );
+    assert_eq!(row.sig, config.signature);
+    assert_eq!(row.signature_scheme, scheme);
+    assert_eq!(row.threads, config.threads);
+    assert!(row.samples >= 10);
+    assert!(row.handshakes >= row.samples as u64);
+    assert!(row.server_us > 1.0 && row.client_us > 1.0);
+    // The loop holds both sides and a little more, so its rate is below what the sides allow.
+    let bound = 1e6 / (row.spread.server_us.p20 + row.spread.client_us.p20);
+    assert!(row.spread.handshakes_per_cpu_s.p20 < bound);
+    let spread = &row.spread.server_us;
+    assert!(spread.p20 <= row.server_us && row.server_us <= spread.p80);
+}
+
+#[test]
+fn every_signature_is_negotiated_and_counted() {
+    if !bundle() {
+        return;
+    }
+    // Bytes of public key and signature, by FIPS 204, table 2.
+    for (signature, scheme, key_and_signatures) in [
+        ("ML-DSA-44", "mldsa44", 1312 + 2 * 2420),
+        ("ML-DSA-65", "mldsa65", 1952 + 2 * 3309),
+        ("ML-DSA-87", "mldsa87", 2592 + 2 * 4627),
+        ("ECDSA-P-256", "ecdsa_secp256r1_sha256", 65 + 2 * 70),
+        ("ECDSA-P-384", "ecdsa_secp384r1_sha384", 97 + 2 * 102),
+        ("Ed25519", "ed25519", 32 + 2 * 64),
+        ("RSA-2048", "rsa_pss_rsae_sha256", 256 + 2 * 256),
+    ] {
+        let config = Config {
+            signature: signature.into(),
+            ..config(&[Provider::Default])
+        };
+        let rows = compare(&config).expect(signature);
+        check(&rows[0], &config, scheme);
+        assert_eq!(rows[0].signature_provider, "default");
+        // Leaf certificate (key and one signature), CertificateVerify, and the key share of
+        // X25519MLKEM768; 250 to 700 bytes are names, headers, Finished and the like.
+        let known = key_and_signatures + 1088 + 32;
+        let rest = rows[0].bytes_s2c as i64 - known;
+        assert!(
+            (250..700).contains(&rest),
+            "{signature}: {rest} bytes of the rest"
+        );
+    }
+}
+
+#[test]
+fn every_group_is_negotiated_and_counted() {
+    if !bundle() {
+        return;
+    }
+    // Bytes of both key shares.
+    for (group, client, server) in [
+        ("X25519MLKEM768", 1184 + 32, 1088 + 32),
+        ("SecP256r1MLKEM768", 65 + 1184, 65 + 1088),
+        ("SecP384r1MLKEM1024", 97 + 1568, 97 + 1568),
+        ("MLKEM512", 800, 768),
+        ("MLKEM768", 1184, 1088),
+        ("MLKEM1024", 1568, 1568),
+        ("x25519", 32, 32),
+        ("secp256r1", 65, 65),
+        ("secp384r1", 97, 97),
+    ] {
+        let config = Config {
+            group: group.into(),
+            signature: "Ed25519".into(),
+            ..config(&[Provider::Default])
+        };
+        let row = compare(&config).expect(group).remove(0);
+        check(&row, &config, "ed25519");
+        assert_eq!(row.kem_provider, "default");
+        // What is left does not depend on the share, but for the client's list of point formats,
+        // 8 bytes, which OpenSSL sends with a classical curve only.
+        let classical = group.starts_with("sec") || group.starts_with('x');
+        let rest = (row.bytes_c2s - client, row.bytes_s2c - server);
+        assert_eq!(rest, (if classical { 283 } else { 275 }, 612), "{group}");
+    }
+}
+
+#[test]
+fn fips_serves_with_its_own_code() {
+    if !bundle() {
+        return;
+    }
+    let config = Config {
+        threads: 2,
+        cipher: Some("tls_aes_128_gcm_sha256".into()),
+        ..config(&[Provider::Default, Provider::Fips])
+    };
+    let rows = compare(&config).expect("the bundle holds the FIPS provider");
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        check(row, &config, "mldsa65");
+        assert_eq!(row.cipher, "TLS_AES_128_GCM_SHA256");
+    }
+    assert_eq!(rows[1].provider, Provider::Fips);
+    assert_eq!(
+        (&*rows[1].kem_provider, &*rows[1].signature_provider),
+        ("fips", "fips")
+    );
+}
+
+#[test]
+fn a_row_has_the_promised_fields() {
+    if !bundle() {
+        return;
+    }
+    let row = compare(&config(&[Provider::Default]))
+        .expect("default is built in")
+        .remove(0);
+    let json = serde_json::to_value(&row).expect("a row is plain data");
+    let object = json.as_object().expect("an object");
+    for field in [
+        "group",
+        "sig",
+        "provider",
+        "cipher",
+        "threads",
+        "handshakes",
+        "handshakes_per_cpu_s",
+        "server_us",
+        "client_us",
+        "bytes_c2s",
+        "bytes_s2c",
+        "samples",
+        "machine",
+        "version",
+        "signature_scheme",
+        "kem_provider",
+        "signature_provider",
+        "openssl",
+        "spread",
+    ] {
+        assert!(object.contains_key(field), "{field} is missing");
+    }
+    assert_eq!(object.len(), 19);
+    assert_eq!(json["provider"], "default");
+    for field in ["cpu", "cores", "features", "kernel", "compiler"] {
+        assert!(
+            !json["machine"][field].is_null(),
+            "machine.{field} is missing"
+        );
+    }
+    for field in ["handshakes_per_cpu_s", "server_us", "client_us"] {
+        assert!(
+            json["spread"][field]["p20"].is_number(),
+            "spread.{field} is missing"
+        );
+    }
+    let table = tls::render(&[row.clone(), row]);
+    assert!(
+        table.contains("server CPU, us") && table.contains("1.00x"),
+        "{table}"
+    );
+}
+
+/// A witness that remembers, and that can object.
+#[derive(Default)]
+struct Watch {
+    seen: Vec<String>,
+    objection: Option<&'static str>,
+}
+
+impl Witness for Watch {
+    fn before(&mut self, provider: Provider) -> Result<(), String> {
+        self.seen.push(format!("before {}", provider.name()));
+        Ok(())
+    }
+
+    fn after(&mut self, probe: &Probe) -> Result<(), String> {
+        self.seen
+            .push(format!("after {} {}", probe.provider.name(), probe.group));
+        self.objection.map_or(Ok(()), |text| Err(text.into()))
+    }
+}
+
+#[test]
+fn a_witness_sees_the_checked_handshake_and_can_stop_the_run() {
+    if !bundle() {
+        return;
+    }
+    let mut watch = Watch::default();
+    compare_watched(&config(&[Provider::Default]), &mut watch).expect("nobody objects");
+    assert_eq!(
+        watch.seen,
+        ["before default", "after default X25519MLKEM768"]
+    );
+    watch.objection = Some("the counters did not move");
+    let error = compare_watched(&config(&[Provider::Default]), &mut watch).unwrap_err();
+    assert_eq!(error, Error::Handshake("the counters did not move".into()));
+}
+
+#[test]
+fn an_unknown_suite_is_refused_with_openssls_reason() {
+    if !bundle() {
+        return;
+    }
+    let config = Config {
+        cipher: Some("TLS_ROT13".into()),
+        ..config(&[Provider::Default])
+    };
+    let error = compare(&config).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains("TLS_ROT13") && text.contains("no cipher match"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_cannot_be_measured_is_a_usage_error() {
+    for wrong in [
+        Config {
+            group: "KYBER9000".into(),
+            ..Config::default()
+        },
+        Config {
+            signature: "ML-DSA-66".into(),
+            ..Config::default()
+        },
+        Config {
+            seconds: 0.0,
+            ..Config::default()
+        },
+        Config {
+            seconds: f64::NAN,
+            ..Config::default()
+        },
+        Config {
+            seconds: f64::INFINITY,
+            ..Config::default()
+        },
+        Config {
+            threads: 0,
+            ..Config::default()
+        },
+        Config {
+            threads: 100_000,
+            ..Config::default()
+        },
+    ] {
+        let error = compare(&wrong).unwrap_err();
+        assert!(matches!(error, Error::Usage(_)), "{wrong:?}: {error:?}");
+    }
+}
+
+#[test]
+fn a_missing_bundle_is_named_with_its_remedy() {
+    let empty = std::env::temp_dir().join("gabion-no-openssl-here");
+    let error = compare(&Config {
+        prefix: Some(empty.clone()),
+        ..Config::default()
+    })
+    .unwrap_err();
+    assert!(matches!(error, Error::NotReady(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&*empty.to_string_lossy()), "{text}");
+    assert!(text.contains("gabion bundle build"), "{text}");
+}
