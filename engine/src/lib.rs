@@ -1,1 +1,48 @@
-//! See the package description.
+//! Jobs in, batches out: the engine that every front calls.
+//!
+//! ```text
+//!   front --(one operation)--> Engine::encaps, sign, ..  --+
+//!   front --(many lanes)-----> Engine::run ----------------+--> route --> Backend::run --> statuses
+//!                                                          |
+//!                              self-test of (backend, algorithm) before its first use;
+//!                              a backend that fails is withdrawn, and the next one runs the batch
+//! ```
+//!
+//! - A lone operation runs at once on the calling thread: it is a batch of one.
+//! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
+//!   call, and no thread is ever started here. All state that a fork copies is immutable or
+//!   per-thread working memory, so a forked child goes on with its own copy.
+//! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
+//!
+//! # Examples
+//! ```
+//! use gabion_engine::{Algorithm, Engine, OsEntropy};
+//!
+//! let engine = Engine::global()?;
+//! let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+//! let (ciphertext, shared) = engine.encaps(&key.public(), &OsEntropy)?;
+//! assert_eq!(engine.decaps(&key, &ciphertext)?, shared);
+//! # Ok::<(), gabion_engine::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod dsa;
+mod entropy;
+mod error;
+mod kem;
+mod route;
+mod self_test;
+
+pub use config::{BACKEND_VARIABLE, Config};
+pub use dsa::{SigningKey, VerifyKey};
+pub use entropy::{Entropy, EntropyError, OsEntropy};
+pub use error::Error;
+pub use gabion_backend::{Backend, Batch, Keys, Operation};
+pub use gabion_scheme::algorithms::{ALGORITHMS, AlgorithmInfo, Codepoint, Kind, OldName};
+pub use gabion_scheme::ml_dsa::Message;
+pub use gabion_scheme::prehash::Prehash;
+pub use gabion_scheme::{Algorithm, Status, ct, ml_dsa, ml_kem};
+pub use kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+pub use route::{BackendReport, BackendState, Engine};

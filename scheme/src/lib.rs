@@ -1,1 +1,29 @@
-//! See the package description.
+//! The standards' flow, written once over kernels that a backend supplies.
+//!
+//! ```text
+//!            engine / backend                        this crate
+//!   batch ----------------------> ml_kem, ml_dsa  (FIPS 203, FIPS 204: who hashes what, in which order)
+//!                                      |
+//!                                      v
+//!                                  Kernels        (many sponges, many NTTs, packing: one instruction set)
+//! ```
+//!
+//! - [`algorithms`]: every name, OID, codepoint and size, as one table.
+//! - [`kernels`]: the seam to an instruction set.
+//! - [`ml_kem`], [`ml_dsa`]: the flows, over whole batches; a single operation is a batch of one.
+//! - [`ct`]: constant-time selection and comparison, and the marks where a value becomes public.
+//!
+//! No flow draws randomness: the caller hands it over, drawn once for a batch.
+
+#![deny(unsafe_code)]
+
+pub mod algorithms;
+pub mod ct;
+pub mod error;
+pub mod kernels;
+pub mod ml_dsa;
+pub mod ml_kem;
+pub mod prehash;
+
+pub use algorithms::Algorithm;
+pub use error::{Error, Status};

@@ -1,0 +1,105 @@
+//! The engine's errors, in three families: invalid input, resource, integrity.
+
+use gabion_scheme::{Algorithm, Status};
+
+use crate::entropy::EntropyError;
+
+/// Why an operation failed. No message carries a secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Invalid input: a key, a length, a context.
+    #[error(transparent)]
+    Input(#[from] gabion_scheme::Error),
+    /// Invalid input: the algorithm does not do what was asked of it.
+    #[error("{algorithm} can't {operation}; expected {expected}")]
+    WrongAlgorithm {
+        /// The algorithm that was named.
+        algorithm: Algorithm,
+        /// What was asked.
+        operation: &'static str,
+        /// Which algorithms can.
+        expected: &'static str,
+    },
+    /// Invalid input: the lane was refused.
+    #[error("{algorithm} {operation} was refused: {status:?}")]
+    Lane {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// What was asked.
+        operation: &'static str,
+        /// The lane's verdict.
+        status: Status,
+    },
+    /// The signature does not verify.
+    #[error("the signature does not verify")]
+    BadSignature,
+    /// Resource: no randomness.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+    /// Invalid input: `GABION_BACKEND` names a backend that this machine does not have.
+    #[error("no backend `{wanted}` on this machine; there are: {available}")]
+    NoSuchBackend {
+        /// The name that was given.
+        wanted: String,
+        /// The names that could be given.
+        available: String,
+    },
+    /// Integrity: every backend failed its self-test.
+    #[error("every backend failed its self-test for {0}; nothing can be trusted to run it")]
+    NoBackend(Algorithm),
+}
+
+/// Refuses a byte string whose length is not the standard's.
+pub(crate) fn check_length(
+    what: &'static str,
+    expected: usize,
+    bytes: &[u8],
+) -> Result<(), Error> {
+    if bytes.len() == expected {
+        return Ok(());
+    }
+    Err(Error::Input(gabion_scheme::Error::Length { what, expected, got: bytes.len() }))
+}
+
+/// A byte string as an array of the length that the standard prescribes.
+pub(crate) fn exact<'a, const N: usize>(
+    what: &'static str,
+    bytes: &'a [u8],
+) -> Result<&'a [u8; N], Error> {
+    bytes.try_into().map_err(|_| {
+        Error::Input(gabion_scheme::Error::Length { what, expected: N, got: bytes.len() })
+    })
+}
+
+/// Refuses a private key whose seed and expanded form do not belong together.
+pub(crate) fn same_key(algorithm: Algorithm, made: &[u8], given: &[u8]) -> Result<(), Error> {
+    check_length("the expanded private key", made.len(), given)?;
+    if gabion_scheme::ct::eq_mask(made, given) == u64::MAX {
+        return Ok(());
+    }
+    Err(Error::Input(gabion_scheme::Error::PrivateKey {
+        algorithm: algorithm.name(),
+        reason: "the seed and the expanded key do not belong together",
+    }))
+}
+
+/// The error of a lane that did not succeed, `operation` as [`gabion_backend::Batch`] names it.
+pub(crate) fn lane_error(algorithm: Algorithm, operation: &'static str, status: Status) -> Error {
+    let name = algorithm.name();
+    match (status, operation) {
+        (Status::InvalidSignature, _) => Error::BadSignature,
+        (Status::InvalidKey, "decode a public key") => {
+            Error::Input(gabion_scheme::Error::PublicKey {
+                algorithm: name,
+                reason: "a coefficient is out of range (FIPS 203, section 7.2)",
+            })
+        }
+        (Status::InvalidKey, _) => Error::Input(gabion_scheme::Error::PrivateKey {
+            algorithm: name,
+            reason: "its parts are out of range or do not belong together \
+                     (FIPS 203, section 7.3; FIPS 204, Algorithm 25)",
+        }),
+        _ => Error::Lane { algorithm, operation, status },
+    }
+}

@@ -1,0 +1,213 @@
+//! The self-test that a backend passes before an algorithm first runs on it.
+//!
+//! One known answer per operation, over two lanes, or over nine where the backend has lanes of its
+//! own, so that a full group and a remainder both run and every lane's answer is its own. The
+//! expected digests were made with another implementation (OpenSSL 3.5.5: `genpkey` from a seed,
+//! `pkeyutl -encap` with given randomness, `-decap` of a corrupted ciphertext, deterministic
+//! `-sign` with a context); a test makes them again from there.
+
+use gabion_backend::{Backend, Batch, Keys, Operation};
+use gabion_scheme::ml_dsa::{self, Message};
+use gabion_scheme::ml_kem;
+use gabion_scheme::{Algorithm, Status};
+use sha3::{Digest, Sha3_256};
+
+/// The context of the signatures.
+const CONTEXT: &[u8] = b"gabion";
+/// Lanes of the long test: a group of eight and one more.
+const LANES_MANY: usize = 9;
+/// Lanes of the short test, for backends without lanes.
+const LANES_FEW: usize = 2;
+
+/// SHA3-256 over every lane's `ek || dk || ct || K || K of the corrupted ct`, or
+/// `pk || sk || sig`: for two lanes, for nine.
+static EXPECTED: [(Algorithm, [&str; 2]); 6] = [
+    (
+        Algorithm::MlKem512,
+        [
+            "592db881728b6780bea18f84481ac3dae98326b563be68135df79fdbdbe455c9",
+            "5c0dd7e99da4a7a3567a4c00ac63f86aac2f37250f4b9d018d056a0adc167d6a",
+        ],
+    ),
+    (
+        Algorithm::MlKem768,
+        [
+            "7ec55924515341f15d91abf1abe3e10d41767979b11fac8adb08a9f5aef6f003",
+            "e5d96ff13cc814696956021ac9cef579988f51af4789b1d4312879b45d937c8d",
+        ],
+    ),
+    (
+        Algorithm::MlKem1024,
+        [
+            "d112e438f31fbffad5c2b51596808c1418bbd9f842b566f2afb2b6f2d6826b10",
+            "fb82cc3e53320ac69e57fa7b1c0d478612a24121704e3e70f8d9fde2f32ab7e5",
+        ],
+    ),
+    (
+        Algorithm::MlDsa44,
+        [
+            "654e7a235546704396c7dd8df9fe08e3ac8230e2b38350051d2c5f816daaa80a",
+            "a98460f27c994532e3f03d59424cdd7d70bea0be9eba9a5d1e44e200a02cfb1a",
+        ],
+    ),
+    (
+        Algorithm::MlDsa65,
+        [
+            "a1874a5279f96e37c9e989db2ed1538925ecedf04ee4397016ad51d5e22130ee",
+            "3bc2ee14356de1e29cab22cc640fdc9c394f2052050cf87804179f22c0cc341b",
+        ],
+    ),
+    (
+        Algorithm::MlDsa87,
+        [
+            "01f764cd952ca542f806f1bc5e415d5062b1953b1c91c7483a59de6ced309988",
+            "fb467a9c132535c802c54e06b83cbba9dfd74d8d5b4cd783b963611a98b4cca5",
+        ],
+    ),
+];
+
+/// The seed of a lane.
+fn seed<const N: usize>(lane: usize) -> [u8; N] {
+    std::array::from_fn(|j| (17 * lane + 31 * j + 5) as u8)
+}
+
+/// The message or the encapsulation randomness of a lane.
+fn message(lane: usize) -> [u8; 32] {
+    std::array::from_fn(|j| (29 * lane + 13 * j + 1) as u8)
+}
+
+/// Tests one algorithm on one backend; the error says what differed.
+pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
+    let (lanes, column) =
+        if backend.lanes() > 1 { (LANES_MANY, 1) } else { (LANES_FEW, 0) };
+    let answer = if let Some(params) = ml_kem::params(algorithm) {
+        kem(backend, params, lanes)
+    } else if let Some(params) = ml_dsa::params(algorithm) {
+        dsa(backend, params, lanes)
+    } else {
+        Err("there is no self-test for it".to_owned())
+    };
+    let digest = answer.map_err(|what| format!("{algorithm} self-test: {what}"))?;
+    let expected = EXPECTED.iter().find(|row| row.0 == algorithm).map(|row| row.1[column]);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    if expected == Some(digest.as_str()) {
+        return Ok(());
+    }
+    Err(format!("{algorithm} self-test: the known answer over {lanes} lanes differs"))
+}
+
+/// Runs one operation and insists on every lane's success.
+fn all_ok(
+    backend: &dyn Backend,
+    lanes: usize,
+    operation: Operation<'_>,
+) -> Result<(), String> {
+    let mut status = vec![Status::NotRun; lanes];
+    let mut batch = Batch { operation, status: &mut status };
+    let name = batch.operation_name();
+    batch.check().map_err(|error| error.to_string())?;
+    backend.run(&mut batch);
+    match status.iter().position(|status| !status.is_ok()) {
+        None => Ok(()),
+        Some(lane) => Err(format!("{name}: lane {lane} of {lanes} says {:?}", status[lane])),
+    }
+}
+
+fn kem(
+    backend: &dyn Backend,
+    params: &'static ml_kem::Params,
+    n: usize,
+) -> Result<[u8; 32], String> {
+    let seeds: Vec<[u8; 64]> = (0..n).map(seed).collect();
+    let mut keys = vec![ml_kem::DecapsKey::blank(params); n];
+    let operation = Operation::KemGenerate { params, seeds: &seeds, keys: &mut keys };
+    all_ok(backend, n, operation)?;
+    let known: Vec<_> = keys.iter().map(ml_kem::DecapsKey::encaps_key).collect();
+    let m: Vec<_> = (0..n).map(message).collect();
+    let mut ct = vec![0; n * params.ct_len()];
+    let mut shared = vec![[0; 32]; n];
+    let keys_known = Keys::Known(&known);
+    all_ok(
+        backend,
+        n,
+        Operation::KemEncaps { params, keys: keys_known, m: &m, ct: &mut ct, shared: &mut shared },
+    )?;
+    let known: Vec<_> = keys.iter().collect();
+    let mut opened = vec![[0; 32]; n];
+    let (own, operation_ct) = (Keys::Known(&known[..]), &ct[..]);
+    all_ok(
+        backend,
+        n,
+        Operation::KemDecaps { params, keys: own, ct: operation_ct, shared: &mut opened },
+    )?;
+    if opened != shared {
+        return Err("decaps does not give what encaps gave".to_owned());
+    }
+    let mut corrupted = ct.clone();
+    for (lane, ct) in corrupted.chunks_exact_mut(params.ct_len()).enumerate() {
+        ct[lane] ^= 1;
+    }
+    let (own, ct_bad) = (Keys::Known(&known[..]), &corrupted[..]);
+    all_ok(
+        backend,
+        n,
+        Operation::KemDecaps { params, keys: own, ct: ct_bad, shared: &mut opened },
+    )?;
+    let mut hash = Sha3_256::new();
+    for (lane, key) in keys.iter().enumerate() {
+        hash.update(key.encaps_key().bytes());
+        hash.update(key.bytes());
+        hash.update(&ct[lane * params.ct_len()..(lane + 1) * params.ct_len()]);
+        hash.update(shared[lane]);
+        hash.update(opened[lane]);
+    }
+    Ok(hash.finalize().into())
+}
+
+fn dsa(
+    backend: &dyn Backend,
+    params: &'static ml_dsa::Params,
+    n: usize,
+) -> Result<[u8; 32], String> {
+    let seeds: Vec<[u8; 32]> = (0..n).map(seed).collect();
+    let mut keys = vec![ml_dsa::SigningKey::blank(params); n];
+    let operation = Operation::DsaGenerate { params, seeds: &seeds, keys: &mut keys };
+    all_ok(backend, n, operation)?;
+    let texts: Vec<_> = (0..n).map(message).collect();
+    let messages: Vec<Message<'_>> =
+        texts.iter().map(|text| Message::Pure { context: CONTEXT, message: text }).collect();
+    let known: Vec<_> = keys.iter().collect();
+    let mut sig = vec![0; n * params.sig_len()];
+    let rnd = vec![[0; 32]; n];
+    let own = Keys::Known(&known[..]);
+    all_ok(
+        backend,
+        n,
+        Operation::DsaSign { params, keys: own, messages: &messages, rnd: &rnd, sig: &mut sig },
+    )?;
+    let public: Vec<_> = keys.iter().map(ml_dsa::SigningKey::verify_key).collect();
+    let verify_keys = Keys::Known(&public[..]);
+    all_ok(
+        backend,
+        n,
+        Operation::DsaVerify { params, keys: verify_keys, messages: &messages, sig: &sig },
+    )?;
+    // One corrupted lane must fail, and must fail alone.
+    let mut corrupted = sig.clone();
+    corrupted[(n - 1) * params.sig_len()] ^= 1;
+    let mut status = vec![Status::NotRun; n];
+    let verify_keys = Keys::Known(&public[..]);
+    let operation =
+        Operation::DsaVerify { params, keys: verify_keys, messages: &messages, sig: &corrupted };
+    backend.run(&mut Batch { operation, status: &mut status });
+    if status[n - 1] != Status::InvalidSignature || !status[..n - 1].iter().all(|s| s.is_ok()) {
+        return Err("a corrupted signature was not refused in its own lane alone".to_owned());
+    }
+    let mut hash = Sha3_256::new();
+    for (key, sig) in keys.iter().zip(sig.chunks_exact(params.sig_len())) {
+        hash.update(key.verify_key().bytes());
+        hash.update(key.bytes());
+        hash.update(sig);
+    }
+    Ok(hash.finalize().into())
+}

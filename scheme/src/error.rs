@@ -1,0 +1,86 @@
+//! What can go wrong, and the verdict on one lane.
+
+use thiserror::Error as ThisError;
+
+/// Why a call or a key was refused. No message carries a secret.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A byte string of the wrong length.
+    #[error("{what} has {got} bytes; expected {expected}")]
+    Length {
+        /// What the bytes were to be.
+        what: &'static str,
+        /// The length that the standard prescribes.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+    /// A public key that the standard's input checks refuse.
+    #[error("invalid {algorithm} public key: {reason}")]
+    PublicKey {
+        /// The parameter set.
+        algorithm: &'static str,
+        /// Which check failed.
+        reason: &'static str,
+    },
+    /// A private key that the standard's input checks refuse.
+    #[error("invalid {algorithm} private key: {reason}")]
+    PrivateKey {
+        /// The parameter set.
+        algorithm: &'static str,
+        /// Which check failed.
+        reason: &'static str,
+    },
+    /// A context string above 255 bytes (FIPS 204, Algorithm 2, line 1).
+    #[error("the context has {0} bytes; at most 255 are allowed")]
+    ContextTooLong(usize),
+    /// A digest whose length does not fit its pre-hash function.
+    #[error("a {hash} digest has {expected} bytes; got {got}")]
+    DigestLength {
+        /// The pre-hash function.
+        hash: &'static str,
+        /// Its digest length.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+    /// A signature could not be made within the bound on rejections (FIPS 204, appendix C).
+    #[error("signing did not end within {0} attempts")]
+    TooManyAttempts(usize),
+    /// An operation was asked of an algorithm that does not have it.
+    #[error("{algorithm} has no operation `{operation}`")]
+    Unsupported {
+        /// The algorithm's name.
+        algorithm: &'static str,
+        /// What was asked.
+        operation: &'static str,
+    },
+}
+
+/// The verdict on one lane of a batch. A lane is good only when it says [`Status::Ok`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Status {
+    /// Nothing has run: what a lane says before the batch, so that a lost batch is no success.
+    #[default]
+    NotRun = 0,
+    /// Done, and the output is complete.
+    Ok = 1,
+    /// The lane's public or private key fails the standard's input checks.
+    InvalidKey = 2,
+    /// The lane's input (ciphertext, context, digest) has the wrong form.
+    InvalidInput = 3,
+    /// The signature does not verify.
+    InvalidSignature = 4,
+    /// The lane's computation failed a check of its own.
+    Fault = 5,
+}
+
+impl Status {
+    /// Whether the lane's output may be used.
+    pub fn is_ok(self) -> bool {
+        self == Status::Ok
+    }
+}

@@ -1,0 +1,346 @@
+//! Expanded ML-KEM keys: everything that depends on the key alone, computed once.
+
+use super::{K_MAX, Params, SEED_LEN, Scratch, keygen};
+use crate::ct;
+use crate::error::{Error, Status};
+use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
+
+/// SHAKE128 blocks squeezed at first for one entry of A: 504 bytes hold 336 candidates, of which
+/// 273 +- 7 are accepted; 1 in 120 entries needs more than the 3 blocks.
+const A_BLOCKS: usize = 3;
+/// Bytes squeezed at first for one entry of A.
+pub(super) const A_LEN: usize = A_BLOCKS * 168;
+
+/// The index bytes that follow rho, `[first][second]`.
+static INDEX: [[[u8; 2]; K_MAX]; K_MAX] = {
+    let mut table = [[[0; 2]; K_MAX]; K_MAX];
+    let mut i = 0;
+    while i < K_MAX * K_MAX {
+        table[i / K_MAX][i % K_MAX] = [(i / K_MAX) as u8, (i % K_MAX) as u8];
+        i += 1;
+    }
+    table
+};
+
+/// An expanded encapsulation key: immutable once made, shared by reference between threads.
+#[derive(Clone)]
+pub struct EncapsKey {
+    pub(super) params: &'static Params,
+    /// The encoded key, ByteEncode_12(t_hat) || rho.
+    pub(super) bytes: Vec<u8>,
+    /// H(ek).
+    pub(super) hash: [u8; 32],
+    /// A^T in the NTT domain, `[row][column]`.
+    pub(super) a_t: Vec<KemPoly>,
+    /// t_hat.
+    pub(super) t_hat: Vec<KemPoly>,
+}
+
+impl EncapsKey {
+    /// A key without a value, to be filled by [`expand_encaps_keys`].
+    pub fn blank(params: &'static Params) -> Self {
+        EncapsKey {
+            params,
+            bytes: vec![0; params.ek_len()],
+            hash: [0; 32],
+            a_t: vec![KemPoly::default(); params.k * params.k],
+            t_hat: vec![KemPoly::default(); params.k],
+        }
+    }
+
+    /// Decodes and expands one key.
+    ///
+    /// # Errors
+    /// A wrong length (type check) or a coefficient of q or more (modulus check), FIPS 203,
+    /// section 7.2.
+    pub fn decode<K: Kernels>(k: &K, params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
+        check_length("an encapsulation key", params.ek_len(), bytes)?;
+        let mut key = EncapsKey::blank(params);
+        let mut status = Status::NotRun;
+        let one = std::slice::from_mut(&mut key);
+        expand_encaps_keys(k, params, bytes, one, std::slice::from_mut(&mut status));
+        if status.is_ok() {
+            return Ok(key);
+        }
+        Err(Error::PublicKey {
+            algorithm: params.algorithm.name(),
+            reason: "a coefficient is not below 3329 (FIPS 203, section 7.2, modulus check)",
+        })
+    }
+
+    /// The parameter set.
+    pub fn params(&self) -> &'static Params {
+        self.params
+    }
+
+    /// The encoded key.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// H(ek), which tells keys apart.
+    pub fn hash(&self) -> &[u8; 32] {
+        &self.hash
+    }
+}
+
+/// An expanded decapsulation key: immutable once made, wiped when dropped.
+#[derive(Clone)]
+pub struct DecapsKey {
+    pub(super) encaps: EncapsKey,
+    /// The encoded key, ByteEncode_12(s_hat) || ek || H(ek) || z.
+    pub(super) bytes: Vec<u8>,
+    pub(super) s_hat: Vec<KemPoly>,
+    /// (d, z), where the key was made from its seed.
+    pub(super) seed: Option<[u8; SEED_LEN]>,
+}
+
+impl DecapsKey {
+    /// A key without a value, to be filled by [`keygen`] or [`expand_decaps_keys`].
+    pub fn blank(params: &'static Params) -> Self {
+        DecapsKey {
+            encaps: EncapsKey::blank(params),
+            bytes: vec![0; params.dk_len()],
+            s_hat: vec![KemPoly::default(); params.k],
+            seed: None,
+        }
+    }
+
+    /// Makes the key pair of a seed (d, z): ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16).
+    pub fn from_seed<K: Kernels>(k: &K, params: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
+        let mut key = DecapsKey::blank(params);
+        let (seeds, keys) = (std::slice::from_ref(seed), std::slice::from_mut(&mut key));
+        keygen(k, params, seeds, keys, &mut Scratch::default());
+        key
+    }
+
+    /// Decodes and expands one key from its expanded form.
+    ///
+    /// # Errors
+    /// A wrong length, an embedded encapsulation key that fails its checks, or one whose hash is
+    /// not the embedded hash (FIPS 203, section 7.3).
+    pub fn decode<K: Kernels>(k: &K, params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
+        check_length("a decapsulation key", params.dk_len(), bytes)?;
+        let mut key = DecapsKey::blank(params);
+        let mut status = Status::NotRun;
+        let one = std::slice::from_mut(&mut key);
+        expand_decaps_keys(k, params, bytes, one, std::slice::from_mut(&mut status));
+        if status.is_ok() {
+            return Ok(key);
+        }
+        Err(Error::PrivateKey {
+            algorithm: params.algorithm.name(),
+            reason: "the embedded public key is malformed or does not match its embedded hash \
+                     (FIPS 203, section 7.3, hash check)",
+        })
+    }
+
+    /// Decodes a key that came in both forms, and refuses one whose forms disagree.
+    ///
+    /// # Errors
+    /// As [`Self::decode`], or a seed that does not lead to the expanded key.
+    pub fn decode_both<K: Kernels>(
+        k: &K,
+        params: &'static Params,
+        seed: &[u8; SEED_LEN],
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        check_length("a decapsulation key", params.dk_len(), bytes)?;
+        let key = DecapsKey::from_seed(k, params, seed);
+        if ct::eq_mask(&key.bytes, bytes) == u64::MAX {
+            return Ok(key);
+        }
+        Err(Error::PrivateKey {
+            algorithm: params.algorithm.name(),
+            reason: "the seed and the expanded key do not belong together",
+        })
+    }
+
+    /// The parameter set.
+    pub fn params(&self) -> &'static Params {
+        self.encaps.params
+    }
+
+    /// The encapsulation key that belongs to this key.
+    pub fn encaps_key(&self) -> &EncapsKey {
+        &self.encaps
+    }
+
+    /// The expanded form, encoded. Secret.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The seed form (d, z), where it is known. Secret.
+    pub fn seed(&self) -> Option<&[u8; SEED_LEN]> {
+        self.seed.as_ref()
+    }
+
+    /// z, the implicit rejection value.
+    pub(super) fn z(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - 32..]
+    }
+}
+
+impl Drop for DecapsKey {
+    fn drop(&mut self) {
+        ct::wipe(&mut self.bytes);
+        ct::wipe(&mut self.s_hat);
+        if let Some(seed) = &mut self.seed {
+            ct::wipe(seed);
+        }
+    }
+}
+
+fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
+    if bytes.len() == expected {
+        return Ok(());
+    }
+    Err(Error::Length { what, expected, got: bytes.len() })
+}
+
+/// Decodes and expands `keys.len()` encapsulation keys from their concatenation.
+///
+/// `status` says [`Status::Ok`] or [`Status::InvalidKey`] (modulus check, FIPS 203, section 7.2)
+/// for each lane; the buffers of `keys` are reused. A refused key is wiped to zero.
+///
+/// # Panics
+/// If the lengths of the arguments do not fit each other (misuse).
+pub fn expand_encaps_keys<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [EncapsKey],
+    status: &mut [Status],
+) {
+    assert_eq!(bytes.len(), keys.len() * p.ek_len(), "one encoded key a lane");
+    assert_eq!(status.len(), keys.len(), "one status a lane");
+    let mut squeezed = vec![0u8; keys.len() * p.k * p.k * A_LEN];
+    let mut jobs = Vec::with_capacity(keys.len() * (p.k * p.k + 1));
+    for ((key, encoded), state) in
+        keys.iter_mut().zip(bytes.chunks_exact(p.ek_len())).zip(status.iter_mut())
+    {
+        key.params = p;
+        key.bytes.copy_from_slice(encoded);
+        let mut canonical = true;
+        for (poly, part) in key.t_hat.iter_mut().zip(encoded.chunks_exact(384)) {
+            canonical &= k.kem_decode12(part, poly);
+        }
+        *state = if canonical { Status::Ok } else { Status::InvalidKey };
+        jobs.push(Sponge::new(Xof::Sha3_256, [encoded], &mut key.hash));
+    }
+    push_matrix_jobs(p, true, rhos(p, bytes), &mut squeezed, &mut jobs);
+    k.sponge_many(&mut jobs);
+    drop(jobs);
+    let parts = squeezed.chunks_exact(p.k * p.k * A_LEN);
+    let lanes = keys.iter_mut().zip(rhos(p, bytes)).zip(parts).zip(status.iter());
+    for (((key, rho), part), state) in lanes {
+        parse_matrix(k, p, true, rho, part, &mut key.a_t);
+        if !state.is_ok() {
+            key.t_hat.fill(KemPoly::default());
+            key.bytes.fill(0);
+        }
+    }
+}
+
+/// The rho of each encoded encapsulation key.
+fn rhos<'a>(p: &Params, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let at = 384 * p.k;
+    bytes.chunks_exact(p.ek_len()).map(move |ek| &ek[at..])
+}
+
+/// Decodes and expands `keys.len()` decapsulation keys from their concatenation.
+///
+/// `status` says [`Status::Ok`] or [`Status::InvalidKey`] (hash check, FIPS 203, section 7.3, and
+/// the modulus check of the embedded encapsulation key) for each lane.
+///
+/// # Panics
+/// If the lengths of the arguments do not fit each other (misuse).
+pub fn expand_decaps_keys<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [DecapsKey],
+    status: &mut [Status],
+) {
+    assert_eq!(bytes.len(), keys.len() * p.dk_len(), "one encoded key a lane");
+    assert_eq!(status.len(), keys.len(), "one status a lane");
+    let (ek_at, ek_end) = (384 * p.k, 384 * p.k + p.ek_len());
+    let mut eks = Vec::with_capacity(keys.len() * p.ek_len());
+    let mut encaps: Vec<EncapsKey> = Vec::with_capacity(keys.len());
+    for (key, encoded) in keys.iter_mut().zip(bytes.chunks_exact(p.dk_len())) {
+        key.bytes.copy_from_slice(encoded);
+        key.seed = None;
+        ct::secret(&key.bytes[..ek_at]);
+        ct::secret(&key.bytes[p.dk_len() - 32..]);
+        for (poly, part) in key.s_hat.iter_mut().zip(key.bytes.chunks_exact(384)) {
+            k.kem_decode12(part, poly);
+        }
+        eks.extend_from_slice(&encoded[ek_at..ek_end]);
+        encaps.push(std::mem::replace(
+            &mut key.encaps,
+            EncapsKey { params: p, bytes: vec![], hash: [0; 32], a_t: vec![], t_hat: vec![] },
+        ));
+    }
+    expand_encaps_keys(k, p, &eks, &mut encaps, status);
+    for (((key, encaps), encoded), state) in
+        keys.iter_mut().zip(encaps).zip(bytes.chunks_exact(p.dk_len())).zip(status)
+    {
+        key.encaps = encaps;
+        if key.encaps.hash[..] != encoded[ek_end..ek_end + 32] {
+            *state = Status::InvalidKey;
+        }
+        if !state.is_ok() {
+            ct::wipe(&mut key.bytes);
+            ct::wipe(&mut key.s_hat);
+        }
+    }
+}
+
+/// Adds the sponges that make A (or A^T) of each rho, k * k entries of [`A_LEN`] bytes each.
+pub(super) fn push_matrix_jobs<'a>(
+    p: &Params,
+    transposed: bool,
+    rhos: impl Iterator<Item = &'a [u8]>,
+    squeezed: &'a mut [u8],
+    jobs: &mut Vec<Sponge<'a>>,
+) {
+    let mut parts = squeezed.chunks_exact_mut(A_LEN);
+    for rho in rhos {
+        for (entry, part) in (0..p.k * p.k).zip(&mut parts) {
+            let index = entry_index(p, transposed, entry);
+            jobs.push(Sponge::new(Xof::Shake128, [rho, index], part));
+        }
+    }
+}
+
+/// The two bytes after rho for entry number `entry`: A[i][j] = SampleNTT(rho || j || i)
+/// (FIPS 203, Algorithm 13, line 5).
+fn entry_index(p: &Params, transposed: bool, entry: usize) -> &'static [u8] {
+    let (row, column) = (entry / p.k, entry % p.k);
+    let (i, j) = if transposed { (column, row) } else { (row, column) };
+    &INDEX[j][i]
+}
+
+/// SampleNTT (FIPS 203, Algorithm 7) of each entry from what was squeezed for it.
+pub(super) fn parse_matrix<K: Kernels>(
+    k: &K,
+    p: &Params,
+    transposed: bool,
+    rho: &[u8],
+    squeezed: &[u8],
+    a: &mut [KemPoly],
+) {
+    for (entry, (poly, part)) in a.iter_mut().zip(squeezed.chunks_exact(A_LEN)).enumerate() {
+        let mut blocks = A_BLOCKS;
+        let mut accepted = k.kem_rej_uniform_vartime(part, poly);
+        while accepted < 256 {
+            // Rare, and in public data: squeeze anew with one block more.
+            blocks += 1;
+            let mut longer = vec![0u8; blocks * 168];
+            let index = entry_index(p, transposed, entry);
+            k.sponge_many(&mut [Sponge::new(Xof::Shake128, [rho, index], &mut longer)]);
+            accepted = k.kem_rej_uniform_vartime(&longer, poly);
+        }
+    }
+}
