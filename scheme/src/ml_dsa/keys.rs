@@ -1,0 +1,447 @@
+//! Keys with everything that derives from them, and their encodings (FIPS 204, section 7.2).
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::expand::expand_a;
+use super::keygen::keygen;
+use super::params::{MU_LEN, Params, SEED_LEN, T0_LEN, T0_MAX, T1_BITS, T1_LEN};
+use super::{Scratch, reveal};
+use crate::ct;
+use crate::error::Error;
+use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
+
+/// Where K and tr stand in an encoded private key (skEncode, Algorithm 24).
+const K_SEED: std::ops::Range<usize> = SEED_LEN..2 * SEED_LEN;
+const TR: std::ops::Range<usize> = 2 * SEED_LEN..2 * SEED_LEN + MU_LEN;
+
+/// A public key, expanded: A and tr always, NTT(t1 * 2^d) from the first verification on.
+///
+/// Sharing it between threads by reference is what it is made for; nothing in it is secret.
+pub struct VerifyKey {
+    params: &'static Params,
+    /// The encoding.
+    bytes: Vec<u8>,
+    /// H(pk, 64).
+    tr: [u8; MU_LEN],
+    /// A in the NTT domain, `[k][l]`.
+    a_hat: Vec<DsaPoly>,
+    /// NTT(t1 * 2^d), `[k]`.
+    t1_hat: OnceLock<Vec<DsaPoly>>,
+}
+
+impl VerifyKey {
+    /// A key without a value, whose buffers [`super::expand_verify_keys`] fills. Nothing verifies
+    /// with it: it stands for no one's public key.
+    pub fn blank(p: &'static Params) -> Self {
+        let mut key = VerifyKey {
+            params: p,
+            bytes: Vec::new(),
+            tr: [0; MU_LEN],
+            a_hat: Vec::new(),
+            t1_hat: OnceLock::new(),
+        };
+        key.reset(p);
+        key
+    }
+
+    /// Decodes and expands one public key (pkDecode, Algorithm 23).
+    ///
+    /// # Errors
+    /// [`Error::Length`].
+    pub fn decode<K: Kernels>(
+        kernels: &K,
+        p: &'static Params,
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        check_length("public key", p.pk_len(), bytes)?;
+        let mut key = [VerifyKey::blank(p)];
+        let mut status = [Default::default()];
+        super::expand_verify_keys(
+            kernels,
+            p,
+            bytes,
+            &mut key,
+            &mut status,
+            &mut Scratch::new(),
+        );
+        let [key] = key;
+        Ok(key)
+    }
+
+    /// The parameter set.
+    pub fn params(&self) -> &'static Params {
+        self.params
+    }
+
+    /// The encoding, `pk_len` bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// tr = H(pk, 64), which begins the hash that gives mu.
+    pub fn tr(&self) -> &[u8; MU_LEN] {
+        &self.tr
+    }
+
+    /// A in the NTT domain, `[k][l]`.
+    pub(super) fn a_hat(&self) -> &[DsaPoly] {
+        &self.a_hat
+    }
+
+    pub(super) fn a_hat_mut(&mut self) -> &mut [DsaPoly] {
+        &mut self.a_hat
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    pub(super) fn set_tr(&mut self, tr: &[u8; MU_LEN]) {
+        self.tr = *tr;
+    }
+
+    /// Makes room for another key, of this or another parameter set.
+    pub(super) fn reset(&mut self, p: &'static Params) {
+        self.params = p;
+        self.bytes.resize(p.pk_len(), 0);
+        self.a_hat.resize(p.matrix_len(), DsaPoly::default());
+        self.t1_hat = OnceLock::new();
+    }
+
+    /// NTT(t1 * 2^d), `[k]` (Algorithm 8, line 9), derived at the first call.
+    pub(super) fn t1_hat<K: Kernels>(&self, kernels: &K) -> &[DsaPoly] {
+        self.t1_hat.get_or_init(|| {
+            let mut t1 = vec![DsaPoly::default(); self.params.k];
+            for (poly, bytes) in t1
+                .iter_mut()
+                .zip(self.bytes[SEED_LEN..].chunks_exact(T1_LEN))
+            {
+                kernels.dsa_simple_bit_unpack(T1_BITS, bytes, poly);
+            }
+            kernels.dsa_shift_left_d(&mut t1);
+            kernels.dsa_ntt(&mut t1);
+            t1
+        })
+    }
+}
+
+impl fmt::Debug for VerifyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerifyKey({})", self.params.name())
+    }
+}
+
+/// A private key, expanded: A, tr and the public key always, the secret vectors in the NTT domain
+/// from the first signature on. Wiped when dropped.
+pub struct SigningKey {
+    public: VerifyKey,
+    /// xi, where the key is known by it.
+    seed: Option<[u8; SEED_LEN]>,
+    /// The expanded encoding (skEncode, Algorithm 24).
+    bytes: Vec<u8>,
+    vectors: OnceLock<SecretVectors>,
+}
+
+/// s1, s2 and t0 in the NTT domain, one behind the other: `[l + k + k]`.
+struct SecretVectors(Vec<DsaPoly>);
+
+impl Drop for SecretVectors {
+    fn drop(&mut self) {
+        ct::wipe(&mut self.0);
+    }
+}
+
+impl Drop for SigningKey {
+    fn drop(&mut self) {
+        ct::wipe(&mut self.bytes);
+        if let Some(seed) = &mut self.seed {
+            ct::wipe(seed);
+        }
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    /// Names the parameter set and nothing else.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public.params.name())
+    }
+}
+
+impl SigningKey {
+    /// A key without a value, whose buffers [`keygen`] fills.
+    pub fn blank(p: &'static Params) -> Self {
+        let mut key = SigningKey {
+            public: VerifyKey::blank(p),
+            seed: None,
+            bytes: Vec::new(),
+            vectors: OnceLock::new(),
+        };
+        key.reset(p, None);
+        key
+    }
+
+    /// The key of a seed xi (KeyGen_internal, Algorithm 6).
+    pub fn from_seed<K: Kernels>(kernels: &K, p: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
+        let mut key = [SigningKey::blank(p)];
+        keygen(
+            kernels,
+            p,
+            std::slice::from_ref(seed),
+            &mut key,
+            &mut Scratch::new(),
+        );
+        let [key] = key;
+        key
+    }
+
+    /// Decodes an expanded private key (skDecode, Algorithm 25) and recomputes its public key.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::PrivateKey`] if a coefficient of s1 or s2 is out of range, or
+    /// if t0 or tr are not those that follow from rho, s1 and s2.
+    pub fn decode<K: Kernels>(
+        kernels: &K,
+        p: &'static Params,
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        check_length("private key", p.sk_len(), bytes)?;
+        ct::secret(bytes);
+        let mut key = SigningKey::blank(p);
+        key.bytes.copy_from_slice(bytes);
+        let mut vectors = SecretVectors(vec![DsaPoly::default(); 2 * p.l + 4 * p.k]);
+        key.derive_public(kernels, &mut vectors.0)?;
+        Ok(key)
+    }
+
+    /// A key that came both as seed and expanded.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::PrivateKey`] if the two disagree.
+    pub fn decode_both<K: Kernels>(
+        kernels: &K,
+        p: &'static Params,
+        seed: &[u8; SEED_LEN],
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        check_length("private key", p.sk_len(), bytes)?;
+        ct::secret(bytes);
+        let key = SigningKey::from_seed(kernels, p, seed);
+        if !reveal(ct::eq_mask(&key.bytes, bytes) != 0) {
+            return Err(refused(p, "the seed and the expanded key disagree"));
+        }
+        Ok(key)
+    }
+
+    /// The parameter set.
+    pub fn params(&self) -> &'static Params {
+        self.public.params
+    }
+
+    /// The public half.
+    pub fn verify_key(&self) -> &VerifyKey {
+        &self.public
+    }
+
+    /// The expanded encoding, `sk_len` bytes. Secret.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The seed xi, if the key was made from it. Secret.
+    pub fn seed(&self) -> Option<&[u8; SEED_LEN]> {
+        self.seed.as_ref()
+    }
+
+    /// Derives the secret vectors now instead of at the first signature.
+    pub fn prepare<K: Kernels>(&self, kernels: &K) {
+        self.vectors(kernels);
+    }
+
+    pub(super) fn public_mut(&mut self) -> &mut VerifyKey {
+        &mut self.public
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Makes room for another key, of this or another parameter set; what was is wiped.
+    pub(super) fn reset(&mut self, p: &'static Params, seed: Option<[u8; SEED_LEN]>) {
+        self.public.reset(p);
+        if let Some(old) = &mut self.seed {
+            ct::wipe(old);
+        }
+        self.seed = seed;
+        ct::wipe(&mut self.bytes);
+        self.bytes.resize(p.sk_len(), 0);
+        self.vectors = OnceLock::new();
+    }
+
+    /// Enters tr in both halves.
+    pub(super) fn set_tr(&mut self, tr: &[u8; MU_LEN]) {
+        self.public.set_tr(tr);
+        self.bytes[TR].copy_from_slice(tr);
+    }
+
+    /// K, the private seed of rho''.
+    pub(super) fn k_seed(&self) -> &[u8] {
+        &self.bytes[K_SEED]
+    }
+
+    /// s1, s2 and t0 in the NTT domain (Algorithm 7, lines 2 to 4), derived at the first call.
+    pub(super) fn vectors<K: Kernels>(&self, kernels: &K) -> [&[DsaPoly]; 3] {
+        let p = self.params();
+        let all = &self.vectors.get_or_init(|| {
+            let mut vectors = SecretVectors(vec![DsaPoly::default(); p.l + 2 * p.k]);
+            unpack_secret(kernels, p, &self.bytes, &mut vectors.0);
+            kernels.dsa_ntt(&mut vectors.0);
+            vectors
+        });
+        let (s1_hat, rest) = all.0.split_at(p.l);
+        let (s2_hat, t0_hat) = rest.split_at(p.k);
+        [s1_hat, s2_hat, t0_hat]
+    }
+
+    /// Checks the private encoding and computes the public key from it. `vectors` is work space.
+    fn derive_public<K: Kernels>(
+        &mut self,
+        kernels: &K,
+        vectors: &mut [DsaPoly],
+    ) -> Result<(), Error> {
+        let p = self.params();
+        // rho and tr are public: one is part of the public key, the other a hash of it.
+        ct::declassify(&self.bytes[..SEED_LEN]);
+        ct::declassify(&self.bytes[TR]);
+        let mut rho = [0; SEED_LEN];
+        rho.copy_from_slice(&self.bytes[..SEED_LEN]);
+
+        let (secret, rest) = vectors.split_at_mut(p.l + 2 * p.k);
+        let (s1_hat, rest) = rest.split_at_mut(p.l);
+        let (t1, t0) = rest.split_at_mut(p.k);
+        unpack_secret(kernels, p, &self.bytes, secret);
+        let (s1s2, t0_given) = secret.split_at_mut(p.l + p.k);
+        // Algorithm 25 may yield values out of range from bytes that skEncode never made.
+        if !reveal(kernels.dsa_norm_below(s1s2, p.eta as i32 + 1)) {
+            return Err(refused(p, "a coefficient of s1 or s2 is out of range"));
+        }
+
+        let (jobs, squeezed, nonces) = (&mut Default::default(), &mut vec![], &mut vec![]);
+        let keys = std::slice::from_mut(&mut self.public);
+        let nothing = std::iter::empty();
+        expand_a(
+            kernels,
+            p,
+            &[rho],
+            (jobs, squeezed, nonces),
+            keys,
+            |key| key,
+            nothing,
+        );
+        s1_hat.clone_from_slice(&s1s2[..p.l]);
+        kernels.dsa_ntt(s1_hat);
+        public_vector(kernels, &self.public.a_hat, s1_hat, &s1s2[p.l..], t1, t0);
+        encode_public(kernels, &rho, t1, &mut self.public);
+        // The same t0 and nothing else: the difference has norm 0.
+        kernels.dsa_sub(t0, t0_given);
+        if !reveal(kernels.dsa_norm_below(t0, 1)) {
+            return Err(refused(p, "t0 does not follow from rho, s1 and s2"));
+        }
+        let mut tr = [0; MU_LEN];
+        let pk = &self.public.bytes;
+        kernels.sponge_many(&mut [Sponge::new(Xof::Shake256, [&pk[..]], &mut tr)]);
+        if ct::eq_mask(&tr, &self.bytes[TR]) == 0 {
+            return Err(refused(p, "tr is not the hash of the public key"));
+        }
+        self.public.set_tr(&tr);
+        Ok(())
+    }
+}
+
+fn refused(p: &Params, reason: &'static str) -> Error {
+    Error::PrivateKey {
+        algorithm: p.name(),
+        reason,
+    }
+}
+
+fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
+    if bytes.len() == expected {
+        return Ok(());
+    }
+    Err(Error::Length {
+        what,
+        expected,
+        got: bytes.len(),
+    })
+}
+
+/// t = NTT^-1(A NTT(s1)) + s2 and Power2Round of it (Algorithm 6, lines 5 and 6). `t1` and `t0`
+/// have k polynomials.
+pub(super) fn public_vector<K: Kernels>(
+    kernels: &K,
+    a_hat: &[DsaPoly],
+    s1_hat: &[DsaPoly],
+    s2: &[DsaPoly],
+    t1: &mut [DsaPoly],
+    t0: &mut [DsaPoly],
+) {
+    kernels.dsa_matvec(t1, a_hat, s1_hat);
+    kernels.dsa_inv_ntt(t1);
+    kernels.dsa_add(t1, s2);
+    let mut t = DsaPoly::default();
+    for (high, low) in t1.iter_mut().zip(t0) {
+        std::mem::swap(&mut t, high);
+        kernels.dsa_power2round(&t, high, low);
+    }
+    ct::wipe(std::slice::from_mut(&mut t));
+}
+
+/// pkEncode (Algorithm 22): rho and t1.
+pub(super) fn encode_public<K: Kernels>(
+    kernels: &K,
+    rho: &[u8; SEED_LEN],
+    t1: &[DsaPoly],
+    key: &mut VerifyKey,
+) {
+    let (head, rest) = key.bytes.split_at_mut(SEED_LEN);
+    head.copy_from_slice(rho);
+    for (poly, bytes) in t1.iter().zip(rest.chunks_exact_mut(T1_LEN)) {
+        kernels.dsa_simple_bit_pack(T1_BITS, poly, bytes);
+    }
+    // t1 is published.
+    ct::declassify(&key.bytes);
+}
+
+/// skEncode (Algorithm 24) but for tr, which depends on the encoded public key. `seed` holds
+/// rho, rho' and K.
+pub(super) fn encode_secret<K: Kernels>(
+    kernels: &K,
+    p: &Params,
+    seed: &[u8; 128],
+    s1s2: &[DsaPoly],
+    t0: &[DsaPoly],
+    out: &mut [u8],
+) {
+    out[..SEED_LEN].copy_from_slice(&seed[..32]);
+    out[K_SEED].copy_from_slice(&seed[96..]);
+    let (s_bytes, t0_bytes) = out[TR.end..].split_at_mut(s1s2.len() * p.s_len());
+    for (poly, bytes) in s1s2.iter().zip(s_bytes.chunks_exact_mut(p.s_len())) {
+        kernels.dsa_bit_pack(p.eta_bits, p.eta as i32, poly, bytes);
+    }
+    for (poly, bytes) in t0.iter().zip(t0_bytes.chunks_exact_mut(T0_LEN)) {
+        kernels.dsa_bit_pack(super::D, T0_MAX, poly, bytes);
+    }
+}
+
+/// s1, s2 and t0 of an encoded private key (Algorithm 25, lines 4 to 12), `[l + k + k]`.
+fn unpack_secret<K: Kernels>(kernels: &K, p: &Params, bytes: &[u8], out: &mut [DsaPoly]) {
+    let (s1s2, t0) = out.split_at_mut(p.l + p.k);
+    let (s_bytes, t0_bytes) = bytes[TR.end..].split_at(s1s2.len() * p.s_len());
+    for (poly, bytes) in s1s2.iter_mut().zip(s_bytes.chunks_exact(p.s_len())) {
+        kernels.dsa_bit_unpack(p.eta_bits, p.eta as i32, bytes, poly);
+    }
+    for (poly, bytes) in t0.iter_mut().zip(t0_bytes.chunks_exact(T0_LEN)) {
+        kernels.dsa_bit_unpack(super::D, T0_MAX, bytes, poly);
+    }
+}
