@@ -217,44 +217,80 @@ impl Batch<'_> {
     pub fn check(&self) -> Result<(), Error> {
         let n = self.lanes();
         let fits = match &self.operation {
-            Operation::KemKeygen { params: p, seeds, ek, dk } => {
-                seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len()
-            }
+            Operation::KemKeygen {
+                params: p,
+                seeds,
+                ek,
+                dk,
+            } => seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len(),
             Operation::KemGenerate { seeds, keys, .. } => seeds.len() == n && keys.len() == n,
-            Operation::KemDecodePublic { params: p, bytes, keys } => {
-                bytes.len() == n * p.ek_len() && keys.len() == n
-            }
-            Operation::KemDecodePrivate { params: p, bytes, keys } => {
-                bytes.len() == n * p.dk_len() && keys.len() == n
-            }
-            Operation::KemEncaps { params: p, keys, m, ct, shared } => {
+            Operation::KemDecodePublic {
+                params: p,
+                bytes,
+                keys,
+            } => bytes.len() == n * p.ek_len() && keys.len() == n,
+            Operation::KemDecodePrivate {
+                params: p,
+                bytes,
+                keys,
+            } => bytes.len() == n * p.dk_len() && keys.len() == n,
+            Operation::KemEncaps {
+                params: p,
+                keys,
+                m,
+                ct,
+                shared,
+            } => {
                 keys.fit(n, p.ek_len(), |key| key.params() == *p)
                     && m.len() == n
                     && ct.len() == n * p.ct_len()
                     && shared.len() == n
             }
-            Operation::KemDecaps { params: p, keys, ct, shared } => {
+            Operation::KemDecaps {
+                params: p,
+                keys,
+                ct,
+                shared,
+            } => {
                 keys.fit(n, p.dk_len(), |key| key.params() == *p)
                     && ct.len() == n * p.ct_len()
                     && shared.len() == n
             }
-            Operation::DsaKeygen { params: p, seeds, pk, sk } => {
-                seeds.len() == n && pk.len() == n * p.pk_len() && sk.len() == n * p.sk_len()
-            }
+            Operation::DsaKeygen {
+                params: p,
+                seeds,
+                pk,
+                sk,
+            } => seeds.len() == n && pk.len() == n * p.pk_len() && sk.len() == n * p.sk_len(),
             Operation::DsaGenerate { seeds, keys, .. } => seeds.len() == n && keys.len() == n,
-            Operation::DsaDecodePublic { params: p, bytes, keys } => {
-                bytes.len() == n * p.pk_len() && keys.len() == n
-            }
-            Operation::DsaDecodePrivate { params: p, bytes, keys } => {
-                bytes.len() == n * p.sk_len() && keys.len() == n
-            }
-            Operation::DsaSign { params: p, keys, messages, rnd, sig } => {
+            Operation::DsaDecodePublic {
+                params: p,
+                bytes,
+                keys,
+            } => bytes.len() == n * p.pk_len() && keys.len() == n,
+            Operation::DsaDecodePrivate {
+                params: p,
+                bytes,
+                keys,
+            } => bytes.len() == n * p.sk_len() && keys.len() == n,
+            Operation::DsaSign {
+                params: p,
+                keys,
+                messages,
+                rnd,
+                sig,
+            } => {
                 keys.fit(n, p.sk_len(), |key| key.params() == *p)
                     && messages.len() == n
                     && rnd.len() == n
                     && sig.len() == n * p.sig_len()
             }
-            Operation::DsaVerify { params: p, keys, messages, sig } => {
+            Operation::DsaVerify {
+                params: p,
+                keys,
+                messages,
+                sig,
+            } => {
                 keys.fit(n, p.pk_len(), |key| key.params() == *p)
                     && messages.len() == n
                     && sig.len() == n * p.sig_len()
@@ -263,7 +299,11 @@ impl Batch<'_> {
         if fits {
             return Ok(());
         }
-        Err(Error::Length { what: "an array of the batch (lanes)", expected: n, got: 0 })
+        Err(Error::Length {
+            what: "an array of the batch (lanes)",
+            expected: n,
+            got: 0,
+        })
     }
 }
 

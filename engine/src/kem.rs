@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gabion_backend::{Keys, Operation};
-use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
 use gabion_scheme::Algorithm;
+use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
 use zeroize::Zeroizing;
 
 use crate::entropy::{Entropy, draw};
@@ -77,7 +77,11 @@ impl KemPublicKey {
 
 fn kem_params(algorithm: Algorithm, operation: &'static str) -> Result<&'static Params, Error> {
     let expected = "ML-KEM-512, ML-KEM-768 or ML-KEM-1024";
-    params(algorithm).ok_or(Error::WrongAlgorithm { algorithm, operation, expected })
+    params(algorithm).ok_or(Error::WrongAlgorithm {
+        algorithm,
+        operation,
+        expected,
+    })
 }
 
 impl Engine {
@@ -104,7 +108,11 @@ impl Engine {
         let seed: &[u8; SEED_LEN] = exact("an ML-KEM seed", seed)?;
         let mut keys = [DecapsKey::blank(params)];
         let seeds = std::slice::from_ref(seed);
-        self.run_one(Operation::KemGenerate { params, seeds, keys: &mut keys })?;
+        self.run_one(Operation::KemGenerate {
+            params,
+            seeds,
+            keys: &mut keys,
+        })?;
         let [key] = keys;
         Ok(KemPrivateKey(Arc::new(key)))
     }
@@ -117,7 +125,11 @@ impl Engine {
         let params = kem_params(algorithm, "decode a decapsulation key")?;
         check_length("an ML-KEM private key", params.dk_len(), bytes)?;
         let mut keys = [DecapsKey::blank(params)];
-        self.run_one(Operation::KemDecodePrivate { params, bytes, keys: &mut keys })?;
+        self.run_one(Operation::KemDecodePrivate {
+            params,
+            bytes,
+            keys: &mut keys,
+        })?;
         let [key] = keys;
         Ok(KemPrivateKey(Arc::new(key)))
     }
@@ -145,7 +157,11 @@ impl Engine {
         let params = kem_params(algorithm, "decode an encapsulation key")?;
         check_length("an ML-KEM public key", params.ek_len(), bytes)?;
         let mut keys = [EncapsKey::blank(params)];
-        self.run_one(Operation::KemDecodePublic { params, bytes, keys: &mut keys })?;
+        self.run_one(Operation::KemDecodePublic {
+            params,
+            bytes,
+            keys: &mut keys,
+        })?;
         let [key] = keys;
         Ok(KemPublicKey(PublicPart::Alone(Arc::new(key))))
     }

@@ -22,7 +22,11 @@ struct Slot {
 
 impl Slot {
     fn new(backend: Box<dyn Backend>) -> Self {
-        Slot { backend, tested: Default::default(), withdrawn: AtomicBool::new(false) }
+        Slot {
+            backend,
+            tested: Default::default(),
+            withdrawn: AtomicBool::new(false),
+        }
     }
 
     /// Whether the backend may run this algorithm; runs its self-test before its first use.
@@ -35,7 +39,10 @@ impl Slot {
             if let Err(reason) = &verdict {
                 self.withdrawn.store(true, Ordering::Release);
                 // Loud on purpose: a processor that computes wrongly must not go unnoticed.
-                eprintln!("gabion: backend {} is withdrawn: {reason}", self.backend.name());
+                eprintln!(
+                    "gabion: backend {} is withdrawn: {reason}",
+                    self.backend.name()
+                );
             }
             verdict
         });
@@ -103,10 +110,15 @@ impl Engine {
             let available = available.join(", ");
             backends.retain(|backend| backend.name().eq_ignore_ascii_case(wanted));
             if backends.is_empty() {
-                return Err(Error::NoSuchBackend { wanted: wanted.clone(), available });
+                return Err(Error::NoSuchBackend {
+                    wanted: wanted.clone(),
+                    available,
+                });
             }
         }
-        Ok(Engine { slots: backends.into_iter().map(Slot::new).collect() })
+        Ok(Engine {
+            slots: backends.into_iter().map(Slot::new).collect(),
+        })
     }
 
     /// The backend that runs this algorithm.
@@ -157,7 +169,10 @@ impl Engine {
     /// Runs a batch of one lane and turns its verdict into a result.
     pub(crate) fn run_one(&self, operation: Operation<'_>) -> Result<(), Error> {
         let mut status = [Status::NotRun];
-        let mut batch = Batch { operation, status: &mut status };
+        let mut batch = Batch {
+            operation,
+            status: &mut status,
+        };
         let (algorithm, name) = (batch.algorithm(), batch.operation_name());
         self.run(&mut batch)?;
         match status[0] {

@@ -1,2 +1,287 @@
-//! Repository checks.
-fn main() {}
+//! Repository checks that no lint makes: `cargo run -p xtask -- tidy`.
+//!
+//! - layers: a crate depends only on stations below its own;
+//! - banned patterns, each with what to write instead;
+//! - lengths: files of at most 900 lines, functions of at most 70 (straight-line kernels excepted);
+//! - `unsafe` only where the style allows it;
+//! - every number in a table of the README links to a file that exists.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Each workspace crate and the crates of the workspace that it may depend on.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("scheme", &[]),
+    ("backend", &["gabion-scheme"]),
+    ("engine", &["gabion-scheme", "gabion-backend"]),
+    ("ship", &[]),
+    ("bench", &["gabion-engine"]),
+    ("front/provider", &["gabion-engine"]),
+    (
+        "front/cli",
+        &[
+            "gabion-engine",
+            "gabion-bench",
+            "gabion-ship",
+            "gabion-provider",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// What may not stand in a source file, and what stands there instead.
+const BANNED: &[(&str, &str)] = &[
+    (
+        concat!("to", "do!("),
+        "finish it, or say in the documentation what is not supported",
+    ),
+    (
+        concat!("unimple", "mented!("),
+        "finish it, or return an error that says so",
+    ),
+    (concat!("dbg", "!("), "remove it"),
+    (
+        concat!("FIX", "ME"),
+        "fix it, or describe the limit in the documentation",
+    ),
+    (concat!("static", " mut "), "use an atomic or a OnceLock"),
+    (
+        concat!("#[ig", "nore]"),
+        "a test runs or does not exist; long counts belong to `make soak`",
+    ),
+];
+
+/// Patterns that only the command line may contain.
+const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[(
+    concat!("process::", "exit("),
+    "return an error; a library never ends the process",
+)];
+
+/// Where `unsafe` may live.
+const UNSAFE_ALLOWED: &[&str] = &[
+    "scheme/src/ct.rs",
+    "backend/src/avx512/",
+    "backend/examples/",
+    "backend/tests/",
+    "bench/",
+    "front/provider/",
+    "front/cli/src/",
+    "ship/src/",
+    "tests/",
+    "xtask/", // names the patterns it looks for
+];
+
+/// Where functions may be longer: straight-line kernels.
+const LONG_FUNCTIONS_ALLOWED: &[&str] = &["backend/src/avx512/", "backend/src/portable/keccak.rs"];
+
+const FILE_LINES_MAX: usize = 900;
+const FUNCTION_LINES_MAX: usize = 70;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments != ["tidy"] {
+        eprintln!("error: expected `tidy`, the only check; example: cargo run -p xtask -- tidy");
+        return ExitCode::from(2);
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut findings = Vec::new();
+    check_layers(&root, &mut findings);
+    let mut sources = Vec::new();
+    for top in [
+        "scheme", "backend", "engine", "front", "ship", "bench", "tests", "xtask",
+    ] {
+        collect_sources(&root.join(top), &mut sources);
+    }
+    sources.sort();
+    for source in &sources {
+        let name = source
+            .strip_prefix(&root)
+            .unwrap_or(source)
+            .to_string_lossy()
+            .into_owned();
+        match fs::read_to_string(source) {
+            Ok(text) => check_source(&name, &text, &mut findings),
+            Err(error) => findings.push(format!("{name}: can't be read: {error}")),
+        }
+    }
+    check_links(&root, &mut findings);
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    println!("tidy: {} files, {} findings", sources.len(), findings.len());
+    ExitCode::from(u8::from(!findings.is_empty()))
+}
+
+/// Reads `[dependencies]` of each crate and compares it with the layers.
+fn check_layers(root: &Path, findings: &mut Vec<String>) {
+    for (folder, allowed) in LAYERS {
+        let path = root.join(folder).join("Cargo.toml");
+        let Ok(text) = fs::read_to_string(&path) else {
+            findings.push(format!("{folder}/Cargo.toml: can't be read"));
+            continue;
+        };
+        let dependencies = text
+            .lines()
+            .skip_while(|line| line.trim() != "[dependencies]")
+            .skip(1);
+        for line in dependencies.take_while(|line| !line.starts_with('[')) {
+            let name = line.split(['.', ' ', '=']).next().unwrap_or("");
+            if name.starts_with("gabion-") && !allowed.contains(&name) {
+                findings.push(format!(
+                    "{folder}/Cargo.toml: {name} is not below this station"
+                ));
+            }
+        }
+    }
+}
+
+fn collect_sources(folder: &Path, out: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if !path.ends_with("target") {
+                collect_sources(&path, out);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
+    let starts = |list: &[&str]| list.iter().any(|prefix| name.starts_with(prefix));
+    let lines = text.lines().count();
+    if lines > FILE_LINES_MAX {
+        findings.push(format!(
+            "{name}: {lines} lines; at most {FILE_LINES_MAX}: split it"
+        ));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let at = number + 1;
+        for (pattern, instead) in BANNED {
+            if line.contains(pattern) {
+                findings.push(format!("{name}:{at}: `{pattern}`: {instead}"));
+            }
+        }
+        let is_command = name.starts_with("front/cli/src/") || name.starts_with("xtask/");
+        for (pattern, instead) in BANNED_IN_LIBRARIES {
+            if !is_command && line.contains(pattern) {
+                findings.push(format!("{name}:{at}: `{pattern}`: {instead}"));
+            }
+        }
+        let code = line.split("//").next().unwrap_or("");
+        if (code.contains("unsafe {") || code.contains("unsafe fn")) && !starts(UNSAFE_ALLOWED) {
+            findings.push(format!(
+                "{name}:{at}: unsafe code has no place in this station"
+            ));
+        }
+    }
+    if !starts(LONG_FUNCTIONS_ALLOWED) {
+        check_functions(name, text, findings);
+    }
+}
+
+/// Measures functions by rustfmt's layout: from the line with `fn` to the brace at its indent.
+fn check_functions(name: &str, text: &str, findings: &mut Vec<String>) {
+    let lines: Vec<&str> = text.lines().collect();
+    for (start, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let heads = [
+            "fn ",
+            "pub fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "unsafe fn ",
+            "unsafe extern \"C\" fn ",
+            "pub unsafe extern \"C\" fn ",
+            "const fn ",
+            "pub const fn ",
+        ];
+        if !heads.iter().any(|head| code.starts_with(head)) {
+            continue;
+        }
+        let close = format!("{}}}", &line[..line.len() - code.len()]);
+        let Some(length) = lines[start..].iter().position(|other| *other == close) else {
+            continue;
+        };
+        if length + 1 > FUNCTION_LINES_MAX {
+            let (at, length) = (start + 1, length + 1);
+            findings.push(format!(
+                "{name}:{at}: a function of {length} lines; at most {FUNCTION_LINES_MAX}"
+            ));
+        }
+    }
+}
+
+/// Every relative link of the pages at the top and in docs/ leads to a file.
+fn check_links(root: &Path, findings: &mut Vec<String>) {
+    let mut pages: Vec<PathBuf> = ["", "docs", "docs/adr"]
+        .iter()
+        .filter_map(|folder| fs::read_dir(root.join(folder)).ok())
+        .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.sort();
+    for page in pages {
+        let Ok(text) = fs::read_to_string(&page) else {
+            continue;
+        };
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next())
+        {
+            let is_relative = !target.is_empty() && !target.contains("://");
+            let folder = page.parent().unwrap_or(root);
+            if is_relative && !folder.join(target).exists() {
+                findings.push(format!("{}: no file {target}", page.display()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings_in(name: &str, text: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        check_source(name, text, &mut findings);
+        findings
+    }
+
+    #[test]
+    fn banned_patterns_are_found() {
+        for (pattern, _) in BANNED {
+            assert_eq!(
+                findings_in("engine/src/x.rs", pattern).len(),
+                1,
+                "{pattern}"
+            );
+        }
+        let exit = BANNED_IN_LIBRARIES[0].0;
+        assert_eq!(findings_in("engine/src/x.rs", exit).len(), 1);
+        assert!(findings_in("front/cli/src/main.rs", exit).is_empty());
+    }
+
+    #[test]
+    fn unsafe_is_found_where_it_may_not_be() {
+        let text = "fn f() {\n    unsafe { g() }\n}\n";
+        assert_eq!(findings_in("engine/src/x.rs", text).len(), 1);
+        assert!(findings_in("backend/src/avx512/x.rs", text).is_empty());
+    }
+
+    #[test]
+    fn long_functions_are_found() {
+        let body = "    let _ = 1;\n".repeat(FUNCTION_LINES_MAX - 2);
+        assert!(findings_in("engine/src/x.rs", &format!("fn f() {{\n{body}}}\n")).is_empty());
+        let text = format!("fn f() {{\n{body}    let _ = 2;\n}}\n");
+        assert_eq!(findings_in("engine/src/x.rs", &text).len(), 1);
+    }
+}

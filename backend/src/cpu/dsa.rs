@@ -1,0 +1,183 @@
+//! ML-DSA batches, in chunks that stay in cache.
+
+use gabion_scheme::error::{Error, Status};
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::ml_dsa::{self, Message, Params, SEED_LEN, Scratch, SigningKey, VerifyKey};
+
+use crate::batch::Keys;
+
+/// Lanes whose keys are expanded together: eight matrices of ML-DSA-87 are 448 KiB.
+const CHUNK: usize = 8;
+
+fn blank_keys(p: &'static Params, n: usize) -> Vec<SigningKey> {
+    (0..n).map(|_| SigningKey::blank(p)).collect()
+}
+
+/// Encoded key pairs from seeds.
+pub(super) fn keygen<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    seeds: &[[u8; SEED_LEN]],
+    pk: &mut [u8],
+    sk: &mut [u8],
+    scratch: &mut Scratch,
+) {
+    let outputs = pk
+        .chunks_mut(CHUNK * p.pk_len())
+        .zip(sk.chunks_mut(CHUNK * p.sk_len()));
+    for (seeds, (pk, sk)) in seeds.chunks(CHUNK).zip(outputs) {
+        let mut keys = blank_keys(p, seeds.len());
+        ml_dsa::keygen(k, p, seeds, &mut keys, scratch);
+        let outputs = pk
+            .chunks_exact_mut(p.pk_len())
+            .zip(sk.chunks_exact_mut(p.sk_len()));
+        for (key, (pk, sk)) in keys.iter().zip(outputs) {
+            pk.copy_from_slice(key.verify_key().bytes());
+            sk.copy_from_slice(key.bytes());
+        }
+    }
+}
+
+/// Expanded key pairs from seeds.
+pub(super) fn generate<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    seeds: &[[u8; SEED_LEN]],
+    keys: &mut [SigningKey],
+    scratch: &mut Scratch,
+) {
+    for (seeds, keys) in seeds.chunks(CHUNK).zip(keys.chunks_mut(CHUNK)) {
+        ml_dsa::keygen(k, p, seeds, keys, scratch);
+    }
+}
+
+/// Expanded public keys from their encoding.
+pub(super) fn decode_public<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [VerifyKey],
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    let lanes = bytes.chunks(CHUNK * p.pk_len()).zip(keys.chunks_mut(CHUNK));
+    for ((bytes, keys), status) in lanes.zip(status.chunks_mut(CHUNK)) {
+        ml_dsa::expand_verify_keys(k, p, bytes, keys, status, scratch);
+    }
+}
+
+/// Expanded private keys from their encoding, each checked on its own.
+pub(super) fn decode_private<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [SigningKey],
+    status: &mut [Status],
+) {
+    let lanes = bytes.chunks_exact(p.sk_len()).zip(keys.iter_mut());
+    for ((bytes, key), status) in lanes.zip(status.iter_mut()) {
+        *status = match SigningKey::decode(k, p, bytes) {
+            Ok(decoded) => {
+                *key = decoded;
+                Status::Ok
+            }
+            Err(_) => Status::InvalidKey,
+        };
+    }
+}
+
+/// Signatures; `(messages, rnd, sig)` as in [`ml_dsa::sign`].
+pub(super) fn sign<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    keys: &Keys<'_, SigningKey>,
+    (messages, rnd, sig): (&[Message<'_>], &[[u8; 32]], &mut [u8]),
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    let bytes = match keys {
+        // Known keys need no chunks: the flow refills its slots from the whole batch.
+        Keys::Known(keys) => {
+            return ml_dsa::sign(k, keys, messages, rnd, sig, status, scratch);
+        }
+        Keys::Fresh(bytes) => bytes,
+    };
+    let outputs = sig
+        .chunks_mut(CHUNK * p.sig_len())
+        .zip(status.chunks_mut(CHUNK));
+    let inputs = messages.chunks(CHUNK).zip(rnd.chunks(CHUNK));
+    for ((bytes, inputs), (sig, status)) in
+        bytes.chunks(CHUNK * p.sk_len()).zip(inputs).zip(outputs)
+    {
+        let keys = bytes
+            .chunks_exact(p.sk_len())
+            .map(|bytes| SigningKey::decode(k, p, bytes));
+        let keys: Vec<Result<SigningKey, Error>> = keys.collect();
+        sign_good_keys(k, p, &keys, inputs, (sig, status), scratch);
+    }
+}
+
+/// Signs the lanes whose key decoded; the others say [`Status::InvalidKey`] and stay zero.
+fn sign_good_keys<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    keys: &[Result<SigningKey, Error>],
+    (messages, rnd): (&[Message<'_>], &[[u8; 32]]),
+    (sig, status): (&mut [u8], &mut [Status]),
+    scratch: &mut Scratch,
+) {
+    let good: Vec<usize> = (0..keys.len()).filter(|&lane| keys[lane].is_ok()).collect();
+    let known: Vec<&SigningKey> = keys.iter().flatten().collect();
+    let messages: Vec<_> = good.iter().map(|&lane| messages[lane]).collect();
+    let rnd: Vec<_> = good.iter().map(|&lane| rnd[lane]).collect();
+    let mut out = vec![0u8; good.len() * p.sig_len()];
+    let mut verdicts = vec![Status::NotRun; good.len()];
+    ml_dsa::sign(k, &known, &messages, &rnd, &mut out, &mut verdicts, scratch);
+    status.fill(Status::InvalidKey);
+    sig.fill(0);
+    for ((&lane, verdict), signature) in
+        good.iter().zip(verdicts).zip(out.chunks_exact(p.sig_len()))
+    {
+        status[lane] = verdict;
+        sig[lane * p.sig_len()..(lane + 1) * p.sig_len()].copy_from_slice(signature);
+    }
+}
+
+/// Verifications; `(messages, sig)` as in [`ml_dsa::verify`].
+pub(super) fn verify<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    keys: &Keys<'_, VerifyKey>,
+    (messages, sig): (&[Message<'_>], &[u8]),
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    let fresh = match keys {
+        Keys::Known(_) => 0,
+        Keys::Fresh(_) => CHUNK.min(status.len()),
+    };
+    let mut expanded: Vec<_> = (0..fresh).map(|_| VerifyKey::blank(p)).collect();
+    let lanes = messages.chunks(CHUNK).zip(sig.chunks(CHUNK * p.sig_len()));
+    for (chunk, ((messages, sig), status)) in lanes.zip(status.chunks_mut(CHUNK)).enumerate() {
+        let range = chunk * CHUNK..chunk * CHUNK + status.len();
+        match keys {
+            Keys::Known(keys) => {
+                ml_dsa::verify(k, &keys[range], messages, sig, status, scratch);
+            }
+            Keys::Fresh(bytes) => {
+                let bytes = &bytes[range.start * p.pk_len()..range.end * p.pk_len()];
+                let keys = &mut expanded[..status.len()];
+                let mut decoded = [Status::NotRun; CHUNK];
+                let decoded = &mut decoded[..status.len()];
+                ml_dsa::expand_verify_keys(k, p, bytes, keys, decoded, scratch);
+                let known: Vec<_> = keys.iter().collect();
+                ml_dsa::verify(k, &known, messages, sig, status, scratch);
+                for (status, decoded) in status.iter_mut().zip(decoded) {
+                    if !decoded.is_ok() {
+                        *status = *decoded;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! ML-KEM batches, in chunks that stay in cache.
+
+use gabion_scheme::error::Status;
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::ml_kem::{self, DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, Scratch};
+
+use super::zero_failed;
+use crate::batch::Keys;
+
+/// Lanes that are worked on together. The largest matrix (ML-KEM-1024) is 8 KiB and its squeezed
+/// bytes are as many: sixteen lanes stay within a second-level cache of 512 KiB.
+const CHUNK: usize = 16;
+
+/// Encoded key pairs from seeds.
+pub(super) fn keygen<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    seeds: &[[u8; SEED_LEN]],
+    ek: &mut [u8],
+    dk: &mut [u8],
+    scratch: &mut Scratch,
+) {
+    let outputs = ek
+        .chunks_mut(CHUNK * p.ek_len())
+        .zip(dk.chunks_mut(CHUNK * p.dk_len()));
+    for (seeds, (ek, dk)) in seeds.chunks(CHUNK).zip(outputs) {
+        let mut keys = vec![DecapsKey::blank(p); seeds.len()];
+        ml_kem::keygen(k, p, seeds, &mut keys, scratch);
+        let outputs = ek
+            .chunks_exact_mut(p.ek_len())
+            .zip(dk.chunks_exact_mut(p.dk_len()));
+        for (key, (ek, dk)) in keys.iter().zip(outputs) {
+            ek.copy_from_slice(key.encaps_key().bytes());
+            dk.copy_from_slice(key.bytes());
+        }
+    }
+}
+
+/// Expanded key pairs from seeds.
+pub(super) fn generate<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    seeds: &[[u8; SEED_LEN]],
+    keys: &mut [DecapsKey],
+    scratch: &mut Scratch,
+) {
+    for (seeds, keys) in seeds.chunks(CHUNK).zip(keys.chunks_mut(CHUNK)) {
+        ml_kem::keygen(k, p, seeds, keys, scratch);
+    }
+}
+
+/// Expanded encapsulation keys from their encoding.
+pub(super) fn decode_public<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [EncapsKey],
+    status: &mut [Status],
+) {
+    let lanes = bytes.chunks(CHUNK * p.ek_len()).zip(keys.chunks_mut(CHUNK));
+    for ((bytes, keys), status) in lanes.zip(status.chunks_mut(CHUNK)) {
+        ml_kem::expand_encaps_keys(k, p, bytes, keys, status);
+    }
+}
+
+/// Expanded decapsulation keys from their encoding.
+pub(super) fn decode_private<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [DecapsKey],
+    status: &mut [Status],
+) {
+    let lanes = bytes.chunks(CHUNK * p.dk_len()).zip(keys.chunks_mut(CHUNK));
+    for ((bytes, keys), status) in lanes.zip(status.chunks_mut(CHUNK)) {
+        ml_kem::expand_decaps_keys(k, p, bytes, keys, status);
+    }
+}
+
+/// Encapsulations; `(m, ct, shared)` as in [`ml_kem::encaps`].
+pub(super) fn encaps<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    keys: &Keys<'_, EncapsKey>,
+    (m, ct, shared): (&[[u8; SECRET_LEN]], &mut [u8], &mut [[u8; SECRET_LEN]]),
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    let outputs = ct
+        .chunks_mut(CHUNK * p.ct_len())
+        .zip(shared.chunks_mut(CHUNK));
+    let lanes = m.chunks(CHUNK).zip(outputs).zip(status.chunks_mut(CHUNK));
+    for (chunk, ((m, (ct, shared)), status)) in lanes.enumerate() {
+        let range = chunk * CHUNK..chunk * CHUNK + m.len();
+        match keys {
+            Keys::Known(keys) => {
+                ml_kem::encaps(k, p, &keys[range], m, ct, shared, scratch);
+                status.fill(Status::Ok);
+            }
+            Keys::Fresh(bytes) => {
+                let bytes = &bytes[range.start * p.ek_len()..range.end * p.ek_len()];
+                let mut keys = vec![EncapsKey::blank(p); m.len()];
+                ml_kem::expand_encaps_keys(k, p, bytes, &mut keys, status);
+                let known: Vec<_> = keys.iter().collect();
+                ml_kem::encaps(k, p, &known, m, ct, shared, scratch);
+                zero_failed(status, ct, p.ct_len());
+                zero_failed(status, shared.as_flattened_mut(), SECRET_LEN);
+            }
+        }
+    }
+}
+
+/// Decapsulations; `(ct, shared)` as in [`ml_kem::decaps`].
+pub(super) fn decaps<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    keys: &Keys<'_, DecapsKey>,
+    (ct, shared): (&[u8], &mut [[u8; SECRET_LEN]]),
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    let lanes = ct.chunks(CHUNK * p.ct_len()).zip(shared.chunks_mut(CHUNK));
+    for (chunk, ((ct, shared), status)) in lanes.zip(status.chunks_mut(CHUNK)).enumerate() {
+        let range = chunk * CHUNK..chunk * CHUNK + status.len();
+        match keys {
+            Keys::Known(keys) => {
+                ml_kem::decaps(k, p, &keys[range], ct, shared, scratch);
+                status.fill(Status::Ok);
+            }
+            Keys::Fresh(bytes) => {
+                let bytes = &bytes[range.start * p.dk_len()..range.end * p.dk_len()];
+                let mut keys = vec![DecapsKey::blank(p); status.len()];
+                ml_kem::expand_decaps_keys(k, p, bytes, &mut keys, status);
+                let known: Vec<_> = keys.iter().collect();
+                ml_kem::decaps(k, p, &known, ct, shared, scratch);
+                zero_failed(status, shared.as_flattened_mut(), SECRET_LEN);
+            }
+        }
+    }
+}

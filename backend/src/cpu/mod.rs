@@ -1,0 +1,171 @@
+//! The flows of the standards on a processor: one backend for each set of kernels.
+
+mod dsa;
+mod kem;
+
+use std::cell::RefCell;
+
+use gabion_scheme::error::Status;
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::{ml_dsa, ml_kem};
+
+use crate::batch::{Backend, Batch, Operation};
+
+/// Working memory of one thread; holds no secret between batches.
+#[derive(Default)]
+struct Scratch {
+    kem: ml_kem::Scratch,
+    dsa: ml_dsa::Scratch,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// A processor as a backend, over the kernels `K`.
+pub struct Cpu<K: Kernels>(K);
+
+impl<K: Kernels> Cpu<K> {
+    /// A backend over these kernels.
+    pub fn new(kernels: K) -> Self {
+        Cpu(kernels)
+    }
+}
+
+/// Every processor backend that this machine can run, best first; the portable one is always there.
+pub fn cpus() -> Vec<Box<dyn Backend>> {
+    let mut all: Vec<Box<dyn Backend>> = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernels) = crate::avx512::Avx512::detect() {
+        all.push(Box::new(Cpu::new(kernels)));
+    }
+    all.push(Box::new(Cpu::new(crate::portable::Portable)));
+    all
+}
+
+impl<K: Kernels> Backend for Cpu<K> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn lanes(&self) -> usize {
+        self.0.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        SCRATCH.with_borrow_mut(|scratch| run(&self.0, batch, scratch));
+    }
+}
+
+/// Takes the batch apart: one function an operation.
+fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
+    let status = &mut *batch.status;
+    let (kem_scratch, dsa_scratch) = (&mut scratch.kem, &mut scratch.dsa);
+    match &mut batch.operation {
+        Operation::KemKeygen {
+            params,
+            seeds,
+            ek,
+            dk,
+        } => {
+            kem::keygen(k, params, seeds, ek, dk, kem_scratch);
+            status.fill(Status::Ok);
+        }
+        Operation::KemGenerate {
+            params,
+            seeds,
+            keys,
+        } => {
+            kem::generate(k, params, seeds, keys, kem_scratch);
+            status.fill(Status::Ok);
+        }
+        Operation::KemDecodePublic {
+            params,
+            bytes,
+            keys,
+        } => {
+            kem::decode_public(k, params, bytes, keys, status);
+        }
+        Operation::KemDecodePrivate {
+            params,
+            bytes,
+            keys,
+        } => {
+            kem::decode_private(k, params, bytes, keys, status);
+        }
+        Operation::KemEncaps {
+            params,
+            keys,
+            m,
+            ct,
+            shared,
+        } => {
+            kem::encaps(k, params, keys, (m, ct, shared), status, kem_scratch);
+        }
+        Operation::KemDecaps {
+            params,
+            keys,
+            ct,
+            shared,
+        } => {
+            kem::decaps(k, params, keys, (ct, shared), status, kem_scratch);
+        }
+        Operation::DsaKeygen {
+            params,
+            seeds,
+            pk,
+            sk,
+        } => {
+            dsa::keygen(k, params, seeds, pk, sk, dsa_scratch);
+            status.fill(Status::Ok);
+        }
+        Operation::DsaGenerate {
+            params,
+            seeds,
+            keys,
+        } => {
+            dsa::generate(k, params, seeds, keys, dsa_scratch);
+            status.fill(Status::Ok);
+        }
+        Operation::DsaDecodePublic {
+            params,
+            bytes,
+            keys,
+        } => {
+            dsa::decode_public(k, params, bytes, keys, status, dsa_scratch);
+        }
+        Operation::DsaDecodePrivate {
+            params,
+            bytes,
+            keys,
+        } => {
+            dsa::decode_private(k, params, bytes, keys, status);
+        }
+        Operation::DsaSign {
+            params,
+            keys,
+            messages,
+            rnd,
+            sig,
+        } => {
+            dsa::sign(k, params, keys, (messages, rnd, sig), status, dsa_scratch);
+        }
+        Operation::DsaVerify {
+            params,
+            keys,
+            messages,
+            sig,
+        } => {
+            dsa::verify(k, params, keys, (messages, sig), status, dsa_scratch);
+        }
+    }
+}
+
+/// Clears the output of every lane that did not succeed.
+fn zero_failed(status: &[Status], out: &mut [u8], len: usize) {
+    for (status, out) in status.iter().zip(out.chunks_exact_mut(len)) {
+        if !status.is_ok() {
+            out.fill(0);
+        }
+    }
+}
