@@ -1,0 +1,324 @@
+//! The engine as its callers see it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gabion_backend::cpus;
+use gabion_engine::{
+    Algorithm, Backend, BackendState, Batch, Config, Engine, Entropy, EntropyError, Error, Keys,
+    Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
+};
+
+fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(move |algorithm| algorithm.info().kind == kind)
+}
+
+/// One engine for each backend of this machine.
+fn engines() -> Vec<Engine> {
+    cpus()
+        .iter()
+        .map(|backend| Config { backend: Some(backend.name().to_owned()) })
+        .map(|config| Engine::new(&config).unwrap())
+        .collect()
+}
+
+#[test]
+fn every_backend_passes_its_self_tests() {
+    for engine in engines() {
+        for report in engine.report() {
+            assert_eq!(report.state, BackendState::Ok, "{}", report.name);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_backend_is_named_with_those_there_are() {
+    let error = Engine::new(&Config { backend: Some("abacus".into()) }).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("abacus") && text.contains("portable"), "{text}");
+}
+
+#[test]
+fn kem_round_trips_and_rejects_implicitly() {
+    for engine in engines() {
+        for algorithm in algorithms(Kind::Kem) {
+            let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
+            let (mut ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
+            assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
+            ct[3] ^= 4;
+            assert_ne!(engine.decaps(&key, &ct).unwrap(), shared);
+            assert!(engine.decaps(&key, &ct[1..]).is_err());
+            let again = engine.kem_private(algorithm, key.bytes()).unwrap();
+            assert!(again.seed().is_none() && key.seed().is_some());
+            let public = engine.kem_public(algorithm, key.public().bytes()).unwrap();
+            let (ct, shared) = engine.encaps(&public, &OsEntropy).unwrap();
+            assert_eq!(engine.decaps(&again, &ct).unwrap(), shared);
+        }
+    }
+}
+
+#[test]
+fn signatures_round_trip_in_every_mode() {
+    for engine in engines() {
+        for algorithm in algorithms(Kind::Signature) {
+            let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+            let message = Message::Pure { context: b"c", message: b"text" };
+            let signature = engine.sign(&key, message, &OsEntropy).unwrap();
+            assert_eq!(engine.verify(&key.public(), message, &signature), Ok(()));
+            let other = Message::Pure { context: b"", message: b"text" };
+            assert_eq!(
+                engine.verify(&key.public(), other, &signature),
+                Err(Error::BadSignature)
+            );
+            let twice = [(); 2].map(|()| engine.sign_deterministic(&key, message).unwrap());
+            assert_eq!(twice[0], twice[1]);
+            assert_ne!(twice[0], signature);
+            let long = Message::Pure { context: &[0; 256], message: b"" };
+            assert!(matches!(engine.sign(&key, long, &OsEntropy), Err(Error::Input(_))));
+        }
+    }
+}
+
+#[test]
+fn wrong_kinds_and_lengths_are_named() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let error = engine.kem_generate(Algorithm::MlDsa65, &OsEntropy).err().unwrap().to_string();
+    assert!(error.contains("ML-DSA-65") && error.contains("ML-KEM-768"), "{error}");
+    let error = engine.dsa_from_seed(Algorithm::MlDsa44, &[0; 31]).err().unwrap().to_string();
+    assert!(error.contains("31") && error.contains("32"), "{error}");
+}
+
+/// Every lane count around the lane groups, fresh and known keys, on every backend, against single
+/// operations on the portable one.
+#[test]
+fn batches_agree_with_single_operations_around_the_lane_counts() {
+    let oracle = Engine::new(&Config { backend: Some("portable".into()) }).unwrap();
+    let algorithm = Algorithm::MlKem768;
+    let params = ml_kem::params(algorithm).unwrap();
+    for engine in engines() {
+        for n in [0, 1, 2, 7, 8, 9, 15, 16, 17, 33] {
+            let seeds: Vec<[u8; 64]> =
+                (0..n).map(|i| std::array::from_fn(|j| (i * 67 + j * 3) as u8)).collect();
+            let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
+            let mut status = vec![Status::NotRun; n];
+            let operation =
+                Operation::KemKeygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+            engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+            let m: Vec<[u8; 32]> =
+                (0..n).map(|i| std::array::from_fn(|j| (i * 31 + j * 7) as u8)).collect();
+            let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
+            let operation = Operation::KemEncaps {
+                params,
+                keys: Keys::Fresh(&ek),
+                m: &m,
+                ct: &mut ct,
+                shared: &mut shared,
+            };
+            engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+            assert!(status.iter().all(|status| status.is_ok()));
+            for lane in 0..n {
+                let key = oracle.kem_from_seed(algorithm, &seeds[lane]).unwrap();
+                let at = |len: usize| lane * len..(lane + 1) * len;
+                assert_eq!(key.bytes(), &dk[at(params.dk_len())]);
+                assert_eq!(key.public().bytes(), &ek[at(params.ek_len())]);
+                let (one, secret) =
+                    oracle.testing_only_encaps_with(&key.public(), &m[lane]).unwrap();
+                assert_eq!(one, &ct[at(params.ct_len())], "lane {lane} of {n}");
+                assert_eq!(*secret, shared[lane]);
+            }
+            let mut opened = vec![[0; 32]; n];
+            let operation = Operation::KemDecaps {
+                params,
+                keys: Keys::Fresh(&dk),
+                ct: &ct,
+                shared: &mut opened,
+            };
+            engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+            assert_eq!(opened, shared);
+        }
+    }
+}
+
+#[test]
+fn one_bad_lane_fails_alone() {
+    for engine in engines() {
+        let params = ml_kem::params(Algorithm::MlKem512).unwrap();
+        let n = 11;
+        let keys: Vec<_> = (0..n)
+            .map(|_| engine.kem_generate(Algorithm::MlKem512, &OsEntropy).unwrap())
+            .collect();
+        let mut ek: Vec<u8> = keys.iter().flat_map(|key| key.public().bytes().to_vec()).collect();
+        // Two coefficients of 4095: above q, so the modulus check of FIPS 203, 7.2 must refuse.
+        ek[5 * params.ek_len()..5 * params.ek_len() + 3].fill(0xff);
+        let (mut ct, mut shared) = (vec![7; n * params.ct_len()], vec![[7; 32]; n]);
+        let mut status = vec![Status::NotRun; n];
+        let operation = Operation::KemEncaps {
+            params,
+            keys: Keys::Fresh(&ek),
+            m: &vec![[9; 32]; n],
+            ct: &mut ct,
+            shared: &mut shared,
+        };
+        engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+        for (lane, key) in keys.iter().enumerate() {
+            let ct = &ct[lane * params.ct_len()..(lane + 1) * params.ct_len()];
+            if lane == 5 {
+                assert_eq!(status[lane], Status::InvalidKey);
+                assert!(ct.iter().all(|&byte| byte == 0) && shared[lane] == [0; 32]);
+            } else {
+                assert_eq!(status[lane], Status::Ok);
+                assert_eq!(*engine.decaps(key, ct).unwrap(), shared[lane]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_signature_fails_alone_in_a_batch() {
+    for engine in engines() {
+        let params = ml_dsa::params(Algorithm::MlDsa44).unwrap();
+        let n = 10;
+        let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        let texts: Vec<[u8; 8]> = (0..n as u64).map(u64::to_le_bytes).collect();
+        let messages: Vec<_> =
+            texts.iter().map(|text| Message::Pure { context: b"", message: text }).collect();
+        let known = vec![key.expanded(); n];
+        let (mut sig, mut status) = (vec![0; n * params.sig_len()], vec![Status::NotRun; n]);
+        let operation = Operation::DsaSign {
+            params,
+            keys: Keys::Known(&known),
+            messages: &messages,
+            rnd: &vec![[1; 32]; n],
+            sig: &mut sig,
+        };
+        engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+        assert!(status.iter().all(|status| status.is_ok()));
+        sig[3 * params.sig_len() + 40] ^= 1;
+        let public = vec![key.expanded().verify_key(); n];
+        let operation = Operation::DsaVerify {
+            params,
+            keys: Keys::Known(&public),
+            messages: &messages,
+            sig: &sig,
+        };
+        engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+        for (lane, status) in status.iter().enumerate() {
+            let expected = if lane == 3 { Status::InvalidSignature } else { Status::Ok };
+            assert_eq!(*status, expected, "lane {lane}");
+        }
+    }
+}
+
+#[test]
+fn misshapen_batches_are_refused_before_anything_runs() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let params = ml_kem::params(Algorithm::MlKem768).unwrap();
+    let (mut ct, mut shared) = (vec![5; params.ct_len() - 1], [[5; 32]]);
+    let mut status = [Status::Ok];
+    let operation = Operation::KemEncaps {
+        params,
+        keys: Keys::Fresh(&[0; 1184]),
+        m: &[[0; 32]],
+        ct: &mut ct,
+        shared: &mut shared,
+    };
+    assert!(engine.run(&mut Batch { operation, status: &mut status }).is_err());
+    assert_eq!((status[0], shared), (Status::NotRun, [[5; 32]]));
+}
+
+/// A backend that computes wrongly: it flips one bit of what another one computed.
+struct Faulty {
+    inner: Box<dyn Backend>,
+    calls: AtomicUsize,
+}
+
+impl Backend for Faulty {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.inner.run(batch);
+        match &mut batch.operation {
+            Operation::KemEncaps { shared, .. } => {
+                if let Some(last) = shared.last_mut() {
+                    last[31] ^= 0x80;
+                }
+            }
+            Operation::DsaVerify { .. } => batch.status.fill(Status::Ok),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_backend_that_fails_its_self_test_is_withdrawn_and_the_next_one_serves() {
+    let faulty = Faulty { inner: cpus().remove(0), calls: AtomicUsize::new(0) };
+    let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(faulty)];
+    backends.extend(cpus().into_iter().rev().take(1));
+    let engine = Engine::with_backends(backends, &Config::default()).unwrap();
+    let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    let message = Message::Pure { context: b"", message: b"m" };
+    let mut signature = engine.sign(&key, message, &OsEntropy).unwrap();
+    signature[0] ^= 1;
+    assert_eq!(engine.verify(&key.public(), message, &signature), Err(Error::BadSignature));
+    assert_eq!(engine.backend_for(Algorithm::MlKem768).unwrap().name(), "portable");
+    let report = engine.report();
+    assert!(matches!(&report[0].state, BackendState::Withdrawn(_)));
+    assert_eq!(report[1].state, BackendState::Ok);
+    let alone = Faulty { inner: cpus().remove(0), calls: AtomicUsize::new(0) };
+    let engine = Engine::with_backends(vec![Box::new(alone)], &Config::default()).unwrap();
+    assert_eq!(
+        engine.kem_generate(Algorithm::MlKem768, &OsEntropy).err(),
+        Some(Error::NoBackend(Algorithm::MlKem768))
+    );
+}
+
+/// A generator that fails: nothing may come out of it.
+struct NoEntropy;
+
+impl Entropy for NoEntropy {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        out.fill(0);
+        Err(EntropyError("closed".into()))
+    }
+}
+
+#[test]
+fn without_randomness_nothing_is_made() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
+    let signing = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+    let message = Message::Pure { context: b"", message: b"m" };
+    assert!(matches!(engine.encaps(&key.public(), &NoEntropy), Err(Error::Entropy(_))));
+    assert!(matches!(engine.sign(&signing, message, &NoEntropy), Err(Error::Entropy(_))));
+    assert!(engine.kem_generate(Algorithm::MlKem768, &NoEntropy).is_err());
+    assert!(engine.dsa_generate(Algorithm::MlDsa44, &NoEntropy).is_err());
+}
+
+/// Many threads on the same keys, every result checked.
+#[test]
+fn keys_are_shared_by_threads() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
+    let signing = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..24u8 {
+            let (engine, key, signing) = (&engine, &key, &signing);
+            scope.spawn(move || {
+                for round in 0..8u8 {
+                    let (ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
+                    assert_eq!(engine.decaps(key, &ct).unwrap(), shared);
+                    let text = [thread, round];
+                    let message = Message::Pure { context: b"", message: &text };
+                    let signature = engine.sign(signing, message, &OsEntropy).unwrap();
+                    assert_eq!(engine.verify(&signing.public(), message, &signature), Ok(()));
+                }
+            });
+        }
+    });
+}
