@@ -1,0 +1,35 @@
+//! What every implementation of [`Kernels`] has to satisfy: the standards' definitions, worked out
+//! slowly with integers, and the bounds and shapes of the trait's contract.
+//!
+//! ```text
+//!   tests/portable_kernels.rs --+
+//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, misuse
+//!                                                        `--> reference (definitions)
+//! ```
+//!
+//! Residues are brought into 0..q before they are compared; bounds are asserted beside that.
+//! Numbers of polynomials and sponges go round the lane counts of vector units (1..=17, 33).
+
+use gabion_scheme::kernels::Kernels;
+
+pub mod dsa;
+pub mod dsa_rounding;
+pub mod kem;
+pub mod misuse;
+pub mod reference;
+pub mod sponge;
+
+/// Runs every check against `k`.
+#[allow(dead_code)]
+pub fn check_all(k: &dyn Kernels) {
+    sponge::check(k);
+    kem::check(k);
+    dsa::check(k);
+    dsa_rounding::check(k);
+    misuse::check(k);
+}
+
+/// How many polynomials or sponges the calls of a check hold.
+pub fn counts() -> impl Iterator<Item = usize> {
+    (0..=17).chain([33])
+}

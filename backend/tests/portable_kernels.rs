@@ -1,0 +1,36 @@
+//! The portable kernels against the standards' definitions.
+
+mod conformance;
+
+use gabion_backend::portable::Portable;
+use gabion_scheme::kernels::Kernels;
+
+#[test]
+fn sponges() {
+    conformance::sponge::check(&Portable);
+}
+
+#[test]
+fn ml_kem_polynomials() {
+    conformance::kem::check(&Portable);
+}
+
+#[test]
+fn ml_dsa_polynomials() {
+    conformance::dsa::check(&Portable);
+}
+
+#[test]
+fn ml_dsa_rounding_and_hints() {
+    conformance::dsa_rounding::check(&Portable);
+}
+
+#[test]
+fn misuse() {
+    conformance::misuse::check(&Portable);
+}
+
+#[test]
+fn report() {
+    assert_eq!((Portable.name(), Portable.lanes()), ("portable", 1));
+}
