@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
-pub(crate) use connection::{Connection, Endpoint, Negotiated, Role, Step, Wire};
+pub(crate) use connection::{Connection, Endpoint, Negotiated, Step, Wire};
 pub(crate) use pki::{Certificate, Key, KeyShape, Subject, kem_provider};
 
 use symbols::{Crypto, OsslLibCtx, OsslParam, OsslProvider, Tls};
@@ -117,14 +117,11 @@ impl Ossl {
                 prefix.display()
             )));
         }
-        let modules = std::env::var_os("GABION_OPENSSL_MODULES")
-            .filter(|path| !path.is_empty())
-            .map_or_else(|| lib.join("ossl-modules"), PathBuf::from);
         Ok(Ossl {
             crypto,
             tls,
             prefix: prefix.to_path_buf(),
-            modules,
+            modules: lib.join("ossl-modules"),
             version,
         })
     }
@@ -239,22 +236,18 @@ impl<T> Drop for Owned<T> {
 
 /// The folder of the shared libraries: `lib`, or `lib64` where a build chose that.
 fn find_library_folder(prefix: &Path) -> Result<PathBuf, Error> {
-    let has = |dir: &PathBuf| {
-        ["3", "4"]
-            .iter()
-            .any(|major| dir.join(format!("libcrypto.so.{major}")).exists())
-    };
-    ["lib", "lib64"]
-        .iter()
-        .map(|name| prefix.join(name))
-        .find(has)
-        .ok_or_else(|| {
-            Error::NotReady(format!(
-                "no OpenSSL at {}: lib/libcrypto.so.3 is not there; build the bundle with `gabion \
-             bundle build`, or name another one with --prefix or GABION_OPENSSL_PREFIX",
-                prefix.display()
-            ))
-        })
+    for folder in ["lib", "lib64"].map(|name| prefix.join(name)) {
+        for major in ["3", "4"] {
+            if folder.join(format!("libcrypto.so.{major}")).exists() {
+                return Ok(folder);
+            }
+        }
+    }
+    Err(Error::NotReady(format!(
+        "no OpenSSL at {}: lib/libcrypto.so.3 is not there; build the bundle with `gabion bundle \
+         build`, or name another one with --prefix or GABION_OPENSSL_PREFIX",
+        prefix.display()
+    )))
 }
 
 /// Text for C. The harness passes names and paths; one with a NUL inside cannot be right.
@@ -282,6 +275,7 @@ unsafe impl Sync for ContextInner {}
 
 impl Context {
     /// Makes a library context, loads `providers` in that order and sets the default properties.
+    /// Modules are looked for in `modules`, or where the libraries are installed.
     ///
     /// Once a provider was loaded explicitly, OpenSSL no longer falls back to loading `default` by
     /// itself, so the context holds these providers and no others.
@@ -290,17 +284,19 @@ impl Context {
     /// `NotReady`, with OpenSSL's own words, when a provider does not load.
     pub(crate) fn new(
         ossl: &'static Ossl,
+        modules: Option<&Path>,
         providers: &[&str],
         properties: Option<&str>,
     ) -> Result<Context, Error> {
         // SAFETY: no arguments; the result is owned here.
         let raw = unsafe { (ossl.crypto.OSSL_LIB_CTX_new)() };
         let raw = ossl.owned("OSSL_LIB_CTX_new", raw, ossl.crypto.OSSL_LIB_CTX_free)?;
-        let modules = c_string(&ossl.modules.to_string_lossy())?;
+        let modules = modules.unwrap_or(&ossl.modules);
+        let search_path = c_string(&modules.to_string_lossy())?;
         // SAFETY: live context, terminated path, copied by the callee.
         let status = unsafe {
             let set = ossl.crypto.OSSL_PROVIDER_set_default_search_path;
-            set(raw.as_ptr(), modules.as_ptr())
+            set(raw.as_ptr(), search_path.as_ptr())
         };
         ossl.done("OSSL_PROVIDER_set_default_search_path", status)?;
         let mut inner = ContextInner {
@@ -309,7 +305,7 @@ impl Context {
             raw,
         };
         for name in providers {
-            let provider = inner.load_provider(name)?;
+            let provider = inner.load_provider(name, modules)?;
             inner.providers.push(provider);
         }
         if let Some(properties) = properties {
@@ -335,7 +331,7 @@ impl Context {
 }
 
 impl ContextInner {
-    fn load_provider(&self, name: &str) -> Result<NonNull<OsslProvider>, Error> {
+    fn load_provider(&self, name: &str, modules: &Path) -> Result<NonNull<OsslProvider>, Error> {
         let ossl = self.ossl;
         let settings = if name == "fips" {
             fips_settings(&ossl.prefix)?
@@ -366,10 +362,10 @@ impl ContextInner {
             let load = ossl.crypto.OSSL_PROVIDER_load_ex;
             load(self.raw.as_ptr(), c_name.as_ptr(), params.as_mut_ptr())
         };
-        NonNull::new(provider).ok_or_else(|| self.provider_missing(name))
+        NonNull::new(provider).ok_or_else(|| self.provider_missing(name, modules))
     }
 
-    fn provider_missing(&self, name: &str) -> Error {
+    fn provider_missing(&self, name: &str, modules: &Path) -> Error {
         let remedy = match name {
             "gabion" => "install the module with `gabion bundle build` or `make install`",
             "fips" => "rebuild the bundle with `gabion bundle build --repair`",
@@ -377,7 +373,7 @@ impl ContextInner {
         };
         Error::NotReady(format!(
             "the provider `{name}` did not load from {}: {}; {remedy}",
-            self.ossl.modules.display(),
+            modules.display(),
             self.ossl.error_queue()
         ))
     }

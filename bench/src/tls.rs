@@ -27,7 +27,7 @@ pub use statistics::Spread;
 pub use table::render;
 
 use crate::machine::Machine;
-use crate::ossl::{self, Ossl};
+use crate::ossl::{self, Context, Ossl};
 use credentials::Credentials;
 use lane::Lane;
 use names::{Group, Signature};
@@ -58,8 +58,10 @@ impl Provider {
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where OpenSSL is installed; none means [`default_prefix`].
-    pub prefix: Option<PathBuf>,
+    /// Where OpenSSL is installed.
+    pub prefix: PathBuf,
+    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    pub modules: Option<PathBuf>,
     /// Key exchange group, in any case: see [`groups`].
     pub group: String,
     /// Algorithm of the server's and the root's key, in any case: see [`signatures`].
@@ -75,10 +77,13 @@ pub struct Config {
     pub threads: usize,
 }
 
-impl Default for Config {
-    fn default() -> Config {
+impl Config {
+    /// The measurement that matters most: X25519MLKEM768 and ML-DSA-65, default against gabion,
+    /// 5 seconds each, on one thread, with the OpenSSL installed at `prefix`.
+    pub fn new(prefix: PathBuf) -> Config {
         Config {
-            prefix: None,
+            prefix,
+            modules: None,
             group: "X25519MLKEM768".into(),
             signature: "ML-DSA-65".into(),
             cipher: None,
@@ -221,20 +226,6 @@ impl Witness for () {
     }
 }
 
-/// The bundle's place: `GABION_OPENSSL_PREFIX`, or the one that `gabion bundle build` fills.
-///
-/// # Errors
-/// `NotReady` when neither that variable nor `HOME` is set.
-pub fn default_prefix() -> Result<PathBuf, Error> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(prefix) = set("GABION_OPENSSL_PREFIX") {
-        return Ok(PathBuf::from(prefix));
-    }
-    let home = set("HOME")
-        .ok_or_else(|| Error::NotReady("HOME is not set; name the bundle with --prefix".into()))?;
-    Ok(PathBuf::from(home).join(".cache/gabion/openssl/bundle-3.5.5"))
-}
-
 /// Measures each provider and returns one row for each, in the order asked for.
 ///
 /// # Errors
@@ -251,12 +242,8 @@ pub fn compare(config: &Config) -> Result<Vec<Row>, Error> {
 /// Those of [`compare`], and `Handshake` with what the witness says.
 pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec<Row>, Error> {
     let plan = Plan::new(config)?;
-    let prefix = match &config.prefix {
-        Some(prefix) => prefix.clone(),
-        None => default_prefix()?,
-    };
     // The same folder under two names would look like two bundles.
-    let prefix = std::fs::canonicalize(&prefix).unwrap_or(prefix);
+    let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
     let credentials = Credentials::make(ossl, plan.signature)?;
     let mut lanes = Vec::new();
@@ -280,6 +267,7 @@ struct Plan {
     slices: usize,
     slice_s: f64,
     threads: usize,
+    modules: Option<PathBuf>,
 }
 
 /// Slices that a median needs at least.
@@ -314,6 +302,21 @@ impl Plan {
             slices: ((config.seconds / slice_s).round() as usize).max(SLICES_MIN),
             slice_s,
             threads: config.threads,
+            modules: config.modules.clone(),
         })
+    }
+
+    /// A library context in which `provider` serves.
+    fn context(&self, ossl: &'static Ossl, provider: Provider) -> Result<Context, ossl::Error> {
+        let modules = self.modules.as_deref();
+        match provider {
+            Provider::Default => Context::new(ossl, modules, &["default"], None),
+            Provider::Gabion => {
+                let property = Some("?provider=gabion");
+                Context::new(ossl, modules, &["default", "gabion"], property)
+            }
+            // `base` decodes certificates and keys, which the FIPS provider does not.
+            Provider::Fips => Context::new(ossl, modules, &["fips", "base"], Some("fips=yes")),
+        }
     }
 }

@@ -7,20 +7,27 @@
 use gabion_bench::tls::{
     self, Config, Error, Probe, Provider, Row, Witness, compare, compare_watched,
 };
+use gabion_ship::environment::Settings;
+
+/// The bundle's place, as every command finds it.
+fn settings() -> Settings {
+    Settings::from_process().expect("the GABION_OPENSSL variables are sound")
+}
 
 /// A short run: ten slices of 10 ms for each provider.
 fn config(providers: &[Provider]) -> Config {
     Config {
         providers: providers.to_vec(),
         seconds: 0.1,
-        ..Config::default()
+        modules: Some(settings().modules()),
+        ..Config::new(settings().layout.prefix().to_path_buf())
     }
 }
 
 /// Whether there is a bundle to test against.
 fn bundle() -> bool {
-    let prefix = tls::default_prefix().expect("HOME is set");
-    let found = prefix.join("lib/libssl.so.3").exists();
+    let prefix = settings().layout.prefix().to_path_buf();
+    let found = settings().require_bundle().is_ok();
     let needed = std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_some();
     assert!(found || !needed, "no bundle at {}", prefix.display());
     if !found {
@@ -248,36 +255,18 @@ fn an_unknown_suite_is_refused_with_openssls_reason() {
 
 #[test]
 fn what_cannot_be_measured_is_a_usage_error() {
-    for wrong in [
-        Config {
-            group: "KYBER9000".into(),
-            ..Config::default()
-        },
-        Config {
-            signature: "ML-DSA-66".into(),
-            ..Config::default()
-        },
-        Config {
-            seconds: 0.0,
-            ..Config::default()
-        },
-        Config {
-            seconds: f64::NAN,
-            ..Config::default()
-        },
-        Config {
-            seconds: f64::INFINITY,
-            ..Config::default()
-        },
-        Config {
-            threads: 0,
-            ..Config::default()
-        },
-        Config {
-            threads: 100_000,
-            ..Config::default()
-        },
-    ] {
+    let change: [fn(&mut Config); 7] = [
+        |config| config.group = "KYBER9000".into(),
+        |config| config.signature = "ML-DSA-66".into(),
+        |config| config.seconds = 0.0,
+        |config| config.seconds = f64::NAN,
+        |config| config.seconds = f64::INFINITY,
+        |config| config.threads = 0,
+        |config| config.threads = 100_000,
+    ];
+    for change in change {
+        let mut wrong = config(&[]);
+        change(&mut wrong);
         let error = compare(&wrong).unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{wrong:?}: {error:?}");
     }
@@ -286,13 +275,32 @@ fn what_cannot_be_measured_is_a_usage_error() {
 #[test]
 fn a_missing_bundle_is_named_with_its_remedy() {
     let empty = std::env::temp_dir().join("gabion-no-openssl-here");
-    let error = compare(&Config {
-        prefix: Some(empty.clone()),
-        ..Config::default()
-    })
-    .unwrap_err();
+    let error = compare(&Config::new(empty.clone())).unwrap_err();
     assert!(matches!(error, Error::NotReady(_)), "{error:?}");
     let text = error.to_string();
     assert!(text.contains(&*empty.to_string_lossy()), "{text}");
     assert!(text.contains("gabion bundle build"), "{text}");
+}
+
+/// Default's figures must never stand in the name of a provider that did not load.
+#[test]
+fn a_provider_without_a_module_is_an_error() {
+    if !bundle() {
+        return;
+    }
+    let config = Config {
+        modules: Some(std::env::temp_dir().join("gabion-no-modules-here")),
+        ..config(&[])
+    };
+    let error = compare(&config).unwrap_err();
+    assert!(matches!(error, Error::NotReady(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains("the provider `gabion` did not load"),
+        "{text}"
+    );
+    assert!(
+        text.contains("gabion.so: cannot open shared object file"),
+        "{text}"
+    );
 }

@@ -23,7 +23,7 @@ impl Credentials {
         ossl: &'static Ossl,
         signature: &Signature,
     ) -> Result<Credentials, ossl::Error> {
-        let context = Context::new(ossl, &["default"], None)?;
+        let context = Context::new(ossl, None, &["default"], None)?;
         let root_key = Key::generate(&context, signature.algorithm, signature.shape)?;
         let leaf_key = Key::generate(&context, signature.algorithm, signature.shape)?;
         let digest = signature.digest;

@@ -32,14 +32,7 @@ impl Lane {
         credentials: &Credentials,
         witness: &mut dyn Witness,
     ) -> Result<Lane, Error> {
-        let context = match provider {
-            Provider::Default => Context::new(ossl, &["default"], None),
-            Provider::Gabion => {
-                Context::new(ossl, &["default", "gabion"], Some("?provider=gabion"))
-            }
-            // `base` decodes certificates and keys, which the FIPS provider does not.
-            Provider::Fips => Context::new(ossl, &["fips", "base"], Some("fips=yes")),
-        }?;
+        let context = plan.context(ossl, provider)?;
         let key = Key::from_der(&context, &credentials.leaf_key)?;
         let leaf = Certificate::from_der(&context, &credentials.leaf)?;
         let root = Certificate::from_der(&context, &credentials.root)?;

@@ -51,7 +51,8 @@ pub fn render(rows: &[Row]) -> String {
         return String::new();
     };
     let mut out = format!(
-        "Full {} handshakes in memory: {}, certificates {}, {}\n{}; {} {}, medians of {} slices\n\n",
+        "Full {} handshakes in memory: {}, certificates {}, {}\n\
+         {}; {} {}, medians of {} slices\n\n",
         first.version,
         first.group,
         first.sig,

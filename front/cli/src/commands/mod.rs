@@ -1,5 +1,6 @@
 //! One module per command. A command parses, calls a station, prints; it holds no mathematics.
 
+mod bench;
 mod bundle;
 mod exec;
 mod preflight;
@@ -12,6 +13,7 @@ use crate::failure::Failure;
 /// Every command of `gabion`.
 #[derive(Subcommand)]
 pub enum Command {
+    Bench(bench::Args),
     Bundle(bundle::Args),
     Exec(exec::Args),
     Preflight(preflight::Args),
@@ -22,6 +24,7 @@ impl Command {
     /// Runs the command and returns its exit code.
     pub fn run(self) -> Result<u8, Failure> {
         match self {
+            Command::Bench(args) => bench::run(args),
             Command::Bundle(args) => bundle::run(args),
             Command::Exec(args) => exec::run(args),
             Command::Preflight(args) => preflight::run(args),

@@ -1,0 +1,143 @@
+//! `gabion bench tls`: full handshakes in memory, provider by provider.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use gabion_bench::tls::{self, Config, Error, Provider, Row};
+use gabion_ship::environment::Settings;
+
+use crate::commands::bundle::failure;
+use crate::failure::Failure;
+
+/// Measure full TLS 1.3 handshakes of the bundle's libssl, server and client apart.
+///
+/// Each handshake is a full one, in memory: the server signs, the client verifies chain and name,
+/// nothing is resumed. Without --provider, default and gabion take turns in slices of 0.25 s; the
+/// figures are CPU time, medians over the slices.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10\n
+Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
+            x25519, secp256r1, secp384r1
+Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048\n
+Exits 1 when a handshake fails or is not the one asked for, 3 when the bundle or a provider does
+not load.")]
+pub struct Args {
+    /// Key exchange group, in any case
+    #[arg(long, value_name = "NAME", default_value = "X25519MLKEM768")]
+    group: String,
+    /// Algorithm of the server's and the root's key, in any case
+    #[arg(long, value_name = "NAME", default_value = "ML-DSA-65")]
+    sig: String,
+    /// Cipher suite, such as TLS_AES_128_GCM_SHA256 [default: OpenSSL's choice]
+    #[arg(long, value_name = "NAME")]
+    cipher: Option<String>,
+    /// Measure this provider only; several may be given, and take turns
+    #[arg(long, value_enum, value_delimiter = ',')]
+    provider: Vec<ProviderName>,
+    /// Time for each provider, in seconds; may be fractional
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    seconds: f64,
+    /// Threads that shake hands at the same time
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: usize,
+    /// Folder of another OpenSSL 3.5 or later [default: the bundle]
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// Print one JSON object a line, one for each provider
+    #[arg(long)]
+    json: bool,
+}
+
+/// `--provider`.
+#[derive(Clone, Copy, ValueEnum)]
+enum ProviderName {
+    /// OpenSSL's own
+    Default,
+    /// Ours, preferred to default
+    Gabion,
+    /// OpenSSL's FIPS provider
+    Fips,
+}
+
+impl From<ProviderName> for Provider {
+    fn from(name: ProviderName) -> Provider {
+        match name {
+            ProviderName::Default => Provider::Default,
+            ProviderName::Gabion => Provider::Gabion,
+            ProviderName::Fips => Provider::Fips,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let json = args.json;
+    let rows = tls::compare(&config(args)?).map_err(|error| match error {
+        Error::Usage(text) => Failure::Usage(text),
+        Error::NotReady(text) => Failure::NotReady(text),
+        error => Failure::No(error.to_string()),
+    })?;
+    let text = if json {
+        lines(&rows)?
+    } else {
+        tls::render(&rows)
+    };
+    // A reader that went away (`| head`) is no failure of the measurement.
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::NotReady(
+            format!("the result could not be written: {cause}"),
+        )),
+        _ => Ok(0),
+    }
+}
+
+fn config(args: Args) -> Result<Config, Failure> {
+    let settings = Settings::from_process().map_err(failure)?;
+    let usual = settings.layout.prefix().to_path_buf();
+    Ok(Config {
+        modules: settings.modules_override,
+        group: args.group,
+        signature: args.sig,
+        cipher: args.cipher,
+        providers: args.provider.into_iter().map(Provider::from).collect(),
+        seconds: args.seconds,
+        threads: args.threads,
+        ..Config::new(args.prefix.unwrap_or(usual))
+    })
+}
+
+fn lines(rows: &[Row]) -> Result<String, Failure> {
+    let mut text = String::new();
+    for row in rows {
+        let line = serde_json::to_string(row)
+            .map_err(|cause| Failure::NotReady(format!("a row as JSON: {cause}")))?;
+        text.push_str(&line);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The help spells the names out; they must be the harness's.
+    #[test]
+    fn the_help_lists_every_name() {
+        let help = <Args as clap::CommandFactory>::command()
+            .render_long_help()
+            .to_string();
+        for name in tls::groups().into_iter().chain(tls::signatures()) {
+            assert!(help.contains(name), "{name} is not in the help");
+        }
+    }
+
+    #[test]
+    fn providers_may_be_listed() {
+        let args = Args::try_parse_from(["tls", "--provider", "default,fips"]).unwrap();
+        assert_eq!(args.provider.len(), 2);
+        assert!(Args::try_parse_from(["tls", "--provider", "oqs"]).is_err());
+    }
+}
