@@ -26,7 +26,7 @@ pub enum Error {
     Program(String),
 
     /// A file could not be read or written.
-    #[error("{what} {}: {cause}", path.display())]
+    #[error("{what} {}: {}", path.display(), with_causes(cause))]
     Io {
         /// What was tried, for example "cannot read".
         what: &'static str,
@@ -52,4 +52,16 @@ impl Error {
     pub fn is_request(&self) -> bool {
         matches!(self, Error::Request(_))
     }
+}
+
+/// An error and what caused it, since unpacking an archive wraps the system's reason in its own.
+fn with_causes(error: &std::io::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
 }

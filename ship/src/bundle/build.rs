@@ -37,6 +37,8 @@ pub struct BuildRequest {
     pub repair: bool,
     /// Gabion's module; `None` for the one beside this program.
     pub module: Option<PathBuf>,
+    /// Leave a module that is there already as it is.
+    pub keep_module: bool,
     /// Compilers at a time; `None` for the number of cores.
     pub jobs: Option<usize>,
 }
@@ -88,7 +90,8 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         ),
         None => place.build(&layout, request, &pins, &version)?,
     }
-    refresh(&layout, module.as_deref())?;
+    let keep = request.keep_module && layout.gabion_module().exists();
+    refresh(&layout, module.as_deref().filter(|_| !keep))?;
     Ok(layout)
 }
 
@@ -313,7 +316,13 @@ impl Place {
                 // Put back what worked before; the first error is the one to report.
                 let _ = std::fs::rename(&aside, prefix);
             }
-        })
+        })?;
+        let old_module = Layout::at(aside).gabion_module();
+        if old_module.exists() {
+            // Better an older provider than none; `refresh` replaces it where there is a newer one.
+            provider::place_module(&old_module, &layout.gabion_module())?;
+        }
+        Ok(())
     }
 }
 

@@ -248,6 +248,8 @@ fn root_of(entry: &Path) -> Option<PathBuf> {
 /// # Errors
 /// [`Error::Integrity`] when it is no OpenSSL source or an entry would leave `folder`.
 pub(crate) fn unpack(archive: &Path, folder: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder)
+        .map_err(|cause| Error::io("cannot make the folder", folder, cause))?;
     let mut root: Option<PathBuf> = None;
     let mut tar = open_archive(archive)?;
     let entries = tar
@@ -264,11 +266,11 @@ pub(crate) fn unpack(archive: &Path, folder: &Path) -> Result<PathBuf> {
         let plain = path
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
-        if !plain
-            || !entry
+        let unpacked = plain
+            && entry
                 .unpack_in(folder)
-                .map_err(|cause| not_an_archive(archive, &cause))?
-        {
+                .map_err(|cause| Error::io("cannot unpack into", folder, cause))?;
+        if !unpacked {
             return Err(not_an_archive(
                 archive,
                 &format!("entry {} is refused", path.display()),
@@ -385,7 +387,6 @@ mod tests {
         let path = folder.path().join("source.tar.gz");
         std::fs::write(&path, b"this is no archive").unwrap();
         let target = folder.path().join("tree");
-        std::fs::create_dir(&target).unwrap();
         assert!(matches!(unpack(&path, &target), Err(Error::Integrity(_))));
         assert!(matches!(
             version_of_archive(&path),

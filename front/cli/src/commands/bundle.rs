@@ -50,6 +50,9 @@ struct Build {
     /// Gabion's provider module [default: the one that came with this program]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
+    /// Leave a gabion.so that is there already as it is
+    #[arg(long, conflicts_with = "module")]
+    keep_module: bool,
     /// Compilers at a time [default: the number of cores]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -67,6 +70,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         },
         repair: build.repair,
         module: build.module,
+        keep_module: build.keep_module,
         jobs: build.jobs,
     };
     let layout = bundle::build(&request).map_err(failure)?;

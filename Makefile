@@ -1,0 +1,52 @@
+# Everyday work. `script/run` and `script/test` do the same from a machine with nothing but git.
+
+PREFIX ?= /usr/local
+TARGET  = $(or $(CARGO_TARGET_DIR),target)
+RELEASE = $(TARGET)/release
+
+.PHONY: all run test check format bench install soak
+
+all:
+	cargo build --release --package gabion-cli --package gabion-provider
+
+run:
+	script/run
+
+test:
+	script/test
+
+# Quick checks before a commit: format, lints, layers, documentation.
+check:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo run --quiet --package xtask -- tidy
+	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
+
+format:
+	cargo fmt --all
+
+# Engine and TLS figures of this machine, one JSON object a line.
+bench: all
+	$(RELEASE)/gabion bundle build >/dev/null
+	$(RELEASE)/gabion bench engine --json
+	$(RELEASE)/gabion bench tls --json
+
+# The command and the provider module; the bundles of the user who calls this get the same module.
+# `make && sudo make install` builds as the user: root builds only what is not there.
+install:
+	@if [ "$$(id -u)" -ne 0 ] || [ ! -x $(RELEASE)/gabion ] \
+	    || [ ! -e $(RELEASE)/libgabion_provider.so ]; then $(MAKE) --no-print-directory all; fi
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/gabion
+	install -m 755 $(RELEASE)/gabion $(DESTDIR)$(PREFIX)/bin/gabion.new
+	mv -f $(DESTDIR)$(PREFIX)/bin/gabion.new $(DESTDIR)$(PREFIX)/bin/gabion
+	install -m 755 $(RELEASE)/libgabion_provider.so $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new
+	mv -f $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so
+ifeq ($(DESTDIR),)
+	@if [ "$$(id -u)" -eq 0 ] && [ -n "$$SUDO_USER" ]; then \
+	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \
+	else $(PREFIX)/bin/gabion provider refresh; fi
+endif
+
+# The tests that take too long for every commit.
+soak:
+	cargo test --release --workspace -- --ignored --nocapture
