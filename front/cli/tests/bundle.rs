@@ -352,3 +352,48 @@ fn a_damaged_archive_is_refused_before_it_is_built() {
     );
     assert!(!Path::new(&workplace.prefix()).exists());
 }
+
+#[test]
+fn a_module_is_installed_where_that_openssl_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (openssl, modules) = (folder.path().join("openssl"), folder.path().join("modules"));
+    let script = format!(
+        "#!/bin/sh\necho 'OpenSSL 3.6.0 1 Oct 2025'\necho 'OPENSSLDIR: \"/s\"'\n\
+         echo 'MODULESDIR: \"{}\"'\n",
+        modules.display()
+    );
+    std::fs::write(&openssl, script).unwrap();
+    std::fs::set_permissions(&openssl, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let module = folder.path().join("module.so");
+    std::fs::write(&module, b"\x7fELF module").unwrap();
+    let install = || {
+        let mut command = gabion(&["provider", "install", "--openssl"]);
+        run(command.arg(&openssl).arg("--module").arg(&module))
+    };
+
+    let (code, _, stderr) = install();
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("does not exist"), "{stderr}");
+    std::fs::create_dir(&modules).unwrap();
+    let place = modules.join("gabion.so");
+    let (code, stdout, stderr) = install();
+    assert_eq!(
+        (code, stdout),
+        (Some(0), format!("{}\n", place.display())),
+        "{stderr}"
+    );
+    assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF module");
+
+    let (code, text, _) = run(gabion(&["provider", "config", "--openssl"]).arg(&openssl));
+    assert_eq!(code, Some(0));
+    assert!(
+        text.contains(&format!("\nmodule = {}\n", place.display())),
+        "{text}"
+    );
+
+    std::fs::write(&module, b"text").unwrap();
+    let (code, _, stderr) = install();
+    assert_eq!(code, Some(3));
+    assert!(stderr.contains("not a shared library"), "{stderr}");
+    assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF module");
+}
