@@ -1,1 +1,37 @@
-//! See the package description.
+//! What the cross-station tests share.
+//!
+//! - [`probe`]: kernels that count, widen or hinder others.
+//! - [`vectors`]: where published test vectors are found and how they are read.
+//! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
+
+pub mod probe;
+pub mod vectors;
+
+/// Turns each `fn name<K: Kernels>(kernels: &K)` into the tests `portable::name` and
+/// `avx512::name`. On a machine without AVX-512 the latter says so and passes.
+#[macro_export]
+macro_rules! on_every_backend {
+    ($($name:ident),+ $(,)?) => {
+        mod portable {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&gabion_backend::portable::Portable);
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx512 {
+            $(
+                #[test]
+                fn $name() {
+                    match gabion_backend::avx512::Avx512::detect() {
+                        Some(kernels) => super::$name(&kernels),
+                        None => eprintln!("this processor has no AVX-512: nothing tested"),
+                    }
+                }
+            )+
+        }
+    };
+}

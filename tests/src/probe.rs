@@ -1,0 +1,215 @@
+//! Kernels that watch, widen or hinder others, to reach paths that no seed is known for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, N, Sponge};
+
+/// Passes everything on to `inner` and does on the way what its switches say.
+pub struct Probe<'a, K> {
+    inner: &'a K,
+    lanes: usize,
+    /// Rejection sampling finds one coefficient too few in inputs of up to this many bytes.
+    starve_up_to: usize,
+    /// `dsa_norm_below` answers no for this bound.
+    refuse_bound: Option<i32>,
+    calls: AtomicUsize,
+    permutations: AtomicUsize,
+}
+
+/// What sponges cost since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sponges {
+    /// Calls of `sponge_many`.
+    pub calls: usize,
+    /// Keccak permutations of all jobs together.
+    pub permutations: usize,
+}
+
+impl<'a, K: Kernels> Probe<'a, K> {
+    /// Only watches.
+    pub fn new(inner: &'a K) -> Self {
+        Probe {
+            inner,
+            lanes: inner.lanes(),
+            starve_up_to: 0,
+            refuse_bound: None,
+            calls: AtomicUsize::new(0),
+            permutations: AtomicUsize::new(0),
+        }
+    }
+
+    /// Claims another number of lanes.
+    pub fn with_lanes(mut self, lanes: usize) -> Self {
+        self.lanes = lanes;
+        self
+    }
+
+    /// Lets rejection sampling fail on inputs of up to `bytes` bytes.
+    pub fn starving(mut self, bytes: usize) -> Self {
+        self.starve_up_to = bytes;
+        self
+    }
+
+    /// Lets every ML-DSA norm check against `bound` fail.
+    pub fn refusing(mut self, bound: i32) -> Self {
+        self.refuse_bound = Some(bound);
+        self
+    }
+
+    /// What sponges cost since the last call of this function.
+    pub fn sponges(&self) -> Sponges {
+        Sponges {
+            calls: self.calls.swap(0, Ordering::Relaxed),
+            permutations: self.permutations.swap(0, Ordering::Relaxed),
+        }
+    }
+
+    fn starve(&self, bytes: &[u8], count: usize) -> usize {
+        if bytes.len() <= self.starve_up_to {
+            count.min(N - 1)
+        } else {
+            count
+        }
+    }
+}
+
+impl<K: Kernels> Kernels for Probe<'_, K> {
+    fn name(&self) -> &'static str {
+        "probe"
+    }
+
+    fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        for job in jobs.iter() {
+            let input: usize = job.input.iter().map(|piece| piece.len()).sum();
+            let squeezes = job.output.len().div_ceil(job.xof.rate()).max(1);
+            let permutations = input / job.xof.rate() + squeezes;
+            self.permutations.fetch_add(permutations, Ordering::Relaxed);
+        }
+        self.inner.sponge_many(jobs);
+    }
+
+    fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
+        self.starve(bytes, self.inner.kem_rej_uniform_vartime(bytes, out))
+    }
+
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
+        self.inner.kem_cbd(eta, bytes, out);
+    }
+
+    fn kem_ntt(&self, polys: &mut [KemPoly]) {
+        self.inner.kem_ntt(polys);
+    }
+
+    fn kem_inv_ntt(&self, polys: &mut [KemPoly]) {
+        self.inner.kem_inv_ntt(polys);
+    }
+
+    fn kem_matvec(&self, out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
+        self.inner.kem_matvec(out, a, v);
+    }
+
+    fn kem_to_mont(&self, polys: &mut [KemPoly]) {
+        self.inner.kem_to_mont(polys);
+    }
+
+    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+        self.inner.kem_add(acc, b);
+    }
+
+    fn kem_sub_from(&self, a: &KemPoly, acc: &mut KemPoly) {
+        self.inner.kem_sub_from(a, acc);
+    }
+
+    fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
+        self.inner.kem_encode12(p, out);
+    }
+
+    fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool {
+        self.inner.kem_decode12(bytes, out)
+    }
+
+    fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]) {
+        self.inner.kem_compress(d, p, out);
+    }
+
+    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly) {
+        self.inner.kem_decompress(d, bytes, out);
+    }
+
+    fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {
+        self.starve(bytes, self.inner.dsa_rej_uniform_vartime(bytes, out))
+    }
+
+    fn dsa_rej_bounded_vartime(&self, eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
+        self.starve(bytes, self.inner.dsa_rej_bounded_vartime(eta, bytes, out))
+    }
+
+    fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
+        self.inner.dsa_ntt(polys);
+    }
+
+    fn dsa_inv_ntt(&self, polys: &mut [DsaPoly]) {
+        self.inner.dsa_inv_ntt(polys);
+    }
+
+    fn dsa_matvec(&self, out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
+        self.inner.dsa_matvec(out, a, v);
+    }
+
+    fn dsa_pointwise(&self, out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
+        self.inner.dsa_pointwise(out, c, v);
+    }
+
+    fn dsa_add(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
+        self.inner.dsa_add(acc, b);
+    }
+
+    fn dsa_sub(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
+        self.inner.dsa_sub(acc, b);
+    }
+
+    fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
+        self.inner.dsa_shift_left_d(polys);
+    }
+
+    fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
+        self.inner.dsa_power2round(t, t1, t0);
+    }
+
+    fn dsa_decompose(&self, gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
+        self.inner.dsa_decompose(gamma2, r, r1, r0);
+    }
+
+    fn dsa_make_hint(&self, gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
+        self.inner.dsa_make_hint(gamma2, r0, r1, hint)
+    }
+
+    fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
+        self.inner.dsa_use_hint(gamma2, hint, r, out);
+    }
+
+    fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
+        self.inner.dsa_norm_below(polys, bound) && self.refuse_bound != Some(bound)
+    }
+
+    fn dsa_simple_bit_pack(&self, bits: usize, p: &DsaPoly, out: &mut [u8]) {
+        self.inner.dsa_simple_bit_pack(bits, p, out);
+    }
+
+    fn dsa_simple_bit_unpack(&self, bits: usize, bytes: &[u8], out: &mut DsaPoly) {
+        self.inner.dsa_simple_bit_unpack(bits, bytes, out);
+    }
+
+    fn dsa_bit_pack(&self, bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
+        self.inner.dsa_bit_pack(bits, b, p, out);
+    }
+
+    fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
+        self.inner.dsa_bit_unpack(bits, b, bytes, out);
+    }
+}
