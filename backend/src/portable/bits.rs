@@ -48,3 +48,40 @@ pub(super) fn unpack<const BITS: usize>(bytes: &[u8], mut put: impl FnMut(usize,
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packs, compares bit by bit, and unpacks again.
+    fn check<const BITS: usize>() {
+        let values: [u32; N] =
+            std::array::from_fn(|i| (i as u32 + 1).wrapping_mul(0x9e37_79b1) >> (32 - BITS));
+        for values in [values, [(1 << BITS) - 1; N], [0; N]] {
+            let mut bytes = vec![0xa5; 32 * BITS];
+            pack::<BITS>(&mut bytes, |i| values[i]);
+            for (at, bit) in (0..N * BITS).map(|at| (at, bytes[at / 8] >> (at % 8) & 1)) {
+                let want = values[at / BITS] >> (at % BITS) & 1;
+                assert_eq!(u32::from(bit), want, "bit {at} of {BITS}-bit fields");
+            }
+            let mut back = [0; N];
+            unpack::<BITS>(&bytes, |i, v| back[i] = v);
+            assert_eq!(back, values, "{BITS}-bit fields");
+        }
+    }
+
+    #[test]
+    fn every_width() {
+        check::<1>();
+        check::<3>();
+        check::<4>();
+        check::<5>();
+        check::<6>();
+        check::<10>();
+        check::<11>();
+        check::<12>();
+        check::<13>();
+        check::<18>();
+        check::<20>();
+    }
+}

@@ -40,3 +40,43 @@ pub(super) const fn inverse_mod_2_32(q: u32) -> u32 {
     }
     inverse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers() {
+        assert_eq!(pow_mod(3, 0, 7), 1);
+        assert_eq!(pow_mod(17, 128, 3329), 3328);
+        for base in 1..100 {
+            assert_eq!(pow_mod(base, 3328, 3329), 1, "Fermat, {base}");
+            assert_eq!(pow_mod(base, 5, 1009), base.pow(5) % 1009);
+        }
+    }
+
+    #[test]
+    fn centred_is_nearest_to_zero() {
+        for x in 0..40 {
+            let r = centred(x, 13);
+            assert!(
+                (-6..=6).contains(&r) && (x as i64 - r) % 13 == 0,
+                "{x} to {r}"
+            );
+        }
+    }
+
+    #[test]
+    fn bits_in_reverse() {
+        assert_eq!(bit_reverse(0b000_0001, 7), 0b100_0000);
+        assert_eq!(bit_reverse(0b1100_0010, 8), 0b0100_0011);
+        assert!((0..128).all(|x| bit_reverse(bit_reverse(x, 7) as usize, 7) as usize == x));
+    }
+
+    #[test]
+    fn inverses() {
+        for q in [1, 3, 3329, 8_380_417, u32::MAX] {
+            assert_eq!(inverse_mod_2_32(q).wrapping_mul(q), 1, "inverse of {q}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Products are 64-bit and reduced by Montgomery's method with R = 2^32; sums use the form of q.
 
+use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::bits::{pack, unpack};
@@ -52,7 +53,7 @@ fn mul(a: i32, b: i32) -> i32 {
     montgomery_reduce(i64::from(a) * i64::from(b))
 }
 
-/// Reduces any |a| < 2^31 - 2^22 to a residue; |x| <= 6283008.
+/// Reduces any |a| <= 2^28, which is above 20q, to a residue; |x| <= (q-1)/2 + 2^18.
 ///
 /// 2^23 = q + 2^13 - 1, so the quotient by 2^23 serves as one by q.
 #[inline(always)]
@@ -119,7 +120,8 @@ fn rej_half_bytes_vartime(
                 return N;
             }
             out.0[filled] = coefficient(b);
-            filled += usize::from(b < limit);
+            // Public: that a half byte was rejected, which is independent of the accepted ones.
+            filled += usize::from(ct::declassified(b < limit));
         }
     }
     filled
@@ -355,11 +357,13 @@ pub(super) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
         "the bound is at most (q-1)/8, not {bound}"
     );
     let mut exceeds = 0;
-    for &c in polys.iter().flat_map(|p| &p.0) {
-        let c = centre(c);
-        let sign = c >> 31;
-        let norm = (c ^ sign) - sign;
-        exceeds |= (bound - 1 - norm) >> 31;
+    for p in polys {
+        for &c in &p.0 {
+            let c = centre(c);
+            let sign = c >> 31;
+            let norm = (c ^ sign) - sign;
+            exceeds |= (bound - 1 - norm) >> 31;
+        }
     }
     exceeds == 0
 }
@@ -403,5 +407,103 @@ pub(super) fn bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
         18 => unpack::<18>(bytes, |i, v| out.0[i] = b - v as i32),
         20 => unpack::<20>(bytes, |i, v| out.0[i] = b - v as i32),
         _ => panic!("bits is 3, 4, 13, 18 or 20, not {bits}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether `x` is a multiple of q with a quotient of at most 2^8: products of an odd number
+    /// with its inverse modulo 2^32 are exact, and only multiples have a small one.
+    fn is_multiple(x: i32) -> bool {
+        (-(1 << 8)..=1 << 8).contains(&x.wrapping_mul(Q_INV))
+    }
+
+    #[test]
+    fn the_test_for_multiples_is_right() {
+        assert!((-255..=255).all(|k| is_multiple(k * Q)));
+        assert!((-1_000_000..1_000_000).all(|x| is_multiple(x) == (x % Q == 0)));
+    }
+
+    #[test]
+    fn reduce_every_input() {
+        let limit = 1 << 28;
+        let mut wrong = false;
+        for a in -limit..=limit {
+            let r = reduce(a);
+            wrong |= r.abs() > Q / 2 + (1 << 18) || !is_multiple(a.wrapping_sub(r));
+        }
+        assert!(!wrong, "reduce left its bound or its class");
+    }
+
+    #[test]
+    fn canonical_and_centre_every_residue() {
+        for a in 1 - Q..Q {
+            let r = canonical(a);
+            assert_eq!(r, a.rem_euclid(Q));
+            assert_eq!(centre(a), if r > Q / 2 { r - Q } else { r });
+        }
+    }
+
+    fn check_montgomery(a: i64) {
+        let r = montgomery_reduce(a);
+        assert!(r.abs() < Q, "{a} is reduced to {r}");
+        assert_eq!(
+            ((i128::from(r) << 32) - i128::from(a)) % i128::from(Q),
+            0,
+            "{a} to {r}"
+        );
+    }
+
+    #[test]
+    fn montgomery_at_its_bounds_and_at_random() {
+        let bound = (1i64 << 31) * i64::from(Q);
+        for near in [
+            -bound + 1,
+            -i64::from(u32::MAX),
+            0,
+            1 << 31,
+            1 << 32,
+            bound - 1,
+        ] {
+            for a in near - 1000..=near + 1000 {
+                if a.abs() < bound {
+                    check_montgomery(a);
+                }
+            }
+        }
+        let mut x = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..10_000_000 {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            check_montgomery(x as i64 % bound);
+        }
+    }
+
+    #[test]
+    fn constants_have_their_defining_properties() {
+        assert_eq!(Q.wrapping_mul(Q_INV), 1);
+        assert_eq!(pow_mod(ROOT, 256, Q64), Q64 - 1, "the root has order 512");
+        assert_eq!(mul(R_SQUARED_OVER_256, 256).rem_euclid(Q), R as i32);
+        assert_eq!(ZETAS[0].rem_euclid(Q), R as i32);
+        for (m, &zeta) in ZETAS.iter().enumerate().skip(1) {
+            // BitRev8(2m) is half of BitRev8(m): each zeta is the square of a later one.
+            let square = ZETAS[m / 2];
+            let sign = if m % 2 == 0 { 1 } else { -1 };
+            assert_eq!(
+                (mul(zeta, zeta) - sign * square).rem_euclid(Q),
+                0,
+                "zeta {m}"
+            );
+            assert!(zeta.abs() <= Q / 2);
+        }
+    }
+
+    #[test]
+    fn gamma2_has_the_values_of_the_standard() {
+        assert_eq!((GAMMA2_88, GAMMA2_32), (95_232, 261_888));
+        assert_eq!((Gamma2Of88::M, Gamma2Of32::M), (44, 16));
     }
 }

@@ -339,3 +339,75 @@ pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut KemPoly) {
         _ => panic!("d is 1, 4, 5, 10 or 11, not {d}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const Q32: i32 = KEM_Q as i32;
+
+    #[test]
+    fn barrett_and_canonical_every_input() {
+        for a in i16::MIN..=i16::MAX {
+            let r = barrett_reduce(a);
+            assert!(r.abs() <= (Q - 1) / 2, "{a} is reduced to {r}");
+            assert_eq!(
+                (i32::from(a) - i32::from(r)) % Q32,
+                0,
+                "{a} is reduced to {r}"
+            );
+            assert_eq!(i32::from(canonical(a)), i32::from(a).rem_euclid(Q32));
+        }
+    }
+
+    #[test]
+    fn product_every_input_with_every_factor() {
+        let ends = [Factor::new(R_SQUARED), Factor::new(R_SQUARED_OVER_128)];
+        for factor in ZETAS.iter().chain(&GAMMAS).chain(&ends) {
+            for a in i16::MIN..=i16::MAX {
+                let r = mul(a, *factor);
+                assert!(r.abs() < Q, "{a} times {} is {r}", factor.value);
+                let difference = (i32::from(r) << 16) - i32::from(a) * i32::from(factor.value);
+                assert_eq!(difference % Q32, 0, "{a} times {} is {r}", factor.value);
+            }
+        }
+    }
+
+    /// Every sum that a matrix product of full rank can hold.
+    #[test]
+    fn montgomery_every_input() {
+        let limit = RANK_MAX as i32 * 2 * (2 * Q32) * (2 * Q32);
+        let mut wrong = false;
+        for a in -limit..=limit {
+            let r = i32::from(montgomery_reduce(a));
+            wrong |= r.abs() > (a.abs() >> 16) + Q32 / 2 + 2;
+            wrong |= (r * 65536).wrapping_sub(a) % Q32 != 0;
+        }
+        assert!(!wrong, "montgomery_reduce left its bound or its class");
+    }
+
+    #[test]
+    fn constants_have_their_defining_properties() {
+        let q = Q32;
+        assert_eq!(Q.wrapping_mul(Q_INV), 1);
+        assert_eq!(pow_mod(ROOT, 128, Q64), Q64 - 1, "the root has order 256");
+        let value = |x: i16| i32::from(x).rem_euclid(q);
+        assert_eq!(value(R_SQUARED_OVER_128) * 128 % q, value(R_SQUARED));
+        assert_eq!(value(mul(1, Factor::new(R_SQUARED))), 65536 % q);
+        for i in 0..128 {
+            let (zeta, gamma) = (ZETAS[i], GAMMAS[i]);
+            // 17^(2 BitRev7(i)) times 17.
+            assert_eq!(
+                value(mul(mul(17, zeta), zeta)),
+                value(mul(1, gamma)),
+                "gamma {i}"
+            );
+            assert!(zeta.value.abs() <= Q / 2 && gamma.value.abs() <= Q / 2);
+        }
+        assert_eq!(
+            value(mul(1, ZETAS[1])),
+            1729,
+            "17^64 is the first zeta that Algorithm 9 uses"
+        );
+    }
+}
