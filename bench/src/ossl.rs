@@ -16,12 +16,13 @@ mod pki;
 mod symbols;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
 pub(crate) use connection::{Connection, Endpoint, Negotiated, Step, Wire};
-pub(crate) use pki::{Certificate, Key, KeyShape, Subject, kem_provider};
+pub(crate) use pki::{Certificate, Key, KeyShape, Subject, derive_provider, kem_provider};
 
 use symbols::{Crypto, OsslLibCtx, OsslParam, OsslProvider, Tls};
 
@@ -292,7 +293,8 @@ impl Context {
         let raw = unsafe { (ossl.crypto.OSSL_LIB_CTX_new)() };
         let raw = ossl.owned("OSSL_LIB_CTX_new", raw, ossl.crypto.OSSL_LIB_CTX_free)?;
         let modules = modules.unwrap_or(&ossl.modules);
-        let search_path = c_string(&modules.to_string_lossy())?;
+        let search_path = CString::new(modules.as_os_str().as_bytes())
+            .map_err(|_| Error::Call("the module folder's name contains a NUL byte".into()))?;
         // SAFETY: live context, terminated path, copied by the callee.
         let status = unsafe {
             let set = ossl.crypto.OSSL_PROVIDER_set_default_search_path;

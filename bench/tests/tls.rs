@@ -4,6 +4,8 @@
 //! run the unit tests before it has built OpenSSL. `GABION_TEST_NEEDS_BUNDLE=1` turns that into a
 //! failure, for the suite that builds the bundle first.
 
+#![allow(clippy::expect_used)] // A panic is how a test fails, in its helpers too.
+
 use gabion_bench::tls::{
     self, Config, Error, Probe, Provider, Row, Witness, compare, compare_watched,
 };
@@ -301,6 +303,92 @@ fn a_provider_without_a_module_is_an_error() {
     );
     assert!(
         text.contains("gabion.so: cannot open shared object file"),
+        "{text}"
+    );
+}
+
+/// A provider that loads under our name and offers nothing, as one built for another time would.
+const IDLE_PROVIDER: &str = r#"
+struct dispatch { int id; void (*function)(void); };
+static int capabilities(void *provider, const char *kind, void *callback, void *argument) {
+    (void)provider, (void)kind, (void)callback, (void)argument;
+    return 1;
+}
+static const struct dispatch table[] = {{1030, (void (*)(void))capabilities}, {0, 0}};
+int OSSL_provider_init(const void *core, const struct dispatch *in, const struct dispatch **out,
+                       void **provider) {
+    (void)in;
+    *out = table;
+    *provider = (void *)core;
+    return 1;
+}
+"#;
+
+/// OpenSSL says nothing when a preferred provider lacks an algorithm; the harness has to.
+#[test]
+fn a_provider_that_leaves_the_work_to_default_is_an_error() {
+    if !bundle() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = folder.path().join("idle.c");
+    std::fs::write(&source, IDLE_PROVIDER).expect("a temporary file");
+    let compiled = std::process::Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&folder.path().join("gabion.so"), &source])
+        .status()
+        .expect("a C compiler, which Rust links with");
+    assert!(compiled.success());
+    let modules = Some(folder.path().to_path_buf());
+    let error = compare(&Config {
+        modules: modules.clone(),
+        ..config(&[])
+    })
+    .unwrap_err();
+    assert!(matches!(error, Error::NotReady(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains("X25519MLKEM768 would be served by `default`"),
+        "{text}"
+    );
+    let classical = Config {
+        modules: modules.clone(),
+        group: "x25519".into(),
+        ..config(&[])
+    };
+    let text = compare(&classical).unwrap_err().to_string();
+    assert!(
+        text.contains("ML-DSA-65 would be served by `default`"),
+        "{text}"
+    );
+    // Where there is nothing for us to serve, default's code is what users get beside ours.
+    let row = compare(&Config {
+        signature: "Ed25519".into(),
+        ..classical
+    })
+    .expect("a classical handshake")
+    .remove(1);
+    assert_eq!(row.provider, Provider::Gabion);
+    assert_eq!(
+        (&*row.kem_provider, &*row.signature_provider),
+        ("default", "default")
+    );
+}
+
+#[test]
+fn what_a_provider_lacks_is_no_failed_handshake() {
+    if !bundle() {
+        return;
+    }
+    let config = Config {
+        group: "x25519".into(),
+        ..config(&[Provider::Fips])
+    };
+    let error = compare(&config).unwrap_err();
+    assert!(matches!(error, Error::NotReady(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains("`fips` cannot serve") && text.contains("X25519"),
         "{text}"
     );
 }

@@ -272,18 +272,43 @@ impl Certificate {
 
 /// Name of the provider that encapsulates for a fresh key of the KEM `algorithm` in `context`.
 pub(crate) fn kem_provider(context: &Context, algorithm: &str) -> Result<String, Error> {
+    let encapsulate = context.ossl().crypto.EVP_PKEY_encapsulate_init;
+    exchange_provider(context, algorithm, KeyShape::Named, |operation| {
+        // SAFETY: a live operation; no parameters.
+        unsafe { encapsulate(operation, ptr::null()) }
+    })
+}
+
+/// Name of the provider that derives a secret with a fresh key of `algorithm` in `context`.
+pub(crate) fn derive_provider(
+    context: &Context,
+    algorithm: &str,
+    shape: KeyShape,
+) -> Result<String, Error> {
+    let derive = context.ossl().crypto.EVP_PKEY_derive_init;
+    exchange_provider(context, algorithm, shape, |operation| {
+        // SAFETY: a live operation.
+        unsafe { derive(operation) }
+    })
+}
+
+/// Makes a key, starts an operation with it, and names the provider that took the operation.
+fn exchange_provider(
+    context: &Context,
+    algorithm: &str,
+    shape: KeyShape,
+    start: impl Fn(*mut EvpPkeyCtx) -> c_int,
+) -> Result<String, Error> {
     let ossl = context.ossl();
     let crypto = &ossl.crypto;
-    let what = format!("encapsulating with {algorithm}");
-    let key = Key::generate(context, algorithm, KeyShape::Named)?;
+    let what = format!("starting a key exchange with {algorithm}");
+    let key = Key::generate(context, algorithm, shape)?;
     // SAFETY: live context and key; no property query.
     let operation = unsafe {
         (crypto.EVP_PKEY_CTX_new_from_pkey)(context.raw(), key.raw.as_ptr(), ptr::null())
     };
     let operation = ossl.owned(&what, operation, crypto.EVP_PKEY_CTX_free)?;
-    // SAFETY: a live operation; no parameters.
-    let status = unsafe { (crypto.EVP_PKEY_encapsulate_init)(operation.as_ptr(), ptr::null()) };
-    ossl.done(&what, status)?;
+    ossl.done(&what, start(operation.as_ptr()))?;
     provider_of(context, operation.as_ptr())
 }
 

@@ -108,6 +108,7 @@ table! {
         EVP_PKEY_keygen_init(*mut EvpPkeyCtx) -> c_int;
         EVP_PKEY_generate(*mut EvpPkeyCtx, *mut *mut EvpPkey) -> c_int;
         EVP_PKEY_encapsulate_init(*mut EvpPkeyCtx, *const OsslParam) -> c_int;
+        EVP_PKEY_derive_init(*mut EvpPkeyCtx) -> c_int;
         EVP_MD_fetch(*mut OsslLibCtx, *const c_char, *const c_char) -> *mut EvpMd;
         EVP_MD_free(*mut EvpMd);
         EVP_MD_CTX_new() -> *mut EvpMdCtx;

@@ -6,6 +6,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use super::credentials::{Credentials, HOST};
+use super::names::Exchange;
 use super::{Error, Plan, Probe, Provider, Witness};
 use crate::machine::thread_cpu_ns;
 use crate::ossl::{
@@ -36,7 +37,8 @@ impl Lane {
         let key = Key::from_der(&context, &credentials.leaf_key)?;
         let leaf = Certificate::from_der(&context, &credentials.leaf)?;
         let root = Certificate::from_der(&context, &credentials.root)?;
-        let (kem_provider, signature_provider) = serving(&context, plan, &key, &root)?;
+        let (kem_provider, signature_provider) =
+            serving(&context, plan, &key, &root).map_err(|error| cannot_serve(provider, error))?;
         let (group, cipher) = (plan.group.name, plan.cipher.as_deref());
         let setup = |error: ossl::Error| match error {
             // OpenSSL knows every group of our table, so what is wrong is the suite.
@@ -64,7 +66,7 @@ impl Lane {
         lane.check_serving(plan)?;
         witness.before(provider).map_err(Error::Handshake)?;
         let (handshake, negotiated) = lane.shake(true)?;
-        lane.check_negotiated(plan, negotiated.as_ref())?;
+        check_negotiated(provider, plan, negotiated.as_ref())?;
         (lane.probe.bytes_c2s, lane.probe.bytes_s2c) = (handshake.bytes_c2s, handshake.bytes_s2c);
         if let Some(negotiated) = negotiated {
             lane.probe.version = negotiated.version;
@@ -88,47 +90,11 @@ impl Lane {
             )))
         };
         let ours = |post_quantum: bool| post_quantum || self.probe.provider != Provider::Gabion;
-        if ours(plan.group.kem.is_some()) && self.probe.kem_provider != wanted {
+        if ours(plan.group.exchange.is_post_quantum()) && self.probe.kem_provider != wanted {
             return left(plan.group.name, &self.probe.kem_provider);
         }
         if ours(plan.signature.post_quantum) && self.probe.signature_provider != wanted {
             return left(plan.signature.name, &self.probe.signature_provider);
-        }
-        Ok(())
-    }
-
-    /// Refuses a handshake that did not negotiate what was asked for.
-    fn check_negotiated(&self, plan: &Plan, found: Option<&Negotiated>) -> Result<(), Error> {
-        let Some(found) = found else {
-            return Err(Error::Handshake(
-                "a finished handshake told nothing about itself".into(),
-            ));
-        };
-        let differs = |what: &str, asked: &str, found: &str| {
-            if asked.eq_ignore_ascii_case(found) {
-                return Ok(());
-            }
-            let provider = self.probe.provider.name();
-            Err(Error::Handshake(format!(
-                "with the provider `{provider}` the {what} {found} was negotiated; {asked} was \
-                 asked for"
-            )))
-        };
-        differs("version", "TLSv1.3", &found.version)?;
-        differs("group", plan.group.name, &found.group)?;
-        differs("signature scheme", plan.signature.scheme, &found.signature)?;
-        if let Some(cipher) = &plan.cipher {
-            differs("cipher suite", cipher, &found.cipher)?;
-        }
-        if found.resumed {
-            return Err(Error::Handshake(
-                "a session was resumed; full handshakes are due".into(),
-            ));
-        }
-        if !found.verified {
-            return Err(Error::Handshake(
-                "the client did not verify the certificate".into(),
-            ));
         }
         Ok(())
     }
@@ -174,11 +140,50 @@ impl Lane {
             slice.add(&handshake);
             if last {
                 slice.loop_ns = thread_cpu_ns() - cpu_start;
-                self.check_negotiated(plan, negotiated.as_ref())?;
+                check_negotiated(self.probe.provider, plan, negotiated.as_ref())?;
                 return Ok(slice);
             }
         }
     }
+}
+
+/// Refuses a handshake that did not negotiate what was asked for.
+fn check_negotiated(
+    provider: Provider,
+    plan: &Plan,
+    found: Option<&Negotiated>,
+) -> Result<(), Error> {
+    let Some(found) = found else {
+        return Err(Error::Handshake(
+            "a finished handshake told nothing about itself".into(),
+        ));
+    };
+    let differs = |what: &str, asked: &str, found: &str| {
+        if asked.eq_ignore_ascii_case(found) {
+            return Ok(());
+        }
+        Err(Error::Handshake(format!(
+            "with the provider `{}` the {what} {found} was negotiated; {asked} was asked for",
+            provider.name()
+        )))
+    };
+    differs("version", "TLSv1.3", &found.version)?;
+    differs("group", plan.group.name, &found.group)?;
+    differs("signature scheme", plan.signature.scheme, &found.signature)?;
+    if let Some(cipher) = &plan.cipher {
+        differs("cipher suite", cipher, &found.cipher)?;
+    }
+    if found.resumed {
+        return Err(Error::Handshake(
+            "a session was resumed; full handshakes are due".into(),
+        ));
+    }
+    if !found.verified {
+        return Err(Error::Handshake(
+            "the client did not verify the certificate".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Names who serves the key exchange and the signatures in `context`.
@@ -187,27 +192,37 @@ fn serving(
     plan: &Plan,
     key: &Key,
     root: &Certificate,
-) -> Result<(String, String), Error> {
-    let kem = match plan.group.kem {
+) -> Result<(String, String), ossl::Error> {
+    let exchange = match plan.group.exchange {
         // OpenSSL's hybrids look up ML-KEM by name, so the code inside may be another provider's;
         // the FIPS provider's hybrid is the exception, and there both are its own.
-        Some((outer, inner)) => match ossl::kem_provider(context, outer)? {
-            name if name == "default" => ossl::kem_provider(context, inner)?,
-            name => name,
+        Exchange::Kem { name, ml_kem } => match ossl::kem_provider(context, name)? {
+            server if server == "default" => ossl::kem_provider(context, ml_kem)?,
+            server => server,
         },
-        None => "default".into(),
+        Exchange::Derive { algorithm, shape } => ossl::derive_provider(context, algorithm, shape)?,
     };
     // The digest names the scheme's hash; algorithms that hash by themselves take none.
     let signer = key.signing_provider(plan.signature.digest)?;
     let verifier = root.verifying_provider(plan.signature.digest)?;
     if signer != verifier {
-        return Err(Error::NotReady(format!(
-            "{} is signed by the provider `{signer}` but verified by `{verifier}`; nothing was \
-             measured",
+        return Err(ossl::Error::Call(format!(
+            "{} is signed by the provider `{signer}` but verified by `{verifier}`",
             plan.signature.name
         )));
     }
-    Ok((kem, signer))
+    Ok((exchange, signer))
+}
+
+/// A provider that lacks the algorithms is no failed handshake: none was tried.
+fn cannot_serve(provider: Provider, error: ossl::Error) -> Error {
+    match error {
+        ossl::Error::Call(text) => Error::NotReady(format!(
+            "the provider `{}` cannot serve this handshake: {text}; nothing was measured",
+            provider.name()
+        )),
+        error => error.into(),
+    }
 }
 
 /// What one handshake took.
@@ -337,6 +352,57 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::Config;
+
+    fn negotiated() -> Negotiated {
+        Negotiated {
+            version: "TLSv1.3".into(),
+            group: "X25519MLKEM768".into(),
+            signature: "mldsa65".into(),
+            cipher: "TLS_AES_128_GCM_SHA256".into(),
+            resumed: false,
+            verified: true,
+        }
+    }
+
+    #[test]
+    fn another_handshake_than_the_one_asked_for_is_refused() {
+        let plan = Plan::new(&Config {
+            cipher: Some("tls_aes_128_gcm_sha256".into()),
+            ..Config::new("/nowhere".into())
+        })
+        .unwrap();
+        let check = |found: &Negotiated| check_negotiated(Provider::Gabion, &plan, Some(found));
+        assert_eq!(check(&negotiated()), Ok(()));
+        type Change = fn(&mut Negotiated);
+        let change: [(Change, &str); 6] = [
+            (
+                |found| found.version = "TLSv1.2".into(),
+                "TLSv1.2 was negotiated; TLSv1.3 was",
+            ),
+            (
+                |found| found.group = "x25519".into(),
+                "x25519 was negotiated; X25519MLKEM768 was",
+            ),
+            (
+                |found| found.signature = "none".into(),
+                "none was negotiated; mldsa65 was asked for",
+            ),
+            (
+                |found| found.cipher = "TLS_AES_256_GCM_SHA384".into(),
+                "cipher suite",
+            ),
+            (|found| found.resumed = true, "resumed"),
+            (|found| found.verified = false, "did not verify"),
+        ];
+        for (change, expected) in change {
+            let mut found = negotiated();
+            change(&mut found);
+            let text = check(&found).unwrap_err().to_string();
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(check_negotiated(Provider::Gabion, &plan, None).is_err());
+    }
 
     #[test]
     fn lanes_take_turns_and_change_who_starts() {

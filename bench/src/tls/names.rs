@@ -10,8 +10,30 @@ pub(super) struct Group {
     pub(super) name: &'static str,
     /// Other spellings.
     aliases: &'static [&'static str],
-    /// The group as a KEM of libcrypto, and the ML-KEM inside it, for the post-quantum ones.
-    pub(super) kem: Option<(&'static str, &'static str)>,
+    /// What libcrypto does for it.
+    pub(super) exchange: Exchange,
+}
+
+/// The operation behind a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exchange {
+    /// A KEM, and the ML-KEM inside it: for the pure ones the same name.
+    Kem {
+        name: &'static str,
+        ml_kem: &'static str,
+    },
+    /// A classical key agreement.
+    Derive {
+        algorithm: &'static str,
+        shape: KeyShape,
+    },
+}
+
+impl Exchange {
+    /// Whether our provider has a part in it.
+    pub(super) fn is_post_quantum(self) -> bool {
+        matches!(self, Exchange::Kem { .. })
+    }
 }
 
 /// A signature algorithm that certificates of a measurement use.
@@ -40,9 +62,14 @@ const GROUPS: &[Group] = &[
     pure("MLKEM512", &["ML-KEM-512"], "ML-KEM-512"),
     pure("MLKEM768", &["ML-KEM-768"], "ML-KEM-768"),
     pure("MLKEM1024", &["ML-KEM-1024"], "ML-KEM-1024"),
-    classical("x25519", &[]),
-    classical("secp256r1", &["P-256", "prime256v1"]),
-    classical("secp384r1", &["P-384"]),
+    curve("x25519", &[], "X25519", KeyShape::Named),
+    curve(
+        "secp256r1",
+        &["P-256", "prime256v1"],
+        "EC",
+        KeyShape::Curve("P-256"),
+    ),
+    curve("secp384r1", &["P-384"], "EC", KeyShape::Curve("P-384")),
 ];
 
 const SIGNATURES: &[Signature] = &[
@@ -91,7 +118,7 @@ const fn hybrid(name: &'static str, ml_kem: &'static str) -> Group {
     Group {
         name,
         aliases: &[],
-        kem: Some((name, ml_kem)),
+        exchange: Exchange::Kem { name, ml_kem },
     }
 }
 
@@ -99,15 +126,23 @@ const fn pure(name: &'static str, aliases: &'static [&'static str], kem: &'stati
     Group {
         name,
         aliases,
-        kem: Some((kem, kem)),
+        exchange: Exchange::Kem {
+            name: kem,
+            ml_kem: kem,
+        },
     }
 }
 
-const fn classical(name: &'static str, aliases: &'static [&'static str]) -> Group {
+const fn curve(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    algorithm: &'static str,
+    shape: KeyShape,
+) -> Group {
     Group {
         name,
         aliases,
-        kem: None,
+        exchange: Exchange::Derive { algorithm, shape },
     }
 }
 

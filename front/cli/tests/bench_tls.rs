@@ -1,5 +1,7 @@
 //! `gabion bench tls`, as a script sees it.
 
+#![allow(clippy::expect_used)] // A panic is how a test fails, in its helpers too.
+
 use std::process::{Command, Output};
 
 fn gabion(args: &[&str]) -> Command {
