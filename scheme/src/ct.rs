@@ -47,7 +47,9 @@ pub fn wipe<T: Wipe>(data: &mut [T]) {
         item.set_zero();
     }
     // SAFETY: an empty instruction; the memory clobber makes the stores above observable.
-    unsafe { core::arch::asm!("/* {0} */", in(reg) data.as_ptr(), options(nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("/* {0} */", in(reg) data.as_ptr(), options(nostack, preserves_flags))
+    };
 }
 
 /// Plain data without pointers or padding, for which all zero is a value.
@@ -88,6 +90,20 @@ pub fn declassify<T>(bytes: &[T]) {
     let _ = bytes;
 }
 
+/// The same value, public from here on; for single values, which may live in registers.
+#[inline(always)]
+pub fn declassified<T: Copy>(value: T) -> T {
+    #[cfg(ctgrind)]
+    let value = {
+        let place = core::hint::black_box(Box::new([value]));
+        memcheck::request(memcheck::MAKE_MEM_DEFINED, &place[..]);
+        // SAFETY: a live value behind a reference. The volatile read makes the compiler take it
+        // from memory, where it is now public, and not from a register, where it is still secret.
+        unsafe { core::ptr::read_volatile(&place[0]) }
+    };
+    value
+}
+
 /// Client requests to valgrind's memcheck (valgrind manual, section 4.7).
 #[cfg(ctgrind)]
 mod memcheck {
@@ -99,8 +115,14 @@ mod memcheck {
     /// Sends one request about the bytes of `data`; outside valgrind it does nothing.
     #[cfg(target_arch = "x86_64")]
     pub fn request<T>(code: u64, data: &[T]) {
-        let args: [u64; 6] =
-            [code, data.as_ptr() as u64, core::mem::size_of_val(data) as u64, 0, 0, 0];
+        let args: [u64; 6] = [
+            code,
+            data.as_ptr() as u64,
+            core::mem::size_of_val(data) as u64,
+            0,
+            0,
+            0,
+        ];
         // SAFETY: the documented no-op sequence of rotations (3 + 13 + 61 + 51 = 128 bits) and
         // an exchange of rbx with itself; valgrind reads `args` and writes its answer to rdx.
         unsafe {
