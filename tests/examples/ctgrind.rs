@@ -1,7 +1,7 @@
 //! Every secret operation once, for valgrind's memcheck: build with `--cfg ctgrind`, then secrets
 //! are "uninitialised" and each branch or address that depends on one is reported.
 //!
-//!     tests/ctgrind.sh            builds, runs, and insists that the leaky demo is flagged
+//!     tests/constant-time/ctgrind.sh            builds, runs, and insists that the leaky demo is flagged
 //!
 //! valgrind has no AVX-512, so this checks the portable kernels and the flows over them; the
 //! program says which backend ran and fails if it was another one.

@@ -3,7 +3,7 @@
 # leaks on purpose must be flagged. Prints "N passed, N failed" and exits 0 only when none failed.
 
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}/ctgrind
 # Debug information names the line of a leak; overflow checks would add branches of their own.
 CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg ctgrind -C target-cpu=x86-64 ${RUSTFLAGS:-}" \
