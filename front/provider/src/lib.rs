@@ -1,1 +1,191 @@
-//! See the package description.
+//! Gabion's OpenSSL provider: `gabion.so`, for OpenSSL 3.5 and newer.
+//!
+//! ```text
+//!   libcrypto --OSSL_provider_init--> core: what the core offers; the border that stops panics
+//!       |
+//!       +-- query_operation --> names: ALGORITHMS -> keymgmt, kem, signature (one table a row)
+//!       +-- get_capabilities -> capabilities: TLS groups and schemes of the same rows
+//!       |
+//!       +-- EVP_PKEY_*  ------> keymgmt -> key --+
+//!       +-- encaps, decaps ---> kem -------------+--> gabion_engine
+//!       +-- sign, verify -----> signature -------+
+//!                                  |
+//!                                  +--> stats: calls and errors, for GABION_STATS
+//! ```
+//!
+//! It uses no symbol of libcrypto, only functions that the core passes in, so one file serves every
+//! version. `unsafe` is confined to pointers that C passes; `key`, and everything below, is safe code.
+
+// The one symbol that the module exports needs its exact name.
+#![allow(non_snake_case)]
+
+mod capabilities;
+mod core;
+mod error;
+mod ffi;
+mod kem;
+mod key;
+mod keymgmt;
+mod names;
+mod signature;
+pub mod stats;
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null;
+
+use gabion_engine::Algorithm;
+
+use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
+use crate::error::{Failure, REASONS};
+use crate::ffi::{
+    AlgorithmEntry, Callback, CoreHandle, Dispatch, Item, Param, ParamsOut, entry, function, name,
+};
+
+/// Starts the provider in a library context: the one symbol of the module.
+///
+/// Returns 1, or 0 if the arguments are not those of a core.
+///
+/// # Safety
+/// Called by OpenSSL, as provider-base(7) describes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn OSSL_provider_init(
+    handle: *const CoreHandle,
+    from_core: *const Dispatch,
+    to_core: *mut *const Dispatch,
+    context: *mut *mut c_void,
+) -> c_int {
+    border(None, 0, || {
+        if to_core.is_null() || context.is_null() {
+            return Ok(0);
+        }
+        stats::count_load();
+        // SAFETY: the core passes its dispatch table and room for ours.
+        unsafe {
+            *context = Provider::new(handle, from_core).into_context();
+            *to_core = TABLE.as_ptr();
+        }
+        Ok(1)
+    })
+}
+
+static TABLE: [Dispatch; 8] = [
+    entry!(function::PROVIDER_TEARDOWN, teardown, Teardown),
+    entry!(
+        function::PROVIDER_GETTABLE_PARAMS,
+        gettable_params,
+        GettableParams
+    ),
+    entry!(function::PROVIDER_GET_PARAMS, get_params, GetParams),
+    entry!(
+        function::PROVIDER_QUERY_OPERATION,
+        query_operation,
+        QueryOperation
+    ),
+    entry!(
+        function::PROVIDER_GET_REASON_STRINGS,
+        get_reason_strings,
+        GetReasonStrings
+    ),
+    entry!(
+        function::PROVIDER_GET_CAPABILITIES,
+        get_capabilities,
+        GetCapabilities
+    ),
+    entry!(function::PROVIDER_SELF_TEST, self_test, SelfTest),
+    Dispatch::END,
+];
+
+type Teardown = unsafe extern "C" fn(*mut c_void);
+type GettableParams = unsafe extern "C" fn(*mut c_void) -> *const Param;
+type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
+type QueryOperation = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const AlgorithmEntry;
+type GetReasonStrings = unsafe extern "C" fn(*mut c_void) -> *const Item;
+type GetCapabilities =
+    unsafe extern "C" fn(*mut c_void, *const c_char, Option<Callback>, *mut c_void) -> c_int;
+type SelfTest = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+unsafe extern "C" fn teardown(context: *mut c_void) {
+    // SAFETY: the core tears a provider down once, when nothing made by it is left.
+    unsafe { take_back::<Provider>(context) }
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+    static GETTABLE: [Param; 5] = [
+        Param::takes_utf8(name::PROVIDER_NAME),
+        Param::takes_utf8(name::PROVIDER_VERSION),
+        Param::takes_utf8(name::PROVIDER_BUILDINFO),
+        Param::takes_int(name::PROVIDER_STATUS),
+        Param::END,
+    ];
+    GETTABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params(context: *mut c_void, params: *mut Param) -> c_int {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), 0, || {
+        // SAFETY: the core passes a list with an end that is ours for the call, or null.
+        let mut params = unsafe { ParamsOut::new(params) };
+        params.utf8(name::PROVIDER_NAME, c"Gabion provider")?;
+        params.utf8(name::PROVIDER_VERSION, VERSION)?;
+        params.utf8(name::PROVIDER_BUILDINFO, VERSION)?;
+        params.int(name::PROVIDER_STATUS, c_int::from(engine().is_ok()))?;
+        Ok(1)
+    })
+}
+
+/// This crate's version as a C string.
+const VERSION: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes(),
+) {
+    Ok(text) => text,
+    Err(_) => c"unknown",
+};
+
+unsafe extern "C" fn query_operation(
+    context: *mut c_void,
+    operation: c_int,
+    no_cache: *mut c_int,
+) -> *const AlgorithmEntry {
+    // SAFETY: the core passes the context that this provider gave it, and room for an answer.
+    let provider = unsafe {
+        if !no_cache.is_null() {
+            *no_cache = 0;
+        }
+        ProviderRef::new(context)
+    };
+    border(Some(&provider), null(), || {
+        Ok(provider.tables.of(operation))
+    })
+}
+
+unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
+    REASONS.as_ptr()
+}
+
+unsafe extern "C" fn get_capabilities(
+    context: *mut c_void,
+    capability: *const c_char,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the core passes the context that this provider gave it, and a C string.
+    let (provider, capability) = unsafe { (ProviderRef::new(context), c_text(capability)) };
+    border(Some(&provider), 0, || match (capability, callback) {
+        (Some(capability), Some(callback)) => capabilities::report(capability, callback, argument),
+        _ => Ok(1),
+    })
+}
+
+/// Whether every algorithm has a backend that passed its self-test.
+unsafe extern "C" fn self_test(context: *mut c_void) -> c_int {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), 0, || {
+        let engine = engine()?;
+        for algorithm in Algorithm::all() {
+            engine.backend_for(algorithm).map_err(Failure::from)?;
+        }
+        Ok(1)
+    })
+}

@@ -1,0 +1,101 @@
+//! What libssl learns of the provider: TLS groups and signature schemes, from the table of
+//! algorithms.
+
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
+
+use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind};
+
+use crate::error::Failure;
+use crate::ffi::{Callback, Param};
+
+/// TLS 1.3 and whatever comes after it (0: no highest version); never DTLS.
+const TLS_MIN: c_int = 0x0304;
+const TLS_MAX: c_int = 0;
+const DTLS_NEVER: c_int = -1;
+
+/// Reports what there is for a capability. Returns 1 also where that is nothing: libssl gives up on
+/// a 0, and no context could be made.
+///
+/// # Errors
+/// A text of the table that is no C string.
+pub fn report(name: &CStr, callback: Callback, argument: *mut c_void) -> Result<c_int, Failure> {
+    let is = |wanted: &str| name.to_bytes().eq_ignore_ascii_case(wanted.as_bytes());
+    let kind = match () {
+        () if is("TLS-GROUP") => Kind::Kem,
+        () if is("TLS-SIGALG") => Kind::Signature,
+        () => return Ok(1),
+    };
+    for info in ALGORITHMS.iter().filter(|info| info.kind == kind) {
+        let going_on = match kind {
+            Kind::Kem => report_group(info, callback, argument),
+            _ => report_scheme(info, callback, argument),
+        }?;
+        if going_on == 0 {
+            return Ok(0);
+        }
+    }
+    Ok(1)
+}
+
+fn c_string(text: &str) -> Result<CString, Failure> {
+    CString::new(text).map_err(|_| Failure::Misuse("a name in the table holds a zero byte"))
+}
+
+fn report_group(
+    info: &AlgorithmInfo,
+    callback: Callback,
+    argument: *mut c_void,
+) -> Result<c_int, Failure> {
+    let (group, algorithm) = (c_string(info.tls.name)?, c_string(info.name)?);
+    let (id, bits) = (
+        c_uint::from(info.tls.number),
+        c_uint::from(info.security_bits),
+    );
+    let params = [
+        Param::utf8(c"tls-group-name", &group),
+        // The default provider's name for the parameter set; an ML-KEM algorithm has only one.
+        Param::utf8(c"tls-group-name-internal", c""),
+        Param::utf8(c"tls-group-alg", &algorithm),
+        Param::uint(c"tls-group-id", &id),
+        Param::uint(c"tls-group-sec-bits", &bits),
+        Param::uint(c"tls-group-is-kem", &1),
+        Param::int(c"tls-min-tls", &TLS_MIN),
+        Param::int(c"tls-max-tls", &TLS_MAX),
+        Param::int(c"tls-min-dtls", &DTLS_NEVER),
+        Param::int(c"tls-max-dtls", &DTLS_NEVER),
+        Param::END,
+    ];
+    // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
+    Ok(unsafe { callback(params.as_ptr(), argument) })
+}
+
+/// Without these entries libssl drops the schemes, since the keys come from this provider.
+fn report_scheme(
+    info: &AlgorithmInfo,
+    callback: Callback,
+    argument: *mut c_void,
+) -> Result<c_int, Failure> {
+    let (iana, algorithm, oid) = (
+        c_string(info.tls.name)?,
+        c_string(info.name)?,
+        c_string(info.oid)?,
+    );
+    let (id, bits) = (
+        c_uint::from(info.tls.number),
+        c_uint::from(info.security_bits),
+    );
+    let params = [
+        Param::utf8(c"tls-sigalg-iana-name", &iana),
+        Param::utf8(c"tls-sigalg-name", &algorithm),
+        Param::utf8(c"tls-sigalg-oid", &oid),
+        Param::uint(c"tls-sigalg-code-point", &id),
+        Param::uint(c"tls-sigalg-sec-bits", &bits),
+        Param::int(c"tls-min-tls", &TLS_MIN),
+        Param::int(c"tls-max-tls", &TLS_MAX),
+        Param::int(c"tls-min-dtls", &DTLS_NEVER),
+        Param::int(c"tls-max-dtls", &DTLS_NEVER),
+        Param::END,
+    ];
+    // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
+    Ok(unsafe { callback(params.as_ptr(), argument) })
+}

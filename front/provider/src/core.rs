@@ -1,0 +1,320 @@
+//! What the core offers a provider: its error queue and its source of randomness; and the border
+//! that every entry point crosses.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, OsEntropy};
+
+use crate::error::Failure;
+use crate::ffi::{AnyFunction, CoreHandle, Dispatch, function};
+use crate::names::Tables;
+use crate::stats::{self, Operation};
+
+type NewError = unsafe extern "C" fn(*const CoreHandle);
+type SetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);
+/// The last argument is a va_list: on the supported targets (x86-64 and AArch64 Linux), where it is
+/// larger than two registers, C passes its address.
+type VsetError = unsafe extern "C" fn(*const CoreHandle, u32, *const c_char, *mut c_void);
+type GetUserEntropy =
+    unsafe extern "C" fn(*const CoreHandle, *mut *mut c_uchar, c_int, usize, usize) -> usize;
+type CleanupUserEntropy = unsafe extern "C" fn(*const CoreHandle, *mut c_uchar, usize);
+
+/// The functions of the core that are used here; an older or smaller core may lack any.
+#[derive(Clone, Copy, Default)]
+struct Upcalls {
+    new_error: Option<NewError>,
+    set_error_debug: Option<SetErrorDebug>,
+    vset_error: Option<VsetError>,
+    get_user_entropy: Option<GetUserEntropy>,
+    cleanup_user_entropy: Option<CleanupUserEntropy>,
+}
+
+/// One loading of the provider into one library context.
+pub struct Provider {
+    handle: *const CoreHandle,
+    upcalls: Upcalls,
+    /// What it registers.
+    pub tables: Tables,
+}
+
+/// The provider that a key or a context came from.
+///
+/// The core keeps a provider loaded, and its context in place, as long as anything made by it is
+/// left, so this may be held by all of that.
+#[derive(Clone, Copy)]
+pub struct ProviderRef(*const Provider);
+
+// SAFETY: a provider is immutable once made, and the core's functions may be called from any thread.
+unsafe impl Send for ProviderRef {}
+// SAFETY: as above.
+unsafe impl Sync for ProviderRef {}
+
+impl ProviderRef {
+    /// # Safety
+    /// `context` is what [`Provider::into_context`] gave, not yet torn down.
+    pub unsafe fn new(context: *mut c_void) -> Self {
+        ProviderRef(context.cast_const().cast())
+    }
+}
+
+impl Deref for ProviderRef {
+    type Target = Provider;
+
+    fn deref(&self) -> &Provider {
+        // SAFETY: `new` was called with a provider's context, and the core keeps it in place.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Provider {
+    /// Collects the core's functions.
+    ///
+    /// # Safety
+    /// `table` is the core's dispatch table, with an end.
+    pub unsafe fn new(handle: *const CoreHandle, table: *const Dispatch) -> Self {
+        let mut upcalls = Upcalls::default();
+        let mut at = table;
+        // SAFETY: the table has an end; the number says which type the core gave the function.
+        unsafe {
+            while !at.is_null() && (*at).number != 0 {
+                if let Some(function) = (*at).function {
+                    upcalls.take((*at).number, function);
+                }
+                at = at.add(1);
+            }
+        }
+        Provider {
+            handle,
+            upcalls,
+            tables: Tables::new(),
+        }
+    }
+
+    /// Hands the provider to the core.
+    pub fn into_context(self) -> *mut c_void {
+        Box::into_raw(Box::new(self)).cast()
+    }
+
+    /// Puts a failure on OpenSSL's error queue of this thread.
+    pub fn raise(&self, failure: &Failure) {
+        if failure.is_fault() {
+            tell_once(failure);
+        }
+        let (Some(new_error), Some(vset_error)) = (self.upcalls.new_error, self.upcalls.vset_error)
+        else {
+            return;
+        };
+        // The core treats the text as a printf format, so its percent signs are doubled.
+        let text = failure.to_string().replace('%', "%%").replace('\0', " ");
+        let text = CString::new(text).unwrap_or_default();
+        // A va_list without arguments: the format has no conversion that would look at it.
+        let mut no_arguments = [0u64; 4];
+        // SAFETY: the functions are the core's, of the types that their numbers stand for.
+        unsafe {
+            new_error(self.handle);
+            if let Some(set_debug) = self.upcalls.set_error_debug {
+                set_debug(self.handle, c"gabion".as_ptr(), 0, c"provider".as_ptr());
+            }
+            let arguments = no_arguments.as_mut_ptr().cast();
+            vset_error(self.handle, failure.reason(), text.as_ptr(), arguments);
+        }
+    }
+}
+
+impl Upcalls {
+    /// # Safety
+    /// `function` is of the type that `number` stands for.
+    unsafe fn take(&mut self, number: c_int, function: AnyFunction) {
+        use std::mem::transmute;
+        // SAFETY: as the caller vouches.
+        unsafe {
+            match number {
+                function::CORE_NEW_ERROR => {
+                    self.new_error = Some(transmute::<AnyFunction, NewError>(function));
+                }
+                function::CORE_SET_ERROR_DEBUG => {
+                    self.set_error_debug = Some(transmute::<AnyFunction, SetErrorDebug>(function));
+                }
+                function::CORE_VSET_ERROR => {
+                    self.vset_error = Some(transmute::<AnyFunction, VsetError>(function));
+                }
+                function::GET_USER_ENTROPY => {
+                    self.get_user_entropy =
+                        Some(transmute::<AnyFunction, GetUserEntropy>(function));
+                }
+                function::CLEANUP_USER_ENTROPY => {
+                    self.cleanup_user_entropy =
+                        Some(transmute::<AnyFunction, CleanupUserEntropy>(function));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Randomness from OpenSSL's configured seed source; the operating system's generator where the
+/// core has no such function.
+impl Entropy for Provider {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        let (Some(get), Some(cleanup)) = (
+            self.upcalls.get_user_entropy,
+            self.upcalls.cleanup_user_entropy,
+        ) else {
+            return OsEntropy.fill(out);
+        };
+        let bits = c_int::try_from(out.len() * 8)
+            .map_err(|_| EntropyError("too many bytes were asked for at once".into()))?;
+        let mut buffer = std::ptr::null_mut();
+        // SAFETY: the core's functions, of their types; it fills `got` bytes and takes them back.
+        unsafe {
+            let got = get(self.handle, &mut buffer, bits, out.len(), out.len());
+            if buffer.is_null() || got != out.len() {
+                if !buffer.is_null() {
+                    cleanup(self.handle, buffer, got);
+                }
+                return Err(EntropyError(format!(
+                    "OpenSSL's seed source gave {got} bytes; expected {} of full entropy",
+                    out.len()
+                )));
+            }
+            out.copy_from_slice(std::slice::from_raw_parts(buffer, got));
+            cleanup(self.handle, buffer, got);
+        }
+        Ok(())
+    }
+}
+
+impl Entropy for ProviderRef {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        (**self).fill(out)
+    }
+}
+
+/// The engine of this process.
+pub fn engine() -> Result<&'static Engine, Failure> {
+    Ok(Engine::global()?)
+}
+
+/// Says once in the life of the process that something is wrong with it.
+fn tell_once(failure: &Failure) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        eprintln!("gabion: {failure}; OpenSSL may go on with another provider (told once)");
+    });
+}
+
+/// Runs the body of an entry point. A failure goes to OpenSSL's error queue and becomes `refusal`;
+/// so does a panic, which must not unwind into C.
+pub fn border<T>(
+    provider: Option<&Provider>,
+    refusal: T,
+    body: impl FnOnce() -> Result<T, Failure>,
+) -> T {
+    // A body that panicked leaves no half-made state: keys are set at once, outputs by one copy.
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(failure)) => {
+            raise(provider, &failure);
+            refusal
+        }
+        Err(panic) => {
+            raise(provider, &Failure::Panic(panic_text(&*panic)));
+            refusal
+        }
+    }
+}
+
+/// As [`border`], and counts the call, and its failure, for `GABION_STATS`.
+pub fn counted<T>(
+    provider: &Provider,
+    algorithm: Algorithm,
+    operation: Operation,
+    refusal: T,
+    body: impl FnOnce() -> Result<T, Failure>,
+) -> T {
+    let counter = stats::counter(algorithm, operation);
+    counter.call();
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(failure)) => {
+            counter.error();
+            raise(Some(provider), &failure);
+            refusal
+        }
+        Err(panic) => {
+            counter.error();
+            raise(Some(provider), &Failure::Panic(panic_text(&*panic)));
+            refusal
+        }
+    }
+}
+
+/// Raises an error; not even a panic on that way gets out.
+fn raise(provider: Option<&Provider>, failure: &Failure) {
+    if let Some(provider) = provider {
+        let _ = catch_unwind(AssertUnwindSafe(|| provider.raise(failure)));
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic without a message".to_owned())
+}
+
+/// Moves a value to the heap and hands it to C.
+pub fn hand_over<T>(value: T) -> *mut c_void {
+    Box::into_raw(Box::new(value)).cast()
+}
+
+/// Borrows what [`hand_over`] gave.
+///
+/// # Errors
+/// A null pointer.
+///
+/// # Safety
+/// `pointer` is null or came from `hand_over::<T>`, and nothing changes the value during `'a`.
+pub unsafe fn borrow<'a, T>(pointer: *const c_void) -> Result<&'a T, Failure> {
+    // SAFETY: as the caller vouches.
+    unsafe { pointer.cast::<T>().as_ref() }.ok_or(Failure::Misuse("a null pointer was passed"))
+}
+
+/// Borrows what [`hand_over`] gave, to change it.
+///
+/// # Errors
+/// A null pointer.
+///
+/// # Safety
+/// `pointer` is null or came from `hand_over::<T>`, and nobody else uses the value during `'a`.
+pub unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Result<&'a mut T, Failure> {
+    // SAFETY: as the caller vouches.
+    unsafe { pointer.cast::<T>().as_mut() }.ok_or(Failure::Misuse("a null pointer was passed"))
+}
+
+/// Takes back what [`hand_over`] gave, and drops it.
+///
+/// # Safety
+/// `pointer` is null or came from `hand_over::<T>` and is not used again.
+pub unsafe fn take_back<T>(pointer: *mut c_void) {
+    if !pointer.is_null() {
+        // A destructor that panics must not unwind into C either.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: as the caller vouches.
+            drop(unsafe { Box::from_raw(pointer.cast::<T>()) });
+        }));
+    }
+}
+
+/// The text of a C string, if it is one.
+///
+/// # Safety
+/// `text` is null or a C string that stays for `'a`.
+pub unsafe fn c_text<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: as the caller vouches.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}

@@ -1,0 +1,514 @@
+//! The C side of OpenSSL's provider interface: types, numbers, parameters.
+//!
+//! Written from the documented interface (provider(7), OSSL_PARAM(3), core_dispatch.h): no OpenSSL
+//! library is linked, so one module serves 3.5 and 4.0. The numbers are part of OpenSSL's stable
+//! interface; a test compares them with the headers of the OpenSSL that the tests run.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
+use std::slice;
+
+use crate::error::Failure;
+
+/// The core's handle for this provider. Opaque.
+#[repr(C)]
+pub struct CoreHandle {
+    _opaque: [u8; 0],
+}
+
+/// A function of any type; the number beside it in the table says which.
+pub type AnyFunction = unsafe extern "C" fn();
+
+/// One entry of a dispatch table (OSSL_DISPATCH); a table ends with number 0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Dispatch {
+    /// Which function it is.
+    pub number: c_int,
+    /// The function.
+    pub function: Option<AnyFunction>,
+}
+
+impl Dispatch {
+    /// The end of a table.
+    pub const END: Dispatch = Dispatch {
+        number: 0,
+        function: None,
+    };
+}
+
+/// Makes a table entry of a number and an `extern "C"` function of the type it stands for.
+macro_rules! entry {
+    ($number:expr, $function:expr, $type:ty) => {
+        $crate::ffi::Dispatch {
+            number: $number,
+            // SAFETY: function pointers have one size and form; the core casts the pointer back to
+            // the type that the number stands for before it calls it.
+            function: Some(unsafe {
+                std::mem::transmute::<$type, $crate::ffi::AnyFunction>($function)
+            }),
+        }
+    };
+}
+pub(crate) use entry;
+
+/// One algorithm that a provider offers (OSSL_ALGORITHM); a list ends with null names.
+#[repr(C)]
+pub struct AlgorithmEntry {
+    /// All names, separated by colons.
+    pub names: *const c_char,
+    /// What property queries are matched with.
+    pub properties: *const c_char,
+    /// The functions.
+    pub implementation: *const Dispatch,
+    /// A line for people.
+    pub description: *const c_char,
+}
+
+/// A number and what it stands for (OSSL_ITEM); a list ends with 0 and null.
+#[repr(C)]
+pub struct Item {
+    /// The number.
+    pub id: c_uint,
+    /// The text.
+    pub text: *const c_char,
+}
+
+/// A value going in or out (OSSL_PARAM); a list ends with a null key.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Param {
+    key: *const c_char,
+    data_type: c_uint,
+    data: *mut c_void,
+    data_size: usize,
+    return_size: usize,
+}
+
+// SAFETY: only constant descriptors are shared between threads: their pointers lead to literals.
+unsafe impl Sync for Param {}
+// SAFETY: as above.
+unsafe impl Sync for Item {}
+
+const INTEGER: c_uint = 1;
+const UNSIGNED: c_uint = 2;
+const UTF8: c_uint = 4;
+const OCTETS: c_uint = 5;
+const OCTETS_PTR: c_uint = 7;
+/// What `return_size` holds before a parameter is answered (OSSL_PARAM_UNMODIFIED).
+const UNMODIFIED: usize = usize::MAX;
+
+impl Param {
+    /// The end of a list.
+    pub const END: Param = Param::empty(std::ptr::null(), 0);
+
+    const fn empty(key: *const c_char, data_type: c_uint) -> Param {
+        let data = std::ptr::null_mut();
+        Param {
+            key,
+            data_type,
+            data,
+            data_size: 0,
+            return_size: UNMODIFIED,
+        }
+    }
+
+    /// Says in a list of accepted parameters that this one is an integer.
+    pub const fn takes_int(key: &'static CStr) -> Param {
+        Param {
+            data_size: size_of::<c_int>(),
+            ..Param::empty(key.as_ptr(), INTEGER)
+        }
+    }
+
+    /// Says in a list of accepted parameters that this one is a byte string.
+    pub const fn takes_octets(key: &'static CStr) -> Param {
+        Param::empty(key.as_ptr(), OCTETS)
+    }
+
+    /// Says in a list of accepted parameters that this one is a text.
+    pub const fn takes_utf8(key: &'static CStr) -> Param {
+        Param::empty(key.as_ptr(), UTF8)
+    }
+
+    /// An integer for a callback to read; `value` must outlive the call.
+    pub fn int(key: &'static CStr, value: &c_int) -> Param {
+        Param::of(key, INTEGER, slice::from_ref(value))
+    }
+
+    /// An unsigned integer for a callback to read; `value` must outlive the call.
+    pub fn uint(key: &'static CStr, value: &c_uint) -> Param {
+        Param::of(key, UNSIGNED, slice::from_ref(value))
+    }
+
+    /// A text for a callback to read; `value` must outlive the call.
+    pub fn utf8(key: &'static CStr, value: &CStr) -> Param {
+        // The length leaves the zero out, but readers may rely on it.
+        let data_size = value.count_bytes();
+        Param {
+            data_size,
+            ..Param::of(key, UTF8, value.to_bytes_with_nul())
+        }
+    }
+
+    /// Bytes for a callback to read; `value` must outlive the call.
+    pub fn octets(key: &'static CStr, value: &[u8]) -> Param {
+        Param::of(key, OCTETS, value)
+    }
+
+    fn of<T>(key: &'static CStr, data_type: c_uint, value: &[T]) -> Param {
+        // OSSL_PARAM has one field for reading and writing; who reads a parameter never writes it.
+        let data = value.as_ptr().cast_mut().cast();
+        let data_size = size_of_val(value);
+        Param {
+            data,
+            data_size,
+            ..Param::empty(key.as_ptr(), data_type)
+        }
+    }
+}
+
+/// Parameters that the core hands in, to be read.
+#[derive(Clone, Copy)]
+pub struct ParamsIn<'a> {
+    first: *const Param,
+    call: PhantomData<&'a Param>,
+}
+
+impl<'a> ParamsIn<'a> {
+    /// # Safety
+    /// `first` is null or leads to a list with an end; it and what it leads to stay for `'a`.
+    pub unsafe fn new(first: *const Param) -> Self {
+        ParamsIn {
+            first,
+            call: PhantomData,
+        }
+    }
+
+    fn find(self, key: &CStr) -> Option<&'a Param> {
+        let mut at = self.first;
+        // SAFETY: the caller of `new` vouches for a list with an end; keys are C strings.
+        unsafe {
+            while !at.is_null() && !(*at).key.is_null() {
+                if CStr::from_ptr((*at).key) == key {
+                    return Some(&*at);
+                }
+                at = at.add(1);
+            }
+        }
+        None
+    }
+
+    /// The byte string of that name; an absent or empty one is `None`.
+    ///
+    /// # Errors
+    /// The parameter is of another type.
+    pub fn octets(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
+        Ok(self.octets_or_empty(key)?.filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// The byte string of that name, which may be there and empty.
+    ///
+    /// # Errors
+    /// The parameter is of another type.
+    pub fn octets_or_empty(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
+        let Some(param) = self.find(key) else {
+            return Ok(None);
+        };
+        let data = match param.data_type {
+            OCTETS => param.data.cast_const(),
+            // SAFETY: of this type, `data` leads to a pointer to the bytes.
+            OCTETS_PTR if !param.data.is_null() => unsafe { *param.data.cast::<*const c_void>() },
+            _ => return Err(Failure::wrong_type(key, "a byte string")),
+        };
+        // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
+        Ok(Some(unsafe { bytes(data.cast(), param.data_size) }))
+    }
+
+    /// The integer of that name.
+    ///
+    /// # Errors
+    /// The parameter is of another type, or the number does not fit.
+    pub fn int(self, key: &'static CStr) -> Result<Option<i32>, Failure> {
+        let Some(param) = self.find(key) else {
+            return Ok(None);
+        };
+        let wrong = || Failure::wrong_type(key, "a 32-bit integer");
+        if param.data.is_null() {
+            return Err(wrong());
+        }
+        // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
+        let native = unsafe { bytes(param.data.cast_const().cast(), param.data_size) };
+        let wide = match (param.data_type, native.len()) {
+            (INTEGER, 4) => native
+                .try_into()
+                .ok()
+                .map(|b| i64::from(i32::from_ne_bytes(b))),
+            (INTEGER, 8) => native.try_into().ok().map(i64::from_ne_bytes),
+            (UNSIGNED, 4) => native
+                .try_into()
+                .ok()
+                .map(|b| i64::from(u32::from_ne_bytes(b))),
+            (UNSIGNED, 8) => native
+                .try_into()
+                .ok()
+                .and_then(|b| i64::try_from(u64::from_ne_bytes(b)).ok()),
+            _ => None,
+        };
+        wide.and_then(|value| i32::try_from(value).ok())
+            .map(Some)
+            .ok_or_else(wrong)
+    }
+}
+
+/// Parameters that the core hands in, to be answered. What is not asked for is not written.
+pub struct ParamsOut<'a> {
+    first: *mut Param,
+    call: PhantomData<&'a mut Param>,
+}
+
+impl<'a> ParamsOut<'a> {
+    /// # Safety
+    /// `first` is null or leads to a list with an end, which only this call touches; its buffers
+    /// are as long as it says.
+    pub unsafe fn new(first: *mut Param) -> Self {
+        ParamsOut {
+            first,
+            call: PhantomData,
+        }
+    }
+
+    fn find(&mut self, key: &CStr) -> Option<&mut Param> {
+        let mut at = self.first;
+        // SAFETY: the caller of `new` vouches for a list with an end; keys are C strings.
+        unsafe {
+            while !at.is_null() && !(*at).key.is_null() {
+                if CStr::from_ptr((*at).key) == key {
+                    return Some(&mut *at);
+                }
+                at = at.add(1);
+            }
+        }
+        None
+    }
+
+    /// Answers with an integer, in the width that is asked for.
+    ///
+    /// # Errors
+    /// The parameter is of another type or too narrow.
+    pub fn int(&mut self, key: &'static CStr, value: i32) -> Result<(), Failure> {
+        let Some(param) = self.find(key) else {
+            return Ok(());
+        };
+        if !matches!(param.data_type, INTEGER | UNSIGNED) {
+            return Err(Failure::wrong_type(key, "an integer"));
+        }
+        let narrow = value.to_ne_bytes();
+        let wide = i64::from(value).to_ne_bytes();
+        match param.data_size {
+            8 => param.write(key, &wide),
+            _ => param.write(key, &narrow),
+        }
+    }
+
+    /// Answers with bytes.
+    ///
+    /// # Errors
+    /// The parameter is of another type or its buffer too small.
+    pub fn octets(&mut self, key: &'static CStr, value: &[u8]) -> Result<(), Failure> {
+        match self.find(key) {
+            None => Ok(()),
+            Some(param) if param.data_type == OCTETS => param.write(key, value),
+            Some(_) => Err(Failure::wrong_type(key, "a byte string")),
+        }
+    }
+
+    /// Answers with a text.
+    ///
+    /// # Errors
+    /// The parameter is of another type or its buffer too small.
+    pub fn utf8(&mut self, key: &'static CStr, value: &'static CStr) -> Result<(), Failure> {
+        const UTF8_PTR: c_uint = 6;
+        match self.find(key) {
+            None => Ok(()),
+            Some(param) if param.data_type == UTF8 => {
+                param.write(key, value.to_bytes())?;
+                if !param.data.is_null() && param.data_size > value.count_bytes() {
+                    // SAFETY: the buffer is longer than the text, so there is room for the zero.
+                    unsafe { param.data.cast::<u8>().add(value.count_bytes()).write(0) };
+                }
+                Ok(())
+            }
+            Some(param) if param.data_type == UTF8_PTR => {
+                param.return_size = value.count_bytes();
+                if !param.data.is_null() {
+                    // SAFETY: of this type, `data` leads to room for a pointer.
+                    unsafe { param.data.cast::<*const c_char>().write(value.as_ptr()) };
+                }
+                Ok(())
+            }
+            Some(_) => Err(Failure::wrong_type(key, "a text")),
+        }
+    }
+}
+
+impl Param {
+    /// Copies a value out; without a buffer, only tells its length.
+    fn write(&mut self, key: &'static CStr, value: &[u8]) -> Result<(), Failure> {
+        self.return_size = value.len();
+        if self.data.is_null() {
+            return Ok(());
+        }
+        if self.data_size < value.len() {
+            return Err(Failure::TooSmall {
+                what: key.to_str().unwrap_or("parameter"),
+                expected: value.len(),
+                got: self.data_size,
+            });
+        }
+        // SAFETY: the core vouches for `data_size` bytes of room, and the value is no longer.
+        unsafe {
+            self.data
+                .cast::<u8>()
+                .copy_from_nonoverlapping(value.as_ptr(), value.len())
+        };
+        Ok(())
+    }
+}
+
+/// The bytes that C hands over as pointer and length; a null pointer is an empty string.
+///
+/// # Safety
+/// `len` bytes at `data` can be read for `'a`, unless `data` is null.
+pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
+    if data.is_null() || len == 0 {
+        return &[];
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { slice::from_raw_parts(data, len) }
+}
+
+/// A function that the core passes on parameters to (OSSL_CALLBACK).
+pub type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+
+/// Operations (OSSL_OP_*).
+pub mod operation {
+    use std::ffi::c_int;
+
+    /// Key management.
+    pub const KEYMGMT: c_int = 10;
+    /// Signatures.
+    pub const SIGNATURE: c_int = 12;
+    /// Key encapsulation.
+    pub const KEM: c_int = 14;
+}
+
+/// Parts of a key (OSSL_KEYMGMT_SELECT_*).
+pub mod select {
+    use std::ffi::c_int;
+
+    /// The private key.
+    pub const PRIVATE_KEY: c_int = 0x01;
+    /// The public key.
+    pub const PUBLIC_KEY: c_int = 0x02;
+    /// Both.
+    pub const KEYPAIR: c_int = PRIVATE_KEY | PUBLIC_KEY;
+    /// Domain parameters, of which these algorithms have none.
+    pub const DOMAIN_PARAMETERS: c_int = 0x04;
+}
+
+/// Names of parameters (core_names.h).
+pub mod name {
+    use std::ffi::CStr;
+
+    pub const BITS: &CStr = c"bits";
+    pub const SECURITY_BITS: &CStr = c"security-bits";
+    pub const SECURITY_CATEGORY: &CStr = c"security-category";
+    pub const MAX_SIZE: &CStr = c"max-size";
+    pub const MANDATORY_DIGEST: &CStr = c"mandatory-digest";
+    pub const PUB: &CStr = c"pub";
+    pub const PRIV: &CStr = c"priv";
+    pub const SEED: &CStr = c"seed";
+    pub const ENCODED_PUB: &CStr = c"encoded-pub-key";
+    pub const IKME: &CStr = c"ikme";
+    pub const ALGORITHM_ID: &CStr = c"algorithm-id";
+    pub const CONTEXT_STRING: &CStr = c"context-string";
+    pub const DETERMINISTIC: &CStr = c"deterministic";
+    pub const MESSAGE_ENCODING: &CStr = c"message-encoding";
+    pub const TEST_ENTROPY: &CStr = c"test-entropy";
+    pub const MU: &CStr = c"mu";
+    pub const SIGNATURE: &CStr = c"signature";
+    pub const PROVIDER_NAME: &CStr = c"name";
+    pub const PROVIDER_VERSION: &CStr = c"version";
+    pub const PROVIDER_BUILDINFO: &CStr = c"buildinfo";
+    pub const PROVIDER_STATUS: &CStr = c"status";
+}
+
+/// Numbers of dispatch functions (core_dispatch.h, OSSL_FUNC_*).
+pub mod function {
+    use std::ffi::c_int;
+
+    pub const CORE_NEW_ERROR: c_int = 5;
+    pub const CORE_SET_ERROR_DEBUG: c_int = 6;
+    pub const CORE_VSET_ERROR: c_int = 7;
+    pub const CLEANUP_USER_ENTROPY: c_int = 96;
+    pub const GET_USER_ENTROPY: c_int = 98;
+
+    pub const PROVIDER_TEARDOWN: c_int = 1024;
+    pub const PROVIDER_GETTABLE_PARAMS: c_int = 1025;
+    pub const PROVIDER_GET_PARAMS: c_int = 1026;
+    pub const PROVIDER_QUERY_OPERATION: c_int = 1027;
+    pub const PROVIDER_GET_REASON_STRINGS: c_int = 1029;
+    pub const PROVIDER_GET_CAPABILITIES: c_int = 1030;
+    pub const PROVIDER_SELF_TEST: c_int = 1031;
+
+    pub const KEYMGMT_NEW: c_int = 1;
+    pub const KEYMGMT_GEN_INIT: c_int = 2;
+    pub const KEYMGMT_GEN_SET_PARAMS: c_int = 4;
+    pub const KEYMGMT_GEN_SETTABLE_PARAMS: c_int = 5;
+    pub const KEYMGMT_GEN: c_int = 6;
+    pub const KEYMGMT_GEN_CLEANUP: c_int = 7;
+    pub const KEYMGMT_FREE: c_int = 10;
+    pub const KEYMGMT_GET_PARAMS: c_int = 11;
+    pub const KEYMGMT_GETTABLE_PARAMS: c_int = 12;
+    pub const KEYMGMT_SET_PARAMS: c_int = 13;
+    pub const KEYMGMT_SETTABLE_PARAMS: c_int = 14;
+    pub const KEYMGMT_HAS: c_int = 21;
+    pub const KEYMGMT_VALIDATE: c_int = 22;
+    pub const KEYMGMT_MATCH: c_int = 23;
+    pub const KEYMGMT_IMPORT: c_int = 40;
+    pub const KEYMGMT_IMPORT_TYPES: c_int = 41;
+    pub const KEYMGMT_EXPORT: c_int = 42;
+    pub const KEYMGMT_EXPORT_TYPES: c_int = 43;
+    pub const KEYMGMT_DUP: c_int = 44;
+
+    pub const KEM_NEWCTX: c_int = 1;
+    pub const KEM_ENCAPSULATE_INIT: c_int = 2;
+    pub const KEM_ENCAPSULATE: c_int = 3;
+    pub const KEM_DECAPSULATE_INIT: c_int = 4;
+    pub const KEM_DECAPSULATE: c_int = 5;
+    pub const KEM_FREECTX: c_int = 6;
+    pub const KEM_DUPCTX: c_int = 7;
+    pub const KEM_SET_CTX_PARAMS: c_int = 10;
+    pub const KEM_SETTABLE_CTX_PARAMS: c_int = 11;
+
+    pub const SIGNATURE_NEWCTX: c_int = 1;
+    pub const SIGNATURE_SIGN: c_int = 3;
+    pub const SIGNATURE_VERIFY: c_int = 5;
+    pub const SIGNATURE_DIGEST_SIGN_INIT: c_int = 8;
+    pub const SIGNATURE_DIGEST_SIGN: c_int = 11;
+    pub const SIGNATURE_DIGEST_VERIFY_INIT: c_int = 12;
+    pub const SIGNATURE_DIGEST_VERIFY: c_int = 15;
+    pub const SIGNATURE_FREECTX: c_int = 16;
+    pub const SIGNATURE_DUPCTX: c_int = 17;
+    pub const SIGNATURE_GET_CTX_PARAMS: c_int = 18;
+    pub const SIGNATURE_GETTABLE_CTX_PARAMS: c_int = 19;
+    pub const SIGNATURE_SET_CTX_PARAMS: c_int = 20;
+    pub const SIGNATURE_SETTABLE_CTX_PARAMS: c_int = 21;
+    pub const SIGNATURE_SIGN_MESSAGE_INIT: c_int = 27;
+    pub const SIGNATURE_SIGN_MESSAGE_UPDATE: c_int = 28;
+    pub const SIGNATURE_SIGN_MESSAGE_FINAL: c_int = 29;
+    pub const SIGNATURE_VERIFY_MESSAGE_INIT: c_int = 30;
+    pub const SIGNATURE_VERIFY_MESSAGE_UPDATE: c_int = 31;
+    pub const SIGNATURE_VERIFY_MESSAGE_FINAL: c_int = 32;
+}

@@ -1,0 +1,294 @@
+//! Key encapsulation: the entry points behind EVP_PKEY_encapsulate and EVP_PKEY_decapsulate.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use gabion_engine::{ALGORITHMS, Algorithm, KemPrivateKey, KemPublicKey};
+use zeroize::Zeroizing;
+
+use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, engine, hand_over, take_back};
+use crate::error::Failure;
+use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
+use crate::key::Key;
+use crate::stats::Operation;
+
+/// The dispatch tables, in the order of the table of algorithms; only rows of KEMs are registered.
+pub static TABLES: [[Dispatch; 10]; ALGORITHMS.len()] = [
+    table::<0>(),
+    table::<1>(),
+    table::<2>(),
+    table::<3>(),
+    table::<4>(),
+    table::<5>(),
+];
+
+const fn table<const INDEX: usize>() -> [Dispatch; 10] {
+    use function as f;
+    [
+        entry!(f::KEM_NEWCTX, newctx::<INDEX>, New),
+        entry!(f::KEM_DUPCTX, dupctx, New),
+        entry!(f::KEM_FREECTX, freectx, Free),
+        entry!(f::KEM_ENCAPSULATE_INIT, encapsulate_init, Init),
+        entry!(f::KEM_ENCAPSULATE, encapsulate, Encapsulate),
+        entry!(f::KEM_DECAPSULATE_INIT, decapsulate_init, Init),
+        entry!(f::KEM_DECAPSULATE, decapsulate, Decapsulate),
+        entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params, SetParams),
+        entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params, Settable),
+        Dispatch::END,
+    ]
+}
+
+type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Init = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
+type Encapsulate =
+    unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *mut u8, *mut usize) -> c_int;
+type Decapsulate =
+    unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *const u8, usize) -> c_int;
+type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
+type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
+
+/// An operation that was begun; used from one thread, as every EVP context.
+#[derive(Clone)]
+struct Context {
+    provider: ProviderRef,
+    algorithm: Algorithm,
+    role: Role,
+    /// Randomness for one encapsulation, given by a test.
+    ikme: Option<Zeroizing<[u8; 32]>>,
+}
+
+#[derive(Clone)]
+enum Role {
+    None,
+    Encapsulate(KemPublicKey),
+    Decapsulate(KemPrivateKey),
+}
+
+impl Context {
+    fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        if !matches!(self.role, Role::Encapsulate(_)) {
+            return Ok(());
+        }
+        if let Some(ikme) = params.octets_or_empty(name::IKME)? {
+            let wrong = || Failure::length("the randomness `ikme`", 32, ikme.len());
+            self.ikme = Some(Zeroizing::new(ikme.try_into().map_err(|_| wrong())?));
+        }
+        Ok(())
+    }
+
+    fn accept(&self, key: &Key) -> Result<(), Failure> {
+        if key.algorithm != self.algorithm {
+            return Err(Failure::Misuse(
+                "the key is of another algorithm than the operation",
+            ));
+        }
+        Ok(())
+    }
+}
+
+unsafe extern "C" fn newctx<const INDEX: usize>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), null_mut(), || {
+        let algorithm = ALGORITHMS[INDEX].algorithm;
+        Ok(hand_over(Context {
+            provider,
+            algorithm,
+            role: Role::None,
+            ikme: None,
+        }))
+    })
+}
+
+unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
+    border(None, null_mut(), || {
+        // SAFETY: the core passes a context of newctx.
+        let context = unsafe { borrow::<Context>(context) }?;
+        Ok(hand_over(context.clone()))
+    })
+}
+
+unsafe extern "C" fn freectx(context: *mut c_void) {
+    // SAFETY: the core frees a context once, after its last use.
+    unsafe { take_back::<Context>(context) }
+}
+
+/// Begins an operation with a key, `role` of which says what it is used for.
+unsafe fn init(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+    role: fn(&Key) -> Result<Role, Failure>,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, and uses it from one thread.
+    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
+        return 0;
+    };
+    let provider = context.provider;
+    border(Some(&provider), 0, || {
+        // SAFETY: the core passes a key of this provider, or null.
+        let key = unsafe { borrow::<Key>(key) }?;
+        context.accept(key)?;
+        context.role = role(key)?;
+        context.ikme = None;
+        // SAFETY: the core passes a list with an end, or null.
+        context.set(unsafe { ParamsIn::new(params) })?;
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn encapsulate_init(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe {
+        init(context, key, params, |key| {
+            Ok(Role::Encapsulate(key.kem_public()?))
+        })
+    }
+}
+
+unsafe extern "C" fn decapsulate_init(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe {
+        init(context, key, params, |key| {
+            Ok(Role::Decapsulate(key.kem_private()?))
+        })
+    }
+}
+
+/// Takes the room that the caller says there is and leaves the length that will be written.
+fn claim(room: &mut usize, what: &'static str, expected: usize) -> Result<(), Failure> {
+    if *room < expected {
+        return Err(Failure::TooSmall {
+            what,
+            expected,
+            got: *room,
+        });
+    }
+    *room = expected;
+    Ok(())
+}
+
+unsafe extern "C" fn encapsulate(
+    context: *mut c_void,
+    ciphertext: *mut u8,
+    ciphertext_len: *mut usize,
+    secret: *mut u8,
+    secret_len: *mut usize,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, used from one thread, and lengths of its own.
+    let (context, ciphertext_len, secret_len) = unsafe {
+        let Ok(context) = borrow_mut::<Context>(context) else {
+            return 0;
+        };
+        (context, ciphertext_len.as_mut(), secret_len.as_mut())
+    };
+    let info = context.algorithm.info();
+    if ciphertext.is_null() {
+        let asked = ciphertext_len.is_some() || secret_len.is_some();
+        ciphertext_len
+            .into_iter()
+            .for_each(|len| *len = info.output);
+        secret_len
+            .into_iter()
+            .for_each(|len| *len = info.shared_secret);
+        return c_int::from(asked);
+    }
+    let provider = context.provider;
+    counted(&provider, context.algorithm, Operation::Encaps, 0, || {
+        // Given randomness serves one call, whether it succeeds or not.
+        let ikme = context.ikme.take();
+        let Role::Encapsulate(key) = &context.role else {
+            return Err(Failure::Misuse("encapsulation was not initialised"));
+        };
+        let (Some(ciphertext_len), Some(secret_len), false) =
+            (ciphertext_len, secret_len, secret.is_null())
+        else {
+            return Err(Failure::Misuse(
+                "encapsulation needs both buffers and both lengths",
+            ));
+        };
+        claim(ciphertext_len, "the ciphertext", info.output)?;
+        claim(secret_len, "the shared secret", info.shared_secret)?;
+        let (made, shared) = match ikme {
+            Some(m) => engine()?.testing_only_encaps_with(key, &m)?,
+            None => engine()?.encaps(key, &provider)?,
+        };
+        // SAFETY: the caller vouches for the room that was claimed above.
+        unsafe {
+            ciphertext.copy_from_nonoverlapping(made.as_ptr(), info.output);
+            secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret);
+        }
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn decapsulate(
+    context: *mut c_void,
+    secret: *mut u8,
+    secret_len: *mut usize,
+    ciphertext: *const u8,
+    ciphertext_len: usize,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, and a length of its own.
+    let (context, secret_len) = unsafe {
+        let Ok(context) = borrow::<Context>(context) else {
+            return 0;
+        };
+        (context, secret_len.as_mut())
+    };
+    let info = context.algorithm.info();
+    if secret.is_null() {
+        let asked = secret_len.is_some();
+        secret_len
+            .into_iter()
+            .for_each(|len| *len = info.shared_secret);
+        return c_int::from(asked);
+    }
+    counted(
+        &context.provider,
+        context.algorithm,
+        Operation::Decaps,
+        0,
+        || {
+            let Role::Decapsulate(key) = &context.role else {
+                return Err(Failure::Misuse("decapsulation was not initialised"));
+            };
+            // A null length is tolerated, as the default provider does.
+            if let Some(len) = secret_len {
+                claim(len, "the shared secret", info.shared_secret)?;
+            }
+            // SAFETY: the caller vouches for the ciphertext.
+            let shared = engine()?.decaps(key, unsafe { bytes(ciphertext, ciphertext_len) })?;
+            // SAFETY: the caller vouches for the room.
+            unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
+            Ok(1)
+        },
+    )
+}
+
+unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the core passes a context of newctx, and uses it from one thread.
+    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
+        return 0;
+    };
+    let provider = context.provider;
+    border(Some(&provider), 0, || {
+        // SAFETY: the core passes a list with an end, or null.
+        context.set(unsafe { ParamsIn::new(params) })?;
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn settable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static SETTABLE: [Param; 2] = [Param::takes_octets(name::IKME), Param::END];
+    SETTABLE.as_ptr()
+}

@@ -1,0 +1,271 @@
+//! A key as OpenSSL holds it: empty when made, filled once, never changed again.
+
+use std::sync::OnceLock;
+
+use gabion_engine::{
+    Algorithm, KemPrivateKey, KemPublicKey, Kind, Message, SigningKey, VerifyKey, ct,
+};
+
+use crate::core::{ProviderRef, engine};
+use crate::error::Failure;
+
+/// What a key holds. Clones share the memory of the expanded key.
+#[derive(Clone)]
+pub enum Material {
+    /// A key to encapsulate to.
+    KemPublic(KemPublicKey),
+    /// A key to decapsulate with.
+    KemPrivate(KemPrivateKey),
+    /// A key to verify with.
+    Verify(VerifyKey),
+    /// A key to sign with.
+    Signing(SigningKey),
+}
+
+/// The forms in which a key came in, any mix of them; at least one.
+#[derive(Clone, Copy, Default)]
+pub struct Forms<'a> {
+    /// The seed. Secret.
+    pub seed: Option<&'a [u8]>,
+    /// The expanded private key. Secret.
+    pub private: Option<&'a [u8]>,
+    /// The public key.
+    pub public: Option<&'a [u8]>,
+}
+
+impl Material {
+    /// Makes the material of whatever forms there are, which must belong together.
+    ///
+    /// # Errors
+    /// No form at all; a form of the wrong length or that fails the standard's checks; forms that
+    /// do not belong together.
+    pub fn import(algorithm: Algorithm, forms: Forms<'_>) -> Result<Self, Failure> {
+        let engine = engine()?;
+        let kem = algorithm.info().kind == Kind::Kem;
+        let material = match (kem, forms.seed, forms.private, forms.public) {
+            (true, Some(seed), Some(private), _) => {
+                Material::KemPrivate(engine.kem_private_both(algorithm, seed, private)?)
+            }
+            (true, Some(seed), None, _) => {
+                Material::KemPrivate(engine.kem_from_seed(algorithm, seed)?)
+            }
+            (true, None, Some(private), _) => {
+                Material::KemPrivate(engine.kem_private(algorithm, private)?)
+            }
+            (true, None, None, Some(public)) => {
+                Material::KemPublic(engine.kem_public(algorithm, public)?)
+            }
+            (false, Some(seed), Some(private), _) => {
+                Material::Signing(engine.dsa_private_both(algorithm, seed, private)?)
+            }
+            (false, Some(seed), None, _) => {
+                Material::Signing(engine.dsa_from_seed(algorithm, seed)?)
+            }
+            (false, None, Some(private), _) => {
+                Material::Signing(engine.dsa_private(algorithm, private)?)
+            }
+            (false, None, None, Some(public)) => {
+                Material::Verify(engine.dsa_public(algorithm, public)?)
+            }
+            (_, None, None, None) => {
+                return Err(Failure::Misuse(
+                    "no key came in; expected `seed`, `priv` or `pub`",
+                ));
+            }
+        };
+        match forms.public {
+            Some(public) if public != material.public() => Err(Failure::KeysDiffer { algorithm }),
+            _ => Ok(material),
+        }
+    }
+
+    /// Makes a fresh key pair.
+    ///
+    /// # Errors
+    /// No randomness; no healthy backend.
+    pub fn generate(algorithm: Algorithm, provider: ProviderRef) -> Result<Self, Failure> {
+        let engine = engine()?;
+        Ok(match algorithm.info().kind {
+            Kind::Kem => Material::KemPrivate(engine.kem_generate(algorithm, &provider)?),
+            _ => Material::Signing(engine.dsa_generate(algorithm, &provider)?),
+        })
+    }
+
+    /// The encoded public key.
+    pub fn public(&self) -> &[u8] {
+        match self {
+            Material::KemPublic(key) => key.bytes(),
+            Material::KemPrivate(key) => key.expanded().encaps_key().bytes(),
+            Material::Verify(key) => key.bytes(),
+            Material::Signing(key) => key.expanded().verify_key().bytes(),
+        }
+    }
+
+    /// The encoded private key, where this is one. Secret.
+    pub fn private(&self) -> Option<&[u8]> {
+        match self {
+            Material::KemPublic(_) | Material::Verify(_) => None,
+            Material::KemPrivate(key) => Some(key.bytes()),
+            Material::Signing(key) => Some(key.bytes()),
+        }
+    }
+
+    /// The seed, where it is known. Secret.
+    pub fn seed(&self) -> Option<&[u8]> {
+        match self {
+            Material::KemPublic(_) | Material::Verify(_) => None,
+            Material::KemPrivate(key) => key.seed().map(|seed| &seed[..]),
+            Material::Signing(key) => key.seed().map(|seed| &seed[..]),
+        }
+    }
+
+    /// The public part alone; shares the memory.
+    pub fn public_part(&self) -> Material {
+        match self {
+            Material::KemPrivate(key) => Material::KemPublic(key.public()),
+            Material::Signing(key) => Material::Verify(key.public()),
+            public => public.clone(),
+        }
+    }
+
+    /// Whether both are the same key, as far as `private` asks for.
+    pub fn matches(&self, other: &Material, private: bool) -> bool {
+        if self.public() != other.public() {
+            return false;
+        }
+        match (private, self.private(), other.private()) {
+            (true, Some(a), Some(b)) => a.len() == b.len() && ct::eq_mask(a, b) == u64::MAX,
+            _ => true,
+        }
+    }
+
+    /// Uses both halves of a key pair and checks that they belong together.
+    ///
+    /// # Errors
+    /// [`Failure::Pairwise`] if they do not; no randomness; no healthy backend.
+    pub fn pairwise_test(&self, provider: ProviderRef) -> Result<(), Failure> {
+        let engine = engine()?;
+        match self {
+            Material::KemPublic(_) | Material::Verify(_) => Ok(()),
+            Material::KemPrivate(key) => {
+                let (ciphertext, shared) = engine.encaps(&key.public(), &provider)?;
+                let opened = engine.decaps(key, &ciphertext)?;
+                if ct::eq_mask(&*shared, &*opened) != u64::MAX {
+                    return Err(Failure::Pairwise(key.algorithm()));
+                }
+                Ok(())
+            }
+            Material::Signing(key) => {
+                let message = Message::Pure {
+                    context: &[],
+                    message: b"pairwise test",
+                };
+                let signature = engine.sign(key, message, &provider)?;
+                engine
+                    .verify(&key.public(), message, &signature)
+                    .map_err(|_| Failure::Pairwise(key.algorithm()))
+            }
+        }
+    }
+}
+
+/// What OpenSSL calls key data.
+///
+/// Threads share it. Its material is set once, before OpenSSL shows the key to anybody else, and
+/// cannot be changed afterwards; whoever uses it takes a clone, which shares the expanded key.
+pub struct Key {
+    /// Where it came from.
+    pub provider: ProviderRef,
+    /// Its algorithm.
+    pub algorithm: Algorithm,
+    material: OnceLock<Material>,
+}
+
+impl Key {
+    /// A key without material.
+    pub fn empty(provider: ProviderRef, algorithm: Algorithm) -> Self {
+        Key {
+            provider,
+            algorithm,
+            material: OnceLock::new(),
+        }
+    }
+
+    /// A key with material.
+    pub fn with(provider: ProviderRef, algorithm: Algorithm, material: Material) -> Self {
+        Key {
+            provider,
+            algorithm,
+            material: OnceLock::from(material),
+        }
+    }
+
+    /// Fills an empty key.
+    ///
+    /// # Errors
+    /// The key is not empty.
+    pub fn fill(&self, material: Material) -> Result<(), Failure> {
+        self.material.set(material).map_err(|_| {
+            Failure::Misuse("the key already holds a key and cannot be changed; make a new one")
+        })
+    }
+
+    /// The material, if there is any.
+    pub fn material(&self) -> Option<&Material> {
+        self.material.get()
+    }
+
+    fn missing(&self, part: &'static str, operation: &'static str) -> Failure {
+        Failure::MissingKey {
+            algorithm: self.algorithm,
+            part,
+            operation,
+        }
+    }
+
+    /// The key to encapsulate to.
+    ///
+    /// # Errors
+    /// The key is empty.
+    pub fn kem_public(&self) -> Result<KemPublicKey, Failure> {
+        match self.material() {
+            Some(Material::KemPublic(key)) => Ok(key.clone()),
+            Some(Material::KemPrivate(key)) => Ok(key.public()),
+            _ => Err(self.missing("public key", "encapsulation")),
+        }
+    }
+
+    /// The key to decapsulate with.
+    ///
+    /// # Errors
+    /// The key is empty or public.
+    pub fn kem_private(&self) -> Result<KemPrivateKey, Failure> {
+        match self.material() {
+            Some(Material::KemPrivate(key)) => Ok(key.clone()),
+            _ => Err(self.missing("private key", "decapsulation")),
+        }
+    }
+
+    /// The key to verify with.
+    ///
+    /// # Errors
+    /// The key is empty.
+    pub fn verify(&self) -> Result<VerifyKey, Failure> {
+        match self.material() {
+            Some(Material::Verify(key)) => Ok(key.clone()),
+            Some(Material::Signing(key)) => Ok(key.public()),
+            _ => Err(self.missing("public key", "verification")),
+        }
+    }
+
+    /// The key to sign with.
+    ///
+    /// # Errors
+    /// The key is empty or public.
+    pub fn signing(&self) -> Result<SigningKey, Failure> {
+        match self.material() {
+            Some(Material::Signing(key)) => Ok(key.clone()),
+            _ => Err(self.missing("private key", "signing")),
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Key management: the entry points behind EVP_PKEY.
+//!
+//! One set of functions serves every algorithm; [`TABLES`] binds a row of the table of algorithms to
+//! the two that are called before there is a key (`new` and `gen_init`).
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+
+use gabion_engine::{ALGORITHMS, Algorithm, Kind};
+use zeroize::Zeroizing;
+
+use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, hand_over, take_back};
+use crate::error::Failure;
+use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
+use crate::key::{Forms, Key, Material};
+use crate::stats::Operation;
+
+/// The dispatch tables, in the order of the table of algorithms.
+pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] = [
+    table::<0>(),
+    table::<1>(),
+    table::<2>(),
+    table::<3>(),
+    table::<4>(),
+    table::<5>(),
+];
+
+/// The table of one algorithm, by its index.
+const fn table<const INDEX: usize>() -> [Dispatch; 20] {
+    use function as f;
+    [
+        entry!(f::KEYMGMT_NEW, new::<INDEX>, New),
+        entry!(f::KEYMGMT_FREE, free, Free),
+        entry!(f::KEYMGMT_HAS, has, Has),
+        entry!(f::KEYMGMT_MATCH, match_keys, Match),
+        entry!(f::KEYMGMT_VALIDATE, validate, Validate),
+        entry!(f::KEYMGMT_GEN_INIT, gen_init::<INDEX>, GenInit),
+        entry!(f::KEYMGMT_GEN_SET_PARAMS, gen_set_params, SetParams),
+        entry!(
+            f::KEYMGMT_GEN_SETTABLE_PARAMS,
+            gen_settable_params,
+            SettableOfContext
+        ),
+        entry!(f::KEYMGMT_GEN, generate, Generate),
+        entry!(f::KEYMGMT_GEN_CLEANUP, gen_cleanup, Free),
+        entry!(f::KEYMGMT_IMPORT, import, Import),
+        entry!(f::KEYMGMT_IMPORT_TYPES, transfer_types, TransferTypes),
+        entry!(f::KEYMGMT_EXPORT, export, Export),
+        entry!(f::KEYMGMT_EXPORT_TYPES, transfer_types, TransferTypes),
+        entry!(f::KEYMGMT_DUP, duplicate, Duplicate),
+        entry!(f::KEYMGMT_GET_PARAMS, get_params, GetParams),
+        entry!(
+            f::KEYMGMT_GETTABLE_PARAMS,
+            gettable_params::<INDEX>,
+            Settable
+        ),
+        entry!(f::KEYMGMT_SET_PARAMS, set_params, SetParams),
+        entry!(
+            f::KEYMGMT_SETTABLE_PARAMS,
+            settable_params::<INDEX>,
+            Settable
+        ),
+        Dispatch::END,
+    ]
+}
+
+type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Has = unsafe extern "C" fn(*const c_void, c_int) -> c_int;
+type Match = unsafe extern "C" fn(*const c_void, *const c_void, c_int) -> c_int;
+type Validate = unsafe extern "C" fn(*const c_void, c_int, c_int) -> c_int;
+type GenInit = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> *mut c_void;
+type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
+type SettableOfContext = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
+type Generate = unsafe extern "C" fn(*mut c_void, Option<Callback>, *mut c_void) -> *mut c_void;
+type Import = unsafe extern "C" fn(*mut c_void, c_int, *const Param) -> c_int;
+type TransferTypes = unsafe extern "C" fn(c_int) -> *const Param;
+type Export = unsafe extern "C" fn(*mut c_void, c_int, Option<Callback>, *mut c_void) -> c_int;
+type Duplicate = unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
+type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
+type Settable = unsafe extern "C" fn(*mut c_void) -> *const Param;
+
+unsafe extern "C" fn new<const INDEX: usize>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), null_mut(), || {
+        Ok(hand_over(Key::empty(provider, ALGORITHMS[INDEX].algorithm)))
+    })
+}
+
+unsafe extern "C" fn free(key: *mut c_void) {
+    // SAFETY: the core frees a key once, after its last use.
+    unsafe { take_back::<Key>(key) }
+}
+
+unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
+    border(None, 0, || {
+        // SAFETY: the core passes a key of this provider, or null.
+        let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+            return Ok(0);
+        };
+        let answer = match selection & select::KEYPAIR {
+            0 => true,
+            select::PUBLIC_KEY => key.material().is_some(),
+            _ => key
+                .material()
+                .is_some_and(|material| material.private().is_some()),
+        };
+        Ok(c_int::from(answer))
+    })
+}
+
+unsafe extern "C" fn match_keys(a: *const c_void, b: *const c_void, selection: c_int) -> c_int {
+    border(None, 0, || {
+        // SAFETY: the core passes keys of this provider, or null.
+        let (Ok(a), Ok(b)) = (unsafe { (borrow::<Key>(a), borrow::<Key>(b)) }) else {
+            return Ok(0);
+        };
+        if selection & select::KEYPAIR == 0 {
+            return Ok(c_int::from(a.algorithm == b.algorithm));
+        }
+        let private = selection & select::PRIVATE_KEY != 0;
+        let same = match (a.material(), b.material()) {
+            (Some(x), Some(y)) => a.algorithm == b.algorithm && x.matches(y, private),
+            _ => false,
+        };
+        Ok(c_int::from(same))
+    })
+}
+
+unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_int) -> c_int {
+    // SAFETY: the core passes a key of this provider, or null.
+    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+        return 0;
+    };
+    border(Some(&key.provider), 0, || {
+        let material = match (selection & select::KEYPAIR, key.material()) {
+            (0, _) => return Ok(1),
+            (_, None) => return Ok(0),
+            (_, Some(material)) => material,
+        };
+        if selection & select::PRIVATE_KEY != 0 && material.private().is_none() {
+            return Ok(0);
+        }
+        // What the standards check of one half was checked when it came in.
+        if selection & select::KEYPAIR == select::KEYPAIR {
+            material.pairwise_test(key.provider)?;
+        }
+        Ok(1)
+    })
+}
+
+/// A generation that was begun.
+struct Generation {
+    provider: ProviderRef,
+    algorithm: Algorithm,
+    selection: c_int,
+    /// Used once: a second key from the same context is a fresh one.
+    seed: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Generation {
+    fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        if let Some(seed) = params.octets_or_empty(name::SEED)? {
+            let expected = self.algorithm.info().seed;
+            if seed.len() != expected {
+                let what = "the seed to generate a key from";
+                return Err(Failure::length(what, expected, seed.len()));
+            }
+            self.seed = Some(Zeroizing::new(seed.to_vec()));
+        }
+        Ok(())
+    }
+}
+
+unsafe extern "C" fn gen_init<const INDEX: usize>(
+    context: *mut c_void,
+    selection: c_int,
+    params: *const Param,
+) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), null_mut(), || {
+        if selection & (select::PRIVATE_KEY | select::DOMAIN_PARAMETERS) == 0 {
+            return Err(Failure::Misuse(
+                "only a key pair can be generated, not a public key",
+            ));
+        }
+        let algorithm = ALGORITHMS[INDEX].algorithm;
+        let mut generation = Generation {
+            provider,
+            algorithm,
+            selection,
+            seed: None,
+        };
+        // SAFETY: the core passes a list with an end, or null.
+        generation.set(unsafe { ParamsIn::new(params) })?;
+        Ok(hand_over(generation))
+    })
+}
+
+unsafe extern "C" fn gen_set_params(generation: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the core passes what gen_init gave, and uses it from one thread.
+    let Ok(generation) = (unsafe { borrow_mut::<Generation>(generation) }) else {
+        return 0;
+    };
+    let provider = generation.provider;
+    border(Some(&provider), 0, || {
+        // SAFETY: the core passes a list with an end, or null.
+        generation.set(unsafe { ParamsIn::new(params) })?;
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static SETTABLE: [Param; 2] = [Param::takes_octets(name::SEED), Param::END];
+    SETTABLE.as_ptr()
+}
+
+/// Makes the key. Without the key pair in the selection it is an empty one, into which a TLS server
+/// then puts the public key of its peer.
+unsafe extern "C" fn generate(
+    generation: *mut c_void,
+    _progress: Option<Callback>,
+    _argument: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the core passes what gen_init gave, and uses it from one thread.
+    let Ok(generation) = (unsafe { borrow_mut::<Generation>(generation) }) else {
+        return null_mut();
+    };
+    let Generation {
+        provider,
+        algorithm,
+        selection,
+        ..
+    } = *generation;
+    if selection & select::KEYPAIR == 0 {
+        return border(Some(&provider), null_mut(), || {
+            Ok(hand_over(Key::empty(provider, algorithm)))
+        });
+    }
+    counted(&provider, algorithm, Operation::Keygen, null_mut(), || {
+        let material = match generation.seed.take() {
+            Some(seed) => Material::import(
+                algorithm,
+                Forms {
+                    seed: Some(&seed),
+                    ..Forms::default()
+                },
+            )?,
+            None => Material::generate(algorithm, provider)?,
+        };
+        Ok(hand_over(Key::with(provider, algorithm, material)))
+    })
+}
+
+unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
+    // SAFETY: the core frees what gen_init gave once, after its last use.
+    unsafe { take_back::<Generation>(generation) }
+}
+
+/// Takes a key from another provider or from the program. Refusing makes OpenSSL go on with the
+/// provider that the key came from, so every refusal is counted and raised.
+unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const Param) -> c_int {
+    // SAFETY: the core passes a key of this provider, or null.
+    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+        return 0;
+    };
+    counted(&key.provider, key.algorithm, Operation::Import, 0, || {
+        if selection & select::KEYPAIR == 0 {
+            return Err(Failure::Misuse(
+                "only keys can be imported; there are no parameters",
+            ));
+        }
+        // SAFETY: the core passes a list with an end, or null.
+        let params = unsafe { ParamsIn::new(params) };
+        let mut forms = Forms {
+            public: params.octets(name::PUB)?,
+            ..Forms::default()
+        };
+        if selection & select::PRIVATE_KEY != 0 {
+            forms.seed = params.octets(name::SEED)?;
+            forms.private = params.octets(name::PRIV)?;
+        }
+        key.fill(Material::import(key.algorithm, forms)?)?;
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn transfer_types(selection: c_int) -> *const Param {
+    static TYPES: [Param; 4] = [
+        Param::takes_octets(name::SEED),
+        Param::takes_octets(name::PRIV),
+        Param::takes_octets(name::PUB),
+        Param::END,
+    ];
+    if selection & select::KEYPAIR == 0 {
+        null()
+    } else {
+        TYPES.as_ptr()
+    }
+}
+
+unsafe extern "C" fn export(
+    key: *mut c_void,
+    selection: c_int,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the core passes a key of this provider, or null.
+    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+        return 0;
+    };
+    counted(&key.provider, key.algorithm, Operation::Export, 0, || {
+        let callback = callback.ok_or(Failure::Misuse("export needs a callback"))?;
+        let material = key.material().filter(|_| selection & select::KEYPAIR != 0);
+        let material = material.ok_or(Failure::MissingKey {
+            algorithm: key.algorithm,
+            part: "key material",
+            operation: "export",
+        })?;
+        let mut params = [Param::END; 4];
+        let mut filled = 0;
+        let mut add = |key, bytes: Option<&[u8]>| {
+            if let Some(bytes) = bytes {
+                params[filled] = Param::octets(key, bytes);
+                filled += 1;
+            }
+        };
+        if selection & select::PRIVATE_KEY != 0 {
+            add(name::SEED, material.seed());
+            add(name::PRIV, material.private());
+        }
+        if selection & select::PUBLIC_KEY != 0 {
+            add(name::PUB, Some(material.public()));
+        }
+        if filled == 0 {
+            return Err(Failure::MissingKey {
+                algorithm: key.algorithm,
+                part: "private key",
+                operation: "export",
+            });
+        }
+        // SAFETY: the core's callback; the list has an end and points into the key, which stays.
+        Ok(unsafe { callback(params.as_ptr(), argument) })
+    })
+}
+
+unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_void {
+    // SAFETY: the core passes a key of this provider, or null.
+    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+        return null_mut();
+    };
+    border(Some(&key.provider), null_mut(), || {
+        let copy = Key::empty(key.provider, key.algorithm);
+        match (selection & select::KEYPAIR, key.material()) {
+            (0, _) | (_, None) => {}
+            (select::PUBLIC_KEY, Some(material)) => copy.fill(material.public_part())?,
+            (_, Some(material)) => copy.fill(material.clone())?,
+        }
+        Ok(hand_over(copy))
+    })
+}
+
+unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
+    // SAFETY: the core passes a key of this provider, or null.
+    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+        return 0;
+    };
+    border(Some(&key.provider), 0, || {
+        // SAFETY: the core passes a list with an end that is ours for the call, or null.
+        let mut params = unsafe { ParamsOut::new(params) };
+        let info = key.algorithm.info();
+        params.int(name::BITS, bits(key.algorithm))?;
+        params.int(name::SECURITY_BITS, i32::from(info.security_bits))?;
+        params.int(name::SECURITY_CATEGORY, i32::from(info.category))?;
+        params.int(name::MAX_SIZE, info.output as i32)?;
+        if info.kind == Kind::Signature {
+            // Programs may pass no digest, or the empty one; nothing else fits.
+            params.utf8(name::MANDATORY_DIGEST, c"")?;
+        }
+        let Some(material) = key.material() else {
+            return Ok(1);
+        };
+        params.octets(name::PUB, material.public())?;
+        if info.kind == Kind::Kem {
+            params.octets(name::ENCODED_PUB, material.public())?;
+        }
+        if let Some(private) = material.private() {
+            params.octets(name::PRIV, private)?;
+        }
+        if let Some(seed) = material.seed() {
+            params.octets(name::SEED, seed)?;
+        }
+        Ok(1)
+    })
+}
+
+/// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, the
+/// bits of an ML-DSA public key.
+fn bits(algorithm: Algorithm) -> i32 {
+    let info = algorithm.info();
+    match info.kind {
+        // The public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).
+        Kind::Kem => ((info.public_key - 32) / 384 * 256) as i32,
+        _ => (info.public_key * 8) as i32,
+    }
+}
+
+unsafe extern "C" fn gettable_params<const INDEX: usize>(_: *mut c_void) -> *const Param {
+    static KEM: [Param; 9] = gettable(Param::takes_octets(name::ENCODED_PUB));
+    static SIGNATURE: [Param; 9] = gettable(Param::takes_utf8(name::MANDATORY_DIGEST));
+    match ALGORITHMS[INDEX].kind {
+        Kind::Kem => KEM.as_ptr(),
+        _ => SIGNATURE.as_ptr(),
+    }
+}
+
+const fn gettable(of_kind: Param) -> [Param; 9] {
+    [
+        Param::takes_int(name::BITS),
+        Param::takes_int(name::SECURITY_BITS),
+        Param::takes_int(name::SECURITY_CATEGORY),
+        Param::takes_int(name::MAX_SIZE),
+        Param::takes_octets(name::SEED),
+        Param::takes_octets(name::PRIV),
+        Param::takes_octets(name::PUB),
+        of_kind,
+        Param::END,
+    ]
+}
+
+/// Puts a peer's public key into an empty key: what TLS does with a key share.
+unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the core passes a key of this provider, or null.
+    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
+        return 0;
+    };
+    // SAFETY: the core passes a list with an end, or null.
+    let params = unsafe { ParamsIn::new(params) };
+    let public = border(Some(&key.provider), Err(()), || {
+        if key.algorithm.info().kind != Kind::Kem {
+            return Ok(Ok(None));
+        }
+        params.octets_or_empty(name::ENCODED_PUB).map(Ok)
+    });
+    match public {
+        Err(()) => 0,
+        Ok(None) => 1,
+        Ok(Some(public)) => counted(&key.provider, key.algorithm, Operation::Import, 0, || {
+            if key.material().is_some() {
+                return Err(Failure::Misuse(
+                    "the key already holds a key; make a new one",
+                ));
+            }
+            let forms = Forms {
+                public: Some(public),
+                ..Forms::default()
+            };
+            key.fill(Material::import(key.algorithm, forms)?)?;
+            Ok(1)
+        }),
+    }
+}
+
+unsafe extern "C" fn settable_params<const INDEX: usize>(_: *mut c_void) -> *const Param {
+    static KEM: [Param; 2] = [Param::takes_octets(name::ENCODED_PUB), Param::END];
+    static NONE: [Param; 1] = [Param::END];
+    match ALGORITHMS[INDEX].kind {
+        Kind::Kem => KEM.as_ptr(),
+        _ => NONE.as_ptr(),
+    }
+}

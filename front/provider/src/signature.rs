@@ -1,0 +1,527 @@
+//! Signatures: the entry points behind EVP_DigestSign, EVP_PKEY_sign_message and their like.
+//!
+//! What the default provider offers for ML-DSA in 3.5 and 4.0 together: signing and verifying in one
+//! call, with or without the digest interface's name, and message by message in pieces (4.0 only
+//! there; here with both). The pieces are gathered, since the engine takes a whole message.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use gabion_engine::{
+    ALGORITHMS, Algorithm, Error, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
+};
+use zeroize::Zeroizing;
+
+use crate::core::{
+    ProviderRef, border, borrow, borrow_mut, c_text, counted, engine, hand_over, take_back,
+};
+use crate::error::Failure;
+use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
+use crate::key::Key;
+use crate::names::algorithm_identifier;
+use crate::stats::Operation;
+
+/// The dispatch tables, in the order of the table of algorithms; only rows of signatures are
+/// registered.
+pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] = [
+    table::<0>(),
+    table::<1>(),
+    table::<2>(),
+    table::<3>(),
+    table::<4>(),
+    table::<5>(),
+];
+
+const fn table<const INDEX: usize>() -> [Dispatch; 20] {
+    use function as f;
+    [
+        entry!(f::SIGNATURE_NEWCTX, newctx::<INDEX>, New),
+        entry!(f::SIGNATURE_DUPCTX, dupctx, Duplicate),
+        entry!(f::SIGNATURE_FREECTX, freectx, Free),
+        entry!(f::SIGNATURE_SIGN_MESSAGE_INIT, sign_init, Init),
+        entry!(f::SIGNATURE_SIGN, sign, Sign),
+        entry!(f::SIGNATURE_SIGN_MESSAGE_UPDATE, update, Update),
+        entry!(f::SIGNATURE_SIGN_MESSAGE_FINAL, sign_final, SignFinal),
+        entry!(f::SIGNATURE_VERIFY_MESSAGE_INIT, verify_init, Init),
+        entry!(f::SIGNATURE_VERIFY, verify, Verify),
+        entry!(f::SIGNATURE_VERIFY_MESSAGE_UPDATE, update, Update),
+        entry!(f::SIGNATURE_VERIFY_MESSAGE_FINAL, verify_final, VerifyFinal),
+        entry!(f::SIGNATURE_DIGEST_SIGN_INIT, digest_sign_init, DigestInit),
+        entry!(f::SIGNATURE_DIGEST_SIGN, sign, Sign),
+        entry!(
+            f::SIGNATURE_DIGEST_VERIFY_INIT,
+            digest_verify_init,
+            DigestInit
+        ),
+        entry!(f::SIGNATURE_DIGEST_VERIFY, verify, Verify),
+        entry!(f::SIGNATURE_GET_CTX_PARAMS, get_ctx_params, GetParams),
+        entry!(
+            f::SIGNATURE_GETTABLE_CTX_PARAMS,
+            gettable_ctx_params,
+            Settable
+        ),
+        entry!(f::SIGNATURE_SET_CTX_PARAMS, set_ctx_params, SetParams),
+        entry!(
+            f::SIGNATURE_SETTABLE_CTX_PARAMS,
+            settable_ctx_params,
+            Settable
+        ),
+        Dispatch::END,
+    ]
+}
+
+type New = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type Duplicate = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Init = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
+type DigestInit =
+    unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void, *const Param) -> c_int;
+type Sign =
+    unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize, *const u8, usize) -> c_int;
+type SignFinal = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize) -> c_int;
+type Verify = unsafe extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize) -> c_int;
+type VerifyFinal = unsafe extern "C" fn(*mut c_void) -> c_int;
+type Update = unsafe extern "C" fn(*mut c_void, *const u8, usize) -> c_int;
+type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
+type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
+type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
+
+/// An operation that was begun; used from one thread, as every EVP context.
+#[derive(Clone)]
+struct Context {
+    provider: ProviderRef,
+    algorithm: Algorithm,
+    role: Role,
+    /// The context string of the standard.
+    context: Vec<u8>,
+    /// Whether the message comes formatted (the standard's internal functions).
+    formatted: bool,
+    /// Whether the message is mu, computed elsewhere.
+    mu: bool,
+    deterministic: bool,
+    /// Randomness for signing, given by a test.
+    test_entropy: Option<Zeroizing<[u8; 32]>>,
+    /// What `update` gathered; `None` before its first call.
+    gathered: Option<Vec<u8>>,
+    /// The signature that `verify_final` will check.
+    signature: Vec<u8>,
+}
+
+#[derive(Clone)]
+enum Role {
+    None,
+    Sign(SigningKey),
+    Verify(VerifyKey),
+}
+
+impl Context {
+    fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        if let Some(context) = params.octets_or_empty(name::CONTEXT_STRING)? {
+            if context.len() > CONTEXT_MAX {
+                self.context.clear();
+                return Err(Failure::Parameter {
+                    key: "context-string",
+                    expected: "at most 255 bytes",
+                });
+            }
+            self.context = context.to_vec();
+        }
+        if let Some(entropy) = params.octets_or_empty(name::TEST_ENTROPY)? {
+            let wrong = || Failure::length("the randomness `test-entropy`", 32, entropy.len());
+            self.test_entropy = None;
+            self.test_entropy = Some(Zeroizing::new(entropy.try_into().map_err(|_| wrong())?));
+        }
+        if let Some(deterministic) = params.int(name::DETERMINISTIC)? {
+            self.deterministic = deterministic == 1;
+        }
+        if let Some(encoding) = params.int(name::MESSAGE_ENCODING)? {
+            self.formatted = match encoding {
+                0 => true,
+                1 => false,
+                _ => {
+                    return Err(Failure::Parameter {
+                        key: "message-encoding",
+                        expected: "0 (raw: the formatted message) or 1 (pure)",
+                    });
+                }
+            };
+        }
+        if let Some(mu) = params.int(name::MU)? {
+            self.mu = mu != 0;
+        }
+        if let Some(signature) = params.octets_or_empty(name::SIGNATURE)? {
+            self.signature = signature.to_vec();
+        }
+        Ok(())
+    }
+
+    /// Begins an operation; without a key, once more with the one there is.
+    fn begin(
+        &mut self,
+        key: Option<&Key>,
+        params: ParamsIn<'_>,
+        role: fn(&Key) -> Result<Role, Failure>,
+    ) -> Result<c_int, Failure> {
+        match key {
+            Some(key) if key.algorithm != self.algorithm => {
+                return Err(Failure::Misuse(
+                    "the key is of another algorithm than the operation",
+                ));
+            }
+            Some(key) => self.role = role(key)?,
+            None if matches!(self.role, Role::None) => {
+                return Err(Failure::Misuse("no key was set"));
+            }
+            None => {}
+        }
+        self.mu = false;
+        self.gathered = None;
+        self.set(params)?;
+        Ok(1)
+    }
+
+    fn message<'a>(&'a self, message: &'a [u8]) -> Result<Message<'a>, Failure> {
+        if self.mu {
+            let mu = message.try_into();
+            return mu
+                .map(Message::Mu)
+                .map_err(|_| Failure::length("the representative mu", 64, message.len()));
+        }
+        Ok(match self.formatted {
+            true => Message::Internal(message),
+            false => Message::Pure {
+                context: &self.context,
+                message,
+            },
+        })
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
+        let Role::Sign(key) = &self.role else {
+            return Err(Failure::Misuse("signing was not initialised"));
+        };
+        let message = self.message(message)?;
+        let engine = engine()?;
+        Ok(match &self.test_entropy {
+            Some(rnd) => engine.testing_only_sign_with(key, message, rnd)?,
+            None if self.deterministic => engine.sign_deterministic(key, message)?,
+            None => engine.sign(key, message, &self.provider)?,
+        })
+    }
+
+    /// 1 if the signature is good, 0 if not: that is an answer, not an error.
+    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<c_int, Failure> {
+        let Role::Verify(key) = &self.role else {
+            return Err(Failure::Misuse("verification was not initialised"));
+        };
+        match engine()?.verify(key, self.message(message)?, signature) {
+            Ok(()) => Ok(1),
+            Err(Error::BadSignature) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+unsafe extern "C" fn newctx<const INDEX: usize>(
+    context: *mut c_void,
+    _query: *const c_char,
+) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), null_mut(), || {
+        Ok(hand_over(Context {
+            provider,
+            algorithm: ALGORITHMS[INDEX].algorithm,
+            role: Role::None,
+            context: Vec::new(),
+            formatted: false,
+            mu: false,
+            deterministic: false,
+            test_entropy: None,
+            gathered: None,
+            signature: Vec::new(),
+        }))
+    })
+}
+
+unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
+    border(None, null_mut(), || {
+        // SAFETY: the core passes a context of newctx.
+        let context = unsafe { borrow::<Context>(context) }?;
+        Ok(hand_over(context.clone()))
+    })
+}
+
+unsafe extern "C" fn freectx(context: *mut c_void) {
+    // SAFETY: the core frees a context once, after its last use.
+    unsafe { take_back::<Context>(context) }
+}
+
+/// Begins an operation with a key, or with the one that the context has.
+unsafe fn init(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+    role: fn(&Key) -> Result<Role, Failure>,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, and uses it from one thread.
+    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
+        return 0;
+    };
+    let provider = context.provider;
+    border(Some(&provider), 0, || {
+        // SAFETY: the core passes a key of this provider, or null; a list with an end, or null.
+        let (key, params) = unsafe { (borrow::<Key>(key).ok(), ParamsIn::new(params)) };
+        context.begin(key, params, role)
+    })
+}
+
+unsafe extern "C" fn sign_init(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe { init(context, key, params, |key| Ok(Role::Sign(key.signing()?))) }
+}
+
+unsafe extern "C" fn verify_init(
+    context: *mut c_void,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe { init(context, key, params, |key| Ok(Role::Verify(key.verify()?))) }
+}
+
+/// ML-DSA hashes the message itself: no digest may be named.
+unsafe fn no_digest(context: *mut c_void, digest: *const c_char) -> bool {
+    // SAFETY: the core passes a C string, or null.
+    let named = unsafe { c_text(digest) }.is_some_and(|name| !name.is_empty());
+    // SAFETY: the core passes a context of newctx.
+    let Ok(context) = (unsafe { borrow::<Context>(context) }) else {
+        return false;
+    };
+    border(Some(&context.provider), false, || match named {
+        true => Err(Failure::Misuse(
+            "ML-DSA takes no digest; pass NULL or an empty name",
+        )),
+        false => Ok(true),
+    })
+}
+
+unsafe extern "C" fn digest_sign_init(
+    context: *mut c_void,
+    digest: *const c_char,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe {
+        if no_digest(context, digest) {
+            sign_init(context, key, params)
+        } else {
+            0
+        }
+    }
+}
+
+unsafe extern "C" fn digest_verify_init(
+    context: *mut c_void,
+    digest: *const c_char,
+    key: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe {
+        if no_digest(context, digest) {
+            verify_init(context, key, params)
+        } else {
+            0
+        }
+    }
+}
+
+/// Writes a signature of `message`, or of what was gathered; without a buffer, tells its length.
+unsafe fn write_signature(
+    context: *mut c_void,
+    signature: *mut u8,
+    signature_len: *mut usize,
+    room: usize,
+    message: Option<&[u8]>,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, and a length of its own.
+    let (context, signature_len) = unsafe {
+        let Ok(context) = borrow::<Context>(context) else {
+            return 0;
+        };
+        (context, signature_len.as_mut())
+    };
+    let expected = context.algorithm.info().output;
+    if signature.is_null() {
+        let asked = signature_len.is_some();
+        signature_len.into_iter().for_each(|len| *len = expected);
+        return c_int::from(asked);
+    }
+    counted(
+        &context.provider,
+        context.algorithm,
+        Operation::Sign,
+        0,
+        || {
+            if room < expected {
+                return Err(Failure::TooSmall {
+                    what: "the signature",
+                    expected,
+                    got: room,
+                });
+            }
+            let message = message
+                .or(context.gathered.as_deref())
+                .ok_or(Failure::Misuse("no message was given to sign"))?;
+            let made = context.sign(message)?;
+            // SAFETY: the caller vouches for the room that was checked above.
+            unsafe { signature.copy_from_nonoverlapping(made.as_ptr(), expected) };
+            signature_len.into_iter().for_each(|len| *len = expected);
+            Ok(1)
+        },
+    )
+}
+
+unsafe extern "C" fn sign(
+    context: *mut c_void,
+    signature: *mut u8,
+    signature_len: *mut usize,
+    room: usize,
+    message: *const u8,
+    message_len: usize,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point; the message stays for the call.
+    unsafe {
+        let message = bytes(message, message_len);
+        write_signature(context, signature, signature_len, room, Some(message))
+    }
+}
+
+unsafe extern "C" fn sign_final(
+    context: *mut c_void,
+    signature: *mut u8,
+    signature_len: *mut usize,
+    room: usize,
+) -> c_int {
+    // SAFETY: as the core vouches for this entry point.
+    unsafe { write_signature(context, signature, signature_len, room, None) }
+}
+
+unsafe extern "C" fn update(context: *mut c_void, data: *const u8, len: usize) -> c_int {
+    // SAFETY: the core passes a context of newctx, used from one thread, and `len` bytes of data.
+    let (context, data) = unsafe {
+        let Ok(context) = borrow_mut::<Context>(context) else {
+            return 0;
+        };
+        (context, bytes(data, len))
+    };
+    let provider = context.provider;
+    border(Some(&provider), 0, || {
+        if context.mu {
+            return Err(Failure::Misuse(
+                "mu is given in one piece, with EVP_PKEY_sign or _verify",
+            ));
+        }
+        context
+            .gathered
+            .get_or_insert_default()
+            .extend_from_slice(data);
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn verify(
+    context: *mut c_void,
+    signature: *const u8,
+    signature_len: usize,
+    message: *const u8,
+    message_len: usize,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, and bytes as long as it says.
+    let (context, signature, message) = unsafe {
+        let Ok(context) = borrow::<Context>(context) else {
+            return 0;
+        };
+        (
+            context,
+            bytes(signature, signature_len),
+            bytes(message, message_len),
+        )
+    };
+    counted(
+        &context.provider,
+        context.algorithm,
+        Operation::Verify,
+        0,
+        || context.verify(message, signature),
+    )
+}
+
+unsafe extern "C" fn verify_final(context: *mut c_void) -> c_int {
+    // SAFETY: the core passes a context of newctx.
+    let Ok(context) = (unsafe { borrow::<Context>(context) }) else {
+        return 0;
+    };
+    counted(
+        &context.provider,
+        context.algorithm,
+        Operation::Verify,
+        0,
+        || {
+            let message = context.gathered.as_deref();
+            let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
+            context.verify(message, &context.signature)
+        },
+    )
+}
+
+unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {
+    // SAFETY: the core passes a context of newctx.
+    let Ok(context) = (unsafe { borrow::<Context>(context) }) else {
+        return 0;
+    };
+    border(Some(&context.provider), 0, || {
+        // SAFETY: the core passes a list with an end that is ours for the call, or null.
+        let mut params = unsafe { ParamsOut::new(params) };
+        let identifier = algorithm_identifier(context.algorithm.info());
+        params.octets(name::ALGORITHM_ID, &identifier)?;
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static GETTABLE: [Param; 2] = [Param::takes_octets(name::ALGORITHM_ID), Param::END];
+    GETTABLE.as_ptr()
+}
+
+unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
+    // SAFETY: the core passes a context of newctx, and uses it from one thread.
+    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
+        return 0;
+    };
+    let provider = context.provider;
+    border(Some(&provider), 0, || {
+        // SAFETY: the core passes a list with an end, or null.
+        context.set(unsafe { ParamsIn::new(params) })?;
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn settable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static SETTABLE: [Param; 7] = [
+        Param::takes_octets(name::CONTEXT_STRING),
+        Param::takes_octets(name::TEST_ENTROPY),
+        Param::takes_int(name::DETERMINISTIC),
+        Param::takes_int(name::MU),
+        Param::takes_int(name::MESSAGE_ENCODING),
+        Param::takes_octets(name::SIGNATURE),
+        Param::END,
+    ];
+    SETTABLE.as_ptr()
+}

@@ -1,0 +1,477 @@
+//! Counters per algorithm and operation, in a file that other processes can read at any time.
+//!
+//! ```text
+//!   GABION_STATS=FILE          FILE, native byte order, mapped shared by every process that names it
+//!   offset 0    "GABIONST"     64-byte header: magic, version, rows, bytes of a row, bytes of this
+//!          8    u32 x 4        header; loads of the provider
+//!         24    u64 loads
+//!   offset 64   row 0          64 bytes each: algorithm, operation (texts, zero-padded),
+//!         128   row 1 ..       calls, errors, reserved
+//! ```
+//!
+//! Counters are added to atomically and never reset; delete the file to start again. What was counted
+//! stays there when the process is killed. A row fills a cache line, so that threads of different
+//! operations do not slow each other down. Without the variable the same counters live in memory.
+//!
+//! `calls` counts operations that were begun, `errors` those that ended in an OpenSSL error. A
+//! signature that does not verify is an answer, not an error. An import that fails is the way by which
+//! OpenSSL goes on with another provider without a word, so its errors are the ones to watch.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gabion_engine::{ALGORITHMS, Algorithm, Kind};
+
+/// The environment variable that names the file.
+pub const STATS_VARIABLE: &str = "GABION_STATS";
+
+const MAGIC: [u8; 8] = *b"GABIONST";
+const VERSION: u32 = 1;
+/// Of each algorithm: keygen, import, export, and two of its kind.
+const OPERATIONS: usize = 5;
+const ROWS: usize = ALGORITHMS.len() * OPERATIONS;
+const FILE_LEN: usize = size_of::<Header>() + ROWS * size_of::<Counter>();
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A key pair was generated.
+    Keygen,
+    /// A key came in, from a file, a certificate or a handshake.
+    Import,
+    /// A key was handed out.
+    Export,
+    /// Encapsulation.
+    Encaps,
+    /// Decapsulation.
+    Decaps,
+    /// A signature was made.
+    Sign,
+    /// A signature was checked.
+    Verify,
+}
+
+impl Operation {
+    /// The name in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Keygen => "keygen",
+            Operation::Import => "import",
+            Operation::Export => "export",
+            Operation::Encaps => "encaps",
+            Operation::Decaps => "decaps",
+            Operation::Sign => "sign",
+            Operation::Verify => "verify",
+        }
+    }
+
+    /// The operations of a kind of algorithm, in the order of the rows.
+    fn of(kind: Kind) -> [Operation; OPERATIONS] {
+        let [first, second] = match kind {
+            Kind::Kem => [Operation::Encaps, Operation::Decaps],
+            _ => [Operation::Sign, Operation::Verify],
+        };
+        [
+            Operation::Keygen,
+            Operation::Import,
+            Operation::Export,
+            first,
+            second,
+        ]
+    }
+
+    fn place(self) -> usize {
+        match self {
+            Operation::Keygen => 0,
+            Operation::Import => 1,
+            Operation::Export => 2,
+            Operation::Encaps | Operation::Sign => 3,
+            Operation::Decaps | Operation::Verify => 4,
+        }
+    }
+}
+
+/// The head of the file.
+#[repr(C, align(64))]
+struct Header {
+    magic: [u8; 8],
+    version: u32,
+    rows: u32,
+    row_len: u32,
+    header_len: u32,
+    loads: AtomicU64,
+    reserved: [u64; 4],
+}
+
+/// One row of the file.
+#[repr(C, align(64))]
+pub(crate) struct Counter {
+    algorithm: [u8; 24],
+    operation: [u8; 16],
+    calls: AtomicU64,
+    errors: AtomicU64,
+    reserved: u64,
+}
+
+const _: () = assert!(size_of::<Header>() == 64 && size_of::<Counter>() == 64);
+
+impl Counter {
+    /// Counts a call.
+    pub(crate) fn call(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an error.
+    pub(crate) fn error(&self) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The counters of this process: in the file, or in memory.
+struct Counters {
+    header: &'static Header,
+    rows: &'static [Counter; ROWS],
+}
+
+fn counters() -> &'static Counters {
+    static COUNTERS: OnceLock<Counters> = OnceLock::new();
+    COUNTERS.get_or_init(|| {
+        let Some(path) = variable() else {
+            return in_memory();
+        };
+        open(&path).unwrap_or_else(|error| {
+            // Who asked for counters and gets none must hear of it; cryptography goes on.
+            eprintln!("gabion: {STATS_VARIABLE}: {error}; counting in memory only");
+            in_memory()
+        })
+    })
+}
+
+/// The counter of an operation.
+pub(crate) fn counter(algorithm: Algorithm, operation: Operation) -> &'static Counter {
+    &counters().rows[algorithm as usize * OPERATIONS + operation.place()]
+}
+
+/// Counts that the provider was loaded; opens the file.
+pub(crate) fn count_load() {
+    counters().header.loads.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The file that the environment names; not in a program that runs with more rights than its user.
+fn variable() -> Option<PathBuf> {
+    // SAFETY: no argument; the answer is a number.
+    let elevated = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    std::env::var_os(STATS_VARIABLE)
+        .filter(|name| !elevated && !name.is_empty())
+        .map(PathBuf::from)
+}
+
+fn in_memory() -> Counters {
+    // Once in the life of the process, and used until its end.
+    Counters {
+        header: Box::leak(Box::new(fresh_header())),
+        rows: Box::leak(Box::new(fresh_rows())),
+    }
+}
+
+fn fresh_header() -> Header {
+    Header {
+        magic: MAGIC,
+        version: VERSION,
+        rows: ROWS as u32,
+        row_len: size_of::<Counter>() as u32,
+        header_len: size_of::<Header>() as u32,
+        loads: AtomicU64::new(0),
+        reserved: [0; 4],
+    }
+}
+
+fn fresh_rows() -> [Counter; ROWS] {
+    std::array::from_fn(|index| {
+        let info = &ALGORITHMS[index / OPERATIONS];
+        Counter {
+            algorithm: padded(info.name),
+            operation: padded(Operation::of(info.kind)[index % OPERATIONS].name()),
+            calls: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            reserved: 0,
+        }
+    })
+}
+
+fn padded<const N: usize>(text: &str) -> [u8; N] {
+    std::array::from_fn(|index| text.as_bytes().get(index).copied().unwrap_or(0))
+}
+
+/// A new file's content.
+fn fresh_file() -> Vec<u8> {
+    let mut file = Vec::with_capacity(FILE_LEN);
+    file.extend_from_slice(&MAGIC);
+    for word in [
+        VERSION,
+        ROWS as u32,
+        size_of::<Counter>() as u32,
+        size_of::<Header>() as u32,
+    ] {
+        file.extend_from_slice(&word.to_ne_bytes());
+    }
+    file.resize(size_of::<Header>(), 0);
+    for row in fresh_rows() {
+        file.extend_from_slice(&row.algorithm);
+        file.extend_from_slice(&row.operation);
+        file.resize(file.len().next_multiple_of(size_of::<Counter>()), 0);
+    }
+    file
+}
+
+/// Why the counters' file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatsError {
+    /// The file cannot be opened, read or mapped.
+    #[error("{path}: {cause}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// The file is something else, or of another version.
+    #[error(
+        "{path} is no counters file of this version of Gabion ({reason}); name another file, or delete this one"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What tells it apart.
+        reason: &'static str,
+    },
+}
+
+/// Opens or makes the file and maps it.
+fn open(path: &Path) -> Result<Counters, StatsError> {
+    let io = |cause| StatsError::Io {
+        path: path.to_owned(),
+        cause,
+    };
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(io)?;
+    // Whoever comes first writes the rows; the others wait for that.
+    file.lock().map_err(io)?;
+    let ready = prepare(&file, path);
+    file.unlock().map_err(io)?;
+    ready?;
+    // SAFETY: a fresh mapping of a file that has FILE_LEN bytes; it is never unmapped.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            FILE_LEN,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io(std::io::Error::last_os_error()));
+    }
+    // SAFETY: page-aligned memory of the file's length that stays mapped. Other processes only add to
+    // the atomics. Should the file be truncated, an access raises SIGBUS, as for any mapped file.
+    let (header, rows) = unsafe {
+        (
+            &*start.cast::<Header>(),
+            &*start.cast::<u8>().add(size_of::<Header>()).cast(),
+        )
+    };
+    Ok(Counters { header, rows })
+}
+
+/// Fills a new file; refuses one that is not ours.
+fn prepare(mut file: &File, path: &Path) -> Result<(), StatsError> {
+    let io = |cause| StatsError::Io {
+        path: path.to_owned(),
+        cause,
+    };
+    let metadata = file.metadata().map_err(io)?;
+    if !metadata.is_file() {
+        return Err(StatsError::Foreign {
+            path: path.to_owned(),
+            reason: "not a regular file",
+        });
+    }
+    if metadata.len() == 0 {
+        return file.write_all(&fresh_file()).map_err(io);
+    }
+    let mut content = vec![0; FILE_LEN];
+    let len = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    if len == FILE_LEN {
+        file.read_exact_at(&mut content, 0).map_err(io)?;
+    }
+    check(&content, len, path)
+}
+
+fn check(content: &[u8], len: usize, path: &Path) -> Result<(), StatsError> {
+    let foreign = |reason| {
+        Err(StatsError::Foreign {
+            path: path.to_owned(),
+            reason,
+        })
+    };
+    if len != FILE_LEN {
+        return foreign("other length");
+    }
+    let fresh = fresh_file();
+    let same_names = |index: usize| {
+        let names = size_of::<Header>() + index * size_of::<Counter>();
+        content[names..names + 40] == fresh[names..names + 40]
+    };
+    match () {
+        () if content[..8] != MAGIC => foreign("other magic"),
+        () if content[8..24] != fresh[8..24] => foreign("other version"),
+        () if !(0..ROWS).all(same_names) => foreign("other algorithms"),
+        () => Ok(()),
+    }
+}
+
+/// The counters of one algorithm and operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The algorithm's name, as the standard has it.
+    pub algorithm: String,
+    /// The operation: keygen, import, export, encaps, decaps, sign, verify.
+    pub operation: String,
+    /// Operations that were begun.
+    pub calls: u64,
+    /// Operations that ended in an error.
+    pub errors: u64,
+}
+
+/// What stood in the file at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// How many times the provider was loaded, by all processes.
+    pub loads: u64,
+    /// Every algorithm and operation, in the order of the algorithms' table, zeros included.
+    pub rows: Vec<Row>,
+}
+
+impl Snapshot {
+    /// The counters of one algorithm and operation; zeros where the file has no such row.
+    pub fn of(&self, algorithm: Algorithm, operation: Operation) -> (u64, u64) {
+        self.rows
+            .iter()
+            .find(|row| row.algorithm == algorithm.name() && row.operation == operation.name())
+            .map_or((0, 0), |row| (row.calls, row.errors))
+    }
+}
+
+/// Reads a file of counters, while it is in use or afterwards.
+///
+/// # Errors
+/// The file cannot be read, or is no such file.
+pub fn read(path: &Path) -> Result<Snapshot, StatsError> {
+    let io = |cause| StatsError::Io {
+        path: path.to_owned(),
+        cause,
+    };
+    let mut content = Vec::new();
+    // One byte more than expected is enough to see that it is something else.
+    let file = File::open(path).map_err(io)?;
+    file.take(FILE_LEN as u64 + 1)
+        .read_to_end(&mut content)
+        .map_err(io)?;
+    check(&content, content.len(), path)?;
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| content[at + index]));
+    let text = |at: usize, len: usize| {
+        let bytes = &content[at..at + len];
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(len);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    };
+    let rows = (0..ROWS)
+        .map(|index| size_of::<Header>() + index * size_of::<Counter>())
+        .map(|at| Row {
+            algorithm: text(at, 24),
+            operation: text(at + 24, 16),
+            calls: word(at + 40),
+            errors: word(at + 48),
+        })
+        .collect();
+    Ok(Snapshot {
+        loads: word(24),
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn what_is_counted_is_read_by_name() {
+        let folder = scratch();
+        let path = folder.path().join("stats");
+        let counters = open(&path).unwrap();
+        let row = &counters.rows[Algorithm::MlDsa65 as usize * OPERATIONS + 3];
+        row.call();
+        row.call();
+        row.error();
+        counters.header.loads.fetch_add(7, Ordering::Relaxed);
+        // A second mapping, as another process has it, adds to the same counters.
+        open(&path).unwrap().rows[0].call();
+        let snapshot = read(&path).unwrap();
+        assert_eq!(snapshot.loads, 7);
+        assert_eq!(snapshot.of(Algorithm::MlDsa65, Operation::Sign), (2, 1));
+        assert_eq!(snapshot.of(Algorithm::MlKem512, Operation::Keygen), (1, 0));
+        assert_eq!(snapshot.rows.iter().map(|row| row.calls).sum::<u64>(), 3);
+        assert_eq!(snapshot.rows.len(), ROWS);
+    }
+
+    #[test]
+    fn every_operation_has_its_own_row() {
+        let rows = fresh_rows();
+        for info in &ALGORITHMS {
+            for operation in Operation::of(info.kind) {
+                let row = &rows[info.algorithm as usize * OPERATIONS + operation.place()];
+                assert_eq!(row.algorithm, padded::<24>(info.name));
+                assert_eq!(row.operation, padded::<16>(operation.name()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_foreign_file_is_refused_and_left_as_it_was() {
+        let folder = scratch();
+        let path = folder.path().join("precious");
+        for content in [vec![b'x'; 10], vec![b'x'; FILE_LEN], {
+            let mut file = fresh_file();
+            file[8] ^= 1;
+            file
+        }] {
+            std::fs::write(&path, &content).unwrap();
+            assert!(matches!(open(&path), Err(StatsError::Foreign { .. })));
+            assert!(matches!(read(&path), Err(StatsError::Foreign { .. })));
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+        assert!(matches!(open(folder.path()), Err(StatsError::Io { .. })));
+        assert!(matches!(
+            read(&folder.path().join("none")),
+            Err(StatsError::Io { .. })
+        ));
+    }
+}
