@@ -47,6 +47,13 @@ ifeq ($(DESTDIR),)
 	else $(PREFIX)/bin/gabion provider refresh; fi
 endif
 
-# The tests that take too long for every commit.
+# The same tests with the long counts, again and again until one fails or SOAK_SECONDS are over.
+SOAK_SECONDS ?= 3600
 soak:
-	cargo test --release --workspace -- --ignored --nocapture
+	@end=$$(($$(date +%s) + $(SOAK_SECONDS))); round=0; \
+	while [ $$(date +%s) -lt $$end ]; do \
+	    round=$$((round + 1)); \
+	    GABION_SOAK=1 cargo test --quiet --workspace >$(TARGET)/soak.log 2>&1 || { \
+	        tail -n 40 $(TARGET)/soak.log; echo "round $$round failed; see $(TARGET)/soak.log"; exit 1; }; \
+	    echo "round $$round passed"; \
+	done
