@@ -54,7 +54,7 @@ pub fn bytes(path: &str) -> Option<Vec<u8>> {
         File::open(&plain).and_then(|mut file| file.read_to_end(&mut data))
     } else {
         File::open(&packed)
-            .and_then(|file| liblzma::read::XzDecoder::new(file).read_to_end(&mut data))
+            .and_then(|file| lzma_rust2::XzReader::new(file, true).read_to_end(&mut data))
     };
     match read {
         Ok(_) => Some(data),

@@ -20,6 +20,7 @@ gabion_tests::on_every_backend!(
     starved_sampling_squeezes_on,
     hopeless_signing_ends_with_zeros,
     inconsistent_private_keys_are_refused,
+    a_bad_private_key_fails_alone,
     buffers_serve_any_parameter_set,
     a_shared_key_signs_alike_in_every_thread,
 );
@@ -423,6 +424,41 @@ fn inconsistent_private_keys_are_refused<K: Kernels>(kernels: &K) {
             !format!("{key:?}").contains("bytes"),
             "nothing but the name"
         );
+    }
+}
+
+fn a_bad_private_key_fails_alone<K: Kernels>(kernels: &K) {
+    let n = 11;
+    for p in sets() {
+        let good = keys_of(kernels, p, n);
+        let mut bytes: Vec<u8> = good.iter().flat_map(|key| key.bytes().to_vec()).collect();
+        // In lane 2 s1 is out of range, in 5 t0 differs, in 9 tr.
+        bytes[2 * p.sk_len() + 128] = 0xff;
+        bytes[6 * p.sk_len() - 1] ^= 1;
+        bytes[9 * p.sk_len() + 64] ^= 1;
+        let mut keys: Vec<SigningKey> = (0..n).map(|_| SigningKey::blank(p)).collect();
+        let mut scratch = Scratch::new();
+        for _ in 0..2 {
+            let mut status = vec![Status::NotRun; n];
+            ml_dsa::expand_signing_keys(kernels, p, &bytes, &mut keys, &mut status, &mut scratch);
+            for (lane, (key, good)) in keys.iter().zip(&good).enumerate() {
+                if [2, 5, 9].contains(&lane) {
+                    assert_eq!(status[lane], Status::InvalidKey, "{} {lane}", p.name());
+                    assert!(key.bytes().iter().all(|&byte| byte == 0), "wiped");
+                    continue;
+                }
+                assert_eq!(status[lane], Status::Ok, "{} {lane}", p.name());
+                assert_eq!(key.bytes(), good.bytes());
+                assert_eq!(key.verify_key().bytes(), good.verify_key().bytes());
+                let message = [Message::Pure {
+                    context: b"",
+                    message: b"decoded",
+                }];
+                let (status, sig) = sign(kernels, &[key], &message, &[[0; 32]]);
+                assert_eq!(status, [Status::Ok]);
+                assert_eq!(sig, sign(kernels, &[good], &message, &[[0; 32]]).1);
+            }
+        }
     }
 }
 

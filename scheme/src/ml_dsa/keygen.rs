@@ -1,12 +1,15 @@
-//! Key generation, and the expansion of many public keys, over a batch.
+//! Key generation, and the expansion of encoded keys, over a batch.
 
 use super::expand::{BOUNDED_LEN, bounded, expand_a, s_nonces};
-use super::keys::{SigningKey, VerifyKey, encode_public, encode_secret, public_vector};
+use super::keys::{
+    SecretVectors, SigningKey, TR, VerifyKey, encode_public, encode_secret, public_vector,
+    unpack_secret,
+};
 use super::params::{MU_LEN, Params};
-use super::{Scratch, resize, resize_arrays};
+use super::{Scratch, resize, resize_arrays, reveal};
 use crate::ct;
 use crate::error::Status;
-use crate::kernels::{Kernels, Sponge, Xof};
+use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
 
 /// ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6) of `seeds[lane]` (xi) into `keys[lane]`, whose
 /// buffers are used again.
@@ -167,4 +170,139 @@ pub fn expand_verify_keys<K: Kernels>(
         }
     }
     status.fill(Status::Ok);
+}
+
+/// Decodes, checks and expands many private keys in expanded form (skDecode, Algorithm 25):
+/// `bytes` holds one encoding per key, `keys[lane]` takes what derives from it.
+///
+/// `status[lane]` becomes [`Status::Ok`], or [`Status::InvalidKey`] for the reasons that
+/// [`SigningKey::decode`] names; such a key is wiped.
+///
+/// # Panics
+/// If the lengths of `bytes`, `keys` and `status` do not fit each other.
+pub fn expand_signing_keys<K: Kernels>(
+    kernels: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [SigningKey],
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    assert_eq!(bytes.len(), keys.len() * p.sk_len(), "one encoding per key");
+    assert_eq!(status.len(), keys.len(), "one status per key");
+    let lanes = kernels.lanes().max(1);
+    let mut refusals = vec![None; lanes];
+    for ((bytes, keys), status) in bytes
+        .chunks(lanes * p.sk_len())
+        .zip(keys.chunks_mut(lanes))
+        .zip(status.chunks_mut(lanes))
+    {
+        let refusals = &mut refusals[..keys.len()];
+        expand_signing_chunk(kernels, p, bytes, keys, refusals, scratch);
+        for (status, refusal) in status.iter_mut().zip(refusals) {
+            *status = if refusal.is_none() {
+                Status::Ok
+            } else {
+                Status::InvalidKey
+            };
+        }
+    }
+}
+
+/// [`expand_signing_keys`] for as many keys as there are lanes. `refusals[lane]` says why a key
+/// was refused.
+pub(super) fn expand_signing_chunk<K: Kernels>(
+    kernels: &K,
+    p: &'static Params,
+    bytes: &[u8],
+    keys: &mut [SigningKey],
+    refusals: &mut [Option<&'static str>],
+    s: &mut Scratch,
+) {
+    ct::secret(bytes);
+    resize_arrays(&mut s.rhos, keys.len());
+    for ((key, sk), rho) in keys
+        .iter_mut()
+        .zip(bytes.chunks_exact(p.sk_len()))
+        .zip(&mut s.rhos)
+    {
+        key.reset(p, None);
+        key.bytes_mut().copy_from_slice(sk);
+        // rho and tr are public: one is part of the public key, the other a hash of it.
+        ct::declassify(&key.bytes()[..32]);
+        ct::declassify(&key.bytes()[TR]);
+        rho.copy_from_slice(&key.bytes()[..32]);
+    }
+    let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
+    let nobody = std::iter::empty();
+    expand_a(
+        kernels,
+        p,
+        &s.rhos,
+        buffers,
+        keys,
+        SigningKey::public_mut,
+        nobody,
+    );
+    resize(&mut s.vectors, p.l + 2 * p.k);
+    for ((key, refusal), rho) in keys.iter_mut().zip(&mut *refusals).zip(&s.rhos) {
+        *refusal = check_vectors(kernels, rho, key, &mut s.vectors).err();
+    }
+    resize_arrays(&mut s.mu, keys.len());
+    let trs = keys
+        .iter()
+        .zip(&mut s.mu)
+        .map(|(key, tr)| tr_sponge(key.verify_key(), tr));
+    s.jobs.run(kernels, trs);
+    for ((key, tr), refusal) in keys.iter_mut().zip(&s.mu).zip(refusals) {
+        if refusal.is_none() && key.bytes()[TR] != *tr {
+            *refusal = Some("tr is not the hash of the public key");
+        }
+        match refusal {
+            None => key.set_tr(tr),
+            Some(_) => key.reset(p, None),
+        }
+    }
+    s.wipe();
+}
+
+/// The checks of one private key but for tr; enters its secret vectors and its public key.
+/// `work` has `l + 2 k` polynomials.
+fn check_vectors<K: Kernels>(
+    kernels: &K,
+    rho: &[u8; 32],
+    key: &mut SigningKey,
+    work: &mut [DsaPoly],
+) -> Result<(), &'static str> {
+    let p = key.params();
+    let mut vectors = SecretVectors::zero(p);
+    unpack_secret(kernels, p, key.bytes(), &mut vectors.0);
+    let (s1s2, t0_given) = vectors.0.split_at(p.l + p.k);
+    // Algorithm 25 may yield values out of range from bytes that skEncode never made.
+    if !reveal(kernels.dsa_norm_below(s1s2, p.eta as i32 + 1)) {
+        return Err("a coefficient of s1 or s2 is out of range");
+    }
+    let (s1_hat, rest) = work.split_at_mut(p.l);
+    let (t1, t0) = rest.split_at_mut(p.k);
+    s1_hat.clone_from_slice(&s1s2[..p.l]);
+    kernels.dsa_ntt(s1_hat);
+    public_vector(
+        kernels,
+        key.verify_key().a_hat(),
+        s1_hat,
+        &s1s2[p.l..],
+        t1,
+        t0,
+    );
+    // The same t0 and nothing else: the difference has norm 0.
+    kernels.dsa_sub(t0, t0_given);
+    if !reveal(kernels.dsa_norm_below(t0, 1)) {
+        return Err("t0 does not follow from rho, s1 and s2");
+    }
+    encode_public(kernels, rho, t1, key.public_mut());
+    let (s1, rest) = vectors.0.split_at_mut(p.l);
+    s1.clone_from_slice(s1_hat);
+    kernels.dsa_ntt(rest);
+    key.set_vectors(vectors);
+    Ok(())
 }

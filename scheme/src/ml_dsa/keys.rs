@@ -3,17 +3,16 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::expand::expand_a;
-use super::keygen::keygen;
+use super::keygen::{expand_signing_chunk, keygen};
 use super::params::{MU_LEN, Params, SEED_LEN, T0_LEN, T0_MAX, T1_BITS, T1_LEN};
 use super::{Scratch, reveal};
 use crate::ct;
 use crate::error::Error;
-use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
+use crate::kernels::{DsaPoly, Kernels};
 
 /// Where K and tr stand in an encoded private key (skEncode, Algorithm 24).
 const K_SEED: std::ops::Range<usize> = SEED_LEN..2 * SEED_LEN;
-const TR: std::ops::Range<usize> = 2 * SEED_LEN..2 * SEED_LEN + MU_LEN;
+pub(super) const TR: std::ops::Range<usize> = 2 * SEED_LEN..2 * SEED_LEN + MU_LEN;
 
 /// A public key, expanded: A and tr always, NTT(t1 * 2^d) from the first verification on.
 ///
@@ -144,7 +143,13 @@ pub struct SigningKey {
 }
 
 /// s1, s2 and t0 in the NTT domain, one behind the other: `[l + k + k]`.
-struct SecretVectors(Vec<DsaPoly>);
+pub(super) struct SecretVectors(pub(super) Vec<DsaPoly>);
+
+impl SecretVectors {
+    pub(super) fn zero(p: &Params) -> Self {
+        SecretVectors(vec![DsaPoly::default(); p.l + 2 * p.k])
+    }
+}
 
 impl Drop for SecretVectors {
     fn drop(&mut self) {
@@ -206,12 +211,21 @@ impl SigningKey {
         bytes: &[u8],
     ) -> Result<Self, Error> {
         check_length("private key", p.sk_len(), bytes)?;
-        ct::secret(bytes);
-        let mut key = SigningKey::blank(p);
-        key.bytes.copy_from_slice(bytes);
-        let mut vectors = SecretVectors(vec![DsaPoly::default(); 2 * p.l + 4 * p.k]);
-        key.derive_public(kernels, &mut vectors.0)?;
-        Ok(key)
+        let mut key = [SigningKey::blank(p)];
+        let mut refusal = [None];
+        expand_signing_chunk(
+            kernels,
+            p,
+            bytes,
+            &mut key,
+            &mut refusal,
+            &mut Scratch::new(),
+        );
+        let [key] = key;
+        match refusal {
+            [None] => Ok(key),
+            [Some(reason)] => Err(refused(p, reason)),
+        }
     }
 
     /// A key that came both as seed and expanded.
@@ -289,11 +303,16 @@ impl SigningKey {
         &self.bytes[K_SEED]
     }
 
+    /// Enters the secret vectors of a key that has none yet.
+    pub(super) fn set_vectors(&mut self, vectors: SecretVectors) {
+        self.vectors = OnceLock::from(vectors);
+    }
+
     /// s1, s2 and t0 in the NTT domain (Algorithm 7, lines 2 to 4), derived at the first call.
     pub(super) fn vectors<K: Kernels>(&self, kernels: &K) -> [&[DsaPoly]; 3] {
         let p = self.params();
-        let all = &self.vectors.get_or_init(|| {
-            let mut vectors = SecretVectors(vec![DsaPoly::default(); p.l + 2 * p.k]);
+        let all = self.vectors.get_or_init(|| {
+            let mut vectors = SecretVectors::zero(p);
             unpack_secret(kernels, p, &self.bytes, &mut vectors.0);
             kernels.dsa_ntt(&mut vectors.0);
             vectors
@@ -301,60 +320,6 @@ impl SigningKey {
         let (s1_hat, rest) = all.0.split_at(p.l);
         let (s2_hat, t0_hat) = rest.split_at(p.k);
         [s1_hat, s2_hat, t0_hat]
-    }
-
-    /// Checks the private encoding and computes the public key from it. `vectors` is work space.
-    fn derive_public<K: Kernels>(
-        &mut self,
-        kernels: &K,
-        vectors: &mut [DsaPoly],
-    ) -> Result<(), Error> {
-        let p = self.params();
-        // rho and tr are public: one is part of the public key, the other a hash of it.
-        ct::declassify(&self.bytes[..SEED_LEN]);
-        ct::declassify(&self.bytes[TR]);
-        let mut rho = [0; SEED_LEN];
-        rho.copy_from_slice(&self.bytes[..SEED_LEN]);
-
-        let (secret, rest) = vectors.split_at_mut(p.l + 2 * p.k);
-        let (s1_hat, rest) = rest.split_at_mut(p.l);
-        let (t1, t0) = rest.split_at_mut(p.k);
-        unpack_secret(kernels, p, &self.bytes, secret);
-        let (s1s2, t0_given) = secret.split_at_mut(p.l + p.k);
-        // Algorithm 25 may yield values out of range from bytes that skEncode never made.
-        if !reveal(kernels.dsa_norm_below(s1s2, p.eta as i32 + 1)) {
-            return Err(refused(p, "a coefficient of s1 or s2 is out of range"));
-        }
-
-        let (jobs, squeezed, nonces) = (&mut Default::default(), &mut vec![], &mut vec![]);
-        let keys = std::slice::from_mut(&mut self.public);
-        let nothing = std::iter::empty();
-        expand_a(
-            kernels,
-            p,
-            &[rho],
-            (jobs, squeezed, nonces),
-            keys,
-            |key| key,
-            nothing,
-        );
-        s1_hat.clone_from_slice(&s1s2[..p.l]);
-        kernels.dsa_ntt(s1_hat);
-        public_vector(kernels, &self.public.a_hat, s1_hat, &s1s2[p.l..], t1, t0);
-        encode_public(kernels, &rho, t1, &mut self.public);
-        // The same t0 and nothing else: the difference has norm 0.
-        kernels.dsa_sub(t0, t0_given);
-        if !reveal(kernels.dsa_norm_below(t0, 1)) {
-            return Err(refused(p, "t0 does not follow from rho, s1 and s2"));
-        }
-        let mut tr = [0; MU_LEN];
-        let pk = &self.public.bytes;
-        kernels.sponge_many(&mut [Sponge::new(Xof::Shake256, [&pk[..]], &mut tr)]);
-        if ct::eq_mask(&tr, &self.bytes[TR]) == 0 {
-            return Err(refused(p, "tr is not the hash of the public key"));
-        }
-        self.public.set_tr(&tr);
-        Ok(())
     }
 }
 
@@ -435,7 +400,12 @@ pub(super) fn encode_secret<K: Kernels>(
 }
 
 /// s1, s2 and t0 of an encoded private key (Algorithm 25, lines 4 to 12), `[l + k + k]`.
-fn unpack_secret<K: Kernels>(kernels: &K, p: &Params, bytes: &[u8], out: &mut [DsaPoly]) {
+pub(super) fn unpack_secret<K: Kernels>(
+    kernels: &K,
+    p: &Params,
+    bytes: &[u8],
+    out: &mut [DsaPoly],
+) {
     let (s1s2, t0) = out.split_at_mut(p.l + p.k);
     let (s_bytes, t0_bytes) = bytes[TR.end..].split_at(s1s2.len() * p.s_len());
     for (poly, bytes) in s1s2.iter_mut().zip(s_bytes.chunks_exact(p.s_len())) {

@@ -13,7 +13,8 @@
 //! - [`Params`], [`params`]: the parameter sets and sizes.
 //! - [`VerifyKey`], [`SigningKey`]: keys with everything derived from them once.
 //! - [`Message`]: what is signed: pure, pre-hashed, mu, or M' as it is.
-//! - [`keygen`], [`expand_verify_keys`], [`sign()`], [`verify()`]: the batch operations.
+//! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
+//!   batch operations.
 //! - [`Scratch`]: buffers that a thread keeps from call to call.
 //!
 //! Every function is generic over [`Kernels`]; slices are indexed `[lane]`, outputs of fixed size
@@ -30,7 +31,7 @@ mod params;
 mod sign;
 mod verify;
 
-pub use keygen::{expand_verify_keys, keygen};
+pub use keygen::{expand_signing_keys, expand_verify_keys, keygen};
 pub use keys::{SigningKey, VerifyKey};
 pub use message::{CONTEXT_MAX, Message};
 pub use params::{ATTEMPTS_MAX, D, MU_LEN, Params, SEED_LEN, params};
