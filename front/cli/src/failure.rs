@@ -31,3 +31,18 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+impl From<gabion_engine::Error> for Failure {
+    fn from(error: gabion_engine::Error) -> Failure {
+        use gabion_engine::Error;
+        let text = error.to_string();
+        match error {
+            Error::BadSignature => Failure::No(text),
+            Error::Input(_) | Error::WrongAlgorithm { .. } | Error::Lane { .. } => {
+                Failure::Usage(text)
+            }
+            // No randomness, no such backend, no healthy backend, and what the future adds.
+            _ => Failure::NotReady(text),
+        }
+    }
+}

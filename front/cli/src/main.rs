@@ -3,8 +3,13 @@
 //! Each command lives in its own module of [`commands`] and exposes `Args` (clap) and
 //! `run(Args) -> Result<u8, Failure>`, where the number is the exit code of a completed command.
 
+mod acvp;
 mod commands;
 mod failure;
+mod ffi;
+mod files;
+mod keys;
+mod table;
 
 use std::process::ExitCode;
 
@@ -19,6 +24,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    ffi::end_quietly_when_the_reader_is_gone();
     let cli = Cli::parse();
     match cli.command.run() {
         Ok(code) => ExitCode::from(code),

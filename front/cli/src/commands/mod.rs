@@ -1,10 +1,17 @@
 //! One module per command. A command parses, calls a station, prints; it holds no mathematics.
 
+mod acvp;
+mod algorithms;
 mod bench;
 mod bundle;
+mod decaps;
+mod encaps;
 mod exec;
+mod keygen;
 mod preflight;
 mod provider;
+mod sign;
+mod verify;
 
 use clap::Subcommand;
 
@@ -13,22 +20,36 @@ use crate::failure::Failure;
 /// Every command of `gabion`.
 #[derive(Subcommand)]
 pub enum Command {
+    Acvp(acvp::Args),
+    Algorithms(algorithms::Args),
     Bench(bench::Args),
     Bundle(bundle::Args),
+    Decaps(decaps::Args),
+    Encaps(encaps::Args),
     Exec(exec::Args),
+    Keygen(keygen::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
+    Sign(sign::Args),
+    Verify(verify::Args),
 }
 
 impl Command {
     /// Runs the command and returns its exit code.
     pub fn run(self) -> Result<u8, Failure> {
         match self {
+            Command::Acvp(args) => acvp::run(args),
+            Command::Algorithms(args) => algorithms::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Bundle(args) => bundle::run(args),
+            Command::Decaps(args) => decaps::run(args),
+            Command::Encaps(args) => encaps::run(args),
             Command::Exec(args) => exec::run(args),
+            Command::Keygen(args) => keygen::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),
+            Command::Sign(args) => sign::run(args),
+            Command::Verify(args) => verify::run(args),
         }
     }
 }

@@ -1,0 +1,100 @@
+//! ML-DSA: keyGen, sigGen and sigVer over every interface.
+
+use gabion_engine::{Engine, Message, Prehash};
+
+use super::{Answer, Test, Trouble, answer, passed, upper_hex};
+
+/// `seed` to `pk`, `sk`.
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let key = engine.dsa_from_seed(test.parameter_set()?, &test.bytes("seed")?)?;
+    Ok(answer([
+        ("pk", upper_hex(key.public().bytes())),
+        ("sk", upper_hex(key.bytes())),
+    ]))
+}
+
+/// A message of a test, with its bytes.
+enum Input {
+    Pure {
+        context: Vec<u8>,
+        message: Vec<u8>,
+    },
+    Prehash {
+        context: Vec<u8>,
+        hash: Prehash,
+        digest: Vec<u8>,
+    },
+    Mu(Box<[u8; 64]>),
+    Internal(Vec<u8>),
+}
+
+impl Input {
+    /// By `signatureInterface`, `preHash` and `externalMu`.
+    fn read(test: &Test<'_>) -> Result<Input, Trouble> {
+        if test.text("signatureInterface")? == "internal" {
+            return if test.flag("externalMu") {
+                Ok(Input::Mu(Box::new(test.array("mu")?)))
+            } else {
+                Ok(Input::Internal(test.bytes("message")?))
+            };
+        }
+        let context = test.optional_bytes("context")?.unwrap_or_default();
+        let message = test.bytes("message")?;
+        if test.text("preHash")? == "pure" {
+            return Ok(Input::Pure { context, message });
+        }
+        let name = test.text("hashAlg")?;
+        let hash: Prehash = name
+            .parse()
+            .map_err(|_| Trouble::File(format!("unknown hashAlg `{name}`")))?;
+        Ok(Input::Prehash {
+            context,
+            hash,
+            digest: hash.digest(&message),
+        })
+    }
+
+    fn message(&self) -> Message<'_> {
+        match self {
+            Input::Pure { context, message } => Message::Pure { context, message },
+            Input::Prehash {
+                context,
+                hash,
+                digest,
+            } => Message::Prehash {
+                context,
+                hash: *hash,
+                digest,
+            },
+            Input::Mu(mu) => Message::Mu(mu),
+            Input::Internal(formatted) => Message::Internal(formatted),
+        }
+    }
+}
+
+/// `sk` and a message to `signature`.
+pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let algorithm = test.parameter_set()?;
+    let input = Input::read(test)?;
+    // A group may hand the key over as its seed.
+    let key = match test.optional_bytes("sk")? {
+        Some(sk) => engine.dsa_private(algorithm, &sk)?,
+        None => engine.dsa_from_seed(algorithm, &test.bytes("seed")?)?,
+    };
+    let signature = if test.flag("deterministic") {
+        engine.sign_deterministic(&key, input.message())?
+    } else {
+        engine.testing_only_sign_with(&key, input.message(), &test.array("rnd")?)?
+    };
+    Ok(answer([("signature", upper_hex(&signature))]))
+}
+
+/// `pk`, a message and `signature` to a verdict.
+pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let input = Input::read(test)?;
+    let signature = test.bytes("signature")?;
+    let verdict = engine
+        .dsa_public(test.parameter_set()?, &test.bytes("pk")?)
+        .and_then(|key| engine.verify(&key, input.message(), &signature));
+    passed(verdict)
+}

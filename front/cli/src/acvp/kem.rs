@@ -1,0 +1,62 @@
+//! ML-KEM: keyGen, encapsulation, decapsulation and the two key checks.
+
+use gabion_engine::Engine;
+use serde_json::Value;
+
+use super::{Answer, Test, Trouble, answer, passed, upper_hex};
+
+/// `d`, `z` to `ek`, `dk`.
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let key = engine.kem_from_seed(test.parameter_set()?, &seed(test)?)?;
+    Ok(answer([
+        ("ek", upper_hex(key.public().bytes())),
+        ("dk", upper_hex(key.bytes())),
+    ]))
+}
+
+/// d || z (FIPS 203, Algorithm 16).
+fn seed(test: &Test<'_>) -> Result<Vec<u8>, Trouble> {
+    let mut seed = test.array::<32>("d")?.to_vec();
+    seed.extend_from_slice(&test.array::<32>("z")?);
+    Ok(seed)
+}
+
+/// The fields of an answer, by the group's function.
+pub fn encap_decap_answers(test: &Test<'_>) -> &'static [&'static str] {
+    match test.get("function").and_then(Value::as_str) {
+        Some("encapsulation") => &["c", "k"],
+        Some("decapsulation") => &["k"],
+        _ => &["testPassed"],
+    }
+}
+
+/// What the group's `function` says.
+pub fn encap_decap(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let algorithm = test.parameter_set()?;
+    match test.text("function")? {
+        "encapsulation" => {
+            let key = engine.kem_public(algorithm, &test.bytes("ek")?)?;
+            let (c, k) = engine.testing_only_encaps_with(&key, &test.array("m")?)?;
+            Ok(answer([("c", upper_hex(&c)), ("k", upper_hex(&k[..]))]))
+        }
+        "decapsulation" => {
+            // A group may hand the key over as its seed.
+            let key = match test.optional_bytes("dk")? {
+                Some(dk) => engine.kem_private(algorithm, &dk)?,
+                None => engine.kem_from_seed(algorithm, &seed(test)?)?,
+            };
+            let k = engine.decaps(&key, &test.bytes("c")?)?;
+            Ok(answer([("k", upper_hex(&k[..]))]))
+        }
+        "encapsulationKeyCheck" => {
+            passed(engine.kem_public(algorithm, &test.bytes("ek")?).map(drop))
+        }
+        "decapsulationKeyCheck" => {
+            passed(engine.kem_private(algorithm, &test.bytes("dk")?).map(drop))
+        }
+        other => Err(Trouble::File(format!(
+            "unknown function `{other}`; expected encapsulation, decapsulation, \
+             encapsulationKeyCheck or decapsulationKeyCheck"
+        ))),
+    }
+}

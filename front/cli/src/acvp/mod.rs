@@ -1,0 +1,432 @@
+//! NIST's ACVP files: run every test of a prompt, and compare with the answers.
+//!
+//! ```text
+//!   prompt or internalProjection ─ groups ─ tests ──> MODES[algorithm, mode] ──> answers
+//!                                                                                  │
+//!   expectedResults, or the projection's own answers ────────── compare ───────────┘
+//! ```
+//!
+//! A test never sees its own answer: [`Mode::answers`] names the fields that hold one, and a lane
+//! reads its inputs by name. To add an algorithm, add rows to [`MODES`].
+
+mod dsa;
+mod kem;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use gabion_engine::{Algorithm, Engine};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+
+/// The answer to one test: its fields besides `tcId`.
+pub type Answer = Map<String, Value>;
+
+/// Why a test has no answer.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The file is not what its header says: a field is missing or malformed.
+    File(String),
+    /// The operation was refused: no answer, but the next test may have one.
+    Refused(String),
+    /// Nothing can run: no healthy backend.
+    Machine(gabion_engine::Error),
+}
+
+impl From<gabion_engine::Error> for Trouble {
+    fn from(error: gabion_engine::Error) -> Trouble {
+        match Failure::from(error.clone()) {
+            Failure::NotReady(_) => Trouble::Machine(error),
+            Failure::No(text) | Failure::Usage(text) => Trouble::Refused(text),
+        }
+    }
+}
+
+/// One algorithm in one mode.
+struct Mode {
+    algorithm: &'static str,
+    mode: &'static str,
+    revision: &'static str,
+    /// Runs one test.
+    run: fn(&Engine, &Test<'_>) -> Result<Answer, Trouble>,
+    /// The fields that hold an answer, for a group.
+    answers: fn(&Test<'_>) -> &'static [&'static str],
+}
+
+/// Everything that can be run.
+const MODES: [Mode; 5] = [
+    Mode {
+        algorithm: "ML-KEM",
+        mode: "keyGen",
+        revision: "FIPS203",
+        run: kem::keygen,
+        answers: |_| &["ek", "dk"],
+    },
+    Mode {
+        algorithm: "ML-KEM",
+        mode: "encapDecap",
+        revision: "FIPS203",
+        run: kem::encap_decap,
+        answers: kem::encap_decap_answers,
+    },
+    Mode {
+        algorithm: "ML-DSA",
+        mode: "keyGen",
+        revision: "FIPS204",
+        run: dsa::keygen,
+        answers: |_| &["pk", "sk"],
+    },
+    Mode {
+        algorithm: "ML-DSA",
+        mode: "sigGen",
+        revision: "FIPS204",
+        run: dsa::siggen,
+        answers: |_| &["signature"],
+    },
+    Mode {
+        algorithm: "ML-DSA",
+        mode: "sigVer",
+        revision: "FIPS204",
+        run: dsa::sigver,
+        answers: |_| &["testPassed"],
+    },
+];
+
+/// One test with its group, from which it inherits what it does not say itself.
+pub struct Test<'a> {
+    group: &'a Map<String, Value>,
+    test: &'a Map<String, Value>,
+}
+
+impl<'a> Test<'a> {
+    /// A field of the test, or of its group.
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.test.get(name).or_else(|| self.group.get(name))
+    }
+
+    fn missing(&self, name: &str, expected: &str) -> Trouble {
+        Trouble::File(format!("no field `{name}`; expected {expected}"))
+    }
+
+    /// A text field.
+    fn text(&self, name: &str) -> Result<&'a str, Trouble> {
+        self.get(name)
+            .and_then(Value::as_str)
+            .ok_or_else(|| self.missing(name, "a text"))
+    }
+
+    /// A truth value; false when it is not there.
+    fn flag(&self, name: &str) -> bool {
+        self.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// A byte string in hexadecimal.
+    fn bytes(&self, name: &str) -> Result<Vec<u8>, Trouble> {
+        self.optional_bytes(name)?
+            .ok_or_else(|| self.missing(name, "bytes in hexadecimal"))
+    }
+
+    /// A byte string in hexadecimal, if it is there.
+    fn optional_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
+        let Some(text) = self.get(name).and_then(Value::as_str) else {
+            return Ok(None);
+        };
+        let bytes = hex::decode(text);
+        bytes
+            .map(Some)
+            .map_err(|cause| Trouble::File(format!("field `{name}`: {cause}")))
+    }
+
+    /// A byte string of a fixed length.
+    fn array<const N: usize>(&self, name: &str) -> Result<[u8; N], Trouble> {
+        let bytes = self.bytes(name)?;
+        bytes.try_into().map_err(|bytes: Vec<u8>| {
+            Trouble::File(format!(
+                "field `{name}` has {} bytes; expected {N}",
+                bytes.len()
+            ))
+        })
+    }
+
+    /// The parameter set, which must belong to the file's algorithm.
+    fn parameter_set(&self) -> Result<Algorithm, Trouble> {
+        let name = self.text("parameterSet")?;
+        Algorithm::all()
+            .find(|algorithm| algorithm.name() == name)
+            .ok_or_else(|| Trouble::File(format!("unknown parameter set `{name}`")))
+    }
+}
+
+/// Bytes as ACVP writes them.
+fn upper_hex(bytes: &[u8]) -> Value {
+    Value::String(hex::encode_upper(bytes))
+}
+
+/// An answer from its fields.
+fn answer<const N: usize>(fields: [(&str, Value); N]) -> Answer {
+    fields
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Turns a verdict into the answer `testPassed`; only a machine that can't run is no verdict.
+fn passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, Trouble> {
+    match verdict.map_err(Trouble::from) {
+        Ok(()) => Ok(answer([("testPassed", true.into())])),
+        Err(Trouble::Refused(_)) => Ok(answer([("testPassed", false.into())])),
+        Err(other) => Err(other),
+    }
+}
+
+/// A test's place in the file: tgId, tcId.
+pub type Id = (u64, u64);
+
+/// What a file of tests led to.
+pub struct Outcome {
+    /// The object in the shape of expectedResults.json.
+    pub results: Value,
+    /// The answers by test.
+    pub answers: BTreeMap<Id, Answer>,
+    /// Why tests have no answer.
+    pub refused: Vec<(Id, String)>,
+    /// The answers that the file itself carries: not empty for an internalProjection.
+    pub carried: BTreeMap<Id, Answer>,
+}
+
+/// The object with the test groups; some files wrap it in an array after a version object.
+fn body(file: &Value) -> Result<&Map<String, Value>, String> {
+    let candidates = match file {
+        Value::Array(parts) => parts.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    candidates
+        .iter()
+        .filter_map(Value::as_object)
+        .find(|part| part.contains_key("testGroups"))
+        .ok_or_else(|| "no `testGroups`; expected an ACVP prompt or internalProjection".to_owned())
+}
+
+/// An object of an array with the number that names it.
+type Numbered<'a> = (u64, &'a Map<String, Value>);
+
+/// The elements of an array of objects, with the number that `id` names.
+fn objects<'a>(
+    holder: &'a Map<String, Value>,
+    name: &str,
+    id: &str,
+) -> Result<Vec<Numbered<'a>>, String> {
+    let list = holder.get(name).and_then(Value::as_array);
+    let list = list.ok_or_else(|| format!("no array `{name}`"))?;
+    list.iter()
+        .map(|element| {
+            let object = element.as_object()?;
+            Some((object.get(id)?.as_u64()?, object))
+        })
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| format!("an element of `{name}` has no number `{id}`"))
+}
+
+/// Runs every test of a file.
+///
+/// # Errors
+/// [`Failure::Usage`] when the file is not one that can be run, [`Failure::NotReady`] when the
+/// machine can't run it.
+pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
+    let usage = |text: String| Failure::Usage(text);
+    let body = body(file).map_err(usage)?;
+    let mode = find_mode(body).map_err(usage)?;
+    let mut outcome = Outcome {
+        results: Value::Null,
+        answers: BTreeMap::new(),
+        refused: Vec::new(),
+        carried: BTreeMap::new(),
+    };
+    let mut groups = Vec::new();
+    for (group_id, group) in objects(body, "testGroups", "tgId").map_err(usage)? {
+        let mut tests = Vec::new();
+        for (test_id, test) in objects(group, "tests", "tcId").map_err(usage)? {
+            let id = (group_id, test_id);
+            let test = Test { group, test };
+            let result = run_test(engine, mode, &test, id, &mut outcome)?;
+            tests.push(Value::Object(result));
+        }
+        groups.push(json!({ "tgId": group_id, "tests": tests }));
+    }
+    let mut results = Map::new();
+    for name in ["vsId", "algorithm", "mode", "revision", "isSample"] {
+        if let Some(value) = body.get(name) {
+            results.insert(name.to_owned(), value.clone());
+        }
+    }
+    results.insert("testGroups".to_owned(), Value::Array(groups));
+    outcome.results = Value::Object(results);
+    Ok(outcome)
+}
+
+/// Runs one test, files its answer, and gives it with its tcId.
+fn run_test(
+    engine: &Engine,
+    mode: &Mode,
+    test: &Test<'_>,
+    id: Id,
+    outcome: &mut Outcome,
+) -> Result<Answer, Failure> {
+    let carried: Answer = (mode.answers)(test)
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), test.test.get(*name)?.clone())))
+        .collect();
+    if !carried.is_empty() {
+        outcome.carried.insert(id, carried);
+    }
+    let mut result = Answer::new();
+    result.insert("tcId".to_owned(), id.1.into());
+    match (mode.run)(engine, test) {
+        Ok(answer) => {
+            result.extend(answer.clone());
+            outcome.answers.insert(id, answer);
+        }
+        Err(Trouble::Refused(reason)) => outcome.refused.push((id, reason)),
+        Err(Trouble::Machine(error)) => return Err(Failure::from(error)),
+        Err(Trouble::File(text)) => {
+            return Err(Failure::Usage(format!(
+                "tgId {}, tcId {}: {text}",
+                id.0, id.1
+            )));
+        }
+    }
+    Ok(result)
+}
+
+fn find_mode(body: &Map<String, Value>) -> Result<&'static Mode, String> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or("(none)");
+    let (algorithm, mode, revision) = (text("algorithm"), text("mode"), text("revision"));
+    MODES
+        .iter()
+        .find(|row| (row.algorithm, row.mode, row.revision) == (algorithm, mode, revision))
+        .ok_or_else(|| {
+            let known: Vec<String> = MODES.iter().map(Mode::to_string).collect();
+            format!(
+                "{algorithm} / {mode} / {revision} can't be run; expected one of {}",
+                known.join(", ")
+            )
+        })
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} / {} / {}", self.algorithm, self.mode, self.revision)
+    }
+}
+
+/// The answers of an expectedResults file, or of a projection, by test.
+///
+/// # Errors
+/// [`Failure::Usage`] when the file has another shape.
+pub fn expected(file: &Value) -> Result<BTreeMap<Id, Answer>, Failure> {
+    let read = || -> Result<_, String> {
+        let mut all = BTreeMap::new();
+        for (group_id, group) in objects(body(file)?, "testGroups", "tgId")? {
+            for (test_id, test) in objects(group, "tests", "tcId")? {
+                all.insert((group_id, test_id), test.clone());
+            }
+        }
+        Ok(all)
+    };
+    read().map_err(Failure::Usage)
+}
+
+/// Compares answers with what was expected: how many are right, and a line for each that is not.
+///
+/// A test counts when it is in either file, so that neither can hide one of the other.
+pub fn compare(
+    answers: &BTreeMap<Id, Answer>,
+    tests: impl Iterator<Item = Id>,
+    expected: &BTreeMap<Id, Answer>,
+) -> (usize, Vec<String>) {
+    let all: std::collections::BTreeSet<Id> = tests.chain(expected.keys().copied()).collect();
+    let mut wrong = Vec::new();
+    for id in &all {
+        let difference = match (answers.get(id), expected.get(id)) {
+            (Some(_), None) => Some("no answer is expected for it".to_owned()),
+            (None, _) => Some("it has no answer".to_owned()),
+            (Some(ours), Some(theirs)) => difference(ours, theirs),
+        };
+        wrong.extend(difference.map(|text| format!("tgId {}, tcId {}: {text}", id.0, id.1)));
+    }
+    (all.len() - wrong.len(), wrong)
+}
+
+fn difference(ours: &Answer, theirs: &Answer) -> Option<String> {
+    ours.iter().find_map(|(name, value)| {
+        let Some(other) = theirs.get(name) else {
+            return Some(format!("`{name}` is not among the expected answers"));
+        };
+        let same = match (value.as_str(), other.as_str()) {
+            (Some(value), Some(other)) => value.eq_ignore_ascii_case(other),
+            _ => value == other,
+        };
+        (!same).then(|| format!("`{name}` differs"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(list: &[(Id, &str, Value)]) -> BTreeMap<Id, Answer> {
+        list.iter()
+            .map(|(id, name, value)| (*id, answer([(*name, value.clone())])))
+            .collect()
+    }
+
+    #[test]
+    fn every_difference_is_found() {
+        let ours = answers(&[((1, 1), "k", json!("AB")), ((1, 2), "k", json!("AB"))]);
+        let ids = || ours.keys().copied();
+        let right = answers(&[((1, 1), "k", json!("ab")), ((1, 2), "k", json!("AB"))]);
+        assert_eq!(compare(&ours, ids(), &right), (2, vec![]));
+        for wrong in [
+            answers(&[((1, 1), "k", json!("AC")), ((1, 2), "k", json!("AB"))]),
+            answers(&[((1, 1), "c", json!("AB")), ((1, 2), "k", json!("AB"))]),
+            answers(&[((1, 2), "k", json!("AB"))]),
+        ] {
+            let (count, lines) = compare(&ours, ids(), &wrong);
+            assert_eq!((count, lines.len()), (1, 1), "{lines:?}");
+        }
+        let more = answers(&[
+            ((1, 1), "k", json!("AB")),
+            ((1, 2), "k", json!("AB")),
+            ((2, 1), "k", json!("AB")),
+        ]);
+        assert_eq!(compare(&ours, ids(), &more).0, 2);
+        assert_eq!(compare(&ours, ids(), &more).1.len(), 1);
+    }
+
+    #[test]
+    fn other_files_are_refused_with_what_was_expected() {
+        let engine = Engine::global().unwrap();
+        for (file, word) in [
+            (json!({}), "testGroups"),
+            (json!([1, 2]), "testGroups"),
+            (json!({ "testGroups": [] }), "ML-KEM / keyGen"),
+            (
+                json!({ "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
+                     "testGroups": [{}] }),
+                "tgId",
+            ),
+            (
+                json!({ "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
+                     "testGroups": [{ "tgId": 1, "parameterSet": "ML-KEM-512",
+                                      "tests": [{ "tcId": 1, "d": "0g", "z": "00" }] }] }),
+                "`d`",
+            ),
+        ] {
+            let Err(Failure::Usage(text)) = run(engine, &file) else {
+                panic!("{file} was run")
+            };
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `gabion acvp`: NIST's vector files.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::acvp;
+use crate::failure::Failure;
+use crate::files;
+use crate::keys;
+
+/// Most lines about wrong tests that are printed.
+const WRONG_SHOWN: usize = 20;
+/// Memory that unpacking an .xz file may take, in KiB: what `xz -9` asks for, 65 MiB, and half more.
+const XZ_MEMORY_KIB: u32 = 96 << 10;
+
+/// Run a NIST ACVP file and print the answers in the shape of expectedResults.json.
+///
+/// Example:
+///   gabion acvp prompt.json.xz --check expectedResults.json.xz > answers.json
+///
+/// FILE is a prompt or an internalProjection, plain or .xz, of ML-KEM or ML-DSA. With --check,
+/// and by itself for an internalProjection, `N of M right` goes to stderr and any difference
+/// exits 1. GABION_BACKEND chooses the backend.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Prompt or internalProjection; `-` is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Compare with these answers
+    #[arg(long, value_name = "EXPECTED")]
+    check: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let engine = keys::engine()?;
+    let in_file = |failure, path: &Path| match failure {
+        Failure::Usage(text) => {
+            Failure::Usage(format!("{}: {text}", files::shown(path, "standard input")))
+        }
+        other => other,
+    };
+    // Both files are read before anything is computed, so that a bad one costs no time.
+    let file = read(&args.file)?;
+    let expected = match &args.check {
+        None => None,
+        Some(path) => {
+            let expected = acvp::expected(&read(path)?).map_err(|why| in_file(why, path))?;
+            Some(expected)
+        }
+    };
+    let outcome = acvp::run(engine, &file).map_err(|why| in_file(why, &args.file))?;
+
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &outcome.results)
+        .map_err(std::io::Error::from)
+        .and_then(|()| writeln!(out))
+        .and_then(|()| out.flush())
+        .map_err(|cause| Failure::Usage(format!("cannot write the answers: {cause}")))?;
+
+    for ((group, test), reason) in outcome.refused.iter().take(WRONG_SHOWN) {
+        eprintln!("tgId {group}, tcId {test} has no answer: {reason}");
+    }
+    let tests = || {
+        outcome
+            .answers
+            .keys()
+            .chain(outcome.refused.iter().map(|(id, _)| id))
+            .copied()
+    };
+    let expected = match expected {
+        Some(expected) => expected,
+        None if !outcome.carried.is_empty() => outcome.carried,
+        None if outcome.refused.is_empty() => return Ok(0),
+        None => {
+            return Err(Failure::No(format!(
+                "{} tests have no answer",
+                outcome.refused.len()
+            )));
+        }
+    };
+    let (right, wrong) = acvp::compare(&outcome.answers, tests(), &expected);
+    for line in wrong.iter().take(WRONG_SHOWN) {
+        eprintln!("{line}");
+    }
+    if wrong.len() > WRONG_SHOWN {
+        eprintln!(".. and {} more", wrong.len() - WRONG_SHOWN);
+    }
+    eprintln!("{right} of {} right", right + wrong.len());
+    Ok(u8::from(!wrong.is_empty()))
+}
+
+/// Reads JSON, unpacking it where it begins as an .xz file does.
+fn read(path: &Path) -> Result<Value, Failure> {
+    let name = files::shown(path, "standard input");
+    let bytes = files::read(path, files::LARGE_MAX)?;
+    let plain;
+    let mut text = &bytes[..];
+    if bytes.starts_with(b"\xfd7zXZ\0") {
+        let mut unpacked = Vec::new();
+        lzma_rust2::XzReader::new_mem_limit(&bytes[..], true, XZ_MEMORY_KIB)
+            .take(files::LARGE_MAX)
+            .read_to_end(&mut unpacked)
+            .map_err(|cause| Failure::Usage(format!("{name} is a damaged .xz file: {cause}")))?;
+        plain = unpacked;
+        text = &plain;
+    }
+    serde_json::from_slice(text)
+        .map_err(|cause| Failure::Usage(format!("{name} holds no JSON, plain or .xz: {cause}")))
+}

@@ -1,0 +1,55 @@
+//! `gabion decaps`: the shared secret out of a ciphertext.
+
+use std::path::PathBuf;
+
+use crate::commands::sign::check_standard_input;
+use crate::failure::Failure;
+use crate::files::{self, Access, Output};
+use crate::keys::{self, KeyArgs};
+
+/// Get the shared secret out of a ciphertext.
+///
+/// Example:
+///   gabion keygen ML-KEM-768 --out key.pem
+///   gabion encaps --key key.pem --out ct.bin --secret sent.bin
+///   gabion decaps --key key.pem --secret got.bin ct.bin && cmp sent.bin got.bin
+///
+/// A ciphertext that was changed, or made for another key, gives another secret and no error:
+/// so FIPS 203 wants it, and only the use of the secret shows it.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyArgs,
+    /// File for the shared secret, mode 0600; `-` is standard output
+    #[arg(long, value_name = "SS")]
+    secret: PathBuf,
+    /// The ciphertext; `-` is standard input
+    #[arg(value_name = "CT")]
+    ciphertext: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    check_standard_input(&args.key, &[("CT", &args.ciphertext)])?;
+    let inputs = [
+        ("--key", args.key.key.as_path()),
+        ("CT", args.ciphertext.as_path()),
+    ];
+    files::distinct(&[("--secret", &args.secret)], &inputs)?;
+    let engine = keys::engine()?;
+    let key = args.key.decaps_key(engine)?;
+    let ciphertext = files::read(&args.ciphertext, files::SMALL_MAX)?;
+    let expected = key.algorithm().info().output;
+    if ciphertext.len() != expected {
+        return Err(Failure::Usage(format!(
+            "{} has {} bytes; an {} ciphertext has {expected}",
+            files::shown(&args.ciphertext, "standard input"),
+            ciphertext.len(),
+            key.algorithm()
+        )));
+    }
+    let secret = engine.decaps(&key, &ciphertext)?;
+    Output::prepare(&args.secret, &secret[..], Access::Secret, true)?.commit()?;
+    Ok(0)
+}

@@ -1,0 +1,43 @@
+//! `gabion verify`: is this signature good?
+
+use std::path::PathBuf;
+
+use crate::commands::sign::{MessageArgs, check_standard_input};
+use crate::failure::Failure;
+use crate::files;
+use crate::keys::{self, KeyArgs};
+
+/// Verify a signature over a file or standard input.
+///
+/// Example:
+///   gabion keygen ML-DSA-65 --out k.pem --pub p.pem && echo hi > hi.txt
+///   gabion sign --key k.pem --out hi.sig hi.txt && gabion verify --key p.pem --sig hi.sig hi.txt
+///
+/// Exits 0 when it verifies and 1 when it does not. The key may be a public key, a private key
+/// or a certificate, of which only the public key is used.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyArgs,
+    /// File with the signature; `-` is standard input
+    #[arg(long, value_name = "SIG")]
+    sig: PathBuf,
+    #[command(flatten)]
+    mode: MessageArgs,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    check_standard_input(
+        &args.key,
+        &[("--sig", &args.sig), ("FILE", args.mode.file())],
+    )?;
+    let engine = keys::engine()?;
+    let key = args.key.verify_key(engine)?;
+    let signature = files::read(&args.sig, files::SMALL_MAX)?;
+    args.mode
+        .with_message(|message| engine.verify(&key, message, &signature))?;
+    println!("the {} signature verifies", key.algorithm());
+    Ok(0)
+}

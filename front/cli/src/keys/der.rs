@@ -1,0 +1,481 @@
+//! From the bytes of a key file to what they encode, without knowing any algorithm.
+//!
+//! ```text
+//!   bytes ─ PEM? ─> label, DER ─┬─ PRIVATE KEY            PKCS#8 (RFC 5958)
+//!                               ├─ ENCRYPTED PRIVATE KEY  PBES2 around it (RFC 8018)
+//!                               ├─ PUBLIC KEY             SubjectPublicKeyInfo (RFC 5280)
+//!                               └─ CERTIFICATE            the SubjectPublicKeyInfo inside
+//! ```
+
+use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
+use pkcs8::der::{Decode, Encode, Reader, SecretDocument, Tag, TagNumber, Tagged, pem};
+use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
+use pkcs8::{EncryptedPrivateKeyInfo, ObjectIdentifier, PrivateKeyInfo};
+use zeroize::Zeroizing;
+
+/// What a key file holds.
+pub enum Encoded {
+    /// A private key.
+    Private(Private),
+    /// A public key, or the one inside a certificate.
+    Public(Public),
+}
+
+/// A private key as PKCS#8 carries it.
+pub struct Private {
+    /// The algorithm's object identifier, dotted.
+    pub oid: String,
+    /// Whether parameters stand beside it.
+    pub has_parameters: bool,
+    /// What stands inside the OCTET STRING.
+    pub octets: Zeroizing<Vec<u8>>,
+    /// The public key that a version 2 structure carries beside it.
+    pub public: Option<Vec<u8>>,
+}
+
+/// A public key as SubjectPublicKeyInfo carries it.
+pub struct Public {
+    /// The algorithm's object identifier, dotted.
+    pub oid: String,
+    /// Whether parameters stand beside it.
+    pub has_parameters: bool,
+    /// What stands inside the BIT STRING.
+    pub bytes: Vec<u8>,
+    /// Whether it came out of a certificate.
+    pub from_certificate: bool,
+}
+
+/// The private key of RFC 9881, section 6 and RFC 9935, section 6.
+///
+/// ```text
+/// CHOICE { seed [0] OCTET STRING, expandedKey OCTET STRING, both SEQUENCE { seed, expandedKey } }
+/// ```
+pub struct Forms<'a> {
+    /// The seed form.
+    pub seed: Option<&'a [u8]>,
+    /// The expanded form.
+    pub expanded: Option<&'a [u8]>,
+}
+
+/// Which of [`Forms`] to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// The seed alone: smallest.
+    Seed,
+    /// The expanded key alone: what programs without seeds read.
+    Expanded,
+    /// Both, as openssl writes.
+    Both,
+}
+
+/// Why the bytes are not a key; completes the sentence "FILE ...".
+pub type Reason = String;
+
+/// Labels of PEM blocks that are read.
+const LABELS: [&str; 4] = [
+    "PRIVATE KEY",
+    "ENCRYPTED PRIVATE KEY",
+    "PUBLIC KEY",
+    "CERTIFICATE",
+];
+
+/// Decodes a key file; `password` is asked only when the key is encrypted.
+///
+/// # Errors
+/// The outer error is the password source's, the inner one says what is wrong with the bytes.
+pub fn decode<E>(
+    bytes: &[u8],
+    password: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, E>,
+) -> Result<Result<Encoded, Reason>, E> {
+    let der = match unwrap_pem(bytes) {
+        Ok(der) => der,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let not_a_key = || {
+        "holds no key; expected PEM or DER of a PKCS#8 private key, a SubjectPublicKeyInfo or an \
+         X.509 certificate"
+            .to_owned()
+    };
+    Ok(match shape(&der) {
+        Some(Shape::Private) => decode_private(&der).map(Encoded::Private),
+        Some(Shape::Public) => decode_public(&der).map(Encoded::Public),
+        Some(Shape::Certificate) => decode_certificate(&der).map(Encoded::Public),
+        Some(Shape::Encrypted) => {
+            let password = password()?;
+            decrypt(&der, &password)
+                .and_then(|der| decode_private(&der))
+                .map(Encoded::Private)
+        }
+        None => Err(not_a_key()),
+    })
+}
+
+/// The DER inside, whether it was wrapped as PEM or not.
+fn unwrap_pem(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
+    const BEGIN: &str = "-----BEGIN ";
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains(BEGIN) => text,
+        _ => return Ok(Zeroizing::new(bytes.to_vec())),
+    };
+    let mut foreign = None;
+    let mut rest = text;
+    while let Some(at) = rest.find(BEGIN) {
+        let block = &rest[at + BEGIN.len()..];
+        let Some((label, block)) = block.split_once("-----") else {
+            break;
+        };
+        let end = format!("-----END {label}-----");
+        let Some((body, after)) = block.split_once(&end) else {
+            return Err(format!("is cut short: `{end}` is missing"));
+        };
+        if LABELS.contains(&label) {
+            return decode_block(label, body);
+        }
+        foreign.get_or_insert(label);
+        rest = after;
+    }
+    let found = foreign.map_or("no complete PEM block".to_owned(), |label| {
+        format!("`{label}`")
+    });
+    Err(format!(
+        "holds {found}; expected one of {}",
+        LABELS.join(", ")
+    ))
+}
+
+/// The bytes of one block; lines of any length are accepted, as openssl does.
+fn decode_block(label: &str, body: &str) -> Result<Zeroizing<Vec<u8>>, Reason> {
+    if body.contains(':') {
+        return Err(
+            "is encrypted in the old PEM way; convert it with `openssl pkcs8 -topk8`".into(),
+        );
+    }
+    let mut block = Zeroizing::new(String::with_capacity(2 * body.len() + 100));
+    block.push_str(&format!("-----BEGIN {label}-----"));
+    for (at, character) in body
+        .chars()
+        .filter(|c| !c.is_ascii_whitespace())
+        .enumerate()
+    {
+        if at % 64 == 0 {
+            block.push('\n');
+        }
+        block.push(character);
+    }
+    block.push_str(&format!("\n-----END {label}-----\n"));
+    match pem::decode_vec(block.as_bytes()) {
+        Ok((_, der)) => Ok(Zeroizing::new(der)),
+        Err(cause) => Err(format!("holds a damaged PEM block: {cause}")),
+    }
+}
+
+enum Shape {
+    Private,
+    Encrypted,
+    Public,
+    Certificate,
+}
+
+/// Tells the four structures apart by the tags of their first fields.
+fn shape(der: &[u8]) -> Option<Shape> {
+    let outer = AnyRef::from_der(der).ok()?;
+    if outer.tag() != Tag::Sequence {
+        return None;
+    }
+    let mut fields = pkcs8::der::SliceReader::new(outer.value()).ok()?;
+    let mut next = || AnyRef::decode(&mut fields).ok();
+    match (
+        next()?.tag(),
+        next()?.tag(),
+        next().map(|field| field.tag()),
+    ) {
+        (Tag::Integer, Tag::Sequence, _) => Some(Shape::Private),
+        (Tag::Sequence, Tag::OctetString, None) => Some(Shape::Encrypted),
+        (Tag::Sequence, Tag::BitString, None) => Some(Shape::Public),
+        (Tag::Sequence, Tag::Sequence, Some(Tag::BitString)) => Some(Shape::Certificate),
+        _ => None,
+    }
+}
+
+fn damaged(what: &str, cause: impl std::fmt::Display) -> Reason {
+    format!("holds a damaged {what}: {cause}")
+}
+
+fn decode_private(der: &[u8]) -> Result<Private, Reason> {
+    let info = PrivateKeyInfo::from_der(der).map_err(|cause| damaged("private key", cause))?;
+    Ok(Private {
+        oid: info.algorithm.oid.to_string(),
+        has_parameters: info.algorithm.parameters.is_some(),
+        octets: Zeroizing::new(info.private_key.to_vec()),
+        public: info.public_key.map(<[u8]>::to_vec),
+    })
+}
+
+fn decode_public(der: &[u8]) -> Result<Public, Reason> {
+    let info =
+        SubjectPublicKeyInfoRef::from_der(der).map_err(|cause| damaged("public key", cause))?;
+    let bytes = info.subject_public_key.as_bytes();
+    let bytes = bytes.ok_or("holds a public key that does not end on a whole byte")?;
+    Ok(Public {
+        oid: info.algorithm.oid.to_string(),
+        has_parameters: info.algorithm.parameters.is_some(),
+        bytes: bytes.to_vec(),
+        from_certificate: false,
+    })
+}
+
+/// The SubjectPublicKeyInfo of a certificate: the seventh field of its TBSCertificate, the sixth
+/// when the version is left out (RFC 5280, section 4.1).
+fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
+    let find = || -> pkcs8::der::Result<Vec<u8>> {
+        AnyRef::from_der(der)?.sequence(|certificate| {
+            let tbs: AnyRef<'_> = certificate.decode()?;
+            certificate.decode::<AnyRef<'_>>()?;
+            certificate.decode::<AnyRef<'_>>()?;
+            let mut fields = pkcs8::der::SliceReader::new(tbs.value())?;
+            let first: AnyRef<'_> = fields.decode()?;
+            let version = Tag::ContextSpecific {
+                constructed: true,
+                number: TagNumber::N0,
+            };
+            let before = if first.tag() == version { 5 } else { 4 };
+            for _ in 0..before {
+                fields.decode::<AnyRef<'_>>()?;
+            }
+            fields.decode::<AnyRef<'_>>()?.to_der()
+        })
+    };
+    let spki = find().map_err(|cause| damaged("certificate", cause))?;
+    Ok(Public {
+        from_certificate: true,
+        ..decode_public(&spki)?
+    })
+}
+
+fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
+    let encrypted = EncryptedPrivateKeyInfo::from_der(der).map_err(|cause| {
+        format!(
+            "is encrypted in a way that is not known here ({cause}); \
+                                  expected PBES2 with PBKDF2 or scrypt and AES-CBC"
+        )
+    })?;
+    let clear = encrypted
+        .decrypt(password)
+        .map_err(|_| "does not open with this password, or is damaged".to_owned())?;
+    Ok(clear.to_bytes())
+}
+
+impl<'a> Forms<'a> {
+    /// Reads the CHOICE inside a private key's OCTET STRING.
+    ///
+    /// # Errors
+    /// Any other structure, trailing bytes included.
+    pub fn from_octets(octets: &'a [u8]) -> Result<Self, Reason> {
+        let seed_tag = Tag::ContextSpecific {
+            constructed: false,
+            number: TagNumber::N0,
+        };
+        let read = || -> pkcs8::der::Result<Option<Self>> {
+            let choice = AnyRef::from_der(octets)?;
+            if choice.tag() == seed_tag {
+                return Ok(Some(Forms {
+                    seed: Some(choice.value()),
+                    expanded: None,
+                }));
+            }
+            match choice.tag() {
+                Tag::OctetString => Ok(Some(Forms {
+                    seed: None,
+                    expanded: Some(choice.value()),
+                })),
+                Tag::Sequence => choice.sequence(|both| {
+                    let seed = OctetStringRef::decode(both)?;
+                    let expanded = OctetStringRef::decode(both)?;
+                    let (seed, expanded) = (seed.as_bytes(), expanded.as_bytes());
+                    Ok(Some(Forms {
+                        seed: Some(seed),
+                        expanded: Some(expanded),
+                    }))
+                }),
+                _ => Ok(None),
+            }
+        };
+        match read() {
+            Ok(Some(forms)) => Ok(forms),
+            Ok(None) => Err(
+                "holds a private key in none of the three forms seed, expandedKey and \
+                             both (RFC 9881, RFC 9935)"
+                    .to_owned(),
+            ),
+            Err(cause) => Err(damaged("private key", cause)),
+        }
+    }
+
+    /// Writes the CHOICE, in the forms that are there.
+    fn to_octets(&self) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+        let seed_tag = Tag::ContextSpecific {
+            constructed: false,
+            number: TagNumber::N0,
+        };
+        Ok(Zeroizing::new(match (self.seed, self.expanded) {
+            (Some(seed), None) => AnyRef::new(seed_tag, seed)?.to_der()?,
+            (seed, expanded) => {
+                let octets = |bytes| OctetStringRef::new(bytes)?.to_der();
+                let expanded = Zeroizing::new(octets(expanded.unwrap_or_default())?);
+                match seed {
+                    None => expanded.to_vec(),
+                    Some(seed) => {
+                        let mut body = Zeroizing::new(octets(seed)?);
+                        body.reserve_exact(expanded.len());
+                        body.extend_from_slice(&expanded);
+                        AnyRef::new(Tag::Sequence, &body)?.to_der()?
+                    }
+                }
+            }
+        }))
+    }
+}
+
+fn algorithm(oid: &str) -> pkcs8::der::Result<AlgorithmIdentifierRef<'static>> {
+    let oid = ObjectIdentifier::new(oid).map_err(pkcs8::der::Error::from)?;
+    // RFC 9881 and RFC 9935, section 2: the parameters are absent.
+    Ok(AlgorithmIdentifierRef {
+        oid,
+        parameters: None,
+    })
+}
+
+/// Encodes a private key as PKCS#8, PEM unless `as_der`.
+///
+/// # Errors
+/// A key too long for DER, which none is.
+pub fn encode_private(
+    oid: &str,
+    forms: &Forms<'_>,
+    as_der: bool,
+) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+    let octets = forms.to_octets()?;
+    let document = SecretDocument::encode_msg(&PrivateKeyInfo::new(algorithm(oid)?, &octets))?;
+    if as_der {
+        return Ok(document.to_bytes());
+    }
+    let text = document.to_pem("PRIVATE KEY", pem::LineEnding::LF)?;
+    Ok(Zeroizing::new(text.as_bytes().to_vec()))
+}
+
+/// Encodes a public key as SubjectPublicKeyInfo, PEM unless `as_der`.
+///
+/// # Errors
+/// A key too long for DER, which none is.
+pub fn encode_public(oid: &str, bytes: &[u8], as_der: bool) -> pkcs8::der::Result<Vec<u8>> {
+    let subject_public_key = BitStringRef::from_bytes(bytes)?;
+    let info = SubjectPublicKeyInfoRef {
+        algorithm: algorithm(oid)?,
+        subject_public_key,
+    };
+    let document = pkcs8::Document::encode_msg(&info)?;
+    if as_der {
+        return Ok(document.into_vec());
+    }
+    Ok(document
+        .to_pem("PUBLIC KEY", pem::LineEnding::LF)?
+        .into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OID: &str = "2.16.840.1.101.3.4.3.17";
+
+    fn decoded(bytes: &[u8]) -> Result<Encoded, Reason> {
+        decode(bytes, || Err("encrypted".to_owned())).and_then(|inner| inner)
+    }
+
+    fn forms(seed: bool, expanded: bool) -> Forms<'static> {
+        Forms {
+            seed: seed.then_some(&[1; 32]),
+            expanded: expanded.then_some(&[2; 100]),
+        }
+    }
+
+    #[test]
+    fn every_form_comes_back() {
+        for (seed, expanded) in [(true, false), (false, true), (true, true)] {
+            for as_der in [false, true] {
+                let file = encode_private(OID, &forms(seed, expanded), as_der).unwrap();
+                let Ok(Encoded::Private(key)) = decoded(&file) else {
+                    panic!("not private")
+                };
+                assert_eq!(key.oid, OID);
+                let back = Forms::from_octets(&key.octets).unwrap();
+                assert_eq!(back.seed, forms(seed, expanded).seed);
+                assert_eq!(back.expanded, forms(seed, expanded).expanded);
+            }
+        }
+        let file = encode_public(OID, &[3; 50], false).unwrap();
+        let Ok(Encoded::Public(key)) = decoded(&file) else {
+            panic!("not public")
+        };
+        assert_eq!((key.oid.as_str(), key.bytes), (OID, vec![3; 50]));
+    }
+
+    /// The tags of RFC 9881, appendix C: 80 20, 04 .., 30 .. 04 20.
+    #[test]
+    fn the_choice_has_the_tags_of_the_standard() {
+        let octets = |seed, expanded| forms(seed, expanded).to_octets().unwrap();
+        assert_eq!(octets(true, false)[..3], [0x80, 32, 1]);
+        assert_eq!(octets(false, true)[..3], [0x04, 100, 2]);
+        assert_eq!(octets(true, true)[..6], [0x30, 0x81, 136, 0x04, 32, 1]);
+    }
+
+    #[test]
+    fn truncated_and_garbled_files_are_refused_without_a_panic() {
+        let der = encode_private(OID, &forms(true, true), true).unwrap();
+        let pem = encode_private(OID, &forms(true, true), false).unwrap();
+        for file in [&der, &pem] {
+            for len in 0..file.len() - 1 {
+                let result = decoded(&file[..len]);
+                assert!(
+                    result.is_err(),
+                    "{len} of {} bytes were accepted",
+                    file.len()
+                );
+            }
+        }
+        let mut longer = der.to_vec();
+        longer.push(0);
+        assert!(decoded(&longer).is_err(), "trailing byte");
+        for at in 0..der.len() {
+            for bit in 0..8 {
+                let mut garbled = der.to_vec();
+                garbled[at] ^= 1 << bit;
+                if let Ok(Encoded::Private(key)) = decoded(&garbled) {
+                    let _ = Forms::from_octets(&key.octets);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_blocks_are_skipped_and_named() {
+        let key = encode_public(OID, &[3; 50], false).unwrap();
+        let other = b"text\n-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----\n";
+        let both = [&other[..], &key].concat();
+        assert!(matches!(decoded(&both), Ok(Encoded::Public(_))));
+        let error = decoded(other).err().unwrap();
+        assert!(error.contains("EC PARAMETERS"), "{error}");
+    }
+
+    #[test]
+    fn lines_of_any_length_are_read() {
+        let key = String::from_utf8(encode_public(OID, &[3; 50], false).unwrap()).unwrap();
+        let (begin, rest) = key.split_once('\n').unwrap();
+        let (body, end) = rest.split_once("-----END").unwrap();
+        let one_line = format!("{begin}\r\n{}\r\n-----END{end}", body.replace('\n', ""));
+        assert!(matches!(
+            decoded(one_line.as_bytes()),
+            Ok(Encoded::Public(_))
+        ));
+    }
+}

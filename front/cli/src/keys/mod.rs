@@ -1,0 +1,373 @@
+//! Key files: what `openssl` 3.5 reads and writes, as keys of the engine.
+//!
+//! [`der`] knows the structures, this module the algorithms, [`passin`] where passwords come from.
+
+pub mod der;
+pub mod passin;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gabion_engine::{
+    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, VerifyKey,
+};
+
+use crate::failure::Failure;
+use crate::files;
+use der::{Encoded, Forms, Private, Public};
+use passin::PassIn;
+
+/// A key out of a file.
+pub enum Key {
+    /// A decapsulation key.
+    KemPrivate(KemPrivateKey),
+    /// An encapsulation key.
+    KemPublic(KemPublicKey),
+    /// A signing key.
+    Signing(SigningKey),
+    /// A verification key.
+    Verify(VerifyKey),
+}
+
+/// `--key` and `--passin`: the same for every command that takes a key.
+#[derive(Args)]
+pub struct KeyArgs {
+    /// Key file, PEM or DER; `-` is standard input
+    #[arg(long, value_name = "KEY")]
+    pub key: PathBuf,
+    /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
+    #[arg(long, value_name = "SOURCE")]
+    pub passin: Option<PassIn>,
+}
+
+/// The engine of this process.
+///
+/// # Errors
+/// [`Failure::NotReady`] when `GABION_BACKEND` names a backend that this machine lacks.
+pub fn engine() -> Result<&'static Engine, Failure> {
+    Engine::global().map_err(Failure::from)
+}
+
+/// Finds an algorithm by any of its names; an old name is accepted with a note on stderr.
+///
+/// # Errors
+/// [`Failure::Usage`] for a name that is in no row of the table.
+pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
+    match Algorithm::lookup(name) {
+        Some((algorithm, None)) => Ok(algorithm),
+        Some((algorithm, Some(old))) => {
+            eprintln!(
+                "note: {old} is the old name; the standard {algorithm} is used; keys and \
+                 signatures of the draft are not compatible"
+            );
+            Ok(algorithm)
+        }
+        None => Err(Failure::Usage(format!(
+            "unknown algorithm `{name}`; expected one of {}",
+            names(|_| true)
+        ))),
+    }
+}
+
+/// The names of the algorithms that `wanted` picks, as a list for a sentence.
+pub fn names(wanted: impl Fn(Kind) -> bool) -> String {
+    let all: Vec<&str> = Algorithm::all()
+        .filter(|algorithm| wanted(algorithm.info().kind))
+        .map(Algorithm::name)
+        .collect();
+    match all.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => all.join(", "),
+    }
+}
+
+/// The file that holds the key and what to call it in messages.
+fn name_of(path: &Path) -> String {
+    files::shown(path, "standard input")
+}
+
+impl KeyArgs {
+    /// Reads the key.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when the file cannot be read or holds no key of ours, or one that fails
+    /// a check.
+    pub fn load(&self, engine: &Engine) -> Result<Key, Failure> {
+        let passin_is_stdin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
+        files::one_standard_input(&[
+            ("--key", files::is_standard(&self.key)),
+            ("--passin", passin_is_stdin),
+        ])?;
+        let file = name_of(&self.key);
+        let bytes = files::read(&self.key, files::SMALL_MAX)?;
+        let password = || match &self.passin {
+            Some(source) => source.password(),
+            None => Err(Failure::Usage(format!(
+                "{file} is encrypted; give its password with --passin (pass:TEXT, env:NAME, \
+                 file:PATH, fd:NUMBER or stdin)"
+            ))),
+        };
+        let encoded = der::decode(&bytes, password)?
+            .map_err(|reason| Failure::Usage(format!("{file} {reason}")))?;
+        let of_file = |failure| match failure {
+            Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),
+            other => other,
+        };
+        match encoded {
+            Encoded::Private(key) => private(engine, &file, &key).map_err(of_file),
+            Encoded::Public(key) => {
+                if key.from_certificate {
+                    eprintln!(
+                        "note: only the public key is taken from the certificate {file}; its \
+                         signature and validity are not checked"
+                    );
+                }
+                public(engine, &key).map_err(of_file)
+            }
+        }
+    }
+
+    /// The key, for verifying.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and a key that does not verify.
+    pub fn verify_key(&self, engine: &Engine) -> Result<VerifyKey, Failure> {
+        match self.load(engine)? {
+            Key::Verify(key) => Ok(key),
+            Key::Signing(key) => Ok(key.public()),
+            other => Err(self.wrong(&other, "verifying", Kind::Signature)),
+        }
+    }
+
+    /// The key, for signing.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and a key that does not sign.
+    pub fn signing_key(&self, engine: &Engine) -> Result<SigningKey, Failure> {
+        match self.load(engine)? {
+            Key::Signing(key) => Ok(key),
+            Key::Verify(key) => Err(self.not_private(key.algorithm(), "signing")),
+            other => Err(self.wrong(&other, "signing", Kind::Signature)),
+        }
+    }
+
+    /// The key, for encapsulating.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and a key that does not encapsulate.
+    pub fn encaps_key(&self, engine: &Engine) -> Result<KemPublicKey, Failure> {
+        match self.load(engine)? {
+            Key::KemPublic(key) => Ok(key),
+            Key::KemPrivate(key) => Ok(key.public()),
+            other => Err(self.wrong(&other, "encapsulating", Kind::Kem)),
+        }
+    }
+
+    /// The key, for decapsulating.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and a key that does not decapsulate.
+    pub fn decaps_key(&self, engine: &Engine) -> Result<KemPrivateKey, Failure> {
+        match self.load(engine)? {
+            Key::KemPrivate(key) => Ok(key),
+            Key::KemPublic(key) => Err(self.not_private(key.algorithm(), "decapsulating")),
+            other => Err(self.wrong(&other, "decapsulating", Kind::Kem)),
+        }
+    }
+
+    fn wrong(&self, key: &Key, what: &str, kind: Kind) -> Failure {
+        Failure::Usage(format!(
+            "{} holds an {} key; {what} needs {}",
+            name_of(&self.key),
+            key.algorithm(),
+            names(|of| of == kind)
+        ))
+    }
+
+    fn not_private(&self, algorithm: Algorithm, what: &str) -> Failure {
+        Failure::Usage(format!(
+            "{} holds an {algorithm} public key; {what} needs the private key",
+            name_of(&self.key)
+        ))
+    }
+}
+
+impl Key {
+    /// The parameter set.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Key::KemPrivate(key) => key.algorithm(),
+            Key::KemPublic(key) => key.algorithm(),
+            Key::Signing(key) => key.algorithm(),
+            Key::Verify(key) => key.algorithm(),
+        }
+    }
+
+    /// The encoded public key.
+    pub fn public_bytes(&self) -> Vec<u8> {
+        match self {
+            Key::KemPrivate(key) => key.public().bytes().to_vec(),
+            Key::KemPublic(key) => key.bytes().to_vec(),
+            Key::Signing(key) => key.public().bytes().to_vec(),
+            Key::Verify(key) => key.bytes().to_vec(),
+        }
+    }
+
+    /// The forms of the private key; none where it is a public key.
+    pub fn forms(&self) -> Option<Forms<'_>> {
+        match self {
+            Key::KemPrivate(key) => Some(Forms {
+                seed: key.seed().map(|seed| &seed[..]),
+                expanded: Some(key.bytes()),
+            }),
+            Key::Signing(key) => Some(Forms {
+                seed: key.seed().map(|seed| &seed[..]),
+                expanded: Some(key.bytes()),
+            }),
+            Key::KemPublic(_) | Key::Verify(_) => None,
+        }
+    }
+}
+
+/// The algorithm of an object identifier that a key file carries.
+fn of_oid(oid: &str, has_parameters: bool) -> Result<Algorithm, Failure> {
+    // Only identifiers count here, so that a name can't come in by a file.
+    let known = Algorithm::all().find(|algorithm| algorithm.info().oid == oid);
+    match known {
+        Some(algorithm) if has_parameters => Err(Failure::Usage(format!(
+            "parameters stand beside the {algorithm} identifier; the standard has none there"
+        ))),
+        Some(algorithm) => Ok(algorithm),
+        None => {
+            let name = foreign_name(oid).unwrap_or("unknown");
+            Err(Failure::Usage(format!(
+                "the key's algorithm is {name} ({oid}); expected {}",
+                names(|_| true)
+            )))
+        }
+    }
+}
+
+/// Algorithms that a user may have keys of and that are not ours, by object identifier.
+fn foreign_name(oid: &str) -> Option<&'static str> {
+    const SIGS: &str = "2.16.840.1.101.3.4.3.";
+    if let Some(last) = oid
+        .strip_prefix(SIGS)
+        .and_then(|last| last.parse::<u32>().ok())
+    {
+        return match last {
+            20..=31 => Some("SLH-DSA"),
+            32..=34 => Some("HashML-DSA; pre-hash with --prehash and a plain ML-DSA key instead"),
+            35..=46 => Some("HashSLH-DSA"),
+            _ => None,
+        };
+    }
+    Some(match oid {
+        "1.2.840.113549.1.1.1" => "RSA",
+        "1.2.840.113549.1.1.10" => "RSA-PSS",
+        "1.2.840.10045.2.1" => "EC",
+        "1.2.840.10040.4.1" => "DSA",
+        "1.3.101.110" => "X25519",
+        "1.3.101.111" => "X448",
+        "1.3.101.112" => "Ed25519",
+        "1.3.101.113" => "Ed448",
+        "1.2.840.113549.1.9.16.3.17" => "HSS/LMS",
+        _ => {
+            let old = |row: &&gabion_engine::AlgorithmInfo| row.old.oid == Some(oid);
+            return gabion_engine::ALGORITHMS
+                .iter()
+                .find(old)
+                .map(|row| row.old.name);
+        }
+    })
+}
+
+fn private(engine: &Engine, file: &str, key: &Private) -> Result<Key, Failure> {
+    let algorithm = of_oid(&key.oid, key.has_parameters)?;
+    let forms = Forms::from_octets(&key.octets)
+        .map_err(|reason| Failure::Usage(format!("the file {reason}")))?;
+    let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
+        (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
+        (Kind::Kem, Some(seed), Some(expanded)) => engine
+            .kem_private_both(algorithm, seed, expanded)
+            .map(Key::KemPrivate),
+        (Kind::Kem, None, expanded) => {
+            let key = engine.kem_private(algorithm, expanded.unwrap_or_default())?;
+            agrees_with_itself(engine, &key)?;
+            Ok(Key::KemPrivate(key))
+        }
+        (_, Some(seed), None) => engine.dsa_from_seed(algorithm, seed).map(Key::Signing),
+        (_, Some(seed), Some(expanded)) => engine
+            .dsa_private_both(algorithm, seed, expanded)
+            .map(Key::Signing),
+        (_, None, expanded) => engine
+            .dsa_private(algorithm, expanded.unwrap_or_default())
+            .map(Key::Signing),
+    }?;
+    match &key.public {
+        Some(public) if *public != made.public_bytes() => Err(Failure::Usage(format!(
+            "the public key beside the private one in {file} does not belong to it"
+        ))),
+        _ => Ok(made),
+    }
+}
+
+/// Encapsulates to the public part and decapsulates with the private one.
+///
+/// The checks of FIPS 203, section 7.3 don't see a secret vector that belongs to another public
+/// key (RFC 9935, appendix C, has such a key); nobody could ever agree on a secret with it.
+fn agrees_with_itself(engine: &Engine, key: &KemPrivateKey) -> Result<(), Failure> {
+    let (ciphertext, sent) = engine.encaps(&key.public(), &OsEntropy)?;
+    if *engine.decaps(key, &ciphertext)? == *sent {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "invalid {} private key: its private and public parts do not belong together",
+        key.algorithm()
+    )))
+}
+
+fn public(engine: &Engine, key: &Public) -> Result<Key, Failure> {
+    let algorithm = of_oid(&key.oid, key.has_parameters)?;
+    Ok(match algorithm.info().kind {
+        Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, &key.bytes)?),
+        _ => Key::Verify(engine.dsa_public(algorithm, &key.bytes)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_names_are_accepted_and_unknown_ones_refused_with_the_list() {
+        assert_eq!(algorithm("dilithium_level3").unwrap(), Algorithm::MlDsa65);
+        assert_eq!(algorithm("mlkem768").unwrap(), Algorithm::MlKem768);
+        let Err(Failure::Usage(text)) = algorithm("ML-DSA-66") else {
+            panic!("accepted")
+        };
+        assert!(
+            text.contains("ML-KEM-512") && text.contains("ML-DSA-87"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn foreign_algorithms_are_named() {
+        assert_eq!(foreign_name("1.3.101.112"), Some("Ed25519"));
+        assert_eq!(foreign_name("2.16.840.1.101.3.4.3.20"), Some("SLH-DSA"));
+        assert_eq!(
+            foreign_name("1.3.6.1.4.1.2.267.7.6.5"),
+            Some("DILITHIUM_LEVEL3")
+        );
+        assert_eq!(foreign_name("1.2.3"), None);
+    }
+
+    #[test]
+    fn lists_read_as_a_sentence() {
+        assert_eq!(
+            names(|kind| kind == Kind::Kem),
+            "ML-KEM-512, ML-KEM-768 or ML-KEM-1024"
+        );
+    }
+}
