@@ -1,12 +1,15 @@
 //! Polynomials of ML-DSA (FIPS 204): q = 8380417 = 2^23 - 2^13 + 1, 32-bit signed arithmetic.
 //!
 //! Products are 64-bit and reduced by Montgomery's method with R = 2^32; sums use the form of q.
+//! Coefficients are signed, but factors are multiplied as unsigned numbers, after a multiple of q
+//! is added: unsigned 32-bit products are the only ones that plain x86-64 has vector instructions
+//! for. An NTT takes 4600 core cycles with signed products there, and 3000 with these (Zen 4).
 
 use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::bits::{pack, unpack};
-use super::constants::{bit_reverse, centred, inverse_mod_2_32, pow_mod};
+use super::constants::{bit_reverse, inverse_mod_2_32, pow_mod};
 
 const Q: i32 = DSA_Q;
 const Q64: u64 = DSA_Q as u64;
@@ -14,13 +17,12 @@ const Q64: u64 = DSA_Q as u64;
 const ROOT: u64 = 1753;
 /// d: dropped bits of t (FIPS 204, table 1).
 const D: u32 = 13;
-/// q^-1 mod 2^32, signed.
-const Q_INV: i32 = inverse_mod_2_32(DSA_Q as u32) as i32;
+/// q^-1 mod 2^32.
+const Q_INV: u32 = inverse_mod_2_32(DSA_Q as u32);
 /// R mod q.
 const R: u64 = (1 << 32) % Q64;
 /// R^2 / 256 mod q: ends NTT^-1 (the 256^-1 of Algorithm 42) and multiplies by R.
-const R_SQUARED_OVER_256: i32 =
-    centred((R * R % Q64) * pow_mod(256, DSA_Q as u32 - 2, Q64), Q64) as i32;
+const R_SQUARED_OVER_256: u32 = ((R * R % Q64) * pow_mod(256, DSA_Q as u32 - 2, Q64) % Q64) as u32;
 /// Most polynomials in one row of [`matvec`] (l of ML-DSA-87): keeps its sums reducible.
 const ROW_MAX: usize = 7;
 /// gamma2 of ML-DSA-44 and of the other two (FIPS 204, table 1).
@@ -28,29 +30,40 @@ const GAMMA2_88: i32 = (DSA_Q - 1) / 88;
 const GAMMA2_32: i32 = (DSA_Q - 1) / 32;
 
 /// R 1753^BitRev8(m) for m in 0..256: the zetas of Algorithms 41 and 42.
-const ZETAS: [i32; N] = zetas();
+const ZETAS: [u32; N] = zetas();
 
-const fn zetas() -> [i32; N] {
+const fn zetas() -> [u32; N] {
     let mut table = [0; N];
     let mut m = 0;
     while m < N {
-        table[m] = centred(pow_mod(ROOT, bit_reverse(m, 8), Q64) * R, Q64) as i32;
+        table[m] = (pow_mod(ROOT, bit_reverse(m, 8), Q64) * R % Q64) as u32;
         m += 1;
     }
     table
 }
 
-/// Montgomery reduction (Algorithm 49): `a / 2^32 mod q`. Input |a| < 2^31 q; output |x| < q.
+/// Montgomery reduction (Algorithm 49, unsigned): `a / 2^32 mod q`. Input below 2^32 q; output
+/// |x| < q.
+///
+/// The low halves of `a` and `t q` agree, so the upper half of the difference is exact: it is the
+/// difference of two numbers in 0..q. Written in 64-bit words for the sake of the vectoriser.
 #[inline(always)]
-fn montgomery_reduce(a: i64) -> i32 {
-    let t = (a as i32).wrapping_mul(Q_INV);
-    ((a - i64::from(t) * i64::from(Q)) >> 32) as i32
+fn montgomery_reduce(a: u64) -> i32 {
+    const LOW: u64 = u32::MAX as u64;
+    let t = ((a & LOW) * Q_INV as u64) & LOW;
+    (a.wrapping_sub(t * Q64) >> 32) as i32
 }
 
-/// Montgomery product: `a b / 2^32 mod q`. Input |a b| < 2^31 q; output |x| < q.
+/// `x + 256q`, which is congruent and not negative for |x| <= 256q; below 2^32.
 #[inline(always)]
-fn mul(a: i32, b: i32) -> i32 {
-    montgomery_reduce(i64::from(a) * i64::from(b))
+fn raise(x: i32) -> u32 {
+    (x as u32).wrapping_add(256 * DSA_Q as u32)
+}
+
+/// Montgomery product: `x factor / 2^32 mod q`. Input |x| < 256q, factor in 0..q; output |x| < q.
+#[inline(always)]
+fn mul(x: i32, factor: u32) -> i32 {
+    montgomery_reduce(u64::from(raise(x)) * u64::from(factor))
 }
 
 /// Reduces any |a| <= 2^28, which is above 20q, to a residue; |x| <= (q-1)/2 + 2^18.
@@ -197,17 +210,22 @@ pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
         out.len() * row_len,
         "the matrix has a row for each output"
     );
+    let mut sums = [0u64; N];
     for (i, out) in out.iter_mut().enumerate() {
-        let row = &a[i * row_len..(i + 1) * row_len];
-        for (c, out) in out.0.iter_mut().enumerate() {
-            // |sum| < 7 q 10q < 2^31 q.
-            let products = row
-                .iter()
-                .zip(v)
-                .map(|(a, v)| i64::from(a.0[c]) * i64::from(v.0[c]));
-            *out = montgomery_reduce(products.sum());
+        sums.fill(0);
+        for (a, v) in a[i * row_len..(i + 1) * row_len].iter().zip(v) {
+            for ((sum, &a), &v) in sums.iter_mut().zip(&a.0).zip(&v.0) {
+                // v + 10q is not negative.
+                let v = (v + 10 * Q) as u32;
+                *sum += u64::from(canonical(a) as u32) * u64::from(v);
+            }
+        }
+        for (out, &sum) in out.0.iter_mut().zip(&sums) {
+            // sum < 7 q 20q < 2^32 q.
+            *out = montgomery_reduce(sum);
         }
     }
+    ct::wipe(&mut sums);
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_pointwise`]. Constant time.
@@ -219,8 +237,7 @@ pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
     );
     for (out, v) in out.iter_mut().zip(v) {
         for ((out, &c), &v) in out.0.iter_mut().zip(&c.0).zip(&v.0) {
-            // 100 q^2 < 2^31 q.
-            *out = mul(c, v);
+            *out = mul(v, canonical(reduce(c)) as u32);
         }
     }
 }
@@ -417,7 +434,7 @@ mod tests {
     /// Whether `x` is a multiple of q with a quotient of at most 2^8: products of an odd number
     /// with its inverse modulo 2^32 are exact, and only multiples have a small one.
     fn is_multiple(x: i32) -> bool {
-        (-(1 << 8)..=1 << 8).contains(&x.wrapping_mul(Q_INV))
+        (-(1 << 8)..=1 << 8).contains(&x.wrapping_mul(Q_INV as i32))
     }
 
     #[test]
@@ -446,7 +463,7 @@ mod tests {
         }
     }
 
-    fn check_montgomery(a: i64) {
+    fn check_montgomery(a: u64) {
         let r = montgomery_reduce(a);
         assert!(r.abs() < Q, "{a} is reduced to {r}");
         assert_eq!(
@@ -458,17 +475,10 @@ mod tests {
 
     #[test]
     fn montgomery_at_its_bounds_and_at_random() {
-        let bound = (1i64 << 31) * i64::from(Q);
-        for near in [
-            -bound + 1,
-            -i64::from(u32::MAX),
-            0,
-            1 << 31,
-            1 << 32,
-            bound - 1,
-        ] {
-            for a in near - 1000..=near + 1000 {
-                if a.abs() < bound {
+        let bound = Q64 << 32;
+        for near in [0, 1 << 31, 1 << 32, Q64, Q64 << 31, bound] {
+            for a in near.saturating_sub(1000)..=near + 1000 {
+                if a < bound {
                     check_montgomery(a);
                 }
             }
@@ -478,26 +488,29 @@ mod tests {
             x ^= x << 13;
             x ^= x >> 7;
             x ^= x << 17;
-            check_montgomery(x as i64 % bound);
+            check_montgomery(x % bound);
+        }
+    }
+
+    #[test]
+    fn raise_every_residue_and_the_bounds() {
+        for x in (1 - Q..Q).chain([-256 * Q, 256 * Q]) {
+            assert_eq!(i64::from(raise(x)), i64::from(x) + 256 * i64::from(Q));
         }
     }
 
     #[test]
     fn constants_have_their_defining_properties() {
-        assert_eq!(Q.wrapping_mul(Q_INV), 1);
+        assert_eq!((Q as u32).wrapping_mul(Q_INV), 1);
         assert_eq!(pow_mod(ROOT, 256, Q64), Q64 - 1, "the root has order 512");
-        assert_eq!(mul(R_SQUARED_OVER_256, 256).rem_euclid(Q), R as i32);
-        assert_eq!(ZETAS[0].rem_euclid(Q), R as i32);
+        assert_eq!(mul(256, R_SQUARED_OVER_256).rem_euclid(Q), R as i32);
+        assert_eq!(u64::from(ZETAS[0]), R);
         for (m, &zeta) in ZETAS.iter().enumerate().skip(1) {
-            // BitRev8(2m) is half of BitRev8(m): each zeta is the square of a later one.
-            let square = ZETAS[m / 2];
+            // BitRev8(m) is half of BitRev8(m / 2), plus 128 for an odd m: a square root each.
             let sign = if m % 2 == 0 { 1 } else { -1 };
-            assert_eq!(
-                (mul(zeta, zeta) - sign * square).rem_euclid(Q),
-                0,
-                "zeta {m}"
-            );
-            assert!(zeta.abs() <= Q / 2);
+            let difference = mul(zeta as i32, zeta) - sign * ZETAS[m / 2] as i32;
+            assert_eq!(difference % Q, 0, "zeta {m}");
+            assert!(zeta < Q as u32);
         }
     }
 

@@ -3,8 +3,8 @@
 //! Products are reduced by Montgomery's method with R = 2^16, sums by Barrett's; neither divides.
 //! Both are written as 16-bit high and low products, which compilers map to vector multiplies.
 
+use gabion_scheme::ct;
 use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
-use zeroize::Zeroize;
 
 use super::bits::{pack, unpack};
 use super::constants::{bit_reverse, centred, inverse_mod_2_32, pow_mod};
@@ -15,6 +15,8 @@ const Q64: u64 = KEM_Q as u64;
 const ROOT: u64 = 17;
 /// q^-1 mod 2^16, signed.
 const Q_INV: i16 = inverse_mod_2_32(KEM_Q as u32) as i16;
+/// round(2^26 / q): a reciprocal of q for 16-bit numbers.
+const RECIPROCAL_26: i16 = ((((1 << 27) / KEM_Q as i32) + 1) / 2) as i16;
 /// R^2 mod q: a Montgomery product with it multiplies by R = 2^16.
 const R_SQUARED: i16 = centred(1 << 32, Q64) as i16;
 /// R^2 / 128 mod q: ends NTT^-1 (the 128^-1 of Algorithm 10) and multiplies by R.
@@ -84,8 +86,7 @@ fn montgomery_reduce(a: i32) -> i16 {
 /// The quotient is round(a / q) computed as (a * round(2^26 / q) + 2^25) >> 26, in two steps.
 #[inline(always)]
 fn barrett_reduce(a: i16) -> i16 {
-    const RECIPROCAL: i16 = ((((1 << 27) / KEM_Q as i32) + 1) / 2) as i16;
-    let quotient = (mul_high(a, RECIPROCAL) + (1 << 9)) >> 10;
+    let quotient = (mul_high(a, RECIPROCAL_26) + (1 << 9)) >> 10;
     a.wrapping_sub(quotient.wrapping_mul(Q))
 }
 
@@ -181,15 +182,19 @@ pub(super) fn ntt(p: &mut KemPoly) {
     }
 }
 
-/// One layer of Algorithm 10. Input |x| < 2q; output |x| < q.
+/// One layer of Algorithm 10. Sums double; `REDUCE` brings them back below q / 2.
 #[inline(always)]
-fn inv_ntt_layer<const LEN: usize>(f: &mut [i16; N]) {
+fn inv_ntt_layer<const LEN: usize, const REDUCE: bool>(f: &mut [i16; N]) {
     let zetas = ZETAS[..N / LEN].iter().rev();
     for (block, &zeta) in f.chunks_exact_mut(2 * LEN).zip(zetas) {
         let (low, high) = block.split_at_mut(LEN);
         for (a, b) in low.iter_mut().zip(high) {
             let t = *a;
-            *a = barrett_reduce(t + *b);
+            *a = if REDUCE {
+                barrett_reduce(t + *b)
+            } else {
+                t + *b
+            };
             *b = mul(*b - t, zeta);
         }
     }
@@ -198,22 +203,51 @@ fn inv_ntt_layer<const LEN: usize>(f: &mut [i16; N]) {
 /// NTT^-1 (Algorithm 10) times 2^16. Input |x| < 2q; output |x| < q.
 pub(super) fn inv_ntt(p: &mut KemPoly) {
     let f = &mut p.0;
-    inv_ntt_layer::<2>(f);
-    inv_ntt_layer::<4>(f);
-    inv_ntt_layer::<8>(f);
-    inv_ntt_layer::<16>(f);
-    inv_ntt_layer::<32>(f);
-    inv_ntt_layer::<64>(f);
-    inv_ntt_layer::<128>(f);
+    // Bounds after each layer; 9q still fits 16 bits.
+    inv_ntt_layer::<2, false>(f); // 4q
+    inv_ntt_layer::<4, true>(f); // 8q, reduced; products are below q
+    inv_ntt_layer::<8, false>(f); // 2q
+    inv_ntt_layer::<16, false>(f); // 4q
+    inv_ntt_layer::<32, true>(f); // 8q, reduced
+    inv_ntt_layer::<64, false>(f); // 2q
+    inv_ntt_layer::<128, false>(f); // 4q
     for c in f {
         *c = mul(*c, const { Factor::new(R_SQUARED_OVER_128) });
     }
 }
 
+/// A vector's polynomial in the two orders that BaseCaseMultiply (Algorithm 12) reads it: each
+/// coefficient of a product is then a sum of two neighbouring products.
+#[derive(Clone, Copy)]
+struct Operand {
+    /// v\[2i\], gamma v\[2i + 1\].
+    even: [i16; N],
+    /// v\[2i + 1\], v\[2i\].
+    odd: [i16; N],
+}
+
+impl Operand {
+    const ZERO: Self = Operand {
+        even: [0; N],
+        odd: [0; N],
+    };
+
+    fn set(&mut self, v: &KemPoly) {
+        let orders = self
+            .even
+            .chunks_exact_mut(2)
+            .zip(self.odd.chunks_exact_mut(2));
+        for (((even, odd), v), &gamma) in orders.zip(v.0.chunks_exact(2)).zip(&GAMMAS) {
+            (even[0], even[1]) = (v[0], mul(v[1], gamma));
+            (odd[0], odd[1]) = (v[1], v[0]);
+        }
+    }
+}
+
 /// See [`gabion_scheme::kernels::Kernels::kem_matvec`]. Constant time.
 ///
-/// The factor gamma of Algorithm 12 (BaseCaseMultiply) is multiplied into the vector once, not into
-/// each row; products are summed in 32 bits and reduced once a coefficient.
+/// The factor gamma is multiplied into the vector once, not into each row; products are summed in
+/// 32 bits and reduced once a coefficient.
 pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
     let rank = v.len();
     assert!(
@@ -225,37 +259,40 @@ pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
         out.len() * rank,
         "the matrix has a row for each output"
     );
-    let mut odd_gamma = [[0i16; N / 2]; RANK_MAX];
-    for (scaled, poly) in odd_gamma.iter_mut().zip(v) {
-        for ((s, pair), &gamma) in scaled.iter_mut().zip(poly.0.chunks_exact(2)).zip(&GAMMAS) {
-            *s = mul(pair[1], gamma);
-        }
+    let mut operands = [Operand::ZERO; RANK_MAX];
+    for (operand, v) in operands.iter_mut().zip(v) {
+        operand.set(v);
     }
+    let mut even = [0i32; N / 2];
+    let mut odd = [0i32; N / 2];
     for (i, out) in out.iter_mut().enumerate() {
-        let row = &a[i * rank..(i + 1) * rank];
-        let mut sums = [0i32; N];
-        for ((a, v), scaled) in row.iter().zip(v).zip(&odd_gamma) {
-            base_multiply_add(&mut sums, a, v, scaled);
+        even.fill(0);
+        odd.fill(0);
+        for (a, operand) in a[i * rank..(i + 1) * rank].iter().zip(&operands) {
+            add_products_of_pairs(&mut even, &a.0, &operand.even);
+            add_products_of_pairs(&mut odd, &a.0, &operand.odd);
         }
-        for (c, sum) in out.0.iter_mut().zip(&sums) {
+        for ((pair, &even), &odd) in out.0.chunks_exact_mut(2).zip(&even).zip(&odd) {
             // |sum| <= 4 * 2 * (2q)^2 < 2^29, so the reduction returns |x| < 2^13.
-            *c = barrett_reduce(montgomery_reduce(*sum));
+            pair[0] = barrett_reduce(montgomery_reduce(even));
+            pair[1] = barrett_reduce(montgomery_reduce(odd));
         }
-        sums.zeroize();
     }
-    odd_gamma.zeroize();
+    ct::wipe(&mut even);
+    ct::wipe(&mut odd);
+    for operand in &mut operands {
+        ct::wipe(&mut operand.even);
+        ct::wipe(&mut operand.odd);
+    }
 }
 
-/// MultiplyNTTs (Algorithm 11), unreduced, added to `sums`; `odd_gamma` holds gamma times the odd
-/// coefficients of `v`.
+/// `sums[i] += a[2i] b[2i] + a[2i + 1] b[2i + 1]`, the shape of a multiply-add of pairs.
 #[inline(always)]
-fn base_multiply_add(sums: &mut [i32; N], a: &KemPoly, v: &KemPoly, odd_gamma: &[i16; N / 2]) {
-    let pairs = a.0.chunks_exact(2).zip(v.0.chunks_exact(2)).zip(odd_gamma);
-    for (sum, ((a, v), &v1_gamma)) in sums.chunks_exact_mut(2).zip(pairs) {
-        let (a0, a1) = (i32::from(a[0]), i32::from(a[1]));
-        let (v0, v1) = (i32::from(v[0]), i32::from(v[1]));
-        sum[0] += a0 * v0 + a1 * i32::from(v1_gamma);
-        sum[1] += a0 * v1 + a1 * v0;
+fn add_products_of_pairs(sums: &mut [i32; N / 2], a: &[i16; N], b: &[i16; N]) {
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let low = i32::from(a[2 * i]) * i32::from(b[2 * i]);
+        let high = i32::from(a[2 * i + 1]) * i32::from(b[2 * i + 1]);
+        *sum += low + high;
     }
 }
 
@@ -282,7 +319,7 @@ pub(super) fn sub_from(a: &KemPoly, acc: &mut KemPoly) {
 
 /// See [`gabion_scheme::kernels::Kernels::kem_encode12`]. Constant time.
 pub(super) fn encode12(p: &KemPoly, out: &mut [u8]) {
-    pack::<12>(out, |i| canonical(p.0[i]) as u32);
+    pack_each::<12>(p, out, canonical);
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decode12`]. Constant time: the answer is gathered
@@ -299,15 +336,30 @@ pub(super) fn decode12(bytes: &[u8], out: &mut KemPoly) -> bool {
     all_below != 0
 }
 
-/// Compress_d (equation 4.7): round(2^d x / q) mod 2^d = floor((2^d x + (q-1)/2) / q) mod 2^d.
+/// Compress_d (equation 4.7) for d up to 5: round(2^d x / q) mod 2^d.
 ///
-/// No ties: q is odd. The division by q is a product with ceil(2^36 / q): the numerator is below
-/// 2^23 and the reciprocal's error below q / 2^36, so the quotient is exact.
+/// The quotient is (x * round(2^26 / q) + 2^(25-d)) >> (26 - d), in two steps of 16 bits as in
+/// [`barrett_reduce`]; the reciprocal is close enough for every x (the tests try each).
 #[inline(always)]
-fn compress_coefficient<const D: usize>(x: i16) -> u32 {
-    const RECIPROCAL: u64 = (1 << 36) / Q64 + 1;
-    let numerator = ((canonical(x) as u64) << D) + Q64 / 2;
-    ((numerator * RECIPROCAL) >> 36) as u32 & ((1 << D) - 1)
+fn compress_narrow<const D: usize>(x: i16) -> i16 {
+    const { assert!(D <= 5) };
+    let scaled = mul_high(canonical(x), RECIPROCAL_26);
+    ((scaled + (1 << (9 - D))) >> (10 - D)) & ((1 << D) - 1)
+}
+
+/// Compress_d for d of 10 or 11: floor((2^d x + (q-1)/2) / q) mod 2^d. There are no ties, q being
+/// odd.
+///
+/// A quotient from 16-bit products is right or 1 short; what it leaves, which fits 16 bits though
+/// its terms do not, tells which.
+#[inline(always)]
+fn compress_wide<const D: usize>(x: i16) -> i16 {
+    const { assert!(D == 10 || D == 11) };
+    let x = canonical(x);
+    let quotient = mul_high(x << (D - 10), RECIPROCAL_26);
+    let rest = ((x << D).wrapping_add(Q / 2)).wrapping_sub(quotient.wrapping_mul(Q));
+    let one_short = (Q - 1 - rest) >> 15;
+    (quotient - one_short) & ((1 << D) - 1)
 }
 
 /// Decompress_d (equation 4.8): round(q y / 2^d).
@@ -319,13 +371,21 @@ fn decompress_coefficient<const D: usize>(y: u32) -> i16 {
 /// See [`gabion_scheme::kernels::Kernels::kem_compress`]. Constant time.
 pub(super) fn compress(d: usize, p: &KemPoly, out: &mut [u8]) {
     match d {
-        1 => pack::<1>(out, |i| compress_coefficient::<1>(p.0[i])),
-        4 => pack::<4>(out, |i| compress_coefficient::<4>(p.0[i])),
-        5 => pack::<5>(out, |i| compress_coefficient::<5>(p.0[i])),
-        10 => pack::<10>(out, |i| compress_coefficient::<10>(p.0[i])),
-        11 => pack::<11>(out, |i| compress_coefficient::<11>(p.0[i])),
+        1 => pack_each::<1>(p, out, compress_narrow::<1>),
+        4 => pack_each::<4>(p, out, compress_narrow::<4>),
+        5 => pack_each::<5>(p, out, compress_narrow::<5>),
+        10 => pack_each::<10>(p, out, compress_wide::<10>),
+        11 => pack_each::<11>(p, out, compress_wide::<11>),
         _ => panic!("d is 1, 4, 5, 10 or 11, not {d}"),
     }
+}
+
+/// Packs `value` of each coefficient. Values are worked out before, which vectorises.
+#[inline(always)]
+fn pack_each<const BITS: usize>(p: &KemPoly, out: &mut [u8], value: impl Fn(i16) -> i16) {
+    let mut values = p.0.map(value);
+    pack::<BITS>(out, |i| values[i] as u32);
+    ct::wipe(&mut values);
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decompress`]. Constant time.
