@@ -148,8 +148,9 @@ pub fn configuration(installed: &Installed) -> String {
          [default_sect]\n\
          activate = 1\n\
          \n\
+         # OpenSSL finds it as {module}, where\n\
+         # `gabion provider install` puts it.\n\
          [gabion_sect]\n\
-         module = {module}\n\
          activate = 1\n\
          \n\
          [algorithm_sect]\n\
