@@ -10,7 +10,15 @@ use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 use crate::portable::Portable;
 
+mod constants;
+mod dsa_ntt;
+mod keccak;
+mod kem_ntt;
 mod registers;
+mod shuffle;
+mod sponge;
+#[cfg(test)]
+mod tests;
 
 /// The AVX-512 instruction set. Having one is the proof that this processor has it.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +53,8 @@ impl Kernels for Avx512 {
     }
 
     fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
-        Portable.sponge_many(jobs)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { sponge::sponge_many(jobs) }
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
@@ -57,27 +66,33 @@ impl Kernels for Avx512 {
     }
 
     fn kem_ntt(&self, polys: &mut [KemPoly]) {
-        Portable.kem_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::ntt(polys) }
     }
 
     fn kem_inv_ntt(&self, polys: &mut [KemPoly]) {
-        Portable.kem_inv_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::inv_ntt(polys) }
     }
 
     fn kem_matvec(&self, out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-        Portable.kem_matvec(out, a, v)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::matvec(out, a, v) }
     }
 
     fn kem_to_mont(&self, polys: &mut [KemPoly]) {
-        Portable.kem_to_mont(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::to_mont(polys) }
     }
 
     fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
-        Portable.kem_add(acc, b)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::add(acc, b) }
     }
 
     fn kem_sub_from(&self, a: &KemPoly, acc: &mut KemPoly) {
-        Portable.kem_sub_from(a, acc)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::sub_from(a, acc) }
     }
 
     fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
@@ -105,31 +120,38 @@ impl Kernels for Avx512 {
     }
 
     fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
-        Portable.dsa_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::ntt(polys) }
     }
 
     fn dsa_inv_ntt(&self, polys: &mut [DsaPoly]) {
-        Portable.dsa_inv_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::inv_ntt(polys) }
     }
 
     fn dsa_matvec(&self, out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
-        Portable.dsa_matvec(out, a, v)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::matvec(out, a, v) }
     }
 
     fn dsa_pointwise(&self, out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
-        Portable.dsa_pointwise(out, c, v)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::pointwise(out, c, v) }
     }
 
     fn dsa_add(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        Portable.dsa_add(acc, b)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::add(acc, b) }
     }
 
     fn dsa_sub(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        Portable.dsa_sub(acc, b)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::sub(acc, b) }
     }
 
     fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
-        Portable.dsa_shift_left_d(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::shift_left_d(polys) }
     }
 
     fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
@@ -166,5 +188,16 @@ impl Kernels for Avx512 {
 
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
         Portable.dsa_bit_unpack(bits, b, bytes, out)
+    }
+}
+#[cfg(test)]
+pub fn bench_permute() {
+    use core::arch::x86_64::*;
+    let chain=||unsafe{ let t=_rdtsc(); let mut x=3u64; for _ in 0..125 { core::arch::asm!("imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}",inout(reg) x);} let r=_rdtsc()-t; core::hint::black_box(x); r as f64/3000.0};
+    let mut s: keccak::State = unsafe{core::mem::zeroed()};
+    for (n,f) in [("8",keccak::permute_8 as unsafe fn(&mut keccak::State)),("4",keccak::permute_low_4)] {
+        let mut v:Vec<f64>=(0..400).map(|_|unsafe{ f(&mut s); let c=chain(); let t=_rdtsc(); for _ in 0..4 {f(&mut s);} (_rdtsc()-t) as f64/c/4.0}).collect();
+        v.sort_by(f64::total_cmp);
+        println!("permute {n}: p1 {:.0} p10 {:.0} med {:.0}",v[4],v[40],v[200]);
     }
 }

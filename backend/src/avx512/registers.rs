@@ -7,6 +7,8 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
+use super::constants::Table;
+
 /// A polynomial of ML-KEM as 8 registers of 32 coefficients.
 #[inline(always)]
 pub(super) fn kem(p: &KemPoly) -> &[__m512i; 8] {
@@ -35,6 +37,14 @@ pub(super) fn dsa(p: &DsaPoly) -> &[__m512i; 16] {
 pub(super) fn dsa_mut(p: &mut DsaPoly) -> &mut [__m512i; 16] {
     // SAFETY: same size and alignment (asserted in `dsa`), and every bit pattern is valid in both.
     unsafe { &mut *(p as *mut DsaPoly).cast() }
+}
+
+/// A table of constants as a register.
+#[inline(always)]
+pub(super) fn table<T: Copy, const N: usize>(table: &Table<T, N>) -> __m512i {
+    const { assert!(size_of::<Table<T, N>>() == 64 && align_of::<Table<T, N>>() == 64) };
+    // SAFETY: same size and alignment (asserted above), and every bit pattern is a register.
+    unsafe { *(table as *const Table<T, N>).cast() }
 }
 
 /// The first `n` bits of a byte mask.
@@ -68,6 +78,17 @@ pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
         // SAFETY: the mask lets no byte beyond the slice be written.
         unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), v) };
     }
+}
+
+/// Zeros plain data that held secrets, in a way that the optimiser can't drop.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn wipe<T: Copy>(data: &mut [T]) {
+    // SAFETY: all zero bytes are a value of the register arrays and byte rows that kernels keep on
+    // their stack, and the pointer is good for the size of the slice.
+    unsafe { core::ptr::write_bytes(data.as_mut_ptr(), 0, data.len()) };
+    // SAFETY: an empty instruction; for all that the compiler knows it reads the memory.
+    unsafe { asm!("/* {0} */", in(reg) data.as_ptr(), options(nostack, preserves_flags)) };
 }
 
 /// Clears every vector and mask register, so that no secret stays behind in one.

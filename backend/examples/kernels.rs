@@ -1,0 +1,245 @@
+//! Core cycles of every kernel, portable and AVX-512, as a table.
+//!
+//! ```text
+//! cargo run --release -p gabion-backend --example kernels [FILTER]
+//! ```
+//!
+//! A cycle is a cycle of the core, not a tick of the time-stamp counter: every sample is set beside
+//! a chain of dependent multiplications, each of which takes three cycles. The table shows medians.
+
+#[cfg(target_arch = "x86_64")]
+fn main() {
+    table::print(&std::env::args().nth(1).unwrap_or_default());
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn main() {
+    eprintln!("This table needs the time-stamp counter of x86-64; there is none here.");
+    std::process::exit(3);
+}
+
+#[cfg(target_arch = "x86_64")]
+mod table {
+    use core::arch::x86_64::_rdtsc;
+    use core::hint::black_box;
+
+    use gabion_backend::avx512::Avx512;
+    use gabion_backend::portable::Portable;
+    use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
+
+    /// Samples of each kernel.
+    const SAMPLES: usize = 301;
+    /// Multiplications in the chain that measures the core's clock.
+    const CHAIN: u64 = 1000;
+
+    /// Runs `f` and returns the core cycles of one call.
+    fn cycles(mut f: impl FnMut()) -> f64 {
+        let mut samples: Vec<f64> = (0..SAMPLES)
+            .map(|_| {
+                f();
+                // SAFETY: reading the counter has no precondition.
+                let t0 = unsafe { _rdtsc() };
+                let mut x = black_box(3u64);
+                for _ in 0..CHAIN / 8 {
+                    for _ in 0..8 {
+                        // SAFETY: arithmetic on one register; opaque, so that the chain stays.
+                        unsafe { core::arch::asm!("imul {0}, {0}", inout(reg) x) };
+                    }
+                }
+                black_box(x);
+                // SAFETY: reading the counter has no precondition.
+                let t1 = unsafe { _rdtsc() };
+                for _ in 0..8 {
+                    f();
+                }
+                // SAFETY: reading the counter has no precondition.
+                let t2 = unsafe { _rdtsc() };
+                (t2 - t1) as f64 / 8.0 * (3 * CHAIN) as f64 / (t1 - t0) as f64
+            })
+            .collect();
+        samples.sort_by(f64::total_cmp);
+        samples[SAMPLES / 2]
+    }
+
+    /// One line: a kernel, and how many items one call works on.
+    fn line(filter: &str, name: &str, items: usize, mut run: impl FnMut(&dyn Kernels)) {
+        if !name.contains(filter) {
+            return;
+        }
+        let portable = cycles(|| run(&Portable)) / items as f64;
+        let avx512 = Avx512::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
+        match avx512 {
+            Some(avx512) => {
+                println!("{name:44} {portable:10.0} {avx512:10.0} {:8.1}", portable / avx512);
+            }
+            None => println!("{name:44} {portable:10.0} {:>10} {:>8}", "-", "-"),
+        }
+    }
+
+    /// Prints the lines whose names contain `filter`.
+    pub fn print(filter: &str) {
+        println!("{:44} {:>10} {:>10} {:>8}", "kernel, core cycles", "portable", "avx512", "ratio");
+        sponges(filter);
+        kem(filter);
+        dsa(filter);
+    }
+
+    /// `count` sponges of one kind; cycles are for all of them.
+    fn sponge_line(filter: &str, name: &str, xof: Xof, count: usize, input: usize, output: usize) {
+        let inputs: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; input]).collect();
+        let mut outputs = vec![vec![0u8; output]; count];
+        line(filter, &format!("sponge {name} x {count}"), 1, |k| {
+            let mut jobs: Vec<Sponge<'_>> = (inputs.iter().zip(&mut outputs))
+                .map(|(i, o)| Sponge::new(xof, [&i[..i.len().min(32)], &i[i.len().min(32)..]], o))
+                .collect();
+            k.sponge_many(&mut jobs);
+        });
+    }
+
+    fn sponges(filter: &str) {
+        for count in [1, 2, 4, 5, 8, 64] {
+            sponge_line(filter, "1 permutation", Xof::Shake256, count, 33, 128);
+            sponge_line(filter, "ML-KEM A", Xof::Shake128, count, 34, 504);
+            sponge_line(filter, "ML-DSA A", Xof::Shake128, count, 34, 840);
+            sponge_line(filter, "H(ek) 768", Xof::Sha3_256, count, 1184, 32);
+        }
+        // ML-KEM-768 encapsulation to a fresh key: A, PRF, and H(ek) beside them.
+        let ek = vec![1u8; 1184];
+        let seed = [2u8; 34];
+        let (mut a, mut prf, mut h) = (vec![[0u8; 504]; 9], vec![[0u8; 128]; 7], [0u8; 32]);
+        line(filter, "sponge ML-KEM-768 encaps: 9 A, 7 PRF, H(ek)", 1, |k| {
+            let mut jobs: Vec<Sponge<'_>> =
+                a.iter_mut().map(|o| Sponge::new(Xof::Shake128, [&seed[..]], o)).collect();
+            jobs.extend(prf.iter_mut().map(|o| Sponge::new(Xof::Shake256, [&seed[..33]], o)));
+            jobs.push(Sponge::new(Xof::Sha3_256, [&ek[..]], &mut h));
+            k.sponge_many(&mut jobs);
+        });
+    }
+
+    fn kem(filter: &str) {
+        let random: Vec<u8> = (0..2048u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        let small = |scale: i16| {
+            KemPoly(core::array::from_fn(|i| (i as i16 * 29 % 3329 - 1664).clamp(-scale, scale)))
+        };
+        let mut p = small(1664);
+        line(filter, "kem_rej_uniform 504 bytes", 1, |k| {
+            black_box(k.kem_rej_uniform_vartime(&random[..504], &mut p));
+        });
+        for eta in [2, 3] {
+            line(filter, &format!("kem_cbd {eta}"), 1, |k| k.kem_cbd(eta, &random[..64 * eta], &mut p));
+        }
+        let mut many = vec![small(1664); 8];
+        line(filter, "kem_ntt (of 8)", 8, |k| k.kem_ntt(&mut many));
+        line(filter, "kem_inv_ntt (of 8)", 8, |k| k.kem_inv_ntt(&mut many));
+        line(filter, "kem_ntt (of 1)", 1, |k| k.kem_ntt(&mut many[..1]));
+        line(filter, "kem_inv_ntt (of 1)", 1, |k| k.kem_inv_ntt(&mut many[..1]));
+        let a = vec![small(1664); 16];
+        for rank in [2, 3, 4] {
+            let mut out = vec![small(1); rank];
+            let v = vec![small(1664); rank];
+            line(filter, &format!("kem_matvec {rank} x {rank}"), 1, |k| {
+                k.kem_matvec(&mut out, &a[..rank * rank], &v);
+            });
+        }
+        line(filter, "kem_to_mont", 8, |k| k.kem_to_mont(&mut many));
+        let b = small(1664);
+        line(filter, "kem_add", 1, |k| k.kem_add(&mut p, &b));
+        line(filter, "kem_sub_from", 1, |k| k.kem_sub_from(&b, &mut p));
+        let mut bytes = [0u8; 384];
+        line(filter, "kem_encode12", 1, |k| k.kem_encode12(&b, &mut bytes));
+        line(filter, "kem_decode12", 1, |k| {
+            black_box(k.kem_decode12(&random[..384], &mut p));
+        });
+        for d in [1, 4, 5, 10, 11] {
+            let mut bytes = vec![0u8; 32 * d];
+            line(filter, &format!("kem_compress {d}"), 1, |k| k.kem_compress(d, &b, &mut bytes));
+            line(filter, &format!("kem_decompress {d}"), 1, |k| {
+                k.kem_decompress(d, &random[..32 * d], &mut p);
+            });
+        }
+    }
+
+    fn dsa(filter: &str) {
+        let random: Vec<u8> = (0..2048u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
+        let poly = |scale: i32| {
+            DsaPoly(core::array::from_fn(|i| {
+                (i as i32 * 1_299_709 % 8_380_417 - 4_190_208).clamp(-scale, scale)
+            }))
+        };
+        let mut p = poly(1);
+        line(filter, "dsa_rej_uniform 840 bytes", 1, |k| {
+            black_box(k.dsa_rej_uniform_vartime(&random[..840], &mut p));
+        });
+        for (eta, len) in [(2, 136), (4, 272)] {
+            line(filter, &format!("dsa_rej_bounded {eta}, {len} bytes"), 1, |k| {
+                black_box(k.dsa_rej_bounded_vartime(eta, &random[..len], &mut p));
+            });
+        }
+        // Every call reduces its input first: iterated NTTs would leave the bounds otherwise.
+        let start = vec![poly(4_190_208); 8];
+        let mut many = start.clone();
+        line(filter, "dsa_ntt (of 8, and a copy)", 8, |k| {
+            many.clone_from_slice(&start);
+            k.dsa_ntt(&mut many);
+        });
+        line(filter, "dsa_inv_ntt (of 8, and a copy)", 8, |k| {
+            many.clone_from_slice(&start);
+            k.dsa_inv_ntt(&mut many);
+        });
+        line(filter, "dsa_inv_ntt (of 1)", 1, |k| k.dsa_inv_ntt(&mut many[..1]));
+        let a = vec![poly(4_190_208); 56];
+        for (rows, columns) in [(4, 4), (6, 5), (8, 7)] {
+            let mut out = vec![poly(1); rows];
+            let v = vec![poly(4_190_208); columns];
+            line(filter, &format!("dsa_matvec {rows} x {columns}"), 1, |k| {
+                k.dsa_matvec(&mut out, &a[..rows * columns], &v);
+            });
+        }
+        let mut out = vec![poly(1); 8];
+        line(filter, "dsa_pointwise", 8, |k| k.dsa_pointwise(&mut out, &a[0], &a[..8]));
+        line(filter, "dsa_add", 8, |k| k.dsa_add(&mut out, &a[..8]));
+        line(filter, "dsa_sub", 8, |k| k.dsa_sub(&mut out, &a[..8]));
+        let mut t1 = DsaPoly(core::array::from_fn(|i| i as i32));
+        line(filter, "dsa_shift_left_d", 1, |k| {
+            t1.0.iter_mut().for_each(|x| *x &= 1023);
+            k.dsa_shift_left_d(core::slice::from_mut(&mut t1));
+        });
+        let (mut hi, mut lo) = (poly(1), poly(1));
+        line(filter, "dsa_power2round", 1, |k| k.dsa_power2round(&a[0], &mut hi, &mut lo));
+        let hint = DsaPoly(core::array::from_fn(|i| i as i32 & 1));
+        for gamma2 in [95_232, 261_888] {
+            line(filter, &format!("dsa_decompose {gamma2}"), 1, |k| {
+                k.dsa_decompose(gamma2, &a[0], &mut hi, &mut lo);
+            });
+            line(filter, &format!("dsa_make_hint {gamma2}"), 1, |k| {
+                black_box(k.dsa_make_hint(gamma2, &a[0], &a[1], &mut hi));
+            });
+            line(filter, &format!("dsa_use_hint {gamma2}"), 1, |k| {
+                k.dsa_use_hint(gamma2, &hint, &a[0], &mut hi);
+            });
+        }
+        line(filter, "dsa_norm_below", 8, |k| {
+            black_box(k.dsa_norm_below(&a[..8], 1 << 17));
+        });
+        for bits in [4, 6, 10] {
+            let p = DsaPoly(core::array::from_fn(|i| i as i32 & ((1 << bits) - 1)));
+            let mut bytes = vec![0u8; 32 * bits];
+            line(filter, &format!("dsa_simple_bit_pack {bits}"), 1, |k| {
+                k.dsa_simple_bit_pack(bits, &p, &mut bytes);
+            });
+        }
+        line(filter, "dsa_simple_bit_unpack 10", 1, |k| {
+            k.dsa_simple_bit_unpack(10, &random[..320], &mut p);
+        });
+        for (bits, b) in [(3, 2), (4, 4), (13, 1 << 12), (18, 1 << 17), (20, 1 << 19)] {
+            let q = poly(b - 1);
+            let mut bytes = vec![0u8; 32 * bits];
+            line(filter, &format!("dsa_bit_pack {bits}"), 1, |k| {
+                k.dsa_bit_pack(bits, b, &q, &mut bytes);
+            });
+            line(filter, &format!("dsa_bit_unpack {bits}"), 1, |k| {
+                k.dsa_bit_unpack(bits, b, &random[..32 * bits], &mut p);
+            });
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! ML-DSA: NTT, inverse NTT and products in the NTT domain (FIPS 204, Algorithms 41 to 48).
+//!
+//! A polynomial fills sixteen registers of 16 coefficients. Layers 128 to 16 pair whole registers;
+//! for layers 8 to 1 neighbouring registers exchange parts (see `shuffle`), and at the end one
+//! permutation restores the standard's order.
+//!
+//! A product with a constant root z is Barrett's: with z' = round(2^32 z / q), the quotient is the
+//! high half of b z' (two 32 x 32 -> 64 bit products, for even and odd coefficients), and
+//! b z - quotient q needs low halves only (two `vpmulld`). Nine operations a butterfly, against
+//! twelve with Montgomery's method over `vpmuldq`; IFMA would need 64-bit lanes, and so as many
+//! multiplications and twice the additions. Expected: 8 layers x 8 butterflies x 9 + 80 shuffles,
+//! two a cycle: 330 cycles.
+
+use core::arch::x86_64::*;
+
+use gabion_scheme::kernels::{DSA_Q, DsaPoly};
+
+use super::constants::{IN_ORDER, Pair, Table, bit_reverse, centred, model, power};
+use super::{registers, shuffle};
+
+const Q: u64 = DSA_Q as u64;
+/// The primitive 512th root of unity (FIPS 204, section 2.5).
+const ROOT: u64 = 1753;
+/// q^-1 mod 2^32.
+const Q_INVERSE: i32 = 58_728_449;
+const _: () = assert!(DSA_Q.wrapping_mul(Q_INVERSE) == 1);
+
+/// A constant z in the forms that [`multiply`] takes: z centred, and round(2^32 z / q).
+#[derive(Clone, Copy)]
+struct Factor(i32, i32);
+
+impl Factor {
+    const fn new(z: u64) -> Self {
+        let z = centred(z, Q);
+        let numerator = (z << 32) + Q as i64 / 2;
+        Factor(z as i32, numerator.div_euclid(Q as i64) as i32)
+    }
+}
+
+/// zeta^BitRev8(i): the roots of Algorithms 41 and 42.
+const fn zeta(i: usize) -> u64 {
+    power(ROOT, bit_reverse(i, 8), Q)
+}
+
+/// Roots for the butterflies of one pair of registers at one layer: z, z', z' of odd coefficients.
+type Roots = [Table<i32, 16>; 3];
+
+/// The arrangements of a pair for layers 8, 4, 2, 1 of the NTT.
+const FORWARD: [Pair; 4] = {
+    let halves = model::halves(&IN_ORDER);
+    let quarters = model::quarters(&halves);
+    let quads = model::quads(&quarters);
+    [halves, quarters, quads, model::doubles(&quads)]
+};
+/// The arrangements for layers 1, 2, 4, 8 of the inverse NTT.
+const INVERSE: [Pair; 4] = [FORWARD[3], FORWARD[2], FORWARD[1], model::halves(&FORWARD[1])];
+
+/// Roots of the in-register layers: `[pair][layer]`, layers in the order of use.
+const fn roots(inverse: bool) -> [[Roots; 4]; 8] {
+    let mut zetas = [0; 256];
+    let mut i = 0;
+    while i < 256 {
+        zetas[i] = zeta(i);
+        i += 1;
+    }
+    let mut out = [[[Table([0; 16]); 3]; 4]; 8];
+    let mut i = 0;
+    while i < 8 * 4 * 16 {
+        let (pair, layer, lane) = (i / 64, i / 16 % 4, i % 16);
+        let length = if inverse { 1 << layer } else { 8 >> layer };
+        let arrangement = if inverse { &INVERSE[layer] } else { &FORWARD[layer] };
+        let block = (32 * pair + arrangement[0][lane]) / (2 * length);
+        let index = if inverse { 256 / length - 1 - block } else { 128 / length + block };
+        let Factor(z, quotient) = Factor::new(zetas[index]);
+        out[pair][layer][0].0[lane] = z;
+        out[pair][layer][1].0[lane] = quotient;
+        if lane % 2 == 1 {
+            out[pair][layer][2].0[lane - 1] = quotient;
+        }
+        i += 1;
+    }
+    out
+}
+
+static FORWARD_ROOTS: [[Roots; 4]; 8] = roots(false);
+static INVERSE_ROOTS: [[Roots; 4]; 8] = roots(true);
+/// Indices from the last arrangement to memory order and back.
+static BACK: [Table<i32, 16>; 2] = model::back(&FORWARD[3]);
+static FORTH: [Table<i32, 16>; 2] = model::forth(&FORWARD[3]);
+
+/// A constant in registers.
+#[derive(Clone, Copy)]
+struct Constant {
+    z: __m512i,
+    /// round(2^32 z / q) for the even coefficients, and for the odd ones in even places.
+    even: __m512i,
+    odd: __m512i,
+}
+
+/// The same constant for all coefficients.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn broadcast(Factor(z, quotient): Factor) -> Constant {
+    let quotient = _mm512_set1_epi32(quotient);
+    Constant { z: _mm512_set1_epi32(z), even: quotient, odd: quotient }
+}
+
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn constant([z, even, odd]: &Roots) -> Constant {
+    Constant { z: registers::table(z), even: registers::table(even), odd: registers::table(odd) }
+}
+
+/// The high halves of two sets of 64-bit numbers, as one register of 32-bit numbers.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn high_halves(even: __m512i, odd: __m512i) -> __m512i {
+    _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even)
+}
+
+/// b z modulo q. With e = |b| / 2^33, the result lies within (-e q, (1 + e) q): z' is off by at
+/// most 1/2, and the quotient is rounded down.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn multiply(b: __m512i, c: Constant) -> __m512i {
+    let even = _mm512_mul_epi32(b, c.even);
+    let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(b), c.odd);
+    let quotient = high_halves(even, odd);
+    let product = _mm512_mullo_epi32(b, c.z);
+    _mm512_sub_epi32(product, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
+}
+
+/// b z modulo q. With e = |b| / 2^33, |result| < (1/2 + e) q: the quotient is rounded to nearest,
+/// for two operations more.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn multiply_rounded(b: __m512i, c: Constant) -> __m512i {
+    let half = _mm512_set1_epi64(1 << 31);
+    let even = _mm512_add_epi64(_mm512_mul_epi32(b, c.even), half);
+    let odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64::<32>(b), c.odd), half);
+    let quotient = high_halves(even, odd);
+    let product = _mm512_mullo_epi32(b, c.z);
+    _mm512_sub_epi32(product, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
+}
+
+/// NTT of each polynomial. From |x| < 2q, seven layers add (1 + 2^-6) q at most, and the last,
+/// which rounds, (1/2 + 2^-6) q: below 9.7q.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn ntt(polys: &mut [DsaPoly]) {
+    for p in polys {
+        ntt_one(registers::dsa_mut(p));
+    }
+    registers::clear();
+}
+
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn ntt_one(p: &mut [__m512i; 16]) {
+    let mut w = *p;
+    // Layers 128, 64, 32, 16: registers 8, 4, 2, 1 apart.
+    let mut i = 1;
+    for distance in [8, 4, 2, 1] {
+        for block in 0..8 / distance {
+            let c = broadcast(BROADCAST[i]);
+            for r in 2 * distance * block..2 * distance * block + distance {
+                let t = multiply(w[r + distance], c);
+                w[r + distance] = _mm512_sub_epi32(w[r], t);
+                w[r] = _mm512_add_epi32(w[r], t);
+            }
+            i += 1;
+        }
+    }
+    // Layers 8, 4, 2, 1: within pairs of registers.
+    for layer in 0..4 {
+        for pair in 0..8 {
+            let (a, b) = (w[2 * pair], w[2 * pair + 1]);
+            let (a, b) = match layer {
+                0 => shuffle::halves(a, b),
+                1 => shuffle::quarters(a, b),
+                2 => shuffle::quads(a, b),
+                _ => shuffle::doubles(a, b),
+            };
+            let c = constant(&FORWARD_ROOTS[pair][layer]);
+            let t = if layer < 3 { multiply(b, c) } else { multiply_rounded(b, c) };
+            w[2 * pair] = _mm512_add_epi32(a, t);
+            w[2 * pair + 1] = _mm512_sub_epi32(a, t);
+        }
+    }
+    let [first, second] = &BACK;
+    let (first, second) = (registers::table(first), registers::table(second));
+    for pair in 0..8 {
+        let (a, b) = (w[2 * pair], w[2 * pair + 1]);
+        p[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
+        p[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+    }
+}
+
+/// Roots of the layers between registers.
+static BROADCAST: [Factor; 16] = {
+    let mut factors = [Factor(0, 0); 16];
+    let mut i = 1;
+    while i < 16 {
+        factors[i] = Factor::new(zeta(i));
+        i += 1;
+    }
+    factors
+};
+
+/// The closing factor 2^32 / 256 = 2^24 of the inverse NTT.
+const CLOSING: u64 = 1 << 24;
+
+/// Inverse NTT of each polynomial, times 2^32.
+///
+/// Sums double eight times: |x| <= 256 (q - 1) < 2^31, so no layer overflows. Products of
+/// |b| < 2^31 have e < 1/4: they stay within (-q/4, 5q/4), less than the sums of their layer, and
+/// the closing ones, which round, below 3q/4.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn inv_ntt(polys: &mut [DsaPoly]) {
+    for p in polys {
+        inv_ntt_one(registers::dsa_mut(p));
+    }
+    registers::clear();
+}
+
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inv_ntt_one(p: &mut [__m512i; 16]) {
+    let mut w = *p;
+    let [first, second] = &FORTH;
+    let (first, second) = (registers::table(first), registers::table(second));
+    for pair in 0..8 {
+        let (a, b) = (w[2 * pair], w[2 * pair + 1]);
+        w[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
+        w[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+    }
+    // Layers 1, 2, 4, 8: within pairs of registers.
+    for layer in 0..4 {
+        for pair in 0..8 {
+            let (a, b) = (w[2 * pair], w[2 * pair + 1]);
+            let sum = _mm512_add_epi32(a, b);
+            let c = constant(&INVERSE_ROOTS[pair][layer]);
+            let product = multiply(_mm512_sub_epi32(b, a), c);
+            (w[2 * pair], w[2 * pair + 1]) = match layer {
+                0 => shuffle::doubles(sum, product),
+                1 => shuffle::quads(sum, product),
+                2 => shuffle::halves(sum, product),
+                _ => shuffle::quarters(sum, product),
+            };
+        }
+    }
+    // Layers 16, 32, 64: registers 1, 2, 4 apart.
+    let mut i = 15;
+    for distance in [1, 2, 4] {
+        for block in 0..8 / distance {
+            let c = broadcast(BROADCAST[i]);
+            for r in 2 * distance * block..2 * distance * block + distance {
+                let difference = _mm512_sub_epi32(w[r + distance], w[r]);
+                w[r] = _mm512_add_epi32(w[r], w[r + distance]);
+                w[r + distance] = multiply(difference, c);
+            }
+            i -= 1;
+        }
+    }
+    // Layer 128, which takes in the closing factor.
+    let sums = broadcast(const { Factor::new(CLOSING) });
+    let products = broadcast(const { Factor::new(zeta(1) * CLOSING) });
+    for r in 0..8 {
+        let difference = _mm512_sub_epi32(w[r + 8], w[r]);
+        p[r] = multiply_rounded(_mm512_add_epi32(w[r], w[r + 8]), sums);
+        p[r + 8] = multiply_rounded(difference, products);
+    }
+}
+
+/// Montgomery's reduction of 64-bit sums for even and odd coefficients: sum / 2^32 mod q.
+///
+/// |result| <= |sum| / 2^32 + q / 2, rounded up.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
+    let q = _mm512_set1_epi32(DSA_Q);
+    let q_inverse = _mm512_set1_epi32(Q_INVERSE);
+    let reduce = |sum| {
+        let m = _mm512_mul_epi32(sum, q_inverse);
+        _mm512_sub_epi64(sum, _mm512_mul_epi32(m, q))
+    };
+    high_halves(reduce(even), reduce(odd))
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_matvec`].
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
+    assert_eq!(a.len(), out.len() * v.len(), "the matrix has a row for each output");
+    match v.len() {
+        1 => matvec_of::<1>(out, a, v),
+        2 => matvec_of::<2>(out, a, v),
+        3 => matvec_of::<3>(out, a, v),
+        4 => matvec_of::<4>(out, a, v),
+        5 => matvec_of::<5>(out, a, v),
+        6 => matvec_of::<6>(out, a, v),
+        7 => matvec_of::<7>(out, a, v),
+        columns => panic!("a vector has 1 to 7 polynomials, not {columns}"),
+    }
+    registers::clear();
+}
+
+/// Products are summed over a row in 64 bits and reduced once: |sum| < 7 * q * 10q < 2^53, so that
+/// |result| < 0.64q. The odd coefficients of the vector are moved once for all rows.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn matvec_of<const L: usize>(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
+    let (rows, []) = a.as_chunks::<L>() else { return };
+    let Some(v) = v.first_chunk::<L>() else { return };
+    for r in 0..16 {
+        let v: [__m512i; L] = core::array::from_fn(|j| registers::dsa(&v[j])[r]);
+        let mut v_odd = v;
+        for j in 0..L {
+            v_odd[j] = _mm512_srli_epi64::<32>(v[j]);
+        }
+        for (row, out) in rows.iter().zip(out.iter_mut()) {
+            let mut even = _mm512_setzero_si512();
+            let mut odd = _mm512_setzero_si512();
+            for j in 0..L {
+                let a = registers::dsa(&row[j])[r];
+                even = _mm512_add_epi64(even, _mm512_mul_epi32(a, v[j]));
+                odd = _mm512_add_epi64(odd, _mm512_mul_epi32(_mm512_srli_epi64::<32>(a), v_odd[j]));
+            }
+            registers::dsa_mut(out)[r] = montgomery(even, odd);
+        }
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::dsa_pointwise`].
+/// |c v| < 100 q^2, so that |result| < 0.7q.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
+    assert_eq!(out.len(), v.len(), "one output for each polynomial of the vector");
+    for (out, v) in out.iter_mut().zip(v) {
+        let lanes = registers::dsa(c).iter().zip(registers::dsa(v));
+        for (out, (c, v)) in registers::dsa_mut(out).iter_mut().zip(lanes) {
+            let even = _mm512_mul_epi32(*c, *v);
+            let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(*c), _mm512_srli_epi64::<32>(*v));
+            *out = montgomery(even, odd);
+        }
+    }
+    registers::clear();
+}
+
+/// Reduces any |x| < 2^31 - 2^22 to a residue, |result| <= 6283008: 2^23 stands in for q.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn reduce(x: __m512i) -> __m512i {
+    let quotient = _mm512_srai_epi32::<23>(_mm512_add_epi32(x, _mm512_set1_epi32(1 << 22)));
+    _mm512_sub_epi32(x, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
+}
+
+/// `acc[i] += b[i]`, reduced.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn add(acc: &mut [DsaPoly], b: &[DsaPoly]) {
+    assert_eq!(acc.len(), b.len(), "one summand for each polynomial");
+    for (acc, b) in acc.iter_mut().zip(b) {
+        for (x, y) in registers::dsa_mut(acc).iter_mut().zip(registers::dsa(b)) {
+            *x = reduce(_mm512_add_epi32(*x, *y));
+        }
+    }
+    registers::clear();
+}
+
+/// `acc[i] -= b[i]`, reduced.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn sub(acc: &mut [DsaPoly], b: &[DsaPoly]) {
+    assert_eq!(acc.len(), b.len(), "one subtrahend for each polynomial");
+    for (acc, b) in acc.iter_mut().zip(b) {
+        for (x, y) in registers::dsa_mut(acc).iter_mut().zip(registers::dsa(b)) {
+            *x = reduce(_mm512_sub_epi32(*x, *y));
+        }
+    }
+    registers::clear();
+}
+
+/// `p[i] *= 2^13`. The greatest product, (2^10 - 1) 2^13 = q - 1, needs no reduction.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn shift_left_d(polys: &mut [DsaPoly]) {
+    for p in polys {
+        for x in registers::dsa_mut(p) {
+            *x = _mm512_slli_epi32::<13>(*x);
+        }
+    }
+    registers::clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrangements_pair_the_operands() {
+        for (layer, length) in [8, 4, 2, 1].into_iter().enumerate() {
+            for arrangement in [&FORWARD[layer], &INVERSE[3 - layer]] {
+                for i in 0..16 {
+                    assert_eq!(arrangement[0][i] + length, arrangement[1][i], "{length}");
+                }
+            }
+        }
+        assert_eq!(model::quarters(&INVERSE[3]), IN_ORDER);
+    }
+}

@@ -1,0 +1,368 @@
+//! ML-KEM: NTT, inverse NTT and products in the NTT domain (FIPS 203, Algorithms 9 to 12).
+//!
+//! A polynomial fills eight registers of 32 coefficients. Layers 128, 64 and 32 pair whole
+//! registers; for layers 16 to 2 neighbouring registers exchange parts (see `shuffle`) so that the
+//! operands of each butterfly lie in the same place of two registers, and at the end one
+//! permutation restores the standard's order.
+//!
+//! A product with a constant root z is Montgomery's with R = 2^16, with z R and z R / q worked out
+//! before: three multiplications. Expected on Zen 4, which multiplies 512 bits once a cycle:
+//! 7 layers x 4 butterflies x 3 = 84 cycles of multiplications beside 40 shuffles, about 110.
+
+use core::arch::x86_64::*;
+
+use gabion_scheme::kernels::{KEM_Q, KemPoly};
+
+use super::constants::{IN_ORDER, Pair, Table, bit_reverse, centred, model, power};
+use super::{registers, shuffle};
+
+const Q: u64 = KEM_Q as u64;
+/// The primitive 256th root of unity (FIPS 203, section 4.3).
+const ROOT: u64 = 17;
+/// q^-1 mod 2^16, signed: 3329 * -3327 = 1 - 169 * 2^16.
+const Q_INVERSE: i16 = -3327;
+const _: () = assert!(KEM_Q.wrapping_mul(Q_INVERSE) == 1);
+
+/// A constant z in the forms that [`multiply`] takes: z R mod q, centred, and that times q^-1.
+#[derive(Clone, Copy)]
+struct Factor(i16, i16);
+
+impl Factor {
+    const fn new(z: u64) -> Self {
+        let montgomery = centred((z % Q) << 16, Q) as i16;
+        Factor(montgomery, montgomery.wrapping_mul(Q_INVERSE))
+    }
+}
+
+/// zeta^BitRev7(i): the roots of Algorithms 9 and 10.
+const fn zeta(i: usize) -> u64 {
+    power(ROOT, bit_reverse(i, 7), Q)
+}
+
+/// Roots for the butterflies of one pair of registers at one layer, both forms.
+type Roots = [Table<i16, 32>; 2];
+
+/// The arrangements of a pair for layers 16, 8, 4, 2 of the NTT. A double word holds two
+/// neighbouring coefficients, which always share their root.
+const FORWARD: [Pair; 4] = {
+    let halves = model::halves(&IN_ORDER);
+    let quarters = model::quarters(&halves);
+    let quads = model::quads(&quarters);
+    [halves, quarters, quads, model::doubles(&quads)]
+};
+/// The arrangements for layers 2, 4, 8, 16 of the inverse NTT.
+const INVERSE: [Pair; 4] = [FORWARD[3], FORWARD[2], FORWARD[1], model::halves(&FORWARD[1])];
+
+/// Roots of the in-register layers: `[pair][layer]`, layers in the order of use.
+const fn roots(inverse: bool) -> [[Roots; 4]; 4] {
+    let mut out = [[[Table([0; 32]); 2]; 4]; 4];
+    let mut i = 0;
+    while i < 4 * 4 * 32 {
+        let (pair, layer, word) = (i / 128, i / 32 % 4, i % 32);
+        let length = if inverse { 2 << layer } else { 16 >> layer };
+        let arrangement = if inverse { &INVERSE[layer] } else { &FORWARD[layer] };
+        let coefficient = 64 * pair + 2 * arrangement[0][word / 2];
+        let block = coefficient / (2 * length);
+        let Factor(z, zq) =
+            Factor::new(zeta(if inverse { 256 / length - 1 - block } else { 128 / length + block }));
+        out[pair][layer][0].0[word] = z;
+        out[pair][layer][1].0[word] = zq;
+        i += 1;
+    }
+    out
+}
+
+static FORWARD_ROOTS: [[Roots; 4]; 4] = roots(false);
+static INVERSE_ROOTS: [[Roots; 4]; 4] = roots(true);
+/// Indices from the last arrangement to memory order and back.
+static BACK: [Table<i32, 16>; 2] = model::back(&FORWARD[3]);
+static FORTH: [Table<i32, 16>; 2] = model::forth(&FORWARD[3]);
+
+/// R for even coefficients, gamma R for odd ones (gamma of Algorithm 11): `[register][form]`.
+static GAMMAS: [Roots; 8] = {
+    let mut out = [[Table([0; 32]); 2]; 8];
+    let mut i = 0;
+    while i < 256 {
+        let gamma = power(ROOT, 2 * bit_reverse(i / 2, 7) + 1, Q);
+        let Factor(z, zq) = Factor::new(if i % 2 == 0 { 1 } else { gamma });
+        out[i / 32][0].0[i % 32] = z;
+        out[i / 32][1].0[i % 32] = zq;
+        i += 1;
+    }
+    out
+};
+
+/// Montgomery product of any x with a constant in both forms: |result| < q.
+///
+/// |x z R| <= 2^15 q / 2 and |m q| <= 2^15 q, so the difference of the high halves is below
+/// 3/4 q + 1; the low halves are equal and cancel.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn multiply(x: __m512i, z: __m512i, zq: __m512i) -> __m512i {
+    let q = _mm512_set1_epi16(KEM_Q);
+    let m = _mm512_mullo_epi16(x, zq);
+    _mm512_sub_epi16(_mm512_mulhi_epi16(x, z), _mm512_mulhi_epi16(m, q))
+}
+
+/// Montgomery product with one constant for all coefficients.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn multiply_by(x: __m512i, Factor(z, zq): Factor) -> __m512i {
+    multiply(x, _mm512_set1_epi16(z), _mm512_set1_epi16(zq))
+}
+
+/// Barrett reduction of any |x| < 2^15: |result| < q, and at most q / 2 + 55 where |x| <= 4q.
+///
+/// The quotient is round(x * 10 / 2^15) with 10 / 2^15 = 1.016 / q; on the whole range the
+/// remainder stays within 1665 + 0.016 * 2^15 = 2178.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn reduce(x: __m512i) -> __m512i {
+    let quotient = _mm512_mulhrs_epi16(x, _mm512_set1_epi16(10));
+    _mm512_sub_epi16(x, _mm512_mullo_epi16(quotient, _mm512_set1_epi16(KEM_Q)))
+}
+
+/// One butterfly of Algorithm 9 on each coefficient: (a + z b, a - z b).
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn butterfly(a: &mut __m512i, b: &mut __m512i, z: __m512i, zq: __m512i) {
+    let t = multiply(*b, z, zq);
+    *b = _mm512_sub_epi16(*a, t);
+    *a = _mm512_add_epi16(*a, t);
+}
+
+/// One butterfly of Algorithm 10 on each coefficient: (a + b, z (b - a)).
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inverse_butterfly(a: &mut __m512i, b: &mut __m512i, z: __m512i, zq: __m512i) {
+    let difference = _mm512_sub_epi16(*b, *a);
+    *a = _mm512_add_epi16(*a, *b);
+    *b = multiply(difference, z, zq);
+}
+
+/// NTT of each polynomial. |x| grows from 2q by less than 0.75q + 1 a layer, to 7.3q < 2^15.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn ntt(polys: &mut [KemPoly]) {
+    for p in polys {
+        ntt_one(registers::kem_mut(p));
+    }
+    registers::clear();
+}
+
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn ntt_one(p: &mut [__m512i; 8]) {
+    let mut f = *p;
+    // Layers 128, 64, 32: registers 4, 2, 1 apart.
+    let mut i = 1;
+    for distance in [4, 2, 1] {
+        for block in 0..4 / distance {
+            let Factor(z, zq) = const {
+                let mut factors = [Factor(0, 0); 8];
+                let mut i = 1;
+                while i < 8 {
+                    factors[i] = Factor::new(zeta(i));
+                    i += 1;
+                }
+                factors
+            }[i];
+            let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
+            for r in 2 * distance * block..2 * distance * block + distance {
+                let (low, high) = f.split_at_mut(r + 1);
+                butterfly(&mut low[r], &mut high[distance - 1], z, zq);
+            }
+            i += 1;
+        }
+    }
+    // Layers 16, 8, 4, 2: within pairs of registers.
+    for layer in 0..4 {
+        for pair in 0..4 {
+            let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+            let (mut a, mut b) = match layer {
+                0 => shuffle::halves(a, b),
+                1 => shuffle::quarters(a, b),
+                2 => shuffle::quads(a, b),
+                _ => shuffle::doubles(a, b),
+            };
+            let [z, zq] = &FORWARD_ROOTS[pair][layer];
+            butterfly(&mut a, &mut b, registers::table(z), registers::table(zq));
+            (f[2 * pair], f[2 * pair + 1]) = (a, b);
+        }
+    }
+    let [first, second] = &BACK;
+    let (first, second) = (registers::table(first), registers::table(second));
+    for pair in 0..4 {
+        let (a, b) = (reduce(f[2 * pair]), reduce(f[2 * pair + 1]));
+        p[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
+        p[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+    }
+}
+
+/// Inverse NTT of each polynomial, times 2^16.
+///
+/// In units of q: sums at most double, products are below 0.76. From 2: 4, 8 (reduced to 0.66),
+/// 1.52, 3.04 (reduced), 1.52, 3.04, 6.08 at the last, all below 2^15 / q = 9.84.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn inv_ntt(polys: &mut [KemPoly]) {
+    for p in polys {
+        inv_ntt_one(registers::kem_mut(p));
+    }
+    registers::clear();
+}
+
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inv_ntt_one(p: &mut [__m512i; 8]) {
+    let mut f = *p;
+    let [first, second] = &FORTH;
+    let (first, second) = (registers::table(first), registers::table(second));
+    for pair in 0..4 {
+        let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+        f[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
+        f[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+    }
+    // Layers 2, 4, 8, 16: within pairs of registers.
+    for layer in 0..4 {
+        for pair in 0..4 {
+            let (mut a, mut b) = (f[2 * pair], f[2 * pair + 1]);
+            let [z, zq] = &INVERSE_ROOTS[pair][layer];
+            inverse_butterfly(&mut a, &mut b, registers::table(z), registers::table(zq));
+            if layer == 1 || layer == 3 {
+                a = reduce(a);
+            }
+            (f[2 * pair], f[2 * pair + 1]) = match layer {
+                0 => shuffle::doubles(a, b),
+                1 => shuffle::quads(a, b),
+                2 => shuffle::halves(a, b),
+                _ => shuffle::quarters(a, b),
+            };
+        }
+    }
+    // Layers 32, 64, 128: registers 1, 2, 4 apart. The last takes in the closing factor
+    // 2^16 / 128 (the 128^-1 of Algorithm 10).
+    const CLOSING: u64 = (1 << 16) % Q * (Q - (Q - 1) / 128) % Q;
+    const _: () = assert!((Q - (Q - 1) / 128) * 128 % Q == 1);
+    let mut i = 7;
+    for distance in [1, 2, 4] {
+        for block in 0..4 / distance {
+            let Factor(z, zq) = const {
+                let mut factors = [Factor(0, 0); 8];
+                let mut i = 1;
+                while i < 8 {
+                    factors[i] = Factor::new(if i == 1 { zeta(i) * CLOSING } else { zeta(i) });
+                    i += 1;
+                }
+                factors
+            }[i];
+            let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
+            for r in 2 * distance * block..2 * distance * block + distance {
+                let (low, high) = f.split_at_mut(r + 1);
+                inverse_butterfly(&mut low[r], &mut high[distance - 1], z, zq);
+            }
+            i -= 1;
+        }
+    }
+    for r in 0..4 {
+        p[r] = multiply_by(f[r], const { Factor::new(CLOSING) });
+        p[4 + r] = f[4 + r];
+    }
+}
+
+/// See [`gabion_scheme::kernels::Kernels::kem_matvec`].
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
+    assert_eq!(a.len(), out.len() * v.len(), "the matrix has a row for each output");
+    match v.len() {
+        1 => matvec_of::<1>(out, a, v),
+        2 => matvec_of::<2>(out, a, v),
+        3 => matvec_of::<3>(out, a, v),
+        4 => matvec_of::<4>(out, a, v),
+        rank => panic!("a vector has 1 to 4 polynomials, not {rank}"),
+    }
+    registers::clear();
+}
+
+/// With v' = (v0, gamma v1) in each pair of coefficients, a pair of the product is
+/// (a . v', a . (v1, v0)), two dot products of 16-bit pairs into 32 bits (`vpdpwssd`).
+///
+/// |sum| <= K (2q q + 2q 2q) + ... < 4 * 8 q^2 < 2^29; Montgomery's reduction leaves at most
+/// 2^29 / 2^16 + q / 2 < 2^14, Barrett's a residue.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn matvec_of<const K: usize>(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
+    let (rows, []) = a.as_chunks::<K>() else { return };
+    let Some(v) = v.first_chunk::<K>() else { return };
+    let q = _mm512_set1_epi16(KEM_Q);
+    let q_inverse = _mm512_set1_epi16(Q_INVERSE);
+    for r in 0..8 {
+        let [z, zq] = &GAMMAS[r];
+        let (z, zq) = (registers::table(z), registers::table(zq));
+        let v: [__m512i; K] = core::array::from_fn(|j| registers::kem(&v[j])[r]);
+        let mut scaled = v;
+        let mut swapped = v;
+        for j in 0..K {
+            scaled[j] = multiply(v[j], z, zq);
+            swapped[j] = _mm512_rol_epi32::<16>(v[j]);
+        }
+        for (row, out) in rows.iter().zip(out.iter_mut()) {
+            let mut even = _mm512_setzero_si512();
+            let mut odd = _mm512_setzero_si512();
+            for j in 0..K {
+                let a = registers::kem(&row[j])[r];
+                even = _mm512_dpwssd_epi32(even, a, scaled[j]);
+                odd = _mm512_dpwssd_epi32(odd, a, swapped[j]);
+            }
+            // Low and high halves of all sums, interleaved again.
+            let low = _mm512_mask_blend_epi16(0xaaaa_aaaa, even, _mm512_slli_epi32::<16>(odd));
+            let high = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(even), odd);
+            let m = _mm512_mulhi_epi16(_mm512_mullo_epi16(low, q_inverse), q);
+            registers::kem_mut(out)[r] = reduce(_mm512_sub_epi16(high, m));
+        }
+    }
+}
+
+/// Multiplies by 2^16, in place.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn to_mont(polys: &mut [KemPoly]) {
+    for p in polys {
+        for x in registers::kem_mut(p) {
+            *x = multiply_by(*x, const { Factor::new(1 << 16) });
+        }
+    }
+    registers::clear();
+}
+
+/// `acc += b`, reduced.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn add(acc: &mut KemPoly, b: &KemPoly) {
+    for (x, y) in registers::kem_mut(acc).iter_mut().zip(registers::kem(b)) {
+        *x = reduce(_mm512_add_epi16(*x, *y));
+    }
+    registers::clear();
+}
+
+/// `acc = a - acc`, reduced.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn sub_from(a: &KemPoly, acc: &mut KemPoly) {
+    for (x, y) in registers::kem_mut(acc).iter_mut().zip(registers::kem(a)) {
+        *x = reduce(_mm512_sub_epi16(*y, *x));
+    }
+    registers::clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrangements_pair_the_operands() {
+        for (layer, length) in [16, 8, 4, 2].into_iter().enumerate() {
+            for arrangement in [&FORWARD[layer], &INVERSE[3 - layer]] {
+                for i in 0..16 {
+                    assert_eq!(arrangement[0][i] + length / 2, arrangement[1][i], "{length}");
+                }
+            }
+        }
+        assert_eq!(model::quarters(&INVERSE[3]), IN_ORDER);
+    }
+}

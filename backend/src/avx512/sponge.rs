@@ -1,0 +1,450 @@
+//! Many sponges over eight lanes (FIPS 202, sections 4 and 5).
+//!
+//! ```text
+//!   jobs --longest first--> queue --> lane 0..8 : absorb, absorb, squeeze, ... --> next job
+//!                                       |
+//!                            one permutation of all lanes a step
+//! ```
+//!
+//! Jobs of any function, rate and length share the lanes; a lane takes the next job as soon as
+//! its own ends. The longest job (by its number of permutations) starts first, so that the hash of
+//! a whole key runs beside many short ones and not after them. Once four lanes or fewer are left
+//! with nothing queued, they move to the lower half and a step costs half.
+//!
+//! Lengths, rates and the schedule are public; the bytes are not. States and staged input are
+//! zeroed at the end.
+
+use core::arch::x86_64::*;
+
+use gabion_scheme::kernels::{Sponge, Xof};
+
+use super::keccak::{LANES, State, permute_8, permute_low_4, transpose};
+use super::registers;
+
+/// Jobs that are put in order at a time. A longer call is fed to the lanes in pieces of this size
+/// without draining them in between.
+const WINDOW: usize = 256;
+/// Permutation counts from here on are not told apart by the order.
+const LONGEST: usize = 63;
+/// Bytes of a staged block: the largest rate, 168, in whole registers.
+const ROW: usize = 192;
+/// Room for one more register, since pieces are copied 64 bytes at a time.
+const ROW_ROOM: usize = ROW + 64;
+
+/// A staged block of input, padded with zeros to [`ROW`] bytes.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Row([u8; ROW_ROOM]);
+
+/// What a lane is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    /// Input is left, or the padding.
+    Absorb,
+    /// The padding is in; every permutation yields output.
+    Squeeze,
+}
+
+/// A lane and its place in a job.
+#[derive(Clone, Copy)]
+struct Lane {
+    phase: Phase,
+    /// Index of the job.
+    job: usize,
+    rate: usize,
+    /// The piece of input to read next, and how much of it is read.
+    piece: usize,
+    offset: usize,
+    /// Bytes of output written.
+    written: usize,
+}
+
+/// Permutations that a sponge takes; none if it yields nothing.
+fn permutations(job: &Sponge<'_>) -> usize {
+    let input: usize = job.input.iter().map(|piece| piece.len()).sum();
+    let output = job.output.len();
+    if output == 0 {
+        return 0;
+    }
+    // A match on constants, so that the divisions become multiplications.
+    let (absorb, squeeze) = match job.xof {
+        Xof::Shake128 => (input / 168, (output - 1) / 168),
+        Xof::Shake256 | Xof::Sha3_256 => (input / 136, (output - 1) / 136),
+        Xof::Sha3_512 => (input / 72, (output - 1) / 72),
+    };
+    absorb + 1 + squeeze
+}
+
+/// The jobs that are not started yet, longest first within a window.
+struct Queue {
+    order: [u16; WINDOW],
+    /// First job of the window, entries of `order`, and how many of them are taken.
+    base: usize,
+    len: usize,
+    taken: usize,
+    /// First job beyond the window.
+    next: usize,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Queue {
+            order: [0; WINDOW],
+            base: 0,
+            len: 0,
+            taken: 0,
+            next: 0,
+        }
+    }
+
+    /// The next job to start.
+    #[inline]
+    fn pop(&mut self, jobs: &[Sponge<'_>]) -> Option<usize> {
+        while self.taken == self.len {
+            if self.next == jobs.len() {
+                return None;
+            }
+            self.refill(jobs);
+        }
+        let job = self.base + usize::from(self.order[self.taken]);
+        self.taken += 1;
+        Some(job)
+    }
+
+    /// Sorts the next window by counting. Jobs without output drop out.
+    fn refill(&mut self, jobs: &[Sponge<'_>]) {
+        let window = &jobs[self.next..jobs.len().min(self.next + WINDOW)];
+        let mut lengths = [0u8; WINDOW];
+        let mut starts = [0u16; LONGEST + 2];
+        for (length, job) in lengths.iter_mut().zip(window) {
+            *length = permutations(job).min(LONGEST) as u8;
+            starts[LONGEST - usize::from(*length) + 1] += 1;
+        }
+        for i in 1..starts.len() {
+            starts[i] += starts[i - 1];
+        }
+        // Length 0 comes last.
+        self.len = usize::from(starts[LONGEST]);
+        for (i, length) in lengths[..window.len()].iter().enumerate() {
+            let at = &mut starts[LONGEST - usize::from(*length)];
+            self.order[usize::from(*at)] = i as u16;
+            *at += 1;
+        }
+        self.base = self.next;
+        self.next += window.len();
+        self.taken = 0;
+    }
+}
+
+/// Copies `bytes` to the row at `at` and zeros behind them, in whole registers; returns where the
+/// zeros end. What lies within [`ROW`] must fit there.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn stage(row: &mut Row, at: usize, bytes: &[u8]) -> usize {
+    let mut done = 0;
+    while done < bytes.len() {
+        let v = registers::load(bytes, done);
+        registers::store(&mut row.0, at + done, v, 64);
+        done += 64;
+    }
+    at + done
+}
+
+/// Stages the lane's next block of input. Returns how many bytes of it may differ from zero and
+/// whether it is the last; the final bit of the padding is left to the caller.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn stage_block(lane: &mut Lane, job: &Sponge<'_>, row: &mut Row) -> (usize, bool) {
+    let (mut filled, mut zeroed) = (0, 0);
+    while lane.piece < job.input.len() {
+        let rest = &job.input[lane.piece][lane.offset..];
+        let taken = rest.len().min(lane.rate - filled);
+        if taken > 0 {
+            zeroed = stage(row, filled, &rest[..taken]);
+        }
+        filled += taken;
+        if taken < rest.len() {
+            lane.offset += taken;
+            break;
+        }
+        lane.piece += 1;
+        lane.offset = 0;
+    }
+    while zeroed < ROW {
+        registers::store(&mut row.0, zeroed, _mm512_setzero_si512(), 64);
+        zeroed += 64;
+    }
+    // A message that fills its last block is followed by a block of padding.
+    if filled == lane.rate {
+        return (filled, false);
+    }
+    row.0[filled] = job.xof.suffix();
+    (filled + 1, true)
+}
+
+/// Runs every sponge to its end.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
+    let mut queue = Queue::new();
+    let mut state: State = [_mm512_setzero_si512(); 25];
+    let mut rows = [Row([0; ROW_ROOM]); LANES];
+    let idle = Lane {
+        phase: Phase::Idle,
+        job: 0,
+        rate: 0,
+        piece: 0,
+        offset: 0,
+        written: 0,
+    };
+    let mut lanes = [idle; LANES];
+    // Lanes from here on stay idle.
+    let mut width = LANES;
+    loop {
+        let mut fresh = 0u8;
+        let mut active = 0;
+        let mut highest = 0;
+        for (l, lane) in lanes[..width].iter_mut().enumerate() {
+            if lane.phase == Phase::Idle {
+                let Some(job) = queue.pop(jobs) else { continue };
+                let rate = jobs[job].xof.rate();
+                *lane = Lane {
+                    phase: Phase::Absorb,
+                    job,
+                    rate,
+                    ..idle
+                };
+                fresh |= 1 << l;
+            }
+            active += 1;
+            highest = l;
+        }
+        if active == 0 {
+            break;
+        }
+        if active <= LANES / 2 && highest >= LANES / 2 {
+            compact(&mut state, &mut lanes, &mut fresh);
+            width = LANES / 2;
+            highest = LANES / 2 - 1;
+        }
+        absorb(&mut state, &mut lanes, &mut rows, jobs, fresh);
+        if highest < LANES / 2 {
+            permute_low_4(&mut state);
+        } else {
+            permute_8(&mut state);
+        }
+        squeeze(&state, &mut lanes, jobs);
+    }
+    registers::wipe(&mut rows);
+    registers::wipe(&mut state);
+    registers::clear();
+}
+
+/// Absorbs one block in every lane that has input left. Lanes in `fresh` start from zero.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn absorb(
+    state: &mut State,
+    lanes: &mut [Lane; LANES],
+    rows: &mut [Row; LANES],
+    jobs: &[Sponge<'_>],
+    fresh: u8,
+) {
+    static ZERO: Row = Row([0; ROW_ROOM]);
+    let mut absorbing = 0u8;
+    let mut extent = 0;
+    // Lanes whose last bit of padding falls into word 8, 16 or 20.
+    let mut ends = [(8, 0u8), (16, 0), (20, 0)];
+    for (l, (lane, row)) in lanes.iter_mut().zip(rows.iter_mut()).enumerate() {
+        if lane.phase != Phase::Absorb {
+            continue;
+        }
+        let (filled, last) = stage_block(lane, &jobs[lane.job], row);
+        absorbing |= 1 << l;
+        extent = extent.max(filled);
+        if last {
+            lane.phase = Phase::Squeeze;
+            for (word, mask) in &mut ends {
+                *mask |= u8::from(lane.rate == 8 * *word + 8) << l;
+            }
+        }
+    }
+    if absorbing == 0 {
+        return;
+    }
+    let selected: [&Row; LANES] = core::array::from_fn(|l| {
+        if absorbing >> l & 1 == 1 {
+            &rows[l]
+        } else {
+            &ZERO
+        }
+    });
+    let groups = extent.div_ceil(64);
+    for g in 0..groups {
+        let words = transpose(selected.map(|row| registers::load(&row.0, 64 * g)));
+        for (word, input) in state[8 * g..8 * g + 8].iter_mut().zip(words) {
+            *word = _mm512_xor_si512(_mm512_maskz_mov_epi64(!fresh, *word), input);
+        }
+    }
+    if fresh != 0 {
+        for word in &mut state[8 * groups..] {
+            *word = _mm512_maskz_mov_epi64(!fresh, *word);
+        }
+    }
+    let top = _mm512_set1_epi64(i64::MIN);
+    for (word, mask) in ends {
+        state[word] = _mm512_mask_xor_epi64(state[word], mask, state[word], top);
+    }
+}
+
+/// Writes one block of output, or the rest, of every lane that is squeezing.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn squeeze(state: &State, lanes: &mut [Lane; LANES], jobs: &mut [Sponge<'_>]) {
+    let mut lengths = [0; LANES];
+    let mut longest = 0;
+    for (lane, length) in lanes.iter().zip(&mut lengths) {
+        if lane.phase == Phase::Squeeze {
+            *length = lane.rate.min(jobs[lane.job].output.len() - lane.written);
+            longest = longest.max(*length);
+        }
+    }
+    for g in 0..longest.div_ceil(64) {
+        let mut words = [_mm512_setzero_si512(); 8];
+        words.copy_from_slice(&state[8 * g..8 * g + 8]);
+        let rows = transpose(words);
+        for ((lane, length), row) in lanes.iter().zip(lengths).zip(rows) {
+            if length > 64 * g {
+                let output = &mut *jobs[lane.job].output;
+                registers::store(output, lane.written + 64 * g, row, length - 64 * g);
+            }
+        }
+    }
+    for (lane, length) in lanes.iter_mut().zip(lengths) {
+        lane.written += length;
+        if lane.phase == Phase::Squeeze && lane.written == jobs[lane.job].output.len() {
+            lane.phase = Phase::Idle;
+        }
+    }
+}
+
+/// Moves the lanes of the upper half, few as they are, to idle lanes of the lower half.
+fn compact(state: &mut State, lanes: &mut [Lane; LANES], fresh: &mut u8) {
+    let words = words_mut(state);
+    for from in LANES / 2..LANES {
+        if lanes[from].phase == Phase::Idle {
+            continue;
+        }
+        let Some(to) = lanes.iter().position(|lane| lane.phase == Phase::Idle) else {
+            return;
+        };
+        lanes.swap(from, to);
+        for word in &mut *words {
+            word[to] = word[from];
+        }
+        *fresh |= (*fresh >> from & 1) << to;
+    }
+}
+
+/// The state as words: `[word][lane]`.
+fn words_mut(state: &mut State) -> &mut [[u64; LANES]; 25] {
+    // SAFETY: same size, lesser alignment, and every bit pattern is valid in both.
+    unsafe { &mut *(state as *mut State).cast() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Avx512;
+    use crate::portable::Portable;
+    use gabion_scheme::kernels::{Kernels, SPONGE_PARTS, Sponge, Xof};
+
+    const XOFS: [Xof; 4] = [Xof::Shake128, Xof::Shake256, Xof::Sha3_256, Xof::Sha3_512];
+
+    /// A small generator of test data (xorshift64*).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n
+        }
+    }
+
+    /// Runs the same jobs on both; each is (function, lengths of the pieces, length of output).
+    fn compare(specs: &[(Xof, [usize; SPONGE_PARTS], usize)], r: &mut Random) {
+        let Some(kernels) = Avx512::detect() else {
+            return;
+        };
+        let inputs: Vec<[Vec<u8>; SPONGE_PARTS]> = specs
+            .iter()
+            .map(|(_, lens, _)| lens.map(|len| (0..len).map(|_| r.below(256) as u8).collect()))
+            .collect();
+        let outputs = [&kernels as &dyn Kernels, &Portable].map(|kernels| {
+            let mut outputs: Vec<Vec<u8>> =
+                specs.iter().map(|(_, _, len)| vec![0xa5; *len]).collect();
+            let mut jobs: Vec<Sponge<'_>> = (specs.iter().zip(&inputs).zip(&mut outputs))
+                .map(|((spec, input), output)| Sponge {
+                    xof: spec.0,
+                    input: core::array::from_fn(|i| &input[i][..]),
+                    output,
+                })
+                .collect();
+            kernels.sponge_many(&mut jobs);
+            outputs
+        });
+        for (i, spec) in specs.iter().enumerate() {
+            assert_eq!(
+                outputs[0][i],
+                outputs[1][i],
+                "job {i} of {}: {spec:?}",
+                specs.len()
+            );
+        }
+    }
+
+    #[test]
+    fn every_length_round_the_rates() {
+        let mut r = Random(1);
+        for xof in XOFS {
+            let rate = xof.rate();
+            let longest = 2 * rate + 9;
+            let specs: Vec<_> = (0..=longest)
+                .map(|n| (xof, [n.min(5), 0, n.saturating_sub(5), 0, 0], (n * 7) % 700))
+                .collect();
+            compare(&specs, &mut r);
+            let specs: Vec<_> = (0..=longest)
+                .map(|n| (xof, [33, n, 1, 64, 0], longest - n))
+                .collect();
+            compare(&specs, &mut r);
+        }
+    }
+
+    #[test]
+    fn mixed_jobs_of_every_count() {
+        let mut r = Random(2);
+        for count in (0..=17).chain([31, 255, 256, 257, 600]) {
+            for _ in 0..4 {
+                let specs: Vec<_> = (0..count)
+                    .map(|_| {
+                        let longest = [3, 40, 70, 200, 1500][r.below(5)];
+                        let lens = core::array::from_fn(|_| r.below(3) / 2 * r.below(longest));
+                        let out = [32, 64, 128, 192, 504, 840, r.below(1000)][r.below(7)];
+                        (XOFS[r.below(4)], lens, out)
+                    })
+                    .collect();
+                compare(&specs, &mut r);
+            }
+        }
+    }
+
+    #[test]
+    fn very_long_jobs() {
+        let mut r = Random(3);
+        let specs: Vec<_> = (0..3)
+            .map(|i| (XOFS[i], [20_000 * i, 1, 30_000, 0, 7], 32 + 20_000 * i))
+            .collect();
+        compare(&specs, &mut r);
+    }
+}
