@@ -1,0 +1,455 @@
+//! As much of libcrypto as the tests call, loaded at run time.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+type Ptr = *mut c_void;
+
+/// OSSL_PARAM.
+#[repr(C)]
+pub struct Param {
+    key: *const c_char,
+    data_type: u32,
+    data: *const c_void,
+    data_size: usize,
+    return_size: usize,
+}
+
+/// A list of parameters and what it points to.
+#[derive(Default)]
+pub struct Params {
+    entries: Vec<(CString, u32, Vec<u8>)>,
+}
+
+impl Params {
+    pub fn octets(mut self, key: &str, value: &[u8]) -> Self {
+        self.entries
+            .push((CString::new(key).unwrap(), 5, value.to_vec()));
+        self
+    }
+
+    pub fn int(mut self, key: &str, value: c_int) -> Self {
+        self.entries
+            .push((CString::new(key).unwrap(), 1, value.to_ne_bytes().to_vec()));
+        self
+    }
+
+    fn list(&self) -> Vec<Param> {
+        let entry = |(key, data_type, data): &(CString, u32, Vec<u8>)| Param {
+            key: key.as_ptr(),
+            data_type: *data_type,
+            data: data.as_ptr().cast(),
+            data_size: data.len(),
+            return_size: usize::MAX,
+        };
+        let end = Param {
+            key: null(),
+            data_type: 0,
+            data: null(),
+            data_size: 0,
+            return_size: 0,
+        };
+        self.entries.iter().map(entry).chain([end]).collect()
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident($($type:ty),*) -> $result:ty;)*) => {
+        /// libcrypto's functions, by their names.
+        #[allow(non_snake_case)]
+        pub struct Libcrypto {
+            $(pub $name: unsafe extern "C" fn($($type),*) -> $result,)*
+        }
+
+        impl Libcrypto {
+            /// Loads the libcrypto of an installed OpenSSL; it stays for the life of the process.
+            pub fn load(prefix: &Path) -> Libcrypto {
+                let lib = prefix.join("lib/libcrypto.so");
+                // SAFETY: libcrypto may be loaded at any time, and is never unloaded here.
+                let library = unsafe { Library::open(Some(&lib), RTLD_NOW | RTLD_LOCAL) };
+                let library = Box::leak(Box::new(library.expect("libcrypto loads")));
+                Libcrypto {
+                    // SAFETY: the types are those of the manual pages.
+                    $($name: unsafe {
+                        *library.get(stringify!($name).as_bytes()).expect(stringify!($name))
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    OSSL_LIB_CTX_new() -> Ptr;
+    OSSL_LIB_CTX_free(Ptr) -> ();
+    OSSL_LIB_CTX_load_config(Ptr, *const c_char) -> c_int;
+    OSSL_PROVIDER_set_default_search_path(Ptr, *const c_char) -> c_int;
+    OSSL_PROVIDER_load(Ptr, *const c_char) -> Ptr;
+    OSSL_PROVIDER_unload(Ptr) -> c_int;
+    OSSL_PROVIDER_self_test(Ptr) -> c_int;
+    OSSL_PROVIDER_get0_name(Ptr) -> *const c_char;
+    EVP_PKEY_CTX_new_from_name(Ptr, *const c_char, *const c_char) -> Ptr;
+    EVP_PKEY_CTX_new_from_pkey(Ptr, Ptr, *const c_char) -> Ptr;
+    EVP_PKEY_CTX_free(Ptr) -> ();
+    EVP_PKEY_CTX_dup(Ptr) -> Ptr;
+    EVP_PKEY_CTX_set_params(Ptr, *const Param) -> c_int;
+    EVP_PKEY_CTX_get0_provider(Ptr) -> Ptr;
+    EVP_PKEY_keygen_init(Ptr) -> c_int;
+    EVP_PKEY_paramgen_init(Ptr) -> c_int;
+    EVP_PKEY_generate(Ptr, *mut Ptr) -> c_int;
+    EVP_PKEY_fromdata_init(Ptr) -> c_int;
+    EVP_PKEY_fromdata(Ptr, *mut Ptr, c_int, *const Param) -> c_int;
+    EVP_PKEY_free(Ptr) -> ();
+    EVP_PKEY_dup(Ptr) -> Ptr;
+    EVP_PKEY_eq(Ptr, Ptr) -> c_int;
+    EVP_PKEY_get0_provider(Ptr) -> Ptr;
+    EVP_PKEY_get_size(Ptr) -> c_int;
+    EVP_PKEY_get_bits(Ptr) -> c_int;
+    EVP_PKEY_get_security_bits(Ptr) -> c_int;
+    EVP_PKEY_get_octet_string_param(Ptr, *const c_char, *mut u8, usize, *mut usize) -> c_int;
+    EVP_PKEY_set1_encoded_public_key(Ptr, *const u8, usize) -> c_int;
+    EVP_PKEY_pairwise_check(Ptr) -> c_int;
+    EVP_PKEY_encapsulate_init(Ptr, *const Param) -> c_int;
+    EVP_PKEY_encapsulate(Ptr, *mut u8, *mut usize, *mut u8, *mut usize) -> c_int;
+    EVP_PKEY_decapsulate_init(Ptr, *const Param) -> c_int;
+    EVP_PKEY_decapsulate(Ptr, *mut u8, *mut usize, *const u8, usize) -> c_int;
+    EVP_SIGNATURE_fetch(Ptr, *const c_char, *const c_char) -> Ptr;
+    EVP_SIGNATURE_free(Ptr) -> ();
+    EVP_PKEY_sign_message_init(Ptr, Ptr, *const Param) -> c_int;
+    EVP_PKEY_sign_message_update(Ptr, *const u8, usize) -> c_int;
+    EVP_PKEY_sign_message_final(Ptr, *mut u8, *mut usize) -> c_int;
+    EVP_PKEY_sign(Ptr, *mut u8, *mut usize, *const u8, usize) -> c_int;
+    EVP_PKEY_verify_message_init(Ptr, Ptr, *const Param) -> c_int;
+    EVP_PKEY_verify_message_update(Ptr, *const u8, usize) -> c_int;
+    EVP_PKEY_verify_message_final(Ptr) -> c_int;
+    EVP_PKEY_CTX_set_signature(Ptr, *const u8, usize) -> c_int;
+    EVP_PKEY_verify(Ptr, *const u8, usize, *const u8, usize) -> c_int;
+    ERR_clear_error() -> ();
+    ERR_get_error() -> c_ulong;
+    ERR_peek_last_error_all(*mut *const c_char, *mut c_int, *mut *const c_char, *mut *const c_char, *mut c_int) -> c_ulong;
+    ERR_reason_error_string(c_ulong) -> *const c_char;
+}
+
+/// A library context of its own.
+pub struct Context {
+    pub lib: &'static Libcrypto,
+    pub raw: Ptr,
+}
+
+// SAFETY: a library context may be used by many threads.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// A key. The pointer is shared by threads on purpose: that is what the tests try.
+pub struct Key<'a> {
+    pub context: &'a Context,
+    pub raw: Ptr,
+}
+
+// SAFETY: EVP_PKEY may be used by many threads.
+unsafe impl Send for Key<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Key<'_> {}
+
+fn c(text: &str) -> CString {
+    CString::new(text).unwrap()
+}
+
+impl Context {
+    /// A context with a configuration file.
+    pub fn with_config(lib: &'static Libcrypto, config: &Path) -> Self {
+        let context = Context::bare(lib);
+        let config = c(config.to_str().unwrap());
+        // SAFETY: a fresh context and a C string.
+        let done = unsafe { (lib.OSSL_LIB_CTX_load_config)(context.raw, config.as_ptr()) };
+        assert_eq!(done, 1, "{}", lib.last_error());
+        context
+    }
+
+    /// A context without configuration.
+    pub fn bare(lib: &'static Libcrypto) -> Self {
+        // SAFETY: no argument.
+        let raw = unsafe { (lib.OSSL_LIB_CTX_new)() };
+        assert!(!raw.is_null());
+        Context { lib, raw }
+    }
+
+    fn pkey_ctx(&self, algorithm: &str, query: &str) -> Ptr {
+        let (algorithm, query) = (c(algorithm), c(query));
+        // SAFETY: C strings and a live context.
+        unsafe {
+            (self.lib.EVP_PKEY_CTX_new_from_name)(self.raw, algorithm.as_ptr(), query.as_ptr())
+        }
+    }
+
+    /// Generates a key with the provider that the query asks for.
+    pub fn generate(&self, algorithm: &str, query: &str, params: &Params) -> Option<Key<'_>> {
+        let (ctx, list) = (self.pkey_ctx(algorithm, query), params.list());
+        let mut raw = null_mut();
+        // SAFETY: a fresh context of ours, a list with an end.
+        unsafe {
+            let made = !ctx.is_null()
+                && (self.lib.EVP_PKEY_keygen_init)(ctx) == 1
+                && (self.lib.EVP_PKEY_CTX_set_params)(ctx, list.as_ptr()) == 1
+                && (self.lib.EVP_PKEY_generate)(ctx, &mut raw) == 1;
+            (self.lib.EVP_PKEY_CTX_free)(ctx);
+            made.then_some(Key { context: self, raw })
+        }
+    }
+
+    /// An empty key, as TLS makes for its peer's key share.
+    pub fn empty(&self, algorithm: &str, query: &str) -> Key<'_> {
+        let ctx = self.pkey_ctx(algorithm, query);
+        let mut raw = null_mut();
+        // SAFETY: a fresh context of ours.
+        unsafe {
+            assert_eq!((self.lib.EVP_PKEY_paramgen_init)(ctx), 1);
+            assert_eq!((self.lib.EVP_PKEY_generate)(ctx, &mut raw), 1);
+            (self.lib.EVP_PKEY_CTX_free)(ctx);
+        }
+        Key { context: self, raw }
+    }
+
+    /// Makes a key of its forms with the provider that the query asks for.
+    pub fn import(&self, algorithm: &str, query: &str, params: &Params) -> Option<Key<'_>> {
+        const KEYPAIR: c_int = 0x87;
+        let (ctx, list) = (self.pkey_ctx(algorithm, query), params.list());
+        let mut raw = null_mut();
+        // SAFETY: a fresh context of ours, a list with an end.
+        unsafe {
+            let made = !ctx.is_null()
+                && (self.lib.EVP_PKEY_fromdata_init)(ctx) == 1
+                && (self.lib.EVP_PKEY_fromdata)(ctx, &mut raw, KEYPAIR, list.as_ptr()) == 1;
+            (self.lib.EVP_PKEY_CTX_free)(ctx);
+            made.then_some(Key { context: self, raw })
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: made by `bare`, and everything made with it borrows it.
+        unsafe { (self.lib.OSSL_LIB_CTX_free)(self.raw) }
+    }
+}
+
+impl Libcrypto {
+    /// The last error of this thread: its reason and its data.
+    pub fn last_error(&self) -> String {
+        let (mut data, mut flags) = (null(), 0);
+        // SAFETY: null where the answer is not wanted; the strings live until the next error.
+        unsafe {
+            let code = (self.ERR_peek_last_error_all)(
+                null_mut(),
+                null_mut(),
+                null_mut(),
+                &mut data,
+                &mut flags,
+            );
+            let text = |text: *const c_char| match text.is_null() {
+                true => String::new(),
+                false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+            };
+            format!(
+                "{}: {}",
+                text((self.ERR_reason_error_string)(code)),
+                text(data)
+            )
+        }
+    }
+}
+
+impl Key<'_> {
+    fn lib(&self) -> &'static Libcrypto {
+        self.context.lib
+    }
+
+    /// A byte string of the key; `None` where it has no such part.
+    pub fn part(&self, name: &str) -> Option<Vec<u8>> {
+        let name = c(name);
+        let mut out = vec![0; 8192];
+        let mut len = 0;
+        // SAFETY: a live key, a C string, room as long as said.
+        let done = unsafe {
+            (self.lib().EVP_PKEY_get_octet_string_param)(
+                self.raw,
+                name.as_ptr(),
+                out.as_mut_ptr(),
+                out.len(),
+                &mut len,
+            )
+        };
+        out.truncate(len);
+        (done == 1).then_some(out)
+    }
+
+    /// The name of the provider that holds the key.
+    pub fn provider(&self) -> String {
+        // SAFETY: a live key; its provider's name lives as long.
+        unsafe {
+            let provider = (self.lib().EVP_PKEY_get0_provider)(self.raw);
+            CStr::from_ptr((self.lib().OSSL_PROVIDER_get0_name)(provider))
+                .to_string_lossy()
+                .into_owned()
+        }
+    }
+
+    /// A context for an operation with the key, by the provider that the query asks for.
+    pub fn operation(&self, query: &str) -> PkeyCtx {
+        let query = c(query);
+        // SAFETY: live objects and a C string.
+        let raw = unsafe {
+            (self.lib().EVP_PKEY_CTX_new_from_pkey)(self.context.raw, self.raw, query.as_ptr())
+        };
+        assert!(!raw.is_null(), "{}", self.lib().last_error());
+        PkeyCtx {
+            lib: self.lib(),
+            raw,
+        }
+    }
+
+    fn signature(&self, algorithm: &str, query: &str) -> Ptr {
+        let (algorithm, query) = (c(algorithm), c(query));
+        // SAFETY: a live context and C strings.
+        let raw = unsafe {
+            (self.lib().EVP_SIGNATURE_fetch)(self.context.raw, algorithm.as_ptr(), query.as_ptr())
+        };
+        assert!(!raw.is_null(), "{}", self.lib().last_error());
+        raw
+    }
+
+    /// Signs in one call.
+    pub fn sign(
+        &self,
+        algorithm: &str,
+        query: &str,
+        params: &Params,
+        message: &[u8],
+    ) -> Option<Vec<u8>> {
+        let (ctx, signature) = (self.operation(query), self.signature(algorithm, query));
+        let mut out = vec![0; 8192];
+        let (mut len, list) = (out.len(), params.list());
+        // SAFETY: live objects, room as long as said.
+        unsafe {
+            let lib = self.lib();
+            let done = (lib.EVP_PKEY_sign_message_init)(ctx.raw, signature, list.as_ptr()) == 1
+                && (lib.EVP_PKEY_sign)(
+                    ctx.raw,
+                    out.as_mut_ptr(),
+                    &mut len,
+                    message.as_ptr(),
+                    message.len(),
+                ) == 1;
+            (lib.EVP_SIGNATURE_free)(signature);
+            out.truncate(len);
+            done.then_some(out)
+        }
+    }
+
+    /// Verifies in one call.
+    pub fn verify(
+        &self,
+        algorithm: &str,
+        query: &str,
+        params: &Params,
+        message: &[u8],
+        made: &[u8],
+    ) -> bool {
+        let (ctx, signature) = (self.operation(query), self.signature(algorithm, query));
+        let list = params.list();
+        // SAFETY: live objects, bytes as long as said.
+        unsafe {
+            let lib = self.lib();
+            let begun = (lib.EVP_PKEY_verify_message_init)(ctx.raw, signature, list.as_ptr());
+            assert_eq!(begun, 1, "{}", lib.last_error());
+            let verdict = (lib.EVP_PKEY_verify)(
+                ctx.raw,
+                made.as_ptr(),
+                made.len(),
+                message.as_ptr(),
+                message.len(),
+            );
+            (lib.EVP_SIGNATURE_free)(signature);
+            verdict == 1
+        }
+    }
+
+    /// Encapsulates: ciphertext and shared secret.
+    pub fn encapsulate(&self, query: &str, params: &Params) -> Option<(Vec<u8>, Vec<u8>)> {
+        let ctx = self.operation(query);
+        let (mut ct, mut secret) = (vec![0; 4096], vec![0; 64]);
+        let (mut ct_len, mut secret_len) = (ct.len(), secret.len());
+        let list = params.list();
+        // SAFETY: live objects, room as long as said.
+        let done = unsafe {
+            (self.lib().EVP_PKEY_encapsulate_init)(ctx.raw, list.as_ptr()) == 1
+                && (self.lib().EVP_PKEY_encapsulate)(
+                    ctx.raw,
+                    ct.as_mut_ptr(),
+                    &mut ct_len,
+                    secret.as_mut_ptr(),
+                    &mut secret_len,
+                ) == 1
+        };
+        ct.truncate(ct_len);
+        secret.truncate(secret_len);
+        done.then_some((ct, secret))
+    }
+
+    /// Decapsulates.
+    pub fn decapsulate(&self, query: &str, ct: &[u8]) -> Option<Vec<u8>> {
+        let ctx = self.operation(query);
+        let mut secret = vec![0; 64];
+        let mut len = secret.len();
+        // SAFETY: live objects, room as long as said.
+        let done = unsafe {
+            (self.lib().EVP_PKEY_decapsulate_init)(ctx.raw, null()) == 1
+                && (self.lib().EVP_PKEY_decapsulate)(
+                    ctx.raw,
+                    secret.as_mut_ptr(),
+                    &mut len,
+                    ct.as_ptr(),
+                    ct.len(),
+                ) == 1
+        };
+        secret.truncate(len);
+        done.then_some(secret)
+    }
+}
+
+impl Drop for Key<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by this context, not used again.
+        unsafe { (self.lib().EVP_PKEY_free)(self.raw) }
+    }
+}
+
+/// An operation that was begun.
+pub struct PkeyCtx {
+    lib: &'static Libcrypto,
+    pub raw: Ptr,
+}
+
+impl PkeyCtx {
+    /// The name of the provider that does the operation; only after its init.
+    pub fn provider(&self) -> String {
+        // SAFETY: a live context; the name lives as long.
+        unsafe {
+            let provider = (self.lib.EVP_PKEY_CTX_get0_provider)(self.raw);
+            CStr::from_ptr((self.lib.OSSL_PROVIDER_get0_name)(provider))
+                .to_string_lossy()
+                .into_owned()
+        }
+    }
+}
+
+impl Drop for PkeyCtx {
+    fn drop(&mut self) {
+        // SAFETY: made by `operation`, not used again.
+        unsafe { (self.lib.EVP_PKEY_CTX_free)(self.raw) }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the provider's tests share: an OpenSSL to run, a configuration that names the module under
+//! test, and the counters that tell who did the work.
+
+#![allow(dead_code)] // Each test program uses its part.
+
+pub mod libcrypto;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use gabion_provider::stats::{self, Snapshot};
+
+/// The parameter sets by OpenSSL's names.
+pub const KEMS: [&str; 3] = ["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024"];
+/// The parameter sets by OpenSSL's names.
+pub const SIGNATURES: [&str; 3] = ["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"];
+
+/// Whose cryptography a command uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The default provider alone.
+    Stock,
+    /// The default provider and ours, ours preferred.
+    Gabion,
+}
+
+/// Both ways round.
+pub const BOTH_WAYS: [(Side, Side); 2] = [(Side::Stock, Side::Gabion), (Side::Gabion, Side::Stock)];
+
+/// Where the OpenSSL under test is installed. There is no test without one.
+pub fn prefix() -> PathBuf {
+    let prefix = match std::env::var_os("GABION_OPENSSL_PREFIX") {
+        Some(prefix) => PathBuf::from(prefix),
+        None => {
+            let home = std::env::var_os("HOME").expect("HOME is set");
+            Path::new(&home).join(".cache/gabion/openssl/bundle-3.5.5")
+        }
+    };
+    assert!(
+        prefix.join("bin/openssl").is_file(),
+        "no OpenSSL bundle in {}: build it with `gabion bundle build`, or name another OpenSSL 3.5 \
+         or newer in GABION_OPENSSL_PREFIX",
+        prefix.display()
+    );
+    prefix
+}
+
+/// The module under test: cargo puts it beside the test program.
+pub fn module() -> PathBuf {
+    let program = std::env::current_exe().expect("the test program has a path");
+    let module = program.with_file_name("libgabion_provider.so");
+    assert!(
+        module.is_file(),
+        "{} is not there; cargo builds it with the tests",
+        module.display()
+    );
+    module
+}
+
+/// A folder of its own for one test, with the configuration in it.
+pub struct Place {
+    folder: tempfile::TempDir,
+    prefix: PathBuf,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Place {
+            folder: tempfile::tempdir().unwrap(),
+            prefix: prefix(),
+        };
+        std::fs::create_dir(place.path("modules")).unwrap();
+        std::fs::copy(module(), place.path("modules/gabion.so")).unwrap();
+        let common = "[req]\ndistinguished_name = dn\nx509_extensions = ca\n[dn]\n\
+                      [ca]\nbasicConstraints = critical,CA:TRUE\n";
+        let gabion = format!(
+            "openssl_conf = init\nconfig_diagnostics = 1\n[init]\nproviders = prov\n\
+             alg_section = alg\n[prov]\ndefault = def\ngabion = gab\n[def]\nactivate = 1\n\
+             [gab]\nmodule = {}\nactivate = 1\n[alg]\ndefault_properties = ?provider=gabion\n",
+            place.path("modules/gabion.so").display()
+        );
+        std::fs::write(place.path("stock.cnf"), common).unwrap();
+        std::fs::write(place.path("gabion.cnf"), format!("{gabion}{common}")).unwrap();
+        place
+    }
+
+    /// The path of a file in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A file's bytes.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// An `openssl` command line, words separated by spaces, in the folder.
+    pub fn command(&self, side: Side, words: &str) -> Command {
+        let mut command = Command::new(self.prefix.join("bin/openssl"));
+        let conf = if side == Side::Gabion {
+            "gabion.cnf"
+        } else {
+            "stock.cnf"
+        };
+        command
+            .args(words.split_whitespace())
+            .current_dir(self.folder.path())
+            .env("LD_LIBRARY_PATH", self.prefix.join("lib"))
+            .env("OPENSSL_CONF", self.path(conf))
+            .env("OPENSSL_MODULES", self.path("modules"))
+            .env("GABION_STATS", self.path("stats"))
+            .env_remove("GABION_BACKEND");
+        command
+    }
+
+    /// Runs a command that must succeed; gives what it wrote.
+    pub fn openssl(&self, side: Side, words: &str) -> String {
+        let output = self.command(side, words).output().unwrap();
+        let text = all_text(&output);
+        assert!(
+            output.status.success(),
+            "{side:?}: openssl {words}: {}\n{text}",
+            output.status
+        );
+        text
+    }
+
+    /// Runs a command that must fail; gives what it wrote.
+    pub fn openssl_refuses(&self, side: Side, words: &str) -> String {
+        let output = self.command(side, words).output().unwrap();
+        let text = all_text(&output);
+        let code = output.status.code();
+        assert!(
+            matches!(code, Some(1..)),
+            "{side:?}: openssl {words}: {}\n{text}",
+            output.status
+        );
+        text
+    }
+
+    /// The counters so far; all zero where the provider was never loaded.
+    pub fn stats(&self) -> Snapshot {
+        let file = self.path("stats");
+        if file.exists() {
+            stats::read(&file).unwrap()
+        } else {
+            Snapshot::default()
+        }
+    }
+
+    /// Calls and errors so far.
+    pub fn count(&self, algorithm: &str, operation: &str) -> (u64, u64) {
+        self.stats()
+            .rows
+            .iter()
+            .find(|row| row.algorithm == algorithm && row.operation == operation)
+            .map_or((0, 0), |row| (row.calls, row.errors))
+    }
+}
+
+/// Standard output and standard error of a command.
+pub fn all_text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}

@@ -1,0 +1,394 @@
+//! Ours against the default provider in one process: the same inputs, the same bytes; every mix of
+//! key forms; and what must be refused.
+
+mod common;
+
+use std::ptr::{null, null_mut};
+use std::sync::LazyLock;
+
+use common::libcrypto::{Context, Libcrypto, Params};
+use common::{KEMS, Place, SIGNATURES};
+
+const OURS: &str = "provider=gabion";
+const STOCK: &str = "provider=default";
+
+static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+
+fn both() -> (Place, Context) {
+    let place = Place::new();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    (place, context)
+}
+
+/// Bytes that differ from call to call and repeat from run to run.
+fn pattern(len: usize, round: u8) -> Vec<u8> {
+    (0..len)
+        .map(|index| (index as u8).wrapping_mul(151).wrapping_add(round))
+        .collect()
+}
+
+fn none() -> Params {
+    Params::default()
+}
+
+#[test]
+fn keys_of_a_seed_are_the_same() {
+    let (_place, context) = both();
+    for (name, len) in KEMS
+        .map(|name| (name, 64))
+        .into_iter()
+        .chain(SIGNATURES.map(|n| (n, 32)))
+    {
+        for round in 0..20 {
+            let seed = Params::default().octets("seed", &pattern(len, round));
+            let ours = context.generate(name, OURS, &seed).unwrap();
+            let stock = context.generate(name, STOCK, &seed).unwrap();
+            assert_eq!(
+                (ours.provider(), stock.provider()),
+                ("gabion".into(), "default".into())
+            );
+            for part in ["seed", "priv", "pub"] {
+                assert!(
+                    ours.part(part).is_some_and(|bytes| bytes.len() >= 32),
+                    "{name} {part}"
+                );
+                assert_eq!(ours.part(part), stock.part(part), "{name} {part}");
+            }
+            assert_eq!(
+                ours.part("encoded-pub-key").is_some(),
+                name.starts_with("ML-KEM")
+            );
+            // SAFETY: live keys.
+            unsafe {
+                assert_eq!((LIB.EVP_PKEY_eq)(ours.raw, stock.raw), 1);
+                assert_eq!(
+                    (LIB.EVP_PKEY_get_size)(ours.raw),
+                    (LIB.EVP_PKEY_get_size)(stock.raw)
+                );
+                assert_eq!(
+                    (LIB.EVP_PKEY_get_bits)(ours.raw),
+                    (LIB.EVP_PKEY_get_bits)(stock.raw)
+                );
+                assert_eq!(
+                    (LIB.EVP_PKEY_get_security_bits)(ours.raw),
+                    (LIB.EVP_PKEY_get_security_bits)(stock.raw)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_mix_of_forms_is_imported_and_wrong_mixes_are_refused() {
+    let (_place, context) = both();
+    for name in KEMS.iter().chain(&SIGNATURES) {
+        let key = context.generate(name, STOCK, &none()).unwrap();
+        let other = context.generate(name, STOCK, &none()).unwrap();
+        let part = |name| (key.part(name).unwrap(), other.part(name).unwrap());
+        let (seed, private, public) = (part("seed"), part("priv"), part("pub"));
+        for mix in 1..8 {
+            let mut params = Params::default();
+            for (bit, name, bytes) in [
+                (1, "seed", &seed),
+                (2, "priv", &private),
+                (4, "pub", &public),
+            ] {
+                if mix & bit != 0 {
+                    params = params.octets(name, &bytes.0);
+                }
+            }
+            let imported = context.import(name, OURS, &params).expect("a right mix");
+            assert_eq!(imported.provider(), "gabion");
+            assert_eq!(imported.part("pub"), Some(public.0.clone()), "{name} {mix}");
+            assert_eq!(
+                imported.part("priv").is_some(),
+                mix & 3 != 0,
+                "{name} {mix}"
+            );
+            assert_eq!(
+                imported.part("seed").is_some(),
+                mix & 1 != 0,
+                "{name} {mix}"
+            );
+            // SAFETY: live keys.
+            assert_eq!(unsafe { (LIB.EVP_PKEY_eq)(key.raw, imported.raw) }, 1);
+        }
+        let refused = [
+            none().octets("seed", &seed.0).octets("pub", &public.1),
+            none().octets("seed", &seed.0).octets("priv", &private.1),
+            none().octets("priv", &private.0).octets("pub", &public.1),
+            none().octets("seed", &seed.0[1..]),
+            none().octets("priv", &private.0[1..]),
+            none().octets("pub", &public.0[1..]),
+            none(),
+        ];
+        for (index, params) in refused.iter().enumerate() {
+            // SAFETY: no argument.
+            unsafe { (LIB.ERR_clear_error)() };
+            assert!(
+                context.import(name, OURS, params).is_none(),
+                "{name} {index}"
+            );
+            let error = LIB.last_error();
+            assert!(
+                error.len() > 20,
+                "{name} {index}: an error says why: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn encapsulation_is_the_same_and_opens_both_ways() {
+    let (_place, context) = both();
+    for name in KEMS {
+        for round in 0..20 {
+            let key = context.generate(name, if round % 2 == 0 { OURS } else { STOCK }, &none());
+            let key = key.unwrap();
+            let ikme = Params::default().octets("ikme", &pattern(32, round));
+            let ours = key.encapsulate(OURS, &ikme).unwrap();
+            let stock = key.encapsulate(STOCK, &ikme).unwrap();
+            assert_eq!(ours, stock, "{name}");
+            for (from, to) in [(OURS, STOCK), (STOCK, OURS), (OURS, OURS)] {
+                let (mut ct, secret) = key.encapsulate(from, &none()).unwrap();
+                assert_eq!(key.decapsulate(to, &ct), Some(secret.clone()), "{name}");
+                // Implicit rejection: another secret, the same with both.
+                ct[round as usize] ^= 1;
+                let rejected = key.decapsulate(OURS, &ct).unwrap();
+                assert_ne!(rejected, secret);
+                assert_eq!(key.decapsulate(STOCK, &ct), Some(rejected));
+            }
+            // A given randomness is for one call.
+            let fresh = key.encapsulate(OURS, &none()).unwrap();
+            assert_ne!(fresh, ours);
+        }
+    }
+}
+
+#[test]
+fn signatures_are_the_same_and_verify_both_ways() {
+    let (_place, context) = both();
+    for name in SIGNATURES {
+        let key = context.generate(name, STOCK, &none()).unwrap();
+        for round in 0..12u8 {
+            let message = pattern(usize::from(round) * 97, round);
+            let context_string = pattern(usize::from(round) * 23, 1);
+            let mut forms = vec![
+                (none().int("deterministic", 1), message.clone()),
+                (
+                    none().octets("test-entropy", &pattern(32, round)),
+                    message.clone(),
+                ),
+                (
+                    none().int("deterministic", 1).int("message-encoding", 0),
+                    message.clone(),
+                ),
+                (
+                    none().int("deterministic", 1).int("mu", 1),
+                    pattern(64, round),
+                ),
+            ];
+            let with_context = none().int("deterministic", 1);
+            forms.push((
+                with_context.octets("context-string", &context_string),
+                message,
+            ));
+            for (index, (params, message)) in forms.iter().enumerate() {
+                let ours = key.sign(name, OURS, params, message).unwrap();
+                let stock = key.sign(name, STOCK, params, message).unwrap();
+                assert_eq!(ours, stock, "{name} form {index} round {round}");
+                assert!(key.verify(name, OURS, params, message, &ours));
+                let mut bad = ours.clone();
+                bad[usize::from(round) * 11] ^= 4;
+                assert!(!key.verify(name, OURS, params, message, &bad));
+                assert!(!key.verify(name, OURS, params, message, &ours[1..]));
+                assert!(!key.verify(name, OURS, params, message, &[]));
+            }
+            // Hedged: two signatures differ, and the other provider accepts them.
+            let message = pattern(100, round);
+            let first = key.sign(name, OURS, &none(), &message).unwrap();
+            let second = key.sign(name, OURS, &none(), &message).unwrap();
+            assert_ne!(first, second);
+            assert!(key.verify(name, STOCK, &none(), &message, &first));
+            let stock = key.sign(name, STOCK, &none(), &message).unwrap();
+            assert!(key.verify(name, OURS, &none(), &message, &stock));
+        }
+        for bad in [
+            none().octets("context-string", &[0; 256]),
+            none().octets("test-entropy", &[0; 31]),
+            none().int("message-encoding", 2),
+        ] {
+            assert!(key.sign(name, OURS, &bad, b"m").is_none());
+        }
+        assert!(
+            key.sign(name, OURS, &none().int("mu", 1), &[0; 63])
+                .is_none()
+        );
+    }
+}
+
+#[test]
+fn a_message_in_pieces_is_the_message() {
+    let (_place, context) = both();
+    let name = "ML-DSA-44";
+    let key = context.generate(name, OURS, &none()).unwrap();
+    let message = pattern(1000, 3);
+    let fetched = c"ML-DSA-44";
+    // SAFETY: live objects, room and bytes as long as said.
+    unsafe {
+        let query = c"provider=gabion";
+        let algorithm = (LIB.EVP_SIGNATURE_fetch)(context.raw, fetched.as_ptr(), query.as_ptr());
+        let signing = key.operation(OURS);
+        assert_eq!(
+            (LIB.EVP_PKEY_sign_message_init)(signing.raw, algorithm, null()),
+            1
+        );
+        assert_eq!(signing.provider(), "gabion");
+        for piece in message.chunks(333) {
+            let done = (LIB.EVP_PKEY_sign_message_update)(signing.raw, piece.as_ptr(), piece.len());
+            assert_eq!(done, 1);
+        }
+        // A duplicate goes on from the same place.
+        let copy = (LIB.EVP_PKEY_CTX_dup)(signing.raw);
+        assert!(!copy.is_null());
+        for ctx in [signing.raw, copy] {
+            let mut signature = vec![0; 2420];
+            let mut len = signature.len();
+            let made = (LIB.EVP_PKEY_sign_message_final)(ctx, signature.as_mut_ptr(), &mut len);
+            assert_eq!((made, len), (1, 2420));
+            assert!(key.verify(name, STOCK, &none(), &message, &signature));
+            for (piece, verdict) in [(&message[..], 1), (&message[1..], 0)] {
+                let verifying = key.operation(OURS);
+                let begun = (LIB.EVP_PKEY_verify_message_init)(verifying.raw, algorithm, null());
+                assert_eq!(begun, 1);
+                (LIB.EVP_PKEY_CTX_set_signature)(verifying.raw, signature.as_ptr(), len);
+                let raw = verifying.raw;
+                (LIB.EVP_PKEY_verify_message_update)(raw, piece.as_ptr(), piece.len());
+                assert_eq!((LIB.EVP_PKEY_verify_message_final)(raw), verdict);
+            }
+        }
+        (LIB.EVP_PKEY_CTX_free)(copy);
+        (LIB.EVP_SIGNATURE_free)(algorithm);
+    }
+}
+
+#[test]
+fn a_key_share_goes_into_an_empty_key_once() {
+    let (_place, context) = both();
+    for name in KEMS {
+        let peer = context.generate(name, STOCK, &none()).unwrap();
+        let share = peer.part("encoded-pub-key").unwrap();
+        let key = context.empty(name, OURS);
+        assert_eq!((key.provider(), key.part("pub")), ("gabion".into(), None));
+        assert!(
+            key.encapsulate(OURS, &none()).is_none(),
+            "an empty key serves nothing"
+        );
+        // SAFETY: live keys, bytes as long as said.
+        unsafe {
+            let set = LIB.EVP_PKEY_set1_encoded_public_key;
+            assert_ne!(set(key.raw, share.as_ptr(), share.len() - 1), 1);
+            assert_eq!(
+                set(key.raw, share.as_ptr(), share.len()),
+                1,
+                "{}",
+                LIB.last_error()
+            );
+            assert_ne!(
+                set(key.raw, share.as_ptr(), share.len()),
+                1,
+                "a key can't be changed"
+            );
+            let copy = (LIB.EVP_PKEY_dup)(key.raw);
+            assert_eq!((LIB.EVP_PKEY_eq)(copy, peer.raw), 1);
+            (LIB.EVP_PKEY_free)(copy);
+        }
+        let (ct, secret) = key.encapsulate(OURS, &none()).unwrap();
+        assert_eq!(peer.decapsulate(STOCK, &ct), Some(secret));
+        assert!(
+            key.decapsulate(OURS, &ct).is_none(),
+            "a public key opens nothing"
+        );
+
+        // Coefficients of q and more (FIPS 203, section 7.2).
+        let mut invalid = share.clone();
+        invalid[..384].fill(0xff);
+        let empty = context.empty(name, OURS);
+        // SAFETY: a live key, bytes as long as said.
+        let done = unsafe {
+            let set = LIB.EVP_PKEY_set1_encoded_public_key;
+            set(empty.raw, invalid.as_ptr(), invalid.len())
+        };
+        assert_ne!(done, 1);
+    }
+}
+
+#[test]
+fn serves_alone_in_a_library_context() {
+    let place = Place::new();
+    let context = Context::bare(&LIB);
+    let modules = std::ffi::CString::new(place.path("modules").to_str().unwrap()).unwrap();
+    // SAFETY: live objects and C strings.
+    let provider = unsafe {
+        (LIB.OSSL_PROVIDER_set_default_search_path)(context.raw, modules.as_ptr());
+        (LIB.OSSL_PROVIDER_load)(context.raw, c"gabion".as_ptr())
+    };
+    assert!(!provider.is_null(), "{}", LIB.last_error());
+    // SAFETY: a live provider.
+    assert_eq!(unsafe { (LIB.OSSL_PROVIDER_self_test)(provider) }, 1);
+    for name in KEMS {
+        let key = context.generate(name, "", &none()).unwrap();
+        let (ct, secret) = key.encapsulate("", &none()).unwrap();
+        assert_eq!(key.decapsulate("", &ct), Some(secret));
+        // SAFETY: a live key, a context of its own.
+        let ctx = key.operation("");
+        assert_eq!(unsafe { (LIB.EVP_PKEY_pairwise_check)(ctx.raw) }, 1);
+    }
+    for name in SIGNATURES {
+        let key = context.generate(name, "", &none()).unwrap();
+        let signature = key.sign(name, "", &none(), b"alone").unwrap();
+        assert!(key.verify(name, "", &none(), b"alone", &signature));
+        let ctx = key.operation("");
+        // SAFETY: a live context.
+        assert_eq!(unsafe { (LIB.EVP_PKEY_pairwise_check)(ctx.raw) }, 1);
+    }
+    // SAFETY: every key is gone.
+    assert_eq!(unsafe { (LIB.OSSL_PROVIDER_unload)(provider) }, 1);
+}
+
+#[test]
+fn lengths_are_told_and_short_buffers_refused() {
+    let (_place, context) = both();
+    let key = context.generate("ML-KEM-768", OURS, &none()).unwrap();
+    let ctx = key.operation(OURS);
+    let (mut ct, mut secret) = (vec![0u8; 1088], vec![0u8; 32]);
+    let (mut ct_len, mut secret_len) = (0, 0);
+    // SAFETY: a live context, room as long as said.
+    unsafe {
+        assert_eq!((LIB.EVP_PKEY_encapsulate_init)(ctx.raw, null()), 1);
+        let encapsulate = LIB.EVP_PKEY_encapsulate;
+        let asked = encapsulate(
+            ctx.raw,
+            null_mut(),
+            &mut ct_len,
+            null_mut(),
+            &mut secret_len,
+        );
+        assert_eq!((asked, ct_len, secret_len), (1, 1088, 32));
+        for (c, s) in [(1087, 32), (1088, 31)] {
+            let (mut c, mut s) = (c, s);
+            let done = encapsulate(
+                ctx.raw,
+                ct.as_mut_ptr(),
+                &mut c,
+                secret.as_mut_ptr(),
+                &mut s,
+            );
+            assert_ne!(done, 1);
+        }
+        assert!(
+            ct.iter().chain(&secret).all(|&byte| byte == 0),
+            "nothing was written"
+        );
+    }
+}
