@@ -1,7 +1,7 @@
 //! Keccak-f[1600] (FIPS 202) on general registers, and sponges run one after the other.
 
+use gabion_scheme::ct;
 use gabion_scheme::kernels::Sponge;
-use zeroize::Zeroize;
 
 /// Rounds of Keccak-f[1600].
 const ROUNDS: usize = 24;
@@ -131,7 +131,7 @@ fn permute(state: &mut [u64; 25]) {
         round!(state, other, pair[0]);
         round!(other, state, pair[1]);
     }
-    other.zeroize();
+    ct::wipe(&mut other);
 }
 
 /// Runs one sponge: KECCAK[c] with pad10*1 (FIPS 202, section 4). Time depends on lengths only.
@@ -151,7 +151,7 @@ pub(super) fn run(job: &mut Sponge<'_>) {
             bytes.copy_from_slice(&lane.to_le_bytes()[..bytes.len()]);
         }
     }
-    state.zeroize();
+    ct::wipe(&mut state);
 }
 
 /// Adds `part` to the block whose first `at` bytes are filled, permuting as blocks fill up;
