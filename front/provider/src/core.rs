@@ -318,3 +318,110 @@ pub unsafe fn c_text<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: as the caller vouches.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// What the fake core was told: reasons and texts.
+    static TOLD: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
+
+    unsafe extern "C" fn new_error(_: *const CoreHandle) {}
+
+    unsafe extern "C" fn vset_error(
+        _: *const CoreHandle,
+        reason: u32,
+        format: *const c_char,
+        _: *mut c_void,
+    ) {
+        // SAFETY: the provider passes a C string.
+        let text = unsafe { c_text(format) }
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        TOLD.lock().unwrap().push((reason, text));
+    }
+
+    unsafe extern "C" fn short_entropy(
+        _: *const CoreHandle,
+        out: *mut *mut c_uchar,
+        _bits: c_int,
+        min: usize,
+        _max: usize,
+    ) -> usize {
+        // SAFETY: room for one pointer; the memory is given back below.
+        unsafe { *out = libc::malloc(min).cast() };
+        min - 1
+    }
+
+    unsafe extern "C" fn cleanup(_: *const CoreHandle, buffer: *mut c_uchar, _: usize) {
+        // SAFETY: from malloc above.
+        unsafe { libc::free(buffer.cast()) }
+    }
+
+    fn provider(upcalls: Upcalls) -> Provider {
+        Provider {
+            handle: std::ptr::null(),
+            upcalls,
+            tables: Tables::new(),
+        }
+    }
+
+    #[test]
+    fn a_panic_stops_at_the_border_and_becomes_an_error() {
+        let upcalls = Upcalls {
+            new_error: Some(new_error),
+            vset_error: Some(vset_error),
+            ..Upcalls::default()
+        };
+        let provider = provider(upcalls);
+        let answer = border(Some(&provider), 0, || -> Result<c_int, Failure> {
+            panic!("100% wrong\0");
+        });
+        assert_eq!(answer, 0);
+        let (algorithm, operation) = (Algorithm::MlDsa87, Operation::Sign);
+        let answer = counted(
+            &provider,
+            algorithm,
+            operation,
+            0,
+            || -> Result<c_int, Failure> {
+                panic!("{} wrong", "quite");
+            },
+        );
+        assert_eq!(answer, 0);
+        let answer = border(None, 7, || Err(Failure::Misuse("nobody hears it")));
+        assert_eq!(answer, 7);
+        // Percent signs are doubled, for the core formats the text.
+        let told = TOLD.lock().unwrap();
+        let text = "internal fault, please report it: ";
+        assert_eq!(told[0], (8, format!("{text}100%% wrong ")));
+        assert_eq!(told[1], (8, format!("{text}quite wrong")));
+        assert_eq!(told.len(), 2);
+        assert_eq!(stats::counter(algorithm, operation).values(), (1, 1));
+    }
+
+    #[test]
+    fn randomness_is_the_cores_or_an_error() {
+        let short = provider(Upcalls {
+            get_user_entropy: Some(short_entropy),
+            cleanup_user_entropy: Some(cleanup),
+            ..Upcalls::default()
+        });
+        let mut out = [0; 32];
+        assert!(
+            short
+                .fill(&mut out)
+                .unwrap_err()
+                .0
+                .contains("gave 31 bytes")
+        );
+        assert_eq!(out, [0; 32]);
+        // A core without the upcall: the operating system's.
+        let bare = provider(Upcalls::default());
+        bare.fill(&mut out).unwrap();
+        assert_ne!(out, [0; 32]);
+    }
+}

@@ -131,6 +131,14 @@ impl Counter {
     pub(crate) fn error(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
+
+    #[cfg(test)]
+    pub(crate) fn values(&self) -> (u64, u64) {
+        (
+            self.calls.load(Ordering::Relaxed),
+            self.errors.load(Ordering::Relaxed),
+        )
+    }
 }
 
 /// The counters of this process: in the file, or in memory.

@@ -1,6 +1,9 @@
 //! The provider through the `openssl` command, against the default provider both ways. The counters
 //! tell who did the work: OpenSSL goes on with another provider without a word.
 
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use common::{BOTH_WAYS, KEMS, Place, SIGNATURES, Side};

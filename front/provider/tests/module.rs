@@ -1,5 +1,8 @@
 //! The module as a file: what it exports, what it needs, and whether its numbers are OpenSSL's.
 
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -1,6 +1,9 @@
 //! One key, many threads: a key is immutable, so nobody may see anything but right answers. The key
 //! comes from the default provider, so that the threads also race for its import.
 
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use std::sync::{Barrier, LazyLock};
