@@ -64,7 +64,19 @@ impl Prehash {
 
     /// The DER encoding of the object identifier (FIPS 204, Algorithm 4): 11 bytes.
     pub fn oid_der(self) -> [u8; 11] {
-        [0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, self.row().2]
+        [
+            0x06,
+            0x09,
+            0x60,
+            0x86,
+            0x48,
+            0x01,
+            0x65,
+            0x03,
+            0x04,
+            0x02,
+            self.row().2,
+        ]
     }
 
     /// The digest of a message.
@@ -95,7 +107,9 @@ impl Prehash {
 
 /// A name that is no pre-hash function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown hash `{0}`; expected SHA2-224/256/384/512/512/224/512/256, SHA3-224/256/384/512, SHAKE-128 or SHAKE-256")]
+#[error(
+    "unknown hash `{0}`; expected SHA2-224/256/384/512/512/224/512/256, SHA3-224/256/384/512, SHAKE-128 or SHAKE-256"
+)]
 pub struct UnknownPrehash(pub String);
 
 impl FromStr for Prehash {
@@ -105,7 +119,10 @@ impl FromStr for Prehash {
     /// `SHA2-256`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let plain = |s: &str| -> String {
-            s.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_uppercase()
+            s.chars()
+                .filter(char::is_ascii_alphanumeric)
+                .collect::<String>()
+                .to_ascii_uppercase()
         };
         let wanted = plain(text);
         let long = wanted.strip_prefix("SHA").map(|rest| format!("SHA2{rest}"));

@@ -12,29 +12,37 @@ pub(super) fn sponge<'a>(c_tilde: &'a [u8], stream: &'a mut [u8; BALL_LEN]) -> S
     Sponge::new(Xof::Shake256, [c_tilde], stream)
 }
 
-/// SampleInBall of a public c~ whose first block is `stream`.
+/// SampleInBall of a public c~ whose first block is `stream`; `squeeze` fills longer buffers with
+/// SHAKE256(c~) from its beginning, should one block not be enough.
 ///
 /// Time and addresses depend on c~, which is public: it is in the signature, or belongs to an
 /// attempt that was rejected for reasons independent of it.
-pub(super) fn sample_vartime<K: Kernels>(
-    kernels: &K,
+pub(super) fn sample_vartime(
     p: &Params,
-    c_tilde: &[u8],
     stream: &[u8; BALL_LEN],
     c: &mut DsaPoly,
+    mut squeeze: impl FnMut(&mut [u8]),
 ) {
     if fill(p, stream, c) {
         return;
     }
-    let mut len = 2 * BALL_LEN;
+    let mut len = BALL_LEN;
     loop {
+        len += BALL_LEN;
         let mut longer = vec![0; len];
-        kernels.sponge_many(&mut [Sponge::new(Xof::Shake256, [c_tilde], &mut longer)]);
+        squeeze(&mut longer);
         if fill(p, &longer, c) {
             return;
         }
-        len += BALL_LEN;
     }
+}
+
+/// What [`sample_vartime`] squeezes with.
+pub(super) fn squeezer<'a, K: Kernels>(
+    kernels: &'a K,
+    c_tilde: &'a [u8],
+) -> impl FnMut(&mut [u8]) + 'a {
+    |out| kernels.sponge_many(&mut [Sponge::new(Xof::Shake256, [c_tilde], out)])
 }
 
 /// Algorithm 29 over a stream; false if the stream ends too early.
@@ -77,6 +85,33 @@ mod tests {
             assert_eq!(c.0.iter().filter(|x| x.abs() == 1).count(), p.tau);
             assert_eq!(c.0.iter().filter(|x| **x == 0).count(), N - p.tau);
         }
+    }
+
+    #[test]
+    fn a_hungry_challenge_squeezes_on() {
+        let p = params(Algorithm::MlDsa87).expect("an ML-DSA set");
+        // 0xff is refused at every place but the last: the first two blocks hold too little.
+        let stream = |len: usize| -> Vec<u8> {
+            let tail = (0..len).map(|i| {
+                if i < 2 * BALL_LEN {
+                    0xff
+                } else {
+                    (i % 197) as u8
+                }
+            });
+            tail.collect()
+        };
+        let first: [u8; BALL_LEN] = stream(BALL_LEN).try_into().expect("a block");
+        let mut c = DsaPoly::default();
+        let mut lengths = Vec::new();
+        sample_vartime(p, &first, &mut c, |out| {
+            lengths.push(out.len());
+            out.copy_from_slice(&stream(out.len()));
+        });
+        assert_eq!(lengths, [2 * BALL_LEN, 3 * BALL_LEN]);
+        let mut expected = DsaPoly::default();
+        assert!(fill(p, &stream(4 * BALL_LEN), &mut expected));
+        assert_eq!(c, expected);
     }
 
     #[test]

@@ -34,10 +34,13 @@ pub(super) struct Attempt {
 
 /// How many attempts of each operation go into a round when `active` operations are in flight.
 ///
-/// With one, spare lanes idle; with more, the arithmetic of attempts behind an accepted one is
-/// wasted. Beyond two, the waste at 4 to 5 attempts a signature outweighs the fuller lanes.
-fn attempts_per_op(lanes: usize, active: usize) -> usize {
-    (lanes / active.max(1)).clamp(1, 2)
+/// With one, spare lanes idle; with more, masks and commitments behind an accepted attempt are
+/// wasted. A round of about `filled` attempts, whichever operations they belong to, costs least
+/// per signature: 2 l masks at ML-DSA-44 are eight lanes exactly, 3 l at ML-DSA-65 are 15 of 16,
+/// and their hashes share one call.
+fn attempts_per_op(p: &Params, lanes: usize, active: usize) -> usize {
+    let filled = if p.l == 5 { 3 } else { 2 };
+    (lanes.min(filled) / active.max(1)).max(1)
 }
 
 /// Signs `messages[op]` with `keys[op]` into `sigs[op]` (contiguous, `sig_len` bytes each).
@@ -99,7 +102,7 @@ pub fn sign<K: Kernels>(
         if scratch.active.is_empty() {
             break;
         }
-        plan(slots, scratch);
+        plan(p, slots, scratch);
         commit(kernels, p, keys, scratch);
         judge(kernels, p, keys, sigs, status, scratch);
         scratch.active.retain(|&op| status[op] == Status::NotRun);
@@ -142,8 +145,8 @@ fn mask_seeds<K: Kernels>(
 }
 
 /// Chooses the round's attempts: the next ones of every operation in flight.
-fn plan(slots: usize, s: &mut Scratch) {
-    let width = attempts_per_op(slots, s.active.len());
+fn plan(p: &Params, slots: usize, s: &mut Scratch) {
+    let width = attempts_per_op(p, slots, s.active.len());
     s.attempts.clear();
     for &op in &s.active {
         let next = usize::from(s.tried[op]);
@@ -246,7 +249,7 @@ fn judge<K: Kernels>(
         s.tried[op] = attempt.number as u16 + 1;
         let c_tilde = &s.c_tilde[i][..p.c_tilde_len];
         let c = &mut s.vectors[0];
-        challenge::sample_vartime(kernels, p, c_tilde, &s.ball[i], c);
+        challenge::sample_vartime(p, &s.ball[i], c, challenge::squeezer(kernels, c_tilde));
         let slot = Slot {
             c_tilde,
             y: &s.y[i * p.l..][..p.l],

@@ -178,7 +178,12 @@ fn commitment<K: Kernels>(
     if !kernels.dsa_norm_below(z, p.gamma1 - p.beta) {
         return false;
     }
-    challenge::sample_vartime(kernels, p, sig.c_tilde, ball, &mut c[0]);
+    challenge::sample_vartime(
+        p,
+        ball,
+        &mut c[0],
+        challenge::squeezer(kernels, sig.c_tilde),
+    );
     kernels.dsa_ntt(c);
     kernels.dsa_ntt(z);
     kernels.dsa_matvec(w, key.a_hat(), z);
