@@ -1,6 +1,7 @@
 //! See the package description.
 
 pub mod clock;
+pub mod engine;
 pub mod inputs;
 pub mod machine;
 mod ossl;

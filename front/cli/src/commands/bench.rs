@@ -1,5 +1,6 @@
 //! `gabion bench`: what operations and handshakes cost.
 
+pub mod engine;
 mod tls;
 
 use clap::{Parser, Subcommand};
@@ -16,12 +17,14 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Engine(engine::Args),
     Tls(tls::Args),
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.what {
+        What::Engine(args) => engine::run(args),
         What::Tls(args) => tls::run(args),
     }
 }

@@ -1,0 +1,126 @@
+//! `gabion bench engine`: what one operation costs.
+
+use std::io::Write;
+
+use clap::Parser;
+use gabion_bench::engine::{self, Config, Error, Row};
+use regex::Regex;
+
+use crate::failure::Failure;
+
+/// Measure the engine's operations: time, core cycles and operations a second.
+///
+/// Example:
+///   gabion bench engine --filter 'ML-DSA-65:sign' --batch 16 --seconds 0.5
+///
+/// Every result is first compared with the portable backend's. Cycles are core cycles, measured
+/// against a chain of instructions of known length, since clocks drift. Signing is the mean over
+/// 1024 messages, whose numbers of attempts differ; everything else is a median. `fresh` decodes,
+/// checks and expands an encoded key on the way, `cached` uses an expanded one.
+#[derive(Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Only rows whose `algorithm:operation:key` matches, as in `768:(en|de)caps:cached`
+    #[arg(long, value_name = "RE")]
+    filter: Option<Regex>,
+    /// Only this backend [default: the best one, or GABION_BACKEND]
+    #[arg(long, value_name = "B")]
+    backend: Option<String>,
+    /// Operations in one call
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch: usize,
+    /// Threads side by side
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: usize,
+    /// Time for each row; may be fractional
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    seconds: f64,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// The exit code that an error of the engine's harness deserves.
+pub fn failure(error: Error) -> Failure {
+    match error {
+        Error::Usage(text) => Failure::Usage(text),
+        Error::NotReady(text) => Failure::NotReady(text),
+        error => Failure::No(error.to_string()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let config = Config {
+        filter: args.filter,
+        backend: args.backend,
+        batch: args.batch,
+        threads: args.threads,
+        seconds: args.seconds,
+    };
+    let mut failed = None;
+    let mut first = true;
+    engine::measure(&config, |row| {
+        let line = if args.json {
+            serde_json::to_string(&row).map_err(|cause| cause.to_string())
+        } else {
+            let head = if std::mem::take(&mut first) {
+                head(&row)
+            } else {
+                String::new()
+            };
+            Ok(head + &table_line(&row))
+        };
+        // Each row is printed as it comes: a run over everything takes half a minute.
+        let mut out = std::io::stdout().lock();
+        let written = line.and_then(|line| {
+            writeln!(out, "{line}")
+                .and_then(|()| out.flush())
+                .map_err(|cause| cause.to_string())
+        });
+        failed = written.err();
+        failed.is_none()
+    })
+    .map_err(failure)?;
+    match failed {
+        None => Ok(0),
+        Some(cause) => Err(Failure::NotReady(format!(
+            "cannot write the result: {cause}"
+        ))),
+    }
+}
+
+fn head(row: &Row) -> String {
+    format!(
+        "{}, {} cores\n{:<12} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9} {:>9} {:>11}\n",
+        row.machine.cpu,
+        row.machine.cores,
+        "algorithm",
+        "operation",
+        "key",
+        "backend",
+        "batch",
+        "threads",
+        "cycles/op",
+        "us p50",
+        "us p99",
+        "ops/s"
+    )
+}
+
+fn table_line(row: &Row) -> String {
+    let cycles = row.figures.core_cycles_per_op;
+    format!(
+        "{:<12} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9.2} {:>9.2} {:>11.0}",
+        row.algorithm,
+        row.operation.word(),
+        row.key.word(),
+        row.backend,
+        row.batch,
+        row.threads,
+        cycles.map_or("-".to_owned(), |cycles| format!("{cycles:.0}")),
+        row.figures.ns_per_op.p50 / 1e3,
+        row.figures.ns_per_op.p99 / 1e3,
+        row.figures.ops_per_s
+    )
+}
