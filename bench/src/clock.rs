@@ -189,7 +189,7 @@ impl Default for Clock {
     }
 }
 
-/// The processor and the number of CPUs this process may use, for the field `machine` of a row.
+/// The processor and the number of CPUs in the machine, for the field `machine` of a row.
 ///
 /// Hypervisors shorten the name of the processor, so its family and model are given too.
 pub fn machine() -> String {
@@ -200,7 +200,9 @@ pub fn machine() -> String {
             (key.trim() == name).then(|| value.trim().to_owned())
         })
     };
-    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    // SAFETY: sysconf takes a number and has no other precondition. Not the CPUs this thread may
+    // use: who measures is usually pinned to one.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1);
     let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     match (field("cpu family"), field("model")) {
         (Some(family), Some(model)) => {

@@ -1,0 +1,81 @@
+#!/bin/sh
+# Builds what is measured (wolfSSL by script, the rest by cargo) and measures it.
+#
+#   usage: run.sh [--record NAME] [options of gabion-peers]
+#
+# Without --record a table is printed. With it the run also goes to
+# bench/results/peers-NAME.ndjson, one JSON object a line, and peers-NAME.meta.json says when, from
+# which commit, with which command and compilers. An interrupted run leaves the old files.
+#
+#   bench/peers/run.sh --record epyc-zen4 --seconds 1
+#   bench/peers/run.sh --filter 'ML-DSA-65:verify' --seconds 0.3
+#
+# GABION_OPENSSL_PREFIX names another OpenSSL than the newest bundle.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+results="$here/../results"
+say() { printf '%s\n' "peers: $*" >&2; }
+
+record=
+case "${1:-}" in
+    --record)
+        record="${2:-}"
+        case "$record" in
+            '' | *[!a-z0-9-]*)
+                say "error: --record needs a name of a-z, 0-9 and -, such as epyc-zen4"
+                exit 2
+                ;;
+        esac
+        shift 2
+        ;;
+    -h | --help)
+        sed -n '2,14s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+esac
+
+"$here/build-wolfssl.sh"
+
+# The best flags for libcrux, the only peer whose Rust code counts (README.md, "libcrux").
+RUSTFLAGS="${PEERS_RUSTFLAGS:--C target-cpu=native -C no-vectorize-slp}"
+export RUSTFLAGS
+cd "$here"
+say "building gabion-peers"
+cargo build --release --locked --quiet
+program="${CARGO_TARGET_DIR:-$here/target}/release/gabion-peers"
+
+# One core, the last: interrupts and other programs prefer the first.
+pin=
+if command -v taskset >/dev/null 2>&1; then
+    pin="taskset -c $(($(nproc) - 1))"
+fi
+
+if [ -z "$record" ]; then
+    exec $pin "$program" "$@"
+fi
+
+mkdir -p "$results"
+work=$(mktemp -d "$results/.peers.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+load_before=$(cut -d' ' -f1-3 /proc/loadavg)
+say "measuring; results go to bench/results/peers-$record.ndjson when all are there"
+$pin "$program" --json "$@" >"$work/rows"
+cat >"$work/meta" <<END
+{
+  "command": "bench/peers/run.sh --record $record$(for word in "$@"; do printf ' %s' "$word" | sed 's/[\\"]/\\&/g'; done)",
+  "date": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+  "commit": "$(git -C "$here" rev-parse HEAD 2>/dev/null || echo unknown)",
+  "kernel": "$(uname -sr)",
+  "rustc": "$(rustc --version)",
+  "rustflags": "$RUSTFLAGS",
+  "cc": "$(cc --version | head -n 1)",
+  "pinned": "${pin:-no}",
+  "load_before": "$load_before",
+  "load_after": "$(cut -d' ' -f1-3 /proc/loadavg)"
+}
+END
+mv "$work/rows" "$results/peers-$record.ndjson"
+mv "$work/meta" "$results/peers-$record.meta.json"
+say "wrote bench/results/peers-$record.ndjson ($(wc -l <"$results/peers-$record.ndjson") rows)"

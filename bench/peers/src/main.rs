@@ -1,0 +1,519 @@
+//! `gabion-peers`: what `gabion bench engine` measures, done by other libraries.
+//!
+//! First every library is checked against all others ([`check`]); then each operation is timed
+//! for all of them in turn, so that they meet the machine in the same minute.
+
+mod aws_lc;
+mod check;
+#[path = "../../src/clock.rs"]
+#[allow(dead_code)] // Not every harness uses all of it.
+mod clock;
+#[path = "../../src/inputs.rs"]
+mod inputs;
+mod libcrux;
+mod openssl;
+mod peer;
+mod wolfssl;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use regex::Regex;
+use serde::Serialize;
+
+use clock::{Centre, Clock, Figures, Plan};
+use peer::{
+    DSA_SETS, Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Key, Operation, Peer,
+    Randomness, Result,
+};
+
+/// How this program was compiled: what the Rust peers owe their speed to.
+pub const RUST_BUILD: &str = match option_env!("RUSTFLAGS") {
+    Some(flags) => flags,
+    None => "no RUSTFLAGS",
+};
+
+/// Signing is a mean over all messages of the inputs; everything else is a median of at least this many samples.
+const SAMPLES_MIN: usize = 100;
+
+/// Key pairs that fresh operations walk through.
+const KEYS: usize = 16;
+
+/// Measures other libraries' ML-KEM and ML-DSA with the inputs of `gabion bench engine`.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Example:\n  gabion-peers --filter 'ML-DSA-65:verify' --seconds 0.5 --json\n\n\
+                  Exit codes: 0 done; 1 the libraries disagree; 2 command line; 3 a library is missing."
+)]
+struct Options {
+    /// Only rows whose `algorithm:operation:key` matches this regular expression
+    #[arg(long, value_name = "RE", default_value = "")]
+    filter: Regex,
+
+    /// Seconds for each row; signing goes on until it has 1024 messages
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+
+    /// Only these libraries; without it all, and a missing one is an error
+    #[arg(long, value_enum, value_name = "NAME")]
+    peer: Vec<Name>,
+
+    /// Check that the libraries agree, and measure nothing
+    #[arg(long)]
+    check: bool,
+
+    /// One JSON object a line instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// OpenSSL's prefix; without it the newest bundle in the cache
+    #[arg(long, value_name = "DIR", env = "GABION_OPENSSL_PREFIX")]
+    openssl_prefix: Option<PathBuf>,
+
+    /// Where build-wolfssl.sh put its two builds, if not in the cache
+    #[arg(long, value_name = "DIR")]
+    wolfssl_prefix: Option<PathBuf>,
+}
+
+/// A library that can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// aws-lc-rs
+    AwsLc,
+    /// libcrux-ml-kem and libcrux-ml-dsa
+    Libcrux,
+    /// OpenSSL through EVP
+    Openssl,
+    /// wolfSSL with its assembly
+    Wolfssl,
+}
+
+/// A positive number of seconds, fractions allowed.
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds > 0.0 => Ok(seconds),
+        _ => Err("expected a positive number, such as 0.5".to_owned()),
+    }
+}
+
+/// One line of the result: the fields of `gabion bench engine`, then who and how.
+#[derive(Serialize)]
+struct Row<'a> {
+    algorithm: &'a str,
+    operation: Operation,
+    key: Key,
+    backend: String,
+    batch: usize,
+    threads: usize,
+    #[serde(flatten)]
+    figures: Figures,
+    machine: &'a str,
+    randomness: Randomness,
+    peer: &'a Identity,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(match error {
+                Error::Environment(_) => 3,
+                _ => 1,
+            })
+        }
+    }
+}
+
+/// `~/.cache/gabion`, or what GABION_CACHE says.
+pub fn cache_folder() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| value != OsStr::new(""));
+    set("GABION_CACHE")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache/gabion")))
+        .ok_or_else(|| Error::Environment("neither GABION_CACHE nor HOME is set".to_owned()))
+}
+
+fn run(options: &Options) -> Result<()> {
+    let peers = load(options)?;
+    let mut report = Report::new(options);
+    for set in &KEM_SETS {
+        if report.wants_any(
+            set.name,
+            &[Operation::Keygen, Operation::Encaps, Operation::Decaps],
+        ) {
+            kem_rows(set, &peers, &mut report)?;
+        }
+    }
+    for set in &DSA_SETS {
+        if report.wants_any(
+            set.name,
+            &[Operation::Keygen, Operation::Sign, Operation::Verify],
+        ) {
+            dsa_rows(set, &peers, &mut report)?;
+        }
+    }
+    Ok(())
+}
+
+/// The libraries asked for; one that is missing ends the run, for a comparison without it would
+/// look complete.
+fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
+    let wanted = |name| options.peer.is_empty() || options.peer.contains(&name);
+    let mut peers: Vec<Box<dyn Peer>> = Vec::new();
+    if wanted(Name::AwsLc) {
+        peers.push(Box::new(aws_lc::AwsLc::new()));
+    }
+    if wanted(Name::Libcrux) {
+        peers.push(Box::new(libcrux::Libcrux::new()));
+    }
+    if wanted(Name::Openssl) {
+        peers.push(Box::new(openssl::Openssl::load(
+            options.openssl_prefix.clone(),
+        )?));
+    }
+    if wanted(Name::Wolfssl) {
+        peers.push(Box::new(wolfssl::Wolfssl::load(
+            options.wolfssl_prefix.clone(),
+        )?));
+    }
+    for peer in &peers {
+        let Identity {
+            name,
+            version,
+            license,
+            ..
+        } = peer.identity();
+        eprintln!("{name} {version} ({license})");
+    }
+    Ok(peers)
+}
+
+/// Decides which rows are wanted, measures and prints them.
+struct Report<'a> {
+    options: &'a Options,
+    clock: Clock,
+    machine: String,
+}
+
+impl Report<'_> {
+    fn new(options: &Options) -> Report<'_> {
+        let report = Report {
+            options,
+            clock: Clock::new(),
+            machine: clock::machine(),
+        };
+        if !options.json && !options.check {
+            println!("{}", report.machine);
+            println!(
+                "{:<12} {:<7} {:<7} {:<16} {:>12} {:>12} {:>10} {:>10}",
+                "algorithm", "op", "key", "library", "cycles", "ops/s", "us p50", "us p99"
+            );
+        }
+        report
+    }
+
+    fn wants(&self, algorithm: &str, operation: Operation, key: Key) -> bool {
+        let name = format!("{algorithm}:{}:{}", operation.word(), key.word());
+        self.options.filter.is_match(&name)
+    }
+
+    fn wants_any(&self, algorithm: &str, operations: &[Operation]) -> bool {
+        operations.iter().any(|&operation| {
+            self.wants(algorithm, operation, Key::Fresh)
+                || self.wants(algorithm, operation, Key::Cached)
+        })
+    }
+
+    /// Measures `call` and prints its row. The caller has checked that it is wanted.
+    fn row(
+        &mut self,
+        (algorithm, operation, key): (&str, Operation, Key),
+        identity: &Identity,
+        randomness: Randomness,
+        call: impl FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let signing = operation == Operation::Sign;
+        let plan = Plan {
+            seconds: self.options.seconds,
+            samples_min: if signing {
+                inputs::MESSAGES
+            } else {
+                SAMPLES_MIN
+            },
+            centre: if signing {
+                Centre::Mean
+            } else {
+                Centre::Median
+            },
+            operations_per_call: 1,
+        };
+        let figures = self.clock.measure(&plan, call)?;
+        let row = Row {
+            algorithm,
+            operation,
+            key,
+            backend: format!("{}-{}", identity.name, identity.version),
+            batch: 1,
+            threads: 1,
+            figures,
+            machine: &self.machine,
+            randomness,
+            peer: identity,
+        };
+        let line = if self.options.json {
+            serde_json::to_string(&row).map_err(|error| Error::Environment(error.to_string()))?
+        } else {
+            table_line(&row)
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{line}")
+            .and_then(|()| out.flush())
+            .map_err(|error| Error::Environment(format!("cannot write the result: {error}")))
+    }
+}
+
+/// A row for people: cycles first, for they compare between machines.
+fn table_line(row: &Row<'_>) -> String {
+    format!(
+        "{:<12} {:<7} {:<7} {:<16} {:>12.0} {:>12.0} {:>10.2} {:>10.2}",
+        row.algorithm,
+        row.operation.word(),
+        row.key.word(),
+        row.backend,
+        row.figures.core_cycles_per_op.unwrap_or(f64::NAN),
+        row.figures.ops_per_s,
+        row.figures.ns_per_op.p50 / 1e3,
+        row.figures.ns_per_op.p99 / 1e3,
+    )
+}
+
+/// Keys and ciphertexts that the rows of one parameter set of ML-KEM walk through.
+struct KemInputs {
+    /// Encoded pairs; the first is the loaded one.
+    keys: Vec<(Vec<u8>, Vec<u8>)>,
+    /// One ciphertext for each key.
+    to_each: Vec<Vec<u8>>,
+    /// As many for the first key.
+    to_first: Vec<Vec<u8>>,
+}
+
+impl KemInputs {
+    /// Made by `maker`, which draws its own keys only where nobody else is there to make them.
+    fn new(set: &KemSet, maker: &mut dyn Kem) -> Result<KemInputs> {
+        let mut inputs = KemInputs {
+            keys: vec![],
+            to_each: vec![],
+            to_first: vec![],
+        };
+        for index in 0..KEYS {
+            let (mut ek, mut dk) = (vec![0; set.ek], vec![0; set.dk]);
+            maker.keygen(&inputs::kem_seed(index), &mut ek, &mut dk)?;
+            inputs.keys.push((ek, dk));
+        }
+        for index in 0..KEYS {
+            let m = inputs::kem_message(index);
+            let mut ct = vec![0; set.ct];
+            maker.encaps_fresh(&inputs.keys[index].0, &m, &mut ct)?;
+            inputs.to_each.push(ct.clone());
+            maker.encaps_fresh(&inputs.keys[0].0, &m, &mut ct)?;
+            inputs.to_first.push(ct);
+        }
+        Ok(inputs)
+    }
+}
+
+fn kem_rows(set: &'static KemSet, peers: &[Box<dyn Peer>], report: &mut Report<'_>) -> Result<()> {
+    let mut slots = Vec::new();
+    for peer in peers {
+        if let Some(kem) = peer.kem(set)? {
+            slots.push((peer.identity(), kem));
+        }
+    }
+    check::kem(set, &mut slots)?;
+    eprintln!("{}: {} libraries agree", set.name, slots.len());
+    let Some(maker) = preferred(&slots, |kem| kem.randomness(Operation::Keygen)) else {
+        return Ok(());
+    };
+    let inputs = KemInputs::new(set, slots[maker].1.as_mut())?;
+    if report.options.check {
+        return Ok(());
+    }
+    for operation in [Operation::Keygen, Operation::Encaps, Operation::Decaps] {
+        for key in [Key::Fresh, Key::Cached] {
+            for (identity, kem) in &mut slots {
+                let skipped = key == Key::Cached && !kem.keeps_key(operation);
+                if !skipped && report.wants(set.name, operation, key) {
+                    kem_row(
+                        set,
+                        (operation, key),
+                        identity,
+                        kem.as_mut(),
+                        &inputs,
+                        report,
+                    )?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn kem_row(
+    set: &KemSet,
+    (operation, key): (Operation, Key),
+    identity: &Identity,
+    kem: &mut dyn Kem,
+    inputs: &KemInputs,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    let (mut ek, mut dk, mut ct) = (vec![0; set.ek], vec![0; set.dk], vec![0; set.ct]);
+    if key == Key::Cached {
+        kem.load(&inputs::kem_seed(0), &inputs.keys[0].0, &inputs.keys[0].1)?;
+    }
+    let randomness = kem.randomness(operation);
+    report.row((set.name, operation, key), identity, randomness, |call| {
+        let (public, private) = &inputs.keys[call % KEYS];
+        match (operation, key) {
+            (Operation::Keygen, _) => {
+                return kem.keygen(&inputs::kem_seed(call), &mut ek, &mut dk);
+            }
+            (Operation::Encaps, Key::Fresh) => {
+                kem.encaps_fresh(public, &inputs::kem_message(call), &mut ct)
+            }
+            (Operation::Encaps, Key::Cached) => {
+                kem.encaps_cached(&inputs::kem_message(call), &mut ct)
+            }
+            (_, Key::Fresh) => kem.decaps_fresh(private, &inputs.to_each[call % KEYS]),
+            (_, Key::Cached) => kem.decaps_cached(&inputs.to_first[call % KEYS]),
+        }
+        .map(|secret| {
+            std::hint::black_box(secret);
+        })
+    })
+}
+
+/// Keys and signatures that the rows of one parameter set of ML-DSA walk through.
+struct DsaInputs {
+    /// Encoded pairs; the first is the loaded one, and the one that signs.
+    keys: Vec<(Vec<u8>, Vec<u8>)>,
+    /// A signature by each key, of the message with its number.
+    by_each: Vec<Vec<u8>>,
+    /// As many by the first key.
+    by_first: Vec<Vec<u8>>,
+}
+
+impl DsaInputs {
+    fn new(set: &DsaSet, maker: &mut dyn Dsa) -> Result<DsaInputs> {
+        let mut inputs = DsaInputs {
+            keys: vec![],
+            by_each: vec![],
+            by_first: vec![],
+        };
+        for index in 0..KEYS {
+            let (mut pk, mut sk) = (vec![0; set.pk], vec![0; set.sk]);
+            maker.keygen(&inputs::dsa_seed(index), &mut pk, &mut sk)?;
+            inputs.keys.push((pk, sk));
+        }
+        for index in 0..KEYS {
+            let mut sig = vec![0; set.sig];
+            maker.sign_fresh(&inputs.keys[index].1, &inputs::message(index), &mut sig)?;
+            inputs.by_each.push(sig.clone());
+            maker.sign_fresh(&inputs.keys[0].1, &inputs::message(index), &mut sig)?;
+            inputs.by_first.push(sig);
+        }
+        Ok(inputs)
+    }
+}
+
+fn dsa_rows(set: &'static DsaSet, peers: &[Box<dyn Peer>], report: &mut Report<'_>) -> Result<()> {
+    let mut slots = Vec::new();
+    for peer in peers {
+        if let Some(dsa) = peer.dsa(set)? {
+            slots.push((peer.identity(), dsa));
+        }
+    }
+    check::dsa(set, &mut slots)?;
+    eprintln!("{}: {} libraries agree", set.name, slots.len());
+    let Some(maker) = preferred(&slots, |dsa| dsa.randomness(Operation::Sign)) else {
+        return Ok(());
+    };
+    let inputs = DsaInputs::new(set, slots[maker].1.as_mut())?;
+    if report.options.check {
+        return Ok(());
+    }
+    for operation in [Operation::Keygen, Operation::Sign, Operation::Verify] {
+        for key in [Key::Fresh, Key::Cached] {
+            for (identity, dsa) in &mut slots {
+                let skipped = key == Key::Cached && !dsa.keeps_key(operation);
+                if !skipped && report.wants(set.name, operation, key) {
+                    dsa_row(
+                        set,
+                        (operation, key),
+                        identity,
+                        dsa.as_mut(),
+                        &inputs,
+                        report,
+                    )?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dsa_row(
+    set: &DsaSet,
+    (operation, key): (Operation, Key),
+    identity: &Identity,
+    dsa: &mut dyn Dsa,
+    inputs: &DsaInputs,
+    report: &mut Report<'_>,
+) -> Result<()> {
+    let (mut pk, mut sk, mut sig) = (vec![0; set.pk], vec![0; set.sk], vec![0; set.sig]);
+    let (first_pk, first_sk) = &inputs.keys[0];
+    if key == Key::Cached {
+        dsa.load(first_pk, first_sk)?;
+    }
+    let verified = |verdict: bool| match verdict {
+        true => Ok(()),
+        false => Err(Error::Disagreement(format!(
+            "{}: {} refused a valid signature while it was measured",
+            set.name, identity.name
+        ))),
+    };
+    let randomness = dsa.randomness(operation);
+    report.row((set.name, operation, key), identity, randomness, |call| {
+        let index = call % KEYS;
+        let message = inputs::message(call);
+        match (operation, key) {
+            (Operation::Keygen, _) => dsa.keygen(&inputs::dsa_seed(call), &mut pk, &mut sk),
+            (Operation::Sign, Key::Fresh) => dsa.sign_fresh(first_sk, &message, &mut sig),
+            (Operation::Sign, Key::Cached) => dsa.sign_cached(&message, &mut sig),
+            (_, Key::Fresh) => {
+                let message = inputs::message(index);
+                dsa.verify_fresh(&inputs.keys[index].0, &message, &inputs.by_each[index])
+                    .and_then(verified)
+            }
+            (_, Key::Cached) => {
+                let message = inputs::message(index);
+                dsa.verify_cached(&message, &inputs.by_first[index])
+                    .and_then(verified)
+            }
+        }
+    })
+}
+
+/// The slot that makes the inputs: the first that is given its randomness, so that they are the
+/// same in every run; otherwise the first there is.
+fn preferred<T>(slots: &[(&Identity, T)], randomness: impl Fn(&T) -> Randomness) -> Option<usize> {
+    let given = slots
+        .iter()
+        .position(|(_, slot)| randomness(slot) == Randomness::Given);
+    given.or((!slots.is_empty()).then_some(0))
+}

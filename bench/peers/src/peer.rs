@@ -1,0 +1,252 @@
+//! What a library under measurement has to offer, and the parameter sets that are measured.
+//!
+//! ```text
+//!   main ─ rows, options        check ─ all peers agree before anything is timed
+//!      └────────────┬──────────────┘
+//!             Peer ─┼─ Kem (one parameter set, one loaded key)
+//!                   └─ Dsa (one parameter set, one loaded key)
+//!   aws_lc · libcrux · openssl · wolfssl
+//! ```
+//!
+//! `fresh` starts from the encoded key and does everything the standard asks for, the checks of
+//! the input included. `cached` starts from the best form of the key that the library's public
+//! interface can keep.
+
+use serde::Serialize;
+
+/// Why a measurement stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A library is not there or not the version that is measured.
+    #[error("{0}")]
+    Environment(String),
+    /// A library refused an operation that has to work.
+    #[error("{peer}: {call} failed ({detail})")]
+    Call {
+        /// Which library.
+        peer: &'static str,
+        /// The function or operation.
+        call: &'static str,
+        /// The library's own words or code.
+        detail: String,
+    },
+    /// Two libraries disagree: nothing they do is worth timing.
+    #[error("{0}")]
+    Disagreement(String),
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A parameter set of ML-KEM (FIPS 203, section 8); sizes in bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct KemSet {
+    /// Name in the standard.
+    pub name: &'static str,
+    /// Encapsulation key.
+    pub ek: usize,
+    /// Decapsulation key, expanded.
+    pub dk: usize,
+    /// Ciphertext.
+    pub ct: usize,
+}
+
+/// The three parameter sets of ML-KEM.
+pub const KEM_SETS: [KemSet; 3] = [
+    KemSet {
+        name: "ML-KEM-512",
+        ek: 800,
+        dk: 1632,
+        ct: 768,
+    },
+    KemSet {
+        name: "ML-KEM-768",
+        ek: 1184,
+        dk: 2400,
+        ct: 1088,
+    },
+    KemSet {
+        name: "ML-KEM-1024",
+        ek: 1568,
+        dk: 3168,
+        ct: 1568,
+    },
+];
+
+/// A parameter set of ML-DSA (FIPS 204, section 4); sizes in bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DsaSet {
+    /// Name in the standard.
+    pub name: &'static str,
+    /// Public key.
+    pub pk: usize,
+    /// Private key, expanded.
+    pub sk: usize,
+    /// Signature.
+    pub sig: usize,
+}
+
+/// The three parameter sets of ML-DSA.
+pub const DSA_SETS: [DsaSet; 3] = [
+    DsaSet {
+        name: "ML-DSA-44",
+        pk: 1312,
+        sk: 2560,
+        sig: 2420,
+    },
+    DsaSet {
+        name: "ML-DSA-65",
+        pk: 1952,
+        sk: 4032,
+        sig: 3309,
+    },
+    DsaSet {
+        name: "ML-DSA-87",
+        pk: 2592,
+        sk: 4896,
+        sig: 4627,
+    },
+];
+
+/// A shared secret.
+pub type Secret = [u8; 32];
+
+/// Where an operation takes its randomness from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Randomness {
+    /// From the caller: the result is the same in every correct library.
+    Given,
+    /// The library draws it; the public interface has no other way, or the other way is slower.
+    Drawn,
+    /// The operation uses none.
+    None,
+}
+
+/// State of the key when the operation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Key {
+    /// Encoded bytes, seen for the first time.
+    Fresh,
+    /// Loaded before, in the library's best form.
+    Cached,
+}
+
+/// An operation of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Seed to encoded key pair.
+    Keygen,
+    /// To ciphertext and shared secret.
+    Encaps,
+    /// Ciphertext to shared secret.
+    Decaps,
+    /// Pure ML-DSA, empty context, 32-byte message.
+    Sign,
+    /// Of such a signature.
+    Verify,
+}
+
+impl Key {
+    /// The word that rows and filters use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Key::Fresh => "fresh",
+            Key::Cached => "cached",
+        }
+    }
+}
+
+impl Operation {
+    /// The word that rows and filters use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Operation::Keygen => "keygen",
+            Operation::Encaps => "encaps",
+            Operation::Decaps => "decaps",
+            Operation::Sign => "sign",
+            Operation::Verify => "verify",
+        }
+    }
+}
+
+/// Who made the library and what may be done with it; goes into every row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Identity {
+    /// Name of the library.
+    pub name: &'static str,
+    /// Its version, as it says itself where it can.
+    pub version: String,
+    /// SPDX expression.
+    pub license: &'static str,
+    /// Choices that matter for speed.
+    pub build: String,
+}
+
+/// A library under measurement.
+pub trait Peer {
+    /// Who it is.
+    fn identity(&self) -> &Identity;
+
+    /// A key slot for `set`; `None` when the library lacks it.
+    fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>>;
+
+    /// A key slot for `set`; `None` when the library lacks it.
+    fn dsa(&self, set: &'static DsaSet) -> Result<Option<Box<dyn Dsa>>>;
+}
+
+/// ML-KEM with one parameter set. Buffers have the sizes of the set.
+pub trait Kem {
+    /// Where `operation` takes its randomness from.
+    fn randomness(&self, operation: Operation) -> Randomness;
+
+    /// Whether `operation` gains anything from a loaded key.
+    fn keeps_key(&self, operation: Operation) -> bool;
+
+    /// Makes a key pair from `seed` (d, then z) where randomness is given, and encodes both parts.
+    fn keygen(&mut self, seed: &[u8; 64], ek: &mut [u8], dk: &mut [u8]) -> Result<()>;
+
+    /// Loads a key pair for the two `_cached` operations. `seed` made `ek` and `dk`.
+    fn load(&mut self, seed: &[u8; 64], ek: &[u8], dk: &[u8]) -> Result<()>;
+
+    /// Encapsulates to the encoded key, with randomness `m` where it is given.
+    fn encaps_fresh(&mut self, ek: &[u8], m: &Secret, ct: &mut [u8]) -> Result<Secret>;
+
+    /// Encapsulates to the loaded key.
+    fn encaps_cached(&mut self, m: &Secret, ct: &mut [u8]) -> Result<Secret>;
+
+    /// Decapsulates with the encoded key.
+    fn decaps_fresh(&mut self, dk: &[u8], ct: &[u8]) -> Result<Secret>;
+
+    /// Decapsulates with the loaded key.
+    fn decaps_cached(&mut self, ct: &[u8]) -> Result<Secret>;
+}
+
+/// ML-DSA with one parameter set. Buffers have the sizes of the set.
+pub trait Dsa {
+    /// Where `operation` takes its randomness from; `Given` for signing means deterministic.
+    fn randomness(&self, operation: Operation) -> Randomness;
+
+    /// Whether `operation` gains anything from a loaded key.
+    fn keeps_key(&self, operation: Operation) -> bool;
+
+    /// Makes a key pair from `xi` and encodes both parts.
+    fn keygen(&mut self, xi: &[u8; 32], pk: &mut [u8], sk: &mut [u8]) -> Result<()>;
+
+    /// Loads a key pair for the two `_cached` operations.
+    fn load(&mut self, pk: &[u8], sk: &[u8]) -> Result<()>;
+
+    /// Signs with the encoded key.
+    fn sign_fresh(&mut self, sk: &[u8], message: &[u8], sig: &mut [u8]) -> Result<()>;
+
+    /// Signs with the loaded key.
+    fn sign_cached(&mut self, message: &[u8], sig: &mut [u8]) -> Result<()>;
+
+    /// Verifies with the encoded key; `false` is a signature that does not verify.
+    fn verify_fresh(&mut self, pk: &[u8], message: &[u8], sig: &[u8]) -> Result<bool>;
+
+    /// Verifies with the loaded key.
+    fn verify_cached(&mut self, message: &[u8], sig: &[u8]) -> Result<bool>;
+}

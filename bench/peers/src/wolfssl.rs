@@ -1,0 +1,511 @@
+//! wolfSSL, loaded from the two libraries that `build-wolfssl.sh` makes.
+//!
+//! `fresh` runs in the plain build, re-importing the encoded key into a standing key object:
+//! cheaper than a new object for each. `cached` runs in the build that keeps matrix A and the
+//! vectors. Its ML-KEM keeps A only in an object whose key it generated, so decapsulation gains
+//! and encapsulation to somebody else's key does not: there the parsed key and H(ek) are kept.
+
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr::{NonNull, null, null_mut};
+use std::rc::Rc;
+
+use libloading::Library;
+
+use crate::peer::{
+    Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Operation, Peer, Randomness, Result,
+    Secret,
+};
+
+/// The version that build-wolfssl.sh builds.
+const VERSION: &str = "5.9.4";
+const NAME: &str = "wolfssl";
+
+/// "No hardware device", the library's INVALID_DEVID.
+const NO_DEVICE: c_int = -2;
+
+type MakeKem = unsafe extern "C" fn(*mut c_void, *const c_uchar, c_int) -> c_int;
+type Encode = unsafe extern "C" fn(*mut c_void, *mut c_uchar, u32) -> c_int;
+type Decode = unsafe extern "C" fn(*mut c_void, *const c_uchar, u32) -> c_int;
+type Export = unsafe extern "C" fn(*mut c_void, *mut c_uchar, *mut u32) -> c_int;
+type Encapsulate =
+    unsafe extern "C" fn(*mut c_void, *mut c_uchar, *mut c_uchar, *const c_uchar, c_int) -> c_int;
+type Decapsulate = unsafe extern "C" fn(*mut c_void, *mut c_uchar, *const c_uchar, u32) -> c_int;
+type Sign = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_uchar,
+    c_uchar,
+    *mut c_uchar,
+    *mut u32,
+    *const c_uchar,
+    u32,
+    *const c_uchar,
+) -> c_int;
+type Verify = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_uchar,
+    u32,
+    *const c_uchar,
+    c_uchar,
+    *const c_uchar,
+    u32,
+    *mut c_int,
+) -> c_int;
+
+/// The functions of one library; the library stays loaded as long as they exist.
+struct Functions {
+    kem_new: unsafe extern "C" fn(c_int, *mut c_void, c_int) -> *mut c_void,
+    kem_delete: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
+    kem_make: MakeKem,
+    kem_encode_public: Encode,
+    kem_encode_private: Encode,
+    kem_decode_public: Decode,
+    kem_decode_private: Decode,
+    kem_encapsulate: Encapsulate,
+    kem_decapsulate: Decapsulate,
+    dsa_new: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
+    dsa_delete: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
+    dsa_set_params: unsafe extern "C" fn(*mut c_void, c_uchar) -> c_int,
+    dsa_make: unsafe extern "C" fn(*mut c_void, *const c_uchar) -> c_int,
+    dsa_export_public: Export,
+    dsa_export_private: Export,
+    dsa_import_public: Decode,
+    dsa_import_private: Decode,
+    dsa_sign: Sign,
+    dsa_verify: Verify,
+    _library: Library,
+}
+
+impl Functions {
+    fn load(path: &Path) -> Result<Functions> {
+        let missing = |error: libloading::Error| {
+            Error::Environment(format!(
+                "wolfSSL is not usable from {}: {error}; run bench/peers/build-wolfssl.sh",
+                path.display()
+            ))
+        };
+        // SAFETY: the library has no constructors with preconditions. It is opened by a path
+        // with a slash, so both variants load although they share a name inside.
+        let library = unsafe { Library::new(path) }.map_err(missing)?;
+        // SAFETY: each type below is the one in the headers of the version checked here.
+        unsafe {
+            let version = library
+                .get::<unsafe extern "C" fn() -> *const c_char>(b"wolfSSL_lib_version\0")
+                .map_err(missing)?;
+            let version = CStr::from_ptr(version()).to_string_lossy().into_owned();
+            if version != VERSION {
+                return Err(Error::Environment(format!(
+                    "{} is wolfSSL {version}, expected {VERSION}",
+                    path.display()
+                )));
+            }
+            let init = library
+                .get::<unsafe extern "C" fn() -> c_int>(b"wolfCrypt_Init\0")
+                .map_err(missing)?;
+            check("wolfCrypt_Init", init())?;
+            macro_rules! symbol {
+                ($name:literal) => {
+                    *library
+                        .get(concat!($name, "\0").as_bytes())
+                        .map_err(missing)?
+                };
+            }
+            Ok(Functions {
+                kem_new: symbol!("wc_MlKemKey_New"),
+                kem_delete: symbol!("wc_MlKemKey_Delete"),
+                kem_make: symbol!("wc_MlKemKey_MakeKeyWithRandom"),
+                kem_encode_public: symbol!("wc_MlKemKey_EncodePublicKey"),
+                kem_encode_private: symbol!("wc_MlKemKey_EncodePrivateKey"),
+                kem_decode_public: symbol!("wc_MlKemKey_DecodePublicKey"),
+                kem_decode_private: symbol!("wc_MlKemKey_DecodePrivateKey"),
+                kem_encapsulate: symbol!("wc_MlKemKey_EncapsulateWithRandom"),
+                kem_decapsulate: symbol!("wc_MlKemKey_Decapsulate"),
+                dsa_new: symbol!("wc_MlDsaKey_New"),
+                dsa_delete: symbol!("wc_MlDsaKey_Delete"),
+                dsa_set_params: symbol!("wc_MlDsaKey_SetParams"),
+                dsa_make: symbol!("wc_MlDsaKey_MakeKeyFromSeed"),
+                dsa_export_public: symbol!("wc_MlDsaKey_ExportPubRaw"),
+                dsa_export_private: symbol!("wc_MlDsaKey_ExportPrivRaw"),
+                dsa_import_public: symbol!("wc_MlDsaKey_ImportPubRaw"),
+                dsa_import_private: symbol!("wc_MlDsaKey_ImportPrivRaw"),
+                dsa_sign: symbol!("wc_MlDsaKey_SignCtxWithSeed"),
+                dsa_verify: symbol!("wc_MlDsaKey_VerifyCtx"),
+                _library: library,
+            })
+        }
+    }
+}
+
+/// wolfSSL in its two builds.
+pub struct Wolfssl {
+    identity: Identity,
+    plain: Rc<Functions>,
+    cached: Rc<Functions>,
+}
+
+impl Wolfssl {
+    /// Loads both builds from `prefix`, or from where build-wolfssl.sh puts them.
+    pub fn load(prefix: Option<PathBuf>) -> Result<Wolfssl> {
+        let prefix = match prefix {
+            Some(prefix) => prefix,
+            None => crate::cache_folder()?.join(format!("peers/wolfssl-{VERSION}")),
+        };
+        let build = std::fs::read_to_string(prefix.join("BUILD")).map_err(|error| {
+            Error::Environment(format!(
+                "no finished wolfSSL build in {}: {error}; run bench/peers/build-wolfssl.sh",
+                prefix.display()
+            ))
+        })?;
+        let library = |variant: &str| prefix.join(variant).join("lib/libwolfssl.so");
+        Ok(Wolfssl {
+            identity: Identity {
+                name: NAME,
+                version: VERSION.to_owned(),
+                license: "GPL-3.0-or-later",
+                build: build.trim().to_owned(),
+            },
+            plain: Rc::new(Functions::load(&library("plain"))?),
+            cached: Rc::new(Functions::load(&library("cached"))?),
+        })
+    }
+}
+
+impl Peer for Wolfssl {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {
+        let Some(kind) = KEM_SETS.iter().position(|known| known == set) else {
+            return Ok(None);
+        };
+        Ok(Some(Box::new(WolfKem {
+            set,
+            plain: KemKey::new(&self.plain, kind)?,
+            public: KemKey::new(&self.plain, kind)?,
+            private: KemKey::new(&self.cached, kind)?,
+        })))
+    }
+
+    fn dsa(&self, set: &'static DsaSet) -> Result<Option<Box<dyn Dsa>>> {
+        Ok(Some(Box::new(WolfDsa {
+            set,
+            plain: DsaKey::new(&self.plain, set)?,
+            public: DsaKey::new(&self.cached, set)?,
+            private: DsaKey::new(&self.cached, set)?,
+        })))
+    }
+}
+
+/// 0 is success, everything else the library's error number.
+fn check(call: &'static str, status: c_int) -> Result<()> {
+    match status {
+        0 => Ok(()),
+        status => Err(Error::Call {
+            peer: NAME,
+            call,
+            detail: status.to_string(),
+        }),
+    }
+}
+
+/// An object of the library, never null.
+fn object(call: &'static str, pointer: *mut c_void) -> Result<NonNull<c_void>> {
+    let detail = "no memory".to_owned();
+    NonNull::new(pointer).ok_or(Error::Call {
+        peer: NAME,
+        call,
+        detail,
+    })
+}
+
+/// A key object of ML-KEM.
+struct KemKey {
+    functions: Rc<Functions>,
+    key: NonNull<c_void>,
+}
+
+impl KemKey {
+    /// `kind` counts 512, 768, 1024 from 0, which is the library's own numbering.
+    fn new(functions: &Rc<Functions>, kind: usize) -> Result<KemKey> {
+        // SAFETY: no heap hint and no device are what the null and NO_DEVICE stand for.
+        let key = unsafe { (functions.kem_new)(kind as c_int, null_mut(), NO_DEVICE) };
+        Ok(KemKey {
+            functions: Rc::clone(functions),
+            key: object("wc_MlKemKey_New", key)?,
+        })
+    }
+
+    fn make(&mut self, seed: &[u8; 64]) -> Result<()> {
+        // SAFETY: the key is live and the seed has the 64 bytes it says.
+        let status = unsafe { (self.functions.kem_make)(self.key.as_ptr(), seed.as_ptr(), 64) };
+        check("wc_MlKemKey_MakeKeyWithRandom", status)
+    }
+
+    fn decode_public(&mut self, ek: &[u8]) -> Result<()> {
+        // SAFETY: the key is live; the library checks the length and reads no more than it.
+        let status = unsafe {
+            (self.functions.kem_decode_public)(self.key.as_ptr(), ek.as_ptr(), ek.len() as u32)
+        };
+        check("wc_MlKemKey_DecodePublicKey", status)
+    }
+
+    fn encapsulate(&mut self, m: &Secret, ct: &mut [u8]) -> Result<Secret> {
+        let mut secret = [0; 32];
+        // SAFETY: the key is live, `ct` has the size of its parameter set (checked by the
+        // caller), and the other two have 32 bytes.
+        let status = unsafe {
+            (self.functions.kem_encapsulate)(
+                self.key.as_ptr(),
+                ct.as_mut_ptr(),
+                secret.as_mut_ptr(),
+                m.as_ptr(),
+                32,
+            )
+        };
+        check("wc_MlKemKey_EncapsulateWithRandom", status)?;
+        Ok(secret)
+    }
+
+    fn decapsulate(&mut self, ct: &[u8]) -> Result<Secret> {
+        let mut secret = [0; 32];
+        // SAFETY: the key is live; the library checks the length of the ciphertext.
+        let status = unsafe {
+            (self.functions.kem_decapsulate)(
+                self.key.as_ptr(),
+                secret.as_mut_ptr(),
+                ct.as_ptr(),
+                ct.len() as u32,
+            )
+        };
+        check("wc_MlKemKey_Decapsulate", status)?;
+        Ok(secret)
+    }
+}
+
+impl Drop for KemKey {
+    fn drop(&mut self) {
+        // SAFETY: made by kem_new of the same library and not deleted before.
+        unsafe { (self.functions.kem_delete)(self.key.as_ptr(), null_mut()) };
+    }
+}
+
+struct WolfKem {
+    set: &'static KemSet,
+    plain: KemKey,
+    public: KemKey,
+    private: KemKey,
+}
+
+impl Kem for WolfKem {
+    fn randomness(&self, operation: Operation) -> Randomness {
+        match operation {
+            Operation::Decaps => Randomness::None,
+            _ => Randomness::Given,
+        }
+    }
+
+    fn keeps_key(&self, operation: Operation) -> bool {
+        operation != Operation::Keygen
+    }
+
+    fn keygen(&mut self, seed: &[u8; 64], ek: &mut [u8], dk: &mut [u8]) -> Result<()> {
+        self.plain.make(seed)?;
+        let (functions, key) = (&self.plain.functions, self.plain.key.as_ptr());
+        // SAFETY: the key is live; the library checks the length of the buffer.
+        let status =
+            unsafe { (functions.kem_encode_public)(key, ek.as_mut_ptr(), ek.len() as u32) };
+        check("wc_MlKemKey_EncodePublicKey", status)?;
+        // SAFETY: as above.
+        let status =
+            unsafe { (functions.kem_encode_private)(key, dk.as_mut_ptr(), dk.len() as u32) };
+        check("wc_MlKemKey_EncodePrivateKey", status)
+    }
+
+    fn load(&mut self, seed: &[u8; 64], ek: &[u8], _dk: &[u8]) -> Result<()> {
+        self.public.decode_public(ek)?;
+        self.private.make(seed)
+    }
+
+    fn encaps_fresh(&mut self, ek: &[u8], m: &Secret, ct: &mut [u8]) -> Result<Secret> {
+        assert_eq!(
+            ct.len(),
+            self.set.ct,
+            "callers size their buffers by the set"
+        );
+        self.plain.decode_public(ek)?;
+        self.plain.encapsulate(m, ct)
+    }
+
+    fn encaps_cached(&mut self, m: &Secret, ct: &mut [u8]) -> Result<Secret> {
+        assert_eq!(
+            ct.len(),
+            self.set.ct,
+            "callers size their buffers by the set"
+        );
+        self.public.encapsulate(m, ct)
+    }
+
+    fn decaps_fresh(&mut self, dk: &[u8], ct: &[u8]) -> Result<Secret> {
+        let (functions, key) = (&self.plain.functions, self.plain.key.as_ptr());
+        // SAFETY: the key is live; the library checks the length and reads no more than it.
+        let status = unsafe { (functions.kem_decode_private)(key, dk.as_ptr(), dk.len() as u32) };
+        check("wc_MlKemKey_DecodePrivateKey", status)?;
+        self.plain.decapsulate(ct)
+    }
+
+    fn decaps_cached(&mut self, ct: &[u8]) -> Result<Secret> {
+        self.private.decapsulate(ct)
+    }
+}
+
+/// A key object of ML-DSA.
+struct DsaKey {
+    functions: Rc<Functions>,
+    key: NonNull<c_void>,
+}
+
+impl DsaKey {
+    fn new(functions: &Rc<Functions>, set: &DsaSet) -> Result<DsaKey> {
+        // The library numbers the sets by NIST category: 2, 3, 5.
+        let level = match set.name {
+            "ML-DSA-44" => 2,
+            "ML-DSA-65" => 3,
+            _ => 5,
+        };
+        // SAFETY: no heap hint and no device are what the null and NO_DEVICE stand for.
+        let key = unsafe { (functions.dsa_new)(null_mut(), NO_DEVICE) };
+        let key = DsaKey {
+            functions: Rc::clone(functions),
+            key: object("wc_MlDsaKey_New", key)?,
+        };
+        // SAFETY: the key is live.
+        let status = unsafe { (functions.dsa_set_params)(key.key.as_ptr(), level) };
+        check("wc_MlDsaKey_SetParams", status)?;
+        Ok(key)
+    }
+
+    fn import_public(&mut self, pk: &[u8]) -> Result<()> {
+        // SAFETY: the key is live; the library checks the length and reads no more than it.
+        let status = unsafe {
+            (self.functions.dsa_import_public)(self.key.as_ptr(), pk.as_ptr(), pk.len() as u32)
+        };
+        check("wc_MlDsaKey_ImportPubRaw", status)
+    }
+
+    fn import_private(&mut self, sk: &[u8]) -> Result<()> {
+        // SAFETY: as in import_public.
+        let status = unsafe {
+            (self.functions.dsa_import_private)(self.key.as_ptr(), sk.as_ptr(), sk.len() as u32)
+        };
+        check("wc_MlDsaKey_ImportPrivRaw", status)
+    }
+
+    fn sign(&mut self, message: &[u8], sig: &mut [u8]) -> Result<()> {
+        let mut length = sig.len() as u32;
+        // SAFETY: the key is live, every length is that of its buffer, the seed has 32 bytes.
+        let status = unsafe {
+            (self.functions.dsa_sign)(
+                self.key.as_ptr(),
+                null(),
+                0,
+                sig.as_mut_ptr(),
+                &mut length,
+                message.as_ptr(),
+                message.len() as u32,
+                [0_u8; 32].as_ptr(),
+            )
+        };
+        check("wc_MlDsaKey_SignCtxWithSeed", status)
+    }
+
+    fn verify(&mut self, message: &[u8], sig: &[u8]) -> Result<bool> {
+        let mut verdict = 0;
+        // SAFETY: the key is live and every length is that of its buffer.
+        let status = unsafe {
+            (self.functions.dsa_verify)(
+                self.key.as_ptr(),
+                sig.as_ptr(),
+                sig.len() as u32,
+                null(),
+                0,
+                message.as_ptr(),
+                message.len() as u32,
+                &mut verdict,
+            )
+        };
+        check("wc_MlDsaKey_VerifyCtx", status)?;
+        Ok(verdict == 1)
+    }
+}
+
+impl Drop for DsaKey {
+    fn drop(&mut self) {
+        // SAFETY: made by dsa_new of the same library and not deleted before.
+        unsafe { (self.functions.dsa_delete)(self.key.as_ptr(), null_mut()) };
+    }
+}
+
+struct WolfDsa {
+    set: &'static DsaSet,
+    plain: DsaKey,
+    public: DsaKey,
+    private: DsaKey,
+}
+
+impl Dsa for WolfDsa {
+    fn randomness(&self, operation: Operation) -> Randomness {
+        match operation {
+            Operation::Verify => Randomness::None,
+            _ => Randomness::Given,
+        }
+    }
+
+    fn keeps_key(&self, operation: Operation) -> bool {
+        operation != Operation::Keygen
+    }
+
+    fn keygen(&mut self, xi: &[u8; 32], pk: &mut [u8], sk: &mut [u8]) -> Result<()> {
+        let (functions, key) = (&self.plain.functions, self.plain.key.as_ptr());
+        // SAFETY: the key is live and the seed has the 32 bytes of xi.
+        check("wc_MlDsaKey_MakeKeyFromSeed", unsafe {
+            (functions.dsa_make)(key, xi.as_ptr())
+        })?;
+        let mut length = pk.len() as u32;
+        // SAFETY: the key is live and `length` is that of the buffer.
+        let status = unsafe { (functions.dsa_export_public)(key, pk.as_mut_ptr(), &mut length) };
+        check("wc_MlDsaKey_ExportPubRaw", status)?;
+        let mut length = sk.len() as u32;
+        // SAFETY: as above.
+        let status = unsafe { (functions.dsa_export_private)(key, sk.as_mut_ptr(), &mut length) };
+        check("wc_MlDsaKey_ExportPrivRaw", status)
+    }
+
+    fn load(&mut self, pk: &[u8], sk: &[u8]) -> Result<()> {
+        self.public.import_public(pk)?;
+        self.private.import_private(sk)
+    }
+
+    fn sign_fresh(&mut self, sk: &[u8], message: &[u8], sig: &mut [u8]) -> Result<()> {
+        assert_eq!(
+            sk.len(),
+            self.set.sk,
+            "callers size their buffers by the set"
+        );
+        self.plain.import_private(sk)?;
+        self.plain.sign(message, sig)
+    }
+
+    fn sign_cached(&mut self, message: &[u8], sig: &mut [u8]) -> Result<()> {
+        self.private.sign(message, sig)
+    }
+
+    fn verify_fresh(&mut self, pk: &[u8], message: &[u8], sig: &[u8]) -> Result<bool> {
+        self.plain.import_public(pk)?;
+        self.plain.verify(message, sig)
+    }
+
+    fn verify_cached(&mut self, message: &[u8], sig: &[u8]) -> Result<bool> {
+        self.public.verify(message, sig)
+    }
+}
