@@ -8,12 +8,15 @@
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::portable::Portable;
 
 mod constants;
 mod dsa_ntt;
+mod dsa_pack;
+mod dsa_round;
 mod keccak;
 mod kem_ntt;
+mod kem_pack;
+mod pack;
 mod registers;
 mod shuffle;
 mod sponge;
@@ -58,11 +61,13 @@ impl Kernels for Avx512 {
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
-        Portable.kem_rej_uniform_vartime(bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::rej_uniform_vartime(bytes, out) }
     }
 
     fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
-        Portable.kem_cbd(eta, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::cbd(eta, bytes, out) }
     }
 
     fn kem_ntt(&self, polys: &mut [KemPoly]) {
@@ -96,27 +101,33 @@ impl Kernels for Avx512 {
     }
 
     fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
-        Portable.kem_encode12(p, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::encode12(p, out) }
     }
 
     fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool {
-        Portable.kem_decode12(bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::decode12(bytes, out) }
     }
 
     fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]) {
-        Portable.kem_compress(d, p, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::compress(d, p, out) }
     }
 
     fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly) {
-        Portable.kem_decompress(d, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::decompress(d, bytes, out) }
     }
 
     fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        Portable.dsa_rej_uniform_vartime(bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::rej_uniform_vartime(bytes, out) }
     }
 
     fn dsa_rej_bounded_vartime(&self, eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        Portable.dsa_rej_bounded_vartime(eta, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::rej_bounded_vartime(eta, bytes, out) }
     }
 
     fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
@@ -155,39 +166,48 @@ impl Kernels for Avx512 {
     }
 
     fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
-        Portable.dsa_power2round(t, t1, t0)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::power2round(t, t1, t0) }
     }
 
     fn dsa_decompose(&self, gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
-        Portable.dsa_decompose(gamma2, r, r1, r0)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::decompose(gamma2, r, r1, r0) }
     }
 
     fn dsa_make_hint(&self, gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
-        Portable.dsa_make_hint(gamma2, r0, r1, hint)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::make_hint(gamma2, r0, r1, hint) }
     }
 
     fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
-        Portable.dsa_use_hint(gamma2, hint, r, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::use_hint(gamma2, hint, r, out) }
     }
 
     fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
-        Portable.dsa_norm_below(polys, bound)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::norm_below(polys, bound) }
     }
 
     fn dsa_simple_bit_pack(&self, bits: usize, p: &DsaPoly, out: &mut [u8]) {
-        Portable.dsa_simple_bit_pack(bits, p, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::simple_bit_pack(bits, p, out) }
     }
 
     fn dsa_simple_bit_unpack(&self, bits: usize, bytes: &[u8], out: &mut DsaPoly) {
-        Portable.dsa_simple_bit_unpack(bits, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::simple_bit_unpack(bits, bytes, out) }
     }
 
     fn dsa_bit_pack(&self, bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
-        Portable.dsa_bit_pack(bits, b, p, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::bit_pack(bits, b, p, out) }
     }
 
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
-        Portable.dsa_bit_unpack(bits, b, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::bit_unpack(bits, b, bytes, out) }
     }
 }
 #[cfg(test)]

@@ -39,6 +39,20 @@ pub(super) fn dsa_mut(p: &mut DsaPoly) -> &mut [__m512i; 16] {
     unsafe { &mut *(p as *mut DsaPoly).cast() }
 }
 
+/// A polynomial of ML-KEM as bytes, to write.
+#[inline(always)]
+pub(super) fn kem_bytes_mut(p: &mut KemPoly) -> &mut [u8; 512] {
+    // SAFETY: same size, lesser alignment, and every bit pattern is valid in both.
+    unsafe { &mut *(p as *mut KemPoly).cast() }
+}
+
+/// A polynomial of ML-DSA as bytes, to write.
+#[inline(always)]
+pub(super) fn dsa_bytes_mut(p: &mut DsaPoly) -> &mut [u8; 1024] {
+    // SAFETY: same size, lesser alignment, and every bit pattern is valid in both.
+    unsafe { &mut *(p as *mut DsaPoly).cast() }
+}
+
 /// A table of constants as a register.
 #[inline(always)]
 pub(super) fn table<T: Copy, const N: usize>(table: &Table<T, N>) -> __m512i {
@@ -62,8 +76,8 @@ pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(first(bytes.len()), bytes.as_ptr().cast()) }
 }
 
-/// Stores the first bytes of `v` to `bytes[at..]`: `len` of them where less than 64 bytes are left,
-/// or else all 64. Whoever fills a buffer in rising order overwrites the surplus.
+/// Stores the first bytes of `v` to `bytes[at..]`: `len` of them (or as many as there is room for)
+/// where less than 64 bytes are left, or else all 64. Whoever fills a buffer in rising order overwrites the surplus.
 ///
 /// A full store takes one cycle or two, a masked one about ten on Zen 4, so only ends are masked.
 #[inline]
@@ -74,9 +88,9 @@ pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
         // SAFETY: 64 bytes are left.
         unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), v) };
     } else {
-        let bytes = &mut bytes[..len];
+        let len = len.min(bytes.len());
         // SAFETY: the mask lets no byte beyond the slice be written.
-        unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(bytes.len()), v) };
+        unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(len), v) };
     }
 }
 
