@@ -200,17 +200,36 @@ fn inv_ntt_layer<const LEN: usize, const REDUCE: bool>(f: &mut [i16; N]) {
     }
 }
 
+/// Which layers of NTT^-1 reduce their sums: as few as 16 bits allow, which is checked here.
+const REDUCES: [bool; 7] = {
+    let reduces = [false, true, false, false, true, false, false];
+    let mut bound = 2 * KEM_Q as i32;
+    let mut layer = 0;
+    while layer < reduces.len() {
+        bound *= 2;
+        assert!(
+            bound <= i16::MAX as i32,
+            "a sum or a difference would overflow"
+        );
+        if reduces[layer] {
+            // Products are below q, reduced sums below q / 2.
+            bound = KEM_Q as i32;
+        }
+        layer += 1;
+    }
+    reduces
+};
+
 /// NTT^-1 (Algorithm 10) times 2^16. Input |x| < 2q; output |x| < q.
 pub(super) fn inv_ntt(p: &mut KemPoly) {
     let f = &mut p.0;
-    // Bounds after each layer; 9q still fits 16 bits.
-    inv_ntt_layer::<2, false>(f); // 4q
-    inv_ntt_layer::<4, true>(f); // 8q, reduced; products are below q
-    inv_ntt_layer::<8, false>(f); // 2q
-    inv_ntt_layer::<16, false>(f); // 4q
-    inv_ntt_layer::<32, true>(f); // 8q, reduced
-    inv_ntt_layer::<64, false>(f); // 2q
-    inv_ntt_layer::<128, false>(f); // 4q
+    inv_ntt_layer::<2, { REDUCES[0] }>(f);
+    inv_ntt_layer::<4, { REDUCES[1] }>(f);
+    inv_ntt_layer::<8, { REDUCES[2] }>(f);
+    inv_ntt_layer::<16, { REDUCES[3] }>(f);
+    inv_ntt_layer::<32, { REDUCES[4] }>(f);
+    inv_ntt_layer::<64, { REDUCES[5] }>(f);
+    inv_ntt_layer::<128, { REDUCES[6] }>(f);
     for c in f {
         *c = mul(*c, const { Factor::new(R_SQUARED_OVER_128) });
     }
