@@ -64,12 +64,14 @@ impl<'a, K: Kernels> Probe<'a, K> {
         }
     }
 
-    fn starve(&self, bytes: &[u8], count: usize) -> usize {
-        if bytes.len() <= self.starve_up_to {
-            count.min(N - 1)
-        } else {
-            count
+    /// What rejection sampling answers instead of `count`; `last` is the coefficient that it then
+    /// did not find.
+    fn starve<T: Default>(&self, bytes: &[u8], count: usize, last: &mut T) -> usize {
+        if bytes.len() > self.starve_up_to {
+            return count;
         }
+        *last = T::default();
+        count.min(N - 1)
     }
 }
 
@@ -94,7 +96,8 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
-        self.starve(bytes, self.inner.kem_rej_uniform_vartime(bytes, out))
+        let count = self.inner.kem_rej_uniform_vartime(bytes, out);
+        self.starve(bytes, count, &mut out.0[N - 1])
     }
 
     fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
@@ -142,11 +145,13 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
     }
 
     fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        self.starve(bytes, self.inner.dsa_rej_uniform_vartime(bytes, out))
+        let count = self.inner.dsa_rej_uniform_vartime(bytes, out);
+        self.starve(bytes, count, &mut out.0[N - 1])
     }
 
     fn dsa_rej_bounded_vartime(&self, eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        self.starve(bytes, self.inner.dsa_rej_bounded_vartime(eta, bytes, out))
+        let count = self.inner.dsa_rej_bounded_vartime(eta, bytes, out);
+        self.starve(bytes, count, &mut out.0[N - 1])
     }
 
     fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
