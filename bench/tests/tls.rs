@@ -147,6 +147,54 @@ fn fips_serves_with_its_own_code() {
     );
 }
 
+/// Needs our module in the bundle as well.
+#[test]
+fn gabion_serves_also_inside_the_hybrids_of_default() {
+    if !bundle() {
+        return;
+    }
+    let module = settings().modules().join("gabion.so");
+    if !module.exists() {
+        assert!(std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_none());
+        eprintln!("not run: no {}", module.display());
+        return;
+    }
+    for (group, signature, kem, signer) in [
+        ("X25519MLKEM768", "ML-DSA-65", "gabion", "gabion"),
+        ("SecP384r1MLKEM1024", "ML-DSA-87", "gabion", "gabion"),
+        ("MLKEM512", "ML-DSA-44", "gabion", "gabion"),
+        ("SecP256r1MLKEM768", "ECDSA-P-256", "gabion", "default"),
+        ("x25519", "ML-DSA-65", "default", "gabion"),
+    ] {
+        let config = Config {
+            group: group.into(),
+            signature: signature.into(),
+            threads: 2,
+            ..config(&[])
+        };
+        let rows = compare(&config).expect(group);
+        let served: Vec<(Provider, &str, &str)> = rows
+            .iter()
+            .map(|row| (row.provider, &*row.kem_provider, &*row.signature_provider))
+            .collect();
+        assert_eq!(
+            served[0],
+            (Provider::Default, "default", "default"),
+            "{group}"
+        );
+        assert_eq!(served[1], (Provider::Gabion, kem, signer), "{group}");
+        for row in &rows {
+            check(row, &config, &row.signature_scheme);
+        }
+        // Whoever serves, the wire carries the same; ECDSA signatures vary by a few bytes.
+        assert_eq!(rows[0].bytes_c2s, rows[1].bytes_c2s, "{group}");
+        assert!(
+            rows[0].bytes_s2c.abs_diff(rows[1].bytes_s2c) <= 4,
+            "{group}"
+        );
+    }
+}
+
 #[test]
 fn a_row_has_the_promised_fields() {
     if !bundle() {
