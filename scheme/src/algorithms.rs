@@ -99,6 +99,7 @@ pub struct AlgorithmInfo {
     pub shared_secret: usize,
 }
 
+#[allow(clippy::too_many_arguments)] // One argument for each group of columns.
 const fn kem(
     algorithm: Algorithm,
     category: u8,
@@ -133,6 +134,7 @@ const fn kem(
     }
 }
 
+#[allow(clippy::too_many_arguments)] // One argument for each group of columns.
 const fn dsa(
     algorithm: Algorithm,
     category: u8,
