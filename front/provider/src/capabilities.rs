@@ -99,3 +99,39 @@ fn report_scheme(
     // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
     Ok(unsafe { callback(params.as_ptr(), argument) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ffi::ParamsIn;
+
+    /// Counts its calls in `argument`, and stops at the second.
+    unsafe extern "C" fn count(params: *const Param, argument: *mut c_void) -> c_int {
+        // SAFETY: the caller passes a list with an end and a counter.
+        unsafe {
+            assert_eq!(ParamsIn::new(params).int(c"tls-min-tls"), Ok(Some(0x0304)));
+            *argument.cast::<c_int>() += 1;
+            c_int::from(*argument.cast::<c_int>() != 2)
+        }
+    }
+
+    #[test]
+    fn a_capability_without_entries_is_no_failure() {
+        let mut calls: c_int = 10;
+        let mut ask = |name| {
+            let before = calls;
+            let answer = report(name, count, std::ptr::from_mut(&mut calls).cast());
+            (answer, calls - before)
+        };
+        assert_eq!(ask(c"TLS-GROUP"), (Ok(1), 3));
+        assert_eq!(ask(c"tls-sigalg"), (Ok(1), 3));
+        assert_eq!(ask(c"SOMETHING-NEW"), (Ok(1), 0));
+        calls = 0;
+        let answer = report(c"TLS-GROUP", count, std::ptr::from_mut(&mut calls).cast());
+        assert_eq!(
+            (answer, calls),
+            (Ok(0), 2),
+            "a callback that stops is heard"
+        );
+    }
+}

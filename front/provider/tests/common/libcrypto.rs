@@ -37,7 +37,8 @@ impl Params {
         self
     }
 
-    fn list(&self) -> Vec<Param> {
+    /// The list as C takes it; it points into `self`.
+    pub fn list(&self) -> Vec<Param> {
         let entry = |(key, data_type, data): &(CString, u32, Vec<u8>)| Param {
             key: key.as_ptr(),
             data_type: *data_type,
