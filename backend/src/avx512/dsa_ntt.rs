@@ -111,21 +111,14 @@ fn constant([z, even, odd]: &Roots) -> Constant {
     Constant { z: registers::table(z), even: registers::table(even), odd: registers::table(odd) }
 }
 
-/// The high halves of two sets of 64-bit numbers, as one register of 32-bit numbers.
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn high_halves(even: __m512i, odd: __m512i) -> __m512i {
-    _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd, 0x5555, even)
-}
-
 /// b z modulo q. With e = |b| / 2^33, the result lies within (-e q, (1 + e) q): z' is off by at
 /// most 1/2, and the quotient is rounded down.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn multiply(b: __m512i, c: Constant) -> __m512i {
+fn multiply(b: __m512i, c: Constant, masks: shuffle::Masks) -> __m512i {
     let even = _mm512_mul_epi32(b, c.even);
     let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(b), c.odd);
-    let quotient = high_halves(even, odd);
+    let quotient = shuffle::high_halves(even, odd, masks);
     let product = _mm512_mullo_epi32(b, c.z);
     _mm512_sub_epi32(product, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
 }
@@ -134,11 +127,11 @@ fn multiply(b: __m512i, c: Constant) -> __m512i {
 /// for two operations more.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn multiply_rounded(b: __m512i, c: Constant) -> __m512i {
+fn multiply_rounded(b: __m512i, c: Constant, masks: shuffle::Masks) -> __m512i {
     let half = _mm512_set1_epi64(1 << 31);
     let even = _mm512_add_epi64(_mm512_mul_epi32(b, c.even), half);
     let odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64::<32>(b), c.odd), half);
-    let quotient = high_halves(even, odd);
+    let quotient = shuffle::high_halves(even, odd, masks);
     let product = _mm512_mullo_epi32(b, c.z);
     _mm512_sub_epi32(product, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
 }
@@ -153,39 +146,53 @@ pub(super) fn ntt(polys: &mut [DsaPoly]) {
     registers::clear();
 }
 
+/// A layer between registers that lie `DISTANCE` apart.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn layer_between<const DISTANCE: usize>(w: &mut [__m512i; 16], masks: shuffle::Masks) {
+    for block in 0..const { 8 / DISTANCE } {
+        let c = broadcast(BROADCAST[8 / DISTANCE + block]);
+        for r in 0..DISTANCE {
+            let low = 2 * DISTANCE * block + r;
+            let t = multiply(w[low + DISTANCE], c, masks);
+            w[low + DISTANCE] = _mm512_sub_epi32(w[low], t);
+            w[low] = _mm512_add_epi32(w[low], t);
+        }
+    }
+}
+
+/// A layer within pairs of registers: 0 for length 8 to 3 for length 1.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn layer_within<const LAYER: usize>(w: &mut [__m512i; 16], masks: shuffle::Masks) {
+    for pair in 0..8 {
+        let (a, b) = (w[2 * pair], w[2 * pair + 1]);
+        let (a, b) = match LAYER {
+            0 => shuffle::halves(a, b),
+            1 => shuffle::quarters(a, b),
+            2 => shuffle::quads(a, b),
+            _ => shuffle::doubles(a, b, masks),
+        };
+        let c = constant(&FORWARD_ROOTS[pair][LAYER]);
+        let t = if LAYER < 3 { multiply(b, c, masks) } else { multiply_rounded(b, c, masks) };
+        w[2 * pair] = _mm512_add_epi32(a, t);
+        w[2 * pair + 1] = _mm512_sub_epi32(a, t);
+    }
+}
+
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn ntt_one(p: &mut [__m512i; 16]) {
+    let masks = shuffle::Masks::new();
     let mut w = *p;
-    // Layers 128, 64, 32, 16: registers 8, 4, 2, 1 apart.
-    let mut i = 1;
-    for distance in [8, 4, 2, 1] {
-        for block in 0..8 / distance {
-            let c = broadcast(BROADCAST[i]);
-            for r in 2 * distance * block..2 * distance * block + distance {
-                let t = multiply(w[r + distance], c);
-                w[r + distance] = _mm512_sub_epi32(w[r], t);
-                w[r] = _mm512_add_epi32(w[r], t);
-            }
-            i += 1;
-        }
-    }
-    // Layers 8, 4, 2, 1: within pairs of registers.
-    for layer in 0..4 {
-        for pair in 0..8 {
-            let (a, b) = (w[2 * pair], w[2 * pair + 1]);
-            let (a, b) = match layer {
-                0 => shuffle::halves(a, b),
-                1 => shuffle::quarters(a, b),
-                2 => shuffle::quads(a, b),
-                _ => shuffle::doubles(a, b),
-            };
-            let c = constant(&FORWARD_ROOTS[pair][layer]);
-            let t = if layer < 3 { multiply(b, c) } else { multiply_rounded(b, c) };
-            w[2 * pair] = _mm512_add_epi32(a, t);
-            w[2 * pair + 1] = _mm512_sub_epi32(a, t);
-        }
-    }
+    layer_between::<8>(&mut w, masks);
+    layer_between::<4>(&mut w, masks);
+    layer_between::<2>(&mut w, masks);
+    layer_between::<1>(&mut w, masks);
+    layer_within::<0>(&mut w, masks);
+    layer_within::<1>(&mut w, masks);
+    layer_within::<2>(&mut w, masks);
+    layer_within::<3>(&mut w, masks);
     let [first, second] = &BACK;
     let (first, second) = (registers::table(first), registers::table(second));
     for pair in 0..8 {
@@ -222,9 +229,43 @@ pub(super) fn inv_ntt(polys: &mut [DsaPoly]) {
     registers::clear();
 }
 
+/// A layer within pairs of registers: 0 for length 1 to 3 for length 8.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inverse_layer_within<const LAYER: usize>(w: &mut [__m512i; 16], masks: shuffle::Masks) {
+    for pair in 0..8 {
+        let (a, b) = (w[2 * pair], w[2 * pair + 1]);
+        let c = constant(&INVERSE_ROOTS[pair][LAYER]);
+        let product = multiply(_mm512_sub_epi32(b, a), c, masks);
+        let sum = _mm512_add_epi32(a, b);
+        (w[2 * pair], w[2 * pair + 1]) = match LAYER {
+            0 => shuffle::doubles(sum, product, masks),
+            1 => shuffle::quads(sum, product),
+            2 => shuffle::halves(sum, product),
+            _ => shuffle::quarters(sum, product),
+        };
+    }
+}
+
+/// A layer between registers that lie `DISTANCE` apart.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inverse_layer_between<const DISTANCE: usize>(w: &mut [__m512i; 16], masks: shuffle::Masks) {
+    for block in 0..const { 8 / DISTANCE } {
+        let c = broadcast(BROADCAST[16 / DISTANCE - 1 - block]);
+        for r in 0..DISTANCE {
+            let low = 2 * DISTANCE * block + r;
+            let difference = _mm512_sub_epi32(w[low + DISTANCE], w[low]);
+            w[low] = _mm512_add_epi32(w[low], w[low + DISTANCE]);
+            w[low + DISTANCE] = multiply(difference, c, masks);
+        }
+    }
+}
+
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn inv_ntt_one(p: &mut [__m512i; 16]) {
+    let masks = shuffle::Masks::new();
     let mut w = *p;
     let [first, second] = &FORTH;
     let (first, second) = (registers::table(first), registers::table(second));
@@ -233,41 +274,20 @@ fn inv_ntt_one(p: &mut [__m512i; 16]) {
         w[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
         w[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
     }
-    // Layers 1, 2, 4, 8: within pairs of registers.
-    for layer in 0..4 {
-        for pair in 0..8 {
-            let (a, b) = (w[2 * pair], w[2 * pair + 1]);
-            let sum = _mm512_add_epi32(a, b);
-            let c = constant(&INVERSE_ROOTS[pair][layer]);
-            let product = multiply(_mm512_sub_epi32(b, a), c);
-            (w[2 * pair], w[2 * pair + 1]) = match layer {
-                0 => shuffle::doubles(sum, product),
-                1 => shuffle::quads(sum, product),
-                2 => shuffle::halves(sum, product),
-                _ => shuffle::quarters(sum, product),
-            };
-        }
-    }
-    // Layers 16, 32, 64: registers 1, 2, 4 apart.
-    let mut i = 15;
-    for distance in [1, 2, 4] {
-        for block in 0..8 / distance {
-            let c = broadcast(BROADCAST[i]);
-            for r in 2 * distance * block..2 * distance * block + distance {
-                let difference = _mm512_sub_epi32(w[r + distance], w[r]);
-                w[r] = _mm512_add_epi32(w[r], w[r + distance]);
-                w[r + distance] = multiply(difference, c);
-            }
-            i -= 1;
-        }
-    }
+    inverse_layer_within::<0>(&mut w, masks);
+    inverse_layer_within::<1>(&mut w, masks);
+    inverse_layer_within::<2>(&mut w, masks);
+    inverse_layer_within::<3>(&mut w, masks);
+    inverse_layer_between::<1>(&mut w, masks);
+    inverse_layer_between::<2>(&mut w, masks);
+    inverse_layer_between::<4>(&mut w, masks);
     // Layer 128, which takes in the closing factor.
     let sums = broadcast(const { Factor::new(CLOSING) });
     let products = broadcast(const { Factor::new(zeta(1) * CLOSING) });
     for r in 0..8 {
         let difference = _mm512_sub_epi32(w[r + 8], w[r]);
-        p[r] = multiply_rounded(_mm512_add_epi32(w[r], w[r + 8]), sums);
-        p[r + 8] = multiply_rounded(difference, products);
+        p[r] = multiply_rounded(_mm512_add_epi32(w[r], w[r + 8]), sums, masks);
+        p[r + 8] = multiply_rounded(difference, products, masks);
     }
 }
 
@@ -276,14 +296,14 @@ fn inv_ntt_one(p: &mut [__m512i; 16]) {
 /// |result| <= |sum| / 2^32 + q / 2, rounded up.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn montgomery(even: __m512i, odd: __m512i) -> __m512i {
+fn montgomery(even: __m512i, odd: __m512i, masks: shuffle::Masks) -> __m512i {
     let q = _mm512_set1_epi32(DSA_Q);
     let q_inverse = _mm512_set1_epi32(Q_INVERSE);
     let reduce = |sum| {
         let m = _mm512_mul_epi32(sum, q_inverse);
         _mm512_sub_epi64(sum, _mm512_mul_epi32(m, q))
     };
-    high_halves(reduce(even), reduce(odd))
+    shuffle::high_halves(reduce(even), reduce(odd), masks)
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_matvec`].
@@ -310,6 +330,7 @@ pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
 fn matvec_of<const L: usize>(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
     let (rows, []) = a.as_chunks::<L>() else { return };
     let Some(v) = v.first_chunk::<L>() else { return };
+    let masks = shuffle::Masks::new();
     for r in 0..16 {
         let v: [__m512i; L] = core::array::from_fn(|j| registers::dsa(&v[j])[r]);
         let mut v_odd = v;
@@ -324,7 +345,7 @@ fn matvec_of<const L: usize>(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) 
                 even = _mm512_add_epi64(even, _mm512_mul_epi32(a, v[j]));
                 odd = _mm512_add_epi64(odd, _mm512_mul_epi32(_mm512_srli_epi64::<32>(a), v_odd[j]));
             }
-            registers::dsa_mut(out)[r] = montgomery(even, odd);
+            registers::dsa_mut(out)[r] = montgomery(even, odd, masks);
         }
     }
 }
@@ -334,12 +355,13 @@ fn matvec_of<const L: usize>(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) 
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
     assert_eq!(out.len(), v.len(), "one output for each polynomial of the vector");
+    let masks = shuffle::Masks::new();
     for (out, v) in out.iter_mut().zip(v) {
         let lanes = registers::dsa(c).iter().zip(registers::dsa(v));
         for (out, (c, v)) in registers::dsa_mut(out).iter_mut().zip(lanes) {
             let even = _mm512_mul_epi32(*c, *v);
             let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(*c), _mm512_srli_epi64::<32>(*v));
-            *out = montgomery(even, odd);
+            *out = montgomery(even, odd, masks);
         }
     }
     registers::clear();

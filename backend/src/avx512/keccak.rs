@@ -14,6 +14,9 @@ use core::arch::x86_64::*;
 
 use crate::portable::ROUND_CONSTANTS;
 
+/// In memory, not on the stack of each call.
+static ROUND_CONSTANTS_IN_MEMORY: [u64; 24] = ROUND_CONSTANTS;
+
 /// Lanes of a [`State`].
 pub(super) const LANES: usize = 8;
 
@@ -41,7 +44,7 @@ macro_rules! permutation {
                 let $word = &state[w];
                 $load
             });
-            for constant in ROUND_CONSTANTS {
+            for &constant in &ROUND_CONSTANTS_IN_MEMORY {
                 // Theta.
                 let mut parity = [a[0]; 5];
                 for x in 0..5 {

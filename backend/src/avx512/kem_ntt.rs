@@ -122,24 +122,6 @@ pub(super) fn reduce(x: __m512i) -> __m512i {
     _mm512_sub_epi16(x, _mm512_mullo_epi16(quotient, _mm512_set1_epi16(KEM_Q)))
 }
 
-/// One butterfly of Algorithm 9 on each coefficient: (a + z b, a - z b).
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn butterfly(a: &mut __m512i, b: &mut __m512i, z: __m512i, zq: __m512i) {
-    let t = multiply(*b, z, zq);
-    *b = _mm512_sub_epi16(*a, t);
-    *a = _mm512_add_epi16(*a, t);
-}
-
-/// One butterfly of Algorithm 10 on each coefficient: (a + b, z (b - a)).
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn inverse_butterfly(a: &mut __m512i, b: &mut __m512i, z: __m512i, zq: __m512i) {
-    let difference = _mm512_sub_epi16(*b, *a);
-    *a = _mm512_add_epi16(*a, *b);
-    *b = multiply(difference, z, zq);
-}
-
 /// NTT of each polynomial. |x| grows from 2q by less than 0.75q + 1 a layer, to 7.3q < 2^15.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn ntt(polys: &mut [KemPoly]) {
@@ -149,46 +131,58 @@ pub(super) fn ntt(polys: &mut [KemPoly]) {
     registers::clear();
 }
 
+/// A layer between registers that lie `DISTANCE` apart.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn layer_between<const DISTANCE: usize>(f: &mut [__m512i; 8]) {
+    for block in 0..const { 4 / DISTANCE } {
+        let Factor(z, zq) = BROADCAST[4 / DISTANCE + block];
+        let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
+        for r in 0..DISTANCE {
+            let low = 2 * DISTANCE * block + r;
+            let t = multiply(f[low + DISTANCE], z, zq);
+            f[low + DISTANCE] = _mm512_sub_epi16(f[low], t);
+            f[low] = _mm512_add_epi16(f[low], t);
+        }
+    }
+}
+
+/// A layer within pairs of registers: 0 for length 16 to 3 for length 2.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn layer_within<const LAYER: usize>(
+    f: &mut [__m512i; 8],
+    roots: &[[Roots; 4]; 4],
+    masks: shuffle::Masks,
+) {
+    for pair in 0..4 {
+        let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+        let (a, b) = match LAYER {
+            0 => shuffle::halves(a, b),
+            1 => shuffle::quarters(a, b),
+            2 => shuffle::quads(a, b),
+            _ => shuffle::doubles(a, b, masks),
+        };
+        let [z, zq] = &roots[pair][LAYER];
+        let t = multiply(b, registers::table(z), registers::table(zq));
+        f[2 * pair] = _mm512_add_epi16(a, t);
+        f[2 * pair + 1] = _mm512_sub_epi16(a, t);
+    }
+}
+
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn ntt_one(p: &mut [__m512i; 8]) {
+    let masks = shuffle::Masks::new();
+    let roots = registers::opaque(&FORWARD_ROOTS);
     let mut f = *p;
-    // Layers 128, 64, 32: registers 4, 2, 1 apart.
-    let mut i = 1;
-    for distance in [4, 2, 1] {
-        for block in 0..4 / distance {
-            let Factor(z, zq) = const {
-                let mut factors = [Factor(0, 0); 8];
-                let mut i = 1;
-                while i < 8 {
-                    factors[i] = Factor::new(zeta(i));
-                    i += 1;
-                }
-                factors
-            }[i];
-            let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
-            for r in 2 * distance * block..2 * distance * block + distance {
-                let (low, high) = f.split_at_mut(r + 1);
-                butterfly(&mut low[r], &mut high[distance - 1], z, zq);
-            }
-            i += 1;
-        }
-    }
-    // Layers 16, 8, 4, 2: within pairs of registers.
-    for layer in 0..4 {
-        for pair in 0..4 {
-            let (a, b) = (f[2 * pair], f[2 * pair + 1]);
-            let (mut a, mut b) = match layer {
-                0 => shuffle::halves(a, b),
-                1 => shuffle::quarters(a, b),
-                2 => shuffle::quads(a, b),
-                _ => shuffle::doubles(a, b),
-            };
-            let [z, zq] = &FORWARD_ROOTS[pair][layer];
-            butterfly(&mut a, &mut b, registers::table(z), registers::table(zq));
-            (f[2 * pair], f[2 * pair + 1]) = (a, b);
-        }
-    }
+    layer_between::<4>(&mut f);
+    layer_between::<2>(&mut f);
+    layer_between::<1>(&mut f);
+    layer_within::<0>(&mut f, roots, masks);
+    layer_within::<1>(&mut f, roots, masks);
+    layer_within::<2>(&mut f, roots, masks);
+    layer_within::<3>(&mut f, roots, masks);
     let [first, second] = &BACK;
     let (first, second) = (registers::table(first), registers::table(second));
     for pair in 0..4 {
@@ -197,6 +191,17 @@ fn ntt_one(p: &mut [__m512i; 8]) {
         p[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
     }
 }
+
+/// Roots of the layers between registers.
+static BROADCAST: [Factor; 8] = {
+    let mut factors = [Factor(0, 0); 8];
+    let mut i = 1;
+    while i < 8 {
+        factors[i] = Factor::new(zeta(i));
+        i += 1;
+    }
+    factors
+};
 
 /// Inverse NTT of each polynomial, times 2^16.
 ///
@@ -210,9 +215,56 @@ pub(super) fn inv_ntt(polys: &mut [KemPoly]) {
     registers::clear();
 }
 
+/// A layer within pairs of registers: 0 for length 2 to 3 for length 16.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inverse_layer_within<const LAYER: usize>(
+    f: &mut [__m512i; 8],
+    roots: &[[Roots; 4]; 4],
+    masks: shuffle::Masks,
+) {
+    for pair in 0..4 {
+        let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+        let [z, zq] = &roots[pair][LAYER];
+        let product =
+            multiply(_mm512_sub_epi16(b, a), registers::table(z), registers::table(zq));
+        let mut sum = _mm512_add_epi16(a, b);
+        if LAYER % 2 == 1 {
+            sum = reduce(sum);
+        }
+        (f[2 * pair], f[2 * pair + 1]) = match LAYER {
+            0 => shuffle::doubles(sum, product, masks),
+            1 => shuffle::quads(sum, product),
+            2 => shuffle::halves(sum, product),
+            _ => shuffle::quarters(sum, product),
+        };
+    }
+}
+
+/// A layer between registers that lie `DISTANCE` apart.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn inverse_layer_between<const DISTANCE: usize>(f: &mut [__m512i; 8]) {
+    for block in 0..const { 4 / DISTANCE } {
+        let Factor(z, zq) = BROADCAST[8 / DISTANCE - 1 - block];
+        let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
+        for r in 0..DISTANCE {
+            let low = 2 * DISTANCE * block + r;
+            let difference = _mm512_sub_epi16(f[low + DISTANCE], f[low]);
+            f[low] = _mm512_add_epi16(f[low], f[low + DISTANCE]);
+            f[low + DISTANCE] = multiply(difference, z, zq);
+        }
+    }
+}
+
+/// The closing factor 2^16 / 128 of the inverse NTT (the 128^-1 of Algorithm 10).
+const CLOSING: u64 = (1 << 16) / 128;
+
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn inv_ntt_one(p: &mut [__m512i; 8]) {
+    let masks = shuffle::Masks::new();
+    let roots = registers::opaque(&INVERSE_ROOTS);
     let mut f = *p;
     let [first, second] = &FORTH;
     let (first, second) = (registers::table(first), registers::table(second));
@@ -221,50 +273,18 @@ fn inv_ntt_one(p: &mut [__m512i; 8]) {
         f[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
         f[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
     }
-    // Layers 2, 4, 8, 16: within pairs of registers.
-    for layer in 0..4 {
-        for pair in 0..4 {
-            let (mut a, mut b) = (f[2 * pair], f[2 * pair + 1]);
-            let [z, zq] = &INVERSE_ROOTS[pair][layer];
-            inverse_butterfly(&mut a, &mut b, registers::table(z), registers::table(zq));
-            if layer == 1 || layer == 3 {
-                a = reduce(a);
-            }
-            (f[2 * pair], f[2 * pair + 1]) = match layer {
-                0 => shuffle::doubles(a, b),
-                1 => shuffle::quads(a, b),
-                2 => shuffle::halves(a, b),
-                _ => shuffle::quarters(a, b),
-            };
-        }
-    }
-    // Layers 32, 64, 128: registers 1, 2, 4 apart. The last takes in the closing factor
-    // 2^16 / 128 (the 128^-1 of Algorithm 10).
-    const CLOSING: u64 = (1 << 16) % Q * (Q - (Q - 1) / 128) % Q;
-    const _: () = assert!((Q - (Q - 1) / 128) * 128 % Q == 1);
-    let mut i = 7;
-    for distance in [1, 2, 4] {
-        for block in 0..4 / distance {
-            let Factor(z, zq) = const {
-                let mut factors = [Factor(0, 0); 8];
-                let mut i = 1;
-                while i < 8 {
-                    factors[i] = Factor::new(if i == 1 { zeta(i) * CLOSING } else { zeta(i) });
-                    i += 1;
-                }
-                factors
-            }[i];
-            let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
-            for r in 2 * distance * block..2 * distance * block + distance {
-                let (low, high) = f.split_at_mut(r + 1);
-                inverse_butterfly(&mut low[r], &mut high[distance - 1], z, zq);
-            }
-            i -= 1;
-        }
-    }
+    inverse_layer_within::<0>(&mut f, roots, masks);
+    inverse_layer_within::<1>(&mut f, roots, masks);
+    inverse_layer_within::<2>(&mut f, roots, masks);
+    inverse_layer_within::<3>(&mut f, roots, masks);
+    inverse_layer_between::<1>(&mut f);
+    inverse_layer_between::<2>(&mut f);
+    // Layer 128, which takes in the closing factor.
     for r in 0..4 {
-        p[r] = multiply_by(f[r], const { Factor::new(CLOSING) });
-        p[4 + r] = f[4 + r];
+        let difference = _mm512_sub_epi16(f[r + 4], f[r]);
+        let sum = _mm512_add_epi16(f[r], f[r + 4]);
+        p[r] = multiply_by(sum, const { Factor::new(CLOSING) });
+        p[r + 4] = multiply_by(difference, const { Factor::new(zeta(1) * CLOSING) });
     }
 }
 
@@ -295,7 +315,7 @@ fn matvec_of<const K: usize>(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) 
     let q = _mm512_set1_epi16(KEM_Q);
     let q_inverse = _mm512_set1_epi16(Q_INVERSE);
     for r in 0..8 {
-        let [z, zq] = &GAMMAS[r];
+        let [z, zq] = &registers::opaque(&GAMMAS)[r];
         let (z, zq) = (registers::table(z), registers::table(zq));
         let v: [__m512i; K] = core::array::from_fn(|j| registers::kem(&v[j])[r]);
         let mut scaled = v;
