@@ -44,60 +44,82 @@ const LINES: &[Line] = &[
     line("handshakes counted", 0, |row| row.handshakes as f64),
 ];
 
-/// Renders rows of one [`compare`](super::compare): a column for each provider, and with two or
-/// more how the last one compares with the first. Empty for no rows.
+/// Width of a label, of a value, and of what a value is compared with.
+const WIDTHS: (usize, usize, usize) = (24, 12, 13);
+
+/// Renders rows of one [`compare`](super::compare): a column for each provider, and beside every
+/// provider but the first how it compares with that. Empty for no rows.
 pub fn render(rows: &[Row]) -> String {
-    let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+    let Some(first) = rows.first() else {
         return String::new();
     };
+    let plural = if first.threads == 1 { "" } else { "s" };
     let mut out = format!(
         "Full {} handshakes in memory: {}, certificates {}, {}\n\
-         {}; {} {}, medians of {} slices\n\n",
+         {}; {} thread{plural}, medians of {} slices\n\n",
         first.version,
         first.group,
         first.sig,
         first.cipher,
         first.openssl,
         first.threads,
-        if first.threads == 1 {
-            "thread"
-        } else {
-            "threads"
-        },
         first.samples,
     );
-    // Writing to a String cannot fail, so the results of `write!` carry nothing.
-    let _ = write!(out, "{:<24}", "");
-    rows.iter().for_each(|row| {
-        let _ = write!(out, "{:>12}", row.provider.name());
-    });
-    out.push('\n');
+    push_line(&mut out, rows, "", |row| row.provider.name().into(), None);
     for line in LINES {
-        let _ = write!(out, "{:<24}", line.label);
-        for row in rows {
-            let _ = write!(out, "{:>12.*}", line.digits, (line.value)(row));
-        }
-        if line.compared && rows.len() > 1 {
-            let factor = (line.value)(last) / (line.value)(first);
-            let _ = match factor >= 1.0 {
-                true => write!(out, "  {factor:>6.2}x"),
-                false => write!(out, "  {:>6.2}x less", 1.0 / factor),
-            };
-        }
-        out.push('\n');
+        let value = |row: &Row| format!("{:.*}", line.digits, (line.value)(row));
+        let factor = |row: &Row| factor((line.value)(row) / (line.value)(first));
+        let compared: Option<&dyn Fn(&Row) -> String> = match line.compared {
+            true => Some(&factor),
+            false => None,
+        };
+        push_line(&mut out, rows, line.label, value, compared);
     }
-    for (label, name) in [
-        (
-            "key exchange served by",
-            (|row| &row.kem_provider) as fn(&Row) -> &String,
-        ),
-        ("signature served by", |row| &row.signature_provider),
-    ] {
-        let _ = write!(out, "{label:<24}");
-        rows.iter().for_each(|row| {
-            let _ = write!(out, "{:>12}", name(row));
-        });
-        out.push('\n');
-    }
+    let kem = |row: &Row| row.kem_provider.clone();
+    push_line(&mut out, rows, "key exchange served by", kem, None);
+    let signature = |row: &Row| row.signature_provider.clone();
+    push_line(&mut out, rows, "signature served by", signature, None);
     out
+}
+
+/// One line: the label, a value for each row, and what every row but the first is compared with.
+fn push_line(
+    out: &mut String,
+    rows: &[Row],
+    label: &str,
+    value: impl Fn(&Row) -> String,
+    compared: Option<&dyn Fn(&Row) -> String>,
+) {
+    let mut line = format!("{label:<0$}", WIDTHS.0);
+    for (index, row) in rows.iter().enumerate() {
+        // Writing to a String cannot fail, so the results of `write!` carry nothing.
+        let _ = write!(line, "{:>1$}", value(row), WIDTHS.1);
+        if index > 0 {
+            let text = compared.map(|compared| compared(row)).unwrap_or_default();
+            let _ = write!(line, "  {text:<0$}", WIDTHS.2 - 2);
+        }
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+/// A ratio in words: what is smaller is said to be so many times less.
+fn factor(ratio: f64) -> String {
+    if ratio < 1.0 {
+        format!("{:.2}x less", 1.0 / ratio)
+    } else {
+        format!("{ratio:.2}x")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_read_as_people_say_them() {
+        assert_eq!(factor(0.25), "4.00x less");
+        assert_eq!(factor(1.0), "1.00x");
+        assert_eq!(factor(3.1), "3.10x");
+    }
 }
