@@ -2,6 +2,7 @@
 //! that every entry point crosses.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
+use std::io::Write;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -202,7 +203,9 @@ pub fn engine() -> Result<&'static Engine, Failure> {
 fn tell_once(failure: &Failure) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {
-        eprintln!("gabion: {failure}; OpenSSL may go on with another provider (told once)");
+        let text = "OpenSSL may go on with another provider (told once)";
+        // Not eprintln, which panics where nobody reads stderr any more.
+        let _ = writeln!(std::io::stderr(), "gabion: {failure}; {text}");
     });
 }
 

@@ -155,7 +155,10 @@ fn counters() -> &'static Counters {
         };
         open(&path).unwrap_or_else(|error| {
             // Who asked for counters and gets none must hear of it; cryptography goes on.
-            eprintln!("gabion: {STATS_VARIABLE}: {error}; counting in memory only");
+            let _ = writeln!(
+                std::io::stderr(),
+                "gabion: {STATS_VARIABLE}: {error}; counting in memory only"
+            );
             in_memory()
         })
     })

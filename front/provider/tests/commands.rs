@@ -179,6 +179,10 @@ fn certificates_are_signed_and_verified() {
                 "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -out leaf.pem",
             );
             place.openssl(verifier, "verify -CAfile ca.pem leaf.pem");
+            // Here the key that signs never was a file: it is the issuer's own all the way.
+            let words = format!("req -x509 -newkey {name} -noenc -keyout new.key -out new.pem");
+            place.openssl(issuer, &format!("{words} -subj /CN=new -days 2"));
+            place.openssl(verifier, "verify -CAfile new.pem new.pem");
             let text = place.openssl(verifier, "x509 -in leaf.pem -noout -text");
             assert_eq!(
                 text.matches(&format!("Algorithm: {name}")).count(),

@@ -61,6 +61,7 @@ fn keys_of_a_seed_are_the_same() {
                 ours.part("encoded-pub-key").is_some(),
                 name.starts_with("ML-KEM")
             );
+            assert_eq!(ours.default_digest(), stock.default_digest(), "{name}");
             // SAFETY: live keys.
             unsafe {
                 assert_eq!((LIB.EVP_PKEY_eq)(ours.raw, stock.raw), 1);

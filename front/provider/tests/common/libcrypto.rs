@@ -109,6 +109,7 @@ functions! {
     EVP_PKEY_get0_provider(Ptr) -> Ptr;
     EVP_PKEY_get_size(Ptr) -> c_int;
     EVP_PKEY_get_bits(Ptr) -> c_int;
+    EVP_PKEY_get_default_digest_name(Ptr, *mut c_char, usize) -> c_int;
     EVP_PKEY_get_security_bits(Ptr) -> c_int;
     EVP_PKEY_get_octet_string_param(Ptr, *const c_char, *mut u8, usize, *mut usize) -> c_int;
     EVP_PKEY_set1_encoded_public_key(Ptr, *const u8, usize) -> c_int;
@@ -286,6 +287,18 @@ impl Key<'_> {
         };
         out.truncate(len);
         (done == 1).then_some(out)
+    }
+
+    /// Which digest goes with the key, and whether it must be that one (2) or may (1).
+    pub fn default_digest(&self) -> (c_int, String) {
+        let mut name = [0; 64];
+        // SAFETY: a live key, room as long as said; the answer is a C string.
+        unsafe {
+            let get = self.lib().EVP_PKEY_get_default_digest_name;
+            let answer = get(self.raw, name.as_mut_ptr(), name.len());
+            let text = CStr::from_ptr(name.as_ptr()).to_string_lossy();
+            (answer, text.into_owned())
+        }
     }
 
     /// The name of the provider that holds the key.
