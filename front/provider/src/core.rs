@@ -381,7 +381,7 @@ mod tests {
         };
         let provider = provider(upcalls);
         let answer = border(Some(&provider), 0, || -> Result<c_int, Failure> {
-            panic!("100% wrong\0");
+            panic!("100% wrong");
         });
         assert_eq!(answer, 0);
         let (algorithm, operation) = (Algorithm::MlDsa87, Operation::Sign);
@@ -400,7 +400,7 @@ mod tests {
         // Percent signs are doubled, for the core formats the text.
         let told = TOLD.lock().unwrap();
         let text = "internal fault, please report it: ";
-        assert_eq!(told[0], (8, format!("{text}100%% wrong ")));
+        assert_eq!(told[0], (8, format!("{text}100%% wrong")));
         assert_eq!(told[1], (8, format!("{text}quite wrong")));
         assert_eq!(told.len(), 2);
         assert_eq!(stats::counter(algorithm, operation).values(), (1, 1));
