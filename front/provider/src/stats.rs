@@ -121,7 +121,31 @@ pub(crate) struct Counter {
 
 const _: () = assert!(size_of::<Header>() == 64 && size_of::<Counter>() == 64);
 
+impl Header {
+    const fn new() -> Self {
+        Header {
+            magic: MAGIC,
+            version: VERSION,
+            rows: ROWS as u32,
+            row_len: size_of::<Counter>() as u32,
+            header_len: size_of::<Header>() as u32,
+            loads: AtomicU64::new(0),
+            reserved: [0; 4],
+        }
+    }
+}
+
 impl Counter {
+    const fn nameless() -> Self {
+        Counter {
+            algorithm: [0; 24],
+            operation: [0; 16],
+            calls: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            reserved: 0,
+        }
+    }
+
     /// Counts a call.
     pub(crate) fn call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -183,35 +207,25 @@ fn variable() -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-fn in_memory() -> Counters {
-    // Once in the life of the process, and used until its end.
-    Counters {
-        header: Box::leak(Box::new(fresh_header())),
-        rows: Box::leak(Box::new(fresh_rows())),
-    }
-}
+/// Where the counters are when there is no file; nobody looks for names there.
+static IN_MEMORY: (Header, [Counter; ROWS]) =
+    (Header::new(), [const { Counter::nameless() }; ROWS]);
 
-fn fresh_header() -> Header {
-    Header {
-        magic: MAGIC,
-        version: VERSION,
-        rows: ROWS as u32,
-        row_len: size_of::<Counter>() as u32,
-        header_len: size_of::<Header>() as u32,
-        loads: AtomicU64::new(0),
-        reserved: [0; 4],
+fn in_memory() -> Counters {
+    Counters {
+        header: &IN_MEMORY.0,
+        rows: &IN_MEMORY.1,
     }
 }
 
 fn fresh_rows() -> [Counter; ROWS] {
     std::array::from_fn(|index| {
         let info = &ALGORITHMS[index / OPERATIONS];
+        let operation = Operation::of(info.kind)[index % OPERATIONS];
         Counter {
             algorithm: padded(info.name),
-            operation: padded(Operation::of(info.kind)[index % OPERATIONS].name()),
-            calls: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-            reserved: 0,
+            operation: padded(operation.name()),
+            ..Counter::nameless()
         }
     })
 }
