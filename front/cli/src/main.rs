@@ -9,6 +9,8 @@ mod failure;
 mod ffi;
 mod files;
 mod keys;
+mod openssl;
+mod style;
 mod table;
 
 use std::process::ExitCode;

@@ -5,11 +5,13 @@ mod algorithms;
 mod bench;
 mod bundle;
 mod decaps;
+mod doctor;
 mod encaps;
 mod exec;
 mod keygen;
 mod preflight;
 mod provider;
+mod run;
 mod sign;
 mod verify;
 
@@ -25,11 +27,13 @@ pub enum Command {
     Bench(bench::Args),
     Bundle(bundle::Args),
     Decaps(decaps::Args),
+    Doctor(doctor::Args),
     Encaps(encaps::Args),
     Exec(exec::Args),
     Keygen(keygen::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
+    Run(run::Args),
     Sign(sign::Args),
     Verify(verify::Args),
 }
@@ -43,11 +47,13 @@ impl Command {
             Command::Bench(args) => bench::run(args),
             Command::Bundle(args) => bundle::run(args),
             Command::Decaps(args) => decaps::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Encaps(args) => encaps::run(args),
             Command::Exec(args) => exec::run(args),
             Command::Keygen(args) => keygen::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),
+            Command::Run(args) => run::run(args),
             Command::Sign(args) => sign::run(args),
             Command::Verify(args) => verify::run(args),
         }

@@ -1,0 +1,411 @@
+//! The checks, in the order in which one depends on another.
+
+use std::path::Path;
+
+use gabion_bench::machine::Machine;
+use gabion_engine::{Algorithm, BACKEND_VARIABLE, BackendState, Config, Engine};
+use gabion_provider::stats::Operation;
+use gabion_ship::bundle::Layout;
+use gabion_ship::environment::{FipsMode, Settings};
+use gabion_ship::{pins, preflight, provider, sha256_file};
+
+use super::{Check, Verdict};
+use crate::openssl::Openssl;
+
+const BUILD: &str = "gabion bundle build";
+const REPAIR: &str = "gabion bundle build --repair";
+
+/// Everything that was found.
+pub struct Report {
+    /// The list.
+    pub checks: Vec<Check>,
+    /// The FIPS provider in full, where there is a bundle.
+    pub fips: Option<preflight::Report>,
+}
+
+/// Performs every check.
+pub fn all() -> Report {
+    let mut report = Report {
+        checks: vec![processor()],
+        fips: None,
+    };
+    report.checks.extend(backends());
+    report.checks.push(system_openssl());
+    let settings = match Settings::from_process() {
+        Ok(settings) => settings,
+        Err(cause) => {
+            report.checks.push(Check::new(
+                "environment",
+                Verdict::Broken,
+                cause.to_string(),
+            ));
+            return report;
+        }
+    };
+    let bundle = bundle(&settings.layout);
+    let usable = settings.layout.openssl().is_file();
+    report.checks.push(bundle);
+    if !usable {
+        for name in ["FIPS provider", "provider gabion"] {
+            report
+                .checks
+                .push(Check::new(name, Verdict::Off, "needs the bundle").mended_by(BUILD));
+        }
+        return report;
+    }
+    let fips = preflight::run(&settings);
+    report.checks.push(fips_provider(&settings, &fips));
+    report.fips = Some(fips);
+    let loaded = gabion_provider(&settings);
+    let is_loaded = loaded.verdict == Verdict::Ok;
+    report.checks.push(loaded);
+    if is_loaded {
+        report.checks.extend(operations(&settings));
+    }
+    report
+}
+
+fn processor() -> Check {
+    let machine = Machine::detect();
+    let detail = format!(
+        "{}, {} cores; {}",
+        machine.cpu,
+        machine.cores,
+        machine.features.join(" ")
+    );
+    Check::new("processor", Verdict::Ok, detail)
+}
+
+/// Every backend that this machine has, and the vector backend where it lacks it.
+fn backends() -> Vec<Check> {
+    let engine = match Engine::new(&Config::default()) {
+        Ok(engine) => engine,
+        Err(cause) => return vec![Check::new("backends", Verdict::Broken, cause.to_string())],
+    };
+    let found = engine.report();
+    let wanted = Config::from_environment().backend;
+    let is_wanted = |name: &str| {
+        wanted
+            .as_ref()
+            .is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
+    };
+    let healthy = |state: &BackendState| *state == BackendState::Ok;
+    let used = found
+        .iter()
+        .find(|backend| healthy(&backend.state) && is_wanted(backend.name));
+    let mut checks = Vec::new();
+    for backend in &found {
+        let name = format!("backend {}", backend.name);
+        checks.push(match &backend.state {
+            BackendState::Ok => {
+                let in_use = used.is_some_and(|used| used.name == backend.name);
+                let in_use = if in_use { "; in use" } else { "" };
+                let lanes = match backend.lanes {
+                    1 => "one lane".to_owned(),
+                    lanes => format!("{lanes} lanes"),
+                };
+                let detail = format!("self-tests passed, {lanes}{in_use}");
+                Check::new(name, Verdict::Ok, detail)
+            }
+            BackendState::Withdrawn(reason) => {
+                let detail = format!("withdrawn, its self-test failed: {reason}");
+                Check::new(name, Verdict::Broken, detail)
+                    .mended_by("report this with the output of gabion doctor --json")
+            }
+            other => Check::new(name, Verdict::Broken, format!("{other:?}")),
+        });
+    }
+    if !found.iter().any(|backend| backend.name == "avx512") {
+        checks.push(Check::new(
+            "backend avx512",
+            Verdict::Off,
+            "this processor lacks the AVX-512 extensions it needs; everything works without",
+        ));
+    }
+    if let (Some(wanted), None) = (&wanted, used) {
+        let names: Vec<&str> = found.iter().map(|backend| backend.name).collect();
+        let detail = format!(
+            "{BACKEND_VARIABLE}={wanted} names no healthy backend of this machine; there are {}",
+            names.join(", ")
+        );
+        let mend = format!("unset {BACKEND_VARIABLE}");
+        checks.push(Check::new("backend choice", Verdict::Broken, detail).mended_by(&mend));
+    }
+    checks
+}
+
+/// The OpenSSL that PATH finds: ours goes into it too, if it is new enough.
+fn system_openssl() -> Check {
+    let name = "system OpenSSL";
+    match provider::inspect(Path::new("openssl")) {
+        Ok(found) => {
+            let detail = format!("{}, modules in {}", found.version, found.modules.display());
+            if found.modules.join("gabion.so").is_file() {
+                return Check::new(name, Verdict::Ok, detail + "; has gabion.so");
+            }
+            Check::new(
+                name,
+                Verdict::Ok,
+                detail
+                    + "; without gabion.so (optional: `sudo gabion \
+                provider install`)",
+            )
+        }
+        Err(cause) => Check::new(name, Verdict::Off, cause.to_string()),
+    }
+}
+
+fn bundle(layout: &Layout) -> Check {
+    let name = "OpenSSL bundle";
+    let place = layout.prefix().display();
+    let manifest = match layout.manifest() {
+        Ok(manifest) => manifest,
+        Err(cause) => {
+            return Check::new(name, Verdict::Broken, cause.to_string()).mended_by(REPAIR);
+        }
+    };
+    let missing = layout.missing_parts();
+    let Some(manifest) = manifest else {
+        if !layout.prefix().exists() {
+            let detail = format!("none in {place}");
+            return Check::new(name, Verdict::Off, detail).mended_by(BUILD);
+        }
+        let detail = format!("{place} is not a finished bundle");
+        return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
+    };
+    if !missing.is_empty() {
+        let missing: Vec<String> = missing
+            .iter()
+            .map(|part| part.display().to_string())
+            .collect();
+        let detail = format!("{place} lacks {}", missing.join(", "));
+        return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
+    }
+    let detail = format!("{} in {place}, built {}", manifest.version, manifest.built);
+    let mut check = Check::new(name, Verdict::Ok, detail);
+    let newest = pins::pins().map(|pins| pins.newest);
+    if let Some(newest) = newest
+        .ok()
+        .filter(|newest| is_older(&manifest.version, newest))
+    {
+        check.warning = Some(format!("older than {newest}, the newest pinned version"));
+        check.mend = Some(format!("{BUILD} --openssl {newest}"));
+    }
+    check
+}
+
+fn is_older(version: &str, than: &str) -> bool {
+    pins::version_numbers(version) < pins::version_numbers(than)
+}
+
+fn fips_provider(settings: &Settings, report: &preflight::Report) -> Check {
+    let name = "FIPS provider";
+    if report.ok {
+        let version = report
+            .module_version
+            .as_deref()
+            .unwrap_or("of unknown version");
+        let detail = format!(
+            "{version}, mode {}; {}",
+            report.mode,
+            report.module_sentence()
+        );
+        return Check::new(name, Verdict::Ok, detail);
+    }
+    // In mode `off` nothing depends on it, unless it is there and damaged.
+    let unused = settings.mode == FipsMode::Off && report.module_sha256.is_none();
+    let verdict = if unused {
+        Verdict::Off
+    } else {
+        Verdict::Broken
+    };
+    Check::new(name, verdict, report.problems.join("; ")).mended_by(REPAIR)
+}
+
+fn gabion_provider(settings: &Settings) -> Check {
+    let name = "provider gabion";
+    let module = settings.layout.gabion_module();
+    if !module.is_file() {
+        let detail = format!("{} is missing", module.display());
+        return Check::new(name, Verdict::Off, detail).mended_by(BUILD);
+    }
+    let listed =
+        Openssl::new(settings).and_then(|openssl| openssl.run(&["list", "-providers"], None));
+    let active = match &listed {
+        Ok(text) => version_of_active(text),
+        Err(cause) => {
+            return Check::new(name, Verdict::Broken, cause.clone()).mended_by(REPAIR);
+        }
+    };
+    let Some(version) = active else {
+        let detail = format!(
+            "{} is there, but OpenSSL does not load it by {}",
+            module.display(),
+            settings.conf(FipsMode::Off).display()
+        );
+        return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
+    };
+    let mut check = Check::new(
+        name,
+        Verdict::Ok,
+        format!("{version}, active in the bundle"),
+    );
+    // Only a module that came with this very program can tell that the bundle's is another one.
+    let ours = provider::find_module().and_then(|module| sha256_file(&module).ok());
+    if ours.is_some() && ours != sha256_file(&module).ok() {
+        check.warning = Some("not the module that came with this program".to_owned());
+        check.mend = Some("gabion provider refresh".to_owned());
+    }
+    check
+}
+
+/// The version that `openssl list -providers` gives for `gabion`, if it is active.
+fn version_of_active(listed: &str) -> Option<&str> {
+    let (_, after) = listed.split_once("\n  gabion\n")?;
+    let own = after.lines().take_while(|line| line.starts_with("    "));
+    let field = |name: &str| own.clone().find_map(|line| line.trim().strip_prefix(name));
+    field("status: ").filter(|status| status.trim() == "active")?;
+    field("version: ").map(str::trim)
+}
+
+/// One operation of each kind through the bundle's openssl; our counters tell who did it.
+fn operations(settings: &Settings) -> Vec<Check> {
+    let openssl = match Openssl::new(settings) {
+        Ok(openssl) => openssl,
+        Err(cause) => return vec![Check::new("operations", Verdict::Broken, cause)],
+    };
+    if let Err(cause) = std::fs::write(openssl.file("message"), b"gabion doctor\n") {
+        let detail = format!("cannot write a temporary file: {cause}");
+        return vec![Check::new("operations", Verdict::Broken, detail)];
+    }
+    let (kem, dsa) = (Algorithm::MlKem768, Algorithm::MlDsa65);
+    let steps: [(Algorithm, Operation, &[&str]); 6] = [
+        (
+            kem,
+            Operation::Keygen,
+            &["genpkey", "-algorithm", "ML-KEM-768", "-out", "kem"],
+        ),
+        (
+            kem,
+            Operation::Encaps,
+            &[
+                "pkeyutl", "-encap", "-inkey", "kem", "-out", "ct", "-secret", "sent",
+            ],
+        ),
+        (
+            kem,
+            Operation::Decaps,
+            &[
+                "pkeyutl", "-decap", "-inkey", "kem", "-in", "ct", "-secret", "got",
+            ],
+        ),
+        (
+            dsa,
+            Operation::Keygen,
+            &["genpkey", "-algorithm", "ML-DSA-65", "-out", "dsa"],
+        ),
+        (
+            dsa,
+            Operation::Sign,
+            &[
+                "pkeyutl", "-sign", "-rawin", "-inkey", "dsa", "-in", "message", "-out", "sig",
+            ],
+        ),
+        (
+            dsa,
+            Operation::Verify,
+            &[
+                "pkeyutl", "-verify", "-rawin", "-inkey", "dsa", "-in", "message", "-sigfile",
+                "sig",
+            ],
+        ),
+    ];
+    steps
+        .into_iter()
+        .enumerate()
+        .map(|(at, (algorithm, operation, arguments))| {
+            let name = format!("{algorithm} {}", operation.name());
+            match served_by(
+                &openssl,
+                algorithm,
+                operation,
+                arguments,
+                &format!("stats{at}"),
+            ) {
+                Ok("gabion") => Check {
+                    served_by: Some("gabion"),
+                    ..Check::new(name, Verdict::Ok, "served by gabion")
+                },
+                Ok(other) => Check {
+                    served_by: Some(other),
+                    ..Check::new(
+                        name,
+                        Verdict::Broken,
+                        format!("served by {other}, not by gabion"),
+                    )
+                    .mended_by(REPAIR)
+                },
+                Err(cause) => Check::new(name, Verdict::Broken, cause).mended_by(REPAIR),
+            }
+        })
+        .collect()
+}
+
+fn served_by(
+    openssl: &Openssl<'_>,
+    algorithm: Algorithm,
+    operation: Operation,
+    arguments: &[&str],
+    stats: &str,
+) -> Result<&'static str, String> {
+    openssl.run(arguments, Some(stats))?;
+    if operation == Operation::Decaps {
+        let secret = |name: &str| std::fs::read(openssl.file(name));
+        let (sent, got) = (secret("sent"), secret("got"));
+        if !matches!((&sent, &got), (Ok(sent), Ok(got)) if sent == got && !sent.is_empty()) {
+            return Err("decapsulation gave another secret than encapsulation".to_owned());
+        }
+    }
+    let (calls, errors) = openssl.counted(stats)?.of(algorithm, operation);
+    // An error in our code makes OpenSSL go on with its own, so a call alone proves nothing.
+    Ok(if calls > 0 && errors == 0 {
+        "gabion"
+    } else {
+        "default"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_active_provider_counts() {
+        let listed = "Providers:\n  default\n    name: x\n    version: 3.5.5\n    status: active\n  \
+                      gabion\n    name: Gabion provider\n    version: 0.1.0\n    status: active\n";
+        assert_eq!(version_of_active(listed), Some("0.1.0"));
+        let inactive = listed.replace("0.1.0\n    status: active", "0.1.0\n    status: inactive");
+        assert_eq!(version_of_active(&inactive), None);
+        assert_eq!(
+            version_of_active("Providers:\n  default\n    status: active\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn older_versions_are_told_apart() {
+        assert!(is_older("3.5.4", "3.5.5") && is_older("3.5.9", "3.5.10"));
+        assert!(!is_older("3.5.5", "3.5.5") && !is_older("4.0.0", "3.5.5"));
+    }
+
+    #[test]
+    fn this_machine_has_a_portable_backend() {
+        let all = backends();
+        let portable = all
+            .iter()
+            .find(|check| check.name == "backend portable")
+            .unwrap();
+        assert_eq!(portable.verdict, Verdict::Ok);
+        assert!(all.iter().any(|check| check.name == "backend avx512"));
+    }
+}

@@ -1,0 +1,261 @@
+//! The bundle's `openssl` command, run with a time limit and never left behind.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use gabion_provider::stats::{self, STATS_VARIABLE, Snapshot};
+use gabion_ship::environment::{FipsMode, Settings};
+
+use crate::ffi;
+
+/// Longest time that one command may take: a hundred times what the slowest of ours takes.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How often a running command is looked at.
+const POLL: Duration = Duration::from_millis(2);
+
+/// The bundle with our provider preferred, and a folder for what commands write.
+pub struct Openssl<'a> {
+    settings: &'a Settings,
+    folder: tempfile::TempDir,
+}
+
+/// What a finished command said.
+pub struct Finished {
+    /// Whether it ended with status 0.
+    pub ok: bool,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl<'a> Openssl<'a> {
+    /// A folder for this process, removed when dropped.
+    ///
+    /// # Errors
+    /// A sentence, when there is no place for temporary files.
+    pub fn new(settings: &'a Settings) -> Result<Openssl<'a>, String> {
+        let folder = tempfile::Builder::new()
+            .prefix("gabion-")
+            .tempdir()
+            .map_err(|cause| format!("cannot make a temporary folder: {cause}"))?;
+        Ok(Openssl { settings, folder })
+    }
+
+    /// A file in the folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The command in the folder, with our provider preferred; it counts into the file `stats`.
+    fn command(&self, arguments: &[&str], stats: Option<&str>) -> Command {
+        let mut command = Command::new(self.settings.layout.openssl());
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command.envs(self.settings.variables(FipsMode::Off));
+        match stats {
+            Some(name) => command.env(STATS_VARIABLE, self.file(name)),
+            None => command.env_remove(STATS_VARIABLE),
+        };
+        command
+    }
+
+    /// Runs the command to its end.
+    ///
+    /// # Errors
+    /// A sentence, when it does not start, fails, or takes more than half a minute.
+    pub fn run(&self, arguments: &[&str], stats: Option<&str>) -> Result<String, String> {
+        let finished = self.finish(self.command(arguments, stats), LIMIT)?;
+        if finished.ok {
+            return Ok(finished.out);
+        }
+        Err(format!(
+            "openssl {} failed: {}",
+            arguments.join(" "),
+            last_words(&finished.err)
+        ))
+    }
+
+    /// Runs the command without our provider, so that OpenSSL's own is used.
+    ///
+    /// # Errors
+    /// As [`Self::run`], with another limit.
+    pub fn run_stock(&self, arguments: &[&str], limit: Duration) -> Result<String, String> {
+        let mut command = self.command(arguments, None);
+        // The bundle's own openssl.cnf: what a user without Gabion has.
+        command.env_remove("OPENSSL_CONF");
+        let finished = self.finish(command, limit)?;
+        if finished.ok {
+            return Ok(finished.out);
+        }
+        Err(format!(
+            "openssl {} failed: {}",
+            arguments.join(" "),
+            last_words(&finished.err)
+        ))
+    }
+
+    fn finish(&self, command: Command, limit: Duration) -> Result<Finished, String> {
+        let mut running = Running::start(command, &self.file("command"))?;
+        let ok = running.wait(limit)?.success();
+        Ok(Finished {
+            ok,
+            out: running.out(),
+            err: running.err(),
+        })
+    }
+
+    /// Starts the command and leaves it running.
+    ///
+    /// # Errors
+    /// A sentence, when it does not start.
+    pub fn start(&self, arguments: &[&str], stats: &str) -> Result<Running, String> {
+        Running::start(self.command(arguments, Some(stats)), &self.file("server"))
+    }
+
+    /// What commands counted into the file `name`; zeros when none of them loaded our provider.
+    ///
+    /// # Errors
+    /// A sentence, when the file is damaged.
+    pub fn counted(&self, name: &str) -> Result<Snapshot, String> {
+        let file = self.file(name);
+        if !file.exists() {
+            return Ok(Snapshot::default());
+        }
+        stats::read(&file).map_err(|cause| cause.to_string())
+    }
+}
+
+/// The lines of an error output that say why, in one line.
+fn last_words(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    match lines.as_slice() {
+        [] => "it said nothing".to_owned(),
+        lines => lines[lines.len().saturating_sub(2)..].join(" | "),
+    }
+}
+
+/// A command that runs; killed and reaped when dropped, and by the kernel when we are killed.
+pub struct Running {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Running {
+    /// Starts a command whose output goes to files: a pipe that nobody empties would stop it.
+    fn start(mut command: Command, place: &Path) -> Result<Running, String> {
+        let (out, err) = (place.with_extension("out"), place.with_extension("err"));
+        let program = command.get_program().to_string_lossy().into_owned();
+        let cannot = |cause| format!("cannot run {program}: {cause}");
+        let (out_file, err_file) = (
+            File::create(&out).map_err(cannot)?,
+            File::create(&err).map_err(cannot)?,
+        );
+        command.stdout(out_file).stderr(err_file);
+        ffi::die_with_parent(&mut command);
+        let child = command.spawn().map_err(cannot)?;
+        Ok(Running { child, out, err })
+    }
+
+    /// Its standard output so far.
+    pub fn out(&self) -> String {
+        read(&self.out)
+    }
+
+    /// Its standard error so far.
+    pub fn err(&self) -> String {
+        read(&self.err)
+    }
+
+    fn wait(&mut self, limit: Duration) -> Result<ExitStatus, String> {
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Err(cause) => return Err(format!("cannot wait for openssl: {cause}")),
+                Ok(None) if start.elapsed() > limit => {
+                    return Err(format!("openssl took more than {} s", limit.as_secs()));
+                }
+                Ok(None) => std::thread::sleep(POLL),
+            }
+        }
+    }
+
+    /// Waits until a line of its output begins with `word`, and gives the rest of the line.
+    ///
+    /// # Errors
+    /// A sentence, when it ends first or takes more than half a minute.
+    pub fn line(&mut self, word: &str) -> Result<String, String> {
+        let start = Instant::now();
+        loop {
+            let ended = !matches!(self.child.try_wait(), Ok(None));
+            // A line counts once its end was written.
+            let out = self.out();
+            let found = out
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            if let Some(rest) = found.filter_map(|line| line.strip_prefix(word)).next() {
+                return Ok(rest.trim().to_owned());
+            }
+            if ended || start.elapsed() > LIMIT {
+                return Err(format!(
+                    "the server did not start: {}",
+                    last_words(&self.err())
+                ));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only for a child that has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, place: &Path) -> Running {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Running::start(command, place).unwrap()
+    }
+
+    #[test]
+    fn a_slow_command_is_stopped_and_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut running = shell("sleep 60", &folder.path().join("x"));
+        assert!(running.wait(Duration::from_millis(50)).is_err());
+        let id = running.child.id();
+        drop(running);
+        assert!(!Path::new(&format!("/proc/{id}")).exists(), "still there");
+    }
+
+    #[test]
+    fn a_line_is_waited_for_and_an_early_end_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("x");
+        let mut running = shell("sleep 0.05; echo one; echo ACCEPT here; sleep 60", &place);
+        assert_eq!(running.line("ACCEPT").unwrap(), "here");
+        let mut running = shell("echo why >&2; exit 1", &place);
+        assert!(running.line("ACCEPT").unwrap_err().contains("why"));
+    }
+}
