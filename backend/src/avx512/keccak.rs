@@ -8,7 +8,7 @@
 //! parity), 24 rotations for rho, none for pi (renaming), 25 for chi, 1 for iota: 90, of which a
 //! core does two a cycle at 512 bits. So 24 rounds take at least 1080 cycles, 135 a lane.
 //! At 256 bits Zen 4 does four a cycle and Intel three: [`permute_low_4`] costs half (two
-//! thirds), and is quicker than scalar code even for one state.
+//! thirds).
 
 use core::arch::x86_64::*;
 
@@ -33,13 +33,13 @@ const CHI: i32 = 0xd2;
 macro_rules! permutation {
     (
         $(#[$doc:meta])*
-        $name:ident, $register:ty, $ternary:ident, $rotate:ident, $xor:ident, $broadcast:ident,
+        $name:ident, $state:ty, $register:ty, $ternary:ident, $rotate:ident, $xor:ident, $broadcast:ident,
         |$word:ident| $load:expr, |$slot:ident, $value:ident| $store:expr
     ) => {
         $(#[$doc])*
         #[inline(never)]
         #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-        pub(super) fn $name(state: &mut State) {
+        pub(super) fn $name(state: &mut $state) {
             let mut a: [$register; 25] = core::array::from_fn(|w| {
                 let $word = &state[w];
                 $load
@@ -98,15 +98,23 @@ macro_rules! permutation {
 
 permutation! {
     /// Permutes all eight states.
-    permute_8, __m512i, _mm512_ternarylogic_epi64, _mm512_rol_epi64, _mm512_xor_si512,
+    permute_8, State, __m512i, _mm512_ternarylogic_epi64, _mm512_rol_epi64, _mm512_xor_si512,
     _mm512_set1_epi64, |word| *word, |slot, value| *slot = value
 }
 
 permutation! {
     /// Permutes the states of lanes 0 to 3 and leaves the others alone.
-    permute_low_4, __m256i, _mm256_ternarylogic_epi64, _mm256_rol_epi64, _mm256_xor_si256,
+    permute_low_4, State, __m256i, _mm256_ternarylogic_epi64, _mm256_rol_epi64, _mm256_xor_si256,
     _mm256_set1_epi64x, |word| _mm512_castsi512_si256(*word),
     |slot, value| *slot = _mm512_inserti64x4::<0>(*slot, value)
+}
+
+permutation! {
+    /// Permutes one state. The low quarter of a 128-bit register holds a word: still quicker than
+    /// general registers, which lack three-input logic.
+    permute_1, [u64; 25], __m128i, _mm_ternarylogic_epi64, _mm_rol_epi64, _mm_xor_si128,
+    _mm_set1_epi64x, |word| _mm_cvtsi64_si128(*word as i64),
+    |slot, value| *slot = _mm_cvtsi128_si64(value) as u64
 }
 
 /// Transposes eight rows of eight 64-bit words.

@@ -13,6 +13,7 @@ mod constants;
 mod dsa_ntt;
 mod dsa_pack;
 mod dsa_round;
+mod dsa_small;
 mod keccak;
 mod kem_ntt;
 mod kem_pack;
@@ -160,6 +161,16 @@ impl Kernels for Avx512 {
         unsafe { dsa_ntt::sub(acc, b) }
     }
 
+    fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_small::add(acc, s) }
+    }
+
+    fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_small::sub(acc, s) }
+    }
+
     fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { dsa_ntt::shift_left_d(polys) }
@@ -208,16 +219,5 @@ impl Kernels for Avx512 {
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { dsa_pack::bit_unpack(bits, b, bytes, out) }
-    }
-}
-#[cfg(test)]
-pub fn bench_permute() {
-    use core::arch::x86_64::*;
-    let chain=||unsafe{ let t=_rdtsc(); let mut x=3u64; for _ in 0..125 { core::arch::asm!("imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}","imul {0},{0}",inout(reg) x);} let r=_rdtsc()-t; core::hint::black_box(x); r as f64/3000.0};
-    let mut s: keccak::State = unsafe{core::mem::zeroed()};
-    for (n,f) in [("8",keccak::permute_8 as unsafe fn(&mut keccak::State)),("4",keccak::permute_low_4)] {
-        let mut v:Vec<f64>=(0..400).map(|_|unsafe{ f(&mut s); let c=chain(); let t=_rdtsc(); for _ in 0..4 {f(&mut s);} (_rdtsc()-t) as f64/c/4.0}).collect();
-        v.sort_by(f64::total_cmp);
-        println!("permute {n}: p1 {:.0} p10 {:.0} med {:.0}",v[4],v[40],v[200]);
     }
 }

@@ -86,6 +86,10 @@ pub(super) fn first(n: usize) -> __mmask64 {
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
     let bytes = &bytes[at..];
+    if bytes.len() >= 64 {
+        // SAFETY: 64 bytes are left.
+        return unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
+    }
     // SAFETY: the mask lets no byte beyond the slice be read.
     unsafe { _mm512_maskz_loadu_epi8(first(bytes.len()), bytes.as_ptr().cast()) }
 }

@@ -18,7 +18,7 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{Sponge, Xof};
 
-use super::keccak::{LANES, State, permute_8, permute_low_4, transpose};
+use super::keccak::{LANES, State, permute_1, permute_8, permute_low_4, transpose};
 use super::registers;
 
 /// Jobs that are put in order at a time. A longer call is fed to the lanes in pieces of this size
@@ -115,6 +115,17 @@ impl Queue {
     /// Sorts the next window by counting. Jobs without output drop out.
     fn refill(&mut self, jobs: &[Sponge<'_>]) {
         let window = &jobs[self.next..jobs.len().min(self.next + WINDOW)];
+        self.base = self.next;
+        self.next += window.len();
+        (self.len, self.taken) = (0, 0);
+        if jobs.len() <= LANES {
+            // All start at once; no order to make.
+            for (i, job) in window.iter().enumerate() {
+                self.order[self.len] = i as u16;
+                self.len += usize::from(!job.output.is_empty());
+            }
+            return;
+        }
         let mut lengths = [0u8; WINDOW];
         let mut starts = [0u16; LONGEST + 2];
         for (length, job) in lengths.iter_mut().zip(window) {
@@ -131,9 +142,17 @@ impl Queue {
             self.order[usize::from(*at)] = i as u16;
             *at += 1;
         }
-        self.base = self.next;
-        self.next += window.len();
-        self.taken = 0;
+    }
+}
+
+impl Row {
+    /// Register `g` of the row.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+    fn register(&self, g: usize) -> __m512i {
+        debug_assert!(64 * g < ROW_ROOM);
+        // SAFETY: `g` is below 4, and a row is four registers, aligned.
+        unsafe { *self.0.as_ptr().cast::<__m512i>().add(g) }
     }
 }
 
@@ -144,8 +163,8 @@ impl Queue {
 fn stage(row: &mut Row, at: usize, bytes: &[u8]) -> usize {
     let mut done = 0;
     while done < bytes.len() {
-        let v = registers::load(bytes, done);
-        registers::store(&mut row.0, at + done, v, 64);
+        // A whole row lies behind each start within ROW.
+        registers::store(&mut row.0, at + done, registers::load(bytes, done), 64);
         done += 64;
     }
     at + done
@@ -183,64 +202,103 @@ fn stage_block(lane: &mut Lane, job: &Sponge<'_>, row: &mut Row) -> (usize, bool
     (filled + 1, true)
 }
 
+/// A lane without a job.
+const IDLE: Lane = Lane { phase: Phase::Idle, job: 0, rate: 0, piece: 0, offset: 0, written: 0 };
+
 /// Runs every sponge to its end.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
+    if let [job] = jobs {
+        let lane = Lane { phase: Phase::Absorb, rate: job.xof.rate(), ..IDLE };
+        if !job.output.is_empty() {
+            run_alone(&mut [0; 25], lane, job);
+            registers::clear();
+        }
+        return;
+    }
     let mut queue = Queue::new();
     let mut state: State = [_mm512_setzero_si512(); 25];
     let mut rows = [Row([0; ROW_ROOM]); LANES];
-    let idle = Lane {
-        phase: Phase::Idle,
-        job: 0,
-        rate: 0,
-        piece: 0,
-        offset: 0,
-        written: 0,
-    };
-    let mut lanes = [idle; LANES];
-    // Lanes from here on stay idle.
-    let mut width = LANES;
+    let mut lanes = [IDLE; LANES];
     loop {
-        let mut fresh = 0u8;
-        let mut active = 0;
-        let mut highest = 0;
-        for (l, lane) in lanes[..width].iter_mut().enumerate() {
+        let (mut fresh, mut active) = (0u8, 0u8);
+        for (l, lane) in lanes.iter_mut().enumerate() {
             if lane.phase == Phase::Idle {
                 let Some(job) = queue.pop(jobs) else { continue };
-                let rate = jobs[job].xof.rate();
-                *lane = Lane {
-                    phase: Phase::Absorb,
-                    job,
-                    rate,
-                    ..idle
-                };
+                *lane = Lane { phase: Phase::Absorb, job, rate: jobs[job].xof.rate(), ..IDLE };
                 fresh |= 1 << l;
             }
-            active += 1;
-            highest = l;
+            active |= 1 << l;
         }
-        if active == 0 {
+        if active.count_ones() <= 1 {
+            // Nothing is queued: a lane would have taken it.
+            if active != 0 {
+                let l = active.trailing_zeros() as usize;
+                let mut words = words_mut(&mut state).map(|word| word[l] * u64::from(fresh == 0));
+                run_alone(&mut words, lanes[l], &mut jobs[lanes[l].job]);
+            }
             break;
         }
-        if active <= LANES / 2 && highest >= LANES / 2 {
+        if active.count_ones() <= 4 && active > 0xf {
             compact(&mut state, &mut lanes, &mut fresh);
-            width = LANES / 2;
-            highest = LANES / 2 - 1;
+            active = 0xf;
         }
         absorb(&mut state, &mut lanes, &mut rows, jobs, fresh);
-        if highest < LANES / 2 {
+        if active <= 0xf {
             permute_low_4(&mut state);
         } else {
             permute_8(&mut state);
         }
-        squeeze(&state, &mut lanes, jobs);
+        squeeze(&state, &mut lanes, &mut rows, jobs);
     }
     registers::wipe(&mut rows);
     registers::wipe(&mut state);
     registers::clear();
 }
 
+/// Runs one sponge from where it is to its end, and zeros its state.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn run_alone(words: &mut [u64; 25], mut lane: Lane, job: &mut Sponge<'_>) {
+    let mut row = Row([0; ROW_ROOM]);
+    loop {
+        if lane.phase == Phase::Absorb {
+            let (filled, last) = stage_block(&mut lane, job, &mut row);
+            let input = row.0.as_chunks::<8>().0;
+            for (word, bytes) in words.iter_mut().zip(&input[..filled.div_ceil(8)]) {
+                *word ^= u64::from_le_bytes(*bytes);
+            }
+            if last {
+                words[lane.rate / 8 - 1] ^= 1 << 63;
+                lane.phase = Phase::Squeeze;
+            }
+        }
+        permute_1(words);
+        if lane.phase == Phase::Squeeze {
+            let output = &mut job.output[lane.written..];
+            let length = output.len().min(lane.rate);
+            let (whole, rest) = output[..length].as_chunks_mut::<8>();
+            for (bytes, word) in whole.iter_mut().zip(words.iter()) {
+                *bytes = word.to_le_bytes();
+            }
+            if !rest.is_empty() {
+                let last = words[length / 8].to_le_bytes();
+                rest.copy_from_slice(&last[..rest.len()]);
+            }
+            lane.written += length;
+            if lane.written == job.output.len() {
+                break;
+            }
+        }
+    }
+    registers::wipe(&mut row.0);
+    registers::wipe(words);
+}
+
 /// Absorbs one block in every lane that has input left. Lanes in `fresh` start from zero.
+///
+/// A block in the midst of a long piece is read where it is; all others are put together in the
+/// lane's row.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn absorb(
@@ -250,17 +308,29 @@ fn absorb(
     jobs: &[Sponge<'_>],
     fresh: u8,
 ) {
-    static ZERO: Row = Row([0; ROW_ROOM]);
-    let mut absorbing = 0u8;
+    // For each lane ROW readable bytes, and which words of them count.
+    let mut sources: [*const u8; LANES] = rows.each_ref().map(|row| row.0.as_ptr());
+    let mut words = [0u32; LANES];
     let mut extent = 0;
     // Lanes whose last bit of padding falls into word 8, 16 or 20.
     let mut ends = [(8, 0u8), (16, 0), (20, 0)];
-    for (l, (lane, row)) in lanes.iter_mut().zip(rows.iter_mut()).enumerate() {
+    for l in 0..LANES {
+        let lane = &mut lanes[l];
         if lane.phase != Phase::Absorb {
             continue;
         }
-        let (filled, last) = stage_block(lane, &jobs[lane.job], row);
-        absorbing |= 1 << l;
+        let job = &jobs[lane.job];
+        if let Some(piece) = job.input.get(lane.piece)
+            && piece.len() - lane.offset >= ROW
+        {
+            sources[l] = piece[lane.offset..].as_ptr();
+            words[l] = (1 << (lane.rate / 8)) - 1;
+            extent = extent.max(lane.rate);
+            lane.offset += lane.rate;
+            continue;
+        }
+        let (filled, last) = stage_block(lane, job, &mut rows[l]);
+        words[l] = (1 << 24) - 1;
         extent = extent.max(filled);
         if last {
             lane.phase = Phase::Squeeze;
@@ -269,20 +339,19 @@ fn absorb(
             }
         }
     }
-    if absorbing == 0 {
+    if extent == 0 {
         return;
     }
-    let selected: [&Row; LANES] = core::array::from_fn(|l| {
-        if absorbing >> l & 1 == 1 {
-            &rows[l]
-        } else {
-            &ZERO
-        }
-    });
     let groups = extent.div_ceil(64);
     for g in 0..groups {
-        let words = transpose(selected.map(|row| registers::load(&row.0, 64 * g)));
-        for (word, input) in state[8 * g..8 * g + 8].iter_mut().zip(words) {
+        let mut input = [_mm512_setzero_si512(); LANES];
+        for l in 0..LANES {
+            let mask = (words[l] >> (8 * g)) as u8;
+            // SAFETY: each source has ROW readable bytes, three registers, and `g` is below 3.
+            input[l] = unsafe { _mm512_maskz_loadu_epi64(mask, sources[l].add(64 * g).cast()) };
+        }
+        let input = transpose(input);
+        for (word, input) in state[8 * g..8 * g + 8].iter_mut().zip(input) {
             *word = _mm512_xor_si512(_mm512_maskz_mov_epi64(!fresh, *word), input);
         }
     }
@@ -293,36 +362,65 @@ fn absorb(
     }
     let top = _mm512_set1_epi64(i64::MIN);
     for (word, mask) in ends {
-        state[word] = _mm512_mask_xor_epi64(state[word], mask, state[word], top);
+        if mask != 0 {
+            state[word] = _mm512_mask_xor_epi64(state[word], mask, state[word], top);
+        }
     }
 }
 
 /// Writes one block of output, or the rest, of every lane that is squeezing.
+///
+/// A lane that has whole registers left writes them straight to the output, and the next block
+/// overwrites the surplus; the last block goes through the lane's row.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn squeeze(state: &State, lanes: &mut [Lane; LANES], jobs: &mut [Sponge<'_>]) {
+fn squeeze(
+    state: &State,
+    lanes: &mut [Lane; LANES],
+    rows: &mut [Row; LANES],
+    jobs: &mut [Sponge<'_>],
+) {
+    // For each lane ROW writable bytes.
+    let mut targets: [*mut u8; LANES] = rows.each_mut().map(|row| row.0.as_mut_ptr());
     let mut lengths = [0; LANES];
-    let mut longest = 0;
-    for (lane, length) in lanes.iter().zip(&mut lengths) {
+    let (mut longest, mut through_row) = (0, 0u8);
+    for l in 0..LANES {
+        let lane = &mut lanes[l];
         if lane.phase == Phase::Squeeze {
-            *length = lane.rate.min(jobs[lane.job].output.len() - lane.written);
-            longest = longest.max(*length);
+            let rest = &mut jobs[lane.job].output[lane.written..];
+            lengths[l] = lane.rate.min(rest.len());
+            longest = longest.max(lengths[l]);
+            if rest.len() >= ROW {
+                targets[l] = rest.as_mut_ptr();
+                lane.written += lengths[l];
+            } else {
+                through_row |= 1 << l;
+            }
         }
+    }
+    if longest == 0 {
+        return;
     }
     for g in 0..longest.div_ceil(64) {
         let mut words = [_mm512_setzero_si512(); 8];
         words.copy_from_slice(&state[8 * g..8 * g + 8]);
-        let rows = transpose(words);
-        for ((lane, length), row) in lanes.iter().zip(lengths).zip(rows) {
-            if length > 64 * g {
-                let output = &mut *jobs[lane.job].output;
-                registers::store(output, lane.written + 64 * g, row, length - 64 * g);
-            }
+        let output = transpose(words);
+        for l in 0..LANES {
+            // SAFETY: each target has ROW writable bytes, three registers, and `g` is below 3.
+            unsafe { _mm512_storeu_si512(targets[l].add(64 * g).cast(), output[l]) };
         }
     }
-    for (lane, length) in lanes.iter_mut().zip(lengths) {
-        lane.written += length;
-        if lane.phase == Phase::Squeeze && lane.written == jobs[lane.job].output.len() {
+    while through_row != 0 {
+        let l = through_row.trailing_zeros() as usize;
+        through_row &= through_row - 1;
+        let lane = &mut lanes[l];
+        let output = &mut *jobs[lane.job].output;
+        for g in 0..lengths[l].div_ceil(64) {
+            let (at, left) = (lane.written + 64 * g, lengths[l] - 64 * g);
+            registers::store(output, at, rows[l].register(g), left);
+        }
+        lane.written += lengths[l];
+        if lane.written == output.len() {
             lane.phase = Phase::Idle;
         }
     }
