@@ -195,6 +195,22 @@ pub trait Kernels: Send + Sync {
     /// `acc[i] -= b[i]`, reduced. Inputs |x| < 10q; output a residue.
     fn dsa_sub(&self, acc: &mut [DsaPoly], b: &[DsaPoly]);
 
+    /// `acc += s`, not reduced, where each residue of `s` modulo [`KEM_Q`] stands for the integer
+    /// next to zero: how a product of small polynomials comes back from the 16-bit ring. Inputs
+    /// |acc| < q/2, `s` a residue; output |x| < |acc| + [`KEM_Q`]/2.
+    fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
+        for (x, &small) in acc.0.iter_mut().zip(&s.0) {
+            *x += centre(small);
+        }
+    }
+
+    /// `acc -= s`, as [`Self::dsa_add_small`].
+    fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
+        for (x, &small) in acc.0.iter_mut().zip(&s.0) {
+            *x -= centre(small);
+        }
+    }
+
     /// `p[i] *= 2^d` with d = 13, reduced. Input in 0..2^10 (t1); output a residue.
     fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]);
 
@@ -234,4 +250,27 @@ pub trait Kernels: Send + Sync {
     /// BitUnpack (Algorithm 19): `b - v` for each stored v of `bits` bits (3, 4, 13, 18 or 20).
     /// The caller checks ranges that do not fill the bits (eta).
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly);
+}
+
+/// The integer next to zero that a residue modulo [`KEM_Q`] stands for.
+#[inline(always)]
+fn centre(x: i16) -> i32 {
+    let canonical = x + ((x >> 15) & KEM_Q);
+    i32::from(canonical - (((KEM_Q / 2 - canonical) >> 15) & KEM_Q))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residues_centre_to_the_integer_next_to_zero() {
+        for x in 1 - KEM_Q..KEM_Q {
+            let c = centre(x);
+            assert!(
+                c.abs() <= 1664 && (c - i32::from(x)) % i32::from(KEM_Q) == 0,
+                "{x} -> {c}"
+            );
+        }
+    }
 }

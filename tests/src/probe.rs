@@ -178,6 +178,14 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         self.inner.dsa_sub(acc, b);
     }
 
+    fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
+        self.inner.dsa_add_small(acc, s);
+    }
+
+    fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
+        self.inner.dsa_sub_small(acc, s);
+    }
+
     fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
         self.inner.dsa_shift_left_d(polys);
     }

@@ -24,10 +24,15 @@ fn centred(x: __m512i) -> [__m512i; 2] {
 /// `acc += s`, not reduced. |s| <= 1664 in each coefficient, so the sum stays below 2^31 by far.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn add(acc: &mut DsaPoly, s: &KemPoly) {
-    let (pairs, []) = registers::dsa_mut(acc).as_chunks_mut::<2>() else { return };
+    let (pairs, []) = registers::dsa_mut(acc).as_chunks_mut::<2>() else {
+        return;
+    };
     for (pair, s) in pairs.iter_mut().zip(registers::kem(s)) {
         let [first, second] = centred(*s);
-        *pair = [_mm512_add_epi32(pair[0], first), _mm512_add_epi32(pair[1], second)];
+        *pair = [
+            _mm512_add_epi32(pair[0], first),
+            _mm512_add_epi32(pair[1], second),
+        ];
     }
     registers::clear();
 }
@@ -35,10 +40,15 @@ pub(super) fn add(acc: &mut DsaPoly, s: &KemPoly) {
 /// `acc -= s`, not reduced.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn sub(acc: &mut DsaPoly, s: &KemPoly) {
-    let (pairs, []) = registers::dsa_mut(acc).as_chunks_mut::<2>() else { return };
+    let (pairs, []) = registers::dsa_mut(acc).as_chunks_mut::<2>() else {
+        return;
+    };
     for (pair, s) in pairs.iter_mut().zip(registers::kem(s)) {
         let [first, second] = centred(*s);
-        *pair = [_mm512_sub_epi32(pair[0], first), _mm512_sub_epi32(pair[1], second)];
+        *pair = [
+            _mm512_sub_epi32(pair[0], first),
+            _mm512_sub_epi32(pair[1], second),
+        ];
     }
     registers::clear();
 }

@@ -244,7 +244,7 @@ pub(super) fn expand_signing_chunk<K: Kernels>(
         SigningKey::public_mut,
         nobody,
     );
-    resize(&mut s.vectors, p.l + 2 * p.k);
+    resize(&mut s.vectors, 2 * p.l + 4 * p.k);
     for ((key, refusal), rho) in keys.iter_mut().zip(&mut *refusals).zip(&s.rhos) {
         *refusal = check_vectors(kernels, rho, key, &mut s.vectors).err();
     }
@@ -267,7 +267,7 @@ pub(super) fn expand_signing_chunk<K: Kernels>(
 }
 
 /// The checks of one private key but for tr; enters its secret vectors and its public key.
-/// `work` has `l + 2 k` polynomials.
+/// `work` has `2 l + 4 k` polynomials.
 fn check_vectors<K: Kernels>(
     kernels: &K,
     rho: &[u8; 32],
@@ -275,9 +275,9 @@ fn check_vectors<K: Kernels>(
     work: &mut [DsaPoly],
 ) -> Result<(), &'static str> {
     let p = key.params();
-    let mut vectors = SecretVectors::zero(p);
-    unpack_secret(kernels, p, key.bytes(), &mut vectors.0);
-    let (s1s2, t0_given) = vectors.0.split_at(p.l + p.k);
+    let (secret, work) = work.split_at_mut(p.l + 2 * p.k);
+    unpack_secret(kernels, p, key.bytes(), secret);
+    let (s1s2, t0_given) = secret.split_at(p.l + p.k);
     // Algorithm 25 may yield values out of range from bytes that skEncode never made.
     if !reveal(kernels.dsa_norm_below(s1s2, p.eta as i32 + 1)) {
         return Err("a coefficient of s1 or s2 is out of range");
@@ -300,9 +300,6 @@ fn check_vectors<K: Kernels>(
         return Err("t0 does not follow from rho, s1 and s2");
     }
     encode_public(kernels, rho, t1, key.public_mut());
-    let (s1, rest) = vectors.0.split_at_mut(p.l);
-    s1.clone_from_slice(s1_hat);
-    kernels.dsa_ntt(rest);
-    key.set_vectors(vectors);
+    key.set_vectors(SecretVectors::new(kernels, s1s2, t0_given));
     Ok(())
 }

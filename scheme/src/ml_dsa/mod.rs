@@ -39,7 +39,7 @@ pub use sign::sign;
 pub use verify::verify;
 
 use crate::ct;
-use crate::kernels::{DsaPoly, Kernels, Sponge};
+use crate::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 use message::Header;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay; what
@@ -77,6 +77,8 @@ pub struct Scratch {
     w0: Vec<DsaPoly>,
     /// One lane's vectors.
     vectors: Vec<DsaPoly>,
+    /// c and its products with s1 or s2 in ML-KEM's ring.
+    small: Vec<KemPoly>,
     attempts: Vec<sign::Attempt>,
     tried: Vec<u16>,
     active: Vec<usize>,
@@ -100,6 +102,7 @@ impl Scratch {
         for polys in [&mut self.y, &mut self.w1, &mut self.w0, &mut self.vectors] {
             ct::wipe(polys);
         }
+        ct::wipe(&mut self.small);
     }
 }
 
@@ -173,7 +176,9 @@ mod tests {
         scratch.w1 = vec![poly.clone(); 2];
         scratch.w0 = vec![poly.clone(); 2];
         scratch.vectors = vec![poly; 2];
+        scratch.small = vec![KemPoly([7; 256]); 2];
         scratch.wipe();
+        assert_eq!(scratch.small, vec![KemPoly::default(); 2]);
         let bytes = [&scratch.squeezed, &scratch.s_squeezed, &scratch.w1_bytes];
         assert!(
             bytes
