@@ -8,7 +8,7 @@ use crate::ct;
 use crate::kernels::{DsaPoly, Kernels, N, Sponge, Xof};
 
 /// Bytes squeezed at first for a polynomial of A: five blocks hold 280 candidates, of which fewer
-/// than 256 are accepted with probability below 2^-150.
+/// than 256 are accepted with probability below 2^-130.
 const UNIFORM_LEN: usize = 5 * Xof::Shake128.rate();
 /// Bytes squeezed at first for a polynomial of s1 or s2: two blocks hold 544 candidates. With
 /// eta = 4, where 9 of 16 are accepted, one polynomial in about 10^5 needs more.

@@ -11,6 +11,9 @@ use crate::ct;
 use crate::error::Status;
 use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
 
+/// Where rho' stands in H(xi || k || l, 128).
+const RHO_PRIME: std::ops::Range<usize> = 32..96;
+
 /// ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6) of `seeds[lane]` (xi) into `keys[lane]`, whose
 /// buffers are used again.
 ///
@@ -37,42 +40,55 @@ fn keygen_chunk<K: Kernels>(
     p: &'static Params,
     seeds: &[[u8; 32]],
     keys: &mut [SigningKey],
-    scratch: &mut Scratch,
+    s: &mut Scratch,
 ) {
-    let n = seeds.len();
-    let s = scratch;
     for (key, seed) in keys.iter_mut().zip(seeds) {
         key.reset(p, Some(*seed));
     }
     // Line 1: (rho, rho', K) = H(xi || k || l, 128).
     let dimensions = [p.k as u8, p.l as u8];
-    resize_arrays(&mut s.seeds, n);
-    s.jobs.run(
-        kernels,
-        seeds
-            .iter()
-            .zip(&mut s.seeds)
-            .map(|(xi, out)| Sponge::new(Xof::Shake256, [&xi[..], &dimensions], out)),
-    );
-    resize_arrays(&mut s.rhos, n);
+    resize_arrays(&mut s.seeds, seeds.len());
+    let outputs = seeds.iter().zip(&mut s.seeds);
+    let sponges = outputs.map(|(xi, out)| Sponge::new(Xof::Shake256, [&xi[..], &dimensions], out));
+    s.jobs.run(kernels, sponges);
+    resize_arrays(&mut s.rhos, seeds.len());
     for (rho, seed) in s.rhos.iter_mut().zip(&s.seeds) {
         rho.copy_from_slice(&seed[..32]);
     }
     // rho is part of the public key.
     ct::declassify(&s.rhos);
+    expand_all(kernels, p, keys, s);
+    encode_all(kernels, p, keys, s);
+    // Line 9: tr = H(pk, 64).
+    resize_arrays(&mut s.mu, keys.len());
+    let trs = keys
+        .iter()
+        .zip(&mut s.mu)
+        .map(|(key, tr)| tr_sponge(key.verify_key(), tr));
+    s.jobs.run(kernels, trs);
+    for (key, tr) in keys.iter_mut().zip(&s.mu) {
+        key.set_tr(tr);
+    }
+}
 
-    // Lines 3 and 4: A and (s1, s2), the sponges of all lanes together.
+/// Lines 3 and 4 of Algorithm 6: A into the keys and the bytes of (s1, s2) into the scratch, the
+/// sponges of all lanes together.
+fn expand_all<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], s: &mut Scratch) {
     let per_lane = p.l + p.k;
-    resize(&mut s.s_squeezed, n * per_lane * BOUNDED_LEN);
-    s_nonces(p, n, &mut s.s_nonces);
-    let s_sponges = s
+    resize(&mut s.s_squeezed, keys.len() * per_lane * BOUNDED_LEN);
+    s_nonces(p, keys.len(), &mut s.s_nonces);
+    let outputs = s
         .s_squeezed
         .chunks_exact_mut(BOUNDED_LEN)
         .zip(&s.s_nonces)
-        .enumerate()
-        .map(|(i, (out, nonce))| {
-            Sponge::new(Xof::Shake256, [&s.seeds[i / per_lane][32..96], nonce], out)
-        });
+        .enumerate();
+    let s_sponges = outputs.map(|(i, (out, nonce))| {
+        Sponge::new(
+            Xof::Shake256,
+            [&s.seeds[i / per_lane][RHO_PRIME], nonce],
+            out,
+        )
+    });
     let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
     expand_a(
         kernels,
@@ -83,42 +99,27 @@ fn keygen_chunk<K: Kernels>(
         SigningKey::public_mut,
         s_sponges,
     );
+}
 
-    // Lines 5 to 8 and 10: t, Power2Round, the encodings.
+/// Lines 5 to 8 and 10 of Algorithm 6: t, Power2Round and the encodings, lane by lane.
+fn encode_all<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], s: &mut Scratch) {
+    let per_lane = p.l + p.k;
     resize(&mut s.vectors, 2 * p.l + 3 * p.k);
     let (s1s2, rest) = s.vectors.split_at_mut(per_lane);
     let (s1_hat, rest) = rest.split_at_mut(p.l);
-    let (t, t0) = rest.split_at_mut(p.k);
+    let (t1, t0) = rest.split_at_mut(p.k);
     for (lane, key) in keys.iter_mut().enumerate() {
         let seed = &s.seeds[lane];
         let squeezed = s.s_squeezed[lane * per_lane * BOUNDED_LEN..].chunks_exact(BOUNDED_LEN);
         for ((poly, bytes), nonce) in s1s2.iter_mut().zip(squeezed).zip(&s.s_nonces) {
-            bounded(kernels, p, &seed[32..96], nonce, bytes, poly);
+            bounded(kernels, p, &seed[RHO_PRIME], nonce, bytes, poly);
         }
         s1_hat.clone_from_slice(&s1s2[..p.l]);
         kernels.dsa_ntt(s1_hat);
-        public_vector(
-            kernels,
-            key.verify_key().a_hat(),
-            s1_hat,
-            &s1s2[p.l..],
-            t,
-            t0,
-        );
-        encode_public(kernels, &s.rhos[lane], t, key.public_mut());
+        let a_hat = key.verify_key().a_hat();
+        public_vector(kernels, a_hat, s1_hat, &s1s2[p.l..], t1, t0);
+        encode_public(kernels, &s.rhos[lane], t1, key.public_mut());
         encode_secret(kernels, p, seed, s1s2, t0, key.bytes_mut());
-    }
-
-    // Line 9: tr = H(pk, 64).
-    resize_arrays(&mut s.mu, n);
-    s.jobs.run(
-        kernels,
-        keys.iter()
-            .zip(&mut s.mu)
-            .map(|(key, tr)| tr_sponge(key.verify_key(), tr)),
-    );
-    for (key, tr) in keys.iter_mut().zip(&s.mu) {
-        key.set_tr(tr);
     }
 }
 

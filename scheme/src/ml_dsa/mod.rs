@@ -114,13 +114,13 @@ impl Drop for Scratch {
 }
 
 /// Sets the length of a buffer whose contents don't matter.
-fn resize<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) {
-    buffer.resize(len, T::default());
+fn resize<T: ct::Wipe + Clone + Default>(buffer: &mut Vec<T>, len: usize) {
+    ct::resize(buffer, len, T::default());
 }
 
 /// Sets the length of a buffer of arrays whose contents don't matter.
 fn resize_arrays<const B: usize>(buffer: &mut Vec<[u8; B]>, len: usize) {
-    buffer.resize(len, [0; B]);
+    ct::resize(buffer, len, [0; B]);
 }
 
 /// The list handed to [`Kernels::sponge_many`], with its allocation kept between calls.

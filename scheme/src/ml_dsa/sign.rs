@@ -98,28 +98,41 @@ pub fn sign<K: Kernels>(
         };
     }
     mask_seeds(kernels, keys, messages, rnd, status, scratch);
+    run_rounds(kernels, p, keys, sigs, status, scratch);
+    scratch.wipe();
+}
 
+/// Algorithm 7's loop of every operation whose status is [`Status::NotRun`]: rounds until none is
+/// left.
+fn run_rounds<K: Kernels>(
+    kernels: &K,
+    p: &Params,
+    keys: &[&SigningKey],
+    sigs: &mut [u8],
+    status: &mut [Status],
+    s: &mut Scratch,
+) {
     let slots = kernels.lanes().max(1);
     let mut waiting = 0;
-    scratch.active.clear();
-    scratch.tried.clear();
-    scratch.tried.resize(n, 0);
+    s.active.clear();
+    s.tried.clear();
+    s.tried.resize(keys.len(), 0);
     loop {
-        while waiting < n && scratch.active.len() < slots {
+        while waiting < keys.len() && s.active.len() < slots {
             if status[waiting] == Status::NotRun {
-                scratch.active.push(waiting);
+                s.active.push(waiting);
             }
             waiting += 1;
         }
-        if scratch.active.is_empty() {
-            break;
+        if s.active.is_empty() {
+            return;
         }
-        plan(p, slots, scratch);
-        commit(kernels, p, keys, scratch);
-        judge(kernels, p, keys, sigs, status, scratch);
-        scratch.active.retain(|&op| status[op] == Status::NotRun);
+        plan(p, slots, s);
+        commit(kernels, p, keys, s);
+        challenge_all(kernels, p, s);
+        judge(kernels, p, keys, sigs, status, s);
+        s.active.retain(|&op| status[op] == Status::NotRun);
     }
-    scratch.wipe();
 }
 
 /// mu = H(tr || M', 64) and rho'' = H(K || rnd || mu, 64) of every operation (Algorithm 7, lines
@@ -168,8 +181,7 @@ fn plan(p: &Params, slots: usize, s: &mut Scratch) {
     }
 }
 
-/// Algorithm 7, lines 11 to 17, for every attempt: y, w = A y, w1 and w0, c~, and the stream for
-/// c.
+/// Algorithm 7, lines 11 to 14, for every attempt: y, w = A y, and its halves w1 and w0.
 fn commit<K: Kernels>(kernels: &K, p: &Params, keys: &[&SigningKey], s: &mut Scratch) {
     let n = s.attempts.len();
     // ExpandMask (Algorithm 34): y[r] = BitUnpack(H(rho'' || kappa + r, 32 c)).
@@ -216,8 +228,11 @@ fn commit<K: Kernels>(kernels: &K, p: &Params, keys: &[&SigningKey], s: &mut Scr
             kernels.dsa_simple_bit_pack(p.w1_bits, w1, bytes);
         }
     }
+}
 
-    // Line 15: c~ = H(mu || w1Encode(w1), lambda / 4).
+/// Line 15 and the stream of line 16: c~ = H(mu || w1Encode(w1), lambda / 4), and H(c~).
+fn challenge_all<K: Kernels>(kernels: &K, p: &Params, s: &mut Scratch) {
+    let n = s.attempts.len();
     resize_arrays(&mut s.c_tilde, n);
     let sponges = s
         .c_tilde
@@ -376,4 +391,32 @@ fn encode<K: Kernels>(
         kernels.dsa_bit_pack(p.z_bits, p.gamma1, poly, bytes);
     }
     hint::pack_vartime(p, hints, hint_bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::Algorithm;
+    use crate::ml_dsa::params;
+
+    #[test]
+    fn rounds_never_have_more_attempts_than_lanes() {
+        for algorithm in [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87] {
+            let p = params(algorithm).expect("an ML-DSA set");
+            for lanes in 1..=64 {
+                for active in 1..=lanes {
+                    let width = attempts_per_op(p, lanes, active);
+                    assert!(
+                        width >= 1 && width * active <= lanes,
+                        "{lanes} {active} {width}"
+                    );
+                }
+            }
+            assert_eq!(
+                attempts_per_op(p, 1, 1),
+                1,
+                "one lane has nothing to speculate with"
+            );
+        }
+    }
 }

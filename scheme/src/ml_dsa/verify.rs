@@ -66,24 +66,80 @@ fn verify_chunk<K: Kernels>(
     status: &mut [Status],
     s: &mut Scratch,
 ) {
-    let n = keys.len();
-    let sig = |op: usize| Parts::of(p, &sigs[op * p.sig_len()..][..p.sig_len()]);
-    for (op, (status, message)) in status.iter_mut().zip(messages).enumerate() {
+    let sigs: Vec<Parts<'_>> = sigs
+        .chunks_exact(p.sig_len())
+        .map(|sig| Parts::of(p, sig))
+        .collect();
+    for ((status, message), sig) in status.iter_mut().zip(messages).zip(&sigs) {
         *status = match message.check() {
             Err(_) => Status::InvalidInput,
-            Ok(()) if !hint::is_well_formed(p, sig(op).hint) => Status::InvalidSignature,
+            Ok(()) if !hint::is_well_formed(p, sig.hint) => Status::InvalidSignature,
             Ok(()) => Status::NotRun,
         };
     }
-    let runs = |op: &usize| status[*op] == Status::NotRun;
+    hash_inputs(kernels, keys, messages, &sigs, status, s);
 
-    // mu (line 7) and SampleInBall's stream (line 8), for all operations together.
+    // Lines 9 and 10: the polynomials, one operation after the other.
+    resize(&mut s.w1_bytes, keys.len() * p.w1_len());
+    resize(&mut s.vectors, p.l + 2 * p.k + 2);
+    for (op, w1_bytes) in s.w1_bytes.chunks_exact_mut(p.w1_len()).enumerate() {
+        let runs = status[op] == Status::NotRun;
+        if runs
+            && !commitment(
+                kernels,
+                keys[op],
+                &sigs[op],
+                &s.ball[op],
+                &mut s.vectors,
+                w1_bytes,
+            )
+        {
+            status[op] = Status::InvalidSignature;
+        }
+    }
+
+    // Line 12: c~' = H(mu || w1Encode(w1'), lambda / 4), and line 13.
+    let runs = |op: &usize| status[*op] == Status::NotRun;
+    resize_arrays(&mut s.c_tilde, keys.len());
+    let outputs = s.c_tilde.iter_mut().enumerate().filter(|(op, _)| runs(op));
+    let sponges = outputs.map(|(op, out)| {
+        let w1 = &s.w1_bytes[op * p.w1_len()..][..p.w1_len()];
+        Sponge::new(
+            Xof::Shake256,
+            [&s.mu[op][..], w1],
+            &mut out[..p.c_tilde_len],
+        )
+    });
+    s.jobs.run(kernels, sponges);
+    for ((status, sig), c_tilde) in status.iter_mut().zip(&sigs).zip(&s.c_tilde) {
+        if *status == Status::NotRun {
+            let same = c_tilde[..p.c_tilde_len] == *sig.c_tilde;
+            *status = if same {
+                Status::Ok
+            } else {
+                Status::InvalidSignature
+            };
+        }
+    }
+}
+
+/// mu (Algorithm 8, line 7) and SampleInBall's stream (line 8) of all operations that run, in one
+/// call.
+fn hash_inputs<K: Kernels>(
+    kernels: &K,
+    keys: &[&VerifyKey],
+    messages: &[Message<'_>],
+    sigs: &[Parts<'_>],
+    status: &[Status],
+    s: &mut Scratch,
+) {
+    let runs = |op: &usize| status[*op] == Status::NotRun;
     s.headers.clear();
     s.headers.extend(messages.iter().map(Header::new));
-    resize_arrays(&mut s.mu, n);
-    resize_arrays(&mut s.ball, n);
+    resize_arrays(&mut s.mu, keys.len());
+    resize_arrays(&mut s.ball, keys.len());
     let balls = s.ball.iter_mut().enumerate().filter(|(op, _)| runs(op));
-    let balls = balls.map(|(op, out)| challenge::sponge(sig(op).c_tilde, out));
+    let balls = balls.map(|(op, out)| challenge::sponge(sigs[op].c_tilde, out));
     let mus =
         s.mu.iter_mut()
             .zip(&s.headers)
@@ -92,53 +148,6 @@ fn verify_chunk<K: Kernels>(
     let mus =
         mus.filter_map(|(op, (mu, header))| mu_sponge(keys[op].tr(), &messages[op], header, mu));
     s.jobs.run(kernels, mus.chain(balls));
-
-    // Lines 9 and 10: the polynomials, one operation after the other.
-    resize(&mut s.w1_bytes, n * p.w1_len());
-    resize(&mut s.vectors, p.l + 2 * p.k + 2);
-    for (op, w1_bytes) in s.w1_bytes.chunks_exact_mut(p.w1_len()).enumerate() {
-        if status[op] == Status::NotRun {
-            let sig = sig(op);
-            if !commitment(
-                kernels,
-                keys[op],
-                &sig,
-                &s.ball[op],
-                &mut s.vectors,
-                w1_bytes,
-            ) {
-                status[op] = Status::InvalidSignature;
-            }
-        }
-    }
-
-    // Line 12: c~' = H(mu || w1Encode(w1'), lambda / 4), and line 13.
-    let runs = |op: &usize| status[*op] == Status::NotRun;
-    resize_arrays(&mut s.c_tilde, n);
-    let sponges = s
-        .c_tilde
-        .iter_mut()
-        .enumerate()
-        .filter(|(op, _)| runs(op))
-        .map(|(op, out)| {
-            let w1 = &s.w1_bytes[op * p.w1_len()..][..p.w1_len()];
-            Sponge::new(
-                Xof::Shake256,
-                [&s.mu[op][..], w1],
-                &mut out[..p.c_tilde_len],
-            )
-        });
-    s.jobs.run(kernels, sponges);
-    for (op, status) in status.iter_mut().enumerate() {
-        if *status == Status::NotRun {
-            let same = s.c_tilde[op][..p.c_tilde_len] == *sig(op).c_tilde;
-            *status = if same {
-                Status::Ok
-            } else {
-                Status::InvalidSignature
-            };
-        }
-    }
 }
 
 /// A signature's three parts (sigDecode, Algorithm 27).
