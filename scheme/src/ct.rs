@@ -67,9 +67,29 @@ macro_rules! wipe_as {
     })* };
 }
 
-wipe_as!(u8 => 0, u64 => 0, i16 => 0, i32 => 0, [u8; 32] => [0; 32], [u8; 64] => [0; 64],
+wipe_as!(u8 => 0, u64 => 0, i16 => 0, i32 => 0,
     crate::kernels::KemPoly => crate::kernels::KemPoly([0; 256]),
     crate::kernels::DsaPoly => crate::kernels::DsaPoly([0; 256]));
+
+impl<const N: usize> Wipe for [u8; N] {
+    #[inline(always)]
+    fn set_zero(&mut self) {
+        *self = [0; N];
+    }
+}
+
+/// Sets the length of a buffer whose contents don't matter; what is new is `blank`.
+///
+/// No secret gets out of reach of a later [`wipe`] of the buffer: what is cut off, and what a move
+/// to a larger allocation leaves behind, is zero.
+pub fn resize<T: Wipe + Clone>(buffer: &mut Vec<T>, len: usize, blank: T) {
+    if len > buffer.capacity() {
+        wipe(buffer);
+    } else if len < buffer.len() {
+        wipe(&mut buffer[len..]);
+    }
+    buffer.resize(len, blank);
+}
 
 /// Marks bytes as secret for the constant-time checker.
 #[inline(always)]
@@ -156,6 +176,32 @@ mod tests {
         let mut a = [7u8; 65];
         wipe(&mut a);
         assert_eq!(a, [0; 65]);
+    }
+
+    #[test]
+    fn a_buffer_that_shrinks_leaves_nothing_beyond_its_length() {
+        let mut buffer = vec![[7u8; 3]; 20];
+        resize(&mut buffer, 5, [0; 3]);
+        assert_eq!(buffer, [[7; 3]; 5]);
+        for item in &mut buffer.spare_capacity_mut()[..15] {
+            // SAFETY: these items were initialised before they were cut off.
+            assert_eq!(unsafe { item.assume_init_read() }, [0; 3]);
+        }
+    }
+
+    #[test]
+    fn a_buffer_that_moves_is_wiped_first() {
+        let mut buffer = vec![7u8; 20];
+        let room = buffer.capacity();
+        resize(&mut buffer, room, 1);
+        assert_eq!(buffer[..20], [7; 20], "it did not move");
+        resize(&mut buffer, room + 1, 1);
+        assert_eq!(
+            buffer[..20],
+            [0; 20],
+            "the copy is as zero as what was left behind"
+        );
+        assert_eq!(buffer.len(), room + 1);
     }
 
     #[test]

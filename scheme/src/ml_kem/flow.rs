@@ -65,14 +65,21 @@ impl Scratch {
     }
 }
 
+impl Drop for Scratch {
+    /// A call that unwound did not reach its own wipe.
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
 /// Makes the first `len` items of a buffer available; what they hold is of no account.
-fn room<T: Clone + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
-    buffer.resize(len, T::default());
+fn room<T: Clone + Default + ct::Wipe>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
+    ct::resize(buffer, len, T::default());
     buffer
 }
 
 fn room_arrays<const N: usize>(buffer: &mut Vec<[u8; N]>, len: usize) -> &mut [[u8; N]] {
-    buffer.resize(len, [0; N]);
+    ct::resize(buffer, len, [0; N]);
     buffer
 }
 
