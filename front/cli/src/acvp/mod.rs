@@ -36,6 +36,9 @@ pub enum Trouble {
 
 impl From<gabion_engine::Error> for Trouble {
     fn from(error: gabion_engine::Error) -> Trouble {
+        if let gabion_engine::Error::WrongAlgorithm { .. } = error {
+            return Trouble::File(error.to_string());
+        }
         match Failure::from(error.clone()) {
             Failure::NotReady(_) => Trouble::Machine(error),
             Failure::No(text) | Failure::Usage(text) => Trouble::Refused(text),

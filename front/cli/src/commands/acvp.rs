@@ -15,10 +15,14 @@ const WRONG_SHOWN: usize = 20;
 /// Memory that unpacking an .xz file may take, in KiB: what `xz -9` asks for, 65 MiB, and half more.
 const XZ_MEMORY_KIB: u32 = 96 << 10;
 
-/// Run a NIST ACVP file and print the answers in the shape of expectedResults.json.
+/// Run a NIST ACVP file and print the answers in the shape of expectedResults.json
 ///
 /// Example:
-///   gabion acvp prompt.json.xz --check expectedResults.json.xz > answers.json
+///   echo '{"algorithm":"ML-DSA","mode":"keyGen","revision":"FIPS204","testGroups":[{"tgId":1,
+///     "parameterSet":"ML-DSA-44","tests":[{"tcId":1,"seed":"'$(printf %064d 0)'"}]}]}' |
+///     gabion acvp -
+///
+/// With NIST's files: gabion acvp prompt.json.xz --check expectedResults.json.xz
 ///
 /// FILE is a prompt or an internalProjection, plain or .xz, of ML-KEM or ML-DSA. With --check,
 /// and by itself for an internalProjection, `N of M right` goes to stderr and any difference

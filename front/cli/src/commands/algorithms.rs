@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::keys;
 use crate::table::{Align, Table};
 
-/// List the algorithms with their names, identifiers and sizes.
+/// List the algorithms with their names, identifiers and sizes
 ///
 /// Example:
 ///   gabion algorithms --json

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::files::{self, Access, Output};
 use crate::keys::{self, KeyArgs};
 
-/// Get the shared secret out of a ciphertext.
+/// Get the shared secret out of a ciphertext
 ///
 /// Example:
 ///   gabion keygen ML-KEM-768 --out key.pem

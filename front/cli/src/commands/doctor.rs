@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::style::{self, Colour, paint};
 use crate::table::{Align, Table};
 
-/// Check the processor, the backends, OpenSSL, its FIPS provider and ours.
+/// Check the processor, the backends, OpenSSL, its FIPS provider and ours
 ///
 /// Example:
 ///   gabion doctor

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::files::{self, Access, Output};
 use crate::keys::{self, KeyArgs};
 
-/// Make a shared secret and the ciphertext that brings it to the owner of a key.
+/// Make a shared secret and the ciphertext that brings it to the owner of a key
 ///
 /// Example:
 ///   gabion keygen ML-KEM-768 --out key.pem --pub pub.pem

@@ -9,7 +9,7 @@ use crate::files::{self, Access, Output};
 use crate::keys::der::{self, Format, Forms};
 use crate::keys::{self, Key};
 
-/// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM.
+/// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem --pub pub.pem

@@ -23,7 +23,7 @@ use crate::openssl::Openssl;
 use handshake::Handshake;
 use stock::Stock;
 
-/// Shake hands with the bundle's openssl, and measure it with and without Gabion.
+/// Shake hands with the bundle's openssl, and measure it with and without Gabion
 ///
 /// Example:
 ///   gabion bundle build && gabion run

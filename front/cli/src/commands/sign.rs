@@ -9,7 +9,7 @@ use crate::files::{self, Access, Output};
 use crate::keys::passin::PassIn;
 use crate::keys::{self, KeyArgs};
 
-/// Sign a file or standard input.
+/// Sign a file or standard input
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem && echo hi | gabion sign --key key.pem --out hi.sig

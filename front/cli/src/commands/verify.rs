@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::{self, KeyArgs};
 
-/// Verify a signature over a file or standard input.
+/// Verify a signature over a file or standard input
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out k.pem --pub p.pem && echo hi > hi.txt

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::failure::Failure;
 
-/// Measure the engine's operations: time, core cycles and operations a second.
+/// Measure the engine's operations: time, core cycles and operations a second
 ///
 /// Example:
 ///   gabion bench engine --filter 'ML-DSA-65:sign' --batch 16 --seconds 0.5

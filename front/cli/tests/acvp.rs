@@ -1,0 +1,251 @@
+//! `gabion acvp` over NIST's files, and over files that are not as they should be.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod harness;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use harness::{Work, vectors};
+use serde_json::{Value, json};
+
+fn load(path: &Path) -> Value {
+    let bytes = std::fs::read(path).unwrap();
+    if path.extension().is_some_and(|end| end == "xz") {
+        let mut text = Vec::new();
+        lzma_rust2::XzReader::new(&bytes[..], true)
+            .read_to_end(&mut text)
+            .unwrap();
+        return serde_json::from_slice(&text).unwrap();
+    }
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+/// A file of a folder, plain or packed.
+fn file(folder: &Path, name: &str) -> Option<PathBuf> {
+    ["", ".xz"]
+        .iter()
+        .map(|end| folder.join(format!("{name}.json{end}")))
+        .find(|path| path.exists())
+}
+
+fn count(file: &Value) -> usize {
+    let groups = file["testGroups"].as_array().unwrap();
+    groups
+        .iter()
+        .map(|group| group["tests"].as_array().unwrap().len())
+        .sum()
+}
+
+fn first_test(file: &mut Value) -> &mut Value {
+    &mut file["testGroups"][0]["tests"][0]
+}
+
+/// Changes an answer so that it is still well-formed.
+fn spoil(test: &mut Value, names: &[&str]) {
+    let name = names.iter().find(|name| !test[**name].is_null()).unwrap();
+    test[*name] = match &test[*name] {
+        Value::Bool(value) => json!(!value),
+        Value::String(text) => {
+            let last = if text.ends_with('0') { "1" } else { "0" };
+            json!(format!("{}{last}", &text[..text.len() - 1]))
+        }
+        other => panic!("{other}"),
+    };
+}
+
+const ANSWERS: [&str; 7] = ["k", "c", "dk", "sk", "signature", "testPassed", "pk"];
+
+#[test]
+fn every_file_is_right_and_a_changed_answer_is_noticed() {
+    let Some(root) = vectors("acvp") else { return };
+    let work = Work::new();
+    let mut files = 0;
+    for entry in std::fs::read_dir(root).unwrap() {
+        let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        if !name.starts_with("ML-") {
+            continue;
+        }
+        files += 1;
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        if let Some(path) = file(&folder, "internalProjection") {
+            let mut projection = load(&path);
+            let all = count(&projection);
+            let done = work.gabion(&["acvp", &text(&path)]).ok();
+            assert!(
+                done.err.contains(&format!("{all} of {all} right")),
+                "{name}: {}",
+                done.err
+            );
+            assert_eq!(count(&done.json()), all);
+            // The same by --check, against itself.
+            work.gabion(&["acvp", &text(&path), "--check", &text(&path)])
+                .ok();
+            spoil(first_test(&mut projection), &ANSWERS);
+            work.write("spoilt", projection.to_string());
+            let done = work.gabion(&["acvp", "spoilt"]);
+            assert_eq!(done.code, Some(1), "{name}");
+            assert!(
+                done.err.contains(&format!("{} of {all} right", all - 1)),
+                "{}",
+                done.err
+            );
+            continue;
+        }
+        let prompt = file(&folder, "prompt").unwrap();
+        let expected = file(&folder, "expectedResults").unwrap();
+        let done = work
+            .gabion(&["acvp", &text(&prompt), "--check", &text(&expected)])
+            .ok();
+        let mut expected = load(&expected);
+        let all = count(&expected);
+        assert!(
+            done.err.contains(&format!("{all} of {all} right")),
+            "{name}: {}",
+            done.err
+        );
+        // Our answers are the expected file, field by field.
+        let ours = done.json();
+        for name in ["vsId", "algorithm", "mode", "revision"] {
+            assert_eq!(ours[name], expected[name]);
+        }
+        assert_eq!(ours["testGroups"], expected["testGroups"], "{name}");
+        spoil(first_test(&mut expected), &ANSWERS);
+        work.write("spoilt", expected.to_string());
+        let done = work.gabion(&["acvp", &text(&prompt), "--check", "spoilt"]);
+        assert_eq!(done.code, Some(1), "{name}");
+        assert!(
+            done.err.contains(&format!("{} of {all} right", all - 1)),
+            "{}",
+            done.err
+        );
+    }
+    assert_eq!(files, 5);
+}
+
+#[test]
+fn portable_is_right_too() {
+    let Some(folder) = vectors("acvp/ML-KEM-encapDecap-FIPS203") else {
+        return;
+    };
+    let work = Work::new();
+    let path = file(&folder, "internalProjection").unwrap();
+    let mut command = work.command(&["acvp", path.to_str().unwrap()]);
+    let done = harness::Done::of(command.env("GABION_BACKEND", "portable").output().unwrap());
+    assert!(done.ok().err.contains(" right"));
+}
+
+/// A prompt of our own, so that the machinery is tested without any vectors.
+fn prompt() -> Value {
+    let zero = "00".repeat(32);
+    json!({
+        "vsId": 7, "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
+        "unknown": [1, 2],
+        "testGroups": [{
+            "tgId": 3, "testType": "AFT", "parameterSet": "ML-KEM-512", "other": null,
+            "tests": [
+                { "tcId": 11, "d": zero, "z": zero, "deferred": false },
+                { "tcId": 12, "d": zero, "z": "FF".repeat(32) },
+            ],
+        }],
+    })
+}
+
+#[test]
+fn answers_have_the_shape_of_expected_results_and_check_themselves() {
+    let work = Work::new();
+    work.write("prompt", prompt().to_string());
+    // A prompt alone can't be checked, and is no failure.
+    let done = work.gabion(&["acvp", "prompt"]).ok();
+    assert!(done.err.is_empty(), "{}", done.err);
+    let answers = done.json();
+    assert_eq!(answers["vsId"], 7);
+    let group = &answers["testGroups"][0];
+    assert_eq!(
+        (&group["tgId"], &group["tests"][1]["tcId"]),
+        (&json!(3), &json!(12))
+    );
+    let fields: Vec<&String> = group["tests"][0].as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["dk", "ek", "tcId"]);
+    assert_eq!(group["tests"][0]["ek"].as_str().unwrap().len(), 1600);
+    work.write("answers", &done.out);
+    let done = work.gabion(&["acvp", "prompt", "--check", "answers"]).ok();
+    assert!(done.err.contains("2 of 2 right"));
+    // The same prompt as NIST sometimes wraps it, from standard input.
+    let wrapped = json!([{ "acvVersion": "1.0" }, prompt()]).to_string();
+    let check = ["acvp", "-", "--check", "answers"];
+    assert!(
+        work.gabion_fed(&check, wrapped.as_bytes())
+            .ok()
+            .err
+            .contains("2 of 2 right")
+    );
+    // Answers to more, or to fewer, tests than were asked.
+    let mut fewer = answers.clone();
+    fewer["testGroups"][0]["tests"]
+        .as_array_mut()
+        .unwrap()
+        .pop();
+    work.write("fewer", fewer.to_string());
+    let done = work.gabion(&["acvp", "prompt", "--check", "fewer"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("1 of 2 right"), "{}", done.err);
+    work.write("prompt", {
+        let mut fewer = prompt();
+        fewer["testGroups"][0]["tests"]
+            .as_array_mut()
+            .unwrap()
+            .pop();
+        fewer.to_string()
+    });
+    assert_eq!(
+        work.gabion(&["acvp", "prompt", "--check", "answers"]).code,
+        Some(1)
+    );
+}
+
+#[test]
+fn files_that_are_not_as_they_should_be_are_refused() {
+    let work = Work::new();
+    let change = |at: &str, value: Value| {
+        let mut file = prompt();
+        *file.pointer_mut(at).unwrap() = value;
+        file.to_string()
+    };
+    for (text, word) in [
+        ("{".to_owned(), "JSON"),
+        ("[]".to_owned(), "testGroups"),
+        (change("/algorithm", json!("SLH-DSA")), "ML-DSA / sigGen"),
+        (change("/revision", json!("FIPS999")), "ML-DSA / sigGen"),
+        (change("/testGroups", json!(3)), "testGroups"),
+        (change("/testGroups/0/tgId", json!("3")), "tgId"),
+        (
+            change("/testGroups/0/parameterSet", json!("ML-KEM-1")),
+            "ML-KEM-1",
+        ),
+        (change("/testGroups/0/tests/0/d", json!("0")), "`d`"),
+        (
+            change("/testGroups/0/tests/0/d", json!("00")),
+            "expected 32",
+        ),
+        (change("/testGroups/0/tests/1/z", json!(null)), "`z`"),
+    ] {
+        work.write("file", &text);
+        work.gabion(&["acvp", "file"]).fails(2).says(word);
+        assert!(work.gabion(&["acvp", "file"]).out.is_empty());
+    }
+    // A packed file that is cut short.
+    work.write("file", b"\xfd7zXZ\0\0\x04\xe6\xd6");
+    work.gabion(&["acvp", "file"]).fails(2).says(".xz");
+    work.write("prompt", prompt().to_string());
+    work.gabion(&["acvp", "prompt", "--check", "file"]).fails(2);
+    // A parameter set of another algorithm is no ML-KEM key, and no panic.
+    work.write(
+        "file",
+        change("/testGroups/0/parameterSet", json!("ML-DSA-44")),
+    );
+    let done = work.gabion(&["acvp", "file"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+}

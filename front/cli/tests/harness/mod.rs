@@ -1,0 +1,178 @@
+//! Runs the built `gabion`, and the bundle's `openssl`, in a folder of their own.
+
+#![allow(clippy::unwrap_used, dead_code, missing_docs)]
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub const ALGORITHMS: [&str; 6] = [
+    "ML-KEM-512",
+    "ML-KEM-768",
+    "ML-KEM-1024",
+    "ML-DSA-44",
+    "ML-DSA-65",
+    "ML-DSA-87",
+];
+
+pub fn is_kem(algorithm: &str) -> bool {
+    algorithm.starts_with("ML-KEM")
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+impl Done {
+    pub fn of(output: Output) -> Done {
+        Done {
+            code: output.status.code(),
+            out: output.stdout,
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    #[track_caller]
+    pub fn ok(self) -> Done {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self
+    }
+
+    /// Checks the exit code, and that the message is one and not a panic.
+    #[track_caller]
+    pub fn fails(self, code: i32) -> Done {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(
+            self.err.contains("error:") && !self.err.contains("panicked"),
+            "{self:?}"
+        );
+        self
+    }
+
+    #[track_caller]
+    pub fn says(self, words: &str) -> Done {
+        assert!(self.err.contains(words), "no `{words}` in {:?}", self.err);
+        self
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.out.clone()).unwrap()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.out).unwrap()
+    }
+}
+
+/// A folder that is removed when the test ends.
+pub struct Work {
+    folder: tempfile::TempDir,
+}
+
+impl Work {
+    pub fn new() -> Work {
+        Work {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    /// `gabion`, to be run in the folder.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn gabion<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Done {
+        Done::of(self.command(arguments).output().unwrap())
+    }
+
+    /// `gabion` with something on its standard input.
+    pub fn gabion_fed<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Done {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It may end before it has read everything; that is for the caller to judge.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        Done::of(child.wait_with_output().unwrap())
+    }
+
+    /// The bundle's own openssl, without our provider.
+    pub fn openssl(&self, arguments: &[&str]) -> Done {
+        let mut command = Command::new(bundle().unwrap().join("bin/openssl"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+            .env_remove("OPENSSL_CONF")
+            .env_remove("OPENSSL_MODULES");
+        Done::of(command.output().unwrap())
+    }
+}
+
+/// The finished bundle, if there is one; tests that need it say so and pass without.
+pub fn bundle() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let prefix = match set("GABION_OPENSSL_PREFIX") {
+        Some(prefix) => PathBuf::from(prefix),
+        None => PathBuf::from(set("HOME")?).join(".cache/gabion/openssl/bundle-3.5.5"),
+    };
+    let there = prefix.join("bin/openssl").is_file();
+    if !there {
+        eprintln!("skipped: no OpenSSL bundle in {}", prefix.display());
+    }
+    there.then_some(prefix)
+}
+
+/// A folder of published vectors: `GABION_VECTORS`, or beside the repository.
+pub fn vectors(name: &str) -> Option<PathBuf> {
+    let root = match std::env::var_os("GABION_VECTORS").filter(|value| !value.is_empty()) {
+        Some(root) => PathBuf::from(root),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors"),
+    };
+    let folder = root.join(name);
+    if !folder.is_dir() {
+        eprintln!("skipped: no vectors in {}", folder.display());
+        return None;
+    }
+    Some(folder.canonicalize().unwrap())
+}

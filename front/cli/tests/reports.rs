@@ -1,0 +1,405 @@
+//! What the command line reports: tables, JSON, exit codes, help.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod harness;
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+
+use harness::{ALGORITHMS, Done, Work, bundle};
+use serde_json::Value;
+
+#[test]
+fn the_table_of_algorithms_has_every_field() {
+    let work = Work::new();
+    let rows = work.gabion(&["algorithms", "--json"]).ok().json();
+    let names: Vec<&str> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ALGORITHMS);
+    for row in rows.as_array().unwrap() {
+        for field in [
+            "/standard",
+            "/kind",
+            "/category",
+            "/security_bits",
+            "/oid",
+            "/oid_name",
+            "/tls/name",
+            "/tls/codepoint",
+            "/openssl",
+            "/wolfssl",
+            "/oqs",
+            "/old/name",
+            "/old/codepoint",
+            "/old/oid",
+            "/prehash_oid",
+            "/sizes/public_key",
+            "/sizes/private_key",
+            "/sizes/seed",
+            "/backend",
+        ] {
+            assert!(
+                row.pointer(field).is_some(),
+                "{} has no {field}",
+                row["name"]
+            );
+        }
+        let sizes = &row["sizes"];
+        match row["kind"].as_str().unwrap() {
+            "kem" => assert!(sizes["ciphertext"].is_u64() && sizes["shared_secret"] == 32),
+            "signature" => assert!(sizes["signature"].is_u64()),
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(rows[1]["tls"]["codepoint"], 0x0201);
+    assert_eq!(rows[4]["oid"], "2.16.840.1.101.3.4.3.18");
+    let text = work.gabion(&["algorithms"]).ok().text();
+    assert_eq!(text.lines().count(), 7);
+    assert!(!text.contains('\x1b'), "colour in a pipe");
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_no_ready_environment() {
+    let work = Work::new();
+    let mut command = work.command(&["algorithms"]);
+    let done = Done::of(command.env("GABION_BACKEND", "abacus").output().unwrap());
+    done.fails(3).says("abacus").says("portable");
+    work.gabion(&["bench", "engine", "--backend", "abacus"])
+        .fails(2)
+        .says("portable");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let work = Work::new();
+    let mut command = work.command(&["algorithms", "--json"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let done = Done::of(child.wait_with_output().unwrap());
+    assert!(done.err.is_empty(), "{done:?}");
+}
+
+#[test]
+fn engine_rows_have_their_fields() {
+    let work = Work::new();
+    let arguments = [
+        "bench",
+        "engine",
+        "--filter",
+        "ML-KEM-768:(en|de)caps:",
+        "--seconds",
+        "0.01",
+        "--batch",
+        "2",
+        "--threads",
+        "2",
+        "--backend",
+        "portable",
+        "--json",
+    ];
+    let text = work.gabion(&arguments).ok().text();
+    let rows: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let text = |name: &str| row[name].as_str().unwrap().to_owned();
+            format!(
+                "{}:{}:{}",
+                text("algorithm"),
+                text("operation"),
+                text("key")
+            )
+        })
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "encaps:fresh",
+            "encaps:cached",
+            "decaps:fresh",
+            "decaps:cached"
+        ]
+        .map(|rest| format!("ML-KEM-768:{rest}"))
+    );
+    for row in &rows {
+        assert_eq!(
+            (&row["backend"], &row["batch"], &row["threads"]),
+            (&"portable".into(), &2.into(), &2.into())
+        );
+        assert!(row["ns_per_op"]["p50"].as_f64().unwrap() > 0.0);
+        assert!(row["ns_per_op"]["p99"].as_f64() >= row["ns_per_op"]["p50"].as_f64());
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0);
+        assert!(row["samples"].as_u64().unwrap() > 0);
+        assert!(row["core_cycles_per_op"].is_f64() && row["machine"]["cpu"].is_string());
+    }
+    for bad in [
+        &["--filter", "("][..],
+        &["--filter", "nothing"],
+        &["--seconds", "0"],
+        &["--batch", "0"],
+        &["--threads", "x"],
+    ] {
+        let done = work
+            .gabion(&[&["bench", "engine"][..], bad].concat())
+            .fails(2);
+        assert!(done.out.is_empty());
+    }
+}
+
+fn names_and_verdicts(report: &Value) -> Vec<(String, String)> {
+    let text = |check: &Value, name: &str| check[name].as_str().unwrap().to_owned();
+    let checks = report["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .map(|check| (text(check, "name"), text(check, "verdict")))
+        .collect()
+}
+
+#[test]
+fn doctor_without_a_bundle_says_how_to_get_one() {
+    let work = Work::new();
+    let place = work.path("nothing");
+    let doctor = |arguments: &[&str]| {
+        let mut command = work.command(arguments);
+        Done::of(
+            command
+                .env("GABION_OPENSSL_PREFIX", &place)
+                .output()
+                .unwrap(),
+        )
+    };
+    let report = doctor(&["doctor", "--json"]).ok().json();
+    let all = names_and_verdicts(&report);
+    assert!(
+        all.contains(&("OpenSSL bundle".to_owned(), "off".to_owned())),
+        "{all:?}"
+    );
+    assert!(
+        all.contains(&("backend portable".to_owned(), "ok".to_owned())),
+        "{all:?}"
+    );
+    let text = doctor(&["doctor"]).ok().text();
+    assert!(
+        text.contains("mend it: gabion bundle build") && !text.contains('\x1b'),
+        "{text}"
+    );
+    // A folder that is there and no bundle is broken.
+    std::fs::create_dir(&place).unwrap();
+    let report = doctor(&["doctor", "--json"]);
+    assert_eq!(report.code, Some(1));
+    assert_eq!(report.json()["verdict"], "broken");
+}
+
+#[test]
+fn doctor_finds_who_serves_and_reads_counters() {
+    let Some(prefix) = bundle().filter(|prefix| prefix.join("lib/ossl-modules/gabion.so").exists())
+    else {
+        return;
+    };
+    let work = Work::new();
+    let done = work.gabion(&["doctor", "--json"]);
+    let report = done.json();
+    let served: BTreeSet<String> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["served_by"] == "gabion")
+        .map(|check| check["name"].as_str().unwrap().to_owned())
+        .collect();
+    for name in [
+        "ML-KEM-768 keygen",
+        "ML-KEM-768 encaps",
+        "ML-KEM-768 decaps",
+        "ML-DSA-65 keygen",
+        "ML-DSA-65 sign",
+        "ML-DSA-65 verify",
+    ] {
+        assert!(served.contains(name), "{name}: {report:#}");
+    }
+    assert_eq!(report["fips"]["validated"], false);
+    let mut command = Command::new(prefix.join("bin/openssl"));
+    command
+        .args(["genpkey", "-algorithm", "ML-DSA-44", "-out"])
+        .arg(work.path("key"))
+        .env("OPENSSL_CONF", prefix.join("ssl/openssl-gabion.cnf"))
+        .env("GABION_STATS", work.path("stats"));
+    Done::of(command.output().unwrap()).ok();
+    let counted = work
+        .gabion(&["doctor", "--stats", "stats", "--json"])
+        .ok()
+        .json();
+    let keygen = |row: &&Value| row["algorithm"] == "ML-DSA-44" && row["operation"] == "keygen";
+    let row = counted["counters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(keygen)
+        .unwrap();
+    assert_eq!((&row["calls"], &row["errors"]), (&1.into(), &0.into()));
+    let text = work.gabion(&["doctor", "--stats", "stats"]).ok().text();
+    assert!(text.contains("ML-DSA-44  keygen"), "{text}");
+    work.gabion(&["doctor", "--stats", "none"])
+        .fails(2)
+        .says("none");
+}
+
+#[test]
+fn run_writes_what_it_shows_and_leaves_nothing_running() {
+    if bundle().is_none_or(|prefix| !prefix.join("lib/ossl-modules/gabion.so").exists()) {
+        return;
+    }
+    let work = Work::new();
+    let text = work.gabion(&["run", "--seconds", "0.2"]).ok().text();
+    for word in [
+        "TLSv1.3",
+        "X25519MLKEM768 (ML-KEM by gabion)",
+        "ML-DSA-65 (signature by gabion)",
+        "server CPU",
+        "out/run.json",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let report: Value = serde_json::from_slice(&work.read("out/run.json")).unwrap();
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&report), ["engine", "tls"]);
+    assert_eq!(
+        keys(&report["tls"]),
+        [
+            "group",
+            "handshakes_per_cpu_s",
+            "kem_provider",
+            "server_us",
+            "signature",
+            "signature_provider",
+            "version"
+        ]
+    );
+    assert_eq!(report["tls"]["kem_provider"], "gabion");
+    assert_eq!(report["tls"]["signature_provider"], "gabion");
+    for field in ["handshakes_per_cpu_s", "server_us"] {
+        for provider in ["default", "gabion"] {
+            assert!(
+                report["tls"][field][provider].as_f64().unwrap() > 0.0,
+                "{field} {provider}"
+            );
+        }
+    }
+    assert_eq!(report["engine"].as_array().unwrap().len(), 12);
+    // No server of ours: they run in a temporary folder, which is gone by now.
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let folder = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        let folder = folder.to_string_lossy();
+        assert!(
+            !(folder.contains("/gabion-") && folder.ends_with(" (deleted)")),
+            "{folder}"
+        );
+    }
+}
+
+#[test]
+fn run_without_a_bundle_is_not_ready() {
+    let work = Work::new();
+    let mut command = work.command(&["run"]);
+    command.env("GABION_OPENSSL_PREFIX", work.path("nothing"));
+    Done::of(command.output().unwrap())
+        .fails(3)
+        .says("gabion bundle build");
+    assert!(!work.has("out"));
+}
+
+/// Every command, found as a user finds them: by the help of the one above.
+fn commands(work: &Work, above: &[String]) -> Vec<Vec<String>> {
+    let mut arguments = above.to_vec();
+    arguments.push("--help".to_owned());
+    let help = work.gabion(&arguments).ok().text();
+    let mut all = vec![above.to_vec()];
+    let Some((_, list)) = help.split_once("\nCommands:\n") else {
+        return all;
+    };
+    let below = list
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    for name in below {
+        all.extend(commands(work, &[above, &[name.to_owned()]].concat()));
+    }
+    all
+}
+
+/// The lines of a help text's first example.
+fn example(help: &str) -> String {
+    let (_, after) = help
+        .split_once("Example")
+        .unwrap_or_else(|| panic!("no example: {help}"));
+    let (_, after) = after.split_once('\n').unwrap();
+    after
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn help_opens_with_a_sentence_and_an_example_that_works() {
+    let work = Work::new();
+    let all = commands(&work, &[]);
+    assert!(all.len() >= 17, "{all:?}");
+    for command in all {
+        let help = work
+            .gabion(&[&command[..], &["--help".to_owned()]].concat())
+            .ok()
+            .text();
+        let before = help.split("\nUsage:").next().unwrap();
+        assert!(
+            before.contains("Example"),
+            "{command:?} has its example too late:\n{help}"
+        );
+        let script = example(&help);
+        assert!(script.contains("gabion"), "{command:?}: {script}");
+        // These need a bundle, or build one.
+        let needs = [
+            "bundle",
+            "exec",
+            "provider",
+            "run",
+            "preflight",
+            "doctor",
+            "tls",
+        ];
+        if command.iter().any(|name| needs.contains(&name.as_str())) {
+            continue;
+        }
+        let place = Work::new();
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_gabion"))
+            .parent()
+            .unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        shell.args(["-e", "-c", &script.replace("--seconds 10", "--seconds 1")]);
+        shell.env("PATH", path).current_dir(place.folder());
+        Done::of(shell.output().unwrap()).ok();
+    }
+    work.gabion(&["no-such-command"]).fails(2);
+    work.gabion(&["keygen", "--no-such-option"]).fails(2);
+}
