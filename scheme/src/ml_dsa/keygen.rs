@@ -43,7 +43,7 @@ fn keygen_chunk<K: Kernels>(
     s: &mut Scratch,
 ) {
     for (key, seed) in keys.iter_mut().zip(seeds) {
-        key.reset(p, Some(*seed));
+        key.reset(p, Some(seed));
     }
     // Line 1: (rho, rho', K) = H(xi || k || l, 128).
     let dimensions = [p.k as u8, p.l as u8];

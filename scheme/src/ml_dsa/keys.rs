@@ -135,8 +135,8 @@ impl fmt::Debug for VerifyKey {
 /// from the first signature on. Wiped when dropped.
 pub struct SigningKey {
     public: VerifyKey,
-    /// xi, where the key is known by it.
-    seed: Option<[u8; SEED_LEN]>,
+    /// xi, where the key is known by it. Boxed, so that moving the key leaves no copy behind.
+    seed: Option<Box<[u8; SEED_LEN]>>,
     /// The expanded encoding (skEncode, Algorithm 24).
     bytes: Vec<u8>,
     vectors: OnceLock<SecretVectors>,
@@ -184,7 +184,7 @@ impl Drop for SigningKey {
     fn drop(&mut self) {
         ct::wipe(&mut self.bytes);
         if let Some(seed) = &mut self.seed {
-            ct::wipe(seed);
+            ct::wipe(&mut seed[..]);
         }
     }
 }
@@ -287,7 +287,7 @@ impl SigningKey {
 
     /// The seed xi, if the key was made from it. Secret.
     pub fn seed(&self) -> Option<&[u8; SEED_LEN]> {
-        self.seed.as_ref()
+        self.seed.as_deref()
     }
 
     /// Derives the secret vectors now instead of at the first signature.
@@ -304,12 +304,18 @@ impl SigningKey {
     }
 
     /// Makes room for another key, of this or another parameter set; what was is wiped.
-    pub(super) fn reset(&mut self, p: &'static Params, seed: Option<[u8; SEED_LEN]>) {
+    pub(super) fn reset(&mut self, p: &'static Params, seed: Option<&[u8; SEED_LEN]>) {
         self.public.reset(p);
         if let Some(old) = &mut self.seed {
-            ct::wipe(old);
+            ct::wipe(&mut old[..]);
         }
-        self.seed = seed;
+        match seed {
+            Some(seed) => {
+                let room = self.seed.get_or_insert_with(|| Box::new([0; SEED_LEN]));
+                room.copy_from_slice(seed);
+            }
+            None => self.seed = None,
+        }
         ct::wipe(&mut self.bytes);
         self.bytes.resize(p.sk_len(), 0);
         self.vectors = OnceLock::new();
