@@ -1,5 +1,6 @@
 //! ML-DSA batches, in chunks that stay in cache.
 
+use gabion_scheme::ct;
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::ml_dsa::{self, Message, Params, SEED_LEN, Scratch, SigningKey, VerifyKey};
@@ -129,10 +130,11 @@ fn sign_good_keys<K: Kernels>(
     let good: Vec<usize> = (0..keys.len()).filter(|&lane| keys[lane].is_ok()).collect();
     let known: Vec<&SigningKey> = keys.iter().flatten().collect();
     let messages: Vec<_> = good.iter().map(|&lane| messages[lane]).collect();
-    let rnd: Vec<_> = good.iter().map(|&lane| rnd[lane]).collect();
+    let mut rnd: Vec<_> = good.iter().map(|&lane| rnd[lane]).collect();
     let mut out = vec![0u8; good.len() * p.sig_len()];
     let mut verdicts = vec![Status::NotRun; good.len()];
     ml_dsa::sign(k, &known, &messages, &rnd, &mut out, &mut verdicts, scratch);
+    ct::wipe(&mut rnd);
     status.fill(Status::InvalidKey);
     sig.fill(0);
     for ((&lane, verdict), signature) in

@@ -1,0 +1,539 @@
+//! No freed memory holds a secret.
+//!
+//! ```text
+//!   Recorder (kernels)  --32-byte windows of every secret value-->  TABLE
+//!   Watch (allocator)   --every freed block, before it is freed-->  in TABLE? --> HITS
+//! ```
+//!
+//! The kernels are watched, so that each intermediate value is looked for, and not only keys. What
+//! the standard publishes is taken out of the hits at the end. Stacks and registers are not seen.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::slice::from_ref;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Keys, Operation};
+use gabion_engine::{
+    Algorithm, Config, Engine, Entropy, EntropyError, KemPrivateKey, Kind, Message, SharedSecret,
+    Status, ml_dsa, ml_kem,
+};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
+
+/// Bytes that are looked for at a time; places are multiples of 8.
+const WINDOW: usize = 32;
+const SLOTS: usize = 1 << 20;
+const HITS_MAX: usize = 4096;
+
+/// Hashes of the secret windows, open addressing; 0 is free. Memory that no allocation touches.
+static TABLE: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+/// Hash, and size of the block and place in it, of each find.
+static HITS: [[AtomicU64; 2]; HITS_MAX] =
+    [const { [AtomicU64::new(0), AtomicU64::new(0)] }; HITS_MAX];
+static HITS_LEN: AtomicUsize = AtomicUsize::new(0);
+static RECORDING: AtomicBool = AtomicBool::new(false);
+
+/// A hash of one window; 0 for a window of fewer than five different bytes, which says nothing:
+/// small polynomials have such ones in common with lists of pointers and lengths.
+fn hash(window: &[u8]) -> u64 {
+    let mut seen = [0u64; 4];
+    for &byte in window {
+        seen[usize::from(byte / 64)] |= 1 << (byte % 64);
+    }
+    if seen.iter().map(|set| set.count_ones()).sum::<u32>() < 5 {
+        return 0;
+    }
+    let (words, _) = window.as_chunks::<8>();
+    let mixed = words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
+        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed ^ (mixed >> 32)
+    });
+    mixed.max(1)
+}
+
+fn windows(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
+    let places = (0..(bytes.len() + 1).saturating_sub(WINDOW)).step_by(8);
+    places.filter_map(|at| match hash(&bytes[at..at + WINDOW]) {
+        0 => None,
+        hash => Some((at, hash)),
+    })
+}
+
+/// The slot of a hash: where it is, or where it would go.
+fn slot(hash: u64) -> (&'static AtomicU64, bool) {
+    let mut at = hash as usize % SLOTS;
+    loop {
+        match TABLE[at].load(Relaxed) {
+            0 => return (&TABLE[at], false),
+            found if found == hash => return (&TABLE[at], true),
+            _ => at = (at + 1) % SLOTS,
+        }
+    }
+}
+
+/// These bytes are secret from here on.
+fn record(bytes: &[u8]) {
+    if RECORDING.load(Relaxed) {
+        for (_, hash) in windows(bytes) {
+            slot(hash).0.store(hash, Relaxed);
+        }
+    }
+}
+
+/// The system's allocator, but each block is searched before it is freed.
+struct Watch;
+
+#[global_allocator]
+static WATCH: Watch = Watch;
+
+/// The block size in GABION_ZEROIZE_TRACE: who frees such a block with a secret is printed, once.
+fn traced() -> Option<usize> {
+    std::env::var("GABION_ZEROIZE_TRACE").ok()?.parse().ok()
+}
+
+fn search(block: &[u8]) {
+    for (at, hash) in windows(block) {
+        if slot(hash).1 {
+            let hit = HITS_LEN.fetch_add(1, Relaxed);
+            if traced() == Some(block.len()) {
+                RECORDING.store(false, Relaxed);
+                eprintln!("{}", std::backtrace::Backtrace::force_capture());
+            }
+            if let Some([one, two]) = HITS.get(hit) {
+                one.store(hash, Relaxed);
+                two.store((block.len() as u64) << 32 | at as u64, Relaxed);
+            }
+        }
+    }
+}
+
+// SAFETY: every call goes to the system's allocator; a block that is freed is read first, while it
+// is still allocated. The default `realloc` frees through this `dealloc`.
+unsafe impl GlobalAlloc for Watch {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // Zeroed, so that reading a block is defined and an old secret is not found twice.
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if RECORDING.load(Relaxed) {
+            // SAFETY: the caller says that the block is allocated with this layout, and `alloc`
+            // initialised all of it.
+            search(unsafe { std::slice::from_raw_parts(block, layout.size()) });
+        }
+        // SAFETY: the caller's contract is the same.
+        unsafe { System.dealloc(block, layout) };
+    }
+}
+
+/// Kernels whose secret outputs are recorded.
+struct Recorder<K>(K);
+
+fn record_kem(polys: &[KemPoly]) {
+    for poly in polys {
+        // SAFETY: 256 numbers of two bytes, in which every byte is initialised.
+        record(unsafe { std::slice::from_raw_parts(poly.0.as_ptr().cast(), 512) });
+    }
+}
+
+fn record_dsa(polys: &[DsaPoly]) {
+    for poly in polys {
+        // SAFETY: 256 numbers of four bytes, in which every byte is initialised.
+        record(unsafe { std::slice::from_raw_parts(poly.0.as_ptr().cast(), 1024) });
+    }
+}
+
+/// Whether the standards keep this sponge's output secret. ML-DSA publishes tr, mu, c~ and the
+/// stream for c; the lengths of the inputs tell its seeds, ExpandS, ExpandMask and rho'' apart.
+fn is_secret(job: &Sponge<'_>, is_kem: bool) -> bool {
+    let input: usize = job.input.iter().map(|piece| piece.len()).sum();
+    match job.xof {
+        Xof::Shake128 | Xof::Sha3_256 => false,
+        Xof::Sha3_512 => true,
+        Xof::Shake256 => is_kem || matches!(input, 34 | 66 | 128),
+    }
+}
+
+/// Calls the kernel of the same name and records the named outputs.
+macro_rules! recorded {
+    ($($name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? => $($record:ident($out:expr))?;)*) => {
+        $(fn $name(&self, $($arg: $type),*) $(-> $result)? {
+            let result = self.0.$name($($arg),*);
+            $($record($out);)?
+            result
+        })*
+    };
+}
+
+impl<K: Kernels> Kernels for Recorder<K> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// As many as the widest kernels have, so that buffers grow and shrink as they do there.
+    fn lanes(&self) -> usize {
+        8
+    }
+
+    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
+        self.0.sponge_many(jobs);
+        let is_kem = IS_KEM.load(Relaxed);
+        for job in jobs.iter().filter(|job| is_secret(job, is_kem)) {
+            record(job.output);
+        }
+    }
+
+    fn kem_to_mont(&self, polys: &mut [KemPoly]) {
+        self.0.kem_to_mont(polys);
+        record_kem(polys);
+        SUMS_OF_T.store(polys.len(), Relaxed);
+    }
+
+    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+        self.0.kem_add(acc, b);
+        match SUMS_OF_T.load(Relaxed) {
+            0 => record_kem(from_ref(acc)),
+            left => SUMS_OF_T.store(left - 1, Relaxed),
+        }
+    }
+
+    recorded! {
+        kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize => ;
+        kem_cbd(eta: usize, bytes: &[u8], out: &mut KemPoly) => record_kem(from_ref(out));
+        kem_ntt(polys: &mut [KemPoly]) => record_kem(polys);
+        kem_inv_ntt(polys: &mut [KemPoly]) => record_kem(polys);
+        kem_matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) => record_kem(out);
+        kem_sub_from(a: &KemPoly, acc: &mut KemPoly) => record_kem(from_ref(acc));
+        kem_encode12(p: &KemPoly, out: &mut [u8]) => record(out);
+        kem_decode12(bytes: &[u8], out: &mut KemPoly) -> bool => record_kem(from_ref(out));
+        kem_compress(d: usize, p: &KemPoly, out: &mut [u8]) => record(out);
+        kem_decompress(d: usize, bytes: &[u8], out: &mut KemPoly) => ;
+        dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize => ;
+        dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize
+            => record_dsa(from_ref(out));
+        dsa_ntt(polys: &mut [DsaPoly]) => record_dsa(polys);
+        dsa_inv_ntt(polys: &mut [DsaPoly]) => record_dsa(polys);
+        dsa_matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) => record_dsa(out);
+        dsa_pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) => record_dsa(out);
+        dsa_add(acc: &mut [DsaPoly], b: &[DsaPoly]) => record_dsa(acc);
+        dsa_sub(acc: &mut [DsaPoly], b: &[DsaPoly]) => record_dsa(acc);
+        dsa_shift_left_d(polys: &mut [DsaPoly]) => ;
+        dsa_power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly)
+            => record_dsa(from_ref(t0));
+        dsa_decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly)
+            => record_dsa(&[r0.clone(), r1.clone()]);
+        dsa_make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize => ;
+        dsa_use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) => ;
+        dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool => ;
+        dsa_simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) => record(out);
+        dsa_simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly) => ;
+        dsa_bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) => record(out);
+        dsa_bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly)
+            => record_dsa(from_ref(out));
+    }
+}
+
+/// Which scheme the running test exercises; see [`is_secret`].
+static IS_KEM: AtomicBool = AtomicBool::new(false);
+
+/// How many of the next sums are t_hat = A s + e, which is public; only there is a product moved out
+/// of Montgomery's form.
+static SUMS_OF_T: AtomicUsize = AtomicUsize::new(0);
+
+/// The operating system's randomness, recorded.
+struct Recorded;
+
+impl Entropy for Recorded {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        getrandom::fill(out).map_err(|error| EntropyError(error.to_string()))?;
+        record(out);
+        Ok(())
+    }
+}
+
+/// Runs `work` in a thread of its own, with everything recorded until the thread has ended and its
+/// working memory is freed. Returns the hits, as (block size, place), that `work` did not name
+/// public. Blocks that `work` returns are freed by the caller, unwatched.
+fn watched(is_kem: bool, work: impl FnOnce(&Engine, &mut Vec<u8>) + Send) -> Vec<(u64, u64)> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    IS_KEM.store(is_kem, Relaxed);
+    HITS_LEN.store(0, Relaxed);
+    TABLE.iter().for_each(|slot| slot.store(0, Relaxed));
+    let mut public = Vec::new();
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            let engine = engine();
+            RECORDING.store(true, Relaxed);
+            work(engine, &mut public);
+        });
+        // Joining waits until the thread's own storage is destroyed.
+        ended.join().expect("the operations succeed");
+    });
+    RECORDING.store(false, Relaxed);
+    let public: std::collections::HashSet<u64> = windows(&public).map(|(_, hash)| hash).collect();
+    let hits = HITS.iter().take(HITS_LEN.load(Relaxed));
+    hits.map(|[hash, place]| (hash.load(Relaxed), place.load(Relaxed)))
+        .filter(|(hash, _)| !public.contains(hash))
+        .map(|(_, place)| (place >> 32, place & 0xffff_ffff))
+        .collect()
+}
+
+/// An engine over watched kernels, self-tested.
+fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let backends: Vec<Box<dyn Backend>> = vec![Box::new(Cpu::new(Recorder(Portable)))];
+        let engine =
+            Engine::with_backends(backends, &Config::default()).expect("portable is there");
+        engine.report();
+        engine
+    })
+}
+
+/// Does one operation in a thread of its own, whose working memory has to grow for it.
+fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().expect("no panic"))
+}
+
+/// Makes `bytes` public, from a multiple of 8 on.
+fn publish(public: &mut Vec<u8>, bytes: &[u8]) {
+    public.resize(public.len().next_multiple_of(8), 0);
+    public.extend_from_slice(bytes);
+}
+
+fn polys_of(pk: &[u8], public: &mut Vec<u8>) {
+    for part in pk[..pk.len() - 32].chunks_exact(384) {
+        let mut poly = KemPoly::default();
+        Portable.kem_decode12(part, &mut poly);
+        let bytes: Vec<u8> = poly.0.iter().flat_map(|x| x.to_le_bytes()).collect();
+        publish(public, &bytes);
+    }
+}
+
+/// Decapsulates; the secret stays in its place on the heap, which is wiped when it is freed.
+fn decaps(engine: &Engine, key: &KemPrivateKey, ct: &[u8]) -> Box<SharedSecret> {
+    let mut opened = Box::new(SharedSecret::default());
+    alone(|| **opened = *engine.decaps(key, ct).expect("decaps"));
+    opened
+}
+
+fn run_kem(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
+    let key = alone(|| engine.kem_generate(algorithm, &Recorded)).expect("keygen");
+    record(key.bytes());
+    publish(public, key.public().bytes());
+    polys_of(key.public().bytes(), public);
+    publish(public, key.public().expanded().hash());
+    let mut shared = Box::new([0; 32]);
+    let ct = alone(|| {
+        let (ct, secret) = engine.encaps(&key.public(), &Recorded).expect("encaps");
+        *shared = *secret;
+        ct
+    });
+    publish(public, &ct);
+    let opened = decaps(engine, &key, &ct);
+    assert_eq!(*shared, **opened);
+    let mut bad = ct.clone();
+    bad[0] ^= 1;
+    publish(public, &bad);
+    decaps(engine, &key, &bad);
+    // The expanded form, and one whose hash is wrong.
+    let again = alone(|| engine.kem_private(algorithm, key.bytes())).expect("decode");
+    assert_eq!(**decaps(engine, &again, &ct), *shared);
+    gabion_engine::ct::wipe(&mut shared[..]);
+    let mut wrong = key.bytes().to_vec();
+    let hash_at = wrong.len() - 64;
+    wrong[hash_at] ^= 1;
+    assert!(alone(|| engine.kem_private(algorithm, &wrong)).is_err());
+    wrong.fill(0); // The caller's own copy.
+}
+
+/// Runs a batch of three lanes, all of which succeed.
+fn run_batch(engine: &Engine, operation: Operation<'_>) {
+    let mut status = [Status::NotRun; 3];
+    let status = &mut status;
+    alone(|| engine.run(&mut Batch { operation, status })).expect("a batch");
+    assert!(status.iter().all(|status| status.is_ok()));
+}
+
+/// Batches with encoded keys: keys made, used and dropped inside.
+fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec<u8>) {
+    const N: usize = 3;
+    let mut seeds = [[0u8; 64]; N];
+    Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
+    let (mut ek, mut dk) = (vec![0; N * p.ek_len()], vec![0; N * p.dk_len()]);
+    let (seeds, params) = (&seeds, p);
+    run_batch(
+        engine,
+        Operation::KemKeygen {
+            params,
+            seeds,
+            ek: &mut ek,
+            dk: &mut dk,
+        },
+    );
+    let mut ct = vec![0; N * p.ct_len()];
+    let mut shared = [[0; 32]; N];
+    let m: [[u8; 32]; N] = std::array::from_fn(|lane| {
+        let mut m = [lane as u8; 32];
+        Recorded.fill(&mut m).expect("randomness");
+        m
+    });
+    let (keys, m) = (Keys::Fresh(&ek), &m);
+    run_batch(
+        engine,
+        Operation::KemEncaps {
+            params,
+            keys,
+            m,
+            ct: &mut ct,
+            shared: &mut shared,
+        },
+    );
+    let keys = Keys::Fresh(&dk);
+    run_batch(
+        engine,
+        Operation::KemDecaps {
+            params,
+            keys,
+            ct: &ct,
+            shared: &mut shared,
+        },
+    );
+    for ek in ek.chunks_exact(p.ek_len()) {
+        publish(public, ek);
+        polys_of(ek, public);
+    }
+    publish(public, &ct);
+    dk.fill(0); // The caller's own copy.
+}
+
+fn run_dsa(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
+    let key = alone(|| engine.dsa_generate(algorithm, &Recorded)).expect("keygen");
+    record(key.bytes());
+    publish(public, key.public().bytes());
+    publish(public, key.public().expanded().tr());
+    let message = Message::Pure {
+        context: b"",
+        message: b"zeroise",
+    };
+    for _ in 0..4 {
+        let sig = alone(|| engine.sign(&key, message, &Recorded)).expect("sign");
+        publish_signature(&sig, key.public().expanded().params(), public);
+    }
+    let again = alone(|| engine.dsa_private(algorithm, key.bytes())).expect("decode");
+    let sig = alone(|| engine.sign_deterministic(&again, message)).expect("sign");
+    publish_signature(&sig, key.public().expanded().params(), public);
+    let mut wrong = key.bytes().to_vec();
+    wrong[64] ^= 1; // tr
+    assert!(alone(|| engine.dsa_private(algorithm, &wrong)).is_err());
+    wrong.fill(0); // The caller's own copy.
+}
+
+fn publish_signature(sig: &[u8], p: &ml_dsa::Params, public: &mut Vec<u8>) {
+    assert_eq!(sig.len(), p.sig_len());
+    publish(public, sig);
+}
+
+fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec<u8>) {
+    const N: usize = 3;
+    let mut seeds = [[0u8; 32]; N];
+    Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
+    let (mut pk, mut sk) = (vec![0; N * p.pk_len()], vec![0; N * p.sk_len()]);
+    let (seeds, params) = (&seeds, p);
+    run_batch(
+        engine,
+        Operation::DsaKeygen {
+            params,
+            seeds,
+            pk: &mut pk,
+            sk: &mut sk,
+        },
+    );
+    let mut rnd = [[0u8; 32]; N];
+    Recorded.fill(rnd.as_flattened_mut()).expect("randomness");
+    let mut sig = vec![0; N * p.sig_len()];
+    let message = Message::Pure {
+        context: b"",
+        message: b"zeroise",
+    };
+    let (keys, rnd) = (Keys::Fresh(&sk), &rnd);
+    run_batch(
+        engine,
+        Operation::DsaSign {
+            params,
+            keys,
+            messages: &[message; N],
+            rnd,
+            sig: &mut sig,
+        },
+    );
+    for (pk, sk) in pk.chunks_exact(p.pk_len()).zip(sk.chunks_exact(p.sk_len())) {
+        publish(public, pk);
+        publish(public, &sk[64..128]); // tr
+    }
+    for sig in sig.chunks_exact(p.sig_len()) {
+        publish_signature(sig, p, public);
+    }
+    sk.fill(0); // The caller's own copy.
+}
+
+fn of_kind(is_kem: bool) -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(move |algorithm| (algorithm.info().kind == Kind::Kem) == is_kem)
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_ml_kem() {
+    for algorithm in of_kind(true) {
+        let hits = watched(true, |engine, public| run_kem(engine, algorithm, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_ml_kem_batches() {
+    for algorithm in of_kind(true) {
+        let p = ml_kem::params(algorithm).expect("an ML-KEM set");
+        let hits = watched(true, |engine, public| run_kem_batches(engine, p, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_ml_dsa() {
+    for algorithm in of_kind(false) {
+        let hits = watched(false, |engine, public| run_dsa(engine, algorithm, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_ml_dsa_batches() {
+    for algorithm in of_kind(false) {
+        let p = ml_dsa::params(algorithm).expect("an ML-DSA set");
+        let hits = watched(false, |engine, public| run_dsa_batches(engine, p, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+}
+
+#[test]
+fn a_secret_that_is_not_wiped_is_found() {
+    let mut secret = vec![0u8; 200];
+    let hits = watched(true, |_, _| {
+        Recorded.fill(&mut secret).expect("randomness");
+        drop(secret.clone());
+        let mut wiped = secret.clone();
+        gabion_engine::ct::wipe(&mut wiped);
+    });
+    let places: Vec<_> = (0..=168).step_by(8).map(|place| (200, place)).collect();
+    assert_eq!(hits, places, "the unwiped copy, and not the wiped one");
+    let hits = watched(true, |_, public| {
+        drop(secret.clone());
+        publish(public, &secret);
+    });
+    assert_eq!(hits, [], "nothing is recorded here");
+}
