@@ -222,7 +222,10 @@ impl<'a> ParamsIn<'a> {
             _ => return Err(Failure::wrong_type(key, "a byte string")),
         };
         // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
-        Ok(Some(unsafe { bytes(data.cast(), param.data_size) }))
+        let value = unsafe { bytes(data.cast(), param.data_size) };
+        value
+            .map(Some)
+            .ok_or_else(|| Failure::wrong_type(key, "a byte string, not a null pointer"))
     }
 
     /// The integer of that name.
@@ -234,11 +237,9 @@ impl<'a> ParamsIn<'a> {
             return Ok(None);
         };
         let wrong = || Failure::wrong_type(key, "a 32-bit integer");
-        if param.data.is_null() {
-            return Err(wrong());
-        }
         // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
         let native = unsafe { bytes(param.data.cast_const().cast(), param.data_size) };
+        let native = native.ok_or_else(wrong)?;
         let wide = match (param.data_type, native.len()) {
             (INTEGER, 4) => native
                 .try_into()
@@ -376,16 +377,18 @@ impl Param {
     }
 }
 
-/// The bytes that C hands over as pointer and length; a null pointer is an empty string.
+/// The bytes that C hands over as pointer and length; none where a null pointer comes with a length,
+/// lest a message that is not there passes for the empty one.
 ///
 /// # Safety
 /// `len` bytes at `data` can be read for `'a`, unless `data` is null.
-pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> &'a [u8] {
-    if data.is_null() || len == 0 {
-        return &[];
+pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Option<&'a [u8]> {
+    match (data.is_null(), len) {
+        (_, 0) => Some(&[]),
+        (true, _) => None,
+        // SAFETY: as the caller vouches.
+        (false, _) => Some(unsafe { slice::from_raw_parts(data, len) }),
     }
-    // SAFETY: as the caller vouches.
-    unsafe { slice::from_raw_parts(data, len) }
 }
 
 /// A function that the core passes on parameters to (OSSL_CALLBACK).
@@ -511,4 +514,35 @@ pub mod function {
     pub const SIGNATURE_VERIFY_MESSAGE_INIT: c_int = 30;
     pub const SIGNATURE_VERIFY_MESSAGE_UPDATE: c_int = 31;
     pub const SIGNATURE_VERIFY_MESSAGE_FINAL: c_int = 32;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_null_pointer_with_a_length_is_no_empty_string() {
+        let byte = 7u8;
+        // SAFETY: one byte at the address, or null.
+        unsafe {
+            assert_eq!(bytes(&byte, 1), Some(&[7][..]));
+            assert_eq!(bytes(std::ptr::null(), 0), Some(&[][..]));
+            assert_eq!(bytes(std::ptr::null(), 1), None);
+        }
+        let absent = Param {
+            data_size: 1,
+            ..Param::takes_octets(name::CONTEXT_STRING)
+        };
+        let list = [absent, Param::END];
+        // SAFETY: a list with an end.
+        let params = unsafe { ParamsIn::new(list.as_ptr()) };
+        assert!(params.octets_or_empty(name::CONTEXT_STRING).is_err());
+        let empty = [Param::takes_octets(name::CONTEXT_STRING), Param::END];
+        // SAFETY: a list with an end.
+        let params = unsafe { ParamsIn::new(empty.as_ptr()) };
+        assert_eq!(
+            params.octets_or_empty(name::CONTEXT_STRING),
+            Ok(Some(&[][..]))
+        );
+    }
 }

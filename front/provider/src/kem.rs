@@ -267,7 +267,9 @@ unsafe extern "C" fn decapsulate(
                 claim(len, "the shared secret", info.shared_secret)?;
             }
             // SAFETY: the caller vouches for the ciphertext.
-            let shared = engine()?.decaps(key, unsafe { bytes(ciphertext, ciphertext_len) })?;
+            let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };
+            let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
+            let shared = engine()?.decaps(key, ciphertext)?;
             // SAFETY: the caller vouches for the room.
             unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
             Ok(1)

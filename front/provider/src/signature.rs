@@ -342,13 +342,14 @@ unsafe extern "C" fn digest_verify_init(
     }
 }
 
-/// Writes a signature of `message`, or of what was gathered; without a buffer, tells its length.
+/// Writes a signature of `message`, or of what was gathered; without a buffer, tells its length. A
+/// message may come with the call and yet be missing: a null pointer with a length.
 unsafe fn write_signature(
     context: *mut c_void,
     signature: *mut u8,
     signature_len: *mut usize,
     room: usize,
-    message: Option<&[u8]>,
+    message: Option<Option<&[u8]>>,
 ) -> c_int {
     // SAFETY: the core passes a context of newctx, and a length of its own.
     let (context, signature_len) = unsafe {
@@ -377,7 +378,7 @@ unsafe fn write_signature(
                 });
             }
             let message = message
-                .or(context.gathered.as_deref())
+                .unwrap_or(context.gathered.as_deref())
                 .ok_or(Failure::Misuse("no message was given to sign"))?;
             let made = context.sign(message)?;
             // SAFETY: the caller vouches for the room that was checked above.
@@ -423,6 +424,7 @@ unsafe extern "C" fn update(context: *mut c_void, data: *const u8, len: usize) -
     };
     let provider = context.provider;
     border(Some(&provider), 0, || {
+        let data = data.ok_or(Failure::Misuse("no message was given"))?;
         if context.mu {
             return Err(Failure::Misuse(
                 "mu is given in one piece, with EVP_PKEY_sign or _verify",
@@ -459,7 +461,11 @@ unsafe extern "C" fn verify(
         context.algorithm,
         Operation::Verify,
         0,
-        || context.verify(message, signature),
+        || {
+            let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
+            let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
+            context.verify(message, signature)
+        },
     )
 }
 
