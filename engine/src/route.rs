@@ -1,5 +1,6 @@
 //! Which backend runs a batch, and whether it may.
 
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,10 +39,12 @@ impl Slot {
             let verdict = self_test::run(&*self.backend, algorithm);
             if let Err(reason) = &verdict {
                 self.withdrawn.store(true, Ordering::Release);
-                // Loud on purpose: a processor that computes wrongly must not go unnoticed.
-                eprintln!(
-                    "gabion: backend {} is withdrawn: {reason}",
-                    self.backend.name()
+                // Loud on purpose: a processor that computes wrongly must not go unnoticed. Not
+                // eprintln, which panics where nobody reads stderr any more: the next backend serves.
+                let name = self.backend.name();
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "gabion: backend {name} is withdrawn: {reason}"
                 );
             }
             verdict

@@ -388,6 +388,35 @@ fn a_backend_that_fails_its_self_test_is_withdrawn_and_the_next_one_serves() {
     );
 }
 
+/// Runs this test alone in a process whose stderr has no reader; there it withdraws a backend.
+#[test]
+fn a_backend_is_withdrawn_also_where_nobody_reads_stderr() {
+    const INSIDE: &str = "GABION_TEST_INSIDE";
+    const NAME: &str = "a_backend_is_withdrawn_also_where_nobody_reads_stderr";
+    if std::env::var_os(INSIDE).is_none() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(INSIDE, "1")
+            .stdout(std::process::Stdio::null())
+            .stderr(writer)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+        return;
+    }
+    let faulty = Faulty {
+        inner: cpus().remove(0),
+        calls: AtomicUsize::new(0),
+    };
+    let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(faulty)];
+    backends.extend(cpus().into_iter().rev().take(1));
+    let engine = Engine::with_backends(backends, &Config::default()).unwrap();
+    let backend = engine.backend_for(Algorithm::MlKem512).unwrap();
+    assert_eq!(backend.name(), "portable");
+}
+
 /// A generator that fails: nothing may come out of it.
 struct NoEntropy;
 
