@@ -324,6 +324,13 @@ fn run_without_a_bundle_is_not_ready() {
         .fails(3)
         .says("gabion bundle build");
     assert!(!work.has("out"));
+    if bundle().is_some() {
+        let mut command = work.command(&["run"]);
+        command.env("GABION_OPENSSL_FIPS_MODE", "only");
+        Done::of(command.output().unwrap())
+            .fails(3)
+            .says("no FIPS module");
+    }
 }
 
 /// Every command, found as a user finds them: by the help of the one above.

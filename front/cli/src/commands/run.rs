@@ -9,7 +9,7 @@ use gabion_bench::engine::{self, Key, Operation, Row};
 use gabion_bench::machine::Machine;
 use gabion_bench::tls::{self, Provider};
 use gabion_engine::Algorithm;
-use gabion_ship::environment::Settings;
+use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::preflight;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -58,6 +58,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
     let settings = Settings::from_process().map_err(ship_failure)?;
     settings.require_bundle().map_err(ship_failure)?;
+    if settings.mode == FipsMode::Only {
+        return Err(Failure::NotReady(
+            "GABION_OPENSSL_FIPS_MODE is `only`, and Gabion's provider is no FIPS module, so \
+             nothing was started; unset the variable to see what Gabion does"
+                .to_owned(),
+        ));
+    }
     println!("{}\n", introduction(&settings)?);
     let openssl = Openssl::new(&settings).map_err(Failure::NotReady)?;
 
