@@ -167,7 +167,10 @@ pub fn unhex(digits: &str) -> Vec<u8> {
         Some(value) => value as u8,
         None => panic!("`{}` is no hexadecimal digit", c as char),
     };
-    assert!(digits.len() % 2 == 0, "an odd number of hexadecimal digits");
+    assert!(
+        digits.len().is_multiple_of(2),
+        "an odd number of hexadecimal digits"
+    );
     digits
         .as_bytes()
         .chunks_exact(2)

@@ -2,6 +2,9 @@
 //! against the sequential loop, bad lanes among good ones, the paths that no known seed reaches,
 //! and what the sponges cost.
 
+// A test that meets what it does not expect should stop there.
+#![allow(clippy::expect_used)]
+
 use gabion_backend::portable::Portable;
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::{Error, Status};
@@ -23,6 +26,8 @@ gabion_tests::on_every_backend!(
     a_bad_private_key_fails_alone,
     buffers_serve_any_parameter_set,
     a_shared_key_signs_alike_in_every_thread,
+    keys_of_one_backend_serve_another,
+    misuse_panics_before_anything_is_written,
 );
 
 fn sets() -> [&'static Params; 3] {
@@ -523,6 +528,66 @@ fn a_shared_key_signs_alike_in_every_thread<K: Kernels>(kernels: &K) {
         verify(kernels, &[key.verify_key()], &message, &sigs[0]),
         [Status::Ok]
     );
+}
+
+fn keys_of_one_backend_serve_another<K: Kernels>(kernels: &K) {
+    for p in sets() {
+        let (ours, theirs) = (&keys_of(kernels, p, 1)[0], &keys_of(&Portable, p, 1)[0]);
+        ours.prepare(kernels);
+        theirs.prepare(&Portable);
+        let message = [Message::Pure {
+            context: b"",
+            message: b"handed over",
+        }];
+        let (_, expected) = sign(&Portable, &[theirs], &message, &[[0; 32]]);
+        let known = [theirs.verify_key()];
+        assert_eq!(verify(&Portable, &known, &message, &expected), [Status::Ok]);
+        assert!(
+            sign(kernels, &[theirs], &message, &[[0; 32]]).1 == expected,
+            "{}",
+            p.name()
+        );
+        assert!(
+            sign(&Portable, &[ours], &message, &[[0; 32]]).1 == expected,
+            "{}",
+            p.name()
+        );
+        assert_eq!(verify(kernels, &known, &message, &expected), [Status::Ok]);
+    }
+}
+
+fn misuse_panics_before_anything_is_written<K: Kernels>(kernels: &K) {
+    let [small, large, _] = sets();
+    let (key, other) = (
+        &keys_of(kernels, small, 1)[0],
+        &keys_of(kernels, large, 1)[0],
+    );
+    let message = [Message::Pure {
+        context: b"",
+        message: b"",
+    }; 2];
+    let attempt = |keys: &[&SigningKey], rnd: &[[u8; 32]], len: usize| {
+        let (mut sigs, mut status) = (vec![0xee; len], [Status::NotRun; 2]);
+        let run = std::panic::AssertUnwindSafe(|| {
+            let scratch = &mut Scratch::new();
+            ml_dsa::sign(
+                kernels,
+                keys,
+                &message,
+                rnd,
+                &mut sigs,
+                &mut status,
+                scratch,
+            );
+        });
+        assert!(std::panic::catch_unwind(run).is_err());
+        assert!(sigs.iter().all(|&byte| byte == 0xee) && status == [Status::NotRun; 2]);
+    };
+    let len = 2 * small.sig_len();
+    attempt(&[key], &[[0; 32]; 2], len);
+    attempt(&[key; 2], &[[0; 32]; 1], len);
+    attempt(&[key; 2], &[[0; 32]; 2], len - 1);
+    attempt(&[key, other], &[[0; 32]; 2], len);
 }
 
 /// Keccak permutations of one operation, as counted from the standard: blocks of every sponge
