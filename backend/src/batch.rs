@@ -210,10 +210,11 @@ impl Batch<'_> {
         }
     }
 
-    /// Checks that every array has the shape that the number of lanes asks for.
+    /// Checks that every array has the shape that the number of lanes asks for, and that every known
+    /// key is one: a blank or refused key computes too, and protects nothing.
     ///
     /// # Errors
-    /// [`Error::Length`] with `what` naming the batch.
+    /// [`Error::Batch`].
     pub fn check(&self) -> Result<(), Error> {
         let n = self.lanes();
         let fits = match &self.operation {
@@ -223,17 +224,29 @@ impl Batch<'_> {
                 ek,
                 dk,
             } => seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len(),
-            Operation::KemGenerate { seeds, keys, .. } => seeds.len() == n && keys.len() == n,
+            Operation::KemGenerate {
+                params: p,
+                seeds,
+                keys,
+            } => seeds.len() == n && keys.len() == n && keys.iter().all(|key| key.params() == *p),
             Operation::KemDecodePublic {
                 params: p,
                 bytes,
                 keys,
-            } => bytes.len() == n * p.ek_len() && keys.len() == n,
+            } => {
+                bytes.len() == n * p.ek_len()
+                    && keys.len() == n
+                    && keys.iter().all(|key| key.params() == *p)
+            }
             Operation::KemDecodePrivate {
                 params: p,
                 bytes,
                 keys,
-            } => bytes.len() == n * p.dk_len() && keys.len() == n,
+            } => {
+                bytes.len() == n * p.dk_len()
+                    && keys.len() == n
+                    && keys.iter().all(|key| key.params() == *p)
+            }
             Operation::KemEncaps {
                 params: p,
                 keys,
@@ -241,7 +254,7 @@ impl Batch<'_> {
                 ct,
                 shared,
             } => {
-                keys.fit(n, p.ek_len(), |key| key.params() == *p)
+                keys.fit(n, p.ek_len(), |key| key.is_expanded() && key.params() == *p)
                     && m.len() == n
                     && ct.len() == n * p.ct_len()
                     && shared.len() == n
@@ -252,7 +265,7 @@ impl Batch<'_> {
                 ct,
                 shared,
             } => {
-                keys.fit(n, p.dk_len(), |key| key.params() == *p)
+                keys.fit(n, p.dk_len(), |key| key.is_expanded() && key.params() == *p)
                     && ct.len() == n * p.ct_len()
                     && shared.len() == n
             }
@@ -280,7 +293,7 @@ impl Batch<'_> {
                 rnd,
                 sig,
             } => {
-                keys.fit(n, p.sk_len(), |key| key.params() == *p)
+                keys.fit(n, p.sk_len(), |key| key.is_expanded() && key.params() == *p)
                     && messages.len() == n
                     && rnd.len() == n
                     && sig.len() == n * p.sig_len()
@@ -291,7 +304,7 @@ impl Batch<'_> {
                 messages,
                 sig,
             } => {
-                keys.fit(n, p.pk_len(), |key| key.params() == *p)
+                keys.fit(n, p.pk_len(), |key| key.is_expanded() && key.params() == *p)
                     && messages.len() == n
                     && sig.len() == n * p.sig_len()
             }
@@ -299,11 +312,7 @@ impl Batch<'_> {
         if fits {
             return Ok(());
         }
-        Err(Error::Length {
-            what: "an array of the batch (lanes)",
-            expected: n,
-            got: 0,
-        })
+        Err(Error::Batch { lanes: n })
     }
 }
 

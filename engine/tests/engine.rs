@@ -320,6 +320,92 @@ fn misshapen_batches_are_refused_before_anything_runs() {
     assert_eq!((status[0], shared), (Status::NotRun, [[5; 32]]));
 }
 
+/// Runs a batch of one lane that must be refused as misuse.
+fn refused(operation: Operation<'_>) {
+    let mut status = [Status::Ok];
+    let status = &mut status;
+    let engine = Engine::new(&Config::default()).unwrap();
+    let answer = engine.run(&mut Batch { operation, status });
+    assert_eq!(
+        answer,
+        Err(Error::Input(gabion_scheme::Error::Batch { lanes: 1 }))
+    );
+}
+
+/// With a matrix and t of zero a shared secret is public, and anybody's signature verifies.
+#[test]
+fn blank_and_refused_keys_are_not_used() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let params = ml_kem::params(Algorithm::MlKem768).unwrap();
+    let mut encaps_key = ml_kem::EncapsKey::blank(params);
+    let mut decaps_key = ml_kem::DecapsKey::blank(params);
+    let made = engine.kem_generate(params.algorithm, &OsEntropy).unwrap();
+    assert!(made.expanded().is_expanded() && made.public().expanded().is_expanded());
+    for round in ["blank", "refused"] {
+        let (mut ct, mut shared) = (vec![0; params.ct_len()], [[0; 32]]);
+        refused(Operation::KemEncaps {
+            params,
+            keys: Keys::Known(&[&encaps_key]),
+            m: &[[0; 32]],
+            ct: &mut ct,
+            shared: &mut shared,
+        });
+        refused(Operation::KemDecaps {
+            params,
+            keys: Keys::Known(&[&decaps_key]),
+            ct: &ct,
+            shared: &mut shared,
+        });
+        // A coefficient of q and more; a wrong hash.
+        let mut dk = made.bytes().to_vec();
+        let hash_at = dk.len() - 64;
+        dk[hash_at] ^= 1;
+        let mut status = [Status::NotRun];
+        for operation in [
+            Operation::KemDecodePublic {
+                params,
+                bytes: &vec![0xff; params.ek_len()],
+                keys: std::slice::from_mut(&mut encaps_key),
+            },
+            Operation::KemDecodePrivate {
+                params,
+                bytes: &dk,
+                keys: std::slice::from_mut(&mut decaps_key),
+            },
+        ] {
+            let status = &mut status;
+            engine.run(&mut Batch { operation, status }).unwrap();
+            assert_eq!(status[0], Status::InvalidKey, "after {round}");
+        }
+    }
+    let other = ml_kem::params(Algorithm::MlKem512).unwrap();
+    refused(Operation::KemGenerate {
+        params,
+        seeds: &[[0; 64]],
+        keys: &mut [ml_kem::DecapsKey::blank(other)],
+    });
+
+    let params = ml_dsa::params(Algorithm::MlDsa65).unwrap();
+    let message = Message::Internal(b"m");
+    let signing_key = ml_dsa::SigningKey::blank(params);
+    let mut sig = vec![0; params.sig_len()];
+    refused(Operation::DsaSign {
+        params,
+        keys: Keys::Known(&[&signing_key]),
+        messages: &[message],
+        rnd: &[[0; 32]],
+        sig: &mut sig,
+    });
+    for key in [&ml_dsa::VerifyKey::blank(params), signing_key.verify_key()] {
+        refused(Operation::DsaVerify {
+            params,
+            keys: Keys::Known(&[key]),
+            messages: &[message],
+            sig: &sig,
+        });
+    }
+}
+
 /// A backend that computes wrongly: it flips one bit of what another one computed.
 struct Faulty {
     inner: Box<dyn Backend>,

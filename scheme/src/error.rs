@@ -45,6 +45,15 @@ pub enum Error {
         /// The length that came.
         got: usize,
     },
+    /// A batch whose arrays or keys do not fit its lanes and its parameter set.
+    #[error(
+        "an array of the batch does not fit {lanes} lanes, or a key is blank, refused or of another \
+         parameter set; nothing was run"
+    )]
+    Batch {
+        /// How many lanes it has: one for each status.
+        lanes: usize,
+    },
     /// A signature could not be made within the bound on rejections (FIPS 204, appendix C).
     #[error("signing did not end within {0} attempts")]
     TooManyAttempts(usize),

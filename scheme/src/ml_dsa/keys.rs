@@ -27,11 +27,13 @@ pub struct VerifyKey {
     a_hat: Vec<DsaPoly>,
     /// NTT(t1 * 2^d), `[k]`.
     t1_hat: OnceLock<Vec<DsaPoly>>,
+    /// Whether it is a key at all: neither blank nor refused.
+    expanded: bool,
 }
 
 impl VerifyKey {
-    /// A key without a value, whose buffers [`super::expand_verify_keys`] fills. Nothing verifies
-    /// with it: it stands for no one's public key.
+    /// A key without a value, whose buffers [`super::expand_verify_keys`] fills. Until then anybody
+    /// can make a signature that verifies with it.
     pub fn blank(p: &'static Params) -> Self {
         let mut key = VerifyKey {
             params: p,
@@ -39,9 +41,15 @@ impl VerifyKey {
             tr: [0; MU_LEN],
             a_hat: Vec::new(),
             t1_hat: OnceLock::new(),
+            expanded: false,
         };
         key.reset(p);
         key
+    }
+
+    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    pub fn is_expanded(&self) -> bool {
+        self.expanded
     }
 
     /// Decodes and expands one public key (pkDecode, Algorithm 23).
@@ -96,8 +104,10 @@ impl VerifyKey {
         &mut self.bytes
     }
 
+    /// Enters tr, the last thing that an expanded key needs.
     pub(super) fn set_tr(&mut self, tr: &[u8; MU_LEN]) {
         self.tr = *tr;
+        self.expanded = true;
     }
 
     /// Makes room for another key, of this or another parameter set.
@@ -106,6 +116,7 @@ impl VerifyKey {
         self.bytes.resize(p.pk_len(), 0);
         self.a_hat.resize(p.matrix_len(), DsaPoly::default());
         self.t1_hat = OnceLock::new();
+        self.expanded = false;
     }
 
     /// NTT(t1 * 2^d), `[k]` (Algorithm 8, line 9), derived at the first call.
@@ -273,6 +284,11 @@ impl SigningKey {
     /// The parameter set.
     pub fn params(&self) -> &'static Params {
         self.public.params
+    }
+
+    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    pub fn is_expanded(&self) -> bool {
+        self.public.expanded
     }
 
     /// The public half.

@@ -183,6 +183,7 @@ fn finish_keys<K: Kernels>(k: &K, p: &Params, seeds: &[[u8; SEED_LEN]], keys: &m
         ek_part.copy_from_slice(&key.encaps.bytes);
         rest[..32].copy_from_slice(&key.encaps.hash);
         rest[32..].copy_from_slice(&seed[32..]);
+        key.encaps.expanded = true;
     }
 }
 

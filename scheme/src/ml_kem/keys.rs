@@ -34,10 +34,13 @@ pub struct EncapsKey {
     pub(super) a_t: Vec<KemPoly>,
     /// t_hat.
     pub(super) t_hat: Vec<KemPoly>,
+    /// Whether it is a key at all: neither blank nor refused.
+    pub(super) expanded: bool,
 }
 
 impl EncapsKey {
-    /// A key without a value, to be filled by [`expand_encaps_keys`].
+    /// A key without a value, to be filled by [`expand_encaps_keys`]. Until then whoever sees a
+    /// ciphertext for it knows the shared secret.
     pub fn blank(params: &'static Params) -> Self {
         EncapsKey {
             params,
@@ -45,7 +48,13 @@ impl EncapsKey {
             hash: [0; 32],
             a_t: vec![KemPoly::default(); params.k * params.k],
             t_hat: vec![KemPoly::default(); params.k],
+            expanded: false,
         }
+    }
+
+    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    pub fn is_expanded(&self) -> bool {
+        self.expanded
     }
 
     /// Decodes and expands one key.
@@ -161,6 +170,11 @@ impl DecapsKey {
         self.encaps.params
     }
 
+    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    pub fn is_expanded(&self) -> bool {
+        self.encaps.expanded
+    }
+
     /// The encapsulation key that belongs to this key.
     pub fn encaps_key(&self) -> &EncapsKey {
         &self.encaps
@@ -254,7 +268,8 @@ pub fn expand_encaps_keys<K: Kernels>(
         .zip(status.iter());
     for (((key, rho), part), state) in lanes {
         parse_matrix(k, p, true, rho, part, &mut key.a_t);
-        if !state.is_ok() {
+        key.expanded = state.is_ok();
+        if !key.expanded {
             key.t_hat.fill(KemPoly::default());
             key.bytes.fill(0);
         }
@@ -307,6 +322,7 @@ pub fn expand_decaps_keys<K: Kernels>(
                 hash: [0; 32],
                 a_t: vec![],
                 t_hat: vec![],
+                expanded: false,
             },
         ));
     }
@@ -322,6 +338,7 @@ pub fn expand_decaps_keys<K: Kernels>(
             *state = Status::InvalidKey;
         }
         if !state.is_ok() {
+            key.encaps.expanded = false;
             ct::wipe(&mut key.bytes);
             ct::wipe(&mut key.s_hat);
         }
