@@ -45,14 +45,8 @@ say "building gabion-peers"
 cargo build --release --locked --quiet
 program="${CARGO_TARGET_DIR:-$here/target}/release/gabion-peers"
 
-# One core, the last: interrupts and other programs prefer the first.
-pin=
-if command -v taskset >/dev/null 2>&1; then
-    pin="taskset -c $(($(nproc) - 1))"
-fi
-
 if [ -z "$record" ]; then
-    exec $pin "$program" "$@"
+    exec "$program" "$@"
 fi
 
 mkdir -p "$results"
@@ -61,7 +55,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 load_before=$(cut -d' ' -f1-3 /proc/loadavg)
 say "measuring; results go to bench/results/peers-$record.ndjson when all are there"
-$pin "$program" --json "$@" >"$work/rows"
+"$program" --json "$@" >"$work/rows"
 cat >"$work/meta" <<END
 {
   "command": "bench/peers/run.sh --record $record$(for word in "$@"; do printf ' %s' "$word" | sed 's/[\\"]/\\&/g'; done)",
@@ -71,7 +65,6 @@ cat >"$work/meta" <<END
   "rustc": "$(rustc --version)",
   "rustflags": "$RUSTFLAGS",
   "cc": "$(cc --version | head -n 1)",
-  "pinned": "${pin:-no}",
   "load_before": "$load_before",
   "load_after": "$(cut -d' ' -f1-3 /proc/loadavg)"
 }

@@ -189,29 +189,6 @@ impl Default for Clock {
     }
 }
 
-/// The processor and the number of CPUs in the machine, for the field `machine` of a row.
-///
-/// Hypervisors shorten the name of the processor, so its family and model are given too.
-pub fn machine() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        text.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            (key.trim() == name).then(|| value.trim().to_owned())
-        })
-    };
-    // SAFETY: sysconf takes a number and has no other precondition. Not the CPUs this thread may
-    // use: who measures is usually pinned to one.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1);
-    let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    match (field("cpu family"), field("model")) {
-        (Some(family), Some(model)) => {
-            format!("{name} (family {family}, model {model}), {cpus} CPUs")
-        }
-        _ => format!("{name}, {cpus} CPUs"),
-    }
-}
-
 /// Sorts the samples and picks the figures out of them. `samples` holds at least one.
 fn summarise(plan: &Plan, samples: Vec<Sample>) -> Figures {
     let operations = plan.operations_per_call.max(1) as f64;
@@ -232,13 +209,18 @@ fn summarise(plan: &Plan, samples: Vec<Sample>) -> Figures {
     let cycles = centre(&cycles);
     Figures {
         ns_per_op: Percentiles {
-            p50: percentile(&ns, 50),
-            p99: percentile(&ns, 99),
+            p50: hundredths(percentile(&ns, 50)),
+            p99: hundredths(percentile(&ns, 99)),
         },
-        core_cycles_per_op: cycles.is_finite().then_some(cycles),
-        ops_per_s: 1e9 / centre(&ns),
+        core_cycles_per_op: cycles.is_finite().then(|| hundredths(cycles)),
+        ops_per_s: hundredths(1e9 / centre(&ns)),
         samples: samples.len(),
     }
+}
+
+/// Two decimals: more would be noise in the result files.
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
 }
 
 /// The smallest value that at least `percent` of the sorted values do not exceed (nearest rank).
@@ -469,10 +451,5 @@ mod tests {
             _ => Ok(()),
         });
         assert_eq!(result.err(), Some("refused"));
-    }
-
-    #[test]
-    fn machine_is_named() {
-        assert!(machine().ends_with("CPUs"));
     }
 }

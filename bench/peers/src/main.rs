@@ -11,6 +11,9 @@ mod clock;
 #[path = "../../src/inputs.rs"]
 mod inputs;
 mod libcrux;
+#[path = "../../src/machine.rs"]
+#[allow(dead_code)]
+mod machine;
 mod openssl;
 mod peer;
 mod wolfssl;
@@ -25,6 +28,7 @@ use regex::Regex;
 use serde::Serialize;
 
 use clock::{Centre, Clock, Figures, Plan};
+use machine::Machine;
 use peer::{
     DSA_SETS, Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Key, Operation, Peer,
     Randomness, Result,
@@ -36,7 +40,8 @@ pub const RUST_BUILD: &str = match option_env!("RUSTFLAGS") {
     None => "no RUSTFLAGS",
 };
 
-/// Signing is a mean over all messages of the inputs; everything else is a median of at least this many samples.
+/// Signing is a mean over all messages of the inputs; everything else is a median of at least
+/// this many samples.
 const SAMPLES_MIN: usize = 100;
 
 /// Key pairs that fresh operations walk through.
@@ -111,7 +116,7 @@ struct Row<'a> {
     threads: usize,
     #[serde(flatten)]
     figures: Figures,
-    machine: &'a str,
+    machine: &'a Machine,
     randomness: Randomness,
     peer: &'a Identity,
 }
@@ -178,9 +183,9 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
         )?));
     }
     if wanted(Name::Wolfssl) {
-        peers.push(Box::new(wolfssl::Wolfssl::load(
-            options.wolfssl_prefix.clone(),
-        )?));
+        for configuration in wolfssl::Wolfssl::load(options.wolfssl_prefix.clone())? {
+            peers.push(Box::new(configuration));
+        }
     }
     for peer in &peers {
         let Identity {
@@ -194,22 +199,44 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     Ok(peers)
 }
 
+/// Keeps this thread on one core, the last it may use: interrupts and other programs prefer the
+/// first. Where that fails the figures are only noisier.
+fn pin() {
+    // SAFETY: both calls get a set of the size they are told, and 0 is the calling thread.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
+            return;
+        }
+        let last = (0..libc::CPU_SETSIZE as usize).rfind(|&cpu| libc::CPU_ISSET(cpu, &allowed));
+        if let Some(cpu) = last {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut one);
+            libc::sched_setaffinity(0, size, &one);
+        }
+    }
+}
+
 /// Decides which rows are wanted, measures and prints them.
 struct Report<'a> {
     options: &'a Options,
     clock: Clock,
-    machine: String,
+    machine: Machine,
 }
 
 impl Report<'_> {
     fn new(options: &Options) -> Report<'_> {
+        // In this order: the machine has the cores it has, not the one this thread keeps to.
+        let machine = Machine::detect();
+        pin();
         let report = Report {
             options,
             clock: Clock::new(),
-            machine: clock::machine(),
+            machine,
         };
         if !options.json && !options.check {
-            println!("{}", report.machine);
+            println!("{}, {} cores", report.machine.cpu, report.machine.cores);
             println!(
                 "{:<12} {:<7} {:<7} {:<16} {:>12} {:>12} {:>10} {:>10}",
                 "algorithm", "op", "key", "library", "cycles", "ops/s", "us p50", "us p99"
@@ -516,4 +543,32 @@ fn preferred<T>(slots: &[(&Identity, T)], randomness: impl Fn(&T) -> Randomness)
         .iter()
         .position(|(_, slot)| randomness(slot) == Randomness::Given);
     given.or((!slots.is_empty()).then_some(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_positive_and_may_be_fractional() {
+        assert_eq!(seconds("0.25"), Ok(0.25));
+        for text in ["0", "-1", "inf", "nan", "one", ""] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_made_by_a_peer_that_is_given_its_randomness() {
+        let identity = |name| Identity {
+            name,
+            version: String::new(),
+            license: "",
+            build: String::new(),
+        };
+        let (first, second) = (identity("first"), identity("second"));
+        let slots = [(&first, Randomness::Drawn), (&second, Randomness::Given)];
+        assert_eq!(preferred(&slots, |&randomness| randomness), Some(1));
+        assert_eq!(preferred(&slots[..1], |&randomness| randomness), Some(0));
+        assert_eq!(preferred(&slots[..0], |&randomness| randomness), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! wolfSSL, loaded from the two libraries that `build-wolfssl.sh` makes.
+//! wolfSSL, loaded from the libraries that `build-wolfssl.sh` makes.
 //!
 //! `fresh` runs in the plain build, re-importing the encoded key into a standing key object:
 //! cheaper than a new object for each. `cached` runs in the build that keeps matrix A and the
@@ -20,6 +20,7 @@ use crate::peer::{
 /// The version that build-wolfssl.sh builds.
 const VERSION: &str = "5.9.4";
 const NAME: &str = "wolfssl";
+const NAME_AVX2: &str = "wolfssl-avx2";
 
 /// "No hardware device", the library's INVALID_DEVID.
 const NO_DEVICE: c_int = -2;
@@ -136,37 +137,54 @@ impl Functions {
     }
 }
 
-/// wolfSSL in its two builds.
+/// wolfSSL in one configuration.
 pub struct Wolfssl {
     identity: Identity,
     plain: Rc<Functions>,
-    cached: Rc<Functions>,
+    cached: Option<Rc<Functions>>,
 }
 
 impl Wolfssl {
-    /// Loads both builds from `prefix`, or from where build-wolfssl.sh puts them.
-    pub fn load(prefix: Option<PathBuf>) -> Result<Wolfssl> {
+    /// Loads the two configurations from `prefix`, or from where build-wolfssl.sh puts them:
+    /// the one with all its assembly, and the one without AVX-512, which has only fresh keys.
+    pub fn load(prefix: Option<PathBuf>) -> Result<[Wolfssl; 2]> {
         let prefix = match prefix {
             Some(prefix) => prefix,
             None => crate::cache_folder()?.join(format!("peers/wolfssl-{VERSION}")),
         };
-        let build = std::fs::read_to_string(prefix.join("BUILD")).map_err(|error| {
-            Error::Environment(format!(
-                "no finished wolfSSL build in {}: {error}; run bench/peers/build-wolfssl.sh",
-                prefix.display()
-            ))
-        })?;
-        let library = |variant: &str| prefix.join(variant).join("lib/libwolfssl.so");
-        Ok(Wolfssl {
-            identity: Identity {
-                name: NAME,
-                version: VERSION.to_owned(),
-                license: "GPL-3.0-or-later",
-                build: build.trim().to_owned(),
+        let load = |variant: &str| {
+            let folder = prefix.join(variant);
+            let flags = std::fs::read_to_string(folder.join("FLAGS")).map_err(|error| {
+                Error::Environment(format!(
+                    "no finished wolfSSL build in {}: {error}; run bench/peers/build-wolfssl.sh",
+                    folder.display()
+                ))
+            })?;
+            let functions = Functions::load(&folder.join("lib/libwolfssl.so"))?;
+            Ok((Rc::new(functions), flags.trim().to_owned()))
+        };
+        let identity = |name, build| Identity {
+            name,
+            version: VERSION.to_owned(),
+            license: "GPL-3.0-or-later",
+            build: format!("--enable-intelasm; {build}"),
+        };
+        let (plain, plain_flags) = load("plain")?;
+        let (cached, cached_flags) = load("cached")?;
+        let (avx2, avx2_flags) = load("avx2")?;
+        let flags = format!("fresh {plain_flags}; cached {cached_flags}");
+        Ok([
+            Wolfssl {
+                identity: identity(NAME, flags),
+                plain,
+                cached: Some(cached),
             },
-            plain: Rc::new(Functions::load(&library("plain"))?),
-            cached: Rc::new(Functions::load(&library("cached"))?),
-        })
+            Wolfssl {
+                identity: identity(NAME_AVX2, avx2_flags),
+                plain: avx2,
+                cached: None,
+            },
+        ])
     }
 }
 
@@ -182,8 +200,10 @@ impl Peer for Wolfssl {
         Ok(Some(Box::new(WolfKem {
             set,
             plain: KemKey::new(&self.plain, kind)?,
-            public: KemKey::new(&self.plain, kind)?,
-            private: KemKey::new(&self.cached, kind)?,
+            kept: match &self.cached {
+                Some(cached) => Some((KemKey::new(&self.plain, kind)?, KemKey::new(cached, kind)?)),
+                None => None,
+            },
         })))
     }
 
@@ -191,8 +211,10 @@ impl Peer for Wolfssl {
         Ok(Some(Box::new(WolfDsa {
             set,
             plain: DsaKey::new(&self.plain, set)?,
-            public: DsaKey::new(&self.cached, set)?,
-            private: DsaKey::new(&self.cached, set)?,
+            kept: match &self.cached {
+                Some(cached) => Some((DsaKey::new(cached, set)?, DsaKey::new(cached, set)?)),
+                None => None,
+            },
         })))
     }
 }
@@ -215,6 +237,16 @@ fn object(call: &'static str, pointer: *mut c_void) -> Result<NonNull<c_void>> {
     NonNull::new(pointer).ok_or(Error::Call {
         peer: NAME,
         call,
+        detail,
+    })
+}
+
+/// The loaded keys, or the caller's mistake.
+fn kept<T>(keys: &mut Option<T>) -> Result<&mut T> {
+    let detail = "this configuration keeps no keys".to_owned();
+    keys.as_mut().ok_or(Error::Call {
+        peer: NAME,
+        call: "load",
         detail,
     })
 }
@@ -293,8 +325,8 @@ impl Drop for KemKey {
 struct WolfKem {
     set: &'static KemSet,
     plain: KemKey,
-    public: KemKey,
-    private: KemKey,
+    /// Loaded public and private key.
+    kept: Option<(KemKey, KemKey)>,
 }
 
 impl Kem for WolfKem {
@@ -306,7 +338,7 @@ impl Kem for WolfKem {
     }
 
     fn keeps_key(&self, operation: Operation) -> bool {
-        operation != Operation::Keygen
+        operation != Operation::Keygen && self.kept.is_some()
     }
 
     fn keygen(&mut self, seed: &[u8; 64], ek: &mut [u8], dk: &mut [u8]) -> Result<()> {
@@ -323,8 +355,11 @@ impl Kem for WolfKem {
     }
 
     fn load(&mut self, seed: &[u8; 64], ek: &[u8], _dk: &[u8]) -> Result<()> {
-        self.public.decode_public(ek)?;
-        self.private.make(seed)
+        let Some((public, private)) = &mut self.kept else {
+            return Ok(());
+        };
+        public.decode_public(ek)?;
+        private.make(seed)
     }
 
     fn encaps_fresh(&mut self, ek: &[u8], m: &Secret, ct: &mut [u8]) -> Result<Secret> {
@@ -343,7 +378,7 @@ impl Kem for WolfKem {
             self.set.ct,
             "callers size their buffers by the set"
         );
-        self.public.encapsulate(m, ct)
+        kept(&mut self.kept)?.0.encapsulate(m, ct)
     }
 
     fn decaps_fresh(&mut self, dk: &[u8], ct: &[u8]) -> Result<Secret> {
@@ -355,7 +390,7 @@ impl Kem for WolfKem {
     }
 
     fn decaps_cached(&mut self, ct: &[u8]) -> Result<Secret> {
-        self.private.decapsulate(ct)
+        kept(&mut self.kept)?.1.decapsulate(ct)
     }
 }
 
@@ -449,8 +484,8 @@ impl Drop for DsaKey {
 struct WolfDsa {
     set: &'static DsaSet,
     plain: DsaKey,
-    public: DsaKey,
-    private: DsaKey,
+    /// Loaded public and private key.
+    kept: Option<(DsaKey, DsaKey)>,
 }
 
 impl Dsa for WolfDsa {
@@ -462,7 +497,7 @@ impl Dsa for WolfDsa {
     }
 
     fn keeps_key(&self, operation: Operation) -> bool {
-        operation != Operation::Keygen
+        operation != Operation::Keygen && self.kept.is_some()
     }
 
     fn keygen(&mut self, xi: &[u8; 32], pk: &mut [u8], sk: &mut [u8]) -> Result<()> {
@@ -482,8 +517,11 @@ impl Dsa for WolfDsa {
     }
 
     fn load(&mut self, pk: &[u8], sk: &[u8]) -> Result<()> {
-        self.public.import_public(pk)?;
-        self.private.import_private(sk)
+        let Some((public, private)) = &mut self.kept else {
+            return Ok(());
+        };
+        public.import_public(pk)?;
+        private.import_private(sk)
     }
 
     fn sign_fresh(&mut self, sk: &[u8], message: &[u8], sig: &mut [u8]) -> Result<()> {
@@ -497,7 +535,7 @@ impl Dsa for WolfDsa {
     }
 
     fn sign_cached(&mut self, message: &[u8], sig: &mut [u8]) -> Result<()> {
-        self.private.sign(message, sig)
+        kept(&mut self.kept)?.1.sign(message, sig)
     }
 
     fn verify_fresh(&mut self, pk: &[u8], message: &[u8], sig: &[u8]) -> Result<bool> {
@@ -506,6 +544,6 @@ impl Dsa for WolfDsa {
     }
 
     fn verify_cached(&mut self, message: &[u8], sig: &[u8]) -> Result<bool> {
-        self.public.verify(message, sig)
+        kept(&mut self.kept)?.0.verify(message, sig)
     }
 }
