@@ -154,6 +154,7 @@ fn signatures_hold_their_context_and_digest_interface() {
 #[test]
 fn certificates_are_signed_and_verified() {
     let place = Place::new();
+    std::fs::write(place.path("leaf.ext"), "basicConstraints = CA:FALSE\n").unwrap();
     for (issuer, verifier) in BOTH_WAYS {
         for name in SIGNATURES {
             place.openssl(issuer, &format!("genpkey -algorithm {name} -out ca.key"));
@@ -176,7 +177,7 @@ fn certificates_are_signed_and_verified() {
             );
             place.openssl(
                 issuer,
-                "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -out leaf.pem",
+                "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -extfile leaf.ext -out leaf.pem",
             );
             place.openssl(verifier, "verify -CAfile ca.pem leaf.pem");
             // Here the key that signs never was a file: it is the issuer's own all the way.

@@ -18,9 +18,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(place: &Place, side: Side, group: &str) -> Self {
+    fn start(place: &Place, side: Side, group: &str, options: &str) -> Self {
         let words = format!(
-            "s_server -accept 127.0.0.1:0 -tls1_3 -groups {group} -cert chain.pem -key leaf.key"
+            "s_server -accept 127.0.0.1:0 -tls1_3 -groups {group} -cert chain.pem -key leaf.key \
+             {options}"
         );
         let mut process = place
             .command(side, &words)
@@ -56,10 +57,10 @@ impl Drop for Server {
 }
 
 /// One handshake; what the client says about it.
-fn connect(place: &Place, side: Side, server: &Server, group: &str) -> String {
+fn connect(place: &Place, side: Side, server: &Server, group: &str, options: &str) -> String {
     let words = format!(
         "s_client -connect 127.0.0.1:{} -tls1_3 -groups {group} -CAfile ca.pem -verify_return_error \
-         -servername localhost -verify_hostname localhost",
+         -servername localhost -verify_hostname localhost {options}",
         server.port
     );
     let mut client = place
@@ -109,9 +110,9 @@ fn either_side_alone_and_both() {
         for (server_side, client_side) in [(Gabion, Stock), (Stock, Gabion), (Gabion, Gabion)] {
             let place = Place::new();
             certificates(&place, algorithm);
-            let server = Server::start(&place, server_side, group);
+            let server = Server::start(&place, server_side, group, "");
             for _ in 0..3 {
-                let text = connect(&place, client_side, &server, group);
+                let text = connect(&place, client_side, &server, group, "");
                 let wanted = ["Peer signature type: ", "mldsa", &algorithm[7..]].concat();
                 let named = text.contains(&wanted)
                     || text.contains(&format!("Peer signature type: {algorithm}"));
@@ -138,11 +139,30 @@ fn either_side_alone_and_both() {
 fn counters_outlive_a_killed_server() {
     let place = Place::new();
     certificates(&place, "ML-DSA-44");
-    let server = Server::start(&place, Side::Gabion, "MLKEM768");
-    connect(&place, Side::Stock, &server, "MLKEM768");
+    let server = Server::start(&place, Side::Gabion, "MLKEM768", "");
+    connect(&place, Side::Stock, &server, "MLKEM768", "");
     // Readable while the server runs, and after it was killed.
     assert_eq!(place.count("ML-DSA-44", "sign"), (1, 0));
     drop(server);
     assert_eq!(place.count("ML-DSA-44", "sign"), (1, 0));
     assert_eq!(place.count("ML-KEM-768", "encaps"), (1, 0));
+}
+
+/// OpenSSL runs asynchronous jobs on stacks of 32 KiB; what needs more dies of it.
+#[test]
+fn operations_fit_the_stack_of_an_asynchronous_job() {
+    for (group, algorithm) in [
+        ("X25519MLKEM768", "ML-DSA-44"),
+        ("MLKEM768", "ML-DSA-65"),
+        ("MLKEM1024", "ML-DSA-87"),
+    ] {
+        let place = Place::new();
+        certificates(&place, algorithm);
+        let server = Server::start(&place, Side::Gabion, group, "-async");
+        for _ in 0..2 {
+            connect(&place, Side::Gabion, &server, group, "-async");
+        }
+        assert_eq!(place.count(algorithm, "sign"), (2, 0), "{algorithm}");
+        assert_eq!(place.count(algorithm, "verify"), (4, 0), "{algorithm}");
+    }
 }

@@ -1,0 +1,107 @@
+//! How much stack an operation takes. OpenSSL runs asynchronous jobs (SSL_MODE_ASYNC, `s_server
+//! -async`, nginx with an offload engine) on stacks of 32 KiB from the heap, without a guard page: what
+//! needs more writes over somebody else's memory and nobody notices at once.
+
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::ffi::c_void;
+use std::sync::LazyLock;
+
+use common::libcrypto::{Context, Libcrypto, Params};
+use common::{KEMS, Place, SIGNATURES};
+
+static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+
+const STACK: usize = 1 << 20;
+const PAINT: u8 = 0xa5;
+
+/// Runs `work` on a thread whose stack was painted; gives how many bytes of it are not paint any more.
+fn depth(work: &mut dyn FnMut()) -> usize {
+    extern "C" fn run(work: *mut c_void) -> *mut c_void {
+        // SAFETY: the pointer below, which outlives the thread.
+        let work = unsafe { &mut *work.cast::<&mut dyn FnMut()>() };
+        work();
+        std::ptr::null_mut()
+    }
+    let mut work = work;
+    // SAFETY: fresh memory for the stack, which outlives the thread; errors are checked.
+    unsafe {
+        let map = libc::mmap(
+            std::ptr::null_mut(),
+            STACK,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        assert_ne!(map, libc::MAP_FAILED);
+        std::ptr::write_bytes(map.cast::<u8>(), PAINT, STACK);
+        let mut attributes = std::mem::zeroed();
+        assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
+        assert_eq!(libc::pthread_attr_setstack(&mut attributes, map, STACK), 0);
+        let mut thread = 0;
+        let argument = (&raw mut work).cast();
+        assert_eq!(
+            libc::pthread_create(&mut thread, &attributes, run, argument),
+            0
+        );
+        assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+        let stack = std::slice::from_raw_parts(map.cast::<u8>(), STACK);
+        let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
+        libc::munmap(map, STACK);
+        STACK - untouched
+    }
+}
+
+#[test]
+fn operations_fit_the_stack_of_an_asynchronous_job() {
+    let place = Place::new();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    // What a thread has on its stack before it begins: its own data.
+    let empty = depth(&mut || ());
+    let mut deepest = Vec::new();
+    let mut measure = |what: String, work: &mut dyn FnMut()| {
+        deepest.push((depth(work) - empty, what));
+    };
+    let (ours, none) = ("provider=gabion", Params::default());
+    for name in KEMS {
+        let key = context.generate(name, "provider=default", &none).unwrap();
+        let (ct, secret) = key.encapsulate("provider=default", &none).unwrap();
+        measure(format!("{name} keygen"), &mut || {
+            drop(context.generate(name, ours, &none))
+        });
+        measure(format!("{name} import, decaps"), &mut || {
+            assert_eq!(key.decapsulate(ours, &ct).unwrap(), secret);
+        });
+        measure(format!("{name} encaps"), &mut || {
+            drop(key.encapsulate(ours, &none).unwrap())
+        });
+    }
+    for name in SIGNATURES {
+        let key = context.generate(name, "provider=default", &none).unwrap();
+        let public = Params::default().octets("pub", &key.part("pub").unwrap());
+        let signature = key.sign(name, "provider=default", &none, b"m").unwrap();
+        measure(format!("{name} keygen"), &mut || {
+            drop(context.generate(name, ours, &none))
+        });
+        measure(format!("{name} import, sign"), &mut || {
+            for _ in 0..8 {
+                key.sign(name, ours, &none, b"m").unwrap();
+            }
+        });
+        measure(format!("{name} import public, verify"), &mut || {
+            let public = context.import(name, ours, &public).unwrap();
+            assert!(public.verify(name, ours, &none, b"m", &signature));
+        });
+    }
+    deepest.sort();
+    // Of the 32 KiB, libssl takes about 4 below the call.
+    let (bytes, what) = deepest.last().unwrap();
+    assert!(
+        *bytes <= 28 << 10,
+        "{what} takes {bytes} bytes of stack: {deepest:#?}"
+    );
+}
