@@ -1,7 +1,7 @@
 //! ML-DSA batches, in chunks that stay in cache.
 
 use gabion_scheme::ct;
-use gabion_scheme::error::{Error, Status};
+use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::ml_dsa::{self, Message, Params, SEED_LEN, Scratch, SigningKey, VerifyKey};
 
@@ -74,16 +74,11 @@ pub(super) fn decode_private<K: Kernels>(
     bytes: &[u8],
     keys: &mut [SigningKey],
     status: &mut [Status],
+    scratch: &mut Scratch,
 ) {
-    let lanes = bytes.chunks_exact(p.sk_len()).zip(keys.iter_mut());
-    for ((bytes, key), status) in lanes.zip(status.iter_mut()) {
-        *status = match SigningKey::decode(k, p, bytes) {
-            Ok(decoded) => {
-                *key = decoded;
-                Status::Ok
-            }
-            Err(_) => Status::InvalidKey,
-        };
+    let lanes = bytes.chunks(CHUNK * p.sk_len()).zip(keys.chunks_mut(CHUNK));
+    for ((bytes, keys), status) in lanes.zip(status.chunks_mut(CHUNK)) {
+        ml_dsa::expand_signing_keys(k, p, bytes, keys, status, scratch);
     }
 }
 
@@ -110,32 +105,34 @@ pub(super) fn sign<K: Kernels>(
     for ((bytes, inputs), (sig, status)) in
         bytes.chunks(CHUNK * p.sk_len()).zip(inputs).zip(outputs)
     {
-        let keys = bytes
-            .chunks_exact(p.sk_len())
-            .map(|bytes| SigningKey::decode(k, p, bytes));
-        let keys: Vec<Result<SigningKey, Error>> = keys.collect();
-        sign_good_keys(k, p, &keys, inputs, (sig, status), scratch);
+        let mut keys = blank_keys(p, status.len());
+        let mut decoded = [Status::NotRun; CHUNK];
+        let decoded = &mut decoded[..status.len()];
+        ml_dsa::expand_signing_keys(k, p, bytes, &mut keys, decoded, scratch);
+        sign_good_keys(k, p, (&keys, decoded), inputs, (sig, status), scratch);
     }
 }
 
-/// Signs the lanes whose key decoded; the others say [`Status::InvalidKey`] and stay zero.
+/// Signs the lanes whose key decoded; the others say what decoding said and stay zero.
 fn sign_good_keys<K: Kernels>(
     k: &K,
     p: &'static Params,
-    keys: &[Result<SigningKey, Error>],
+    (keys, decoded): (&[SigningKey], &[Status]),
     (messages, rnd): (&[Message<'_>], &[[u8; 32]]),
     (sig, status): (&mut [u8], &mut [Status]),
     scratch: &mut Scratch,
 ) {
-    let good: Vec<usize> = (0..keys.len()).filter(|&lane| keys[lane].is_ok()).collect();
-    let known: Vec<&SigningKey> = keys.iter().flatten().collect();
+    let good: Vec<usize> = (0..keys.len())
+        .filter(|&lane| decoded[lane].is_ok())
+        .collect();
+    let known: Vec<&SigningKey> = good.iter().map(|&lane| &keys[lane]).collect();
     let messages: Vec<_> = good.iter().map(|&lane| messages[lane]).collect();
     let mut rnd: Vec<_> = good.iter().map(|&lane| rnd[lane]).collect();
     let mut out = vec![0u8; good.len() * p.sig_len()];
     let mut verdicts = vec![Status::NotRun; good.len()];
     ml_dsa::sign(k, &known, &messages, &rnd, &mut out, &mut verdicts, scratch);
     ct::wipe(&mut rnd);
-    status.fill(Status::InvalidKey);
+    status.copy_from_slice(decoded);
     sig.fill(0);
     for ((&lane, verdict), signature) in
         good.iter().zip(verdicts).zip(out.chunks_exact(p.sig_len()))

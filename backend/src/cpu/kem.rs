@@ -100,9 +100,12 @@ pub(super) fn encaps<K: Kernels>(
             Keys::Fresh(bytes) => {
                 let bytes = &bytes[range.start * p.ek_len()..range.end * p.ek_len()];
                 let mut keys = vec![EncapsKey::blank(p); m.len()];
-                ml_kem::expand_encaps_keys(k, p, bytes, &mut keys, status);
+                let mut decoded = [Status::NotRun; CHUNK];
+                let decoded = &mut decoded[..status.len()];
+                ml_kem::expand_encaps_keys(k, p, bytes, &mut keys, decoded);
                 let known: Vec<_> = keys.iter().collect();
                 ml_kem::encaps(k, p, &known, m, ct, shared, scratch);
+                status.copy_from_slice(decoded);
                 zero_failed(status, ct, p.ct_len());
                 zero_failed(status, shared.as_flattened_mut(), SECRET_LEN);
             }
@@ -130,9 +133,12 @@ pub(super) fn decaps<K: Kernels>(
             Keys::Fresh(bytes) => {
                 let bytes = &bytes[range.start * p.dk_len()..range.end * p.dk_len()];
                 let mut keys = vec![DecapsKey::blank(p); status.len()];
-                ml_kem::expand_decaps_keys(k, p, bytes, &mut keys, status);
+                let mut decoded = [Status::NotRun; CHUNK];
+                let decoded = &mut decoded[..status.len()];
+                ml_kem::expand_decaps_keys(k, p, bytes, &mut keys, decoded);
                 let known: Vec<_> = keys.iter().collect();
                 ml_kem::decaps(k, p, &known, ct, shared, scratch);
+                status.copy_from_slice(decoded);
                 zero_failed(status, shared.as_flattened_mut(), SECRET_LEN);
             }
         }

@@ -139,7 +139,7 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
             bytes,
             keys,
         } => {
-            dsa::decode_private(k, params, bytes, keys, status);
+            dsa::decode_private(k, params, bytes, keys, status, dsa_scratch);
         }
         Operation::DsaSign {
             params,

@@ -144,27 +144,6 @@ impl DecapsKey {
         })
     }
 
-    /// Decodes a key that came in both forms, and refuses one whose forms disagree.
-    ///
-    /// # Errors
-    /// As [`Self::decode`], or a seed that does not lead to the expanded key.
-    pub fn decode_both<K: Kernels>(
-        k: &K,
-        params: &'static Params,
-        seed: &[u8; SEED_LEN],
-        bytes: &[u8],
-    ) -> Result<Self, Error> {
-        check_length("a decapsulation key", params.dk_len(), bytes)?;
-        let key = DecapsKey::from_seed(k, params, seed);
-        if ct::eq_mask(&key.bytes, bytes) == u64::MAX {
-            return Ok(key);
-        }
-        Err(Error::PrivateKey {
-            algorithm: params.algorithm.name(),
-            reason: "the seed and the expanded key do not belong together",
-        })
-    }
-
     /// The parameter set.
     pub fn params(&self) -> &'static Params {
         self.encaps.params
