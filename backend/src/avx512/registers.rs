@@ -66,6 +66,7 @@ pub(super) fn table<T: Copy, const N: usize>(table: &Table<T, N>) -> __m512i {
 /// Around a loop over polynomials LLVM otherwise loads a kernel's tables ahead, widened to 32 bits
 /// for a 16-bit multiplication, and then narrows and spills them: half again as slow.
 #[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // The address passes through; nothing is read.
 pub(super) fn opaque<T>(table: &'static T) -> &'static T {
     let mut address: *const T = table;
     // SAFETY: an empty instruction that leaves the register, and so the reference, as it is.
