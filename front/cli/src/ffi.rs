@@ -1,4 +1,4 @@
-//! The command line's only `unsafe`: two settings of the operating system.
+//! The command line's only `unsafe`: settings of the operating system.
 
 use std::process::Command;
 
@@ -10,6 +10,14 @@ pub fn end_quietly_when_the_reader_is_gone() {
     // SAFETY: sets a default action; no handler runs, and no other thread exists yet.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+/// Makes a write to a closed pipe an error again, for a command that must clean up after itself.
+pub fn go_on_when_the_reader_is_gone() {
+    // SAFETY: sets the action `ignore`; no handler runs.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use gabion_provider::stats::{self, STATS_VARIABLE, Snapshot};
@@ -41,6 +42,7 @@ impl<'a> Openssl<'a> {
             .prefix("gabion-")
             .tempdir()
             .map_err(|cause| format!("cannot make a temporary folder: {cause}"))?;
+        remove_when_interrupted(folder.path());
         Ok(Openssl { settings, folder })
     }
 
@@ -128,6 +130,26 @@ impl<'a> Openssl<'a> {
         }
         stats::read(&file).map_err(|cause| cause.to_string())
     }
+}
+
+/// Has the folder removed when the user interrupts us: keys lie in it.
+fn remove_when_interrupted(folder: &Path) {
+    static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    static HANDLER: Once = Once::new();
+    if let Ok(mut folders) = FOLDERS.lock() {
+        folders.push(folder.to_owned());
+    }
+    HANDLER.call_once(|| {
+        let clean_up = || {
+            for folder in FOLDERS.lock().iter().flat_map(|folders| folders.iter()) {
+                let _ = std::fs::remove_dir_all(folder);
+            }
+            // What a shell expects of an interrupted command; children die with this process.
+            std::process::exit(130);
+        };
+        // Without a handler an interrupt still ends us, and leaves the folder: no reason to stop.
+        let _ = ctrlc::set_handler(clean_up);
+    });
 }
 
 /// The lines of an error output that say why, in one line.

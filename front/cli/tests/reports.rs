@@ -316,6 +316,36 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
 }
 
 #[test]
+fn an_interrupted_run_cleans_up() {
+    if bundle().is_none_or(|prefix| !prefix.join("lib/ossl-modules/gabion.so").exists()) {
+        return;
+    }
+    let work = Work::new();
+    let mut command = work.command(&["run", "--seconds", "20"]);
+    std::fs::create_dir(work.path("tmp")).unwrap();
+    command
+        .env("TMPDIR", work.path("tmp"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let inside = || std::fs::read_dir(work.path("tmp")).unwrap().count();
+    let start = std::time::Instant::now();
+    while inside() == 0 && start.elapsed().as_secs() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(inside(), 1, "its folder");
+    // It is made just before the handler is set.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    Command::new("kill")
+        .arg("-INT")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(inside(), 0);
+}
+
+#[test]
 fn run_without_a_bundle_is_not_ready() {
     let work = Work::new();
     let mut command = work.command(&["run"]);

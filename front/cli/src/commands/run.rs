@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::commands::bench::engine::failure as engine_failure;
 use crate::commands::bundle::failure as ship_failure;
 use crate::failure::Failure;
+use crate::ffi;
 use crate::files::{Access, Output};
 use crate::keys;
 use crate::openssl::Openssl;
@@ -56,6 +57,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             args.seconds
         )));
     }
+    ffi::go_on_when_the_reader_is_gone();
     let settings = Settings::from_process().map_err(ship_failure)?;
     settings.require_bundle().map_err(ship_failure)?;
     if settings.mode == FipsMode::Only {
@@ -65,11 +67,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 .to_owned(),
         ));
     }
-    println!("{}\n", introduction(&settings)?);
+    show(&format!("{}\n\n", introduction(&settings)?));
     let openssl = Openssl::new(&settings).map_err(Failure::NotReady)?;
 
     let handshake = handshake::shake_hands(&openssl, GROUP, SIGNATURE)?;
-    println!("{}\n", handshake.describe());
+    show(&format!("{}\n\n", handshake.describe()));
     handshake.require_gabion()?;
 
     progress("measuring full handshakes");
@@ -81,12 +83,19 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     progress("");
 
     write(&args.out, &handshake, &rows, &ours, &stock)?;
-    print!("{}", table(&rows, &ours, &stock));
-    println!(
-        "\nNext: gabion doctor · gabion bench tls · docs/cli.md · everything measured is in {}",
+    show(&table(&rows, &ours, &stock));
+    show(&format!(
+        "\nNext: gabion doctor · gabion bench tls · docs/cli.md · everything measured is in {}\n",
         args.out.display()
-    );
+    ));
     Ok(0)
+}
+
+/// Prints; a reader that went away does not keep the results from the file.
+fn show(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// One line on a terminal's stderr that the next one replaces; nothing elsewhere.
