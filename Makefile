@@ -18,7 +18,7 @@ test:
 # Quick checks before a commit: format, lints, layers, documentation.
 check:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	script/lint
 	cargo run --quiet --package xtask -- tidy
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
 

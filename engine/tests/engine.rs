@@ -1,5 +1,7 @@
 //! The engine as its callers see it.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_backend::cpus;

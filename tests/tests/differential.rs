@@ -4,6 +4,8 @@
 //! OpenSSL is compared in the tests of the provider and of the command line, both ways. The seeds
 //! are counted, so a failure can be run again. `GABION_SOAK=N` runs N rounds instead of 40.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use aws_lc_rs::encoding::AsRawBytes;
 use aws_lc_rs::kem;
 use aws_lc_rs::signature::{

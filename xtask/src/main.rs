@@ -63,9 +63,7 @@ const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[(
 /// Where `unsafe` may live.
 const UNSAFE_ALLOWED: &[&str] = &[
     "scheme/src/ct.rs",
-    "backend/src/avx512/",
-    "backend/examples/",
-    "backend/tests/",
+    "backend/",
     "bench/",
     "front/provider/",
     "front/cli/src/",
@@ -206,6 +204,11 @@ fn check_functions(name: &str, text: &str, findings: &mut Vec<String>) {
         if !heads.iter().any(|head| code.starts_with(head)) {
             continue;
         }
+        // A declaration without a body ends before any brace opens.
+        let head = lines[start..].iter().find(|line| line.ends_with(['{', ';', '}']));
+        if head.is_none_or(|line| !line.ends_with('{')) {
+            continue;
+        }
         let close = format!("{}}}", &line[..line.len() - code.len()]);
         let Some(length) = lines[start..].iter().position(|other| *other == close) else {
             continue;
@@ -281,6 +284,8 @@ mod tests {
     fn long_functions_are_found() {
         let body = "    let _ = 1;\n".repeat(FUNCTION_LINES_MAX - 2);
         assert!(findings_in("engine/src/x.rs", &format!("fn f() {{\n{body}}}\n")).is_empty());
+        let text = "trait T {\n    fn f();\n".to_owned() + &body + "    }\n}\n";
+        assert!(findings_in("engine/src/x.rs", &text).is_empty());
         let text = format!("fn f() {{\n{body}    let _ = 2;\n}}\n");
         assert_eq!(findings_in("engine/src/x.rs", &text).len(), 1);
     }
