@@ -97,9 +97,52 @@ pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m512i) -> __m512i) {
-    assert_eq!(out.len(), 32 * BITS, "a packed polynomial has 32 bytes a bit");
+    assert_eq!(
+        out.len(),
+        32 * BITS,
+        "a packed polynomial has 32 bytes a bit"
+    );
     for (r, x) in registers::dsa(p).iter().enumerate() {
         registers::store(out, 2 * BITS * r, pack::pack::<BITS>(field(*x)), 2 * BITS);
+    }
+}
+
+/// The same for fields of 15 bits and less, two registers at a time; `TWICE` is 2 BITS.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn pack_2_of<const BITS: usize, const TWICE: usize>(
+    p: &DsaPoly,
+    out: &mut [u8],
+    field: impl Fn(__m512i) -> __m512i,
+) {
+    assert_eq!(
+        out.len(),
+        32 * BITS,
+        "a packed polynomial has 32 bytes a bit"
+    );
+    for (r, x) in registers::dsa(p).as_chunks::<2>().0.iter().enumerate() {
+        let joined = pack::join_2::<BITS>([field(x[0]), field(x[1])]);
+        registers::store(out, 4 * BITS * r, pack::pack::<TWICE>(joined), 4 * BITS);
+    }
+}
+
+/// The same for fields of 6 bits and less, four registers at a time; `FOURFOLD` is 4 BITS.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn pack_4_of<const BITS: usize, const FOURFOLD: usize>(
+    p: &DsaPoly,
+    out: &mut [u8],
+    field: impl Fn(__m512i) -> __m512i,
+) {
+    assert_eq!(
+        out.len(),
+        32 * BITS,
+        "a packed polynomial has 32 bytes a bit"
+    );
+    for (r, x) in registers::dsa(p).as_chunks::<4>().0.iter().enumerate() {
+        let fields = [field(x[0]), field(x[1]), field(x[2]), field(x[3])];
+        let packed = pack::pack::<FOURFOLD>(pack::join_4::<BITS>(fields));
+        registers::store(out, 8 * BITS * r, packed, 8 * BITS);
     }
 }
 
@@ -111,7 +154,11 @@ fn unpack_of<const BITS: usize>(
     out: &mut DsaPoly,
     value: impl Fn(__m512i) -> __m512i,
 ) {
-    assert_eq!(bytes.len(), 32 * BITS, "a packed polynomial has 32 bytes a bit");
+    assert_eq!(
+        bytes.len(),
+        32 * BITS,
+        "a packed polynomial has 32 bytes a bit"
+    );
     for (r, x) in registers::dsa_mut(out).iter_mut().enumerate() {
         *x = value(pack::unpack::<BITS>(registers::load(bytes, 2 * BITS * r)));
     }
@@ -121,9 +168,9 @@ fn unpack_of<const BITS: usize>(
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) {
     match bits {
-        4 => pack_of::<4>(p, out, |x| x),
-        6 => pack_of::<6>(p, out, |x| x),
-        10 => pack_of::<10>(p, out, |x| x),
+        4 => pack_4_of::<4, 16>(p, out, |x| x),
+        6 => pack_4_of::<6, 24>(p, out, |x| x),
+        10 => pack_2_of::<10, 20>(p, out, |x| x),
         _ => panic!("bits is 4, 6 or 10, not {bits}"),
     }
     registers::clear();
@@ -152,9 +199,9 @@ pub(super) fn bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
         _mm512_min_epu32(y, _mm512_sub_epi32(y, q))
     };
     match bits {
-        3 => pack_of::<3>(p, out, small),
-        4 => pack_of::<4>(p, out, small),
-        13 => pack_of::<13>(p, out, small),
+        3 => pack_4_of::<3, 12>(p, out, small),
+        4 => pack_4_of::<4, 16>(p, out, small),
+        13 => pack_2_of::<13, 26>(p, out, small),
         18 => pack_of::<18>(p, out, any),
         20 => pack_of::<20>(p, out, any),
         _ => panic!("bits is 3, 4, 13, 18 or 20, not {bits}"),

@@ -51,7 +51,12 @@ const FORWARD: [Pair; 4] = {
     [halves, quarters, quads, model::doubles(&quads)]
 };
 /// The arrangements for layers 2, 4, 8, 16 of the inverse NTT.
-const INVERSE: [Pair; 4] = [FORWARD[3], FORWARD[2], FORWARD[1], model::halves(&FORWARD[1])];
+const INVERSE: [Pair; 4] = [
+    FORWARD[3],
+    FORWARD[2],
+    FORWARD[1],
+    model::halves(&FORWARD[1]),
+];
 
 /// Roots of the in-register layers: `[pair][layer]`, layers in the order of use.
 const fn roots(inverse: bool) -> [[Roots; 4]; 4] {
@@ -60,11 +65,18 @@ const fn roots(inverse: bool) -> [[Roots; 4]; 4] {
     while i < 4 * 4 * 32 {
         let (pair, layer, word) = (i / 128, i / 32 % 4, i % 32);
         let length = if inverse { 2 << layer } else { 16 >> layer };
-        let arrangement = if inverse { &INVERSE[layer] } else { &FORWARD[layer] };
+        let arrangement = if inverse {
+            &INVERSE[layer]
+        } else {
+            &FORWARD[layer]
+        };
         let coefficient = 64 * pair + 2 * arrangement[0][word / 2];
         let block = coefficient / (2 * length);
-        let Factor(z, zq) =
-            Factor::new(zeta(if inverse { 256 / length - 1 - block } else { 128 / length + block }));
+        let Factor(z, zq) = Factor::new(zeta(if inverse {
+            256 / length - 1 - block
+        } else {
+            128 / length + block
+        }));
         out[pair][layer][0].0[word] = z;
         out[pair][layer][1].0[word] = zq;
         i += 1;
@@ -125,8 +137,12 @@ pub(super) fn reduce(x: __m512i) -> __m512i {
 /// NTT of each polynomial. |x| grows from 2q by less than 0.75q + 1 a layer, to 7.3q < 2^15.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn ntt(polys: &mut [KemPoly]) {
-    for p in polys {
-        ntt_one(registers::kem_mut(p));
+    let (pairs, rest) = polys.as_chunks_mut::<2>();
+    for pair in pairs {
+        ntt_of(pair);
+    }
+    for p in rest.as_chunks_mut::<1>().0 {
+        ntt_of(p);
     }
     registers::clear();
 }
@@ -134,15 +150,17 @@ pub(super) fn ntt(polys: &mut [KemPoly]) {
 /// A layer between registers that lie `DISTANCE` apart.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn layer_between<const DISTANCE: usize>(f: &mut [__m512i; 8]) {
+fn layer_between<const DISTANCE: usize, const P: usize>(f: &mut [[__m512i; 8]; P]) {
     for block in 0..const { 4 / DISTANCE } {
         let Factor(z, zq) = BROADCAST[4 / DISTANCE + block];
         let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
         for r in 0..DISTANCE {
             let low = 2 * DISTANCE * block + r;
-            let t = multiply(f[low + DISTANCE], z, zq);
-            f[low + DISTANCE] = _mm512_sub_epi16(f[low], t);
-            f[low] = _mm512_add_epi16(f[low], t);
+            for f in f.iter_mut() {
+                let t = multiply(f[low + DISTANCE], z, zq);
+                f[low + DISTANCE] = _mm512_sub_epi16(f[low], t);
+                f[low] = _mm512_add_epi16(f[low], t);
+            }
         }
     }
 }
@@ -150,45 +168,51 @@ fn layer_between<const DISTANCE: usize>(f: &mut [__m512i; 8]) {
 /// A layer within pairs of registers: 0 for length 16 to 3 for length 2.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn layer_within<const LAYER: usize>(
-    f: &mut [__m512i; 8],
+fn layer_within<const LAYER: usize, const P: usize>(
+    f: &mut [[__m512i; 8]; P],
     roots: &[[Roots; 4]; 4],
     masks: shuffle::Masks,
 ) {
     for pair in 0..4 {
-        let (a, b) = (f[2 * pair], f[2 * pair + 1]);
-        let (a, b) = match LAYER {
-            0 => shuffle::halves(a, b),
-            1 => shuffle::quarters(a, b),
-            2 => shuffle::quads(a, b),
-            _ => shuffle::doubles(a, b, masks),
-        };
         let [z, zq] = &roots[pair][LAYER];
-        let t = multiply(b, registers::table(z), registers::table(zq));
-        f[2 * pair] = _mm512_add_epi16(a, t);
-        f[2 * pair + 1] = _mm512_sub_epi16(a, t);
+        let (z, zq) = (registers::table(z), registers::table(zq));
+        for f in f.iter_mut() {
+            let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+            let (a, b) = match LAYER {
+                0 => shuffle::halves(a, b),
+                1 => shuffle::quarters(a, b),
+                2 => shuffle::quads(a, b),
+                _ => shuffle::doubles(a, b, masks),
+            };
+            let t = multiply(b, z, zq);
+            f[2 * pair] = _mm512_add_epi16(a, t);
+            f[2 * pair + 1] = _mm512_sub_epi16(a, t);
+        }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn ntt_one(p: &mut [__m512i; 8]) {
+fn ntt_of<const P: usize>(polys: &mut [KemPoly; P]) {
     let masks = shuffle::Masks::new();
     let roots = registers::opaque(&FORWARD_ROOTS);
-    let mut f = *p;
-    layer_between::<4>(&mut f);
-    layer_between::<2>(&mut f);
-    layer_between::<1>(&mut f);
-    layer_within::<0>(&mut f, roots, masks);
-    layer_within::<1>(&mut f, roots, masks);
-    layer_within::<2>(&mut f, roots, masks);
-    layer_within::<3>(&mut f, roots, masks);
+    let mut f = polys.each_ref().map(|p| *registers::kem(p));
+    layer_between::<4, P>(&mut f);
+    layer_between::<2, P>(&mut f);
+    layer_between::<1, P>(&mut f);
+    layer_within::<0, P>(&mut f, roots, masks);
+    layer_within::<1, P>(&mut f, roots, masks);
+    layer_within::<2, P>(&mut f, roots, masks);
+    layer_within::<3, P>(&mut f, roots, masks);
     let [first, second] = &BACK;
     let (first, second) = (registers::table(first), registers::table(second));
-    for pair in 0..4 {
-        let (a, b) = (reduce(f[2 * pair]), reduce(f[2 * pair + 1]));
-        p[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
-        p[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+    for (f, p) in f.iter().zip(polys) {
+        let p = registers::kem_mut(p);
+        for pair in 0..4 {
+            let (a, b) = (reduce(f[2 * pair]), reduce(f[2 * pair + 1]));
+            p[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
+            p[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+        }
     }
 }
 
@@ -209,8 +233,12 @@ static BROADCAST: [Factor; 8] = {
 /// 1.52, 3.04 (reduced), 1.52, 3.04, 6.08 at the last, all below 2^15 / q = 9.84.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn inv_ntt(polys: &mut [KemPoly]) {
-    for p in polys {
-        inv_ntt_one(registers::kem_mut(p));
+    let (pairs, rest) = polys.as_chunks_mut::<2>();
+    for pair in pairs {
+        inv_ntt_of(pair);
+    }
+    for p in rest.as_chunks_mut::<1>().0 {
+        inv_ntt_of(p);
     }
     registers::clear();
 }
@@ -218,41 +246,45 @@ pub(super) fn inv_ntt(polys: &mut [KemPoly]) {
 /// A layer within pairs of registers: 0 for length 2 to 3 for length 16.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn inverse_layer_within<const LAYER: usize>(
-    f: &mut [__m512i; 8],
+fn inverse_layer_within<const LAYER: usize, const P: usize>(
+    f: &mut [[__m512i; 8]; P],
     roots: &[[Roots; 4]; 4],
     masks: shuffle::Masks,
 ) {
     for pair in 0..4 {
-        let (a, b) = (f[2 * pair], f[2 * pair + 1]);
         let [z, zq] = &roots[pair][LAYER];
-        let product =
-            multiply(_mm512_sub_epi16(b, a), registers::table(z), registers::table(zq));
-        let mut sum = _mm512_add_epi16(a, b);
-        if LAYER % 2 == 1 {
-            sum = reduce(sum);
+        let (z, zq) = (registers::table(z), registers::table(zq));
+        for f in f.iter_mut() {
+            let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+            let product = multiply(_mm512_sub_epi16(b, a), z, zq);
+            let mut sum = _mm512_add_epi16(a, b);
+            if LAYER % 2 == 1 {
+                sum = reduce(sum);
+            }
+            (f[2 * pair], f[2 * pair + 1]) = match LAYER {
+                0 => shuffle::doubles(sum, product, masks),
+                1 => shuffle::quads(sum, product),
+                2 => shuffle::halves(sum, product),
+                _ => shuffle::quarters(sum, product),
+            };
         }
-        (f[2 * pair], f[2 * pair + 1]) = match LAYER {
-            0 => shuffle::doubles(sum, product, masks),
-            1 => shuffle::quads(sum, product),
-            2 => shuffle::halves(sum, product),
-            _ => shuffle::quarters(sum, product),
-        };
     }
 }
 
 /// A layer between registers that lie `DISTANCE` apart.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn inverse_layer_between<const DISTANCE: usize>(f: &mut [__m512i; 8]) {
+fn inverse_layer_between<const DISTANCE: usize, const P: usize>(f: &mut [[__m512i; 8]; P]) {
     for block in 0..const { 4 / DISTANCE } {
         let Factor(z, zq) = BROADCAST[8 / DISTANCE - 1 - block];
         let (z, zq) = (_mm512_set1_epi16(z), _mm512_set1_epi16(zq));
         for r in 0..DISTANCE {
             let low = 2 * DISTANCE * block + r;
-            let difference = _mm512_sub_epi16(f[low + DISTANCE], f[low]);
-            f[low] = _mm512_add_epi16(f[low], f[low + DISTANCE]);
-            f[low + DISTANCE] = multiply(difference, z, zq);
+            for f in f.iter_mut() {
+                let difference = _mm512_sub_epi16(f[low + DISTANCE], f[low]);
+                f[low] = _mm512_add_epi16(f[low], f[low + DISTANCE]);
+                f[low + DISTANCE] = multiply(difference, z, zq);
+            }
         }
     }
 }
@@ -262,36 +294,45 @@ const CLOSING: u64 = (1 << 16) / 128;
 
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn inv_ntt_one(p: &mut [__m512i; 8]) {
+fn inv_ntt_of<const P: usize>(polys: &mut [KemPoly; P]) {
     let masks = shuffle::Masks::new();
     let roots = registers::opaque(&INVERSE_ROOTS);
-    let mut f = *p;
+    let mut f = polys.each_ref().map(|p| *registers::kem(p));
     let [first, second] = &FORTH;
     let (first, second) = (registers::table(first), registers::table(second));
-    for pair in 0..4 {
-        let (a, b) = (f[2 * pair], f[2 * pair + 1]);
-        f[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
-        f[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+    for f in &mut f {
+        for pair in 0..4 {
+            let (a, b) = (f[2 * pair], f[2 * pair + 1]);
+            f[2 * pair] = _mm512_permutex2var_epi32(a, first, b);
+            f[2 * pair + 1] = _mm512_permutex2var_epi32(a, second, b);
+        }
     }
-    inverse_layer_within::<0>(&mut f, roots, masks);
-    inverse_layer_within::<1>(&mut f, roots, masks);
-    inverse_layer_within::<2>(&mut f, roots, masks);
-    inverse_layer_within::<3>(&mut f, roots, masks);
-    inverse_layer_between::<1>(&mut f);
-    inverse_layer_between::<2>(&mut f);
+    inverse_layer_within::<0, P>(&mut f, roots, masks);
+    inverse_layer_within::<1, P>(&mut f, roots, masks);
+    inverse_layer_within::<2, P>(&mut f, roots, masks);
+    inverse_layer_within::<3, P>(&mut f, roots, masks);
+    inverse_layer_between::<1, P>(&mut f);
+    inverse_layer_between::<2, P>(&mut f);
     // Layer 128, which takes in the closing factor.
-    for r in 0..4 {
-        let difference = _mm512_sub_epi16(f[r + 4], f[r]);
-        let sum = _mm512_add_epi16(f[r], f[r + 4]);
-        p[r] = multiply_by(sum, const { Factor::new(CLOSING) });
-        p[r + 4] = multiply_by(difference, const { Factor::new(zeta(1) * CLOSING) });
+    for (f, p) in f.iter().zip(polys) {
+        let p = registers::kem_mut(p);
+        for r in 0..4 {
+            let difference = _mm512_sub_epi16(f[r + 4], f[r]);
+            let sum = _mm512_add_epi16(f[r], f[r + 4]);
+            p[r] = multiply_by(sum, const { Factor::new(CLOSING) });
+            p[r + 4] = multiply_by(difference, const { Factor::new(zeta(1) * CLOSING) });
+        }
     }
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_matvec`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-    assert_eq!(a.len(), out.len() * v.len(), "the matrix has a row for each output");
+    assert_eq!(
+        a.len(),
+        out.len() * v.len(),
+        "the matrix has a row for each output"
+    );
     match v.len() {
         1 => matvec_of::<1>(out, a, v),
         2 => matvec_of::<2>(out, a, v),
@@ -310,8 +351,12 @@ pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn matvec_of<const K: usize>(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-    let (rows, []) = a.as_chunks::<K>() else { return };
-    let Some(v) = v.first_chunk::<K>() else { return };
+    let (rows, []) = a.as_chunks::<K>() else {
+        return;
+    };
+    let Some(v) = v.first_chunk::<K>() else {
+        return;
+    };
     let q = _mm512_set1_epi16(KEM_Q);
     let q_inverse = _mm512_set1_epi16(Q_INVERSE);
     for r in 0..8 {
@@ -378,8 +423,8 @@ mod tests {
     fn arrangements_pair_the_operands() {
         for (layer, length) in [16, 8, 4, 2].into_iter().enumerate() {
             for arrangement in [&FORWARD[layer], &INVERSE[3 - layer]] {
-                for i in 0..16 {
-                    assert_eq!(arrangement[0][i] + length / 2, arrangement[1][i], "{length}");
+                for (a, b) in arrangement[0].iter().zip(&arrangement[1]) {
+                    assert_eq!(a + length / 2, *b, "{length}");
                 }
             }
         }

@@ -2,12 +2,24 @@
 //!
 //! ```text
 //!   Avx512 : Kernels            a token that only detection makes
-//!      |-- registers            loads, stores, clearing
-//!      |-- keccak               eight sponges side by side
+//!      |-- sponge               many sponges over eight lanes, longest first
+//!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
+//!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
+//!      |     |-- shuffle        exchanges between registers for layers within one
+//!      |     `-- constants      roots in the order of use, worked out by the compiler
+//!      |-- dsa_small            small products of ML-DSA that come from ML-KEM's ring
+//!      |-- kem_pack, dsa_pack   sampling, compression, encoding
+//!      |     `-- pack           fields of any width to bytes and back
+//!      |-- dsa_round            rounding, hints, norms
+//!      `-- registers            loads, stores, clearing
 //! ```
+//!
+//! No branch, index, loop bound or division depends on a secret; tables are permutations within
+//! registers. The `_vartime` functions depend on which candidates were rejected, and on nothing
+//! else. Every kernel that meets a secret clears all vector and mask registers before it returns
+//! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
-
 
 mod constants;
 mod dsa_ntt;

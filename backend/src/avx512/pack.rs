@@ -47,7 +47,10 @@ const fn packing(bits: usize) -> Packing {
         p.first.0[byte] = (8 * pair + byte - 2 * bits * pair / 8) as u8;
         let next = pair + 1;
         if 2 * bits * next < 8 * byte + 8 {
-            assert!(2 * bits * (next + 1) >= 8 * byte + 8, "three pairs in a byte");
+            assert!(
+                2 * bits * (next + 1) >= 8 * byte + 8,
+                "three pairs in a byte"
+            );
             p.second.0[byte] = 8 * next as u8;
             p.shared |= 1 << byte;
         }
@@ -66,7 +69,10 @@ struct Unpacking {
 
 /// `lift` is how far above bit 0 of its place a field is to lie; what surrounds it is garbage.
 const fn unpacking(bits: usize, per: usize, lift: usize) -> Unpacking {
-    let mut u = Unpacking { gather: Table([0; 64]), select: Table([0; 64]) };
+    let mut u = Unpacking {
+        gather: Table([0; 64]),
+        select: Table([0; 64]),
+    };
     let mut byte = 0;
     while byte < 64 {
         let (group, within) = (byte / 8, byte % 8);
@@ -135,4 +141,35 @@ pub(super) fn unpack_words<const BITS: usize>(bytes: __m512i) -> __m512i {
 pub(super) fn unpack_words_high<const BITS: usize>(bytes: __m512i) -> __m512i {
     let mask = _mm512_set1_epi16(((1 << BITS) - 1) << (15 - BITS));
     _mm512_and_si512(spread(bytes, Fields::<BITS>::HIGH_IN_WORDS), mask)
+}
+
+/// Thirty-two fields below 2^BITS of two registers in one, two fields a double word. `BITS` is 15
+/// at most.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn join_2<const BITS: usize>([a, b]: [__m512i; 2]) -> __m512i {
+    static WORDS: Table<u16, 32> = {
+        let mut indices = Table([0; 32]);
+        let mut i = 0;
+        while i < 32 {
+            indices.0[i] = 2 * i as u16;
+            i += 1;
+        }
+        indices
+    };
+    let words = _mm512_permutex2var_epi16(a, registers::table(&WORDS), b);
+    _mm512_madd_epi16(words, _mm512_set1_epi32(1 | 1 << (16 + BITS)))
+}
+
+/// Sixty-four fields below 2^BITS of four registers in one, four fields a double word. `BITS` is 6
+/// at most.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn join_4<const BITS: usize>([a, b, c, d]: [__m512i; 4]) -> __m512i {
+    // Quarters of the packed bytes hold four fields each of a, b, c and d.
+    static ORDER: Table<u32, 16> = Table([0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]);
+    let bytes = _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+    let pairs = _mm512_maddubs_epi16(bytes, _mm512_set1_epi16(1 | 1 << (8 + BITS)));
+    let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(1 | 1 << (16 + 2 * BITS)));
+    _mm512_permutexvar_epi32(registers::table(&ORDER), fours)
 }

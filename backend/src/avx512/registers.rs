@@ -4,6 +4,7 @@
 
 use core::arch::asm;
 use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
@@ -87,6 +88,10 @@ pub(super) fn first(n: usize) -> __mmask64 {
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
     let bytes = &bytes[at..];
+    if bytes.is_empty() {
+        // Nothing may be mapped at the address, and suppressing the fault takes 500 cycles.
+        return _mm512_setzero_si512();
+    }
     if bytes.len() >= 64 {
         // SAFETY: 64 bytes are left.
         return unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) };
@@ -110,6 +115,18 @@ pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
         let len = len.min(bytes.len());
         // SAFETY: the mask lets no byte beyond the slice be written.
         unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(len), v) };
+    }
+}
+
+/// Plain data of which nothing is known: room that is filled before it matters.
+#[inline(always)]
+pub(super) fn unspecified<T: Copy>() -> T {
+    let mut data = MaybeUninit::<T>::uninit();
+    // SAFETY: for all that the compiler knows, the empty instruction writes all of the memory it is
+    // given the address of; register arrays and byte rows, for which this is used, may hold any bytes.
+    unsafe {
+        asm!("/* {0} */", in(reg) data.as_mut_ptr(), options(nostack, preserves_flags));
+        data.assume_init()
     }
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Jobs of any function, rate and length share the lanes; a lane takes the next job as soon as
-//! its own ends. The longest job (by its number of permutations) starts first, so that the hash of
+//! its own ends. The longest job (by its bytes) starts first, so that the hash of
 //! a whole key runs beside many short ones and not after them. Once four lanes or fewer are left
 //! with nothing queued, they move to the lower half and a step costs half.
 //!
@@ -18,14 +18,13 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{Sponge, Xof};
 
+use super::constants::Table;
 use super::keccak::{LANES, State, permute_1, permute_8, permute_low_4, transpose};
 use super::registers;
 
 /// Jobs that are put in order at a time. A longer call is fed to the lanes in pieces of this size
 /// without draining them in between.
 const WINDOW: usize = 256;
-/// Permutation counts from here on are not told apart by the order.
-const LONGEST: usize = 63;
 /// Bytes of a staged block: the largest rate, 168, in whole registers.
 const ROW: usize = 192;
 /// Room for one more register, since pieces are copied 64 bytes at a time.
@@ -60,88 +59,84 @@ struct Lane {
     written: usize,
 }
 
-/// Permutations that a sponge takes; none if it yields nothing.
-fn permutations(job: &Sponge<'_>) -> usize {
+/// About how long a sponge runs: a class, 0 if it yields nothing. A class is a number of 128-byte
+/// units to two binary digits; an order needs no exact count of permutations.
+#[inline]
+fn class(job: &Sponge<'_>) -> u8 {
     let input: usize = job.input.iter().map(|piece| piece.len()).sum();
     let output = job.output.len();
     if output == 0 {
         return 0;
     }
-    // A match on constants, so that the divisions become multiplications.
-    let (absorb, squeeze) = match job.xof {
-        Xof::Shake128 => (input / 168, (output - 1) / 168),
-        Xof::Shake256 | Xof::Sha3_256 => (input / 136, (output - 1) / 136),
-        Xof::Sha3_512 => (input / 72, (output - 1) / 72),
-    };
-    absorb + 1 + squeeze
+    let units = 2 + (input + output) / 128;
+    let exponent = units.ilog2();
+    (2 * exponent as usize + (units >> (exponent - 1) & 1)).min(63) as u8
 }
 
-/// The jobs that are not started yet, longest first within a window.
+/// The jobs that are not started yet, longest class first within a window.
 struct Queue {
-    order: [u16; WINDOW],
-    /// First job of the window, entries of `order`, and how many of them are taken.
+    /// Classes of the window's jobs.
+    classes: Table<u8, WINDOW>,
+    /// Classes that are still to come, as bits.
+    waiting: u64,
+    /// Jobs of the present class, as bits.
+    present: [u64; WINDOW / 64],
+    /// First job of the window, and first job beyond it.
     base: usize,
-    len: usize,
-    taken: usize,
-    /// First job beyond the window.
     next: usize,
 }
 
 impl Queue {
+    #[inline]
     fn new() -> Self {
+        let classes = Table([0; WINDOW]);
         Queue {
-            order: [0; WINDOW],
+            classes,
+            waiting: 0,
+            present: [0; WINDOW / 64],
             base: 0,
-            len: 0,
-            taken: 0,
             next: 0,
         }
     }
 
     /// The next job to start.
     #[inline]
+    #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
     fn pop(&mut self, jobs: &[Sponge<'_>]) -> Option<usize> {
-        while self.taken == self.len {
-            if self.next == jobs.len() {
+        loop {
+            for (i, bits) in self.present.iter_mut().enumerate() {
+                if *bits != 0 {
+                    let job = self.base + 64 * i + bits.trailing_zeros() as usize;
+                    *bits &= *bits - 1;
+                    return Some(job);
+                }
+            }
+            if self.waiting != 0 {
+                let class = self.waiting.ilog2();
+                self.waiting ^= 1 << class;
+                let class = _mm512_set1_epi8(class as i8);
+                for (i, bits) in self.present.iter_mut().enumerate() {
+                    let classes = registers::load(&self.classes.0, 64 * i);
+                    *bits = _mm512_cmpeq_epi8_mask(classes, class);
+                }
+            } else if self.next < jobs.len() {
+                self.advance(jobs);
+            } else {
                 return None;
             }
-            self.refill(jobs);
         }
-        let job = self.base + usize::from(self.order[self.taken]);
-        self.taken += 1;
-        Some(job)
     }
 
-    /// Sorts the next window by counting. Jobs without output drop out.
-    fn refill(&mut self, jobs: &[Sponge<'_>]) {
-        let window = &jobs[self.next..jobs.len().min(self.next + WINDOW)];
+    /// Moves the window on. Jobs without output drop out.
+    fn advance(&mut self, jobs: &[Sponge<'_>]) {
         self.base = self.next;
-        self.next += window.len();
-        (self.len, self.taken) = (0, 0);
-        if jobs.len() <= LANES {
-            // All start at once; no order to make.
-            for (i, job) in window.iter().enumerate() {
-                self.order[self.len] = i as u16;
-                self.len += usize::from(!job.output.is_empty());
-            }
-            return;
+        self.next = jobs.len().min(self.base + WINDOW);
+        self.classes.0 = [0; WINDOW];
+        for (slot, job) in self.classes.0.iter_mut().zip(&jobs[self.base..self.next]) {
+            *slot = class(job);
+            self.waiting |= 1 << *slot;
         }
-        let mut lengths = [0u8; WINDOW];
-        let mut starts = [0u16; LONGEST + 2];
-        for (length, job) in lengths.iter_mut().zip(window) {
-            *length = permutations(job).min(LONGEST) as u8;
-            starts[LONGEST - usize::from(*length) + 1] += 1;
-        }
-        for i in 1..starts.len() {
-            starts[i] += starts[i - 1];
-        }
-        // Length 0 comes last.
-        self.len = usize::from(starts[LONGEST]);
-        for (i, length) in lengths[..window.len()].iter().enumerate() {
-            let at = &mut starts[LONGEST - usize::from(*length)];
-            self.order[usize::from(*at)] = i as u16;
-            *at += 1;
-        }
+        self.waiting &= !1;
     }
 }
 
@@ -156,60 +151,53 @@ impl Row {
     }
 }
 
-/// Copies `bytes` to the row at `at` and zeros behind them, in whole registers; returns where the
-/// zeros end. What lies within [`ROW`] must fit there.
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn stage(row: &mut Row, at: usize, bytes: &[u8]) -> usize {
-    let mut done = 0;
-    while done < bytes.len() {
-        // A whole row lies behind each start within ROW.
-        registers::store(&mut row.0, at + done, registers::load(bytes, done), 64);
-        done += 64;
-    }
-    at + done
-}
-
-/// Stages the lane's next block of input. Returns how many bytes of it may differ from zero and
-/// whether it is the last; the final bit of the padding is left to the caller.
+/// Stages the lane's next block of input. Returns its length and whether it is the last; the
+/// padding is left to the caller. Zeros follow up to the next word.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn stage_block(lane: &mut Lane, job: &Sponge<'_>, row: &mut Row) -> (usize, bool) {
-    let (mut filled, mut zeroed) = (0, 0);
-    while lane.piece < job.input.len() {
-        let rest = &job.input[lane.piece][lane.offset..];
-        let taken = rest.len().min(lane.rate - filled);
-        if taken > 0 {
-            zeroed = stage(row, filled, &rest[..taken]);
+    let mut filled = 0;
+    while let Some(piece) = job.input.get(lane.piece) {
+        let rest = &piece[lane.offset..];
+        let taken = &rest[..rest.len().min(lane.rate - filled)];
+        let mut done = 0;
+        while done < taken.len() {
+            // Whole registers, zeros behind the end.
+            registers::store(&mut row.0, filled + done, registers::load(taken, done), 64);
+            done += 64;
         }
-        filled += taken;
-        if taken < rest.len() {
-            lane.offset += taken;
-            break;
+        filled += taken.len();
+        // A message that fills its last block is followed by a block of padding.
+        if filled == lane.rate {
+            lane.offset += taken.len();
+            return (filled, false);
         }
         lane.piece += 1;
         lane.offset = 0;
     }
-    while zeroed < ROW {
-        registers::store(&mut row.0, zeroed, _mm512_setzero_si512(), 64);
-        zeroed += 64;
-    }
-    // A message that fills its last block is followed by a block of padding.
-    if filled == lane.rate {
-        return (filled, false);
-    }
-    row.0[filled] = job.xof.suffix();
-    (filled + 1, true)
+    registers::store(&mut row.0, filled, _mm512_setzero_si512(), 64);
+    (filled, true)
 }
 
 /// A lane without a job.
-const IDLE: Lane = Lane { phase: Phase::Idle, job: 0, rate: 0, piece: 0, offset: 0, written: 0 };
+const IDLE: Lane = Lane {
+    phase: Phase::Idle,
+    job: 0,
+    rate: 0,
+    piece: 0,
+    offset: 0,
+    written: 0,
+};
 
 /// Runs every sponge to its end.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
     if let [job] = jobs {
-        let lane = Lane { phase: Phase::Absorb, rate: job.xof.rate(), ..IDLE };
+        let lane = Lane {
+            phase: Phase::Absorb,
+            rate: job.xof.rate(),
+            ..IDLE
+        };
         if !job.output.is_empty() {
             run_alone(&mut [0; 25], lane, job);
             registers::clear();
@@ -217,15 +205,21 @@ pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
         return;
     }
     let mut queue = Queue::new();
-    let mut state: State = [_mm512_setzero_si512(); 25];
-    let mut rows = [Row([0; ROW_ROOM]); LANES];
+    // A lane's state counts from its first block on, and of a row what was staged.
+    let mut state: State = registers::unspecified();
+    let mut rows: [Row; LANES] = registers::unspecified();
     let mut lanes = [IDLE; LANES];
     loop {
         let (mut fresh, mut active) = (0u8, 0u8);
         for (l, lane) in lanes.iter_mut().enumerate() {
             if lane.phase == Phase::Idle {
                 let Some(job) = queue.pop(jobs) else { continue };
-                *lane = Lane { phase: Phase::Absorb, job, rate: jobs[job].xof.rate(), ..IDLE };
+                *lane = Lane {
+                    phase: Phase::Absorb,
+                    job,
+                    rate: jobs[job].xof.rate(),
+                    ..IDLE
+                };
                 fresh |= 1 << l;
             }
             active |= 1 << l;
@@ -265,10 +259,14 @@ fn run_alone(words: &mut [u64; 25], mut lane: Lane, job: &mut Sponge<'_>) {
         if lane.phase == Phase::Absorb {
             let (filled, last) = stage_block(&mut lane, job, &mut row);
             let input = row.0.as_chunks::<8>().0;
-            for (word, bytes) in words.iter_mut().zip(&input[..filled.div_ceil(8)]) {
+            for (word, bytes) in words[..lane.rate / 8]
+                .iter_mut()
+                .zip(&input[..filled / 8 + 1])
+            {
                 *word ^= u64::from_le_bytes(*bytes);
             }
             if last {
+                words[filled / 8] ^= u64::from(job.xof.suffix()) << (8 * (filled % 8));
                 words[lane.rate / 8 - 1] ^= 1 << 63;
                 lane.phase = Phase::Squeeze;
             }
@@ -295,6 +293,12 @@ fn run_alone(words: &mut [u64; 25], mut lane: Lane, job: &mut Sponge<'_>) {
     registers::wipe(words);
 }
 
+/// The first bytes of padding: of SHAKE, and of SHA-3.
+static SUFFIXES: [Table<u8, 64>; 2] = [
+    Table([Xof::Shake128.suffix(); 64]),
+    Table([Xof::Sha3_256.suffix(); 64]),
+];
+
 /// Absorbs one block in every lane that has input left. Lanes in `fresh` start from zero.
 ///
 /// A block in the midst of a long piece is read where it is; all others are put together in the
@@ -311,6 +315,10 @@ fn absorb(
     // For each lane ROW readable bytes, and which words of them count.
     let mut sources: [*const u8; LANES] = rows.each_ref().map(|row| row.0.as_ptr());
     let mut words = [0u32; LANES];
+    // Where the padding begins in each group of 64 bytes, as a bit, and with which byte.
+    let mut suffixes = [[0u64; LANES]; 3];
+    let mut bytes = [&SUFFIXES[0]; LANES];
+    let mut padded = 0;
     let mut extent = 0;
     // Lanes whose last bit of padding falls into word 8, 16 or 20.
     let mut ends = [(8, 0u8), (16, 0), (20, 0)];
@@ -330,9 +338,12 @@ fn absorb(
             continue;
         }
         let (filled, last) = stage_block(lane, job, &mut rows[l]);
-        words[l] = (1 << 24) - 1;
-        extent = extent.max(filled);
+        words[l] = (1 << filled.div_ceil(8)) - 1;
+        extent = extent.max(filled + usize::from(last));
         if last {
+            suffixes[filled / 64][l] = 1 << (filled % 64);
+            padded |= 1 << (filled / 64);
+            bytes[l] = &SUFFIXES[usize::from(job.xof.suffix() != SUFFIXES[0].0[0])];
             lane.phase = Phase::Squeeze;
             for (word, mask) in &mut ends {
                 *mask |= u8::from(lane.rate == 8 * *word + 8) << l;
@@ -349,6 +360,13 @@ fn absorb(
             let mask = (words[l] >> (8 * g)) as u8;
             // SAFETY: each source has ROW readable bytes, three registers, and `g` is below 3.
             input[l] = unsafe { _mm512_maskz_loadu_epi64(mask, sources[l].add(64 * g).cast()) };
+        }
+        if padded >> g & 1 == 1 {
+            // Not stored as bytes before: loading them with their neighbours would stall.
+            for l in 0..LANES {
+                let suffix = registers::table(bytes[l]);
+                input[l] = _mm512_mask_mov_epi8(input[l], suffixes[g][l], suffix);
+            }
         }
         let input = transpose(input);
         for (word, input) in state[8 * g..8 * g + 8].iter_mut().zip(input) {
@@ -380,44 +398,49 @@ fn squeeze(
     rows: &mut [Row; LANES],
     jobs: &mut [Sponge<'_>],
 ) {
-    // For each lane ROW writable bytes.
+    // For each lane room for all groups.
     let mut targets: [*mut u8; LANES] = rows.each_mut().map(|row| row.0.as_mut_ptr());
     let mut lengths = [0; LANES];
-    let (mut longest, mut through_row) = (0, 0u8);
+    let mut longest = 0;
+    for (lane, length) in lanes.iter().zip(&mut lengths) {
+        if lane.phase == Phase::Squeeze {
+            *length = lane.rate.min(jobs[lane.job].output.len() - lane.written);
+            longest = longest.max(*length);
+        }
+    }
+    let groups = longest.div_ceil(64);
+    let mut through_row = 0u8;
     for l in 0..LANES {
         let lane = &mut lanes[l];
         if lane.phase == Phase::Squeeze {
             let rest = &mut jobs[lane.job].output[lane.written..];
-            lengths[l] = lane.rate.min(rest.len());
-            longest = longest.max(lengths[l]);
-            if rest.len() >= ROW {
+            if rest.len() >= 64 * groups {
                 targets[l] = rest.as_mut_ptr();
-                lane.written += lengths[l];
             } else {
                 through_row |= 1 << l;
             }
         }
     }
-    if longest == 0 {
-        return;
-    }
-    for g in 0..longest.div_ceil(64) {
+    for g in 0..groups {
         let mut words = [_mm512_setzero_si512(); 8];
         words.copy_from_slice(&state[8 * g..8 * g + 8]);
         let output = transpose(words);
         for l in 0..LANES {
-            // SAFETY: each target has ROW writable bytes, three registers, and `g` is below 3.
+            // SAFETY: a row and any other target has room for `groups` registers, 3 at most.
             unsafe { _mm512_storeu_si512(targets[l].add(64 * g).cast(), output[l]) };
         }
     }
-    while through_row != 0 {
-        let l = through_row.trailing_zeros() as usize;
-        through_row &= through_row - 1;
+    for l in 0..LANES {
         let lane = &mut lanes[l];
+        if lane.phase != Phase::Squeeze {
+            continue;
+        }
         let output = &mut *jobs[lane.job].output;
-        for g in 0..lengths[l].div_ceil(64) {
-            let (at, left) = (lane.written + 64 * g, lengths[l] - 64 * g);
-            registers::store(output, at, rows[l].register(g), left);
+        if through_row >> l & 1 == 1 {
+            for g in 0..lengths[l].div_ceil(64) {
+                let (at, left) = (lane.written + 64 * g, lengths[l] - 64 * g);
+                registers::store(output, at, rows[l].register(g), left);
+            }
         }
         lane.written += lengths[l];
         if lane.written == output.len() {
