@@ -1,0 +1,46 @@
+//! The AVX-512 kernels against the standards' definitions, where this processor has AVX-512.
+
+#![cfg(target_arch = "x86_64")]
+
+mod conformance;
+
+use gabion_backend::avx512::Avx512;
+use gabion_scheme::kernels::Kernels;
+
+/// Runs `check` on the kernels, or says on stderr that this processor lacks AVX-512.
+fn on_avx512(check: impl Fn(&Avx512)) {
+    match Avx512::detect() {
+        Some(kernels) => check(&kernels),
+        None => eprintln!("Skipped: this processor lacks AVX-512."),
+    }
+}
+
+#[test]
+fn sponges() {
+    on_avx512(|k| conformance::sponge::check(k));
+}
+
+#[test]
+fn ml_kem_polynomials() {
+    on_avx512(|k| conformance::kem::check(k));
+}
+
+#[test]
+fn ml_dsa_polynomials() {
+    on_avx512(|k| conformance::dsa::check(k));
+}
+
+#[test]
+fn ml_dsa_rounding_and_hints() {
+    on_avx512(|k| conformance::dsa_rounding::check(k));
+}
+
+#[test]
+fn misuse() {
+    on_avx512(|k| conformance::misuse::check(k));
+}
+
+#[test]
+fn report() {
+    on_avx512(|k| assert_eq!((k.name(), k.lanes()), ("avx512", 8)));
+}
