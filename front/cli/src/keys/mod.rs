@@ -87,12 +87,12 @@ fn name_of(path: &Path) -> String {
 }
 
 impl KeyArgs {
-    /// Reads the key.
+    /// Reads a key of the wanted kind; `what` is what it is wanted for.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when the file cannot be read or holds no key of ours, or one that fails
-    /// a check.
-    pub fn load(&self, engine: &Engine) -> Result<Key, Failure> {
+    /// [`Failure::Usage`] when the file cannot be read or holds no such key, or one that fails a
+    /// check.
+    fn load(&self, engine: &Engine, what: &str, kind: Kind) -> Result<Key, Failure> {
         let passin_is_stdin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
         files::one_standard_input(&[
             ("--key", files::is_standard(&self.key)),
@@ -113,16 +113,32 @@ impl KeyArgs {
             Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),
             other => other,
         };
+        let (oid, has_parameters) = match &encoded {
+            Encoded::Private(key) => (&key.oid, key.has_parameters),
+            Encoded::Public(key) => (&key.oid, key.has_parameters),
+        };
+        let algorithm = match of_oid(oid) {
+            Some(algorithm) if algorithm.info().kind == kind => algorithm,
+            Some(other) => return Err(self.wrong(&format!("an {other} key"), what, kind)),
+            None => return Err(self.wrong(&foreign(oid), what, kind)),
+        };
+        if has_parameters {
+            return Err(Failure::Usage(format!(
+                "{file}: parameters stand beside the {algorithm} identifier; the standard has \
+                 none there"
+            )));
+        }
         match encoded {
-            Encoded::Private(key) => private(engine, &file, &key).map_err(of_file),
-            Encoded::Public(key) => {
-                if key.from_certificate {
+            Encoded::Private(key) => private(engine, algorithm, &key).map_err(of_file),
+            Encoded::Public(encoded) => {
+                let key = public(engine, algorithm, &encoded).map_err(of_file)?;
+                if encoded.from_certificate {
                     eprintln!(
                         "note: only the public key is taken from the certificate {file}; its \
                          signature and validity are not checked"
                     );
                 }
-                public(engine, &key).map_err(of_file)
+                Ok(key)
             }
         }
     }
@@ -132,10 +148,14 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not verify.
     pub fn verify_key(&self, engine: &Engine) -> Result<VerifyKey, Failure> {
-        match self.load(engine)? {
+        match self.load(engine, "verifying", Kind::Signature)? {
             Key::Verify(key) => Ok(key),
             Key::Signing(key) => Ok(key.public()),
-            other => Err(self.wrong(&other, "verifying", Kind::Signature)),
+            other => Err(self.wrong(
+                &format!("an {} key", other.algorithm()),
+                "verifying",
+                Kind::Signature,
+            )),
         }
     }
 
@@ -144,10 +164,14 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not sign.
     pub fn signing_key(&self, engine: &Engine) -> Result<SigningKey, Failure> {
-        match self.load(engine)? {
+        match self.load(engine, "signing", Kind::Signature)? {
             Key::Signing(key) => Ok(key),
             Key::Verify(key) => Err(self.not_private(key.algorithm(), "signing")),
-            other => Err(self.wrong(&other, "signing", Kind::Signature)),
+            other => Err(self.wrong(
+                &format!("an {} key", other.algorithm()),
+                "signing",
+                Kind::Signature,
+            )),
         }
     }
 
@@ -156,10 +180,14 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not encapsulate.
     pub fn encaps_key(&self, engine: &Engine) -> Result<KemPublicKey, Failure> {
-        match self.load(engine)? {
+        match self.load(engine, "encapsulating", Kind::Kem)? {
             Key::KemPublic(key) => Ok(key),
             Key::KemPrivate(key) => Ok(key.public()),
-            other => Err(self.wrong(&other, "encapsulating", Kind::Kem)),
+            other => Err(self.wrong(
+                &format!("an {} key", other.algorithm()),
+                "encapsulating",
+                Kind::Kem,
+            )),
         }
     }
 
@@ -168,20 +196,21 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not decapsulate.
     pub fn decaps_key(&self, engine: &Engine) -> Result<KemPrivateKey, Failure> {
-        match self.load(engine)? {
+        match self.load(engine, "decapsulating", Kind::Kem)? {
             Key::KemPrivate(key) => Ok(key),
             Key::KemPublic(key) => Err(self.not_private(key.algorithm(), "decapsulating")),
-            other => Err(self.wrong(&other, "decapsulating", Kind::Kem)),
+            other => Err(self.wrong(
+                &format!("an {} key", other.algorithm()),
+                "decapsulating",
+                Kind::Kem,
+            )),
         }
     }
 
-    fn wrong(&self, key: &Key, what: &str, kind: Kind) -> Failure {
-        Failure::Usage(format!(
-            "{} holds an {} key; {what} needs {}",
-            name_of(&self.key),
-            key.algorithm(),
-            names(|of| of == kind)
-        ))
+    /// `found` is a key of another kind, with its article.
+    fn wrong(&self, found: &str, what: &str, kind: Kind) -> Failure {
+        let (file, needed) = (name_of(&self.key), names(|of| of == kind));
+        Failure::Usage(format!("{file} holds {found}; {what} needs {needed}"))
     }
 
     fn not_private(&self, algorithm: Algorithm, what: &str) -> Failure {
@@ -229,22 +258,24 @@ impl Key {
     }
 }
 
-/// The algorithm of an object identifier that a key file carries.
-fn of_oid(oid: &str, has_parameters: bool) -> Result<Algorithm, Failure> {
-    // Only identifiers count here, so that a name can't come in by a file.
-    let known = Algorithm::all().find(|algorithm| algorithm.info().oid == oid);
-    match known {
-        Some(algorithm) if has_parameters => Err(Failure::Usage(format!(
-            "parameters stand beside the {algorithm} identifier; the standard has none there"
-        ))),
-        Some(algorithm) => Ok(algorithm),
-        None => {
-            let name = foreign_name(oid).unwrap_or("unknown");
-            Err(Failure::Usage(format!(
-                "the key's algorithm is {name} ({oid}); expected {}",
-                names(|_| true)
-            )))
+/// The algorithm of an object identifier; only identifiers count here, so that a name can't come in
+/// by a file.
+fn of_oid(oid: &str) -> Option<Algorithm> {
+    Algorithm::all().find(|algorithm| algorithm.info().oid == oid)
+}
+
+/// A key of an algorithm that is not ours, with its article.
+fn foreign(oid: &str) -> String {
+    match foreign_name(oid) {
+        Some(name @ ("DSA" | "DILITHIUM_LEVEL2" | "DILITHIUM_LEVEL3" | "DILITHIUM_LEVEL5")) => {
+            format!("a {name} key ({oid})")
         }
+        Some(name @ "HashML-DSA") => {
+            format!("a {name} key ({oid}; use a plain ML-DSA key with --prehash)")
+        }
+        Some(name) if name.starts_with("Hash") => format!("a {name} key ({oid})"),
+        Some(name) => format!("an {name} key ({oid})"),
+        None => format!("a key of an unknown algorithm ({oid})"),
     }
 }
 
@@ -257,7 +288,7 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
     {
         return match last {
             20..=31 => Some("SLH-DSA"),
-            32..=34 => Some("HashML-DSA; pre-hash with --prehash and a plain ML-DSA key instead"),
+            32..=34 => Some("HashML-DSA"),
             35..=46 => Some("HashSLH-DSA"),
             _ => None,
         };
@@ -282,8 +313,7 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
     })
 }
 
-fn private(engine: &Engine, file: &str, key: &Private) -> Result<Key, Failure> {
-    let algorithm = of_oid(&key.oid, key.has_parameters)?;
+fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, Failure> {
     let forms = Forms::from_octets(&key.octets)
         .map_err(|reason| Failure::Usage(format!("the file {reason}")))?;
     let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
@@ -305,9 +335,9 @@ fn private(engine: &Engine, file: &str, key: &Private) -> Result<Key, Failure> {
             .map(Key::Signing),
     }?;
     match &key.public {
-        Some(public) if *public != made.public_bytes() => Err(Failure::Usage(format!(
-            "the public key beside the private one in {file} does not belong to it"
-        ))),
+        Some(public) if *public != made.public_bytes() => Err(Failure::Usage(
+            "the public key beside the private one does not belong to it".to_owned(),
+        )),
         _ => Ok(made),
     }
 }
@@ -327,8 +357,7 @@ fn agrees_with_itself(engine: &Engine, key: &KemPrivateKey) -> Result<(), Failur
     )))
 }
 
-fn public(engine: &Engine, key: &Public) -> Result<Key, Failure> {
-    let algorithm = of_oid(&key.oid, key.has_parameters)?;
+fn public(engine: &Engine, algorithm: Algorithm, key: &Public) -> Result<Key, Failure> {
     Ok(match algorithm.info().kind {
         Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, &key.bytes)?),
         _ => Key::Verify(engine.dsa_public(algorithm, &key.bytes)?),
@@ -361,6 +390,15 @@ mod tests {
             Some("DILITHIUM_LEVEL3")
         );
         assert_eq!(foreign_name("1.2.3"), None);
+        assert_eq!(
+            foreign("1.2.840.113549.1.1.1"),
+            "an RSA key (1.2.840.113549.1.1.1)"
+        );
+        assert_eq!(
+            foreign("1.2.840.10040.4.1"),
+            "a DSA key (1.2.840.10040.4.1)"
+        );
+        assert_eq!(foreign("1.2.3"), "a key of an unknown algorithm (1.2.3)");
     }
 
     #[test]
