@@ -4,6 +4,8 @@
 //! The source is a tarball with a `Configure` that writes a Makefile of a few lines. Environment
 //! variables of the build decide whether its compilation waits or fails.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails, in its helpers too.
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -3,6 +3,8 @@
 //!
 //! The bundle is the one of `gabion bundle build`; the tests fail without it.
 
+#![allow(clippy::unwrap_used)] // A panic is how a test fails, in its helpers too.
+
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
