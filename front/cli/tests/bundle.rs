@@ -4,7 +4,7 @@
 //! The source is a tarball with a `Configure` that writes a Makefile of a few lines. Environment
 //! variables of the build decide whether its compilation waits or fails.
 
-#![allow(clippy::unwrap_used)] // A panic is how a test fails, in its helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A panic is how a test fails, in its helpers too.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

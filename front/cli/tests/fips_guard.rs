@@ -3,7 +3,7 @@
 //!
 //! The bundle is the one of `gabion bundle build`; the tests fail without it.
 
-#![allow(clippy::unwrap_used)] // A panic is how a test fails, in its helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A panic is how a test fails, in its helpers too.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
