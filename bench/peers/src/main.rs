@@ -52,7 +52,8 @@ const KEYS: usize = 16;
 #[command(
     version,
     after_help = "Example:\n  gabion-peers --filter 'ML-DSA-65:verify' --seconds 0.5 --json\n\n\
-                  Exit codes: 0 done; 1 the libraries disagree; 2 command line; 3 a library is missing."
+                  Exit codes: 0 done; 1 the libraries disagree; 2 command line wrong; \
+                  3 a library is missing."
 )]
 struct Options {
     /// Only rows whose `algorithm:operation:key` matches this regular expression
