@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
@@ -132,6 +133,22 @@ impl<'a> Openssl<'a> {
     }
 }
 
+/// Set when the user interrupts us: nothing more is started, or reported as a failure.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Lets an interrupt take its course: what fails meanwhile fails because of it.
+fn hold_if_interrupted() {
+    while INTERRUPTED.load(Ordering::Acquire) {
+        std::thread::park_timeout(POLL);
+    }
+}
+
+impl Drop for Openssl<'_> {
+    fn drop(&mut self) {
+        hold_if_interrupted();
+    }
+}
+
 /// Has the folder removed when the user interrupts us: keys lie in it.
 fn remove_when_interrupted(folder: &Path) {
     static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -141,8 +158,15 @@ fn remove_when_interrupted(folder: &Path) {
     }
     HANDLER.call_once(|| {
         let clean_up = || {
+            INTERRUPTED.store(true, Ordering::Release);
             for folder in FOLDERS.lock().iter().flat_map(|folders| folders.iter()) {
-                let _ = std::fs::remove_dir_all(folder);
+                // A command that still runs may put a file there in the middle of it.
+                for _ in 0..50 {
+                    if std::fs::remove_dir_all(folder).is_ok() || !folder.exists() {
+                        break;
+                    }
+                    std::thread::sleep(POLL);
+                }
             }
             // What a shell expects of an interrupted command; children die with this process.
             std::process::exit(130);
@@ -175,6 +199,7 @@ pub struct Running {
 impl Running {
     /// Starts a command whose output goes to files: a pipe that nobody empties would stop it.
     fn start(mut command: Command, place: &Path) -> Result<Running, String> {
+        hold_if_interrupted();
         let (out, err) = (place.with_extension("out"), place.with_extension("err"));
         let program = command.get_program().to_string_lossy().into_owned();
         let cannot = |cause| format!("cannot run {program}: {cause}");
