@@ -203,6 +203,59 @@ fn doctor_without_a_bundle_says_how_to_get_one() {
 }
 
 #[test]
+fn doctor_warns_of_an_old_bundle() {
+    let work = Work::new();
+    for part in [
+        "bin/openssl",
+        "lib/libcrypto.so",
+        "lib/libssl.so",
+        "lib/ossl-modules/fips.so",
+        "ssl/fipsmodule.cnf",
+    ] {
+        std::fs::create_dir_all(work.path(part).parent().unwrap()).unwrap();
+        work.write(part, b"");
+    }
+    let manifest = |version: &str| {
+        serde_json::json!({
+            "version": version, "source_sha256": "", "options": [], "built": "2026-01-01T00:00:00Z",
+            "fips_module_sha256": "", "gabion_version": "0.1.0",
+        })
+    };
+    let bundle = |version: &str| {
+        work.write("gabion-bundle.json", manifest(version).to_string());
+        let mut command = work.command(&["doctor", "--json"]);
+        let done = Done::of(
+            command
+                .env("GABION_OPENSSL_PREFIX", work.folder())
+                .output()
+                .unwrap(),
+        );
+        let report = done.json();
+        let checks = report["checks"].as_array().unwrap();
+        checks
+            .iter()
+            .find(|check| check["name"] == "OpenSSL bundle")
+            .unwrap()
+            .clone()
+    };
+    let old = bundle("3.5.4");
+    assert_eq!(old["verdict"], "ok");
+    assert!(
+        old["warning"].as_str().unwrap().contains("older than"),
+        "{old}"
+    );
+    assert!(
+        old["mend"]
+            .as_str()
+            .unwrap()
+            .starts_with("gabion bundle build --openssl ")
+    );
+    assert!(bundle("3.99.0")["warning"].is_null());
+    std::fs::remove_file(work.path("lib/libssl.so")).unwrap();
+    assert_eq!(bundle("3.99.0")["verdict"], "broken");
+}
+
+#[test]
 fn doctor_finds_who_serves_and_reads_counters() {
     let Some(prefix) = bundle().filter(|prefix| prefix.join("lib/ossl-modules/gabion.so").exists())
     else {
