@@ -48,9 +48,12 @@ ifeq ($(DESTDIR),)
 	else $(PREFIX)/bin/gabion provider refresh; fi
 endif
 
-# The same tests with the long counts, again and again until one fails or SOAK_SECONDS are over.
+# The timing smoke test (dudect) of each backend, then the same tests with the long counts, again and
+# again until one fails or SOAK_SECONDS are over.
 SOAK_SECONDS ?= 3600
 soak:
+	cargo run --release --quiet --package gabion-tests --example dudect
+	GABION_BACKEND=portable cargo run --release --quiet --package gabion-tests --example dudect
 	@end=$$(($$(date +%s) + $(SOAK_SECONDS))); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 	    round=$$((round + 1)); \

@@ -158,7 +158,10 @@ fn is_secret(job: &Sponge<'_>, is_kem: bool) -> bool {
 
 /// Calls the kernel of the same name and records the named outputs.
 macro_rules! recorded {
-    ($($name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)? => $($record:ident($out:expr))?;)*) => {
+    ($(
+        $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?
+            => $($record:ident($out:expr))?;
+    )*) => {
         $(fn $name(&self, $($arg: $type),*) $(-> $result)? {
             let result = self.0.$name($($arg),*);
             $($record($out);)?
@@ -238,8 +241,8 @@ impl<K: Kernels> Kernels for Recorder<K> {
 /// Which scheme the running test exercises; see [`is_secret`].
 static IS_KEM: AtomicBool = AtomicBool::new(false);
 
-/// How many of the next sums are t_hat = A s + e, which is public; only there is a product moved out
-/// of Montgomery's form.
+/// How many of the next sums are t_hat = A s + e, which is public; only there a product leaves
+/// Montgomery's form.
 static SUMS_OF_T: AtomicUsize = AtomicUsize::new(0);
 
 /// The operating system's randomness, recorded.

@@ -1,0 +1,222 @@
+//! Constant time by reading machine code: what valgrind can't run, the AVX-512 kernels, and the
+//! comparison and choice of decapsulation, in the module that is shipped.
+//!
+//!     scan OBJECT ALLOW-LIST    0 if no secret reaches a branch, an address or a division
+//!     scan --demo               0 if each function here that leaks on purpose is flagged
+//!
+//! ```text
+//!   objdump -d --> asm: functions of instructions --> flow: which registers hold data, to the
+//!   fixed point over all paths --> findings, less what the allow list explains
+//! ```
+//!
+//! Arguments of a kernel are public: pointers, lengths, parameters. What is loaded through them is
+//! data. Data may not decide a jump, be part of an address, or be divided. Divisions, gathers,
+//! scatters and indirect jumps are findings whatever they work on. Functions in `_vartime` are left
+//! out: rejection sampling, in values that the standard makes public.
+//!
+//! Not seen: what happens in a callee with data that it got by value, and data that is written to
+//! the stack through a pointer and read back another way.
+
+mod asm;
+mod flow;
+mod leaky;
+
+use std::collections::BTreeMap;
+use std::process::{Command, ExitCode};
+
+use asm::Function;
+use flow::{ARGUMENTS, Finding, Model};
+
+/// Functions that must be there; if one is gone, nothing would be checked and nothing found.
+const EXPECTED: &[&str] = &[
+    "gabion_backend::avx512::sponge::sponge_many",
+    "gabion_backend::avx512::keccak::permute_8",
+    "gabion_backend::avx512::keccak::permute_low_4",
+    "gabion_backend::avx512::kem_ntt::ntt",
+    "gabion_backend::avx512::kem_ntt::inv_ntt",
+    "gabion_backend::avx512::kem_ntt::matvec",
+    "gabion_backend::avx512::kem_ntt::to_mont",
+    "gabion_backend::avx512::kem_ntt::add",
+    "gabion_backend::avx512::kem_ntt::sub_from",
+    "gabion_backend::avx512::kem_pack::cbd",
+    "gabion_backend::avx512::kem_pack::encode12",
+    "gabion_backend::avx512::kem_pack::decode12",
+    "gabion_backend::avx512::kem_pack::compress",
+    "gabion_backend::avx512::kem_pack::decompress",
+    "gabion_backend::avx512::dsa_ntt::ntt",
+    "gabion_backend::avx512::dsa_ntt::inv_ntt",
+    "gabion_backend::avx512::dsa_ntt::matvec",
+    "gabion_backend::avx512::dsa_ntt::pointwise",
+    "gabion_backend::avx512::dsa_ntt::add",
+    "gabion_backend::avx512::dsa_ntt::sub",
+    "gabion_backend::avx512::dsa_round::power2round",
+    "gabion_backend::avx512::dsa_round::decompose",
+    "gabion_backend::avx512::dsa_round::make_hint",
+    "gabion_backend::avx512::dsa_round::norm_below",
+    "gabion_backend::avx512::dsa_pack::simple_bit_pack",
+    "gabion_backend::avx512::dsa_pack::bit_pack",
+    "gabion_backend::avx512::dsa_pack::bit_unpack",
+    // With the comparison and the choice, called or taken in.
+    "gabion_scheme::ml_kem::flow::decaps",
+];
+
+/// Functions that schedule sponges, and which of their arguments point to descriptions of jobs and
+/// lanes; the others point to states and to staged bytes.
+const SPONGES: &[(&str, &[usize])] = &[
+    ("sponge_many", &[ARGUMENTS[0]]),
+    ("stage_block", &[ARGUMENTS[0], ARGUMENTS[1]]),
+    ("run_alone", &[ARGUMENTS[1], ARGUMENTS[2]]),
+    ("absorb", &[ARGUMENTS[1], ARGUMENTS[3]]),
+    ("squeeze", &[ARGUMENTS[1], ARGUMENTS[3]]),
+    ("compact", &[ARGUMENTS[1], ARGUMENTS[2]]),
+    ("Queue::pop", &[ARGUMENTS[0], ARGUMENTS[1]]),
+    ("Queue::refill", &[ARGUMENTS[0], ARGUMENTS[1]]),
+];
+
+/// How a function's inputs are to be read; none if it is not scanned.
+fn model(name: &str) -> Option<Model> {
+    let is_kernel = name.starts_with("gabion_backend::avx512::")
+        || name.starts_with("<gabion_backend::avx512::");
+    if name.contains("_vartime") || name.ends_with("Avx512::detect") {
+        return None;
+    }
+    for (function, described) in SPONGES {
+        if name == format!("gabion_backend::avx512::sponge::{function}") {
+            return Some(Model::Jobs(described));
+        }
+    }
+    if name == "gabion_scheme::ml_kem::flow::decaps" {
+        return Some(Model::Flow);
+    }
+    let is_choice = ["gabion_scheme::ct::eq_mask", "gabion_scheme::ct::select"].contains(&name);
+    (is_kernel || is_choice).then_some(Model::Kernel)
+}
+
+/// What objdump prints about an object.
+fn objdump(arguments: &[&str], object: &str) -> Result<String, String> {
+    let output = Command::new("objdump")
+        .args(arguments)
+        .arg(object)
+        .output()
+        .map_err(|error| format!("objdump can't be run ({error}); it is part of binutils"))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("objdump {object}: {reason}"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn disassemble(object: &str) -> Result<Vec<Function>, String> {
+    let code = ["-d", "-C", "-M", "intel", "--no-show-raw-insn", "-w"];
+    let mut functions = asm::parse(&objdump(&code, object)?);
+    asm::bind(&mut functions, &objdump(&["-R"], object)?);
+    Ok(functions)
+}
+
+/// The allow list: `FUNCTION KIND COUNT REASON`, one a line; `#` begins a comment.
+fn allowances(text: &str) -> Result<BTreeMap<(String, String), usize>, String> {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            match fields[..] {
+                [function, kind, count, _, ..] => {
+                    let count = count.parse().map_err(|_| format!("not a count: {line}"))?;
+                    Ok(((function.to_owned(), kind.to_owned()), count))
+                }
+                _ => Err(format!("expected FUNCTION KIND COUNT REASON, not: {line}")),
+            }
+        })
+        .collect()
+}
+
+/// Prints what is wrong and says how many functions passed and failed.
+fn judge(
+    functions: &[Function],
+    allowed: &BTreeMap<(String, String), usize>,
+) -> Result<(usize, usize), String> {
+    let (mut passed, mut failed) = (0, 0);
+    for function in functions {
+        let Some(model) = model(&function.name) else {
+            continue;
+        };
+        let findings = flow::findings(function, model)?;
+        let mut kinds: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+        for finding in &findings {
+            kinds.entry(finding.kind).or_default().push(finding);
+        }
+        kinds.retain(|kind, found| {
+            let key = (function.name.clone(), (*kind).to_owned());
+            found.len() > allowed.get(&key).copied().unwrap_or(0)
+        });
+        for (kind, found) in &kinds {
+            eprintln!("{}: {kind}, {} times:", function.name, found.len());
+            for finding in found {
+                eprintln!("    {:x}: {}", finding.address, finding.text);
+            }
+        }
+        if kinds.is_empty() {
+            passed += 1;
+        } else {
+            failed += 1;
+        }
+    }
+    for expected in EXPECTED {
+        if !functions.iter().any(|function| function.name == *expected) {
+            eprintln!("{expected}: not in the object, so not checked");
+            failed += 1;
+        }
+    }
+    Ok((passed, failed))
+}
+
+/// Whether each leaky function is flagged, and the one that is not leaky is not.
+fn demo() -> Result<(usize, usize), String> {
+    leaky::keep();
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let functions = disassemble(&own.to_string_lossy())?;
+    let (mut passed, mut failed) = (0, 0);
+    for (name, expected) in leaky::EXPECTED {
+        let suffix = format!("::leaky::{name}");
+        let function = functions.iter().find(|f| f.name.ends_with(&suffix));
+        let function = function.ok_or(format!("{suffix} is not in this program"))?;
+        let found = flow::findings(function, Model::Kernel)?;
+        let seen = match expected {
+            Some(kind) => found.iter().any(|finding| finding.kind == *kind),
+            None => found.is_empty(),
+        };
+        if seen {
+            passed += 1;
+        } else {
+            failed += 1;
+            eprintln!("{name}: expected {expected:?}, found {found:?}");
+        }
+    }
+    Ok((passed, failed))
+}
+
+fn run() -> Result<(usize, usize), String> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [mode] if mode == "--demo" => demo(),
+        [object, list] => {
+            let text = std::fs::read_to_string(list).map_err(|error| format!("{list}: {error}"))?;
+            judge(&disassemble(object)?, &allowances(&text)?)
+        }
+        _ => Err("expected `scan OBJECT ALLOW-LIST` or `scan --demo`".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok((passed, failed)) => {
+            println!("{passed} passed, {failed} failed");
+            ExitCode::from(u8::from(failed > 0 || passed == 0))
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
