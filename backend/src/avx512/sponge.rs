@@ -299,6 +299,9 @@ static SUFFIXES: [Table<u8, 64>; 2] = [
     Table([Xof::Sha3_256.suffix(); 64]),
 ];
 
+/// What a lane without input has at hand: a masked load is slow where nothing is mapped.
+static UNREAD: Row = Row([0; ROW_ROOM]);
+
 /// Absorbs one block in every lane that has input left. Lanes in `fresh` start from zero.
 ///
 /// A block in the midst of a long piece is read where it is; all others are put together in the
@@ -313,7 +316,7 @@ fn absorb(
     fresh: u8,
 ) {
     // For each lane ROW readable bytes, and which words of them count.
-    let mut sources: [*const u8; LANES] = rows.each_ref().map(|row| row.0.as_ptr());
+    let mut sources = [UNREAD.0.as_ptr(); LANES];
     let mut words = [0u32; LANES];
     // Where the padding begins in each group of 64 bytes, as a bit, and with which byte.
     let mut suffixes = [[0u64; LANES]; 3];
@@ -338,6 +341,8 @@ fn absorb(
             continue;
         }
         let (filled, last) = stage_block(lane, job, &mut rows[l]);
+        // Not before: writing the row ends the life of pointers taken from it.
+        sources[l] = rows[l].0.as_ptr();
         words[l] = (1 << filled.div_ceil(8)) - 1;
         extent = extent.max(filled + usize::from(last));
         if last {
