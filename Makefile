@@ -53,7 +53,7 @@ endif
 SOAK_SECONDS ?= 3600
 soak:
 	cargo run --release --quiet --package gabion-tests --example dudect
-	GABION_BACKEND=portable cargo run --release --quiet --package gabion-tests --example dudect
+	cargo run --release --quiet --package gabion-tests --example dudect -- --backend portable
 	@end=$$(($$(date +%s) + $(SOAK_SECONDS))); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 	    round=$$((round + 1)); \

@@ -8,6 +8,8 @@
 //! The kernels are watched, so that each intermediate value is looked for, and not only keys. What
 //! the standard publishes is taken out of the hits at the end. Stacks and registers are not seen.
 
+#![allow(clippy::expect_used)] // A panic is how a test fails.
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};

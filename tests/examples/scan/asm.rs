@@ -222,8 +222,7 @@ fn general(text: &str) -> Option<(u8, u8)> {
 }
 
 fn memory(text: &str) -> Option<Memory> {
-    let mut out = Memory::default();
-    out.bytes = match text.split_whitespace().next()? {
+    let bytes = match text.split_whitespace().next()? {
         "BYTE" => 1,
         "WORD" => 2,
         "DWORD" => 4,
@@ -232,6 +231,10 @@ fn memory(text: &str) -> Option<Memory> {
         "YMMWORD" => 32,
         "ZMMWORD" => 64,
         _ => 0,
+    };
+    let mut out = Memory {
+        bytes,
+        ..Memory::default()
     };
     let Some((_, inside)) = text.split_once('[') else {
         // An absolute address, with or without a segment.

@@ -381,12 +381,11 @@ impl Step<'_> {
                 self.state.general[usize::from(RDX)] = self.state.general[usize::from(RAX)];
             }
             ("cdqe" | "cwde", _) => {}
+            ("xchg", [a, b]) if a == b => {}
             ("xchg" | "xadd" | "cmpxchg", [a, b]) => {
-                if a != b {
-                    let kind = self.read(a).join(self.read(b));
-                    self.write(a, kind);
-                    self.write(b, kind);
-                }
+                let kind = self.read(a).join(self.read(b));
+                self.write(a, kind);
+                self.write(b, kind);
             }
             (_, [place]) if name.starts_with("set") => self.write(place, flags),
             (_, [place, source]) if name.starts_with("cmov") => {
