@@ -257,6 +257,10 @@ pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
         }
         groups.push(json!({ "tgId": group_id, "tests": tests }));
     }
+    if outcome.answers.is_empty() && outcome.refused.is_empty() {
+        // Or "0 of 0 right" would pass for success.
+        return Err(usage("it holds no tests".to_owned()));
+    }
     let mut results = Map::new();
     for name in ["vsId", "algorithm", "mode", "revision", "isSample"] {
         if let Some(value) = body.get(name) {
@@ -418,6 +422,11 @@ mod tests {
                 json!({ "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
                      "testGroups": [{}] }),
                 "tgId",
+            ),
+            (
+                json!({ "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
+                     "testGroups": [{ "tgId": 1, "tests": [] }] }),
+                "no tests",
             ),
             (
                 json!({ "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
