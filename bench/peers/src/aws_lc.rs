@@ -20,6 +20,12 @@ use crate::peer::{
 
 const NAME: &str = "aws-lc-rs";
 
+/// What its C was compiled with beside the flags of its own build script.
+const C_FLAGS: &str = match option_env!("AWS_LC_SYS_CFLAGS") {
+    Some(flags) => flags,
+    None => "its own release flags",
+};
+
 /// The library.
 pub struct AwsLc {
     identity: Identity,
@@ -33,10 +39,7 @@ impl AwsLc {
                 name: NAME,
                 version: "1.19.0".to_owned(),
                 license: "ISC AND (Apache-2.0 OR ISC)",
-                build: format!(
-                    "aws-lc-sys 0.47.0, its own release flags; {}",
-                    crate::RUST_BUILD
-                ),
+                build: format!("aws-lc-sys 0.47.0, {C_FLAGS}; {}", crate::RUST_BUILD),
             },
         }
     }

@@ -67,6 +67,7 @@ fn kem_keys(
     round: usize,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let mut agreed: Option<(String, Vec<u8>, Vec<u8>)> = None;
+    let mut drawn = None;
     for index in 0..peers.len() {
         let (mut ek, mut dk) = (vec![0; set.ek], vec![0; set.dk]);
         let (Identity { name, .. }, peer) = &mut peers[index];
@@ -87,6 +88,7 @@ fn kem_keys(
                     )));
                 }
             }
+            drawn = Some((ek, dk));
             continue;
         }
         match &agreed {
@@ -100,9 +102,11 @@ fn kem_keys(
             None => agreed = Some((name, ek, dk)),
         }
     }
-    let (_, ek, dk) = agreed
-        .ok_or_else(|| Error::Environment("no peer makes keys from a given seed".to_owned()))?;
-    Ok((ek, dk))
+    // A drawn pair serves where nobody is given the seed: nobody then loads by seed either.
+    agreed
+        .map(|(_, ek, dk)| (ek, dk))
+        .or(drawn)
+        .ok_or_else(|| Error::Environment("no library is left to make keys".to_owned()))
 }
 
 /// One encapsulation; `None` where the peer has no cached form.
