@@ -12,6 +12,8 @@
 //! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
 //!   call, and no thread is ever started here. All state that a fork copies is immutable or
 //!   per-thread working memory, so a forked child goes on with its own copy.
+//!   A process that forks while another of its threads is inside a first-use self-test should call
+//!   [`Engine::report`] beforehand: the child would wait for a thread that it does not have.
 //! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
 //!
 //! # Examples

@@ -157,7 +157,9 @@ impl Engine {
             .collect()
     }
 
-    /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`.
+    /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`. Where
+    /// the backend was withdrawn meanwhile (a self-test of another algorithm failed on another
+    /// thread), its answer does not count and the next backend runs the batch.
     ///
     /// # Errors
     /// Misuse (lengths that do not fit, before anything runs) or no healthy backend. A bad lane is
@@ -165,8 +167,17 @@ impl Engine {
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
         batch.status.fill(Status::NotRun);
         batch.check()?;
-        self.backend_for(batch.algorithm())?.run(batch);
-        Ok(())
+        let algorithm = batch.algorithm();
+        for slot in &self.slots {
+            if slot.is_fit(algorithm) {
+                slot.backend.run(batch);
+                if !slot.withdrawn.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                batch.status.fill(Status::NotRun);
+            }
+        }
+        Err(Error::NoBackend(algorithm))
     }
 
     /// Runs a batch of one lane and turns its verdict into a result.

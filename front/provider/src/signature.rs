@@ -176,7 +176,11 @@ impl Context {
         }
         self.mu = false;
         self.gathered = None;
-        self.set(params)?;
+        if let Err(failure) = self.set(params) {
+            // A failed init must leave nothing that an operation could go on with.
+            self.role = Role::None;
+            return Err(failure);
+        }
         Ok(1)
     }
 

@@ -148,7 +148,7 @@ pub fn keygen<K: Kernels>(
         k.kem_to_mont(&mut encaps.t_hat);
         transpose(p.k, &mut encaps.a_t);
         key.s_hat.clone_from_slice(s);
-        key.seed = Some(*seed);
+        key.seed = Some(Box::new(*seed));
         for ((t, e), out) in encaps
             .t_hat
             .iter_mut()

@@ -100,8 +100,9 @@ pub struct DecapsKey {
     /// The encoded key, ByteEncode_12(s_hat) || ek || H(ek) || z.
     pub(super) bytes: Vec<u8>,
     pub(super) s_hat: Vec<KemPoly>,
-    /// (d, z), where the key was made from its seed.
-    pub(super) seed: Option<[u8; SEED_LEN]>,
+    /// (d, z), where the key was made from its seed; on the heap, so that moving the key leaves no
+    /// copy behind.
+    pub(super) seed: Option<Box<[u8; SEED_LEN]>>,
 }
 
 impl DecapsKey {
@@ -166,7 +167,7 @@ impl DecapsKey {
 
     /// The seed form (d, z), where it is known. Secret.
     pub fn seed(&self) -> Option<&[u8; SEED_LEN]> {
-        self.seed.as_ref()
+        self.seed.as_deref()
     }
 
     /// z, the implicit rejection value.
@@ -180,7 +181,7 @@ impl Drop for DecapsKey {
         ct::wipe(&mut self.bytes);
         ct::wipe(&mut self.s_hat);
         if let Some(seed) = &mut self.seed {
-            ct::wipe(seed);
+            ct::wipe(&mut seed[..]);
         }
     }
 }
