@@ -52,8 +52,8 @@ endif
 # again until one fails or SOAK_SECONDS are over.
 SOAK_SECONDS ?= 3600
 soak:
-	cargo run --release --quiet --package gabion-tests --example dudect
-	cargo run --release --quiet --package gabion-tests --example dudect -- --backend portable
+	cargo run --release --quiet --package gabion-tests --bin dudect
+	cargo run --release --quiet --package gabion-tests --bin dudect -- --backend portable
 	@end=$$(($$(date +%s) + $(SOAK_SECONDS))); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 	    round=$$((round + 1)); \

@@ -5,10 +5,11 @@
 set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}/ctgrind
+# A program and not an example, which would build the other implementations that tests compare with.
 # Debug information names the line of a leak; overflow checks would add branches of their own.
 CARGO_TARGET_DIR=$target RUSTFLAGS="--cfg ctgrind -C target-cpu=x86-64 ${RUSTFLAGS:-}" \
-    cargo build --locked --quiet --release --package gabion-tests --example ctgrind
-program=$target/release/examples/ctgrind
+    cargo build --locked --quiet --release --package gabion-tests --bin ctgrind
+program=$target/release/ctgrind
 
 check() {
     valgrind --quiet --error-exitcode=99 --track-origins=no "$program" "$@"

@@ -12,8 +12,8 @@ if [ "$(uname -m)" != x86_64 ]; then
     exit 0
 fi
 cargo build --locked --quiet --release --package gabion-provider
-cargo build --locked --quiet --package gabion-tests --example scan
-scan=$target/debug/examples/scan
+cargo build --locked --quiet --package gabion-tests --bin scan
+scan=$target/debug/scan
 
 passed=0 failed=0
 # run ARGUMENTS...  adds what the scanner counted.

@@ -65,8 +65,8 @@ const RAX: u8 = 0;
 const RDX: u8 = 2;
 const RSP: u8 = 4;
 const RBP: u8 = 5;
-/// Registers of the first four arguments.
-pub const ARGUMENTS: [usize; 4] = [7, 6, 2, 1];
+/// Registers of the first six arguments.
+pub const ARGUMENTS: [usize; 6] = [7, 6, 2, 1, 8, 9];
 /// Registers that a call does not keep: rax, rcx, rdx, rsi, rdi, r8 to r11.
 const CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 /// Instructions of two operands that do not read their destination.

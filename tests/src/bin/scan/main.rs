@@ -61,16 +61,20 @@ const EXPECTED: &[&str] = &[
 ];
 
 /// Functions that schedule sponges, and which of their arguments point to descriptions of jobs and
-/// lanes; the others point to states and to staged bytes.
+/// lanes; the others point to states and to staged bytes. A function of the module `sponge` that is
+/// not listed is read as a kernel, in which a jump on a length from a description is a finding.
 const SPONGES: &[(&str, &[usize])] = &[
     ("sponge_many", &[ARGUMENTS[0]]),
     ("stage_block", &[ARGUMENTS[0], ARGUMENTS[1]]),
+    ("stage_short", &[ARGUMENTS[1]]),
+    ("run_in_step", &[ARGUMENTS[2], ARGUMENTS[4]]),
     ("run_alone", &[ARGUMENTS[1], ARGUMENTS[2]]),
     ("absorb", &[ARGUMENTS[1], ARGUMENTS[3]]),
     ("squeeze", &[ARGUMENTS[1], ARGUMENTS[3]]),
     ("compact", &[ARGUMENTS[1], ARGUMENTS[2]]),
     ("Queue::pop", &[ARGUMENTS[0], ARGUMENTS[1]]),
-    ("Queue::refill", &[ARGUMENTS[0], ARGUMENTS[1]]),
+    ("Queue::advance", &[ARGUMENTS[0], ARGUMENTS[1]]),
+    ("class", &[ARGUMENTS[0]]),
 ];
 
 /// How a function's inputs are to be read; none if it is not scanned.

@@ -1,6 +1,6 @@
 //! Timing smoke test: two classes of secret inputs in random order, Welch's t between their times.
 //!
-//!     cargo run --release -p gabion-tests --example dudect [-- [--backend B] [--samples N]]
+//!     cargo run --release -p gabion-tests --bin dudect [-- [--backend B] [--samples N]]
 //!
 //! For each test t is computed over all times and over the quickest 50, 75, 90, 95 and 99 of a
 //! hundred, which drops interrupts; the largest is printed. Beyond 10 there is a leak, beyond 4.5
