@@ -100,10 +100,7 @@ impl Clock {
             cycles_per_tick: 0.0,
             calibrated_at: 0,
         };
-        clock.overhead = (0..1000)
-            .map(|_| counter::elapsed(|| ()).1)
-            .min()
-            .unwrap_or(0);
+        clock.overhead = (0..1000).map(|_| counter::elapsed(|| ()).1).min().unwrap_or(0);
         clock.calibrate();
         clock
     }
@@ -192,14 +189,8 @@ impl Default for Clock {
 /// Sorts the samples and picks the figures out of them. `samples` holds at least one.
 fn summarise(plan: &Plan, samples: Vec<Sample>) -> Figures {
     let operations = plan.operations_per_call.max(1) as f64;
-    let mut ns: Vec<f64> = samples
-        .iter()
-        .map(|sample| sample.ns / operations)
-        .collect();
-    let mut cycles: Vec<f64> = samples
-        .iter()
-        .map(|sample| sample.cycles / operations)
-        .collect();
+    let mut ns: Vec<f64> = samples.iter().map(|sample| sample.ns / operations).collect();
+    let mut cycles: Vec<f64> = samples.iter().map(|sample| sample.cycles / operations).collect();
     ns.sort_by(f64::total_cmp);
     cycles.sort_by(f64::total_cmp);
     let centre = |sorted: &[f64]| match plan.centre {
@@ -241,10 +232,7 @@ fn measure_ticks_per_ns() -> f64 {
 
 /// CPU time of the calling thread, nanoseconds; excludes the time others held the core.
 fn thread_cpu_ns() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the duration of the call.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     // The clock exists on every Linux; were it missing, 0 - 0 would only look interrupted.
@@ -367,12 +355,7 @@ mod tests {
     use super::*;
 
     fn plan(centre: Centre, operations_per_call: usize) -> Plan {
-        Plan {
-            seconds: 0.02,
-            samples_min: 5,
-            centre,
-            operations_per_call,
-        }
+        Plan { seconds: 0.02, samples_min: 5, centre, operations_per_call }
     }
 
     #[test]
@@ -387,13 +370,7 @@ mod tests {
     #[test]
     fn centre_and_batch_are_applied() {
         let samples = |values: &[f64]| {
-            values
-                .iter()
-                .map(|&ns| Sample {
-                    ns,
-                    cycles: 3.0 * ns,
-                })
-                .collect::<Vec<_>>()
+            values.iter().map(|&ns| Sample { ns, cycles: 3.0 * ns }).collect::<Vec<_>>()
         };
         let median = summarise(&plan(Centre::Median, 1), samples(&[10.0, 20.0, 90.0]));
         assert_eq!(median.core_cycles_per_op, Some(60.0));
@@ -418,13 +395,8 @@ mod tests {
             })
             .expect("the chain does not fail");
         let expected = 2.0 * chain::CYCLES.expect("known on this architecture");
-        let cycles = figures
-            .core_cycles_per_op
-            .expect("known on this architecture");
-        assert!(
-            (cycles / expected - 1.0).abs() < 0.1,
-            "{cycles} cycles, expected {expected}"
-        );
+        let cycles = figures.core_cycles_per_op.expect("known on this architecture");
+        assert!((cycles / expected - 1.0).abs() < 0.1, "{cycles} cycles, expected {expected}");
     }
 
     #[test]
@@ -436,11 +408,7 @@ mod tests {
                 Ok::<(), ()>(())
             })
             .expect("sleeping does not fail");
-        assert!(
-            figures.ns_per_op.p50 < 1_000_000.0,
-            "{} ns",
-            figures.ns_per_op.p50
-        );
+        assert!(figures.ns_per_op.p50 < 1_000_000.0, "{} ns", figures.ns_per_op.p50);
     }
 
     #[test]

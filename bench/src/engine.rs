@@ -52,13 +52,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config {
-            filter: None,
-            backend: None,
-            batch: 1,
-            threads: 1,
-            seconds: 1.0,
-        }
+        Config { filter: None, backend: None, batch: 1, threads: 1, seconds: 1.0 }
     }
 }
 
@@ -188,23 +182,14 @@ impl Case {
                     .into_iter()
                     // A key that is being made can't be cached.
                     .filter(move |&key| operation != Operation::Keygen || key == Key::Fresh)
-                    .map(move |key| Case {
-                        algorithm,
-                        operation,
-                        key,
-                    })
+                    .map(move |key| Case { algorithm, operation, key })
             })
         })
     }
 
     /// `algorithm:operation:key`, what a filter matches.
     pub fn name(&self) -> String {
-        format!(
-            "{}:{}:{}",
-            self.algorithm,
-            self.operation.word(),
-            self.key.word()
-        )
+        format!("{}:{}:{}", self.algorithm, self.operation.word(), self.key.word())
     }
 }
 
@@ -219,38 +204,25 @@ type Call<'a> = Box<dyn FnMut(usize) -> Result<(), Error> + 'a>;
 /// without a healthy backend; `Wrong` when a result is not the portable backend's.
 pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
     check_ranges(config)?;
-    let wanted = |case: &Case| {
-        config
-            .filter
-            .as_ref()
-            .is_none_or(|re| re.is_match(&case.name()))
-    };
+    let wanted = |case: &Case| config.filter.as_ref().is_none_or(|re| re.is_match(&case.name()));
     let cases: Vec<Case> = Case::all().filter(wanted).collect();
     if cases.is_empty() {
         let filter = config.filter.as_ref().map_or("", Regex::as_str);
         return Err(Error::Usage(format!(
             "--filter `{filter}` matches no row; rows are named as in {}",
-            Case {
-                algorithm: Algorithm::MlKem768,
-                operation: Operation::Encaps,
-                key: Key::Cached
-            }
-            .name()
+            Case { algorithm: Algorithm::MlKem768, operation: Operation::Encaps, key: Key::Cached }
+                .name()
         )));
     }
     let own;
     let engine = match &config.backend {
         None => Engine::global()?,
         Some(_) => {
-            own = Engine::new(&gabion_engine::Config {
-                backend: config.backend.clone(),
-            })?;
+            own = Engine::new(&gabion_engine::Config { backend: config.backend.clone() })?;
             &own
         }
     };
-    let reference = Engine::new(&gabion_engine::Config {
-        backend: Some("portable".into()),
-    })?;
+    let reference = Engine::new(&gabion_engine::Config { backend: Some("portable".into()) })?;
     let machine = Machine::detect();
     for case in cases {
         let backend = engine.backend_for(case.algorithm)?.name().to_owned();
@@ -278,10 +250,9 @@ fn check_ranges(config: &Config) -> Result<(), Error> {
             config.seconds
         )));
     }
-    for (name, value, max) in [
-        ("--batch", config.batch, BATCH_MAX),
-        ("--threads", config.threads, THREADS_MAX),
-    ] {
+    for (name, value, max) in
+        [("--batch", config.batch, BATCH_MAX), ("--threads", config.threads, THREADS_MAX)]
+    {
         if !(1..=max).contains(&value) {
             return Err(Error::Usage(format!(
                 "{name} {value} is out of range; 1 to {max} is possible"
@@ -300,16 +271,8 @@ fn measure_case(
     let signing = case.operation == Operation::Sign;
     let plan = Plan {
         seconds: config.seconds,
-        samples_min: if signing {
-            MESSAGES.div_ceil(config.batch)
-        } else {
-            SAMPLES_MIN
-        },
-        centre: if signing {
-            Centre::Mean
-        } else {
-            Centre::Median
-        },
+        samples_min: if signing { MESSAGES.div_ceil(config.batch) } else { SAMPLES_MIN },
+        centre: if signing { Centre::Mean } else { Centre::Median },
         operations_per_call: config.batch,
     };
     match case.algorithm.info().kind {
@@ -342,10 +305,7 @@ fn side_by_side<'a>(
     let lost = || Err(Error::Wrong("a measuring thread panicked".to_owned()));
     let all: Result<Vec<Figures>, Error> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| lost()))
-            .collect()
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| lost())).collect()
     });
     Ok(combine(&all?))
 }
@@ -355,17 +315,11 @@ fn side_by_side<'a>(
 fn combine(all: &[Figures]) -> Figures {
     let mut p50: Vec<f64> = all.iter().map(|figures| figures.ns_per_op.p50).collect();
     p50.sort_by(f64::total_cmp);
-    let cycles: Option<Vec<f64>> = all
-        .iter()
-        .map(|figures| figures.core_cycles_per_op)
-        .collect();
+    let cycles: Option<Vec<f64>> = all.iter().map(|figures| figures.core_cycles_per_op).collect();
     Figures {
         ns_per_op: Percentiles {
             p50: p50[p50.len() / 2],
-            p99: all
-                .iter()
-                .map(|figures| figures.ns_per_op.p99)
-                .fold(0.0, f64::max),
+            p99: all.iter().map(|figures| figures.ns_per_op.p99).fold(0.0, f64::max),
         },
         core_cycles_per_op: cycles.map(|cycles| cycles.iter().sum::<f64>() / all.len() as f64),
         ops_per_s: all.iter().map(|figures| figures.ops_per_s).sum(),
@@ -377,10 +331,9 @@ fn combine(all: &[Figures]) -> Figures {
 fn all_ok(status: &[Status]) -> Result<(), Error> {
     match status.iter().position(|status| !status.is_ok()) {
         None => Ok(()),
-        Some(lane) => Err(Error::Wrong(format!(
-            "lane {lane} of a valid batch ended as {:?}",
-            status[lane]
-        ))),
+        Some(lane) => {
+            Err(Error::Wrong(format!("lane {lane} of a valid batch ended as {:?}", status[lane])))
+        }
     }
 }
 
@@ -390,9 +343,7 @@ fn same(case: Case, what: &str, got: &[u8], expected: &[u8]) -> Result<(), Error
         return Ok(());
     }
     let name = case.name();
-    Err(Error::Wrong(format!(
-        "{name}: {what} is not what the portable backend gives"
-    )))
+    Err(Error::Wrong(format!("{name}: {what} is not what the portable backend gives")))
 }
 
 /// How many different batches a case walks through: `items` lanes in all, two batches at least.
@@ -406,13 +357,7 @@ mod tests {
 
     fn config(filter: &str, batch: usize, threads: usize) -> Config {
         let filter = Some(Regex::new(filter).unwrap());
-        Config {
-            filter,
-            batch,
-            threads,
-            seconds: 0.002,
-            ..Config::default()
-        }
+        Config { filter, batch, threads, seconds: 0.002, ..Config::default() }
     }
 
     fn rows(config: &Config) -> Result<Vec<Row>, Error> {
@@ -429,19 +374,9 @@ mod tests {
         let rows = rows(&config("ML-KEM-512|ML-DSA-44", 1, 1)).unwrap();
         assert_eq!(rows.len(), 10);
         for row in rows {
-            assert!(
-                row.figures.ns_per_op.p50 > 0.0 && row.figures.ops_per_s > 0.0,
-                "{row:?}"
-            );
-            assert!(
-                row.figures.ns_per_op.p99 >= row.figures.ns_per_op.p50,
-                "{row:?}"
-            );
-            let least = if row.operation == Operation::Sign {
-                MESSAGES
-            } else {
-                SAMPLES_MIN
-            };
+            assert!(row.figures.ns_per_op.p50 > 0.0 && row.figures.ops_per_s > 0.0, "{row:?}");
+            assert!(row.figures.ns_per_op.p99 >= row.figures.ns_per_op.p50, "{row:?}");
+            let least = if row.operation == Operation::Sign { MESSAGES } else { SAMPLES_MIN };
             assert!(row.figures.samples >= least, "{row:?}");
         }
     }
@@ -449,17 +384,10 @@ mod tests {
     #[test]
     fn batches_and_threads_are_measured() {
         for batch in [3, 20] {
-            let rows = rows(&config(
-                "(ML-KEM-768|ML-DSA-44):(keygen|decaps|verify)",
-                batch,
-                2,
-            ));
+            let rows = rows(&config("(ML-KEM-768|ML-DSA-44):(keygen|decaps|verify)", batch, 2));
             let rows = rows.unwrap();
             assert_eq!(rows.len(), 6);
-            assert!(
-                rows.iter()
-                    .all(|row| row.batch == batch && row.threads == 2)
-            );
+            assert!(rows.iter().all(|row| row.batch == batch && row.threads == 2));
         }
     }
 
@@ -483,10 +411,7 @@ mod tests {
             assert!(json.get(field).is_some(), "{field}");
         }
         assert!(json["ns_per_op"]["p50"].is_f64() && json["ns_per_op"]["p99"].is_f64());
-        assert_eq!(
-            (&json["operation"], &json["key"]),
-            (&"encaps".into(), &"cached".into())
-        );
+        assert_eq!((&json["operation"], &json["key"]), (&"encaps".into(), &"cached".into()));
     }
 
     #[test]
@@ -503,30 +428,12 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused() {
         for bad in [
-            Config {
-                batch: 0,
-                ..Config::default()
-            },
-            Config {
-                batch: BATCH_MAX + 1,
-                ..Config::default()
-            },
-            Config {
-                threads: 0,
-                ..Config::default()
-            },
-            Config {
-                seconds: 0.0,
-                ..Config::default()
-            },
-            Config {
-                seconds: f64::NAN,
-                ..Config::default()
-            },
-            Config {
-                backend: Some("abacus".into()),
-                ..Config::default()
-            },
+            Config { batch: 0, ..Config::default() },
+            Config { batch: BATCH_MAX + 1, ..Config::default() },
+            Config { threads: 0, ..Config::default() },
+            Config { seconds: 0.0, ..Config::default() },
+            Config { seconds: f64::NAN, ..Config::default() },
+            Config { backend: Some("abacus".into()), ..Config::default() },
             config("ML-KEM-513", 1, 1),
         ] {
             assert!(matches!(rows(&bad), Err(Error::Usage(_))), "{bad:?}");
@@ -541,10 +448,7 @@ mod tests {
             ops_per_s: ops,
             samples,
         };
-        let all = [
-            figures(3.0, 9.0, 30.0, 1.0, 5),
-            figures(1.0, 10.0, 10.0, 3.0, 6),
-        ];
+        let all = [figures(3.0, 9.0, 30.0, 1.0, 5), figures(1.0, 10.0, 10.0, 3.0, 6)];
         let both = combine(&all);
         assert_eq!(both, figures(3.0, 10.0, 20.0, 4.0, 11));
     }

@@ -51,10 +51,7 @@ impl Machine {
         let read = |path: &str| {
             std::fs::read_to_string(path).map_or("unknown".into(), |text| text.trim().to_owned())
         };
-        let (name, release) = (
-            read("/proc/sys/kernel/ostype"),
-            read("/proc/sys/kernel/osrelease"),
-        );
+        let (name, release) = (read("/proc/sys/kernel/ostype"), read("/proc/sys/kernel/osrelease"));
         Machine {
             cpu: cpu_name(&cpuinfo),
             cores: std::thread::available_parallelism().map_or(1, |count| count.get()),
@@ -82,15 +79,9 @@ fn cpu_name(cpuinfo: &str) -> String {
 }
 
 fn features(cpuinfo: &str) -> Vec<String> {
-    let flags = field(cpuinfo, "flags")
-        .or_else(|| field(cpuinfo, "Features"))
-        .unwrap_or_default();
+    let flags = field(cpuinfo, "flags").or_else(|| field(cpuinfo, "Features")).unwrap_or_default();
     let has = |name: &&&str| flags.split_whitespace().any(|flag| flag == **name);
-    FEATURES
-        .iter()
-        .filter(has)
-        .map(|name| (*name).to_owned())
-        .collect()
+    FEATURES.iter().filter(has).map(|name| (*name).to_owned()).collect()
 }
 
 /// CPU time that the calling thread has used, in nanoseconds.
@@ -100,10 +91,7 @@ fn features(cpuinfo: &str) -> Vec<String> {
 /// costs a system call, 0.3 to 0.7 us, against sides of 150 us and more with two or three readings
 /// each; the bias is below 1 % and the same for every provider.
 pub(crate) fn thread_cpu_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the duration of the call.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     // Every Linux has this clock; a failure would show as zero CPU time, which the caller refuses.
@@ -133,11 +121,7 @@ mod tests {
     fn this_machine_has_a_core_and_a_compiler() {
         let machine = Machine::detect();
         assert!(machine.cores >= 1);
-        assert!(
-            machine.compiler.starts_with("rustc "),
-            "{}",
-            machine.compiler
-        );
+        assert!(machine.compiler.starts_with("rustc "), "{}", machine.compiler);
     }
 
     #[test]

@@ -83,11 +83,7 @@ impl Ossl {
     fn open(prefix: &Path) -> Result<Ossl, Error> {
         let lib = find_library_folder(prefix)?;
         let soname = |name: &str, major: &str| lib.join(format!("{name}.so.{major}"));
-        let major = if soname("libcrypto", "3").exists() {
-            "3"
-        } else {
-            "4"
-        };
+        let major = if soname("libcrypto", "3").exists() { "3" } else { "4" };
         let crypto = Crypto::open(&soname("libcrypto", major))?;
         let tls = Tls::open(&soname("libssl", major))?;
         if crypto.OpenSSL_version as usize != tls.OpenSSL_version as usize {
@@ -103,11 +99,7 @@ impl Ossl {
             let started = (crypto.OPENSSL_init_crypto)(options, ptr::null()) == 1
                 && (tls.OPENSSL_init_ssl)(options, ptr::null()) == 1;
             let version = CStr::from_ptr((crypto.OpenSSL_version)(0)).to_string_lossy();
-            (
-                started,
-                (crypto.OpenSSL_version_num)(),
-                version.into_owned(),
-            )
+            (started, (crypto.OpenSSL_version_num)(), version.into_owned())
         };
         if !started {
             return Err(Error::NotReady(format!("{version} did not initialise")));
@@ -152,11 +144,7 @@ impl Ossl {
                 entries.push(entry);
             }
         }
-        if entries.is_empty() {
-            "no reason given".into()
-        } else {
-            entries.join("; ")
-        }
+        if entries.is_empty() { "no reason given".into() } else { entries.join("; ") }
     }
 
     /// One entry of the queue: its reason, and the details the raiser attached.
@@ -181,9 +169,7 @@ impl Ossl {
                 (true, false) => detail.into_owned(),
                 (true, true) => {
                     (self.crypto.ERR_error_string_n)(code, buffer.as_mut_ptr(), buffer.len());
-                    CStr::from_ptr(buffer.as_ptr())
-                        .to_string_lossy()
-                        .into_owned()
+                    CStr::from_ptr(buffer.as_ptr()).to_string_lossy().into_owned()
                 }
             }
         }
@@ -195,11 +181,7 @@ impl Ossl {
 
     /// Turns OpenSSL's "1 is success" into a `Result`; `what` names the call for the message.
     fn done(&self, what: &str, status: c_int) -> Result<(), Error> {
-        if status > 0 {
-            Ok(())
-        } else {
-            Err(self.call_error(what))
-        }
+        if status > 0 { Ok(()) } else { Err(self.call_error(what)) }
     }
 
     /// Takes ownership of a new object; null is a failed call.
@@ -301,11 +283,7 @@ impl Context {
             set(raw.as_ptr(), search_path.as_ptr())
         };
         ossl.done("OSSL_PROVIDER_set_default_search_path", status)?;
-        let mut inner = ContextInner {
-            ossl,
-            providers: Vec::new(),
-            raw,
-        };
+        let mut inner = ContextInner { ossl, providers: Vec::new(), raw };
         for name in providers {
             let provider = inner.load_provider(name, modules)?;
             inner.providers.push(provider);
@@ -318,9 +296,7 @@ impl Context {
             };
             ossl.done("EVP_set_default_properties", status)?;
         }
-        Ok(Context {
-            inner: Arc::new(inner),
-        })
+        Ok(Context { inner: Arc::new(inner) })
     }
 
     fn ossl(&self) -> &'static Ossl {
@@ -335,11 +311,7 @@ impl Context {
 impl ContextInner {
     fn load_provider(&self, name: &str, modules: &Path) -> Result<NonNull<OsslProvider>, Error> {
         let ossl = self.ossl;
-        let settings = if name == "fips" {
-            fips_settings(&ossl.prefix)?
-        } else {
-            Vec::new()
-        };
+        let settings = if name == "fips" { fips_settings(&ossl.prefix)? } else { Vec::new() };
         let mut params: Vec<OsslParam> = settings
             .iter()
             .map(|(key, value)| OsslParam {

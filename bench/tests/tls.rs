@@ -40,11 +40,7 @@ fn bundle() -> bool {
 
 fn check(row: &Row, config: &Config, scheme: &str) {
     assert_eq!(row.version, "TLSv1.3");
-    assert!(
-        row.group.eq_ignore_ascii_case(&config.group),
-        "{}",
-        row.group
-    );
+    assert!(row.group.eq_ignore_ascii_case(&config.group), "{}", row.group);
     assert_eq!(row.sig, config.signature);
     assert_eq!(row.signature_scheme, scheme);
     assert_eq!(row.threads, config.threads);
@@ -73,10 +69,7 @@ fn every_signature_is_negotiated_and_counted() {
         ("Ed25519", "ed25519", 32 + 2 * 64),
         ("RSA-2048", "rsa_pss_rsae_sha256", 256 + 2 * 256),
     ] {
-        let config = Config {
-            signature: signature.into(),
-            ..config(&[Provider::Default])
-        };
+        let config = Config { signature: signature.into(), ..config(&[Provider::Default]) };
         let rows = compare(&config).expect(signature);
         check(&rows[0], &config, scheme);
         assert_eq!(rows[0].signature_provider, "default");
@@ -84,10 +77,7 @@ fn every_signature_is_negotiated_and_counted() {
         // X25519MLKEM768; 250 to 700 bytes are names, headers, Finished and the like.
         let known = key_and_signatures + 1088 + 32;
         let rest = rows[0].bytes_s2c as i64 - known;
-        assert!(
-            (250..700).contains(&rest),
-            "{signature}: {rest} bytes of the rest"
-        );
+        assert!((250..700).contains(&rest), "{signature}: {rest} bytes of the rest");
     }
 }
 
@@ -141,10 +131,7 @@ fn fips_serves_with_its_own_code() {
         assert_eq!(row.cipher, "TLS_AES_128_GCM_SHA256");
     }
     assert_eq!(rows[1].provider, Provider::Fips);
-    assert_eq!(
-        (&*rows[1].kem_provider, &*rows[1].signature_provider),
-        ("fips", "fips")
-    );
+    assert_eq!((&*rows[1].kem_provider, &*rows[1].signature_provider), ("fips", "fips"));
 }
 
 /// Needs our module in the bundle as well.
@@ -166,32 +153,21 @@ fn gabion_serves_also_inside_the_hybrids_of_default() {
         ("SecP256r1MLKEM768", "ECDSA-P-256", "gabion", "default"),
         ("x25519", "ML-DSA-65", "default", "gabion"),
     ] {
-        let config = Config {
-            group: group.into(),
-            signature: signature.into(),
-            threads: 2,
-            ..config(&[])
-        };
+        let config =
+            Config { group: group.into(), signature: signature.into(), threads: 2, ..config(&[]) };
         let rows = compare(&config).expect(group);
         let served: Vec<(Provider, &str, &str)> = rows
             .iter()
             .map(|row| (row.provider, &*row.kem_provider, &*row.signature_provider))
             .collect();
-        assert_eq!(
-            served[0],
-            (Provider::Default, "default", "default"),
-            "{group}"
-        );
+        assert_eq!(served[0], (Provider::Default, "default", "default"), "{group}");
         assert_eq!(served[1], (Provider::Gabion, kem, signer), "{group}");
         for row in &rows {
             check(row, &config, &row.signature_scheme);
         }
         // Whoever serves, the wire carries the same; ECDSA signatures vary by a few bytes.
         assert_eq!(rows[0].bytes_c2s, rows[1].bytes_c2s, "{group}");
-        assert!(
-            rows[0].bytes_s2c.abs_diff(rows[1].bytes_s2c) <= 4,
-            "{group}"
-        );
+        assert!(rows[0].bytes_s2c.abs_diff(rows[1].bytes_s2c) <= 4, "{group}");
     }
 }
 
@@ -200,9 +176,7 @@ fn a_row_has_the_promised_fields() {
     if !bundle() {
         return;
     }
-    let row = compare(&config(&[Provider::Default]))
-        .expect("default is built in")
-        .remove(0);
+    let row = compare(&config(&[Provider::Default])).expect("default is built in").remove(0);
     let json = serde_json::to_value(&row).expect("a row is plain data");
     let object = json.as_object().expect("an object");
     for field in [
@@ -231,22 +205,13 @@ fn a_row_has_the_promised_fields() {
     assert_eq!(object.len(), 19);
     assert_eq!(json["provider"], "default");
     for field in ["cpu", "cores", "features", "kernel", "compiler"] {
-        assert!(
-            !json["machine"][field].is_null(),
-            "machine.{field} is missing"
-        );
+        assert!(!json["machine"][field].is_null(), "machine.{field} is missing");
     }
     for field in ["handshakes_per_cpu_s", "server_us", "client_us"] {
-        assert!(
-            json["spread"][field]["p20"].is_number(),
-            "spread.{field} is missing"
-        );
+        assert!(json["spread"][field]["p20"].is_number(), "spread.{field} is missing");
     }
     let table = tls::render(&[row.clone(), row]);
-    assert!(
-        table.contains("server CPU, us") && table.contains("1.00x"),
-        "{table}"
-    );
+    assert!(table.contains("server CPU, us") && table.contains("1.00x"), "{table}");
 }
 
 /// A witness that remembers, and that can object.
@@ -263,8 +228,7 @@ impl Witness for Watch {
     }
 
     fn after(&mut self, probe: &Probe) -> Result<(), String> {
-        self.seen
-            .push(format!("after {} {}", probe.provider.name(), probe.group));
+        self.seen.push(format!("after {} {}", probe.provider.name(), probe.group));
         self.objection.map_or(Ok(()), |text| Err(text.into()))
     }
 }
@@ -276,10 +240,7 @@ fn a_witness_sees_the_checked_handshake_and_can_stop_the_run() {
     }
     let mut watch = Watch::default();
     compare_watched(&config(&[Provider::Default]), &mut watch).expect("nobody objects");
-    assert_eq!(
-        watch.seen,
-        ["before default", "after default X25519MLKEM768"]
-    );
+    assert_eq!(watch.seen, ["before default", "after default X25519MLKEM768"]);
     watch.objection = Some("the counters did not move");
     let error = compare_watched(&config(&[Provider::Default]), &mut watch).unwrap_err();
     assert_eq!(error, Error::Handshake("the counters did not move".into()));
@@ -290,17 +251,11 @@ fn an_unknown_suite_is_refused_with_openssls_reason() {
     if !bundle() {
         return;
     }
-    let config = Config {
-        cipher: Some("TLS_ROT13".into()),
-        ..config(&[Provider::Default])
-    };
+    let config = Config { cipher: Some("TLS_ROT13".into()), ..config(&[Provider::Default]) };
     let error = compare(&config).unwrap_err();
     assert!(matches!(error, Error::Usage(_)), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains("TLS_ROT13") && text.contains("no cipher match"),
-        "{text}"
-    );
+    assert!(text.contains("TLS_ROT13") && text.contains("no cipher match"), "{text}");
 }
 
 #[test]
@@ -345,14 +300,8 @@ fn a_provider_without_a_module_is_an_error() {
     let error = compare(&config).unwrap_err();
     assert!(matches!(error, Error::NotReady(_)), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains("the provider `gabion` did not load"),
-        "{text}"
-    );
-    assert!(
-        text.contains("gabion.so: cannot open shared object file"),
-        "{text}"
-    );
+    assert!(text.contains("the provider `gabion` did not load"), "{text}");
+    assert!(text.contains("gabion.so: cannot open shared object file"), "{text}");
 }
 
 /// A provider that loads under our name and offers nothing, as one built for another time would.
@@ -388,39 +337,19 @@ fn a_provider_that_leaves_the_work_to_default_is_an_error() {
         .expect("a C compiler, which Rust links with");
     assert!(compiled.success());
     let modules = Some(folder.path().to_path_buf());
-    let error = compare(&Config {
-        modules: modules.clone(),
-        ..config(&[])
-    })
-    .unwrap_err();
+    let error = compare(&Config { modules: modules.clone(), ..config(&[]) }).unwrap_err();
     assert!(matches!(error, Error::NotReady(_)), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains("X25519MLKEM768 would be served by `default`"),
-        "{text}"
-    );
-    let classical = Config {
-        modules: modules.clone(),
-        group: "x25519".into(),
-        ..config(&[])
-    };
+    assert!(text.contains("X25519MLKEM768 would be served by `default`"), "{text}");
+    let classical = Config { modules: modules.clone(), group: "x25519".into(), ..config(&[]) };
     let text = compare(&classical).unwrap_err().to_string();
-    assert!(
-        text.contains("ML-DSA-65 would be served by `default`"),
-        "{text}"
-    );
+    assert!(text.contains("ML-DSA-65 would be served by `default`"), "{text}");
     // Where there is nothing for us to serve, default's code is what users get beside ours.
-    let row = compare(&Config {
-        signature: "Ed25519".into(),
-        ..classical
-    })
-    .expect("a classical handshake")
-    .remove(1);
+    let row = compare(&Config { signature: "Ed25519".into(), ..classical })
+        .expect("a classical handshake")
+        .remove(1);
     assert_eq!(row.provider, Provider::Gabion);
-    assert_eq!(
-        (&*row.kem_provider, &*row.signature_provider),
-        ("default", "default")
-    );
+    assert_eq!((&*row.kem_provider, &*row.signature_provider), ("default", "default"));
 }
 
 #[test]
@@ -428,15 +357,9 @@ fn what_a_provider_lacks_is_no_failed_handshake() {
     if !bundle() {
         return;
     }
-    let config = Config {
-        group: "x25519".into(),
-        ..config(&[Provider::Fips])
-    };
+    let config = Config { group: "x25519".into(), ..config(&[Provider::Fips]) };
     let error = compare(&config).unwrap_err();
     assert!(matches!(error, Error::NotReady(_)), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains("`fips` cannot serve") && text.contains("X25519"),
-        "{text}"
-    );
+    assert!(text.contains("`fips` cannot serve") && text.contains("X25519"), "{text}");
 }

@@ -73,11 +73,7 @@ impl VerifyKey {
 
 fn dsa_params(algorithm: Algorithm, operation: &'static str) -> Result<&'static Params, Error> {
     let expected = "ML-DSA-44, ML-DSA-65 or ML-DSA-87";
-    params(algorithm).ok_or(Error::WrongAlgorithm {
-        algorithm,
-        operation,
-        expected,
-    })
+    params(algorithm).ok_or(Error::WrongAlgorithm { algorithm, operation, expected })
 }
 
 impl Engine {
@@ -104,11 +100,7 @@ impl Engine {
         let seed: &[u8; SEED_LEN] = exact("an ML-DSA seed", seed)?;
         let mut keys = [ml_dsa::SigningKey::blank(params)];
         let seeds = std::slice::from_ref(seed);
-        self.run_one(Operation::DsaGenerate {
-            params,
-            seeds,
-            keys: &mut keys,
-        })?;
+        self.run_one(Operation::DsaGenerate { params, seeds, keys: &mut keys })?;
         let [key] = keys;
         Ok(SigningKey(Arc::new(key)))
     }
@@ -121,11 +113,7 @@ impl Engine {
         let params = dsa_params(algorithm, "decode a signing key")?;
         check_length("an ML-DSA private key", params.sk_len(), bytes)?;
         let mut keys = [ml_dsa::SigningKey::blank(params)];
-        self.run_one(Operation::DsaDecodePrivate {
-            params,
-            bytes,
-            keys: &mut keys,
-        })?;
+        self.run_one(Operation::DsaDecodePrivate { params, bytes, keys: &mut keys })?;
         let [key] = keys;
         Ok(SigningKey(Arc::new(key)))
     }
@@ -153,11 +141,7 @@ impl Engine {
         let params = dsa_params(algorithm, "decode a verification key")?;
         check_length("an ML-DSA public key", params.pk_len(), bytes)?;
         let mut keys = [ml_dsa::VerifyKey::blank(params)];
-        self.run_one(Operation::DsaDecodePublic {
-            params,
-            bytes,
-            keys: &mut keys,
-        })?;
+        self.run_one(Operation::DsaDecodePublic { params, bytes, keys: &mut keys })?;
         let [key] = keys;
         Ok(VerifyKey(PublicPart::Alone(Arc::new(key))))
     }

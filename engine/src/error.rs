@@ -55,11 +55,7 @@ pub(crate) fn check_length(what: &'static str, expected: usize, bytes: &[u8]) ->
     if bytes.len() == expected {
         return Ok(());
     }
-    Err(Error::Input(gabion_scheme::Error::Length {
-        what,
-        expected,
-        got: bytes.len(),
-    }))
+    Err(Error::Input(gabion_scheme::Error::Length { what, expected, got: bytes.len() }))
 }
 
 /// A byte string as an array of the length that the standard prescribes.
@@ -68,11 +64,7 @@ pub(crate) fn exact<'a, const N: usize>(
     bytes: &'a [u8],
 ) -> Result<&'a [u8; N], Error> {
     bytes.try_into().map_err(|_| {
-        Error::Input(gabion_scheme::Error::Length {
-            what,
-            expected: N,
-            got: bytes.len(),
-        })
+        Error::Input(gabion_scheme::Error::Length { what, expected: N, got: bytes.len() })
     })
 }
 
@@ -104,10 +96,6 @@ pub(crate) fn lane_error(algorithm: Algorithm, operation: &'static str, status: 
             reason: "its parts are out of range or do not belong together \
                      (FIPS 203, section 7.3; FIPS 204, Algorithm 25)",
         }),
-        _ => Error::Lane {
-            algorithm,
-            operation,
-            status,
-        },
+        _ => Error::Lane { algorithm, operation, status },
     }
 }

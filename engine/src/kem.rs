@@ -77,11 +77,7 @@ impl KemPublicKey {
 
 fn kem_params(algorithm: Algorithm, operation: &'static str) -> Result<&'static Params, Error> {
     let expected = "ML-KEM-512, ML-KEM-768 or ML-KEM-1024";
-    params(algorithm).ok_or(Error::WrongAlgorithm {
-        algorithm,
-        operation,
-        expected,
-    })
+    params(algorithm).ok_or(Error::WrongAlgorithm { algorithm, operation, expected })
 }
 
 impl Engine {
@@ -108,11 +104,7 @@ impl Engine {
         let seed: &[u8; SEED_LEN] = exact("an ML-KEM seed", seed)?;
         let mut keys = [DecapsKey::blank(params)];
         let seeds = std::slice::from_ref(seed);
-        self.run_one(Operation::KemGenerate {
-            params,
-            seeds,
-            keys: &mut keys,
-        })?;
+        self.run_one(Operation::KemGenerate { params, seeds, keys: &mut keys })?;
         let [key] = keys;
         Ok(KemPrivateKey(Arc::new(key)))
     }
@@ -125,11 +117,7 @@ impl Engine {
         let params = kem_params(algorithm, "decode a decapsulation key")?;
         check_length("an ML-KEM private key", params.dk_len(), bytes)?;
         let mut keys = [DecapsKey::blank(params)];
-        self.run_one(Operation::KemDecodePrivate {
-            params,
-            bytes,
-            keys: &mut keys,
-        })?;
+        self.run_one(Operation::KemDecodePrivate { params, bytes, keys: &mut keys })?;
         let [key] = keys;
         Ok(KemPrivateKey(Arc::new(key)))
     }
@@ -157,11 +145,7 @@ impl Engine {
         let params = kem_params(algorithm, "decode an encapsulation key")?;
         check_length("an ML-KEM public key", params.ek_len(), bytes)?;
         let mut keys = [EncapsKey::blank(params)];
-        self.run_one(Operation::KemDecodePublic {
-            params,
-            bytes,
-            keys: &mut keys,
-        })?;
+        self.run_one(Operation::KemDecodePublic { params, bytes, keys: &mut keys })?;
         let [key] = keys;
         Ok(KemPublicKey(PublicPart::Alone(Arc::new(key))))
     }

@@ -23,11 +23,7 @@ struct Slot {
 
 impl Slot {
     fn new(backend: Box<dyn Backend>) -> Self {
-        Slot {
-            backend,
-            tested: Default::default(),
-            withdrawn: AtomicBool::new(false),
-        }
+        Slot { backend, tested: Default::default(), withdrawn: AtomicBool::new(false) }
     }
 
     /// Whether the backend may run this algorithm; runs its self-test before its first use.
@@ -42,10 +38,8 @@ impl Slot {
                 // Loud on purpose: a processor that computes wrongly must not go unnoticed. Not
                 // eprintln, which panics where nobody reads stderr any more: the next backend serves.
                 let name = self.backend.name();
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "gabion: backend {name} is withdrawn: {reason}"
-                );
+                let _ =
+                    writeln!(std::io::stderr(), "gabion: backend {name} is withdrawn: {reason}");
             }
             verdict
         });
@@ -113,15 +107,10 @@ impl Engine {
             let available = available.join(", ");
             backends.retain(|backend| backend.name().eq_ignore_ascii_case(wanted));
             if backends.is_empty() {
-                return Err(Error::NoSuchBackend {
-                    wanted: wanted.clone(),
-                    available,
-                });
+                return Err(Error::NoSuchBackend { wanted: wanted.clone(), available });
             }
         }
-        Ok(Engine {
-            slots: backends.into_iter().map(Slot::new).collect(),
-        })
+        Ok(Engine { slots: backends.into_iter().map(Slot::new).collect() })
     }
 
     /// The backend that runs this algorithm.
@@ -183,10 +172,7 @@ impl Engine {
     /// Runs a batch of one lane and turns its verdict into a result.
     pub(crate) fn run_one(&self, operation: Operation<'_>) -> Result<(), Error> {
         let mut status = [Status::NotRun];
-        let mut batch = Batch {
-            operation,
-            status: &mut status,
-        };
+        let mut batch = Batch { operation, status: &mut status };
         let (algorithm, name) = (batch.algorithm(), batch.operation_name());
         self.run(&mut batch)?;
         match status[0] {

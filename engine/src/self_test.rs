@@ -80,11 +80,7 @@ fn message<const N: usize>(lane: usize) -> [u8; N] {
 
 /// Tests one algorithm on one backend; the error says what differed.
 pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
-    let (lanes, column) = if backend.lanes() > 1 {
-        (LANES_MANY, 1)
-    } else {
-        (LANES_FEW, 0)
-    };
+    let (lanes, column) = if backend.lanes() > 1 { (LANES_MANY, 1) } else { (LANES_FEW, 0) };
     let answer = if let Some(params) = ml_kem::params(algorithm) {
         kem(backend, params, lanes)
     } else if let Some(params) = ml_dsa::params(algorithm) {
@@ -94,35 +90,24 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
     };
     let digest = answer.map_err(|what| format!("{algorithm} self-test: {what}"))?;
     ct::declassify(&digest);
-    let expected = EXPECTED
-        .iter()
-        .find(|row| row.0 == algorithm)
-        .map(|row| row.1[column]);
+    let expected = EXPECTED.iter().find(|row| row.0 == algorithm).map(|row| row.1[column]);
     let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     if expected == Some(digest.as_str()) {
         return Ok(());
     }
-    Err(format!(
-        "{algorithm} self-test: the known answer over {lanes} lanes differs"
-    ))
+    Err(format!("{algorithm} self-test: the known answer over {lanes} lanes differs"))
 }
 
 /// Runs one operation and insists on every lane's success.
 fn all_ok(backend: &dyn Backend, lanes: usize, operation: Operation<'_>) -> Result<(), String> {
     let mut status = vec![Status::NotRun; lanes];
-    let mut batch = Batch {
-        operation,
-        status: &mut status,
-    };
+    let mut batch = Batch { operation, status: &mut status };
     let name = batch.operation_name();
     batch.check().map_err(|error| error.to_string())?;
     backend.run(&mut batch);
     match status.iter().position(|status| !status.is_ok()) {
         None => Ok(()),
-        Some(lane) => Err(format!(
-            "{name}: lane {lane} of {lanes} says {:?}",
-            status[lane]
-        )),
+        Some(lane) => Err(format!("{name}: lane {lane} of {lanes} says {:?}", status[lane])),
     }
 }
 
@@ -133,11 +118,7 @@ fn kem(
 ) -> Result<[u8; 32], String> {
     let seeds: Vec<[u8; 64]> = (0..n).map(seed).collect();
     let mut keys = vec![ml_kem::DecapsKey::blank(params); n];
-    let operation = Operation::KemGenerate {
-        params,
-        seeds: &seeds,
-        keys: &mut keys,
-    };
+    let operation = Operation::KemGenerate { params, seeds: &seeds, keys: &mut keys };
     all_ok(backend, n, operation)?;
     let known: Vec<_> = keys.iter().map(ml_kem::DecapsKey::encaps_key).collect();
     let m: Vec<[u8; 32]> = (0..n).map(message).collect();
@@ -147,13 +128,7 @@ fn kem(
     all_ok(
         backend,
         n,
-        Operation::KemEncaps {
-            params,
-            keys: keys_known,
-            m: &m,
-            ct: &mut ct,
-            shared: &mut shared,
-        },
+        Operation::KemEncaps { params, keys: keys_known, m: &m, ct: &mut ct, shared: &mut shared },
     )?;
     let known: Vec<_> = keys.iter().collect();
     let mut opened = vec![[0; 32]; n];
@@ -161,12 +136,7 @@ fn kem(
     all_ok(
         backend,
         n,
-        Operation::KemDecaps {
-            params,
-            keys: own,
-            ct: operation_ct,
-            shared: &mut opened,
-        },
+        Operation::KemDecaps { params, keys: own, ct: operation_ct, shared: &mut opened },
     )?;
     // The self-test's secrets are constants of this file.
     ct::declassify(&opened);
@@ -182,12 +152,7 @@ fn kem(
     all_ok(
         backend,
         n,
-        Operation::KemDecaps {
-            params,
-            keys: own,
-            ct: ct_bad,
-            shared: &mut opened,
-        },
+        Operation::KemDecaps { params, keys: own, ct: ct_bad, shared: &mut opened },
     )?;
     ct::declassify(&opened);
     let mut hash = Sha3_256::new();
@@ -208,20 +173,11 @@ fn dsa(
 ) -> Result<[u8; 32], String> {
     let seeds: Vec<[u8; 32]> = (0..n).map(seed).collect();
     let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
-    let operation = Operation::DsaGenerate {
-        params,
-        seeds: &seeds,
-        keys: &mut keys,
-    };
+    let operation = Operation::DsaGenerate { params, seeds: &seeds, keys: &mut keys };
     all_ok(backend, n, operation)?;
     let texts: Vec<[u8; 200]> = (0..n).map(message).collect();
-    let messages: Vec<Message<'_>> = texts
-        .iter()
-        .map(|text| Message::Pure {
-            context: CONTEXT,
-            message: text,
-        })
-        .collect();
+    let messages: Vec<Message<'_>> =
+        texts.iter().map(|text| Message::Pure { context: CONTEXT, message: text }).collect();
     let known: Vec<_> = keys.iter().collect();
     let mut sig = vec![0; n * params.sig_len()];
     let rnd = vec![[0; 32]; n];
@@ -229,41 +185,23 @@ fn dsa(
     all_ok(
         backend,
         n,
-        Operation::DsaSign {
-            params,
-            keys: own,
-            messages: &messages,
-            rnd: &rnd,
-            sig: &mut sig,
-        },
+        Operation::DsaSign { params, keys: own, messages: &messages, rnd: &rnd, sig: &mut sig },
     )?;
     let public: Vec<_> = keys.iter().map(ml_dsa::SigningKey::verify_key).collect();
     let verify_keys = Keys::Known(&public[..]);
     all_ok(
         backend,
         n,
-        Operation::DsaVerify {
-            params,
-            keys: verify_keys,
-            messages: &messages,
-            sig: &sig,
-        },
+        Operation::DsaVerify { params, keys: verify_keys, messages: &messages, sig: &sig },
     )?;
     // One corrupted lane must fail, and must fail alone.
     let mut corrupted = sig.clone();
     corrupted[(n - 1) * params.sig_len()] ^= 1;
     let mut status = vec![Status::NotRun; n];
     let verify_keys = Keys::Known(&public[..]);
-    let operation = Operation::DsaVerify {
-        params,
-        keys: verify_keys,
-        messages: &messages,
-        sig: &corrupted,
-    };
-    backend.run(&mut Batch {
-        operation,
-        status: &mut status,
-    });
+    let operation =
+        Operation::DsaVerify { params, keys: verify_keys, messages: &messages, sig: &corrupted };
+    backend.run(&mut Batch { operation, status: &mut status });
     if status[n - 1] != Status::InvalidSignature || !status[..n - 1].iter().all(|s| s.is_ok()) {
         return Err("a corrupted signature was not refused in its own lane alone".to_owned());
     }

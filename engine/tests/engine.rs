@@ -18,9 +18,7 @@ fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
 fn engines() -> Vec<Engine> {
     cpus()
         .iter()
-        .map(|backend| Config {
-            backend: Some(backend.name().to_owned()),
-        })
+        .map(|backend| Config { backend: Some(backend.name().to_owned()) })
         .map(|config| Engine::new(&config).unwrap())
         .collect()
 }
@@ -36,16 +34,9 @@ fn every_backend_passes_its_self_tests() {
 
 #[test]
 fn an_unknown_backend_is_named_with_those_there_are() {
-    let error = Engine::new(&Config {
-        backend: Some("abacus".into()),
-    })
-    .err()
-    .unwrap();
+    let error = Engine::new(&Config { backend: Some("abacus".into()) }).err().unwrap();
     let text = error.to_string();
-    assert!(
-        text.contains("abacus") && text.contains("portable"),
-        "{text}"
-    );
+    assert!(text.contains("abacus") && text.contains("portable"), "{text}");
 }
 
 #[test]
@@ -72,31 +63,16 @@ fn signatures_round_trip_in_every_mode() {
     for engine in engines() {
         for algorithm in algorithms(Kind::Signature) {
             let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
-            let message = Message::Pure {
-                context: b"c",
-                message: b"text",
-            };
+            let message = Message::Pure { context: b"c", message: b"text" };
             let signature = engine.sign(&key, message, &OsEntropy).unwrap();
             assert_eq!(engine.verify(&key.public(), message, &signature), Ok(()));
-            let other = Message::Pure {
-                context: b"",
-                message: b"text",
-            };
-            assert_eq!(
-                engine.verify(&key.public(), other, &signature),
-                Err(Error::BadSignature)
-            );
+            let other = Message::Pure { context: b"", message: b"text" };
+            assert_eq!(engine.verify(&key.public(), other, &signature), Err(Error::BadSignature));
             let twice = [(); 2].map(|()| engine.sign_deterministic(&key, message).unwrap());
             assert_eq!(twice[0], twice[1]);
             assert_ne!(twice[0], signature);
-            let long = Message::Pure {
-                context: &[0; 256],
-                message: b"",
-            };
-            assert!(matches!(
-                engine.sign(&key, long, &OsEntropy),
-                Err(Error::Input(_))
-            ));
+            let long = Message::Pure { context: &[0; 256], message: b"" };
+            assert!(matches!(engine.sign(&key, long, &OsEntropy), Err(Error::Input(_))));
         }
     }
 }
@@ -104,20 +80,9 @@ fn signatures_round_trip_in_every_mode() {
 #[test]
 fn wrong_kinds_and_lengths_are_named() {
     let engine = Engine::new(&Config::default()).unwrap();
-    let error = engine
-        .kem_generate(Algorithm::MlDsa65, &OsEntropy)
-        .err()
-        .unwrap()
-        .to_string();
-    assert!(
-        error.contains("ML-DSA-65") && error.contains("ML-KEM-768"),
-        "{error}"
-    );
-    let error = engine
-        .dsa_from_seed(Algorithm::MlDsa44, &[0; 31])
-        .err()
-        .unwrap()
-        .to_string();
+    let error = engine.kem_generate(Algorithm::MlDsa65, &OsEntropy).err().unwrap().to_string();
+    assert!(error.contains("ML-DSA-65") && error.contains("ML-KEM-768"), "{error}");
+    let error = engine.dsa_from_seed(Algorithm::MlDsa44, &[0; 31]).err().unwrap().to_string();
     assert!(error.contains("31") && error.contains("32"), "{error}");
 }
 
@@ -125,34 +90,20 @@ fn wrong_kinds_and_lengths_are_named() {
 /// operations on the portable one.
 #[test]
 fn batches_agree_with_single_operations_around_the_lane_counts() {
-    let oracle = Engine::new(&Config {
-        backend: Some("portable".into()),
-    })
-    .unwrap();
+    let oracle = Engine::new(&Config { backend: Some("portable".into()) }).unwrap();
     let algorithm = Algorithm::MlKem768;
     let params = ml_kem::params(algorithm).unwrap();
     for engine in engines() {
         for n in [0, 1, 2, 7, 8, 9, 15, 16, 17, 33] {
-            let seeds: Vec<[u8; 64]> = (0..n)
-                .map(|i| std::array::from_fn(|j| (i * 67 + j * 3) as u8))
-                .collect();
+            let seeds: Vec<[u8; 64]> =
+                (0..n).map(|i| std::array::from_fn(|j| (i * 67 + j * 3) as u8)).collect();
             let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
             let mut status = vec![Status::NotRun; n];
-            let operation = Operation::KemKeygen {
-                params,
-                seeds: &seeds,
-                ek: &mut ek,
-                dk: &mut dk,
-            };
-            engine
-                .run(&mut Batch {
-                    operation,
-                    status: &mut status,
-                })
-                .unwrap();
-            let m: Vec<[u8; 32]> = (0..n)
-                .map(|i| std::array::from_fn(|j| (i * 31 + j * 7) as u8))
-                .collect();
+            let operation =
+                Operation::KemKeygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+            engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+            let m: Vec<[u8; 32]> =
+                (0..n).map(|i| std::array::from_fn(|j| (i * 31 + j * 7) as u8)).collect();
             let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
             let operation = Operation::KemEncaps {
                 params,
@@ -161,21 +112,15 @@ fn batches_agree_with_single_operations_around_the_lane_counts() {
                 ct: &mut ct,
                 shared: &mut shared,
             };
-            engine
-                .run(&mut Batch {
-                    operation,
-                    status: &mut status,
-                })
-                .unwrap();
+            engine.run(&mut Batch { operation, status: &mut status }).unwrap();
             assert!(status.iter().all(|status| status.is_ok()));
             for lane in 0..n {
                 let key = oracle.kem_from_seed(algorithm, &seeds[lane]).unwrap();
                 let at = |len: usize| lane * len..(lane + 1) * len;
                 assert_eq!(key.bytes(), &dk[at(params.dk_len())]);
                 assert_eq!(key.public().bytes(), &ek[at(params.ek_len())]);
-                let (one, secret) = oracle
-                    .testing_only_encaps_with(&key.public(), &m[lane])
-                    .unwrap();
+                let (one, secret) =
+                    oracle.testing_only_encaps_with(&key.public(), &m[lane]).unwrap();
                 assert_eq!(one, &ct[at(params.ct_len())], "lane {lane} of {n}");
                 assert_eq!(*secret, shared[lane]);
             }
@@ -186,12 +131,7 @@ fn batches_agree_with_single_operations_around_the_lane_counts() {
                 ct: &ct,
                 shared: &mut opened,
             };
-            engine
-                .run(&mut Batch {
-                    operation,
-                    status: &mut status,
-                })
-                .unwrap();
+            engine.run(&mut Batch { operation, status: &mut status }).unwrap();
             assert_eq!(opened, shared);
         }
     }
@@ -202,17 +142,9 @@ fn one_bad_lane_fails_alone() {
     for engine in engines() {
         let params = ml_kem::params(Algorithm::MlKem512).unwrap();
         let n = 11;
-        let keys: Vec<_> = (0..n)
-            .map(|_| {
-                engine
-                    .kem_generate(Algorithm::MlKem512, &OsEntropy)
-                    .unwrap()
-            })
-            .collect();
-        let mut ek: Vec<u8> = keys
-            .iter()
-            .flat_map(|key| key.public().bytes().to_vec())
-            .collect();
+        let keys: Vec<_> =
+            (0..n).map(|_| engine.kem_generate(Algorithm::MlKem512, &OsEntropy).unwrap()).collect();
+        let mut ek: Vec<u8> = keys.iter().flat_map(|key| key.public().bytes().to_vec()).collect();
         // Two coefficients of 4095: above q, so the modulus check of FIPS 203, 7.2 must refuse.
         ek[5 * params.ek_len()..5 * params.ek_len() + 3].fill(0xff);
         let (mut ct, mut shared) = (vec![7; n * params.ct_len()], vec![[7; 32]; n]);
@@ -224,12 +156,7 @@ fn one_bad_lane_fails_alone() {
             ct: &mut ct,
             shared: &mut shared,
         };
-        engine
-            .run(&mut Batch {
-                operation,
-                status: &mut status,
-            })
-            .unwrap();
+        engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         for (lane, key) in keys.iter().enumerate() {
             let ct = &ct[lane * params.ct_len()..(lane + 1) * params.ct_len()];
             if lane == 5 {
@@ -250,13 +177,8 @@ fn a_bad_signature_fails_alone_in_a_batch() {
         let n = 10;
         let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
         let texts: Vec<[u8; 8]> = (0..n as u64).map(u64::to_le_bytes).collect();
-        let messages: Vec<_> = texts
-            .iter()
-            .map(|text| Message::Pure {
-                context: b"",
-                message: text,
-            })
-            .collect();
+        let messages: Vec<_> =
+            texts.iter().map(|text| Message::Pure { context: b"", message: text }).collect();
         let known = vec![key.expanded(); n];
         let (mut sig, mut status) = (vec![0; n * params.sig_len()], vec![Status::NotRun; n]);
         let operation = Operation::DsaSign {
@@ -266,12 +188,7 @@ fn a_bad_signature_fails_alone_in_a_batch() {
             rnd: &vec![[1; 32]; n],
             sig: &mut sig,
         };
-        engine
-            .run(&mut Batch {
-                operation,
-                status: &mut status,
-            })
-            .unwrap();
+        engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         assert!(status.iter().all(|status| status.is_ok()));
         sig[3 * params.sig_len() + 40] ^= 1;
         let public = vec![key.expanded().verify_key(); n];
@@ -281,18 +198,9 @@ fn a_bad_signature_fails_alone_in_a_batch() {
             messages: &messages,
             sig: &sig,
         };
-        engine
-            .run(&mut Batch {
-                operation,
-                status: &mut status,
-            })
-            .unwrap();
+        engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         for (lane, status) in status.iter().enumerate() {
-            let expected = if lane == 3 {
-                Status::InvalidSignature
-            } else {
-                Status::Ok
-            };
+            let expected = if lane == 3 { Status::InvalidSignature } else { Status::Ok };
             assert_eq!(*status, expected, "lane {lane}");
         }
     }
@@ -311,14 +219,7 @@ fn misshapen_batches_are_refused_before_anything_runs() {
         ct: &mut ct,
         shared: &mut shared,
     };
-    assert!(
-        engine
-            .run(&mut Batch {
-                operation,
-                status: &mut status
-            })
-            .is_err()
-    );
+    assert!(engine.run(&mut Batch { operation, status: &mut status }).is_err());
     assert_eq!((status[0], shared), (Status::NotRun, [[5; 32]]));
 }
 
@@ -328,10 +229,7 @@ fn refused(operation: Operation<'_>) {
     let status = &mut status;
     let engine = Engine::new(&Config::default()).unwrap();
     let answer = engine.run(&mut Batch { operation, status });
-    assert_eq!(
-        answer,
-        Err(Error::Input(gabion_scheme::Error::Batch { lanes: 1 }))
-    );
+    assert_eq!(answer, Err(Error::Input(gabion_scheme::Error::Batch { lanes: 1 })));
 }
 
 /// With a matrix and t of zero a shared secret is public, and anybody's signature verifies.
@@ -440,35 +338,20 @@ impl Backend for Faulty {
 
 #[test]
 fn a_backend_that_fails_its_self_test_is_withdrawn_and_the_next_one_serves() {
-    let faulty = Faulty {
-        inner: cpus().remove(0),
-        calls: AtomicUsize::new(0),
-    };
+    let faulty = Faulty { inner: cpus().remove(0), calls: AtomicUsize::new(0) };
     let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(faulty)];
     backends.extend(cpus().into_iter().rev().take(1));
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
     let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
-    let message = Message::Pure {
-        context: b"",
-        message: b"m",
-    };
+    let message = Message::Pure { context: b"", message: b"m" };
     let mut signature = engine.sign(&key, message, &OsEntropy).unwrap();
     signature[0] ^= 1;
-    assert_eq!(
-        engine.verify(&key.public(), message, &signature),
-        Err(Error::BadSignature)
-    );
-    assert_eq!(
-        engine.backend_for(Algorithm::MlKem768).unwrap().name(),
-        "portable"
-    );
+    assert_eq!(engine.verify(&key.public(), message, &signature), Err(Error::BadSignature));
+    assert_eq!(engine.backend_for(Algorithm::MlKem768).unwrap().name(), "portable");
     let report = engine.report();
     assert!(matches!(&report[0].state, BackendState::Withdrawn(_)));
     assert_eq!(report[1].state, BackendState::Ok);
-    let alone = Faulty {
-        inner: cpus().remove(0),
-        calls: AtomicUsize::new(0),
-    };
+    let alone = Faulty { inner: cpus().remove(0), calls: AtomicUsize::new(0) };
     let engine = Engine::with_backends(vec![Box::new(alone)], &Config::default()).unwrap();
     assert_eq!(
         engine.kem_generate(Algorithm::MlKem768, &OsEntropy).err(),
@@ -494,10 +377,7 @@ fn a_backend_is_withdrawn_also_where_nobody_reads_stderr() {
         assert!(status.success(), "{status}");
         return;
     }
-    let faulty = Faulty {
-        inner: cpus().remove(0),
-        calls: AtomicUsize::new(0),
-    };
+    let faulty = Faulty { inner: cpus().remove(0), calls: AtomicUsize::new(0) };
     let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(faulty)];
     backends.extend(cpus().into_iter().rev().take(1));
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
@@ -518,27 +398,12 @@ impl Entropy for NoEntropy {
 #[test]
 fn without_randomness_nothing_is_made() {
     let engine = Engine::new(&Config::default()).unwrap();
-    let key = engine
-        .kem_generate(Algorithm::MlKem768, &OsEntropy)
-        .unwrap();
+    let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
     let signing = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
-    let message = Message::Pure {
-        context: b"",
-        message: b"m",
-    };
-    assert!(matches!(
-        engine.encaps(&key.public(), &NoEntropy),
-        Err(Error::Entropy(_))
-    ));
-    assert!(matches!(
-        engine.sign(&signing, message, &NoEntropy),
-        Err(Error::Entropy(_))
-    ));
-    assert!(
-        engine
-            .kem_generate(Algorithm::MlKem768, &NoEntropy)
-            .is_err()
-    );
+    let message = Message::Pure { context: b"", message: b"m" };
+    assert!(matches!(engine.encaps(&key.public(), &NoEntropy), Err(Error::Entropy(_))));
+    assert!(matches!(engine.sign(&signing, message, &NoEntropy), Err(Error::Entropy(_))));
+    assert!(engine.kem_generate(Algorithm::MlKem768, &NoEntropy).is_err());
     assert!(engine.dsa_generate(Algorithm::MlDsa44, &NoEntropy).is_err());
 }
 
@@ -546,9 +411,7 @@ fn without_randomness_nothing_is_made() {
 #[test]
 fn keys_are_shared_by_threads() {
     let engine = Engine::new(&Config::default()).unwrap();
-    let key = engine
-        .kem_generate(Algorithm::MlKem768, &OsEntropy)
-        .unwrap();
+    let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
     let signing = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..24u8 {
@@ -558,15 +421,9 @@ fn keys_are_shared_by_threads() {
                     let (ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
                     assert_eq!(engine.decaps(key, &ct).unwrap(), shared);
                     let text = [thread, round];
-                    let message = Message::Pure {
-                        context: b"",
-                        message: &text,
-                    };
+                    let message = Message::Pure { context: b"", message: &text };
                     let signature = engine.sign(signing, message, &OsEntropy).unwrap();
-                    assert_eq!(
-                        engine.verify(&signing.public(), message, &signature),
-                        Ok(())
-                    );
+                    assert_eq!(engine.verify(&signing.public(), message, &signature), Ok(()));
                 }
             });
         }

@@ -174,11 +174,7 @@ const fn tls(name: &'static str, number: u16) -> Codepoint {
 }
 
 const fn old(name: &'static str, codepoint: u16, oid: Option<&'static str>) -> OldName {
-    OldName {
-        name,
-        codepoint,
-        oid,
-    }
+    OldName { name, codepoint, oid }
 }
 
 /// The table, in the order of [`Algorithm`].
@@ -190,12 +186,7 @@ pub static ALGORITHMS: [AlgorithmInfo; 6] = [
         [800, 1632, 768],
         "2.16.840.1.101.3.4.4.1",
         tls("MLKEM512", 0x0200),
-        [
-            "ML-KEM-512",
-            "id-alg-ml-kem-512",
-            "ML_KEM_512",
-            "ML-KEM-512",
-        ],
+        ["ML-KEM-512", "id-alg-ml-kem-512", "ML_KEM_512", "ML-KEM-512"],
         &["ML-KEM-512", "MLKEM512", "id-alg-ml-kem-512"],
         old("KYBER_LEVEL1", 570, None),
     ),
@@ -206,12 +197,7 @@ pub static ALGORITHMS: [AlgorithmInfo; 6] = [
         [1184, 2400, 1088],
         "2.16.840.1.101.3.4.4.2",
         tls("MLKEM768", 0x0201),
-        [
-            "ML-KEM-768",
-            "id-alg-ml-kem-768",
-            "ML_KEM_768",
-            "ML-KEM-768",
-        ],
+        ["ML-KEM-768", "id-alg-ml-kem-768", "ML_KEM_768", "ML-KEM-768"],
         &["ML-KEM-768", "MLKEM768", "id-alg-ml-kem-768"],
         old("KYBER_LEVEL3", 572, None),
     ),
@@ -222,12 +208,7 @@ pub static ALGORITHMS: [AlgorithmInfo; 6] = [
         [1568, 3168, 1568],
         "2.16.840.1.101.3.4.4.3",
         tls("MLKEM1024", 0x0202),
-        [
-            "ML-KEM-1024",
-            "id-alg-ml-kem-1024",
-            "ML_KEM_1024",
-            "ML-KEM-1024",
-        ],
+        ["ML-KEM-1024", "id-alg-ml-kem-1024", "ML_KEM_1024", "ML-KEM-1024"],
         &["ML-KEM-1024", "MLKEM1024", "id-alg-ml-kem-1024"],
         old("KYBER_LEVEL5", 573, None),
     ),
@@ -291,14 +272,7 @@ impl Algorithm {
             if is(row.old.name) {
                 return Some((row.algorithm, Some(row.old.name)));
             }
-            let known = [
-                row.name,
-                row.oid,
-                row.oid_name,
-                row.tls.name,
-                row.wolfssl,
-                row.oqs,
-            ];
+            let known = [row.name, row.oid, row.oid_name, row.tls.name, row.wolfssl, row.oqs];
             (known.into_iter().any(is) || row.openssl.iter().any(|name| is(name)))
                 .then_some((row.algorithm, None))
         })
@@ -341,24 +315,11 @@ mod tests {
     #[test]
     fn every_name_leads_to_its_row_in_any_case() {
         for row in &ALGORITHMS {
-            let names = [
-                row.name,
-                row.oid,
-                row.oid_name,
-                row.tls.name,
-                row.wolfssl,
-                row.oqs,
-            ];
+            let names = [row.name, row.oid, row.oid_name, row.tls.name, row.wolfssl, row.oqs];
             for name in names.into_iter().chain(row.openssl.iter().copied()) {
-                assert_eq!(
-                    Algorithm::lookup(&name.to_lowercase()),
-                    Some((row.algorithm, None))
-                );
+                assert_eq!(Algorithm::lookup(&name.to_lowercase()), Some((row.algorithm, None)));
             }
-            assert_eq!(
-                Algorithm::lookup(row.old.name),
-                Some((row.algorithm, Some(row.old.name)))
-            );
+            assert_eq!(Algorithm::lookup(row.old.name), Some((row.algorithm, Some(row.old.name))));
         }
         assert!("KYBER".parse::<Algorithm>().is_err());
     }

@@ -135,14 +135,8 @@ mod memcheck {
     /// Sends one request about the bytes of `data`; outside valgrind it does nothing.
     #[cfg(target_arch = "x86_64")]
     pub fn request<T>(code: u64, data: &[T]) {
-        let args: [u64; 6] = [
-            code,
-            data.as_ptr() as u64,
-            core::mem::size_of_val(data) as u64,
-            0,
-            0,
-            0,
-        ];
+        let args: [u64; 6] =
+            [code, data.as_ptr() as u64, core::mem::size_of_val(data) as u64, 0, 0, 0];
         // SAFETY: the documented no-op sequence of rotations (3 + 13 + 61 + 51 = 128 bits) and
         // an exchange of rbx with itself; valgrind reads `args` and writes its answer to rdx.
         unsafe {
@@ -196,11 +190,7 @@ mod tests {
         resize(&mut buffer, room, 1);
         assert_eq!(buffer[..20], [7; 20], "it did not move");
         resize(&mut buffer, room + 1, 1);
-        assert_eq!(
-            buffer[..20],
-            [0; 20],
-            "the copy is as zero as what was left behind"
-        );
+        assert_eq!(buffer[..20], [0; 20], "the copy is as zero as what was left behind");
         assert_eq!(buffer.len(), room + 1);
     }
 

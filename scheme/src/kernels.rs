@@ -267,10 +267,7 @@ mod tests {
     fn residues_centre_to_the_integer_next_to_zero() {
         for x in 1 - KEM_Q..KEM_Q {
             let c = centre(x);
-            assert!(
-                c.abs() <= 1664 && (c - i32::from(x)) % i32::from(KEM_Q) == 0,
-                "{x} -> {c}"
-            );
+            assert!(c.abs() <= 1664 && (c - i32::from(x)) % i32::from(KEM_Q) == 0, "{x} -> {c}");
         }
     }
 }

@@ -64,19 +64,7 @@ impl Prehash {
 
     /// The DER encoding of the object identifier (FIPS 204, Algorithm 4): 11 bytes.
     pub fn oid_der(self) -> [u8; 11] {
-        [
-            0x06,
-            0x09,
-            0x60,
-            0x86,
-            0x48,
-            0x01,
-            0x65,
-            0x03,
-            0x04,
-            0x02,
-            self.row().2,
-        ]
+        [0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, self.row().2]
     }
 
     /// The digest of a message.
@@ -119,10 +107,7 @@ impl FromStr for Prehash {
     /// `SHA2-256`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let plain = |s: &str| -> String {
-            s.chars()
-                .filter(char::is_ascii_alphanumeric)
-                .collect::<String>()
-                .to_ascii_uppercase()
+            s.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_uppercase()
         };
         let wanted = plain(text);
         let long = wanted.strip_prefix("SHA").map(|rest| format!("SHA2{rest}"));

@@ -112,9 +112,7 @@ impl Settings {
     /// The folder that OPENSSL_MODULES is set to.
     #[must_use]
     pub fn modules(&self) -> PathBuf {
-        self.modules_override
-            .clone()
-            .unwrap_or_else(|| self.layout.modules())
+        self.modules_override.clone().unwrap_or_else(|| self.layout.modules())
     }
 
     /// The file that OPENSSL_CONF is set to in `mode`.
@@ -134,10 +132,7 @@ impl Settings {
         let extended = |name: &str, first: PathBuf| put_first(first, std::env::var_os(name));
         vec![
             ("PATH", extended("PATH", self.layout.bin())),
-            (
-                "LD_LIBRARY_PATH",
-                extended("LD_LIBRARY_PATH", self.layout.lib()),
-            ),
+            ("LD_LIBRARY_PATH", extended("LD_LIBRARY_PATH", self.layout.lib())),
             ("OPENSSL_MODULES", self.modules().into_os_string()),
             ("OPENSSL_CONF", self.conf(mode).into_os_string()),
         ]
@@ -230,9 +225,7 @@ pub fn exec(
     settings.require_bundle().map_err(ExecFailure::Refused)?;
     guard(settings).map_err(ExecFailure::Refused)?;
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .envs(settings.variables(settings.mode));
+    command.args(arguments).envs(settings.variables(settings.mode));
     let cause = command.exec();
     let text = format!("cannot run {}: {cause}", Path::new(program).display());
     Err(if cause.kind() == std::io::ErrorKind::NotFound {
@@ -249,11 +242,7 @@ mod tests {
     fn settings(pairs: &[(&str, &str)]) -> Result<Settings> {
         Settings::from_lookup(|name| {
             let all = [("GABION_OPENSSL_PREFIX", "/p")];
-            pairs
-                .iter()
-                .chain(&all)
-                .find(|(key, _)| *key == name)
-                .map(|(_, v)| OsString::from(v))
+            pairs.iter().chain(&all).find(|(key, _)| *key == name).map(|(_, v)| OsString::from(v))
         })
     }
 
@@ -285,10 +274,7 @@ mod tests {
             ("GABION_OPENSSL_SKIP_FIPS_GUARD", "true"),
         ] {
             let error = settings(&[(name, value)]).unwrap_err().to_string();
-            assert!(
-                error.contains(name) && error.contains("expected"),
-                "{error}"
-            );
+            assert!(error.contains(name) && error.contains("expected"), "{error}");
         }
     }
 
@@ -304,9 +290,6 @@ mod tests {
     fn lists_get_no_empty_element() {
         assert_eq!(put_first("/p/lib".into(), None), "/p/lib");
         assert_eq!(put_first("/p/lib".into(), Some("".into())), "/p/lib");
-        assert_eq!(
-            put_first("/p/lib".into(), Some("/a:/b".into())),
-            "/p/lib:/a:/b"
-        );
+        assert_eq!(put_first("/p/lib".into(), Some("/a:/b".into())), "/p/lib:/a:/b");
     }
 }

@@ -40,11 +40,7 @@ pub enum Error {
 impl Error {
     /// An [`Error::Io`] about `path`.
     pub(crate) fn io(what: &'static str, path: &Path, cause: std::io::Error) -> Self {
-        Error::Io {
-            what,
-            path: path.to_path_buf(),
-            cause,
-        }
+        Error::Io { what, path: path.to_path_buf(), cause }
     }
 
     /// True when the command line is at fault rather than the machine (exit code 2, not 3).

@@ -36,11 +36,7 @@ pub fn sha256_file(path: &Path) -> Result<String> {
         std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
     let mut hash = Sha256::new();
     std::io::copy(&mut file, &mut hash).map_err(|cause| Error::io("cannot read", path, cause))?;
-    Ok(hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Replaces `path` by `content` in one step: a sibling temporary file, then a rename.
@@ -61,8 +57,7 @@ pub(crate) fn replace_file(path: &Path, content: &[u8], mode: u32) -> Result<boo
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(content)?;
-        file.as_file()
-            .set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         Ok(())

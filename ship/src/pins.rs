@@ -70,11 +70,7 @@ impl Pins {
     /// The pinned versions, as a list for a message.
     #[must_use]
     pub fn known(&self) -> String {
-        self.versions
-            .iter()
-            .map(|pin| pin.version.as_str())
-            .collect::<Vec<_>>()
-            .join(", ")
+        self.versions.iter().map(|pin| pin.version.as_str()).collect::<Vec<_>>().join(", ")
     }
 
     /// The version whose package or tarball has this SHA-256, if one does.
@@ -91,20 +87,14 @@ impl Pins {
 #[must_use]
 pub fn is_certified_module(sha256: &str) -> bool {
     // An unreadable list certifies nothing, which is the safe answer.
-    serde_json::from_str::<CertifiedModules>(CERTIFIED_JSON).is_ok_and(|list| {
-        list.modules
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(sha256))
-    })
+    serde_json::from_str::<CertifiedModules>(CERTIFIED_JSON)
+        .is_ok_and(|list| list.modules.iter().any(|known| known.eq_ignore_ascii_case(sha256)))
 }
 
 /// Compares dotted version numbers by their numeric parts, so that 3.10 is newer than 3.9.
 #[must_use]
 pub fn version_numbers(version: &str) -> Vec<u32> {
-    version
-        .split(['.', '-', '+'])
-        .map_while(|part| part.parse().ok())
-        .collect()
+    version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -118,10 +108,7 @@ mod tests {
         for pin in &pins.versions {
             for hash in [&pin.package.sha256, &pin.tarball_sha256] {
                 assert_eq!(hash.len(), 64);
-                assert!(
-                    hash.bytes()
-                        .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-                );
+                assert!(hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
             }
             assert!(version_numbers(&pin.version) <= version_numbers(&pins.newest));
         }
@@ -137,10 +124,7 @@ mod tests {
     #[test]
     fn no_module_is_certified_yet() {
         assert!(
-            serde_json::from_str::<CertifiedModules>(CERTIFIED_JSON)
-                .unwrap()
-                .modules
-                .is_empty()
+            serde_json::from_str::<CertifiedModules>(CERTIFIED_JSON).unwrap().modules.is_empty()
         );
         assert!(!is_certified_module(&"0".repeat(64)));
     }

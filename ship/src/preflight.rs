@@ -134,10 +134,7 @@ pub fn run(settings: &Settings) -> Report {
     report.module_source = module_source(settings, &report);
     // A hash alone validates nothing that does not run.
     report.validated = report.module_version.is_some()
-        && report
-            .module_sha256
-            .as_deref()
-            .is_some_and(pins::is_certified_module);
+        && report.module_sha256.as_deref().is_some_and(pins::is_certified_module);
     report.ok = report.problems.is_empty();
     report
 }
@@ -145,11 +142,8 @@ pub fn run(settings: &Settings) -> Report {
 fn check(settings: &Settings, report: &mut Report) {
     if let Err(error) = settings.require_bundle() {
         report.problems.push(error.to_string());
-        report.algorithms.missing = KEMS
-            .iter()
-            .chain(SIGNATURES)
-            .map(ToString::to_string)
-            .collect();
+        report.algorithms.missing =
+            KEMS.iter().chain(SIGNATURES).map(ToString::to_string).collect();
         return;
     }
     if !report.conf.is_file() {
@@ -170,10 +164,7 @@ fn check_provider(settings: &Settings, report: &mut Report) {
         Ok(output) => report.providers = parse_providers(&output),
         Err(problem) => report.problems.push(problem),
     }
-    let fips = report
-        .providers
-        .iter()
-        .find(|provider| provider.name == FIPS_PROVIDER);
+    let fips = report.providers.iter().find(|provider| provider.name == FIPS_PROVIDER);
     match fips {
         Some(provider) if provider.status == "active" => {
             report.module_version = Some(provider.version.clone());
@@ -203,19 +194,13 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
         }
         let mut verify = command(settings, &["fipsinstall", "-verify", "-quiet"]);
         // Without the configuration, whose own attempt to load the provider already failed.
-        verify
-            .env("OPENSSL_CONF", "/dev/null")
-            .arg("-module")
-            .arg(&report.module);
+        verify.env("OPENSSL_CONF", "/dev/null").arg("-module").arg(&report.module);
         verify.arg("-in").arg(&own_conf);
         if verify.output().is_ok_and(|output| !output.status.success()) {
             return format!("HMAC of the module does not match {}", own_conf.display());
         }
     }
-    match openssl(
-        settings,
-        &["list", "-providers", "-provider", FIPS_PROVIDER],
-    ) {
+    match openssl(settings, &["list", "-providers", "-provider", FIPS_PROVIDER]) {
         Err(problem) => problem,
         Ok(_) => format!("{} does not activate it", report.conf.display()),
     }
@@ -223,10 +208,7 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
 
 /// Each required algorithm must be found by `fips=yes`, in the FIPS provider.
 fn check_algorithms(settings: &Settings, report: &mut Report) {
-    for (listing, required) in [
-        ("-kem-algorithms", KEMS),
-        ("-signature-algorithms", SIGNATURES),
-    ] {
+    for (listing, required) in [("-kem-algorithms", KEMS), ("-signature-algorithms", SIGNATURES)] {
         let found = match openssl(settings, &["list", listing, "-propquery", "fips=yes"]) {
             Ok(output) => parse_algorithms(&output),
             Err(problem) => {
@@ -280,38 +262,22 @@ fn module_source(settings: &Settings, report: &Report) -> Option<ModuleSource> {
 /// The bundle's `openssl`, in the environment of mode `only`.
 fn command(settings: &Settings, arguments: &[&str]) -> Command {
     let mut command = Command::new(settings.layout.openssl());
-    command
-        .args(arguments)
-        .envs(settings.variables(FipsMode::Only))
-        .stdin(Stdio::null());
+    command.args(arguments).envs(settings.variables(FipsMode::Only)).stdin(Stdio::null());
     command
 }
 
 /// Runs `openssl` and returns its standard output, or a sentence about its failure.
 fn openssl(settings: &Settings, arguments: &[&str]) -> Result<String, String> {
     let shown = arguments.join(" ");
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command(settings, arguments).output().map_err(|cause| {
-        format!(
-            "cannot run {}: {cause}",
-            settings.layout.openssl().display()
-        )
-    })?;
+    let Output { status, stdout, stderr } = command(settings, arguments)
+        .output()
+        .map_err(|cause| format!("cannot run {}: {cause}", settings.layout.openssl().display()))?;
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&stderr);
-    let reason = stderr
-        .lines()
-        .find(|line| line.contains(":error:"))
-        .unwrap_or("no reason given");
-    Err(format!(
-        "`openssl {shown}` failed ({status}): {}",
-        reason.trim()
-    ))
+    let reason = stderr.lines().find(|line| line.contains(":error:")).unwrap_or("no reason given");
+    Err(format!("`openssl {shown}` failed ({status}): {}", reason.trim()))
 }
 
 /// Reads `openssl list -providers`: a name indented by two, its fields by four.
@@ -356,10 +322,7 @@ mod tests {
         let providers = parse_providers(listing);
         assert_eq!(providers.len(), 2);
         assert_eq!(providers[0].status, "active");
-        assert_eq!(
-            (providers[1].name.as_str(), providers[1].version.as_str()),
-            ("fips", "3.1.2")
-        );
+        assert_eq!((providers[1].name.as_str(), providers[1].version.as_str()), ("fips", "3.1.2"));
         assert_eq!(providers[1].status, "inactive");
     }
 
@@ -382,11 +345,7 @@ mod tests {
         let report = run(&settings);
         assert!(!report.ok && !report.validated);
         assert_eq!(report.algorithms.missing.len(), 18);
-        assert!(
-            report.problems[0].contains("gabion bundle build"),
-            "{:?}",
-            report.problems
-        );
+        assert!(report.problems[0].contains("gabion bundle build"), "{:?}", report.problems);
         assert_eq!(report.module_source, None);
     }
 }

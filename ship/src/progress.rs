@@ -24,13 +24,7 @@ impl Stage {
     pub(crate) fn start(name: &'static str, steps: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let now = Instant::now();
-        let stage = Stage {
-            name,
-            steps,
-            begun: now,
-            shown: now,
-            terminal,
-        };
+        let stage = Stage { name, steps, begun: now, shown: now, terminal };
         if terminal {
             stage.draw(0);
         } else {
@@ -41,11 +35,7 @@ impl Stage {
 
     /// Tells that `step` steps are behind us; draws only now and then.
     pub(crate) fn step(&mut self, step: usize) {
-        let every = if self.terminal {
-            BAR_EVERY
-        } else {
-            PLAIN_EVERY
-        };
+        let every = if self.terminal { BAR_EVERY } else { PLAIN_EVERY };
         if self.shown.elapsed() < every {
             return;
         }
@@ -82,15 +72,8 @@ impl Stage {
             return format!("{} so far", duration_text(self.begun.elapsed()));
         }
         let step = step.min(self.steps);
-        let left = self
-            .begun
-            .elapsed()
-            .mul_f64((self.steps - step) as f64 / step as f64);
-        format!(
-            "{:>3}%, {} left",
-            step * 100 / self.steps,
-            duration_text(left)
-        )
+        let left = self.begun.elapsed().mul_f64((self.steps - step) as f64 / step as f64);
+        format!("{:>3}%, {} left", step * 100 / self.steps, duration_text(left))
     }
 
     fn draw(&self, step: usize) {
@@ -98,9 +81,7 @@ impl Stage {
             0 => 0,
             steps => step.min(steps) * BAR_WIDTH / steps,
         };
-        let bar: String = (0..BAR_WIDTH)
-            .map(|i| if i < filled { '#' } else { '.' })
-            .collect();
+        let bar: String = (0..BAR_WIDTH).map(|i| if i < filled { '#' } else { '.' }).collect();
         eprint!("\r\x1b[K{:<34} [{bar}] {}", self.name, self.position(step));
         // A terminal that went away is no reason to stop a build.
         let _ = std::io::stderr().flush();
@@ -123,13 +104,7 @@ mod tests {
     #[test]
     fn positions_stay_within_the_stage() {
         let now = Instant::now();
-        let stage = Stage {
-            name: "x",
-            steps: 4,
-            begun: now,
-            shown: now,
-            terminal: false,
-        };
+        let stage = Stage { name: "x", steps: 4, begun: now, shown: now, terminal: false };
         assert!(stage.position(2).starts_with(" 50%"));
         assert!(stage.position(9).starts_with("100%, 0 s left"));
         assert_eq!(duration_text(Duration::from_secs(75)), "1 min 15 s");

@@ -27,12 +27,9 @@ pub fn find_module() -> Option<PathBuf> {
     // Through a symbolic link to the place where the program and the module were put together.
     let program = std::env::current_exe().ok()?;
     let folder = program.parent()?;
-    [
-        folder.join("libgabion_provider.so"),
-        folder.join("../lib/gabion/gabion.so"),
-    ]
-    .into_iter()
-    .find(|candidate| candidate.is_file())
+    [folder.join("libgabion_provider.so"), folder.join("../lib/gabion/gabion.so")]
+        .into_iter()
+        .find(|candidate| candidate.is_file())
 }
 
 /// Copies `module` to `place`, in one step, where the two differ; returns whether it did.
@@ -97,12 +94,7 @@ pub fn inspect(openssl: &Path) -> Result<Installed> {
 /// Reads `KEY: "path"` from `openssl version`.
 fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
     text.lines()
-        .find_map(|line| {
-            line.strip_prefix(key)?
-                .trim_start_matches(':')
-                .trim()
-                .strip_prefix('"')
-        })
+        .find_map(|line| line.strip_prefix(key)?.trim_start_matches(':').trim().strip_prefix('"'))
         .and_then(|rest| rest.strip_suffix('"'))
         .map(PathBuf::from)
         .ok_or_else(|| Error::NotReady(format!("`openssl version -a` does not tell its {key}")))
@@ -200,13 +192,8 @@ mod tests {
     fn an_old_openssl_is_refused_and_a_newer_one_is_described() {
         let folder = tempfile::tempdir().unwrap();
         for old in ["3.0.17", "1.1.1w", "3.4.9"] {
-            let error = inspect(&fake_openssl(folder.path(), old))
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.contains(old) && error.contains("3.5 or newer"),
-                "{error}"
-            );
+            let error = inspect(&fake_openssl(folder.path(), old)).unwrap_err().to_string();
+            assert!(error.contains(old) && error.contains("3.5 or newer"), "{error}");
         }
         for new in ["3.5.0", "3.10.1", "4.0.3"] {
             let installed = inspect(&fake_openssl(folder.path(), new)).unwrap();
@@ -222,10 +209,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (module, place) = (folder.path().join("in.so"), folder.path().join("gabion.so"));
         std::fs::write(&module, b"#!/bin/sh\n").unwrap();
-        assert!(matches!(
-            place_module(&module, &place),
-            Err(Error::Integrity(_))
-        ));
+        assert!(matches!(place_module(&module, &place), Err(Error::Integrity(_))));
         assert!(!place.exists());
         std::fs::write(&module, b"\x7fELF one").unwrap();
         assert!(place_module(&module, &place).unwrap());
@@ -233,9 +217,6 @@ mod tests {
         std::fs::write(&module, b"\x7fELF two").unwrap();
         assert!(place_module(&module, &place).unwrap());
         assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF two");
-        assert_eq!(
-            std::fs::metadata(&place).unwrap().permissions().mode() & 0o777,
-            0o755
-        );
+        assert_eq!(std::fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o755);
     }
 }

@@ -24,21 +24,14 @@ use serde_json::Value;
 pub fn root() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("GABION_VECTORS") {
         let named = PathBuf::from(named);
-        assert!(
-            named.is_dir(),
-            "GABION_VECTORS is {}, which is no folder",
-            named.display()
-        );
+        assert!(named.is_dir(), "GABION_VECTORS is {}, which is no folder", named.display());
         return Some(named);
     }
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/vectors");
     if beside.is_dir() {
         return Some(beside);
     }
-    eprintln!(
-        "vectors: no {} and no GABION_VECTORS; using packages only",
-        beside.display()
-    );
+    eprintln!("vectors: no {} and no GABION_VECTORS; using packages only", beside.display());
     None
 }
 
@@ -167,15 +160,8 @@ pub fn unhex(digits: &str) -> Vec<u8> {
         Some(value) => value as u8,
         None => panic!("`{}` is no hexadecimal digit", c as char),
     };
-    assert!(
-        digits.len().is_multiple_of(2),
-        "an odd number of hexadecimal digits"
-    );
-    digits
-        .as_bytes()
-        .chunks_exact(2)
-        .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
-        .collect()
+    assert!(digits.len().is_multiple_of(2), "an odd number of hexadecimal digits");
+    digits.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
 #[cfg(test)]

@@ -26,18 +26,13 @@ fn random<const N: usize>(label: &str, round: usize) -> [u8; N] {
 }
 
 fn rounds() -> usize {
-    std::env::var("GABION_SOAK")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(40)
+    std::env::var("GABION_SOAK").ok().and_then(|count| count.parse().ok()).unwrap_or(40)
 }
 
 fn engines() -> Vec<Engine> {
     gabion_backend::cpus()
         .iter()
-        .map(|backend| Config {
-            backend: Some(backend.name().to_owned()),
-        })
+        .map(|backend| Config { backend: Some(backend.name().to_owned()) })
         .map(|config| Engine::new(&config).unwrap())
         .collect()
 }
@@ -92,16 +87,11 @@ macro_rules! libcrux_dsa {
                     let text = &text[..round % 200];
                     let context = &text[..text.len() / 3];
                     let rnd = random::<32>("rnd", round);
-                    let message = Message::Pure {
-                        context,
-                        message: text,
-                    };
+                    let message = Message::Pure { context, message: text };
                     let signature = engine.testing_only_sign_with(&key, message, &rnd).unwrap();
                     let theirs = other::sign(&pair.signing_key, text, context, rnd).unwrap();
                     assert_eq!(signature, theirs.as_ref(), "round {round}");
-                    engine
-                        .verify(&key.public(), message, theirs.as_ref())
-                        .unwrap();
+                    engine.verify(&key.public(), message, theirs.as_ref()).unwrap();
                     // The same verdict on a signature with one bit flipped.
                     let mut bad = signature;
                     let place = round * 67 % bad.len();
@@ -117,24 +107,9 @@ macro_rules! libcrux_dsa {
     };
 }
 
-libcrux_dsa!(
-    ml_dsa_44_equals_libcrux,
-    ml_dsa_44,
-    MLDSA44Signature,
-    Algorithm::MlDsa44
-);
-libcrux_dsa!(
-    ml_dsa_65_equals_libcrux,
-    ml_dsa_65,
-    MLDSA65Signature,
-    Algorithm::MlDsa65
-);
-libcrux_dsa!(
-    ml_dsa_87_equals_libcrux,
-    ml_dsa_87,
-    MLDSA87Signature,
-    Algorithm::MlDsa87
-);
+libcrux_dsa!(ml_dsa_44_equals_libcrux, ml_dsa_44, MLDSA44Signature, Algorithm::MlDsa44);
+libcrux_dsa!(ml_dsa_65_equals_libcrux, ml_dsa_65, MLDSA65Signature, Algorithm::MlDsa65);
+libcrux_dsa!(ml_dsa_87_equals_libcrux, ml_dsa_87, MLDSA87Signature, Algorithm::MlDsa87);
 
 #[test]
 fn ml_kem_works_with_aws_lc_in_both_directions() {
@@ -156,10 +131,7 @@ fn ml_kem_works_with_aws_lc_in_both_directions() {
                 let ours = engine.kem_generate(algorithm, &OsEntropy).unwrap();
                 let public = kem::EncapsulationKey::new(other, ours.public().bytes()).unwrap();
                 let (ct, shared) = public.encapsulate().unwrap();
-                assert_eq!(
-                    &engine.decaps(&ours, ct.as_ref()).unwrap()[..],
-                    shared.as_ref()
-                );
+                assert_eq!(&engine.decaps(&ours, ct.as_ref()).unwrap()[..], shared.as_ref());
                 // Their private key is ours as well.
                 let imported = theirs.key_bytes().unwrap();
                 let imported = engine.kem_private(algorithm, imported.as_ref()).unwrap();
@@ -172,11 +144,8 @@ fn ml_kem_works_with_aws_lc_in_both_directions() {
 
 #[test]
 fn ml_dsa_works_with_aws_lc_in_both_directions() {
-    let sets: [(
-        Algorithm,
-        &'static PqdsaSigningAlgorithm,
-        &'static PqdsaVerificationAlgorithm,
-    ); 3] = [
+    let sets: [(Algorithm, &'static PqdsaSigningAlgorithm, &'static PqdsaVerificationAlgorithm);
+        3] = [
         (Algorithm::MlDsa44, &aws::ML_DSA_44_SIGNING, &aws::ML_DSA_44),
         (Algorithm::MlDsa65, &aws::ML_DSA_65_SIGNING, &aws::ML_DSA_65),
         (Algorithm::MlDsa87, &aws::ML_DSA_87_SIGNING, &aws::ML_DSA_87),
@@ -189,10 +158,7 @@ fn ml_dsa_works_with_aws_lc_in_both_directions() {
                 let theirs = PqdsaKeyPair::from_seed(signing, &seed).unwrap();
                 assert_eq!(theirs.public_key().as_ref(), ours.public().bytes());
                 let text = random::<64>("text", round);
-                let message = Message::Pure {
-                    context: b"",
-                    message: &text,
-                };
+                let message = Message::Pure { context: b"", message: &text };
                 let signature = engine.sign(&ours, message, &OsEntropy).unwrap();
                 let public = ours.public();
                 let verifier = UnparsedPublicKey::new(verification, public.bytes());

@@ -49,19 +49,11 @@ fn keys_of<K: Kernels>(kernels: &K, p: &'static Params, n: usize) -> Vec<Signing
 
 /// Messages of lengths round the block of SHAKE256, so that lanes of a call differ.
 fn bodies(n: usize) -> Vec<Vec<u8>> {
-    (0..n)
-        .map(|lane| vec![lane as u8; (lane * 71) % 400])
-        .collect()
+    (0..n).map(|lane| vec![lane as u8; (lane * 71) % 400]).collect()
 }
 
 fn pure<'a>(bodies: &'a [Vec<u8>]) -> Vec<Message<'a>> {
-    bodies
-        .iter()
-        .map(|message| Message::Pure {
-            context: b"flow",
-            message,
-        })
-        .collect()
+    bodies.iter().map(|message| Message::Pure { context: b"flow", message }).collect()
 }
 
 fn sign<K: Kernels>(
@@ -73,15 +65,7 @@ fn sign<K: Kernels>(
     let p = keys[0].params();
     let mut status = vec![Status::NotRun; keys.len()];
     let mut sigs = vec![0xee; keys.len() * p.sig_len()];
-    ml_dsa::sign(
-        kernels,
-        keys,
-        messages,
-        rnd,
-        &mut sigs,
-        &mut status,
-        &mut Scratch::new(),
-    );
+    ml_dsa::sign(kernels, keys, messages, rnd, &mut sigs, &mut status, &mut Scratch::new());
     (status, sigs)
 }
 
@@ -92,14 +76,7 @@ fn verify<K: Kernels>(
     sigs: &[u8],
 ) -> Vec<Status> {
     let mut status = vec![Status::NotRun; keys.len()];
-    ml_dsa::verify(
-        kernels,
-        keys,
-        messages,
-        sigs,
-        &mut status,
-        &mut Scratch::new(),
-    );
+    ml_dsa::verify(kernels, keys, messages, sigs, &mut status, &mut Scratch::new());
     status
 }
 
@@ -116,18 +93,15 @@ fn batches_equal_single_operations<K: Kernels>(kernels: &K) {
         let bodies = bodies(17);
         let messages = pure(&bodies);
         let rnd: Vec<[u8; 32]> = (0..17).map(|lane| painted(lane, 0)).collect();
-        let singles: Vec<Vec<u8>> = (0..17)
-            .map(|i| sign(kernels, &[&all[i]], &messages[i..=i], &rnd[i..=i]).1)
-            .collect();
+        let singles: Vec<Vec<u8>> =
+            (0..17).map(|i| sign(kernels, &[&all[i]], &messages[i..=i], &rnd[i..=i]).1).collect();
         for n in 1..=17 {
             let keys: Vec<&SigningKey> = all[..n].iter().collect();
             let (status, sigs) = sign(kernels, &keys, &messages[..n], &rnd[..n]);
             assert_eq!(status, vec![Status::Ok; n]);
             assert!(sigs == singles[..n].concat(), "{} n = {n}", p.name());
-            let publics: Vec<u8> = keys
-                .iter()
-                .flat_map(|key| key.verify_key().bytes().to_vec())
-                .collect();
+            let publics: Vec<u8> =
+                keys.iter().flat_map(|key| key.verify_key().bytes().to_vec()).collect();
             let mut fresh: Vec<VerifyKey> = (0..n).map(|_| VerifyKey::blank(p)).collect();
             let mut status = vec![Status::NotRun; n];
             ml_dsa::expand_verify_keys(
@@ -142,10 +116,7 @@ fn batches_equal_single_operations<K: Kernels>(kernels: &K) {
             let fresh: Vec<&VerifyKey> = fresh.iter().collect();
             let known: Vec<&VerifyKey> = keys.iter().map(|key| key.verify_key()).collect();
             for keys in [fresh, known] {
-                assert_eq!(
-                    verify(kernels, &keys, &messages[..n], &sigs),
-                    vec![Status::Ok; n]
-                );
+                assert_eq!(verify(kernels, &keys, &messages[..n], &sigs), vec![Status::Ok; n]);
             }
         }
     }
@@ -166,11 +137,7 @@ fn any_number_of_lanes_signs_like_one<K: Kernels>(kernels: &K) {
             for n in [1, 2, 5, n] {
                 let (status, sigs) = sign(&probe, &keys[..n], &messages[..n], &rnd[..n]);
                 assert_eq!(status, expected.0[..n]);
-                assert!(
-                    sigs == expected.1[..n * p.sig_len()],
-                    "{} {lanes} {n}",
-                    p.name()
-                );
+                assert!(sigs == expected.1[..n * p.sig_len()], "{} {lanes} {n}", p.name());
             }
         }
     }
@@ -187,16 +154,10 @@ fn a_bad_lane_fails_alone_when_signing<K: Kernels>(kernels: &K) {
         let (_, expected) = sign(kernels, &keys, &good, &rnd);
         for bad in [0, 4, 10] {
             let mut messages = good.clone();
-            messages[bad] = Message::Pure {
-                context: &long,
-                message: b"",
-            };
+            messages[bad] = Message::Pure { context: &long, message: b"" };
             let other = (bad + 3) % n;
-            messages[other] = Message::Prehash {
-                context: b"",
-                hash: Prehash::Sha2_256,
-                digest: &long[..31],
-            };
+            messages[other] =
+                Message::Prehash { context: b"", hash: Prehash::Sha2_256, digest: &long[..31] };
             let (status, sigs) = sign(kernels, &keys, &messages, &rnd);
             for lane in 0..n {
                 let sig = &sigs[lane * p.sig_len()..][..p.sig_len()];
@@ -209,13 +170,7 @@ fn a_bad_lane_fails_alone_when_signing<K: Kernels>(kernels: &K) {
                 }
             }
         }
-        let all_bad = vec![
-            Message::Pure {
-                context: &long,
-                message: b""
-            };
-            n
-        ];
+        let all_bad = vec![Message::Pure { context: &long, message: b"" }; n];
         let (status, sigs) = sign(kernels, &keys, &all_bad, &rnd);
         assert_eq!(status, vec![Status::InvalidInput; n]);
         assert!(sigs.iter().all(|&byte| byte == 0));
@@ -238,14 +193,8 @@ fn a_bad_lane_fails_alone_when_verifying<K: Kernels>(kernels: &K) {
         sigs[lane(2) + p.c_tilde_len] ^= 1;
         sigs[lane(3) + p.c_tilde_len..][..4].fill(0);
         sigs[lane(4) + hint + p.omega - 1] ^= 0x80;
-        messages[5] = Message::Pure {
-            context: &long,
-            message: b"",
-        };
-        messages[7] = Message::Pure {
-            context: b"flow",
-            message: b"another",
-        };
+        messages[5] = Message::Pure { context: &long, message: b"" };
+        messages[7] = Message::Pure { context: b"flow", message: b"another" };
         let bad = [1, 2, 3, 4, 7];
         let status = verify(kernels, &keys, &messages, &sigs);
         for (lane, status) in status.into_iter().enumerate() {
@@ -265,10 +214,7 @@ fn a_bad_lane_fails_alone_when_verifying<K: Kernels>(kernels: &K) {
 fn every_changed_byte_of_a_signature_is_seen<K: Kernels>(kernels: &K) {
     let p = sets()[0];
     let key = &keys_of(kernels, p, 1)[0];
-    let message = [Message::Pure {
-        context: b"",
-        message: b"every byte",
-    }];
+    let message = [Message::Pure { context: b"", message: b"every byte" }];
     let (_, sig) = sign(kernels, &[key], &message, &[[0; 32]]);
     let mut sigs = sig.repeat(p.sig_len());
     for (i, lane) in sigs.chunks_mut(p.sig_len()).enumerate() {
@@ -300,11 +246,7 @@ fn message_forms_meet_in_mu<K: Kernels>(kernels: &K) {
                 Message::Mu(&mu(&formatted)),
             ],
             [
-                Message::Prehash {
-                    context,
-                    hash: Prehash::Sha3_512,
-                    digest: &digest,
-                },
+                Message::Prehash { context, hash: Prehash::Sha3_512, digest: &digest },
                 Message::Internal(&prehashed),
                 Message::Mu(&mu(&prehashed)),
             ],
@@ -314,11 +256,7 @@ fn message_forms_meet_in_mu<K: Kernels>(kernels: &K) {
             let (status, sigs) = sign(kernels, &[key; 3], &group, &[[3; 32]; 3]);
             assert_eq!(status, vec![Status::Ok; 3]);
             let first = &sigs[..p.sig_len()];
-            assert!(
-                sigs.chunks(p.sig_len()).all(|sig| sig == first),
-                "{}",
-                p.name()
-            );
+            assert!(sigs.chunks(p.sig_len()).all(|sig| sig == first), "{}", p.name());
             let known = [key.verify_key(); 3];
             assert_eq!(verify(kernels, &known, &group, &sigs), vec![Status::Ok; 3]);
             distinct.push(first.to_vec());
@@ -338,10 +276,7 @@ fn starved_sampling_squeezes_on<K: Kernels>(kernels: &K) {
             for (expected, starved) in expected.iter().zip(&starved) {
                 assert_eq!(expected.bytes(), starved.bytes(), "{}", p.name());
             }
-            let message = [Message::Pure {
-                context: b"",
-                message: b"starved",
-            }];
+            let message = [Message::Pure { context: b"", message: b"starved" }];
             let (_, sig) = sign(kernels, &[&expected[1]], &message, &[[1; 32]]);
             let key = VerifyKey::decode(&probe, p, expected[1].verify_key().bytes());
             let key = key.expect("the right length");
@@ -353,26 +288,16 @@ fn starved_sampling_squeezes_on<K: Kernels>(kernels: &K) {
 fn hopeless_signing_ends_with_zeros<K: Kernels>(kernels: &K) {
     let p = sets()[0];
     let key = &keys_of(kernels, p, 1)[0];
-    for (bound, lanes) in [
-        (p.gamma2 - p.beta, 1),
-        (p.gamma1 - p.beta, 8),
-        (p.gamma2, 3),
-    ] {
+    for (bound, lanes) in [(p.gamma2 - p.beta, 1), (p.gamma1 - p.beta, 8), (p.gamma2, 3)] {
         let probe = Probe::new(kernels).with_lanes(lanes).refusing(bound);
-        let message = Message::Pure {
-            context: b"",
-            message: b"hopeless",
-        };
+        let message = Message::Pure { context: b"", message: b"hopeless" };
         let (status, sigs) = sign(&probe, &[key; 2], &[message; 2], &[[0; 32]; 2]);
         assert_eq!(status, [Status::Fault; 2]);
         assert!(sigs.iter().all(|&byte| byte == 0));
         // Each attempt takes l masks of five blocks (18 bits: 576 bytes), c~ and one challenge.
         let per_attempt = p.l * 5 + (64 + 768) / 136 + 1 + 1;
         let rounds = probe.sponges();
-        assert_eq!(
-            rounds.permutations,
-            2 * (ml_dsa::ATTEMPTS_MAX * per_attempt + 2)
-        );
+        assert_eq!(rounds.permutations, 2 * (ml_dsa::ATTEMPTS_MAX * per_attempt + 2));
     }
 }
 
@@ -417,18 +342,11 @@ fn inconsistent_private_keys_are_refused<K: Kernels>(kernels: &K) {
                 SigningKey::decode_both(kernels, p, &seed, &bytes),
             ] {
                 let expected = p.sk_len();
-                let length = Error::Length {
-                    what: "private key",
-                    expected,
-                    got: len,
-                };
+                let length = Error::Length { what: "private key", expected, got: len };
                 assert_eq!(result.err(), Some(length));
             }
         }
-        assert!(
-            !format!("{key:?}").contains("bytes"),
-            "nothing but the name"
-        );
+        assert!(!format!("{key:?}").contains("bytes"), "nothing but the name");
     }
 }
 
@@ -455,10 +373,7 @@ fn a_bad_private_key_fails_alone<K: Kernels>(kernels: &K) {
                 assert_eq!(status[lane], Status::Ok, "{} {lane}", p.name());
                 assert_eq!(key.bytes(), good.bytes());
                 assert_eq!(key.verify_key().bytes(), good.verify_key().bytes());
-                let message = [Message::Pure {
-                    context: b"",
-                    message: b"decoded",
-                }];
+                let message = [Message::Pure { context: b"", message: b"decoded" }];
                 let (status, sig) = sign(kernels, &[key], &message, &[[0; 32]]);
                 assert_eq!(status, [Status::Ok]);
                 assert_eq!(sig, sign(kernels, &[good], &message, &[[0; 32]]).1);
@@ -471,10 +386,7 @@ fn buffers_serve_any_parameter_set<K: Kernels>(kernels: &K) {
     let mut scratch = Scratch::new();
     let mut keys = [SigningKey::blank(sets()[2]), SigningKey::blank(sets()[0])];
     let mut fresh = [VerifyKey::blank(sets()[1])];
-    let message = [Message::Pure {
-        context: b"",
-        message: b"again",
-    }];
+    let message = [Message::Pure { context: b"", message: b"again" }];
     for p in [sets()[1], sets()[2], sets()[0], sets()[2]] {
         for salt in [0, 1] {
             let seeds = [painted(0, salt), painted(1, salt)];
@@ -483,15 +395,7 @@ fn buffers_serve_any_parameter_set<K: Kernels>(kernels: &K) {
             assert_eq!(keys[1].bytes(), expected.bytes());
             let (mut sig, mut status) = (vec![0; p.sig_len()], [Status::NotRun]);
             let rnd = [[0; 32]];
-            ml_dsa::sign(
-                kernels,
-                &[&keys[1]],
-                &message,
-                &rnd,
-                &mut sig,
-                &mut status,
-                &mut scratch,
-            );
+            ml_dsa::sign(kernels, &[&keys[1]], &message, &rnd, &mut sig, &mut status, &mut scratch);
             assert_eq!(sig, sign(kernels, &[&expected], &message, &rnd).1);
             let pk = keys[1].verify_key().bytes();
             ml_dsa::expand_verify_keys(kernels, p, pk, &mut fresh, &mut status, &mut scratch);
@@ -510,24 +414,14 @@ fn buffers_serve_any_parameter_set<K: Kernels>(kernels: &K) {
 fn a_shared_key_signs_alike_in_every_thread<K: Kernels>(kernels: &K) {
     let p = sets()[1];
     let key = &keys_of(kernels, p, 1)[0];
-    let message = [Message::Pure {
-        context: b"",
-        message: b"shared",
-    }];
+    let message = [Message::Pure { context: b"", message: b"shared" }];
     let sigs: Vec<Vec<u8>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| sign(kernels, &[key], &message, &[[0; 32]]).1))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"))
-            .collect()
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| sign(kernels, &[key], &message, &[[0; 32]]).1)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
     assert!(sigs.iter().all(|sig| *sig == sigs[0]));
-    assert_eq!(
-        verify(kernels, &[key.verify_key()], &message, &sigs[0]),
-        [Status::Ok]
-    );
+    assert_eq!(verify(kernels, &[key.verify_key()], &message, &sigs[0]), [Status::Ok]);
 }
 
 fn keys_of_one_backend_serve_another<K: Kernels>(kernels: &K) {
@@ -535,50 +429,25 @@ fn keys_of_one_backend_serve_another<K: Kernels>(kernels: &K) {
         let (ours, theirs) = (&keys_of(kernels, p, 1)[0], &keys_of(&Portable, p, 1)[0]);
         ours.prepare(kernels);
         theirs.prepare(&Portable);
-        let message = [Message::Pure {
-            context: b"",
-            message: b"handed over",
-        }];
+        let message = [Message::Pure { context: b"", message: b"handed over" }];
         let (_, expected) = sign(&Portable, &[theirs], &message, &[[0; 32]]);
         let known = [theirs.verify_key()];
         assert_eq!(verify(&Portable, &known, &message, &expected), [Status::Ok]);
-        assert!(
-            sign(kernels, &[theirs], &message, &[[0; 32]]).1 == expected,
-            "{}",
-            p.name()
-        );
-        assert!(
-            sign(&Portable, &[ours], &message, &[[0; 32]]).1 == expected,
-            "{}",
-            p.name()
-        );
+        assert!(sign(kernels, &[theirs], &message, &[[0; 32]]).1 == expected, "{}", p.name());
+        assert!(sign(&Portable, &[ours], &message, &[[0; 32]]).1 == expected, "{}", p.name());
         assert_eq!(verify(kernels, &known, &message, &expected), [Status::Ok]);
     }
 }
 
 fn misuse_panics_before_anything_is_written<K: Kernels>(kernels: &K) {
     let [small, large, _] = sets();
-    let (key, other) = (
-        &keys_of(kernels, small, 1)[0],
-        &keys_of(kernels, large, 1)[0],
-    );
-    let message = [Message::Pure {
-        context: b"",
-        message: b"",
-    }; 2];
+    let (key, other) = (&keys_of(kernels, small, 1)[0], &keys_of(kernels, large, 1)[0]);
+    let message = [Message::Pure { context: b"", message: b"" }; 2];
     let attempt = |keys: &[&SigningKey], rnd: &[[u8; 32]], len: usize| {
         let (mut sigs, mut status) = (vec![0xee; len], [Status::NotRun; 2]);
         let run = std::panic::AssertUnwindSafe(|| {
             let scratch = &mut Scratch::new();
-            ml_dsa::sign(
-                kernels,
-                keys,
-                &message,
-                rnd,
-                &mut sigs,
-                &mut status,
-                scratch,
-            );
+            ml_dsa::sign(kernels, keys, &message, rnd, &mut sigs, &mut status, scratch);
         });
         assert!(std::panic::catch_unwind(run).is_err());
         assert!(sigs.iter().all(|&byte| byte == 0xee) && status == [Status::NotRun; 2]);
@@ -600,31 +469,13 @@ fn sponges_cost_what_the_standard_says() {
     for (p, (keygen, fresh, known)) in sets().into_iter().zip(expected) {
         let key = &keys_of(&probe, p, 1)[0];
         let cost = probe.sponges();
-        assert!(
-            cost.permutations.abs_diff(keygen) <= 2,
-            "{} {cost:?}",
-            p.name()
-        );
+        assert!(cost.permutations.abs_diff(keygen) <= 2, "{} {cost:?}", p.name());
         assert_eq!(cost.calls, 3);
-        let message = [Message::Pure {
-            context: b"",
-            message: &[1; 32],
-        }];
+        let message = [Message::Pure { context: b"", message: &[1; 32] }];
         let (_, sig) = sign(&probe, &[key], &message, &[[0; 32]]);
         probe.sponges();
-        assert_eq!(
-            verify(&probe, &[key.verify_key()], &message, &sig),
-            [Status::Ok]
-        );
-        assert_eq!(
-            probe.sponges(),
-            Sponges {
-                calls: 2,
-                permutations: known
-            },
-            "{}",
-            p.name()
-        );
+        assert_eq!(verify(&probe, &[key.verify_key()], &message, &sig), [Status::Ok]);
+        assert_eq!(probe.sponges(), Sponges { calls: 2, permutations: known }, "{}", p.name());
         let decoded = VerifyKey::decode(&probe, p, key.verify_key().bytes());
         assert!(decoded.is_ok());
         assert_eq!(probe.sponges().permutations + known, fresh, "{}", p.name());

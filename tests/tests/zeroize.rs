@@ -263,9 +263,7 @@ impl Entropy for Recorded {
 /// public. Blocks that `work` returns are freed by the caller, unwatched.
 fn watched(is_kem: bool, work: impl FnOnce(&Engine, &mut Vec<u8>) + Send) -> Vec<(u64, u64)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     IS_KEM.store(is_kem, Relaxed);
     HITS_LEN.store(0, Relaxed);
     TABLE.iter().for_each(|slot| slot.store(0, Relaxed));
@@ -372,15 +370,7 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
     Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
     let (mut ek, mut dk) = (vec![0; N * p.ek_len()], vec![0; N * p.dk_len()]);
     let (seeds, params) = (&seeds, p);
-    run_batch(
-        engine,
-        Operation::KemKeygen {
-            params,
-            seeds,
-            ek: &mut ek,
-            dk: &mut dk,
-        },
-    );
+    run_batch(engine, Operation::KemKeygen { params, seeds, ek: &mut ek, dk: &mut dk });
     let mut ct = vec![0; N * p.ct_len()];
     let mut shared = [[0; 32]; N];
     let m: [[u8; 32]; N] = std::array::from_fn(|lane| {
@@ -389,26 +379,9 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
         m
     });
     let (keys, m) = (Keys::Fresh(&ek), &m);
-    run_batch(
-        engine,
-        Operation::KemEncaps {
-            params,
-            keys,
-            m,
-            ct: &mut ct,
-            shared: &mut shared,
-        },
-    );
+    run_batch(engine, Operation::KemEncaps { params, keys, m, ct: &mut ct, shared: &mut shared });
     let keys = Keys::Fresh(&dk);
-    run_batch(
-        engine,
-        Operation::KemDecaps {
-            params,
-            keys,
-            ct: &ct,
-            shared: &mut shared,
-        },
-    );
+    run_batch(engine, Operation::KemDecaps { params, keys, ct: &ct, shared: &mut shared });
     for ek in ek.chunks_exact(p.ek_len()) {
         publish(public, ek);
         polys_of(ek, public);
@@ -422,10 +395,7 @@ fn run_dsa(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     record(key.bytes());
     publish(public, key.public().bytes());
     publish(public, key.public().expanded().tr());
-    let message = Message::Pure {
-        context: b"",
-        message: b"zeroise",
-    };
+    let message = Message::Pure { context: b"", message: b"zeroise" };
     for _ in 0..4 {
         let sig = alone(|| engine.sign(&key, message, &Recorded)).expect("sign");
         publish_signature(&sig, key.public().expanded().params(), public);
@@ -450,32 +420,15 @@ fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec
     Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
     let (mut pk, mut sk) = (vec![0; N * p.pk_len()], vec![0; N * p.sk_len()]);
     let (seeds, params) = (&seeds, p);
-    run_batch(
-        engine,
-        Operation::DsaKeygen {
-            params,
-            seeds,
-            pk: &mut pk,
-            sk: &mut sk,
-        },
-    );
+    run_batch(engine, Operation::DsaKeygen { params, seeds, pk: &mut pk, sk: &mut sk });
     let mut rnd = [[0u8; 32]; N];
     Recorded.fill(rnd.as_flattened_mut()).expect("randomness");
     let mut sig = vec![0; N * p.sig_len()];
-    let message = Message::Pure {
-        context: b"",
-        message: b"zeroise",
-    };
+    let message = Message::Pure { context: b"", message: b"zeroise" };
     let (keys, rnd) = (Keys::Fresh(&sk), &rnd);
     run_batch(
         engine,
-        Operation::DsaSign {
-            params,
-            keys,
-            messages: &[message; N],
-            rnd,
-            sig: &mut sig,
-        },
+        Operation::DsaSign { params, keys, messages: &[message; N], rnd, sig: &mut sig },
     );
     for (pk, sk) in pk.chunks_exact(p.pk_len()).zip(sk.chunks_exact(p.sk_len())) {
         publish(public, pk);

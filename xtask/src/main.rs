@@ -20,45 +20,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ship", &[]),
     ("bench", &["gabion-engine"]),
     ("front/provider", &["gabion-engine"]),
-    (
-        "front/cli",
-        &[
-            "gabion-engine",
-            "gabion-bench",
-            "gabion-ship",
-            "gabion-provider",
-        ],
-    ),
+    ("front/cli", &["gabion-engine", "gabion-bench", "gabion-ship", "gabion-provider"]),
     ("xtask", &[]),
 ];
 
 /// What may not stand in a source file, and what stands there instead.
 const BANNED: &[(&str, &str)] = &[
-    (
-        concat!("to", "do!("),
-        "finish it, or say in the documentation what is not supported",
-    ),
-    (
-        concat!("unimple", "mented!("),
-        "finish it, or return an error that says so",
-    ),
+    (concat!("to", "do!("), "finish it, or say in the documentation what is not supported"),
+    (concat!("unimple", "mented!("), "finish it, or return an error that says so"),
     (concat!("dbg", "!("), "remove it"),
-    (
-        concat!("FIX", "ME"),
-        "fix it, or describe the limit in the documentation",
-    ),
+    (concat!("FIX", "ME"), "fix it, or describe the limit in the documentation"),
     (concat!("static", " mut "), "use an atomic or a OnceLock"),
-    (
-        concat!("#[ig", "nore]"),
-        "a test runs or does not exist; long counts belong to `make soak`",
-    ),
+    (concat!("#[ig", "nore]"), "a test runs or does not exist; long counts belong to `make soak`"),
 ];
 
 /// Patterns that only the command line may contain.
-const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[(
-    concat!("process::", "exit("),
-    "return an error; a library never ends the process",
-)];
+const BANNED_IN_LIBRARIES: &[(&str, &str)] =
+    &[(concat!("process::", "exit("), "return an error; a library never ends the process")];
 
 /// Where `unsafe` may live.
 const UNSAFE_ALLOWED: &[&str] = &[
@@ -88,18 +66,12 @@ fn main() -> ExitCode {
     let mut findings = Vec::new();
     check_layers(&root, &mut findings);
     let mut sources = Vec::new();
-    for top in [
-        "scheme", "backend", "engine", "front", "ship", "bench", "tests", "xtask",
-    ] {
+    for top in ["scheme", "backend", "engine", "front", "ship", "bench", "tests", "xtask"] {
         collect_sources(&root.join(top), &mut sources);
     }
     sources.sort();
     for source in &sources {
-        let name = source
-            .strip_prefix(&root)
-            .unwrap_or(source)
-            .to_string_lossy()
-            .into_owned();
+        let name = source.strip_prefix(&root).unwrap_or(source).to_string_lossy().into_owned();
         match fs::read_to_string(source) {
             Ok(text) => check_source(&name, &text, &mut findings),
             Err(error) => findings.push(format!("{name}: can't be read: {error}")),
@@ -121,16 +93,11 @@ fn check_layers(root: &Path, findings: &mut Vec<String>) {
             findings.push(format!("{folder}/Cargo.toml: can't be read"));
             continue;
         };
-        let dependencies = text
-            .lines()
-            .skip_while(|line| line.trim() != "[dependencies]")
-            .skip(1);
+        let dependencies = text.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1);
         for line in dependencies.take_while(|line| !line.starts_with('[')) {
             let name = line.split(['.', ' ', '=']).next().unwrap_or("");
             if name.starts_with("gabion-") && !allowed.contains(&name) {
-                findings.push(format!(
-                    "{folder}/Cargo.toml: {name} is not below this station"
-                ));
+                findings.push(format!("{folder}/Cargo.toml: {name} is not below this station"));
             }
         }
     }
@@ -156,9 +123,7 @@ fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
     let starts = |list: &[&str]| list.iter().any(|prefix| name.starts_with(prefix));
     let lines = text.lines().count();
     if lines > FILE_LINES_MAX {
-        findings.push(format!(
-            "{name}: {lines} lines; at most {FILE_LINES_MAX}: split it"
-        ));
+        findings.push(format!("{name}: {lines} lines; at most {FILE_LINES_MAX}: split it"));
     }
     for (number, line) in text.lines().enumerate() {
         let at = number + 1;
@@ -175,9 +140,7 @@ fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
         }
         let code = line.split("//").next().unwrap_or("");
         if (code.contains("unsafe {") || code.contains("unsafe fn")) && !starts(UNSAFE_ALLOWED) {
-            findings.push(format!(
-                "{name}:{at}: unsafe code has no place in this station"
-            ));
+            findings.push(format!("{name}:{at}: unsafe code has no place in this station"));
         }
     }
     if !starts(LONG_FUNCTIONS_ALLOWED) {
@@ -235,11 +198,7 @@ fn check_links(root: &Path, findings: &mut Vec<String>) {
         let Ok(text) = fs::read_to_string(&page) else {
             continue;
         };
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', '#']).next())
-        {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
             let is_relative = !target.is_empty() && !target.contains("://");
             let folder = page.parent().unwrap_or(root);
             if is_relative && !folder.join(target).exists() {
@@ -262,11 +221,7 @@ mod tests {
     #[test]
     fn banned_patterns_are_found() {
         for (pattern, _) in BANNED {
-            assert_eq!(
-                findings_in("engine/src/x.rs", pattern).len(),
-                1,
-                "{pattern}"
-            );
+            assert_eq!(findings_in("engine/src/x.rs", pattern).len(), 1, "{pattern}");
         }
         let exit = BANNED_IN_LIBRARIES[0].0;
         assert_eq!(findings_in("engine/src/x.rs", exit).len(), 1);

@@ -42,17 +42,14 @@ impl Inputs {
             batch,
             batches,
             first: keys[0].clone(),
-            seeds: (0..items)
-                .map(|item| inputs::dsa_seed(item % KEYS))
-                .collect(),
+            seeds: (0..items).map(|item| inputs::dsa_seed(item % KEYS)).collect(),
             pk: Vec::new(),
             sk: Vec::new(),
             messages: (0..items).map(inputs::message).collect(),
             sigs: Vec::new(),
         };
         for item in 0..items {
-            made.pk
-                .extend_from_slice(keys[item % KEYS].public().bytes());
+            made.pk.extend_from_slice(keys[item % KEYS].public().bytes());
             made.sk.extend_from_slice(keys[item % KEYS].bytes());
         }
         if case.operation != Operation::Keygen {
@@ -61,12 +58,8 @@ impl Inputs {
                     Key::Fresh => &keys[item % KEYS],
                     Key::Cached => &keys[0],
                 };
-                let message = Message::Pure {
-                    context: &[],
-                    message: &made.messages[item],
-                };
-                made.sigs
-                    .extend_from_slice(&reference.sign_deterministic(key, message)?);
+                let message = Message::Pure { context: &[], message: &made.messages[item] };
+                made.sigs.extend_from_slice(&reference.sign_deterministic(key, message)?);
             }
         }
         Ok(made)
@@ -74,9 +67,7 @@ impl Inputs {
 
     /// Items that have a signature: whole batches, [`KEYS`] items at least.
     fn signed(&self) -> usize {
-        (KEYS.div_ceil(self.batch) * self.batch)
-            .max(2 * self.batch)
-            .min(self.messages.len())
+        (KEYS.div_ceil(self.batch) * self.batch).max(2 * self.batch).min(self.messages.len())
     }
 }
 
@@ -101,17 +92,10 @@ struct Lanes<'a> {
 impl<'a> Lanes<'a> {
     fn new(inputs: &'a Inputs) -> Lanes<'a> {
         let (p, batch) = (inputs.params, inputs.batch);
-        let pure = |message| Message::Pure {
-            context: &[],
-            message,
-        };
+        let pure = |message| Message::Pure { context: &[], message };
         Lanes {
             inputs,
-            messages: inputs
-                .messages
-                .iter()
-                .map(|message| pure(&message[..]))
-                .collect(),
+            messages: inputs.messages.iter().map(|message| pure(&message[..])).collect(),
             signing: vec![inputs.first.expanded(); batch],
             verifying: vec![inputs.first.expanded().verify_key(); batch],
             rnd: vec![[0; 32]; batch],
@@ -159,10 +143,7 @@ impl<'a> Lanes<'a> {
                 sig: part(sigs, number, batch, p.sig_len()),
             },
         };
-        engine.run(&mut Batch {
-            operation,
-            status: &mut self.status,
-        })?;
+        engine.run(&mut Batch { operation, status: &mut self.status })?;
         all_ok(&self.status)
     }
 }
@@ -185,18 +166,8 @@ pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> 
         lanes.run(engine, case, number, &inputs.sigs)?;
         match case.operation {
             Operation::Keygen => {
-                same(
-                    case,
-                    "pk",
-                    &lanes.pk,
-                    part(&inputs.pk, number, batch, p.pk_len()),
-                )?;
-                same(
-                    case,
-                    "sk",
-                    &lanes.sk,
-                    part(&inputs.sk, number, batch, p.sk_len()),
-                )?;
+                same(case, "pk", &lanes.pk, part(&inputs.pk, number, batch, p.pk_len()))?;
+                same(case, "sk", &lanes.sk, part(&inputs.sk, number, batch, p.sk_len()))?;
             }
             Operation::Sign => {
                 let expected = part(&inputs.sigs, number, batch, p.sig_len());
@@ -232,21 +203,15 @@ mod tests {
                 Operation::Keygen => inputs.sk[0] ^= 1,
                 _ => inputs.sigs[0] ^= 1,
             }
-            assert!(
-                matches!(check(engine, &inputs, case), Err(Error::Wrong(_))),
-                "{case:?}"
-            );
+            assert!(matches!(check(engine, &inputs, case), Err(Error::Wrong(_))), "{case:?}");
         }
     }
 
     #[test]
     fn signing_walks_through_all_messages_and_checks_some() {
         let engine = Engine::global().unwrap();
-        let case = Case {
-            algorithm: Algorithm::MlDsa44,
-            operation: Operation::Sign,
-            key: Key::Cached,
-        };
+        let case =
+            Case { algorithm: Algorithm::MlDsa44, operation: Operation::Sign, key: Key::Cached };
         for (batch, items, signed) in [(1, 1024, 16), (3, 1026, 18), (16, 1024, 32)] {
             let inputs = Inputs::new(engine, case, batch).unwrap();
             assert_eq!((inputs.messages.len(), inputs.signed()), (items, signed));

@@ -48,9 +48,7 @@ impl Inputs {
             batches: batches(KEYS, batch),
             first: keys[0].clone(),
             // Keys repeat after KEYS items, so that those of a large batch take no time to make.
-            seeds: (0..items)
-                .map(|item| inputs::kem_seed(item % KEYS))
-                .collect(),
+            seeds: (0..items).map(|item| inputs::kem_seed(item % KEYS)).collect(),
             m: (0..items).map(inputs::kem_message).collect(),
             ek: Vec::new(),
             dk: Vec::new(),
@@ -143,10 +141,7 @@ fn run(
             shared: &mut out.shared,
         },
     };
-    engine.run(&mut Batch {
-        operation,
-        status: &mut out.status,
-    })?;
+    engine.run(&mut Batch { operation, status: &mut out.status })?;
     all_ok(&out.status)
 }
 
@@ -156,14 +151,7 @@ pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> 
     let encaps = vec![inputs.first.expanded().encaps_key(); inputs.batch];
     let decaps = vec![inputs.first.expanded(); inputs.batch];
     Box::new(move |number| {
-        run(
-            engine,
-            inputs,
-            case,
-            (&encaps, &decaps),
-            number % inputs.batches,
-            &mut out,
-        )
+        run(engine, inputs, case, (&encaps, &decaps), number % inputs.batches, &mut out)
     })
 }
 
@@ -176,28 +164,13 @@ pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> 
     for number in 0..inputs.batches {
         run(engine, inputs, case, (&encaps, &decaps), number, &mut out)?;
         if case.operation == Operation::Keygen {
-            same(
-                case,
-                "ek",
-                &out.ek,
-                part(&inputs.ek, number, batch, p.ek_len()),
-            )?;
-            same(
-                case,
-                "dk",
-                &out.dk,
-                part(&inputs.dk, number, batch, p.dk_len()),
-            )?;
+            same(case, "ek", &out.ek, part(&inputs.ek, number, batch, p.ek_len()))?;
+            same(case, "dk", &out.dk, part(&inputs.dk, number, batch, p.dk_len()))?;
             continue;
         }
         let sent = inputs.sent(case.key);
         if case.operation == Operation::Encaps {
-            same(
-                case,
-                "the ciphertext",
-                &out.ct,
-                part(&sent.ct, number, batch, p.ct_len()),
-            )?;
+            same(case, "the ciphertext", &out.ct, part(&sent.ct, number, batch, p.ct_len()))?;
         }
         let shared = part(&sent.shared, number, batch, 1).as_flattened();
         same(case, "the shared secret", out.shared.as_flattened(), shared)?;
@@ -219,10 +192,7 @@ mod tests {
             inputs.ek[last] ^= 1;
             inputs.to_each.shared[7][0] ^= 1;
             inputs.to_first.shared[7][0] ^= 1;
-            assert!(
-                matches!(check(engine, &inputs, case), Err(Error::Wrong(_))),
-                "{case:?}"
-            );
+            assert!(matches!(check(engine, &inputs, case), Err(Error::Wrong(_))), "{case:?}");
         }
     }
 }

@@ -64,14 +64,8 @@ impl Endpoint {
             ossl.done("giving the server its certificate", used)?;
             let used = (ossl.tls.SSL_CTX_use_PrivateKey)(raw, key.raw.as_ptr());
             ossl.done("giving the server its key", used)?;
-            ossl.done(
-                "matching key and certificate",
-                (ossl.tls.SSL_CTX_check_private_key)(raw),
-            )?;
-            ossl.done(
-                "turning tickets off",
-                (ossl.tls.SSL_CTX_set_num_tickets)(raw, 0),
-            )?;
+            ossl.done("matching key and certificate", (ossl.tls.SSL_CTX_check_private_key)(raw))?;
+            ossl.done("turning tickets off", (ossl.tls.SSL_CTX_set_num_tickets)(raw, 0))?;
             // A server with a chain file never searches for issuers during a handshake.
             (ossl.tls.SSL_CTX_ctrl)(raw, SSL_CTRL_MODE, SSL_MODE_NO_AUTO_CHAIN, ptr::null_mut());
         }
@@ -120,18 +114,8 @@ impl Endpoint {
             ossl.done(what, status as c_int)
         };
         let none = ptr::null();
-        set(
-            "asking for TLS 1.3",
-            SSL_CTRL_SET_MIN_PROTO_VERSION,
-            TLS1_3_VERSION,
-            none,
-        )?;
-        set(
-            "asking for TLS 1.3",
-            SSL_CTRL_SET_MAX_PROTO_VERSION,
-            TLS1_3_VERSION,
-            none,
-        )?;
+        set("asking for TLS 1.3", SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, none)?;
+        set("asking for TLS 1.3", SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, none)?;
         let c_group = c_string(group)?;
         let what = format!("asking for the group {group}");
         set(&what, SSL_CTRL_SET_GROUPS_LIST, 0, c_group.as_ptr())?;
@@ -146,11 +130,7 @@ impl Endpoint {
             let status = unsafe { (tls.SSL_CTX_set_ciphersuites)(raw.as_ptr(), c_cipher.as_ptr()) };
             ossl.done(&format!("asking for the cipher suite {cipher}"), status)?;
         }
-        Ok(Endpoint {
-            raw,
-            role,
-            context: context.clone(),
-        })
+        Ok(Endpoint { raw, role, context: context.clone() })
     }
 }
 
@@ -173,11 +153,7 @@ impl Wire {
             let raw = unsafe { (ossl.crypto.BIO_new)((ossl.crypto.BIO_s_mem)()) };
             ossl.owned("BIO_new", raw, ossl.crypto.BIO_vfree)
         };
-        Ok(Wire {
-            to_server: pipe()?,
-            to_client: pipe()?,
-            ossl,
-        })
+        Ok(Wire { to_server: pipe()?, to_client: pipe()?, ossl })
     }
 
     /// Bytes that the client and the server have sent so far.
@@ -185,10 +161,7 @@ impl Wire {
         // SAFETY: live BIOs.
         unsafe {
             let count = self.ossl.crypto.BIO_number_written;
-            (
-                count(self.to_server.as_ptr()),
-                count(self.to_client.as_ptr()),
-            )
+            (count(self.to_server.as_ptr()), count(self.to_client.as_ptr()))
         }
     }
 }
@@ -291,10 +264,7 @@ impl<'e> Connection<'e> {
         };
         let mut message = format!("the {side}'s handshake failed: {}", ossl.error_queue());
         if verdict != X509_V_OK {
-            message.push_str(&format!(
-                "; the certificate: {}",
-                verify_text(ossl, verdict)
-            ));
+            message.push_str(&format!("; the certificate: {}", verify_text(ossl, verdict)));
         }
         Err(Error::Call(message))
     }
@@ -335,7 +305,5 @@ unsafe fn text(pointer: *const c_char) -> String {
         return "none".into();
     }
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(pointer) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }

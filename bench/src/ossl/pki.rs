@@ -43,9 +43,7 @@ impl Key {
         let generator = new_pkey_ctx(context, algorithm)?;
         let what = format!("generating an {algorithm} key");
         // SAFETY: a live generator.
-        ossl.done(&what, unsafe {
-            (crypto.EVP_PKEY_keygen_init)(generator.as_ptr())
-        })?;
+        ossl.done(&what, unsafe { (crypto.EVP_PKEY_keygen_init)(generator.as_ptr()) })?;
         let shaped = match shape {
             KeyShape::Named => 1,
             KeyShape::Curve(curve) => {
@@ -61,14 +59,9 @@ impl Key {
         ossl.done(&what, shaped)?;
         let mut raw = ptr::null_mut();
         // SAFETY: a generator that was initialised; `raw` takes the new reference.
-        ossl.done(&what, unsafe {
-            (crypto.EVP_PKEY_generate)(generator.as_ptr(), &mut raw)
-        })?;
+        ossl.done(&what, unsafe { (crypto.EVP_PKEY_generate)(generator.as_ptr(), &mut raw) })?;
         let raw = ossl.owned(&what, raw, crypto.EVP_PKEY_free)?;
-        Ok(Key {
-            raw,
-            context: context.clone(),
-        })
+        Ok(Key { raw, context: context.clone() })
     }
 
     /// Reads a key written by [`Key::to_der`], as a server reads its key file.
@@ -78,19 +71,10 @@ impl Key {
         // SAFETY: `cursor` walks over `der.len()` readable bytes.
         let raw = unsafe {
             let decode = ossl.crypto.d2i_AutoPrivateKey_ex;
-            decode(
-                ptr::null_mut(),
-                &mut cursor,
-                der.len() as c_long,
-                context.raw(),
-                ptr::null(),
-            )
+            decode(ptr::null_mut(), &mut cursor, der.len() as c_long, context.raw(), ptr::null())
         };
         let raw = ossl.owned("reading the private key", raw, ossl.crypto.EVP_PKEY_free)?;
-        Ok(Key {
-            raw,
-            context: context.clone(),
-        })
+        Ok(Key { raw, context: context.clone() })
     }
 
     /// DER of the private key.
@@ -154,16 +138,10 @@ impl Certificate {
             (crypto.X509_gmtime_adj)((crypto.X509_getm_notBefore)(x509), -3600);
             (crypto.X509_gmtime_adj)((crypto.X509_getm_notAfter)(x509), 7 * 86_400);
             ossl.done(what, (crypto.X509_set_pubkey)(x509, key.raw.as_ptr()))?;
-            let (text, length) = (
-                subject.name.as_bytes().as_ptr(),
-                subject.name.len() as c_int,
-            );
+            let (text, length) = (subject.name.as_bytes().as_ptr(), subject.name.len() as c_int);
             let names = (crypto.X509_get_subject_name)(x509);
             let add = crypto.X509_NAME_add_entry_by_txt;
-            ossl.done(
-                what,
-                add(names, c"CN".as_ptr(), MBSTRING_ASC, text, length, -1, 0),
-            )?;
+            ossl.done(what, add(names, c"CN".as_ptr(), MBSTRING_ASC, text, length, -1, 0))?;
             let names = (crypto.X509_get_subject_name)(issuer_x509);
             ossl.done(what, (crypto.X509_set_issuer_name)(x509, names))?;
         }
@@ -188,10 +166,7 @@ impl Certificate {
         // SAFETY: a live context; no property query.
         let raw = unsafe { (ossl.crypto.X509_new_ex)(context.raw(), ptr::null()) };
         let raw = ossl.owned("X509_new", raw, ossl.crypto.X509_free)?;
-        Ok(Certificate {
-            raw,
-            context: context.clone(),
-        })
+        Ok(Certificate { raw, context: context.clone() })
     }
 
     fn extend(&self, nid: c_int, value: &str) -> Result<(), Error> {
@@ -207,20 +182,14 @@ impl Certificate {
         };
         let extension = ossl.owned(what, extension, crypto.X509_EXTENSION_free)?;
         // SAFETY: both are live; the extension is copied.
-        ossl.done(what, unsafe {
-            (crypto.X509_add_ext)(self.raw.as_ptr(), extension.as_ptr(), -1)
-        })
+        ossl.done(what, unsafe { (crypto.X509_add_ext)(self.raw.as_ptr(), extension.as_ptr(), -1) })
     }
 
     fn sign(&self, issuer_key: &Key, digest: Option<&str>) -> Result<(), Error> {
         let ossl = self.context.ossl();
         let crypto = &ossl.crypto;
-        let digest = digest
-            .map(|name| fetch_digest(&self.context, name))
-            .transpose()?;
-        let digest = digest
-            .as_ref()
-            .map_or(ptr::null(), |d| d.as_ptr().cast_const());
+        let digest = digest.map(|name| fetch_digest(&self.context, name)).transpose()?;
+        let digest = digest.as_ref().map_or(ptr::null(), |d| d.as_ptr().cast_const());
         // SAFETY: live certificate, key and digest (or none); the status is the signature's size.
         ossl.done("signing a certificate", unsafe {
             (crypto.X509_sign)(self.raw.as_ptr(), issuer_key.raw.as_ptr(), digest)
@@ -261,10 +230,7 @@ impl Certificate {
         // SAFETY: a live certificate; the key still belongs to it.
         let key = unsafe { (self.context.ossl().crypto.X509_get0_pubkey)(self.raw.as_ptr()) };
         if key.is_null() {
-            return Err(self
-                .context
-                .ossl()
-                .call_error("reading a certificate's public key"));
+            return Err(self.context.ossl().call_error("reading a certificate's public key"));
         }
         operation_provider(&self.context, key, digest, Operation::Verify)
     }
@@ -319,11 +285,7 @@ fn new_pkey_ctx(context: &Context, algorithm: &str) -> Result<Owned<EvpPkeyCtx>,
     let raw = unsafe {
         (ossl.crypto.EVP_PKEY_CTX_new_from_name)(context.raw(), name.as_ptr(), ptr::null())
     };
-    ossl.owned(
-        &format!("finding {algorithm}"),
-        raw,
-        ossl.crypto.EVP_PKEY_CTX_free,
-    )
+    ossl.owned(&format!("finding {algorithm}"), raw, ossl.crypto.EVP_PKEY_CTX_free)
 }
 
 fn fetch_digest(context: &Context, name: &str) -> Result<Owned<EvpMd>, Error> {
@@ -362,15 +324,7 @@ fn operation_provider(
     // SAFETY: live state, context and key; `inner` is lent by the state, which outlives its use.
     unsafe {
         let (propq, params) = (ptr::null(), ptr::null());
-        let status = start(
-            state.as_ptr(),
-            &mut inner,
-            digest,
-            context.raw(),
-            propq,
-            key,
-            params,
-        );
+        let status = start(state.as_ptr(), &mut inner, digest, context.raw(), propq, key, params);
         ossl.done("starting a signature operation", status)?;
     }
     provider_of(context, inner)
@@ -386,9 +340,7 @@ fn provider_of(context: &Context, operation: *const EvpPkeyCtx) -> Result<String
             return Err(Error::Call("an operation names no provider".into()));
         }
         let name = (crypto.OSSL_PROVIDER_get0_name)(provider);
-        Ok(std::ffi::CStr::from_ptr(name)
-            .to_string_lossy()
-            .into_owned())
+        Ok(std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned())
     }
 }
 

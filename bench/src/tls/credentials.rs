@@ -27,23 +27,11 @@ impl Credentials {
         let root_key = Key::generate(&context, signature.algorithm, signature.shape)?;
         let leaf_key = Key::generate(&context, signature.algorithm, signature.shape)?;
         let digest = signature.digest;
-        let subject = Subject {
-            name: "Gabion bench root",
-            dns_name: None,
-            serial: 1,
-        };
+        let subject = Subject { name: "Gabion bench root", dns_name: None, serial: 1 };
         let root = Certificate::issue(&subject, &root_key, None, digest)?;
-        let subject = Subject {
-            name: "localhost",
-            dns_name: HOST.to_str().ok(),
-            serial: 2,
-        };
+        let subject = Subject { name: "localhost", dns_name: HOST.to_str().ok(), serial: 2 };
         let issuer = Some((&root, &root_key));
         let leaf = Certificate::issue(&subject, &leaf_key, issuer, digest)?;
-        Ok(Credentials {
-            root: root.to_der()?,
-            leaf: leaf.to_der()?,
-            leaf_key: leaf_key.to_der()?,
-        })
+        Ok(Credentials { root: root.to_der()?, leaf: leaf.to_der()?, leaf_key: leaf_key.to_der()? })
     }
 }

@@ -58,11 +58,7 @@ impl Lane {
             bytes_c2s: 0,
             bytes_s2c: 0,
         };
-        let mut lane = Lane {
-            server,
-            client,
-            probe,
-        };
+        let mut lane = Lane { server, client, probe };
         lane.check_serving(plan)?;
         witness.before(provider).map_err(Error::Handshake)?;
         let (handshake, negotiated) = lane.shake(true)?;
@@ -154,9 +150,7 @@ fn check_negotiated(
     found: Option<&Negotiated>,
 ) -> Result<(), Error> {
     let Some(found) = found else {
-        return Err(Error::Handshake(
-            "a finished handshake told nothing about itself".into(),
-        ));
+        return Err(Error::Handshake("a finished handshake told nothing about itself".into()));
     };
     let differs = |what: &str, asked: &str, found: &str| {
         if asked.eq_ignore_ascii_case(found) {
@@ -174,14 +168,10 @@ fn check_negotiated(
         differs("cipher suite", cipher, &found.cipher)?;
     }
     if found.resumed {
-        return Err(Error::Handshake(
-            "a session was resumed; full handshakes are due".into(),
-        ));
+        return Err(Error::Handshake("a session was resumed; full handshakes are due".into()));
     }
     if !found.verified {
-        return Err(Error::Handshake(
-            "the client did not verify the certificate".into(),
-        ));
+        return Err(Error::Handshake("the client did not verify the certificate".into()));
     }
     Ok(())
 }
@@ -262,10 +252,9 @@ impl Slice {
         self.client_ns += other.client_ns;
         self.server_ns += other.server_ns;
         self.loop_ns += other.loop_ns;
-        for (mine, theirs) in [
-            (&mut self.bytes_c2s, &other.bytes_c2s),
-            (&mut self.bytes_s2c, &other.bytes_s2c),
-        ] {
+        for (mine, theirs) in
+            [(&mut self.bytes_c2s, &other.bytes_c2s), (&mut self.bytes_s2c, &other.bytes_s2c)]
+        {
             for (bytes, count) in theirs {
                 *mine.entry(*bytes).or_default() += count;
             }
@@ -328,15 +317,8 @@ fn schedule(lanes: usize, slices: usize) -> Vec<Turn> {
     let mut turns: Vec<Turn> = (0..lanes).map(|lane| Turn { lane, slice: None }).collect();
     for index in 0..slices {
         for position in 0..lanes {
-            let lane = if index % 2 == 0 {
-                position
-            } else {
-                lanes - 1 - position
-            };
-            turns.push(Turn {
-                lane,
-                slice: Some(index),
-            });
+            let lane = if index % 2 == 0 { position } else { lanes - 1 - position };
+            turns.push(Turn { lane, slice: Some(index) });
         }
     }
     turns
@@ -344,9 +326,7 @@ fn schedule(lanes: usize, slices: usize) -> Vec<Turn> {
 
 /// A panic of another thread ends the scope anyway; until then its data is still whole.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]
@@ -376,22 +356,10 @@ mod tests {
         assert_eq!(check(&negotiated()), Ok(()));
         type Change = fn(&mut Negotiated);
         let change: [(Change, &str); 6] = [
-            (
-                |found| found.version = "TLSv1.2".into(),
-                "TLSv1.2 was negotiated; TLSv1.3 was",
-            ),
-            (
-                |found| found.group = "x25519".into(),
-                "x25519 was negotiated; X25519MLKEM768 was",
-            ),
-            (
-                |found| found.signature = "none".into(),
-                "none was negotiated; mldsa65 was asked for",
-            ),
-            (
-                |found| found.cipher = "TLS_AES_256_GCM_SHA384".into(),
-                "cipher suite",
-            ),
+            (|found| found.version = "TLSv1.2".into(), "TLSv1.2 was negotiated; TLSv1.3 was"),
+            (|found| found.group = "x25519".into(), "x25519 was negotiated; X25519MLKEM768 was"),
+            (|found| found.signature = "none".into(), "none was negotiated; mldsa65 was asked for"),
+            (|found| found.cipher = "TLS_AES_256_GCM_SHA384".into(), "cipher suite"),
             (|found| found.resumed = true, "resumed"),
             (|found| found.verified = false, "did not verify"),
         ];

@@ -18,15 +18,9 @@ pub(super) struct Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exchange {
     /// A KEM, and the ML-KEM inside it: for the pure ones the same name.
-    Kem {
-        name: &'static str,
-        ml_kem: &'static str,
-    },
+    Kem { name: &'static str, ml_kem: &'static str },
     /// A classical key agreement.
-    Derive {
-        algorithm: &'static str,
-        shape: KeyShape,
-    },
+    Derive { algorithm: &'static str, shape: KeyShape },
 }
 
 impl Exchange {
@@ -63,12 +57,7 @@ const GROUPS: &[Group] = &[
     pure("MLKEM768", &["ML-KEM-768"], "ML-KEM-768"),
     pure("MLKEM1024", &["ML-KEM-1024"], "ML-KEM-1024"),
     curve("x25519", &[], "X25519", KeyShape::Named),
-    curve(
-        "secp256r1",
-        &["P-256", "prime256v1"],
-        "EC",
-        KeyShape::Curve("P-256"),
-    ),
+    curve("secp256r1", &["P-256", "prime256v1"], "EC", KeyShape::Curve("P-256")),
     curve("secp384r1", &["P-384"], "EC", KeyShape::Curve("P-384")),
 ];
 
@@ -115,22 +104,11 @@ const SIGNATURES: &[Signature] = &[
 ];
 
 const fn hybrid(name: &'static str, ml_kem: &'static str) -> Group {
-    Group {
-        name,
-        aliases: &[],
-        exchange: Exchange::Kem { name, ml_kem },
-    }
+    Group { name, aliases: &[], exchange: Exchange::Kem { name, ml_kem } }
 }
 
 const fn pure(name: &'static str, aliases: &'static [&'static str], kem: &'static str) -> Group {
-    Group {
-        name,
-        aliases,
-        exchange: Exchange::Kem {
-            name: kem,
-            ml_kem: kem,
-        },
-    }
+    Group { name, aliases, exchange: Exchange::Kem { name: kem, ml_kem: kem } }
 }
 
 const fn curve(
@@ -139,11 +117,7 @@ const fn curve(
     algorithm: &'static str,
     shape: KeyShape,
 ) -> Group {
-    Group {
-        name,
-        aliases,
-        exchange: Exchange::Derive { algorithm, shape },
-    }
+    Group { name, aliases, exchange: Exchange::Derive { algorithm, shape } }
 }
 
 const fn ml_dsa(
@@ -152,24 +126,13 @@ const fn ml_dsa(
     scheme: &'static str,
 ) -> Signature {
     let shape = KeyShape::Named;
-    Signature {
-        name,
-        aliases,
-        algorithm: name,
-        shape,
-        digest: None,
-        scheme,
-        post_quantum: true,
-    }
+    Signature { name, aliases, algorithm: name, shape, digest: None, scheme, post_quantum: true }
 }
 
 impl Group {
     pub(super) fn find(name: &str) -> Result<&'static Group, Error> {
         let matches = |group: &&Group| is_called(name, group.name, group.aliases);
-        GROUPS
-            .iter()
-            .find(matches)
-            .ok_or_else(|| unknown("group", name, groups()))
+        GROUPS.iter().find(matches).ok_or_else(|| unknown("group", name, groups()))
     }
 }
 
@@ -177,10 +140,7 @@ impl Signature {
     pub(super) fn find(name: &str) -> Result<&'static Signature, Error> {
         let matches = |sig: &&Signature| is_called(name, sig.name, sig.aliases);
         let known = signatures();
-        SIGNATURES
-            .iter()
-            .find(matches)
-            .ok_or_else(|| unknown("signature", name, known))
+        SIGNATURES.iter().find(matches).ok_or_else(|| unknown("signature", name, known))
     }
 }
 
@@ -189,10 +149,7 @@ fn is_called(given: &str, name: &str, aliases: &[&str]) -> bool {
 }
 
 fn unknown(kind: &str, given: &str, known: Vec<&str>) -> Error {
-    Error::Usage(format!(
-        "no {kind} is called {given:?}; known are {}",
-        known.join(", ")
-    ))
+    Error::Usage(format!("no {kind} is called {given:?}; known are {}", known.join(", ")))
 }
 
 /// Names of the groups that can be measured.
@@ -211,10 +168,7 @@ mod tests {
 
     #[test]
     fn names_are_accepted_in_any_case() {
-        assert_eq!(
-            Group::find("x25519mlkem768").unwrap().name,
-            "X25519MLKEM768"
-        );
+        assert_eq!(Group::find("x25519mlkem768").unwrap().name, "X25519MLKEM768");
         assert_eq!(Group::find("p-384").unwrap().name, "secp384r1");
         assert_eq!(Signature::find("ml-dsa-87").unwrap().name, "ML-DSA-87");
         assert_eq!(Signature::find("MLDSA44").unwrap().name, "ML-DSA-44");
@@ -224,10 +178,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = Group::find("KYBER-9000").unwrap_err().to_string();
-        assert!(
-            error.contains("\"KYBER-9000\"") && error.contains("X25519MLKEM768"),
-            "{error}"
-        );
+        assert!(error.contains("\"KYBER-9000\"") && error.contains("X25519MLKEM768"), "{error}");
         let error = Signature::find("").unwrap_err().to_string();
         assert!(error.contains("ML-DSA-65"), "{error}");
     }
@@ -235,17 +186,8 @@ mod tests {
     #[test]
     fn no_name_means_two_things() {
         for (kind, names) in [
-            (
-                "group",
-                GROUPS
-                    .iter()
-                    .map(|g| (g.name, g.aliases))
-                    .collect::<Vec<_>>(),
-            ),
-            (
-                "signature",
-                SIGNATURES.iter().map(|s| (s.name, s.aliases)).collect(),
-            ),
+            ("group", GROUPS.iter().map(|g| (g.name, g.aliases)).collect::<Vec<_>>()),
+            ("signature", SIGNATURES.iter().map(|s| (s.name, s.aliases)).collect()),
         ] {
             let mut all: Vec<String> = names
                 .iter()

@@ -28,10 +28,7 @@ pub(super) fn row(
     machine: Machine,
     openssl: &str,
 ) -> Result<Row, Error> {
-    if slices
-        .iter()
-        .any(|slice| slice.loop_ns == 0 || slice.handshakes == 0)
-    {
+    if slices.iter().any(|slice| slice.loop_ns == 0 || slice.handshakes == 0) {
         return Err(Error::Handshake(
             "a slice shows no CPU time; this system's CLOCK_THREAD_CPUTIME_ID is not usable".into(),
         ));
@@ -92,14 +89,9 @@ fn median(sorted: &[f64]) -> f64 {
 fn spread(sorted: &[f64]) -> Spread {
     let at = |percent: usize| {
         let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted
-            .get(rank - 1)
-            .map_or(f64::NAN, |value| tenths(*value))
+        sorted.get(rank - 1).map_or(f64::NAN, |value| tenths(*value))
     };
-    Spread {
-        p20: at(20),
-        p80: at(80),
-    }
+    Spread { p20: at(20), p80: at(80) }
 }
 
 /// Median of a histogram; 0 for an empty one.

@@ -14,21 +14,11 @@ struct Line {
 }
 
 const fn line(label: &'static str, digits: usize, value: fn(&Row) -> f64) -> Line {
-    Line {
-        label,
-        value,
-        digits,
-        compared: false,
-    }
+    Line { label, value, digits, compared: false }
 }
 
 const fn compared(label: &'static str, digits: usize, value: fn(&Row) -> f64) -> Line {
-    Line {
-        label,
-        value,
-        digits,
-        compared: true,
-    }
+    Line { label, value, digits, compared: true }
 }
 
 const LINES: &[Line] = &[
@@ -105,11 +95,7 @@ fn push_line(
 
 /// A ratio in words: what is smaller is said to be so many times less.
 fn factor(ratio: f64) -> String {
-    if ratio < 1.0 {
-        format!("{:.2}x less", 1.0 / ratio)
-    } else {
-        format!("{ratio:.2}x")
-    }
+    if ratio < 1.0 { format!("{:.2}x less", 1.0 / ratio) } else { format!("{ratio:.2}x") }
 }
 
 #[cfg(test)]

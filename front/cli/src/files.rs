@@ -23,11 +23,7 @@ pub fn is_standard(path: &Path) -> bool {
 
 /// The name of an input or output for messages.
 pub fn shown(path: &Path, standard: &str) -> String {
-    if is_standard(path) {
-        standard.to_owned()
-    } else {
-        path.display().to_string()
-    }
+    if is_standard(path) { standard.to_owned() } else { path.display().to_string() }
 }
 
 /// Reads a file, or standard input for `-`; wiped when dropped, since it may hold a key.
@@ -43,10 +39,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
         Box::new(File::open(path).map_err(cannot)?)
     };
     let mut bytes = Zeroizing::new(Vec::new());
-    source
-        .take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(cannot)?;
+    source.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
     if bytes.len() as u64 > limit {
         return Err(Failure::Usage(format!(
             "{name} has more than {limit} bytes; nothing of that size is expected here"
@@ -71,16 +64,9 @@ pub struct Output {
 
 enum Place {
     /// A temporary file beside `path`, and whether it may replace what is there.
-    File {
-        file: NamedTempFile,
-        path: PathBuf,
-        replace: bool,
-    },
+    File { file: NamedTempFile, path: PathBuf, replace: bool },
     /// Standard output, a device or a pipe: written when committed.
-    Stream {
-        bytes: Zeroizing<Vec<u8>>,
-        path: PathBuf,
-    },
+    Stream { bytes: Zeroizing<Vec<u8>>, path: PathBuf },
 }
 
 impl Output {
@@ -104,12 +90,7 @@ impl Output {
         }
         if is_standard(path) || existing.as_ref().is_some_and(|found| !found.is_file()) {
             let bytes = Zeroizing::new(bytes.to_vec());
-            return Ok(Output {
-                place: Place::Stream {
-                    bytes,
-                    path: path.to_owned(),
-                },
-            });
+            return Ok(Output { place: Place::Stream { bytes, path: path.to_owned() } });
         }
         if existing.is_some() && !replace {
             return Err(exists(path));
@@ -134,13 +115,7 @@ impl Output {
             Ok(file)
         };
         let file = write().map_err(|cause| cannot_write(&path, &cause))?;
-        Ok(Output {
-            place: Place::File {
-                file,
-                path,
-                replace,
-            },
-        })
+        Ok(Output { place: Place::File { file, path, replace } })
     }
 
     /// Moves the output to its place in one step.
@@ -160,25 +135,18 @@ impl Output {
                 .open(&path)
                 .and_then(|mut file| file.write_all(&bytes))
                 .map_err(|cause| cannot_write(&path, &cause)),
-            Place::File {
-                file,
-                path,
-                replace: true,
-            } => file
-                .persist(&path)
-                .map(drop)
-                .map_err(|cause| cannot_write(&path, &cause.error)),
+            Place::File { file, path, replace: true } => {
+                file.persist(&path).map(drop).map_err(|cause| cannot_write(&path, &cause.error))
+            }
             // Refuses atomically, also when the file came into being after the check.
-            Place::File {
-                file,
-                path,
-                replace: false,
-            } => file.persist_noclobber(&path).map(drop).map_err(|cause| {
-                if cause.error.kind() == std::io::ErrorKind::AlreadyExists {
-                    return exists(&path);
-                }
-                cannot_write(&path, &cause.error)
-            }),
+            Place::File { file, path, replace: false } => {
+                file.persist_noclobber(&path).map(drop).map_err(|cause| {
+                    if cause.error.kind() == std::io::ErrorKind::AlreadyExists {
+                        return exists(&path);
+                    }
+                    cannot_write(&path, &cause.error)
+                })
+            }
         }
     }
 }
@@ -200,9 +168,7 @@ fn cannot_write(path: &Path, cause: &std::io::Error) -> Failure {
 /// [`Failure::Usage`] naming both options; `-` may stand for at most one output.
 pub fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> Result<(), Failure> {
     for (at, (name, path)) in outputs.iter().enumerate() {
-        let others = outputs[..at]
-            .iter()
-            .chain(inputs.iter().filter(|_| !is_standard(path)));
+        let others = outputs[..at].iter().chain(inputs.iter().filter(|_| !is_standard(path)));
         for (other_name, other) in others {
             if same_file(path, other) {
                 return Err(Failure::Usage(format!(
@@ -220,11 +186,7 @@ pub fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> Result<(
 /// # Errors
 /// [`Failure::Usage`] naming the options.
 pub fn one_standard_input(inputs: &[(&str, bool)]) -> Result<(), Failure> {
-    let names: Vec<&str> = inputs
-        .iter()
-        .filter(|(_, is)| *is)
-        .map(|(name, _)| *name)
-        .collect();
+    let names: Vec<&str> = inputs.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
     if names.len() > 1 {
         return Err(Failure::Usage(format!(
             "{} can't all be standard input; name files for all but one",
@@ -240,9 +202,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
     // Only files can be lost; two names of one terminal or of /dev/null are harmless.
     let full = |path: &Path| {
-        std::fs::metadata(path)
-            .ok()
-            .filter(std::fs::Metadata::is_file)?;
+        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
         std::fs::canonicalize(path).ok()
     };
     matches!((full(a), full(b)), (Some(a), Some(b)) if a == b)
@@ -264,15 +224,8 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"one");
         write(b"three", true).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"three");
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        assert_eq!(
-            std::fs::read_dir(folder.path()).unwrap().count(),
-            1,
-            "no temporary file"
-        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file");
     }
 
     #[test]
@@ -283,11 +236,7 @@ mod tests {
         std::fs::write(&path, b"theirs").unwrap();
         assert!(output.commit().is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
-        assert_eq!(
-            std::fs::read_dir(folder.path()).unwrap().count(),
-            1,
-            "no temporary file"
-        );
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file");
     }
 
     #[test]
@@ -302,12 +251,7 @@ mod tests {
         let output = Output::prepare(&link, b"new", Access::Public, true).unwrap();
         output.commit().unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"new");
-        assert!(
-            std::fs::symlink_metadata(&link)
-                .unwrap()
-                .file_type()
-                .is_symlink()
-        );
+        assert!(std::fs::symlink_metadata(&link).unwrap().file_type().is_symlink());
     }
 
     #[test]

@@ -55,10 +55,7 @@ impl<'a> Openssl<'a> {
     /// The command in the folder, with our provider preferred; it counts into the file `stats`.
     fn command(&self, arguments: &[&str], stats: Option<&str>) -> Command {
         let mut command = Command::new(self.settings.layout.openssl());
-        command
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command.envs(self.settings.variables(FipsMode::Off));
         match stats {
             Some(name) => command.env(STATS_VARIABLE, self.file(name)),
@@ -76,11 +73,7 @@ impl<'a> Openssl<'a> {
         if finished.ok {
             return Ok(finished.out);
         }
-        Err(format!(
-            "openssl {} failed: {}",
-            arguments.join(" "),
-            last_words(&finished.err)
-        ))
+        Err(format!("openssl {} failed: {}", arguments.join(" "), last_words(&finished.err)))
     }
 
     /// Runs the command without our provider, so that OpenSSL's own is used.
@@ -95,21 +88,13 @@ impl<'a> Openssl<'a> {
         if finished.ok {
             return Ok(finished.out);
         }
-        Err(format!(
-            "openssl {} failed: {}",
-            arguments.join(" "),
-            last_words(&finished.err)
-        ))
+        Err(format!("openssl {} failed: {}", arguments.join(" "), last_words(&finished.err)))
     }
 
     fn finish(&self, command: Command, limit: Duration) -> Result<Finished, String> {
         let mut running = Running::start(command, &self.file("command"))?;
         let ok = running.wait(limit)?.success();
-        Ok(Finished {
-            ok,
-            out: running.out(),
-            err: running.err(),
-        })
+        Ok(Finished { ok, out: running.out(), err: running.err() })
     }
 
     /// Starts the command and leaves it running.
@@ -178,11 +163,7 @@ fn remove_when_interrupted(folder: &Path) {
 
 /// The lines of an error output that say why, in one line.
 fn last_words(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {
         [] => "it said nothing".to_owned(),
         lines => lines[lines.len().saturating_sub(2)..].join(" | "),
@@ -203,10 +184,8 @@ impl Running {
         let (out, err) = (place.with_extension("out"), place.with_extension("err"));
         let program = command.get_program().to_string_lossy().into_owned();
         let cannot = |cause| format!("cannot run {program}: {cause}");
-        let (out_file, err_file) = (
-            File::create(&out).map_err(cannot)?,
-            File::create(&err).map_err(cannot)?,
-        );
+        let (out_file, err_file) =
+            (File::create(&out).map_err(cannot)?, File::create(&err).map_err(cannot)?);
         command.stdout(out_file).stderr(err_file);
         ffi::die_with_parent(&mut command);
         let child = command.spawn().map_err(cannot)?;
@@ -247,17 +226,12 @@ impl Running {
             let ended = !matches!(self.child.try_wait(), Ok(None));
             // A line counts once its end was written.
             let out = self.out();
-            let found = out
-                .split_inclusive('\n')
-                .filter(|line| line.ends_with('\n'));
+            let found = out.split_inclusive('\n').filter(|line| line.ends_with('\n'));
             if let Some(rest) = found.filter_map(|line| line.strip_prefix(word)).next() {
                 return Ok(rest.trim().to_owned());
             }
             if ended || start.elapsed() > LIMIT {
-                return Err(format!(
-                    "the server did not start: {}",
-                    last_words(&self.err())
-                ));
+                return Err(format!("the server did not start: {}", last_words(&self.err())));
             }
             std::thread::sleep(POLL);
         }

@@ -27,11 +27,7 @@ pub fn paint(text: &str, colour: Colour, on: bool) -> String {
         Colour::Yellow => 33,
         Colour::Red => 31,
     };
-    if on {
-        format!("\x1b[{code}m{text}\x1b[0m")
-    } else {
-        text.to_owned()
-    }
+    if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 #[cfg(test)]

@@ -22,12 +22,7 @@ impl Table {
     pub fn new(columns: &[(&str, Align)]) -> Table {
         Table {
             columns: columns.iter().map(|(_, align)| *align).collect(),
-            rows: vec![
-                columns
-                    .iter()
-                    .map(|(title, _)| (*title).to_owned())
-                    .collect(),
-            ],
+            rows: vec![columns.iter().map(|(title, _)| (*title).to_owned()).collect()],
         }
     }
 
@@ -40,15 +35,9 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |at: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(at))
-                .map(|cell| cell.chars().count())
-                .max()
+            self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max()
         };
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| width(at).unwrap_or(0))
-            .collect();
+        let widths: Vec<usize> = (0..self.columns.len()).map(|at| width(at).unwrap_or(0)).collect();
         for row in &self.rows {
             let mut line = String::new();
             for ((cell, align), &width) in row.iter().zip(&self.columns).zip(&widths) {

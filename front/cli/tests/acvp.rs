@@ -14,9 +14,7 @@ fn load(path: &Path) -> Value {
     let bytes = std::fs::read(path).unwrap();
     if path.extension().is_some_and(|end| end == "xz") {
         let mut text = Vec::new();
-        lzma_rust2::XzReader::new(&bytes[..], true)
-            .read_to_end(&mut text)
-            .unwrap();
+        lzma_rust2::XzReader::new(&bytes[..], true).read_to_end(&mut text).unwrap();
         return serde_json::from_slice(&text).unwrap();
     }
     serde_json::from_slice(&bytes).unwrap()
@@ -32,10 +30,7 @@ fn file(folder: &Path, name: &str) -> Option<PathBuf> {
 
 fn count(file: &Value) -> usize {
     let groups = file["testGroups"].as_array().unwrap();
-    groups
-        .iter()
-        .map(|group| group["tests"].as_array().unwrap().len())
-        .sum()
+    groups.iter().map(|group| group["tests"].as_array().unwrap().len()).sum()
 }
 
 fn first_test(file: &mut Value) -> &mut Value {
@@ -74,38 +69,23 @@ fn every_file_is_right_and_a_changed_answer_is_noticed() {
             let mut projection = load(&path);
             let all = count(&projection);
             let done = work.gabion(&["acvp", &text(&path)]).ok();
-            assert!(
-                done.err.contains(&format!("{all} of {all} right")),
-                "{name}: {}",
-                done.err
-            );
+            assert!(done.err.contains(&format!("{all} of {all} right")), "{name}: {}", done.err);
             assert_eq!(count(&done.json()), all);
             // The same by --check, against itself.
-            work.gabion(&["acvp", &text(&path), "--check", &text(&path)])
-                .ok();
+            work.gabion(&["acvp", &text(&path), "--check", &text(&path)]).ok();
             spoil(first_test(&mut projection), &ANSWERS);
             work.write("spoilt", projection.to_string());
             let done = work.gabion(&["acvp", "spoilt"]);
             assert_eq!(done.code, Some(1), "{name}");
-            assert!(
-                done.err.contains(&format!("{} of {all} right", all - 1)),
-                "{}",
-                done.err
-            );
+            assert!(done.err.contains(&format!("{} of {all} right", all - 1)), "{}", done.err);
             continue;
         }
         let prompt = file(&folder, "prompt").unwrap();
         let expected = file(&folder, "expectedResults").unwrap();
-        let done = work
-            .gabion(&["acvp", &text(&prompt), "--check", &text(&expected)])
-            .ok();
+        let done = work.gabion(&["acvp", &text(&prompt), "--check", &text(&expected)]).ok();
         let mut expected = load(&expected);
         let all = count(&expected);
-        assert!(
-            done.err.contains(&format!("{all} of {all} right")),
-            "{name}: {}",
-            done.err
-        );
+        assert!(done.err.contains(&format!("{all} of {all} right")), "{name}: {}", done.err);
         // Our answers are the expected file, field by field.
         let ours = done.json();
         for name in ["vsId", "algorithm", "mode", "revision"] {
@@ -116,11 +96,7 @@ fn every_file_is_right_and_a_changed_answer_is_noticed() {
         work.write("spoilt", expected.to_string());
         let done = work.gabion(&["acvp", &text(&prompt), "--check", "spoilt"]);
         assert_eq!(done.code, Some(1), "{name}");
-        assert!(
-            done.err.contains(&format!("{} of {all} right", all - 1)),
-            "{}",
-            done.err
-        );
+        assert!(done.err.contains(&format!("{} of {all} right", all - 1)), "{}", done.err);
     }
     assert_eq!(files, 5);
 }
@@ -163,10 +139,7 @@ fn answers_have_the_shape_of_expected_results_and_check_themselves() {
     let answers = done.json();
     assert_eq!(answers["vsId"], 7);
     let group = &answers["testGroups"][0];
-    assert_eq!(
-        (&group["tgId"], &group["tests"][1]["tcId"]),
-        (&json!(3), &json!(12))
-    );
+    assert_eq!((&group["tgId"], &group["tests"][1]["tcId"]), (&json!(3), &json!(12)));
     let fields: Vec<&String> = group["tests"][0].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["dk", "ek", "tcId"]);
     assert_eq!(group["tests"][0]["ek"].as_str().unwrap().len(), 1600);
@@ -176,34 +149,20 @@ fn answers_have_the_shape_of_expected_results_and_check_themselves() {
     // The same prompt as NIST sometimes wraps it, from standard input.
     let wrapped = json!([{ "acvVersion": "1.0" }, prompt()]).to_string();
     let check = ["acvp", "-", "--check", "answers"];
-    assert!(
-        work.gabion_fed(&check, wrapped.as_bytes())
-            .ok()
-            .err
-            .contains("2 of 2 right")
-    );
+    assert!(work.gabion_fed(&check, wrapped.as_bytes()).ok().err.contains("2 of 2 right"));
     // Answers to more, or to fewer, tests than were asked.
     let mut fewer = answers.clone();
-    fewer["testGroups"][0]["tests"]
-        .as_array_mut()
-        .unwrap()
-        .pop();
+    fewer["testGroups"][0]["tests"].as_array_mut().unwrap().pop();
     work.write("fewer", fewer.to_string());
     let done = work.gabion(&["acvp", "prompt", "--check", "fewer"]);
     assert_eq!(done.code, Some(1));
     assert!(done.err.contains("1 of 2 right"), "{}", done.err);
     work.write("prompt", {
         let mut fewer = prompt();
-        fewer["testGroups"][0]["tests"]
-            .as_array_mut()
-            .unwrap()
-            .pop();
+        fewer["testGroups"][0]["tests"].as_array_mut().unwrap().pop();
         fewer.to_string()
     });
-    assert_eq!(
-        work.gabion(&["acvp", "prompt", "--check", "answers"]).code,
-        Some(1)
-    );
+    assert_eq!(work.gabion(&["acvp", "prompt", "--check", "answers"]).code, Some(1));
 }
 
 #[test]
@@ -221,15 +180,9 @@ fn files_that_are_not_as_they_should_be_are_refused() {
         (change("/revision", json!("FIPS999")), "ML-DSA / sigGen"),
         (change("/testGroups", json!(3)), "testGroups"),
         (change("/testGroups/0/tgId", json!("3")), "tgId"),
-        (
-            change("/testGroups/0/parameterSet", json!("ML-KEM-1")),
-            "ML-KEM-1",
-        ),
+        (change("/testGroups/0/parameterSet", json!("ML-KEM-1")), "ML-KEM-1"),
         (change("/testGroups/0/tests/0/d", json!("0")), "`d`"),
-        (
-            change("/testGroups/0/tests/0/d", json!("00")),
-            "expected 32",
-        ),
+        (change("/testGroups/0/tests/0/d", json!("00")), "expected 32"),
         (change("/testGroups/0/tests/1/z", json!(null)), "`z`"),
     ] {
         work.write("file", &text);
@@ -242,10 +195,7 @@ fn files_that_are_not_as_they_should_be_are_refused() {
     work.write("prompt", prompt().to_string());
     work.gabion(&["acvp", "prompt", "--check", "file"]).fails(2);
     // A parameter set of another algorithm is no ML-KEM key, and no panic.
-    work.write(
-        "file",
-        change("/testGroups/0/parameterSet", json!("ML-DSA-44")),
-    );
+    work.write("file", change("/testGroups/0/parameterSet", json!("ML-DSA-44")));
     let done = work.gabion(&["acvp", "file"]);
     assert_eq!(done.code, Some(2), "{done:?}");
 }

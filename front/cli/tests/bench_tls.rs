@@ -23,10 +23,7 @@ fn a_wrong_command_line_exits_2_and_says_what_is_possible() {
     for (args, expected) in [
         (["--group", "KYBER9000"], "known are X25519MLKEM768"),
         (["--sig", "ML-DSA-66"], "ML-DSA-65"),
-        (
-            ["--provider", "oqs"],
-            "possible values: default, gabion, fips",
-        ),
+        (["--provider", "oqs"], "possible values: default, gabion, fips"),
         (["--seconds", "0"], "more than 0"),
         (["--threads", "0"], "1 to 1024"),
     ] {
@@ -66,10 +63,7 @@ fn json_is_one_object_for_each_provider() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("each line is one object"))
         .collect();
-    let providers: Vec<&str> = rows
-        .iter()
-        .filter_map(|row| row["provider"].as_str())
-        .collect();
+    let providers: Vec<&str> = rows.iter().filter_map(|row| row["provider"].as_str()).collect();
     assert_eq!(providers, ["default", "fips"]);
     for row in &rows {
         assert_eq!(row["group"], "X25519MLKEM768");

@@ -65,11 +65,7 @@ impl Workplace {
         assert!(made.success());
         let sum = Command::new("sha256sum").arg(&tarball).output().unwrap();
         let sha256 = String::from_utf8(sum.stdout).unwrap()[..64].to_string();
-        Workplace {
-            folder,
-            tarball,
-            sha256,
-        }
+        Workplace { folder, tarball, sha256 }
     }
 
     fn prefix(&self) -> PathBuf {
@@ -89,10 +85,7 @@ impl Workplace {
 
     fn build_with_hash(&self, sha256: &str) -> Command {
         let mut command = gabion(&["bundle", "build", "--prefix"]);
-        command
-            .arg(self.prefix())
-            .arg("--source")
-            .arg(&self.tarball);
+        command.arg(self.prefix()).arg("--source").arg(&self.tarball);
         command.args(["--sha256", sha256]);
         command
     }
@@ -110,11 +103,7 @@ impl Workplace {
         let path = self.folder.path().join(name);
         let begun = Instant::now();
         while !path.exists() {
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "{} did not appear",
-                path.display()
-            );
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} did not appear", path.display());
             std::thread::sleep(Duration::from_millis(20));
         }
         path
@@ -128,11 +117,7 @@ fn gabion(arguments: &[&str]) -> Command {
 }
 
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
@@ -143,19 +128,13 @@ fn assert_built(workplace: &Workplace) {
     assert_eq!(manifest["version"], "9.8.7");
     assert_eq!(manifest["source_sha256"], workplace.sha256);
     assert_eq!(manifest["fips_module_sha256"].as_str().unwrap().len(), 64);
-    for part in [
-        "bin/openssl",
-        "ssl/fipsmodule.cnf",
-        "ssl/openssl-fips.cnf",
-        "ssl/openssl-gabion.cnf",
-    ] {
+    for part in
+        ["bin/openssl", "ssl/fipsmodule.cnf", "ssl/openssl-fips.cnf", "ssl/openssl-gabion.cnf"]
+    {
         assert!(workplace.prefix().join(part).is_file(), "{part}");
     }
     let fips = std::fs::read_to_string(workplace.prefix().join("ssl/openssl-fips.cnf")).unwrap();
-    assert!(fips.contains(&format!(
-        "{}/ssl/fipsmodule.cnf",
-        workplace.prefix().display()
-    )));
+    assert!(fips.contains(&format!("{}/ssl/fipsmodule.cnf", workplace.prefix().display())));
     assert_eq!(workplace.leftovers(), Vec::<String>::new());
 }
 
@@ -173,10 +152,7 @@ fn a_wrong_hash_is_refused_and_nothing_is_built() {
     let workplace = Workplace::new();
     let (code, stdout, stderr) = run(&mut workplace.build_with_hash(&"ab".repeat(32)));
     assert_eq!((code, stdout.as_str()), (Some(3), ""));
-    assert!(
-        stderr.contains(&workplace.sha256) && stderr.contains("abab"),
-        "{stderr}"
-    );
+    assert!(stderr.contains(&workplace.sha256) && stderr.contains("abab"), "{stderr}");
     assert!(!workplace.prefix().exists());
     assert_eq!(workplace.leftovers(), Vec::<String>::new());
 }
@@ -185,16 +161,10 @@ fn a_wrong_hash_is_refused_and_nothing_is_built() {
 fn a_source_without_a_known_hash_is_refused() {
     let workplace = Workplace::new();
     let mut command = gabion(&["bundle", "build", "--prefix"]);
-    command
-        .arg(workplace.prefix())
-        .arg("--source")
-        .arg(&workplace.tarball);
+    command.arg(workplace.prefix()).arg("--source").arg(&workplace.tarball);
     let (code, _, stderr) = run(&mut command);
     assert_eq!(code, Some(3), "{stderr}");
-    assert!(
-        stderr.contains(&format!("--sha256 {}", workplace.sha256)),
-        "{stderr}"
-    );
+    assert!(stderr.contains(&format!("--sha256 {}", workplace.sha256)), "{stderr}");
     assert!(!workplace.prefix().exists());
 }
 
@@ -222,10 +192,7 @@ fn a_folder_that_is_not_a_bundle_is_left_alone() {
     for extra in [&[][..], &["--repair"][..]] {
         let (code, _, stderr) = run(&mut workplace.build(extra));
         assert_eq!(code, Some(2), "{stderr}");
-        assert_eq!(
-            std::fs::read(workplace.prefix().join("diary")).unwrap(),
-            b"mine"
-        );
+        assert_eq!(std::fs::read(workplace.prefix().join("diary")).unwrap(), b"mine");
     }
 }
 
@@ -233,21 +200,13 @@ fn a_folder_that_is_not_a_bundle_is_left_alone() {
 fn a_killed_build_leaves_nothing_that_looks_finished() {
     let workplace = Workplace::new();
     let started = workplace.folder.path().join("started");
-    let mut child = workplace
-        .build(&[])
-        .env("FAKE_STARTED", &started)
-        .env("FAKE_SLEEP", "5")
-        .spawn()
-        .unwrap();
+    let mut child =
+        workplace.build(&[]).env("FAKE_STARTED", &started).env("FAKE_SLEEP", "5").spawn().unwrap();
     workplace.wait_for("started");
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!workplace.prefix().exists());
-    assert_eq!(
-        workplace.leftovers().len(),
-        1,
-        "the kill came too late to show anything"
-    );
+    assert_eq!(workplace.leftovers().len(), 1, "the kill came too late to show anything");
 
     let (code, _, stderr) = run(&mut workplace.build(&[]));
     assert_eq!(code, Some(0), "{stderr}");
@@ -275,19 +234,12 @@ fn a_failed_build_shows_the_log_and_keeps_an_older_bundle() {
 fn a_second_build_waits_for_the_first_and_finds_its_bundle() {
     let workplace = Workplace::new();
     let started = workplace.folder.path().join("started");
-    let mut first = workplace
-        .build(&[])
-        .env("FAKE_STARTED", &started)
-        .env("FAKE_SLEEP", "2")
-        .spawn()
-        .unwrap();
+    let mut first =
+        workplace.build(&[]).env("FAKE_STARTED", &started).env("FAKE_SLEEP", "2").spawn().unwrap();
     workplace.wait_for("started");
     let (code, _, stderr) = run(&mut workplace.build(&[]));
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(
-        stderr.contains("another build") && stderr.contains("already built"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("another build") && stderr.contains("already built"), "{stderr}");
     assert!(first.wait().unwrap().success());
     assert_built(&workplace);
 }
@@ -311,25 +263,16 @@ fn a_finished_bundle_is_refreshed_not_built() {
     let (code, _, stderr) = run(workplace.build(&with_module).env("FAKE_FAILURE", "1"));
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF new");
-    assert_eq!(
-        std::fs::metadata(&place).unwrap().permissions().mode() & 0o777,
-        0o755
-    );
+    assert_eq!(std::fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o755);
     assert!(conf.is_file());
 
     // A third run has nothing to do, and a bundle that lost a part is not called finished.
     let (_, _, stderr) = run(&mut workplace.build(&with_module));
-    assert!(
-        !stderr.contains("installed") && !stderr.contains("written"),
-        "{stderr}"
-    );
+    assert!(!stderr.contains("installed") && !stderr.contains("written"), "{stderr}");
     std::fs::remove_file(workplace.prefix().join("lib/ossl-modules/fips.so")).unwrap();
     let (code, _, stderr) = run(&mut workplace.build(&with_module));
     assert_eq!(code, Some(3), "{stderr}");
-    assert!(
-        stderr.contains("fips.so is missing") && stderr.contains("--repair"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("fips.so is missing") && stderr.contains("--repair"), "{stderr}");
     let mut repair = workplace.build(&["--repair"]);
     repair.args(with_module);
     assert_eq!(run(&mut repair).0, Some(0));
@@ -341,17 +284,11 @@ fn a_damaged_archive_is_refused_before_it_is_built() {
     let workplace = Workplace::new();
     let bytes = std::fs::read(&workplace.tarball).unwrap();
     std::fs::write(&workplace.tarball, &bytes[..bytes.len() / 2]).unwrap();
-    let sum = Command::new("sha256sum")
-        .arg(&workplace.tarball)
-        .output()
-        .unwrap();
+    let sum = Command::new("sha256sum").arg(&workplace.tarball).output().unwrap();
     let sha256 = String::from_utf8(sum.stdout).unwrap()[..64].to_string();
     let (code, _, stderr) = run(&mut workplace.build_with_hash(&sha256));
     assert_eq!(code, Some(3), "{stderr}");
-    assert!(
-        stderr.contains("cannot unpack") && stderr.contains("deflate"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("cannot unpack") && stderr.contains("deflate"), "{stderr}");
     assert!(!Path::new(&workplace.prefix()).exists());
 }
 
@@ -379,19 +316,12 @@ fn a_module_is_installed_where_that_openssl_looks() {
     std::fs::create_dir(&modules).unwrap();
     let place = modules.join("gabion.so");
     let (code, stdout, stderr) = install();
-    assert_eq!(
-        (code, stdout),
-        (Some(0), format!("{}\n", place.display())),
-        "{stderr}"
-    );
+    assert_eq!((code, stdout), (Some(0), format!("{}\n", place.display())), "{stderr}");
     assert_eq!(std::fs::read(&place).unwrap(), b"\x7fELF module");
 
     let (code, text, _) = run(gabion(&["provider", "config", "--openssl"]).arg(&openssl));
     assert_eq!(code, Some(0));
-    assert!(
-        text.contains(&format!("finds it as {},", place.display())),
-        "{text}"
-    );
+    assert!(text.contains(&format!("finds it as {},", place.display())), "{text}");
 
     std::fs::write(&module, b"text").unwrap();
     let (code, _, stderr) = install();

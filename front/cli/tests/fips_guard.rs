@@ -38,19 +38,14 @@ struct Copy {
 
 impl Copy {
     fn new(damage: Damage) -> Self {
-        let copy = Copy {
-            folder: tempfile::tempdir().unwrap(),
-        };
+        let copy = Copy { folder: tempfile::tempdir().unwrap() };
         let bundle = real_bundle();
         for part in ["bin", "lib/ossl-modules", "ssl"] {
             copy_folder(&bundle.join(part), &copy.prefix().join(part));
         }
         for name in ["libcrypto.so", "libcrypto.so.3", "libssl.so", "libssl.so.3"] {
-            std::fs::copy(
-                bundle.join("lib").join(name),
-                copy.path(&format!("lib/{name}")),
-            )
-            .unwrap();
+            std::fs::copy(bundle.join("lib").join(name), copy.path(&format!("lib/{name}")))
+                .unwrap();
         }
         let manifest = "gabion-bundle.json";
         std::fs::copy(bundle.join(manifest), copy.path(manifest)).unwrap();
@@ -104,9 +99,7 @@ impl Copy {
     fn exec_in_mode(&self, mode: &str, extra: &[(&str, &str)]) -> (Option<i32>, String, bool) {
         let trace = self.folder.path().join("started");
         let mut command = self.gabion(&["exec", "--", "touch", trace.to_str().unwrap()]);
-        command
-            .env("GABION_OPENSSL_FIPS_MODE", mode)
-            .envs(extra.iter().copied());
+        command.env("GABION_OPENSSL_FIPS_MODE", mode).envs(extra.iter().copied());
         let (code, stdout, stderr) = run(&mut command);
         assert_eq!(stdout, "");
         let started = trace.exists();
@@ -147,19 +140,12 @@ fn gabion(arguments: &[&str]) -> Command {
     for name in ["FIPS_MODE", "SKIP_FIPS_GUARD", "PREFIX", "MODULES", "CONF"] {
         command.env_remove(format!("GABION_OPENSSL_{name}"));
     }
-    command
-        .env_remove("OPENSSL_CONF")
-        .env_remove("OPENSSL_MODULES")
-        .env_remove("LD_LIBRARY_PATH");
+    command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES").env_remove("LD_LIBRARY_PATH");
     command
 }
 
 fn run(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command.output().unwrap();
+    let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code(), text(stdout), text(stderr))
 }
@@ -176,11 +162,7 @@ fn a_sound_bundle_starts_commands_in_every_mode_without_a_word() {
     let copy = Copy::new(Damage::None);
     for mode in ["", "off", "ready", "only"] {
         let (code, stderr, started) = copy.exec_in_mode(mode, &[]);
-        assert_eq!(
-            (code, stderr.as_str(), started),
-            (Some(0), "", true),
-            "mode {mode:?}"
-        );
+        assert_eq!((code, stderr.as_str(), started), (Some(0), "", true), "mode {mode:?}");
     }
 }
 
@@ -189,11 +171,7 @@ fn every_damage_refuses_in_only_warns_in_ready_and_is_not_seen_in_off() {
     for damage in DAMAGES {
         let copy = Copy::new(damage);
         let (code, stderr, started) = copy.exec_in_mode("off", &[]);
-        assert_eq!(
-            (code, stderr.as_str(), started),
-            (Some(0), "", true),
-            "{damage:?}"
-        );
+        assert_eq!((code, stderr.as_str(), started), (Some(0), "", true), "{damage:?}");
 
         let (code, stderr, started) = copy.exec_in_mode("ready", &[]);
         assert_eq!((code, started), (Some(0), true), "{damage:?}: {stderr}");
@@ -204,10 +182,7 @@ fn every_damage_refuses_in_only_warns_in_ready_and_is_not_seen_in_off() {
 
         let (code, stderr, started) = copy.exec_in_mode("only", &[]);
         assert_eq!((code, started), (Some(3), false), "{damage:?}: {stderr}");
-        assert!(
-            stderr.contains("nothing was started"),
-            "{damage:?}: {stderr}"
-        );
+        assert!(stderr.contains("nothing was started"), "{damage:?}: {stderr}");
         let reason = match damage {
             Damage::ModuleRemoved => "fips.so: there is no such file",
             Damage::ModuleChanged | Damage::MacChanged => "HMAC of the module does not match",
@@ -225,10 +200,7 @@ fn the_guard_is_bypassed_by_one_which_is_said() {
     let skip = "GABION_OPENSSL_SKIP_FIPS_GUARD";
     let (code, stderr, started) = copy.exec_in_mode("only", &[(skip, "1")]);
     assert_eq!((code, started), (Some(0), true), "{stderr}");
-    assert!(
-        stderr.contains(skip) && stderr.contains("not checked"),
-        "{stderr}"
-    );
+    assert!(stderr.contains(skip) && stderr.contains("not checked"), "{stderr}");
     for value in ["", "0"] {
         let (code, _, started) = copy.exec_in_mode("only", &[(skip, value)]);
         assert_eq!((code, started), (Some(3), false), "{value:?}");
@@ -249,9 +221,8 @@ fn an_unknown_mode_is_an_error_whatever_the_bundle() {
         let (code, stderr, started) = copy.exec_in_mode(mode, &[]);
         assert_eq!((code, started), (Some(3), false), "{mode:?}");
         assert!(stderr.contains("expected off, ready or only"), "{stderr}");
-        let (code, _, _) = run(copy
-            .gabion(&["preflight", "--json"])
-            .env("GABION_OPENSSL_FIPS_MODE", mode));
+        let (code, _, _) =
+            run(copy.gabion(&["preflight", "--json"]).env("GABION_OPENSSL_FIPS_MODE", mode));
         assert_eq!(code, Some(3));
     }
 }
@@ -262,10 +233,7 @@ fn mode_only_lists_the_fips_provider_and_not_the_default_one() {
     let mut list = copy.gabion(&["exec", "--", "openssl", "list", "-providers"]);
     let (code, stdout, stderr) = run(list.env("GABION_OPENSSL_FIPS_MODE", "only"));
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(
-        stdout.contains("\n  fips\n") && stdout.contains("status: active"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("\n  fips\n") && stdout.contains("status: active"), "{stdout}");
     assert!(!stdout.contains("\n  default\n"), "{stdout}");
 }
 
@@ -295,9 +263,7 @@ fn a_command_sees_the_bundle_first_and_the_overrides() {
     assert_eq!(only[3], path("ssl/openssl-fips.cnf"));
 
     let other = lines(
-        copy.gabion(&shell)
-            .env("GABION_OPENSSL_MODULES", "/m")
-            .env("GABION_OPENSSL_CONF", "/c"),
+        copy.gabion(&shell).env("GABION_OPENSSL_MODULES", "/m").env("GABION_OPENSSL_CONF", "/c"),
     );
     assert_eq!((other[2].as_str(), other[3].as_str()), ("/m", "/c"));
 }
@@ -306,24 +272,12 @@ fn a_command_sees_the_bundle_first_and_the_overrides() {
 fn a_status_is_passed_on_as_a_shell_would() {
     let copy = Copy::new(Damage::None);
     let status = |arguments: &[&str]| copy.gabion(arguments).output().unwrap().status;
-    assert_eq!(
-        status(&["exec", "--", "sh", "-c", "exit 42"]).code(),
-        Some(42)
-    );
-    assert_eq!(
-        status(&["exec", "--", "sh", "-c", "kill -9 $$"]).signal(),
-        Some(9)
-    );
-    assert_eq!(
-        status(&["exec", "--", "no-such-command-here"]).code(),
-        Some(127)
-    );
+    assert_eq!(status(&["exec", "--", "sh", "-c", "exit 42"]).code(), Some(42));
+    assert_eq!(status(&["exec", "--", "sh", "-c", "kill -9 $$"]).signal(), Some(9));
+    assert_eq!(status(&["exec", "--", "no-such-command-here"]).code(), Some(127));
     let plain = copy.folder.path().join("plain");
     std::fs::write(&plain, "text").unwrap();
-    assert_eq!(
-        status(&["exec", "--", plain.to_str().unwrap()]).code(),
-        Some(126)
-    );
+    assert_eq!(status(&["exec", "--", plain.to_str().unwrap()]).code(), Some(126));
     assert_eq!(status(&["exec", "--"]).code(), Some(2));
     // Options after the command are the command's.
     assert_eq!(status(&["exec", "sh", "-c", "exit 5"]).code(), Some(5));
@@ -345,25 +299,15 @@ fn preflight_says_what_the_module_is() {
     assert_eq!(report["ok"], true);
     assert_eq!(report["mode"], "off");
     assert_eq!(report["prefix"], copy.prefix().to_str().unwrap());
-    assert_eq!(
-        report["module"],
-        copy.path("lib/ossl-modules/fips.so").to_str().unwrap()
-    );
+    assert_eq!(report["module"], copy.path("lib/ossl-modules/fips.so").to_str().unwrap());
     assert_eq!(report["module_version"], "3.5.5");
     assert_eq!(report["module_source"], "self-built");
     assert_eq!(report["validated"], false);
-    assert_eq!(
-        report["algorithms"]["available"].as_array().unwrap().len(),
-        18
-    );
+    assert_eq!(report["algorithms"]["available"].as_array().unwrap().len(), 18);
     assert_eq!(report["algorithms"]["missing"], serde_json::json!([]));
     assert_eq!(report["problems"], serde_json::json!([]));
-    let names: Vec<_> = report["providers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|p| &p["name"])
-        .collect();
+    let names: Vec<_> =
+        report["providers"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
     assert_eq!(names, ["base", "fips"]);
     let (code, stdout, _) = run(&mut copy.gabion(&["preflight"]));
     assert_eq!(code, Some(0));
@@ -380,15 +324,8 @@ fn preflight_exits_three_on_every_damage() {
             (&report["ok"], &report["validated"]),
             (&Value::from(false), &Value::from(false))
         );
-        assert!(
-            !report["problems"].as_array().unwrap().is_empty(),
-            "{damage:?}"
-        );
-        assert_eq!(
-            report["algorithms"]["missing"].as_array().unwrap().len(),
-            18,
-            "{damage:?}"
-        );
+        assert!(!report["problems"].as_array().unwrap().is_empty(), "{damage:?}");
+        assert_eq!(report["algorithms"]["missing"].as_array().unwrap().len(), 18, "{damage:?}");
     }
 }
 
@@ -398,10 +335,7 @@ fn a_configuration_that_also_finds_unapproved_algorithms_is_refused() {
     let conf = copy.folder.path().join("loose.cnf");
     let text = std::fs::read_to_string(copy.path("ssl/openssl-fips.cnf"))
         .unwrap()
-        .replace(
-            "default_properties = fips=yes",
-            "default_properties = ?fips=yes",
-        )
+        .replace("default_properties = fips=yes", "default_properties = ?fips=yes")
         .replace("base = fips_base", "default = fips_base");
     std::fs::write(&conf, text).unwrap();
     let loose = [("GABION_OPENSSL_CONF", conf.to_str().unwrap())];
@@ -415,11 +349,8 @@ fn a_module_from_elsewhere_is_used_and_called_external() {
     let copy = Copy::new(Damage::None);
     let elsewhere = copy.folder.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let (module, mac, conf) = (
-        elsewhere.join("fips.so"),
-        elsewhere.join("fipsmodule.cnf"),
-        elsewhere.join("fips.cnf"),
-    );
+    let (module, mac, conf) =
+        (elsewhere.join("fips.so"), elsewhere.join("fipsmodule.cnf"), elsewhere.join("fips.cnf"));
     // A trailing byte makes it another file that still loads, with a MAC of its own.
     let mut bytes = std::fs::read(copy.path("lib/ossl-modules/fips.so")).unwrap();
     bytes.push(0);
@@ -428,19 +359,13 @@ fn a_module_from_elsewhere_is_used_and_called_external() {
     let mut install = copy.gabion(&["exec", "--", "openssl", "fipsinstall", "-quiet", "-module"]);
     let (code, _, stderr) = run(install.arg(&module).arg("-out").arg(&mac));
     assert_eq!(code, Some(0), "{stderr}");
-    let own_mac = copy
-        .path("ssl/fipsmodule.cnf")
-        .into_os_string()
-        .into_string()
-        .unwrap();
+    let own_mac = copy.path("ssl/fipsmodule.cnf").into_os_string().into_string().unwrap();
     let text = std::fs::read_to_string(copy.path("ssl/openssl-fips.cnf")).unwrap();
     assert!(text.contains(&own_mac));
     std::fs::write(&conf, text.replace(&own_mac, mac.to_str().unwrap())).unwrap();
 
     let mut check = copy.gabion(&["preflight", "--json"]);
-    check
-        .env("GABION_OPENSSL_MODULES", &elsewhere)
-        .env("GABION_OPENSSL_CONF", &conf);
+    check.env("GABION_OPENSSL_MODULES", &elsewhere).env("GABION_OPENSSL_CONF", &conf);
     let (code, report) = preflight(&mut check);
     assert_eq!(code, Some(0), "{report}");
     assert_eq!(report["module"], module.to_str().unwrap());
@@ -452,13 +377,8 @@ fn a_module_from_elsewhere_is_used_and_called_external() {
 fn printed_configuration_is_accepted_and_old_versions_are_not() {
     let copy = Copy::new(Damage::None);
     let openssl = copy.path("bin/openssl");
-    let mut config = copy.gabion(&[
-        "exec",
-        "--",
-        env!("CARGO_BIN_EXE_gabion"),
-        "provider",
-        "config",
-    ]);
+    let mut config =
+        copy.gabion(&["exec", "--", env!("CARGO_BIN_EXE_gabion"), "provider", "config"]);
     let (code, text, stderr) = run(config.arg("--openssl").arg(&openssl));
     assert_eq!(code, Some(0), "{stderr}");
     let conf = copy.folder.path().join("printed.cnf");
@@ -466,10 +386,7 @@ fn printed_configuration_is_accepted_and_old_versions_are_not() {
     let mut list = copy.gabion(&["exec", "--", "openssl", "list", "-providers"]);
     let (code, stdout, stderr) = run(list.env("GABION_OPENSSL_CONF", &conf));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert!(
-        stdout.contains("\n  default\n") && stdout.contains("\n  gabion\n"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("\n  default\n") && stdout.contains("\n  gabion\n"), "{stdout}");
 
     let old = copy.folder.path().join("old-openssl");
     std::fs::write(&old, "#!/bin/sh\necho OpenSSL 3.0.17 1 Jul 2025\n").unwrap();
@@ -478,9 +395,6 @@ fn printed_configuration_is_accepted_and_old_versions_are_not() {
         let mut refused = copy.gabion(&["provider", action, "--openssl"]);
         let (code, _, stderr) = run(refused.arg(&old));
         assert_eq!(code, Some(3), "{stderr}");
-        assert!(
-            stderr.contains("3.0.17") && stderr.contains("3.5 or newer"),
-            "{stderr}"
-        );
+        assert!(stderr.contains("3.0.17") && stderr.contains("3.5 or newer"), "{stderr}");
     }
 }

@@ -14,12 +14,8 @@ use serde_json::Value;
 fn the_table_of_algorithms_has_every_field() {
     let work = Work::new();
     let rows = work.gabion(&["algorithms", "--json"]).ok().json();
-    let names: Vec<&str> = rows
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ALGORITHMS);
     for row in rows.as_array().unwrap() {
         for field in [
@@ -43,11 +39,7 @@ fn the_table_of_algorithms_has_every_field() {
             "/sizes/seed",
             "/backend",
         ] {
-            assert!(
-                row.pointer(field).is_some(),
-                "{} has no {field}",
-                row["name"]
-            );
+            assert!(row.pointer(field).is_some(), "{} has no {field}", row["name"]);
         }
         let sizes = &row["sizes"];
         match row["kind"].as_str().unwrap() {
@@ -69,20 +61,14 @@ fn a_backend_that_is_not_there_is_no_ready_environment() {
     let mut command = work.command(&["algorithms"]);
     let done = Done::of(command.env("GABION_BACKEND", "abacus").output().unwrap());
     done.fails(3).says("abacus").says("portable");
-    work.gabion(&["bench", "engine", "--backend", "abacus"])
-        .fails(2)
-        .says("portable");
+    work.gabion(&["bench", "engine", "--backend", "abacus"]).fails(2).says("portable");
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let work = Work::new();
     let mut command = work.command(&["algorithms", "--json"]);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let done = Done::of(child.wait_with_output().unwrap());
     assert!(done.err.is_empty(), "{done:?}");
@@ -107,31 +93,18 @@ fn engine_rows_have_their_fields() {
         "--json",
     ];
     let text = work.gabion(&arguments).ok().text();
-    let rows: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<String> = rows
         .iter()
         .map(|row| {
             let text = |name: &str| row[name].as_str().unwrap().to_owned();
-            format!(
-                "{}:{}:{}",
-                text("algorithm"),
-                text("operation"),
-                text("key")
-            )
+            format!("{}:{}:{}", text("algorithm"), text("operation"), text("key"))
         })
         .collect();
     assert_eq!(
         names,
-        [
-            "encaps:fresh",
-            "encaps:cached",
-            "decaps:fresh",
-            "decaps:cached"
-        ]
-        .map(|rest| format!("ML-KEM-768:{rest}"))
+        ["encaps:fresh", "encaps:cached", "decaps:fresh", "decaps:cached"]
+            .map(|rest| format!("ML-KEM-768:{rest}"))
     );
     for row in &rows {
         assert_eq!(
@@ -151,9 +124,7 @@ fn engine_rows_have_their_fields() {
         &["--batch", "0"],
         &["--threads", "x"],
     ] {
-        let done = work
-            .gabion(&[&["bench", "engine"][..], bad].concat())
-            .fails(2);
+        let done = work.gabion(&[&["bench", "engine"][..], bad].concat()).fails(2);
         assert!(done.out.is_empty());
     }
 }
@@ -161,10 +132,7 @@ fn engine_rows_have_their_fields() {
 fn names_and_verdicts(report: &Value) -> Vec<(String, String)> {
     let text = |check: &Value, name: &str| check[name].as_str().unwrap().to_owned();
     let checks = report["checks"].as_array().unwrap();
-    checks
-        .iter()
-        .map(|check| (text(check, "name"), text(check, "verdict")))
-        .collect()
+    checks.iter().map(|check| (text(check, "name"), text(check, "verdict"))).collect()
 }
 
 #[test]
@@ -173,28 +141,14 @@ fn doctor_without_a_bundle_says_how_to_get_one() {
     let place = work.path("nothing");
     let doctor = |arguments: &[&str]| {
         let mut command = work.command(arguments);
-        Done::of(
-            command
-                .env("GABION_OPENSSL_PREFIX", &place)
-                .output()
-                .unwrap(),
-        )
+        Done::of(command.env("GABION_OPENSSL_PREFIX", &place).output().unwrap())
     };
     let report = doctor(&["doctor", "--json"]).ok().json();
     let all = names_and_verdicts(&report);
-    assert!(
-        all.contains(&("OpenSSL bundle".to_owned(), "off".to_owned())),
-        "{all:?}"
-    );
-    assert!(
-        all.contains(&("backend portable".to_owned(), "ok".to_owned())),
-        "{all:?}"
-    );
+    assert!(all.contains(&("OpenSSL bundle".to_owned(), "off".to_owned())), "{all:?}");
+    assert!(all.contains(&("backend portable".to_owned(), "ok".to_owned())), "{all:?}");
     let text = doctor(&["doctor"]).ok().text();
-    assert!(
-        text.contains("mend it: gabion bundle build") && !text.contains('\x1b'),
-        "{text}"
-    );
+    assert!(text.contains("mend it: gabion bundle build") && !text.contains('\x1b'), "{text}");
     // A folder that is there and no bundle is broken.
     std::fs::create_dir(&place).unwrap();
     let report = doctor(&["doctor", "--json"]);
@@ -224,32 +178,15 @@ fn doctor_warns_of_an_old_bundle() {
     let bundle = |version: &str| {
         work.write("gabion-bundle.json", manifest(version).to_string());
         let mut command = work.command(&["doctor", "--json"]);
-        let done = Done::of(
-            command
-                .env("GABION_OPENSSL_PREFIX", work.folder())
-                .output()
-                .unwrap(),
-        );
+        let done = Done::of(command.env("GABION_OPENSSL_PREFIX", work.folder()).output().unwrap());
         let report = done.json();
         let checks = report["checks"].as_array().unwrap();
-        checks
-            .iter()
-            .find(|check| check["name"] == "OpenSSL bundle")
-            .unwrap()
-            .clone()
+        checks.iter().find(|check| check["name"] == "OpenSSL bundle").unwrap().clone()
     };
     let old = bundle("3.5.4");
     assert_eq!(old["verdict"], "ok");
-    assert!(
-        old["warning"].as_str().unwrap().contains("older than"),
-        "{old}"
-    );
-    assert!(
-        old["mend"]
-            .as_str()
-            .unwrap()
-            .starts_with("gabion bundle build --openssl ")
-    );
+    assert!(old["warning"].as_str().unwrap().contains("older than"), "{old}");
+    assert!(old["mend"].as_str().unwrap().starts_with("gabion bundle build --openssl "));
     assert!(bundle("3.99.0")["warning"].is_null());
     std::fs::remove_file(work.path("lib/libssl.so")).unwrap();
     assert_eq!(bundle("3.99.0")["verdict"], "broken");
@@ -289,23 +226,13 @@ fn doctor_finds_who_serves_and_reads_counters() {
         .env("OPENSSL_CONF", prefix.join("ssl/openssl-gabion.cnf"))
         .env("GABION_STATS", work.path("stats"));
     Done::of(command.output().unwrap()).ok();
-    let counted = work
-        .gabion(&["doctor", "--stats", "stats", "--json"])
-        .ok()
-        .json();
+    let counted = work.gabion(&["doctor", "--stats", "stats", "--json"]).ok().json();
     let keygen = |row: &&Value| row["algorithm"] == "ML-DSA-44" && row["operation"] == "keygen";
-    let row = counted["counters"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(keygen)
-        .unwrap();
+    let row = counted["counters"].as_array().unwrap().iter().find(keygen).unwrap();
     assert_eq!((&row["calls"], &row["errors"]), (&1.into(), &0.into()));
     let text = work.gabion(&["doctor", "--stats", "stats"]).ok().text();
     assert!(text.contains("ML-DSA-44  keygen"), "{text}");
-    work.gabion(&["doctor", "--stats", "none"])
-        .fails(2)
-        .says("none");
+    work.gabion(&["doctor", "--stats", "none"]).fails(2).says("none");
 }
 
 #[test]
@@ -325,14 +252,7 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
         assert!(text.contains(word), "{word}: {text}");
     }
     let report: Value = serde_json::from_slice(&work.read("out/run.json")).unwrap();
-    let keys = |value: &Value| {
-        value
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&report), ["engine", "tls"]);
     assert_eq!(
         keys(&report["tls"]),
@@ -350,10 +270,7 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
     assert_eq!(report["tls"]["signature_provider"], "gabion");
     for field in ["handshakes_per_cpu_s", "server_us"] {
         for provider in ["default", "gabion"] {
-            assert!(
-                report["tls"][field][provider].as_f64().unwrap() > 0.0,
-                "{field} {provider}"
-            );
+            assert!(report["tls"][field][provider].as_f64().unwrap() > 0.0, "{field} {provider}");
         }
     }
     assert_eq!(report["engine"].as_array().unwrap().len(), 12);
@@ -361,10 +278,7 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let folder = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
         let folder = folder.to_string_lossy();
-        assert!(
-            !(folder.contains("/gabion-") && folder.ends_with(" (deleted)")),
-            "{folder}"
-        );
+        assert!(!(folder.contains("/gabion-") && folder.ends_with(" (deleted)")), "{folder}");
     }
 }
 
@@ -376,17 +290,9 @@ fn an_interrupted_run_cleans_up() {
     let work = Work::new();
     let mut command = work.command(&["run", "--seconds", "20"]);
     std::fs::create_dir(work.path("tmp")).unwrap();
-    command
-        .env("TMPDIR", work.path("tmp"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.env("TMPDIR", work.path("tmp")).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    let inside = || {
-        std::fs::read_dir(work.path("tmp"))
-            .unwrap()
-            .flatten()
-            .next()
-    };
+    let inside = || std::fs::read_dir(work.path("tmp")).unwrap().flatten().next();
     // Its first command writes there, and by then the handler is set.
     let is_busy = || inside().is_some_and(|folder| folder.path().join("command.out").exists());
     let start = std::time::Instant::now();
@@ -394,11 +300,7 @@ fn an_interrupted_run_cleans_up() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert!(is_busy());
-    Command::new("kill")
-        .arg("-INT")
-        .arg(child.id().to_string())
-        .status()
-        .unwrap();
+    Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(inside().is_none(), "its folder is still there");
 }
@@ -408,16 +310,12 @@ fn run_without_a_bundle_is_not_ready() {
     let work = Work::new();
     let mut command = work.command(&["run"]);
     command.env("GABION_OPENSSL_PREFIX", work.path("nothing"));
-    Done::of(command.output().unwrap())
-        .fails(3)
-        .says("gabion bundle build");
+    Done::of(command.output().unwrap()).fails(3).says("gabion bundle build");
     assert!(!work.has("out"));
     if bundle().is_some() {
         let mut command = work.command(&["run"]);
         command.env("GABION_OPENSSL_FIPS_MODE", "only");
-        Done::of(command.output().unwrap())
-            .fails(3)
-            .says("no FIPS module");
+        Done::of(command.output().unwrap()).fails(3).says("no FIPS module");
     }
 }
 
@@ -444,15 +342,9 @@ fn commands(work: &Work, above: &[String]) -> Vec<Vec<String>> {
 
 /// The lines of a help text's first example.
 fn example(help: &str) -> String {
-    let (_, after) = help
-        .split_once("Example")
-        .unwrap_or_else(|| panic!("no example: {help}"));
+    let (_, after) = help.split_once("Example").unwrap_or_else(|| panic!("no example: {help}"));
     let (_, after) = after.split_once('\n').unwrap();
-    after
-        .lines()
-        .take_while(|line| line.starts_with("  "))
-        .collect::<Vec<_>>()
-        .join("\n")
+    after.lines().take_while(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -461,34 +353,18 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
     let all = commands(&work, &[]);
     assert!(all.len() >= 17, "{all:?}");
     for command in all {
-        let help = work
-            .gabion(&[&command[..], &["--help".to_owned()]].concat())
-            .ok()
-            .text();
+        let help = work.gabion(&[&command[..], &["--help".to_owned()]].concat()).ok().text();
         let before = help.split("\nUsage:").next().unwrap();
-        assert!(
-            before.contains("Example"),
-            "{command:?} has its example too late:\n{help}"
-        );
+        assert!(before.contains("Example"), "{command:?} has its example too late:\n{help}");
         let script = example(&help);
         assert!(script.contains("gabion"), "{command:?}: {script}");
         // These need a bundle, or build one.
-        let needs = [
-            "bundle",
-            "exec",
-            "provider",
-            "run",
-            "preflight",
-            "doctor",
-            "tls",
-        ];
+        let needs = ["bundle", "exec", "provider", "run", "preflight", "doctor", "tls"];
         if command.iter().any(|name| needs.contains(&name.as_str())) {
             continue;
         }
         let place = Work::new();
-        let program = std::path::Path::new(env!("CARGO_BIN_EXE_gabion"))
-            .parent()
-            .unwrap();
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_gabion")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", &script.replace("--seconds 10", "--seconds 1")]);

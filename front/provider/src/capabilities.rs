@@ -47,10 +47,7 @@ fn report_group(
     argument: *mut c_void,
 ) -> Result<c_int, Failure> {
     let (group, algorithm) = (c_string(info.tls.name)?, c_string(info.name)?);
-    let (id, bits) = (
-        c_uint::from(info.tls.number),
-        c_uint::from(info.security_bits),
-    );
+    let (id, bits) = (c_uint::from(info.tls.number), c_uint::from(info.security_bits));
     let params = [
         Param::utf8(c"tls-group-name", &group),
         // The default provider's name for the parameter set; an ML-KEM algorithm has only one.
@@ -75,15 +72,9 @@ fn report_scheme(
     callback: Callback,
     argument: *mut c_void,
 ) -> Result<c_int, Failure> {
-    let (iana, algorithm, oid) = (
-        c_string(info.tls.name)?,
-        c_string(info.name)?,
-        c_string(info.oid)?,
-    );
-    let (id, bits) = (
-        c_uint::from(info.tls.number),
-        c_uint::from(info.security_bits),
-    );
+    let (iana, algorithm, oid) =
+        (c_string(info.tls.name)?, c_string(info.name)?, c_string(info.oid)?);
+    let (id, bits) = (c_uint::from(info.tls.number), c_uint::from(info.security_bits));
     let params = [
         Param::utf8(c"tls-sigalg-iana-name", &iana),
         Param::utf8(c"tls-sigalg-name", &algorithm),
@@ -128,10 +119,6 @@ mod tests {
         assert_eq!(ask(c"SOMETHING-NEW"), (Ok(1), 0));
         calls = 0;
         let answer = report(c"TLS-GROUP", count, std::ptr::from_mut(&mut calls).cast());
-        assert_eq!(
-            (answer, calls),
-            (Ok(0), 2),
-            "a callback that stops is heard"
-        );
+        assert_eq!((answer, calls), (Ok(0), 2), "a callback that stops is heard");
     }
 }

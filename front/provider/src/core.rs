@@ -87,11 +87,7 @@ impl Provider {
                 at = at.add(1);
             }
         }
-        Provider {
-            handle,
-            upcalls,
-            tables: Tables::new(),
-        }
+        Provider { handle, upcalls, tables: Tables::new() }
     }
 
     /// Hands the provider to the core.
@@ -160,10 +156,9 @@ impl Upcalls {
 /// core has no such function.
 impl Entropy for Provider {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
-        let (Some(get), Some(cleanup)) = (
-            self.upcalls.get_user_entropy,
-            self.upcalls.cleanup_user_entropy,
-        ) else {
+        let (Some(get), Some(cleanup)) =
+            (self.upcalls.get_user_entropy, self.upcalls.cleanup_user_entropy)
+        else {
             return OsEntropy.fill(out);
         };
         let bits = c_int::try_from(out.len() * 8)
@@ -339,11 +334,7 @@ mod tests {
         _: *mut c_void,
     ) {
         // SAFETY: the provider passes a C string.
-        let text = unsafe { c_text(format) }
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned();
+        let text = unsafe { c_text(format) }.unwrap().to_str().unwrap().to_owned();
         TOLD.lock().unwrap().push((reason, text));
     }
 
@@ -365,11 +356,7 @@ mod tests {
     }
 
     fn provider(upcalls: Upcalls) -> Provider {
-        Provider {
-            handle: std::ptr::null(),
-            upcalls,
-            tables: Tables::new(),
-        }
+        Provider { handle: std::ptr::null(), upcalls, tables: Tables::new() }
     }
 
     #[test]
@@ -385,15 +372,9 @@ mod tests {
         });
         assert_eq!(answer, 0);
         let (algorithm, operation) = (Algorithm::MlDsa87, Operation::Sign);
-        let answer = counted(
-            &provider,
-            algorithm,
-            operation,
-            0,
-            || -> Result<c_int, Failure> {
-                panic!("{} wrong", "quite");
-            },
-        );
+        let answer = counted(&provider, algorithm, operation, 0, || -> Result<c_int, Failure> {
+            panic!("{} wrong", "quite");
+        });
         assert_eq!(answer, 0);
         let answer = border(None, 7, || Err(Failure::Misuse("nobody hears it")));
         assert_eq!(answer, 7);
@@ -414,13 +395,7 @@ mod tests {
             ..Upcalls::default()
         });
         let mut out = [0; 32];
-        assert!(
-            short
-                .fill(&mut out)
-                .unwrap_err()
-                .0
-                .contains("gave 31 bytes")
-        );
+        assert!(short.fill(&mut out).unwrap_err().0.contains("gave 31 bytes"));
         assert_eq!(out, [0; 32]);
         // A core without the upcall: the operating system's.
         let bare = provider(Upcalls::default());

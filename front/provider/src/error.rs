@@ -71,19 +71,12 @@ pub enum Failure {
 impl Failure {
     /// A parameter of the wrong type.
     pub fn wrong_type(key: &'static CStr, expected: &'static str) -> Self {
-        Failure::Parameter {
-            key: key.to_str().unwrap_or("?"),
-            expected,
-        }
+        Failure::Parameter { key: key.to_str().unwrap_or("?"), expected }
     }
 
     /// A byte string of the wrong length.
     pub fn length(what: &'static str, expected: usize, got: usize) -> Self {
-        Failure::Length {
-            what,
-            expected,
-            got,
-        }
+        Failure::Length { what, expected, got }
     }
 
     /// The number in OpenSSL's error code; its text stands in [`REASONS`].
@@ -109,10 +102,7 @@ impl Failure {
 }
 
 const fn reason(id: u32, text: &'static CStr) -> Item {
-    Item {
-        id,
-        text: text.as_ptr(),
-    }
+    Item { id, text: text.as_ptr() }
 }
 
 /// The texts of the numbers in [`Failure::reason`], as OpenSSL takes them.
@@ -125,10 +115,7 @@ pub static REASONS: [Item; 9] = [
     reason(6, c"no such backend"),
     reason(7, c"integrity check failed"),
     reason(8, c"internal fault"),
-    Item {
-        id: 0,
-        text: std::ptr::null::<c_char>(),
-    },
+    Item { id: 0, text: std::ptr::null::<c_char>() },
 ];
 
 #[cfg(test)]

@@ -31,10 +31,7 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// The end of a table.
-    pub const END: Dispatch = Dispatch {
-        number: 0,
-        function: None,
-    };
+    pub const END: Dispatch = Dispatch { number: 0, function: None };
 }
 
 /// Makes a table entry of a number and an `extern "C"` function of the type it stands for.
@@ -104,21 +101,12 @@ impl Param {
 
     const fn empty(key: *const c_char, data_type: c_uint) -> Param {
         let data = std::ptr::null_mut();
-        Param {
-            key,
-            data_type,
-            data,
-            data_size: 0,
-            return_size: UNMODIFIED,
-        }
+        Param { key, data_type, data, data_size: 0, return_size: UNMODIFIED }
     }
 
     /// Says in a list of accepted parameters that this one is an integer.
     pub const fn takes_int(key: &'static CStr) -> Param {
-        Param {
-            data_size: size_of::<c_int>(),
-            ..Param::empty(key.as_ptr(), INTEGER)
-        }
+        Param { data_size: size_of::<c_int>(), ..Param::empty(key.as_ptr(), INTEGER) }
     }
 
     /// Says in a list of accepted parameters that this one is a byte string.
@@ -145,10 +133,7 @@ impl Param {
     pub fn utf8(key: &'static CStr, value: &CStr) -> Param {
         // The length leaves the zero out, but readers may rely on it.
         let data_size = value.count_bytes();
-        Param {
-            data_size,
-            ..Param::of(key, UTF8, value.to_bytes_with_nul())
-        }
+        Param { data_size, ..Param::of(key, UTF8, value.to_bytes_with_nul()) }
     }
 
     /// Bytes for a callback to read; `value` must outlive the call.
@@ -160,11 +145,7 @@ impl Param {
         // OSSL_PARAM has one field for reading and writing; who reads a parameter never writes it.
         let data = value.as_ptr().cast_mut().cast();
         let data_size = size_of_val(value);
-        Param {
-            data,
-            data_size,
-            ..Param::empty(key.as_ptr(), data_type)
-        }
+        Param { data, data_size, ..Param::empty(key.as_ptr(), data_type) }
     }
 }
 
@@ -179,10 +160,7 @@ impl<'a> ParamsIn<'a> {
     /// # Safety
     /// `first` is null or leads to a list with an end; it and what it leads to stay for `'a`.
     pub unsafe fn new(first: *const Param) -> Self {
-        ParamsIn {
-            first,
-            call: PhantomData,
-        }
+        ParamsIn { first, call: PhantomData }
     }
 
     fn find(self, key: &CStr) -> Option<&'a Param> {
@@ -223,9 +201,7 @@ impl<'a> ParamsIn<'a> {
         };
         // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
         let value = unsafe { bytes(data.cast(), param.data_size) };
-        value
-            .map(Some)
-            .ok_or_else(|| Failure::wrong_type(key, "a byte string, not a null pointer"))
+        value.map(Some).ok_or_else(|| Failure::wrong_type(key, "a byte string, not a null pointer"))
     }
 
     /// The integer of that name.
@@ -241,24 +217,15 @@ impl<'a> ParamsIn<'a> {
         let native = unsafe { bytes(param.data.cast_const().cast(), param.data_size) };
         let native = native.ok_or_else(wrong)?;
         let wide = match (param.data_type, native.len()) {
-            (INTEGER, 4) => native
-                .try_into()
-                .ok()
-                .map(|b| i64::from(i32::from_ne_bytes(b))),
+            (INTEGER, 4) => native.try_into().ok().map(|b| i64::from(i32::from_ne_bytes(b))),
             (INTEGER, 8) => native.try_into().ok().map(i64::from_ne_bytes),
-            (UNSIGNED, 4) => native
-                .try_into()
-                .ok()
-                .map(|b| i64::from(u32::from_ne_bytes(b))),
-            (UNSIGNED, 8) => native
-                .try_into()
-                .ok()
-                .and_then(|b| i64::try_from(u64::from_ne_bytes(b)).ok()),
+            (UNSIGNED, 4) => native.try_into().ok().map(|b| i64::from(u32::from_ne_bytes(b))),
+            (UNSIGNED, 8) => {
+                native.try_into().ok().and_then(|b| i64::try_from(u64::from_ne_bytes(b)).ok())
+            }
             _ => None,
         };
-        wide.and_then(|value| i32::try_from(value).ok())
-            .map(Some)
-            .ok_or_else(wrong)
+        wide.and_then(|value| i32::try_from(value).ok()).map(Some).ok_or_else(wrong)
     }
 }
 
@@ -273,10 +240,7 @@ impl<'a> ParamsOut<'a> {
     /// `first` is null or leads to a list with an end, which only this call touches; its buffers
     /// are as long as it says.
     pub unsafe fn new(first: *mut Param) -> Self {
-        ParamsOut {
-            first,
-            call: PhantomData,
-        }
+        ParamsOut { first, call: PhantomData }
     }
 
     fn find(&mut self, key: &CStr) -> Option<&mut Param> {
@@ -368,11 +332,7 @@ impl Param {
             });
         }
         // SAFETY: the core vouches for `data_size` bytes of room, and the value is no longer.
-        unsafe {
-            self.data
-                .cast::<u8>()
-                .copy_from_nonoverlapping(value.as_ptr(), value.len())
-        };
+        unsafe { self.data.cast::<u8>().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
         Ok(())
     }
 }
@@ -529,10 +489,7 @@ mod tests {
             assert_eq!(bytes(std::ptr::null(), 0), Some(&[][..]));
             assert_eq!(bytes(std::ptr::null(), 1), None);
         }
-        let absent = Param {
-            data_size: 1,
-            ..Param::takes_octets(name::CONTEXT_STRING)
-        };
+        let absent = Param { data_size: 1, ..Param::takes_octets(name::CONTEXT_STRING) };
         let list = [absent, Param::END];
         // SAFETY: a list with an end.
         let params = unsafe { ParamsIn::new(list.as_ptr()) };
@@ -540,9 +497,6 @@ mod tests {
         let empty = [Param::takes_octets(name::CONTEXT_STRING), Param::END];
         // SAFETY: a list with an end.
         let params = unsafe { ParamsIn::new(empty.as_ptr()) };
-        assert_eq!(
-            params.octets_or_empty(name::CONTEXT_STRING),
-            Ok(Some(&[][..]))
-        );
+        assert_eq!(params.octets_or_empty(name::CONTEXT_STRING), Ok(Some(&[][..])));
     }
 }

@@ -13,14 +13,8 @@ use crate::key::Key;
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of the table of algorithms; only rows of KEMs are registered.
-pub static TABLES: [[Dispatch; 10]; ALGORITHMS.len()] = [
-    table::<0>(),
-    table::<1>(),
-    table::<2>(),
-    table::<3>(),
-    table::<4>(),
-    table::<5>(),
-];
+pub static TABLES: [[Dispatch; 10]; ALGORITHMS.len()] =
+    [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
 
 const fn table<const INDEX: usize>() -> [Dispatch; 10] {
     use function as f;
@@ -79,9 +73,7 @@ impl Context {
 
     fn accept(&self, key: &Key) -> Result<(), Failure> {
         if key.algorithm != self.algorithm {
-            return Err(Failure::Misuse(
-                "the key is of another algorithm than the operation",
-            ));
+            return Err(Failure::Misuse("the key is of another algorithm than the operation"));
         }
         Ok(())
     }
@@ -92,12 +84,7 @@ unsafe extern "C" fn newctx<const INDEX: usize>(context: *mut c_void) -> *mut c_
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || {
         let algorithm = ALGORITHMS[INDEX].algorithm;
-        Ok(hand_over(Context {
-            provider,
-            algorithm,
-            role: Role::None,
-            ikme: None,
-        }))
+        Ok(hand_over(Context { provider, algorithm, role: Role::None, ikme: None }))
     })
 }
 
@@ -144,11 +131,7 @@ unsafe extern "C" fn encapsulate_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: as the core vouches for this entry point.
-    unsafe {
-        init(context, key, params, |key| {
-            Ok(Role::Encapsulate(key.kem_public()?))
-        })
-    }
+    unsafe { init(context, key, params, |key| Ok(Role::Encapsulate(key.kem_public()?))) }
 }
 
 unsafe extern "C" fn decapsulate_init(
@@ -157,21 +140,13 @@ unsafe extern "C" fn decapsulate_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: as the core vouches for this entry point.
-    unsafe {
-        init(context, key, params, |key| {
-            Ok(Role::Decapsulate(key.kem_private()?))
-        })
-    }
+    unsafe { init(context, key, params, |key| Ok(Role::Decapsulate(key.kem_private()?))) }
 }
 
 /// Takes the room that the caller says there is and leaves the length that will be written.
 fn claim(room: &mut usize, what: &'static str, expected: usize) -> Result<(), Failure> {
     if *room < expected {
-        return Err(Failure::TooSmall {
-            what,
-            expected,
-            got: *room,
-        });
+        return Err(Failure::TooSmall { what, expected, got: *room });
     }
     *room = expected;
     Ok(())
@@ -194,12 +169,8 @@ unsafe extern "C" fn encapsulate(
     let info = context.algorithm.info();
     if ciphertext.is_null() {
         let asked = ciphertext_len.is_some() || secret_len.is_some();
-        ciphertext_len
-            .into_iter()
-            .for_each(|len| *len = info.output);
-        secret_len
-            .into_iter()
-            .for_each(|len| *len = info.shared_secret);
+        ciphertext_len.into_iter().for_each(|len| *len = info.output);
+        secret_len.into_iter().for_each(|len| *len = info.shared_secret);
         return c_int::from(asked);
     }
     let provider = context.provider;
@@ -212,9 +183,7 @@ unsafe extern "C" fn encapsulate(
         let (Some(ciphertext_len), Some(secret_len), false) =
             (ciphertext_len, secret_len, secret.is_null())
         else {
-            return Err(Failure::Misuse(
-                "encapsulation needs both buffers and both lengths",
-            ));
+            return Err(Failure::Misuse("encapsulation needs both buffers and both lengths"));
         };
         claim(ciphertext_len, "the ciphertext", info.output)?;
         claim(secret_len, "the shared secret", info.shared_secret)?;
@@ -248,33 +217,25 @@ unsafe extern "C" fn decapsulate(
     let info = context.algorithm.info();
     if secret.is_null() {
         let asked = secret_len.is_some();
-        secret_len
-            .into_iter()
-            .for_each(|len| *len = info.shared_secret);
+        secret_len.into_iter().for_each(|len| *len = info.shared_secret);
         return c_int::from(asked);
     }
-    counted(
-        &context.provider,
-        context.algorithm,
-        Operation::Decaps,
-        0,
-        || {
-            let Role::Decapsulate(key) = &context.role else {
-                return Err(Failure::Misuse("decapsulation was not initialised"));
-            };
-            // A null length is tolerated, as the default provider does.
-            if let Some(len) = secret_len {
-                claim(len, "the shared secret", info.shared_secret)?;
-            }
-            // SAFETY: the caller vouches for the ciphertext.
-            let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };
-            let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
-            let shared = engine()?.decaps(key, ciphertext)?;
-            // SAFETY: the caller vouches for the room.
-            unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
-            Ok(1)
-        },
-    )
+    counted(&context.provider, context.algorithm, Operation::Decaps, 0, || {
+        let Role::Decapsulate(key) = &context.role else {
+            return Err(Failure::Misuse("decapsulation was not initialised"));
+        };
+        // A null length is tolerated, as the default provider does.
+        if let Some(len) = secret_len {
+            claim(len, "the shared secret", info.shared_secret)?;
+        }
+        // SAFETY: the caller vouches for the ciphertext.
+        let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };
+        let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
+        let shared = engine()?.decaps(key, ciphertext)?;
+        // SAFETY: the caller vouches for the room.
+        unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
+        Ok(1)
+    })
 }
 
 unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {

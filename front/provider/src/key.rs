@@ -68,9 +68,7 @@ impl Material {
                 Material::Verify(engine.dsa_public(algorithm, public)?)
             }
             (_, None, None, None) => {
-                return Err(Failure::Misuse(
-                    "no key came in; expected `seed`, `priv` or `pub`",
-                ));
+                return Err(Failure::Misuse("no key came in; expected `seed`, `priv` or `pub`"));
             }
         };
         match forms.public {
@@ -156,10 +154,7 @@ impl Material {
                 Ok(())
             }
             Material::Signing(key) => {
-                let message = Message::Pure {
-                    context: &[],
-                    message: b"pairwise test",
-                };
+                let message = Message::Pure { context: &[], message: b"pairwise test" };
                 let signature = engine.sign(key, message, &provider)?;
                 engine
                     .verify(&key.public(), message, &signature)
@@ -184,20 +179,12 @@ pub struct Key {
 impl Key {
     /// A key without material.
     pub fn empty(provider: ProviderRef, algorithm: Algorithm) -> Self {
-        Key {
-            provider,
-            algorithm,
-            material: OnceLock::new(),
-        }
+        Key { provider, algorithm, material: OnceLock::new() }
     }
 
     /// A key with material.
     pub fn with(provider: ProviderRef, algorithm: Algorithm, material: Material) -> Self {
-        Key {
-            provider,
-            algorithm,
-            material: OnceLock::from(material),
-        }
+        Key { provider, algorithm, material: OnceLock::from(material) }
     }
 
     /// Fills an empty key.
@@ -216,11 +203,7 @@ impl Key {
     }
 
     fn missing(&self, part: &'static str, operation: &'static str) -> Failure {
-        Failure::MissingKey {
-            algorithm: self.algorithm,
-            part,
-            operation,
-        }
+        Failure::MissingKey { algorithm: self.algorithm, part, operation }
     }
 
     /// The key to encapsulate to.

@@ -16,14 +16,8 @@ use crate::key::{Forms, Key, Material};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of the table of algorithms.
-pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] = [
-    table::<0>(),
-    table::<1>(),
-    table::<2>(),
-    table::<3>(),
-    table::<4>(),
-    table::<5>(),
-];
+pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] =
+    [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
 
 /// The table of one algorithm, by its index.
 const fn table<const INDEX: usize>() -> [Dispatch; 20] {
@@ -36,11 +30,7 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
         entry!(f::KEYMGMT_GEN_INIT, gen_init::<INDEX>, GenInit),
         entry!(f::KEYMGMT_GEN_SET_PARAMS, gen_set_params, SetParams),
-        entry!(
-            f::KEYMGMT_GEN_SETTABLE_PARAMS,
-            gen_settable_params,
-            SettableOfContext
-        ),
+        entry!(f::KEYMGMT_GEN_SETTABLE_PARAMS, gen_settable_params, SettableOfContext),
         entry!(f::KEYMGMT_GEN, generate, Generate),
         entry!(f::KEYMGMT_GEN_CLEANUP, gen_cleanup, Free),
         entry!(f::KEYMGMT_IMPORT, import, Import),
@@ -49,17 +39,9 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
         entry!(f::KEYMGMT_EXPORT_TYPES, transfer_types, TransferTypes),
         entry!(f::KEYMGMT_DUP, duplicate, Duplicate),
         entry!(f::KEYMGMT_GET_PARAMS, get_params, GetParams),
-        entry!(
-            f::KEYMGMT_GETTABLE_PARAMS,
-            gettable_params::<INDEX>,
-            Settable
-        ),
+        entry!(f::KEYMGMT_GETTABLE_PARAMS, gettable_params::<INDEX>, Settable),
         entry!(f::KEYMGMT_SET_PARAMS, set_params, SetParams),
-        entry!(
-            f::KEYMGMT_SETTABLE_PARAMS,
-            settable_params::<INDEX>,
-            Settable
-        ),
+        entry!(f::KEYMGMT_SETTABLE_PARAMS, settable_params::<INDEX>, Settable),
         Dispatch::END,
     ]
 }
@@ -102,9 +84,7 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
         let answer = match selection & select::KEYPAIR {
             0 => true,
             select::PUBLIC_KEY => key.material().is_some(),
-            _ => key
-                .material()
-                .is_some_and(|material| material.private().is_some()),
+            _ => key.material().is_some_and(|material| material.private().is_some()),
         };
         Ok(c_int::from(answer))
     })
@@ -182,17 +162,10 @@ unsafe extern "C" fn gen_init<const INDEX: usize>(
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || {
         if selection & (select::PRIVATE_KEY | select::DOMAIN_PARAMETERS) == 0 {
-            return Err(Failure::Misuse(
-                "only a key pair can be generated, not a public key",
-            ));
+            return Err(Failure::Misuse("only a key pair can be generated, not a public key"));
         }
         let algorithm = ALGORITHMS[INDEX].algorithm;
-        let mut generation = Generation {
-            provider,
-            algorithm,
-            selection,
-            seed: None,
-        };
+        let mut generation = Generation { provider, algorithm, selection, seed: None };
         // SAFETY: the core passes a list with an end, or null.
         generation.set(unsafe { ParamsIn::new(params) })?;
         Ok(hand_over(generation))
@@ -228,12 +201,7 @@ unsafe extern "C" fn generate(
     let Ok(generation) = (unsafe { borrow_mut::<Generation>(generation) }) else {
         return null_mut();
     };
-    let Generation {
-        provider,
-        algorithm,
-        selection,
-        ..
-    } = *generation;
+    let Generation { provider, algorithm, selection, .. } = *generation;
     if selection & select::KEYPAIR == 0 {
         return border(Some(&provider), null_mut(), || {
             Ok(hand_over(Key::empty(provider, algorithm)))
@@ -241,13 +209,9 @@ unsafe extern "C" fn generate(
     }
     counted(&provider, algorithm, Operation::Keygen, null_mut(), || {
         let material = match generation.seed.take() {
-            Some(seed) => Material::import(
-                algorithm,
-                Forms {
-                    seed: Some(&seed),
-                    ..Forms::default()
-                },
-            )?,
+            Some(seed) => {
+                Material::import(algorithm, Forms { seed: Some(&seed), ..Forms::default() })?
+            }
             None => Material::generate(algorithm, provider)?,
         };
         Ok(hand_over(Key::with(provider, algorithm, material)))
@@ -268,16 +232,11 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
     };
     counted(&key.provider, key.algorithm, Operation::Import, 0, || {
         if selection & select::KEYPAIR == 0 {
-            return Err(Failure::Misuse(
-                "only keys can be imported; there are no parameters",
-            ));
+            return Err(Failure::Misuse("only keys can be imported; there are no parameters"));
         }
         // SAFETY: the core passes a list with an end, or null.
         let params = unsafe { ParamsIn::new(params) };
-        let mut forms = Forms {
-            public: params.octets(name::PUB)?,
-            ..Forms::default()
-        };
+        let mut forms = Forms { public: params.octets(name::PUB)?, ..Forms::default() };
         if selection & select::PRIVATE_KEY != 0 {
             forms.seed = params.octets(name::SEED)?;
             forms.private = params.octets(name::PRIV)?;
@@ -294,11 +253,7 @@ unsafe extern "C" fn transfer_types(selection: c_int) -> *const Param {
         Param::takes_octets(name::PUB),
         Param::END,
     ];
-    if selection & select::KEYPAIR == 0 {
-        null()
-    } else {
-        TYPES.as_ptr()
-    }
+    if selection & select::KEYPAIR == 0 { null() } else { TYPES.as_ptr() }
 }
 
 unsafe extern "C" fn export(
@@ -449,14 +404,9 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
         Ok(None) => 1,
         Ok(Some(public)) => counted(&key.provider, key.algorithm, Operation::Import, 0, || {
             if key.material().is_some() {
-                return Err(Failure::Misuse(
-                    "the key already holds a key; make a new one",
-                ));
+                return Err(Failure::Misuse("the key already holds a key; make a new one"));
             }
-            let forms = Forms {
-                public: Some(public),
-                ..Forms::default()
-            };
+            let forms = Forms { public: Some(public), ..Forms::default() };
             key.fill(Material::import(key.algorithm, forms)?)?;
             Ok(1)
         }),

@@ -70,27 +70,11 @@ pub unsafe extern "C" fn OSSL_provider_init(
 
 static TABLE: [Dispatch; 8] = [
     entry!(function::PROVIDER_TEARDOWN, teardown, Teardown),
-    entry!(
-        function::PROVIDER_GETTABLE_PARAMS,
-        gettable_params,
-        GettableParams
-    ),
+    entry!(function::PROVIDER_GETTABLE_PARAMS, gettable_params, GettableParams),
     entry!(function::PROVIDER_GET_PARAMS, get_params, GetParams),
-    entry!(
-        function::PROVIDER_QUERY_OPERATION,
-        query_operation,
-        QueryOperation
-    ),
-    entry!(
-        function::PROVIDER_GET_REASON_STRINGS,
-        get_reason_strings,
-        GetReasonStrings
-    ),
-    entry!(
-        function::PROVIDER_GET_CAPABILITIES,
-        get_capabilities,
-        GetCapabilities
-    ),
+    entry!(function::PROVIDER_QUERY_OPERATION, query_operation, QueryOperation),
+    entry!(function::PROVIDER_GET_REASON_STRINGS, get_reason_strings, GetReasonStrings),
+    entry!(function::PROVIDER_GET_CAPABILITIES, get_capabilities, GetCapabilities),
     entry!(function::PROVIDER_SELF_TEST, self_test, SelfTest),
     Dispatch::END,
 ];
@@ -154,9 +138,7 @@ unsafe extern "C" fn query_operation(
         }
         ProviderRef::new(context)
     };
-    border(Some(&provider), null(), || {
-        Ok(provider.tables.of(operation))
-    })
+    border(Some(&provider), null(), || Ok(provider.tables.of(operation)))
 }
 
 unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {

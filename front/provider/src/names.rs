@@ -54,9 +54,7 @@ impl Tables {
         Tables {
             keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
             kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
-            signature: list(Some(Kind::Signature), |index| {
-                signature::TABLES[index].as_ptr()
-            }),
+            signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
             _names: names,
         }
     }
@@ -80,20 +78,14 @@ impl Names {
         let description = format!("Gabion {} ({})", info.name, info.standard);
         // The table holds no zero byte; a test holds it to that.
         let c = |text: String| CString::new(text).unwrap_or_default();
-        Names {
-            all: c(all),
-            description: c(description),
-        }
+        Names { all: c(all), description: c(description) }
     }
 }
 
 /// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
 /// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }.
 pub fn algorithm_identifier(info: &AlgorithmInfo) -> Vec<u8> {
-    let mut arcs = info
-        .oid
-        .split('.')
-        .map(|arc| arc.parse::<u64>().unwrap_or(0));
+    let mut arcs = info.oid.split('.').map(|arc| arc.parse::<u64>().unwrap_or(0));
     let first = arcs.next().unwrap_or(0) * 40 + arcs.next().unwrap_or(0);
     let mut oid: Vec<u8> = Vec::new();
     for arc in std::iter::once(first).chain(arcs) {
@@ -145,11 +137,9 @@ mod tests {
     #[test]
     fn lists_end_and_hold_only_their_kind() {
         let tables = Tables::new();
-        for (operation, len) in [
-            (operation::KEYMGMT, 6),
-            (operation::KEM, 3),
-            (operation::SIGNATURE, 3),
-        ] {
+        for (operation, len) in
+            [(operation::KEYMGMT, 6), (operation::KEM, 3), (operation::SIGNATURE, 3)]
+        {
             let list = tables.of(operation);
             // SAFETY: the list has len entries and an end.
             unsafe {

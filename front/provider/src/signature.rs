@@ -23,14 +23,8 @@ use crate::stats::Operation;
 
 /// The dispatch tables, in the order of the table of algorithms; only rows of signatures are
 /// registered.
-pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] = [
-    table::<0>(),
-    table::<1>(),
-    table::<2>(),
-    table::<3>(),
-    table::<4>(),
-    table::<5>(),
-];
+pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] =
+    [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
 
 const fn table<const INDEX: usize>() -> [Dispatch; 20] {
     use function as f;
@@ -48,24 +42,12 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
         entry!(f::SIGNATURE_VERIFY_MESSAGE_FINAL, verify_final, VerifyFinal),
         entry!(f::SIGNATURE_DIGEST_SIGN_INIT, digest_sign_init, DigestInit),
         entry!(f::SIGNATURE_DIGEST_SIGN, sign, Sign),
-        entry!(
-            f::SIGNATURE_DIGEST_VERIFY_INIT,
-            digest_verify_init,
-            DigestInit
-        ),
+        entry!(f::SIGNATURE_DIGEST_VERIFY_INIT, digest_verify_init, DigestInit),
         entry!(f::SIGNATURE_DIGEST_VERIFY, verify, Verify),
         entry!(f::SIGNATURE_GET_CTX_PARAMS, get_ctx_params, GetParams),
-        entry!(
-            f::SIGNATURE_GETTABLE_CTX_PARAMS,
-            gettable_ctx_params,
-            Settable
-        ),
+        entry!(f::SIGNATURE_GETTABLE_CTX_PARAMS, gettable_ctx_params, Settable),
         entry!(f::SIGNATURE_SET_CTX_PARAMS, set_ctx_params, SetParams),
-        entry!(
-            f::SIGNATURE_SETTABLE_CTX_PARAMS,
-            settable_ctx_params,
-            Settable
-        ),
+        entry!(f::SIGNATURE_SETTABLE_CTX_PARAMS, settable_ctx_params, Settable),
         Dispatch::END,
     ]
 }
@@ -164,9 +146,7 @@ impl Context {
     ) -> Result<c_int, Failure> {
         match key {
             Some(key) if key.algorithm != self.algorithm => {
-                return Err(Failure::Misuse(
-                    "the key is of another algorithm than the operation",
-                ));
+                return Err(Failure::Misuse("the key is of another algorithm than the operation"));
             }
             Some(key) => self.role = role(key)?,
             None if matches!(self.role, Role::None) => {
@@ -193,10 +173,7 @@ impl Context {
         }
         Ok(match self.formatted {
             true => Message::Internal(message),
-            false => Message::Pure {
-                context: &self.context,
-                message,
-            },
+            false => Message::Pure { context: &self.context, message },
         })
     }
 
@@ -307,9 +284,7 @@ unsafe fn no_digest(context: *mut c_void, digest: *const c_char) -> bool {
         return false;
     };
     border(Some(&context.provider), false, || match named {
-        true => Err(Failure::Misuse(
-            "ML-DSA takes no digest; pass NULL or an empty name",
-        )),
+        true => Err(Failure::Misuse("ML-DSA takes no digest; pass NULL or an empty name")),
         false => Ok(true),
     })
 }
@@ -321,13 +296,7 @@ unsafe extern "C" fn digest_sign_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: as the core vouches for this entry point.
-    unsafe {
-        if no_digest(context, digest) {
-            sign_init(context, key, params)
-        } else {
-            0
-        }
-    }
+    unsafe { if no_digest(context, digest) { sign_init(context, key, params) } else { 0 } }
 }
 
 unsafe extern "C" fn digest_verify_init(
@@ -337,13 +306,7 @@ unsafe extern "C" fn digest_verify_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: as the core vouches for this entry point.
-    unsafe {
-        if no_digest(context, digest) {
-            verify_init(context, key, params)
-        } else {
-            0
-        }
-    }
+    unsafe { if no_digest(context, digest) { verify_init(context, key, params) } else { 0 } }
 }
 
 /// Writes a signature of `message`, or of what was gathered; without a buffer, tells its length. A
@@ -368,29 +331,19 @@ unsafe fn write_signature(
         signature_len.into_iter().for_each(|len| *len = expected);
         return c_int::from(asked);
     }
-    counted(
-        &context.provider,
-        context.algorithm,
-        Operation::Sign,
-        0,
-        || {
-            if room < expected {
-                return Err(Failure::TooSmall {
-                    what: "the signature",
-                    expected,
-                    got: room,
-                });
-            }
-            let message = message
-                .unwrap_or(context.gathered.as_deref())
-                .ok_or(Failure::Misuse("no message was given to sign"))?;
-            let made = context.sign(message)?;
-            // SAFETY: the caller vouches for the room that was checked above.
-            unsafe { signature.copy_from_nonoverlapping(made.as_ptr(), expected) };
-            signature_len.into_iter().for_each(|len| *len = expected);
-            Ok(1)
-        },
-    )
+    counted(&context.provider, context.algorithm, Operation::Sign, 0, || {
+        if room < expected {
+            return Err(Failure::TooSmall { what: "the signature", expected, got: room });
+        }
+        let message = message
+            .unwrap_or(context.gathered.as_deref())
+            .ok_or(Failure::Misuse("no message was given to sign"))?;
+        let made = context.sign(message)?;
+        // SAFETY: the caller vouches for the room that was checked above.
+        unsafe { signature.copy_from_nonoverlapping(made.as_ptr(), expected) };
+        signature_len.into_iter().for_each(|len| *len = expected);
+        Ok(1)
+    })
 }
 
 unsafe extern "C" fn sign(
@@ -430,14 +383,9 @@ unsafe extern "C" fn update(context: *mut c_void, data: *const u8, len: usize) -
     border(Some(&provider), 0, || {
         let data = data.ok_or(Failure::Misuse("no message was given"))?;
         if context.mu {
-            return Err(Failure::Misuse(
-                "mu is given in one piece, with EVP_PKEY_sign or _verify",
-            ));
+            return Err(Failure::Misuse("mu is given in one piece, with EVP_PKEY_sign or _verify"));
         }
-        context
-            .gathered
-            .get_or_insert_default()
-            .extend_from_slice(data);
+        context.gathered.get_or_insert_default().extend_from_slice(data);
         Ok(1)
     })
 }
@@ -454,23 +402,13 @@ unsafe extern "C" fn verify(
         let Ok(context) = borrow::<Context>(context) else {
             return 0;
         };
-        (
-            context,
-            bytes(signature, signature_len),
-            bytes(message, message_len),
-        )
+        (context, bytes(signature, signature_len), bytes(message, message_len))
     };
-    counted(
-        &context.provider,
-        context.algorithm,
-        Operation::Verify,
-        0,
-        || {
-            let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
-            let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
-            context.verify(message, signature)
-        },
-    )
+    counted(&context.provider, context.algorithm, Operation::Verify, 0, || {
+        let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
+        let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
+        context.verify(message, signature)
+    })
 }
 
 unsafe extern "C" fn verify_final(context: *mut c_void) -> c_int {
@@ -478,17 +416,11 @@ unsafe extern "C" fn verify_final(context: *mut c_void) -> c_int {
     let Ok(context) = (unsafe { borrow::<Context>(context) }) else {
         return 0;
     };
-    counted(
-        &context.provider,
-        context.algorithm,
-        Operation::Verify,
-        0,
-        || {
-            let message = context.gathered.as_deref();
-            let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
-            context.verify(message, &context.signature)
-        },
-    )
+    counted(&context.provider, context.algorithm, Operation::Verify, 0, || {
+        let message = context.gathered.as_deref();
+        let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
+        context.verify(message, &context.signature)
+    })
 }
 
 unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) -> c_int {

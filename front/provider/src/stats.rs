@@ -77,13 +77,7 @@ impl Operation {
             Kind::Kem => [Operation::Encaps, Operation::Decaps],
             _ => [Operation::Sign, Operation::Verify],
         };
-        [
-            Operation::Keygen,
-            Operation::Import,
-            Operation::Export,
-            first,
-            second,
-        ]
+        [Operation::Keygen, Operation::Import, Operation::Export, first, second]
     }
 
     fn place(self) -> usize {
@@ -158,10 +152,7 @@ impl Counter {
 
     #[cfg(test)]
     pub(crate) fn values(&self) -> (u64, u64) {
-        (
-            self.calls.load(Ordering::Relaxed),
-            self.errors.load(Ordering::Relaxed),
-        )
+        (self.calls.load(Ordering::Relaxed), self.errors.load(Ordering::Relaxed))
     }
 }
 
@@ -202,9 +193,7 @@ pub(crate) fn count_load() {
 fn variable() -> Option<PathBuf> {
     // SAFETY: no argument; the answer is a number.
     let elevated = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    std::env::var_os(STATS_VARIABLE)
-        .filter(|name| !elevated && !name.is_empty())
-        .map(PathBuf::from)
+    std::env::var_os(STATS_VARIABLE).filter(|name| !elevated && !name.is_empty()).map(PathBuf::from)
 }
 
 /// Where the counters are when there is no file; nobody looks for names there.
@@ -212,10 +201,7 @@ static IN_MEMORY: (Header, [Counter; ROWS]) =
     (Header::new(), [const { Counter::nameless() }; ROWS]);
 
 fn in_memory() -> Counters {
-    Counters {
-        header: &IN_MEMORY.0,
-        rows: &IN_MEMORY.1,
-    }
+    Counters { header: &IN_MEMORY.0, rows: &IN_MEMORY.1 }
 }
 
 fn fresh_rows() -> [Counter; ROWS] {
@@ -238,12 +224,7 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
 fn fresh_file() -> Vec<u8> {
     let mut file = Vec::with_capacity(FILE_LEN);
     file.extend_from_slice(&MAGIC);
-    for word in [
-        VERSION,
-        ROWS as u32,
-        size_of::<Counter>() as u32,
-        size_of::<Header>() as u32,
-    ] {
+    for word in [VERSION, ROWS as u32, size_of::<Counter>() as u32, size_of::<Header>() as u32] {
         file.extend_from_slice(&word.to_ne_bytes());
     }
     file.resize(size_of::<Header>(), 0);
@@ -281,18 +262,10 @@ pub enum StatsError {
 
 /// Opens or makes the file and maps it.
 fn open(path: &Path) -> Result<Counters, StatsError> {
-    let io = |cause| StatsError::Io {
-        path: path.to_owned(),
-        cause,
-    };
+    let io = |cause| StatsError::Io { path: path.to_owned(), cause };
     let mut options = OpenOptions::new();
-    let file = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(io)?;
+    let file =
+        options.read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
     // Whoever comes first writes the rows; the others wait for that.
     file.lock().map_err(io)?;
     let ready = prepare(&file, path);
@@ -314,27 +287,17 @@ fn open(path: &Path) -> Result<Counters, StatsError> {
     }
     // SAFETY: page-aligned memory of the file's length that stays mapped. Other processes only add to
     // the atomics. Should the file be truncated, an access raises SIGBUS, as for any mapped file.
-    let (header, rows) = unsafe {
-        (
-            &*start.cast::<Header>(),
-            &*start.cast::<u8>().add(size_of::<Header>()).cast(),
-        )
-    };
+    let (header, rows) =
+        unsafe { (&*start.cast::<Header>(), &*start.cast::<u8>().add(size_of::<Header>()).cast()) };
     Ok(Counters { header, rows })
 }
 
 /// Fills a new file; refuses one that is not ours.
 fn prepare(mut file: &File, path: &Path) -> Result<(), StatsError> {
-    let io = |cause| StatsError::Io {
-        path: path.to_owned(),
-        cause,
-    };
+    let io = |cause| StatsError::Io { path: path.to_owned(), cause };
     let metadata = file.metadata().map_err(io)?;
     if !metadata.is_file() {
-        return Err(StatsError::Foreign {
-            path: path.to_owned(),
-            reason: "not a regular file",
-        });
+        return Err(StatsError::Foreign { path: path.to_owned(), reason: "not a regular file" });
     }
     if metadata.len() == 0 {
         return file.write_all(&fresh_file()).map_err(io);
@@ -348,12 +311,7 @@ fn prepare(mut file: &File, path: &Path) -> Result<(), StatsError> {
 }
 
 fn check(content: &[u8], len: usize, path: &Path) -> Result<(), StatsError> {
-    let foreign = |reason| {
-        Err(StatsError::Foreign {
-            path: path.to_owned(),
-            reason,
-        })
-    };
+    let foreign = |reason| Err(StatsError::Foreign { path: path.to_owned(), reason });
     if len != FILE_LEN {
         return foreign("other length");
     }
@@ -407,16 +365,11 @@ impl Snapshot {
 /// # Errors
 /// The file cannot be read, or is no such file.
 pub fn read(path: &Path) -> Result<Snapshot, StatsError> {
-    let io = |cause| StatsError::Io {
-        path: path.to_owned(),
-        cause,
-    };
+    let io = |cause| StatsError::Io { path: path.to_owned(), cause };
     let mut content = Vec::new();
     // One byte more than expected is enough to see that it is something else.
     let file = File::open(path).map_err(io)?;
-    file.take(FILE_LEN as u64 + 1)
-        .read_to_end(&mut content)
-        .map_err(io)?;
+    file.take(FILE_LEN as u64 + 1).read_to_end(&mut content).map_err(io)?;
     check(&content, content.len(), path)?;
     let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| content[at + index]));
     let text = |at: usize, len: usize| {
@@ -433,10 +386,7 @@ pub fn read(path: &Path) -> Result<Snapshot, StatsError> {
             errors: word(at + 48),
         })
         .collect();
-    Ok(Snapshot {
-        loads: word(24),
-        rows,
-    })
+    Ok(Snapshot { loads: word(24), rows })
 }
 
 #[cfg(test)]
@@ -494,9 +444,6 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), content);
         }
         assert!(matches!(open(folder.path()), Err(StatsError::Io { .. })));
-        assert!(matches!(
-            read(&folder.path().join("none")),
-            Err(StatsError::Io { .. })
-        ));
+        assert!(matches!(read(&folder.path().join("none")), Err(StatsError::Io { .. })));
     }
 }

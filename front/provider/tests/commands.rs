@@ -13,19 +13,10 @@ fn lists_itself_and_serves_every_algorithm() {
     let place = Place::new();
     let providers = place.openssl(Side::Gabion, "list -providers");
     assert!(providers.contains("name: Gabion provider"), "{providers}");
-    assert_eq!(
-        providers.matches("status: active").count(),
-        2,
-        "{providers}"
-    );
-    let kems = place.openssl(
-        Side::Gabion,
-        "list -kem-algorithms -propquery provider=gabion",
-    );
-    let signatures = place.openssl(
-        Side::Gabion,
-        "list -signature-algorithms -propquery provider=gabion",
-    );
+    assert_eq!(providers.matches("status: active").count(), 2, "{providers}");
+    let kems = place.openssl(Side::Gabion, "list -kem-algorithms -propquery provider=gabion");
+    let signatures =
+        place.openssl(Side::Gabion, "list -signature-algorithms -propquery provider=gabion");
     for name in KEMS {
         assert!(kems.contains(name), "{kems}");
     }
@@ -39,11 +30,7 @@ fn keys_cross_in_every_form() {
     let place = Place::new();
     for (maker, reader) in BOTH_WAYS {
         for name in KEMS.iter().chain(&SIGNATURES) {
-            let set = if name.starts_with("ML-KEM") {
-                "ml-kem"
-            } else {
-                "ml-dsa"
-            };
+            let set = if name.starts_with("ML-KEM") { "ml-kem" } else { "ml-dsa" };
             place.openssl(maker, &format!("genpkey -algorithm {name} -out key.pem"));
             place.openssl(maker, "pkey -in key.pem -pubout -out pub.pem");
             for form in ["seed-only", "priv-only", "seed-priv"] {
@@ -51,62 +38,33 @@ fn keys_cross_in_every_form() {
                 place.openssl(reader, &format!("pkey -in key.pem -out form.pem {option}"));
                 place.openssl(reader, "pkey -in form.pem -check -noout");
                 place.openssl(reader, "pkey -in form.pem -pubout -out pub2.pem");
-                assert_eq!(
-                    place.bytes("pub.pem"),
-                    place.bytes("pub2.pem"),
-                    "{name} {form}"
-                );
+                assert_eq!(place.bytes("pub.pem"), place.bytes("pub2.pem"), "{name} {form}");
                 use_key(&place, reader, name, "form.pem");
             }
         }
     }
     for name in KEMS {
         assert_eq!(place.count(name, "keygen"), (1, 0), "{name}");
-        assert!(
-            place.count(name, "decaps").0 >= 3,
-            "{name}: {:?}",
-            place.count(name, "decaps")
-        );
+        assert!(place.count(name, "decaps").0 >= 3, "{name}: {:?}", place.count(name, "decaps"));
     }
     for name in SIGNATURES {
         assert_eq!(place.count(name, "keygen"), (1, 0), "{name}");
-        assert!(
-            place.count(name, "sign").0 >= 3,
-            "{name}: {:?}",
-            place.count(name, "sign")
-        );
+        assert!(place.count(name, "sign").0 >= 3, "{name}: {:?}", place.count(name, "sign"));
     }
-    assert!(
-        place.stats().rows.iter().all(|row| row.errors == 0),
-        "{:?}",
-        place.stats()
-    );
+    assert!(place.stats().rows.iter().all(|row| row.errors == 0), "{:?}", place.stats());
 }
 
 /// Uses the private key on one side and its public key on the other.
 fn use_key(place: &Place, side: Side, name: &str, key: &str) {
-    let other = if side == Side::Gabion {
-        Side::Stock
-    } else {
-        Side::Gabion
-    };
+    let other = if side == Side::Gabion { Side::Stock } else { Side::Gabion };
     std::fs::write(place.path("message"), format!("a message for {name}")).unwrap();
     if name.starts_with("ML-KEM") {
-        place.openssl(
-            other,
-            "pkeyutl -encap -inkey pub.pem -pubin -secret s1 -out ct",
-        );
-        place.openssl(
-            side,
-            &format!("pkeyutl -decap -inkey {key} -secret s2 -in ct"),
-        );
+        place.openssl(other, "pkeyutl -encap -inkey pub.pem -pubin -secret s1 -out ct");
+        place.openssl(side, &format!("pkeyutl -decap -inkey {key} -secret s2 -in ct"));
         assert_eq!(place.bytes("s1"), place.bytes("s2"));
         assert_eq!(place.bytes("s1").len(), 32);
     } else {
-        place.openssl(
-            side,
-            &format!("pkeyutl -sign -rawin -inkey {key} -in message -out sig"),
-        );
+        place.openssl(side, &format!("pkeyutl -sign -rawin -inkey {key} -in message -out sig"));
         place.openssl(
             other,
             "pkeyutl -verify -rawin -pubin -inkey pub.pem -in message -sigfile sig",
@@ -158,23 +116,11 @@ fn certificates_are_signed_and_verified() {
     for (issuer, verifier) in BOTH_WAYS {
         for name in SIGNATURES {
             place.openssl(issuer, &format!("genpkey -algorithm {name} -out ca.key"));
-            place.openssl(
-                issuer,
-                "req -x509 -new -key ca.key -subj /CN=ca -days 2 -out ca.pem",
-            );
-            place.openssl(
-                verifier,
-                &format!("genpkey -algorithm {name} -out leaf.key"),
-            );
-            place.openssl(
-                verifier,
-                "req -new -key leaf.key -subj /CN=leaf -out leaf.csr",
-            );
+            place.openssl(issuer, "req -x509 -new -key ca.key -subj /CN=ca -days 2 -out ca.pem");
+            place.openssl(verifier, &format!("genpkey -algorithm {name} -out leaf.key"));
+            place.openssl(verifier, "req -new -key leaf.key -subj /CN=leaf -out leaf.csr");
             let text = place.openssl(issuer, "req -in leaf.csr -verify -noout -text");
-            assert!(
-                text.contains(&format!("Signature Algorithm: {name}")),
-                "{text}"
-            );
+            assert!(text.contains(&format!("Signature Algorithm: {name}")), "{text}");
             place.openssl(
                 issuer,
                 "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -extfile leaf.ext -out leaf.pem",
@@ -185,20 +131,13 @@ fn certificates_are_signed_and_verified() {
             place.openssl(issuer, &format!("{words} -subj /CN=new -days 2"));
             place.openssl(verifier, "verify -CAfile new.pem new.pem");
             let text = place.openssl(verifier, "x509 -in leaf.pem -noout -text");
-            assert_eq!(
-                text.matches(&format!("Algorithm: {name}")).count(),
-                3,
-                "{text}"
-            );
+            assert_eq!(text.matches(&format!("Algorithm: {name}")).count(), 3, "{text}");
         }
     }
     for name in SIGNATURES {
         for operation in ["keygen", "sign", "verify"] {
             let (calls, errors) = place.count(name, operation);
-            assert!(
-                calls >= 2 && errors == 0,
-                "{name} {operation}: {calls} {errors}"
-            );
+            assert!(calls >= 2 && errors == 0, "{name} {operation}: {calls} {errors}");
         }
     }
 }
@@ -209,10 +148,7 @@ fn a_wrong_ciphertext_length_is_an_error() {
     place.openssl(Side::Gabion, "genpkey -algorithm ML-KEM-768 -out key.pem");
     std::fs::write(place.path("ct"), vec![0; 1087]).unwrap();
     let text = place.openssl_refuses(Side::Gabion, "pkeyutl -decap -inkey key.pem -in ct");
-    assert!(
-        text.contains("the ciphertext has 1087 bytes; expected 1088"),
-        "{text}"
-    );
+    assert!(text.contains("the ciphertext has 1087 bytes; expected 1088"), "{text}");
     assert_eq!(place.count("ML-KEM-768", "decaps"), (1, 1));
 }
 
@@ -222,30 +158,21 @@ fn a_fault_is_an_error_and_never_silent() {
     place.openssl(Side::Stock, "genpkey -algorithm ML-DSA-65 -out key.pem");
     std::fs::write(place.path("message"), b"m").unwrap();
     let with = |words: &str| {
-        let output = place
-            .command(Side::Gabion, words)
-            .env("GABION_BACKEND", "abacus")
-            .output()
-            .unwrap();
+        let output =
+            place.command(Side::Gabion, words).env("GABION_BACKEND", "abacus").output().unwrap();
         (output.status.success(), common::all_text(&output))
     };
 
     // Our own operation fails: there is no other provider to go on with.
     let (done, text) = with("genpkey -algorithm ML-DSA-65 -out other.pem");
-    assert!(
-        !done && text.contains("no backend `abacus` on this machine"),
-        "{text}"
-    );
+    assert!(!done && text.contains("no backend `abacus` on this machine"), "{text}");
     assert!(!place.path("other.pem").exists());
     assert_eq!(place.count("ML-DSA-65", "keygen"), (1, 1));
 
     // A key of the default provider: OpenSSL signs there once the import is refused, so it is told on
     // stderr and counted.
     let (done, text) = with("pkeyutl -sign -rawin -inkey key.pem -in message -out sig");
-    assert!(
-        text.contains("gabion: no backend `abacus` on this machine"),
-        "{text}"
-    );
+    assert!(text.contains("gabion: no backend `abacus` on this machine"), "{text}");
     assert!(done, "the default provider signs: {text}");
     let (calls, errors) = place.count("ML-DSA-65", "import");
     assert!(errors >= 1 && errors == calls, "{calls} {errors}");
@@ -258,10 +185,7 @@ fn counters_that_cannot_be_kept_are_told() {
     std::fs::write(place.path("stats"), b"somebody's file").unwrap();
     let words = "genpkey -algorithm ML-KEM-512 -out key.pem";
     let text = place.openssl(Side::Gabion, words);
-    assert!(
-        text.contains("is no counters file of this version of Gabion"),
-        "{text}"
-    );
+    assert!(text.contains("is no counters file of this version of Gabion"), "{text}");
     assert_eq!(place.bytes("stats"), b"somebody's file");
     let output = place
         .command(Side::Gabion, words)

@@ -25,9 +25,7 @@ fn both() -> (Place, Context) {
 
 /// Bytes that differ from call to call and repeat from run to run.
 fn pattern(len: usize, round: u8) -> Vec<u8> {
-    (0..len)
-        .map(|index| (index as u8).wrapping_mul(151).wrapping_add(round))
-        .collect()
+    (0..len).map(|index| (index as u8).wrapping_mul(151).wrapping_add(round)).collect()
 }
 
 fn none() -> Params {
@@ -37,42 +35,23 @@ fn none() -> Params {
 #[test]
 fn keys_of_a_seed_are_the_same() {
     let (_place, context) = both();
-    for (name, len) in KEMS
-        .map(|name| (name, 64))
-        .into_iter()
-        .chain(SIGNATURES.map(|n| (n, 32)))
-    {
+    for (name, len) in KEMS.map(|name| (name, 64)).into_iter().chain(SIGNATURES.map(|n| (n, 32))) {
         for round in 0..20 {
             let seed = Params::default().octets("seed", &pattern(len, round));
             let ours = context.generate(name, OURS, &seed).unwrap();
             let stock = context.generate(name, STOCK, &seed).unwrap();
-            assert_eq!(
-                (ours.provider(), stock.provider()),
-                ("gabion".into(), "default".into())
-            );
+            assert_eq!((ours.provider(), stock.provider()), ("gabion".into(), "default".into()));
             for part in ["seed", "priv", "pub"] {
-                assert!(
-                    ours.part(part).is_some_and(|bytes| bytes.len() >= 32),
-                    "{name} {part}"
-                );
+                assert!(ours.part(part).is_some_and(|bytes| bytes.len() >= 32), "{name} {part}");
                 assert_eq!(ours.part(part), stock.part(part), "{name} {part}");
             }
-            assert_eq!(
-                ours.part("encoded-pub-key").is_some(),
-                name.starts_with("ML-KEM")
-            );
+            assert_eq!(ours.part("encoded-pub-key").is_some(), name.starts_with("ML-KEM"));
             assert_eq!(ours.default_digest(), stock.default_digest(), "{name}");
             // SAFETY: live keys.
             unsafe {
                 assert_eq!((LIB.EVP_PKEY_eq)(ours.raw, stock.raw), 1);
-                assert_eq!(
-                    (LIB.EVP_PKEY_get_size)(ours.raw),
-                    (LIB.EVP_PKEY_get_size)(stock.raw)
-                );
-                assert_eq!(
-                    (LIB.EVP_PKEY_get_bits)(ours.raw),
-                    (LIB.EVP_PKEY_get_bits)(stock.raw)
-                );
+                assert_eq!((LIB.EVP_PKEY_get_size)(ours.raw), (LIB.EVP_PKEY_get_size)(stock.raw));
+                assert_eq!((LIB.EVP_PKEY_get_bits)(ours.raw), (LIB.EVP_PKEY_get_bits)(stock.raw));
                 assert_eq!(
                     (LIB.EVP_PKEY_get_security_bits)(ours.raw),
                     (LIB.EVP_PKEY_get_security_bits)(stock.raw)
@@ -92,11 +71,9 @@ fn every_mix_of_forms_is_imported_and_wrong_mixes_are_refused() {
         let (seed, private, public) = (part("seed"), part("priv"), part("pub"));
         for mix in 1..8 {
             let mut params = Params::default();
-            for (bit, name, bytes) in [
-                (1, "seed", &seed),
-                (2, "priv", &private),
-                (4, "pub", &public),
-            ] {
+            for (bit, name, bytes) in
+                [(1, "seed", &seed), (2, "priv", &private), (4, "pub", &public)]
+            {
                 if mix & bit != 0 {
                     params = params.octets(name, &bytes.0);
                 }
@@ -104,16 +81,8 @@ fn every_mix_of_forms_is_imported_and_wrong_mixes_are_refused() {
             let imported = context.import(name, OURS, &params).expect("a right mix");
             assert_eq!(imported.provider(), "gabion");
             assert_eq!(imported.part("pub"), Some(public.0.clone()), "{name} {mix}");
-            assert_eq!(
-                imported.part("priv").is_some(),
-                mix & 3 != 0,
-                "{name} {mix}"
-            );
-            assert_eq!(
-                imported.part("seed").is_some(),
-                mix & 1 != 0,
-                "{name} {mix}"
-            );
+            assert_eq!(imported.part("priv").is_some(), mix & 3 != 0, "{name} {mix}");
+            assert_eq!(imported.part("seed").is_some(), mix & 1 != 0, "{name} {mix}");
             // SAFETY: live keys.
             assert_eq!(unsafe { (LIB.EVP_PKEY_eq)(key.raw, imported.raw) }, 1);
         }
@@ -129,15 +98,9 @@ fn every_mix_of_forms_is_imported_and_wrong_mixes_are_refused() {
         for (index, params) in refused.iter().enumerate() {
             // SAFETY: no argument.
             unsafe { (LIB.ERR_clear_error)() };
-            assert!(
-                context.import(name, OURS, params).is_none(),
-                "{name} {index}"
-            );
+            assert!(context.import(name, OURS, params).is_none(), "{name} {index}");
             let error = LIB.last_error();
-            assert!(
-                error.len() > 20,
-                "{name} {index}: an error says why: {error}"
-            );
+            assert!(error.len() > 20, "{name} {index}: an error says why: {error}");
         }
     }
 }
@@ -182,10 +145,7 @@ fn a_given_randomness_serves_one_encapsulation() {
         let (mut ct, mut secret) = (vec![0; given.0.len()], vec![0; 32]);
         let (mut ct_len, mut secret_len) = (ct.len(), secret.len());
         let (c, s) = (ct.as_mut_ptr(), secret.as_mut_ptr());
-        assert_eq!(
-            (LIB.EVP_PKEY_encapsulate)(ctx.raw, c, &mut ct_len, s, &mut secret_len),
-            1
-        );
+        assert_eq!((LIB.EVP_PKEY_encapsulate)(ctx.raw, c, &mut ct_len, s, &mut secret_len), 1);
         (ct, secret)
     });
     assert_eq!(made[0], given);
@@ -202,24 +162,12 @@ fn signatures_are_the_same_and_verify_both_ways() {
             let context_string = pattern(usize::from(round) * 23, 1);
             let mut forms = vec![
                 (none().int("deterministic", 1), message.clone()),
-                (
-                    none().octets("test-entropy", &pattern(32, round)),
-                    message.clone(),
-                ),
-                (
-                    none().int("deterministic", 1).int("message-encoding", 0),
-                    message.clone(),
-                ),
-                (
-                    none().int("deterministic", 1).int("mu", 1),
-                    pattern(64, round),
-                ),
+                (none().octets("test-entropy", &pattern(32, round)), message.clone()),
+                (none().int("deterministic", 1).int("message-encoding", 0), message.clone()),
+                (none().int("deterministic", 1).int("mu", 1), pattern(64, round)),
             ];
             let with_context = none().int("deterministic", 1);
-            forms.push((
-                with_context.octets("context-string", &context_string),
-                message,
-            ));
+            forms.push((with_context.octets("context-string", &context_string), message));
             for (index, (params, message)) in forms.iter().enumerate() {
                 let ours = key.sign(name, OURS, params, message).unwrap();
                 let stock = key.sign(name, STOCK, params, message).unwrap();
@@ -247,10 +195,7 @@ fn signatures_are_the_same_and_verify_both_ways() {
         ] {
             assert!(key.sign(name, OURS, &bad, b"m").is_none());
         }
-        assert!(
-            key.sign(name, OURS, &none().int("mu", 1), &[0; 63])
-                .is_none()
-        );
+        assert!(key.sign(name, OURS, &none().int("mu", 1), &[0; 63]).is_none());
     }
 }
 
@@ -266,10 +211,7 @@ fn a_message_in_pieces_is_the_message() {
         let query = c"provider=gabion";
         let algorithm = (LIB.EVP_SIGNATURE_fetch)(context.raw, fetched.as_ptr(), query.as_ptr());
         let signing = key.operation(OURS);
-        assert_eq!(
-            (LIB.EVP_PKEY_sign_message_init)(signing.raw, algorithm, null()),
-            1
-        );
+        assert_eq!((LIB.EVP_PKEY_sign_message_init)(signing.raw, algorithm, null()), 1);
         assert_eq!(signing.provider(), "gabion");
         for piece in message.chunks(333) {
             let done = (LIB.EVP_PKEY_sign_message_update)(signing.raw, piece.as_ptr(), piece.len());
@@ -307,35 +249,20 @@ fn a_key_share_goes_into_an_empty_key_once() {
         let share = peer.part("encoded-pub-key").unwrap();
         let key = context.empty(name, OURS);
         assert_eq!((key.provider(), key.part("pub")), ("gabion".into(), None));
-        assert!(
-            key.encapsulate(OURS, &none()).is_none(),
-            "an empty key serves nothing"
-        );
+        assert!(key.encapsulate(OURS, &none()).is_none(), "an empty key serves nothing");
         // SAFETY: live keys, bytes as long as said.
         unsafe {
             let set = LIB.EVP_PKEY_set1_encoded_public_key;
             assert_ne!(set(key.raw, share.as_ptr(), share.len() - 1), 1);
-            assert_eq!(
-                set(key.raw, share.as_ptr(), share.len()),
-                1,
-                "{}",
-                LIB.last_error()
-            );
-            assert_ne!(
-                set(key.raw, share.as_ptr(), share.len()),
-                1,
-                "a key can't be changed"
-            );
+            assert_eq!(set(key.raw, share.as_ptr(), share.len()), 1, "{}", LIB.last_error());
+            assert_ne!(set(key.raw, share.as_ptr(), share.len()), 1, "a key can't be changed");
             let copy = (LIB.EVP_PKEY_dup)(key.raw);
             assert_eq!((LIB.EVP_PKEY_eq)(copy, peer.raw), 1);
             (LIB.EVP_PKEY_free)(copy);
         }
         let (ct, secret) = key.encapsulate(OURS, &none()).unwrap();
         assert_eq!(peer.decapsulate(STOCK, &ct), Some(secret));
-        assert!(
-            key.decapsulate(OURS, &ct).is_none(),
-            "a public key opens nothing"
-        );
+        assert!(key.decapsulate(OURS, &ct).is_none(), "a public key opens nothing");
 
         // Coefficients of q and more (FIPS 203, section 7.2).
         let mut invalid = share.clone();
@@ -394,28 +321,13 @@ fn lengths_are_told_and_short_buffers_refused() {
     unsafe {
         assert_eq!((LIB.EVP_PKEY_encapsulate_init)(ctx.raw, null()), 1);
         let encapsulate = LIB.EVP_PKEY_encapsulate;
-        let asked = encapsulate(
-            ctx.raw,
-            null_mut(),
-            &mut ct_len,
-            null_mut(),
-            &mut secret_len,
-        );
+        let asked = encapsulate(ctx.raw, null_mut(), &mut ct_len, null_mut(), &mut secret_len);
         assert_eq!((asked, ct_len, secret_len), (1, 1088, 32));
         for (c, s) in [(1087, 32), (1088, 31)] {
             let (mut c, mut s) = (c, s);
-            let done = encapsulate(
-                ctx.raw,
-                ct.as_mut_ptr(),
-                &mut c,
-                secret.as_mut_ptr(),
-                &mut s,
-            );
+            let done = encapsulate(ctx.raw, ct.as_mut_ptr(), &mut c, secret.as_mut_ptr(), &mut s);
             assert_ne!(done, 1);
         }
-        assert!(
-            ct.iter().chain(&secret).all(|&byte| byte == 0),
-            "nothing was written"
-        );
+        assert!(ct.iter().chain(&secret).all(|&byte| byte == 0), "nothing was written");
     }
 }

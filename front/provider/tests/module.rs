@@ -13,17 +13,8 @@ use std::process::Command;
 const EXPORTS: [&str; 1] = ["OSSL_provider_init"];
 
 fn symbols(file: &Path, which: &str) -> BTreeSet<String> {
-    let output = Command::new("nm")
-        .args(["-D", which])
-        .arg(file)
-        .output()
-        .expect("nm runs");
-    assert!(
-        output.status.success(),
-        "nm {}: {}",
-        file.display(),
-        common::all_text(&output)
-    );
+    let output = Command::new("nm").args(["-D", which]).arg(file).output().expect("nm runs");
+    assert!(output.status.success(), "nm {}: {}", file.display(), common::all_text(&output));
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| line.split_whitespace().last())
@@ -48,25 +39,17 @@ fn needs_no_symbol_of_openssl() {
         let shared: Vec<_> = needed.intersection(&offered).collect();
         assert!(shared.is_empty(), "{library}: {shared:?}");
     }
-    let output = Command::new("readelf")
-        .arg("-d")
-        .arg(common::module())
-        .output()
-        .unwrap();
+    let output = Command::new("readelf").arg("-d").arg(common::module()).output().unwrap();
     let dynamic = common::all_text(&output);
     assert!(dynamic.contains("libc.so.6"));
-    assert!(
-        !dynamic.contains("libcrypto") && !dynamic.contains("libssl"),
-        "{dynamic}"
-    );
+    assert!(!dynamic.contains("libcrypto") && !dynamic.contains("libssl"), "{dynamic}");
 }
 
 /// `pub const NAME: c_int = NUMBER;` in one module of `src/ffi.rs`.
 fn numbers(module: &str) -> Vec<(String, String)> {
     let source = include_str!("../src/ffi.rs");
-    let (_, body) = source
-        .split_once(&format!("pub mod {module} {{"))
-        .expect("the module is there");
+    let (_, body) =
+        source.split_once(&format!("pub mod {module} {{")).expect("the module is there");
     let (body, _) = body.split_once("\n}").expect("the module ends");
     body.lines()
         .filter_map(|line| line.trim().strip_prefix("pub const "))
@@ -110,19 +93,10 @@ fn numbers_and_names_are_those_of_the_headers() {
         assert!(known, "{name} = {text} is not in core_names.h");
     }
     let source = include_str!("../src/capabilities.rs");
-    let (used, _) = source
-        .split_once("#[cfg(test)]")
-        .expect("code, then its tests");
-    let keys: Vec<_> = used
-        .split("(c\"tls-")
-        .skip(1)
-        .filter_map(|s| s.split('"').next())
-        .collect();
+    let (used, _) = source.split_once("#[cfg(test)]").expect("code, then its tests");
+    let keys: Vec<_> = used.split("(c\"tls-").skip(1).filter_map(|s| s.split('"').next()).collect();
     assert!(keys.len() > 15);
     for key in keys {
-        assert!(
-            header.contains(&format!("\"tls-{key}\"")),
-            "tls-{key} is not in core_names.h"
-        );
+        assert!(header.contains(&format!("\"tls-{key}\"")), "tls-{key} is not in core_names.h");
     }
 }

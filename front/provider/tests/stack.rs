@@ -44,10 +44,7 @@ fn depth(work: &mut dyn FnMut()) -> usize {
         assert_eq!(libc::pthread_attr_setstack(&mut attributes, map, STACK), 0);
         let mut thread = 0;
         let argument = (&raw mut work).cast();
-        assert_eq!(
-            libc::pthread_create(&mut thread, &attributes, run, argument),
-            0
-        );
+        assert_eq!(libc::pthread_create(&mut thread, &attributes, run, argument), 0);
         assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
         let stack = std::slice::from_raw_parts(map.cast::<u8>(), STACK);
         let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
@@ -70,23 +67,17 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     for name in KEMS {
         let key = context.generate(name, "provider=default", &none).unwrap();
         let (ct, secret) = key.encapsulate("provider=default", &none).unwrap();
-        measure(format!("{name} keygen"), &mut || {
-            drop(context.generate(name, ours, &none))
-        });
+        measure(format!("{name} keygen"), &mut || drop(context.generate(name, ours, &none)));
         measure(format!("{name} import, decaps"), &mut || {
             assert_eq!(key.decapsulate(ours, &ct).unwrap(), secret);
         });
-        measure(format!("{name} encaps"), &mut || {
-            drop(key.encapsulate(ours, &none).unwrap())
-        });
+        measure(format!("{name} encaps"), &mut || drop(key.encapsulate(ours, &none).unwrap()));
     }
     for name in SIGNATURES {
         let key = context.generate(name, "provider=default", &none).unwrap();
         let public = Params::default().octets("pub", &key.part("pub").unwrap());
         let signature = key.sign(name, "provider=default", &none, b"m").unwrap();
-        measure(format!("{name} keygen"), &mut || {
-            drop(context.generate(name, ours, &none))
-        });
+        measure(format!("{name} keygen"), &mut || drop(context.generate(name, ours, &none)));
         measure(format!("{name} import, sign"), &mut || {
             for _ in 0..8 {
                 key.sign(name, ours, &none, b"m").unwrap();
@@ -100,8 +91,5 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     deepest.sort();
     // Of the 32 KiB, libssl takes about 4 below the call.
     let (bytes, what) = deepest.last().unwrap();
-    assert!(
-        *bytes <= 28 << 10,
-        "{what} takes {bytes} bytes of stack: {deepest:#?}"
-    );
+    assert!(*bytes <= 28 << 10, "{what} takes {bytes} bytes of stack: {deepest:#?}");
 }

@@ -29,10 +29,7 @@ fn on_all_threads(work: impl Fn(usize, usize) -> bool + Sync) -> usize {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum()
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     })
 }
 
@@ -47,15 +44,11 @@ const OURS: &str = "provider=gabion";
 #[test]
 fn signing_and_verifying_with_one_key() {
     let (_place, context) = both();
-    let key = context
-        .generate("ML-DSA-65", "provider=default", &Params::default())
-        .unwrap();
+    let key = context.generate("ML-DSA-65", "provider=default", &Params::default()).unwrap();
     let right = on_all_threads(|thread, round| {
         let message = format!("thread {thread}, round {round}");
         let params = Params::default();
-        let signature = key
-            .sign("ML-DSA-65", OURS, &params, message.as_bytes())
-            .unwrap();
+        let signature = key.sign("ML-DSA-65", OURS, &params, message.as_bytes()).unwrap();
         let other = format!("thread {thread}, round {}", round + 1);
         key.verify("ML-DSA-65", OURS, &params, message.as_bytes(), &signature)
             && !key.verify("ML-DSA-65", OURS, &params, other.as_bytes(), &signature)
@@ -66,9 +59,7 @@ fn signing_and_verifying_with_one_key() {
 #[test]
 fn encapsulating_and_decapsulating_with_one_key() {
     let (_place, context) = both();
-    let key = context
-        .generate("ML-KEM-768", "provider=default", &Params::default())
-        .unwrap();
+    let key = context.generate("ML-KEM-768", "provider=default", &Params::default()).unwrap();
     let right = on_all_threads(|_, round| {
         let (mut ct, secret) = key.encapsulate(OURS, &Params::default()).unwrap();
         let opened = key.decapsulate(OURS, &ct);
@@ -81,14 +72,9 @@ fn encapsulating_and_decapsulating_with_one_key() {
 #[test]
 fn a_forked_child_goes_on() {
     let (_place, context) = both();
-    let key = context
-        .generate("ML-DSA-44", OURS, &Params::default())
-        .unwrap();
+    let key = context.generate("ML-DSA-44", OURS, &Params::default()).unwrap();
     let params = Params::default();
-    let sign = || {
-        key.sign("ML-DSA-44", OURS, &params, b"before and after")
-            .unwrap()
-    };
+    let sign = || key.sign("ML-DSA-44", OURS, &params, b"before and after").unwrap();
     let good =
         |signature: &[u8]| key.verify("ML-DSA-44", OURS, &params, b"before and after", signature);
     let before = sign();
@@ -104,9 +90,6 @@ fn a_forked_child_goes_on() {
     let mut status = 0;
     // SAFETY: a child of ours.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-        "status {status:#x}"
-    );
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
     assert!(good(&after) && after != before);
 }

@@ -35,13 +35,7 @@ impl Server {
         let port = lines
             .by_ref()
             .map_while(Result::ok)
-            .find_map(|line| {
-                line.strip_prefix("ACCEPT ")?
-                    .rsplit(':')
-                    .next()?
-                    .parse()
-                    .ok()
-            })
+            .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok())
             .expect("s_server listens");
         // It must not stop at a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
@@ -75,14 +69,8 @@ fn connect(place: &Place, side: Side, server: &Server, group: &str, options: &st
     let text = common::all_text(&output);
     assert!(output.status.success(), "{side:?} {group}: {text}");
     assert!(text.contains("Verify return code: 0 (ok)"), "{text}");
-    assert!(
-        text.contains("Protocol: TLSv1.3") || text.contains("TLSv1.3"),
-        "{text}"
-    );
-    assert!(
-        text.contains(&format!("Negotiated TLS1.3 group: {group}")),
-        "{text}"
-    );
+    assert!(text.contains("Protocol: TLSv1.3") || text.contains("TLSv1.3"), "{text}");
+    assert!(text.contains(&format!("Negotiated TLS1.3 group: {group}")), "{text}");
     text
 }
 
@@ -151,11 +139,9 @@ fn counters_outlive_a_killed_server() {
 /// OpenSSL runs asynchronous jobs on stacks of 32 KiB; what needs more dies of it.
 #[test]
 fn operations_fit_the_stack_of_an_asynchronous_job() {
-    for (group, algorithm) in [
-        ("X25519MLKEM768", "ML-DSA-44"),
-        ("MLKEM768", "ML-DSA-65"),
-        ("MLKEM1024", "ML-DSA-87"),
-    ] {
+    for (group, algorithm) in
+        [("X25519MLKEM768", "ML-DSA-44"), ("MLKEM768", "ML-DSA-65"), ("MLKEM1024", "ML-DSA-87")]
+    {
         let place = Place::new();
         certificates(&place, algorithm);
         let server = Server::start(&place, Side::Gabion, group, "-async");

@@ -92,13 +92,7 @@ mod tests {
         let p = params(Algorithm::MlDsa87).expect("an ML-DSA set");
         // 0xff is refused at every place but the last: the first two blocks hold too little.
         let stream = |len: usize| -> Vec<u8> {
-            let tail = (0..len).map(|i| {
-                if i < 2 * BALL_LEN {
-                    0xff
-                } else {
-                    (i % 197) as u8
-                }
-            });
+            let tail = (0..len).map(|i| if i < 2 * BALL_LEN { 0xff } else { (i % 197) as u8 });
             tail.collect()
         };
         let first: [u8; BALL_LEN] = stream(BALL_LEN).try_into().expect("a block");
@@ -118,10 +112,7 @@ mod tests {
     fn a_short_stream_is_reported() {
         let p = params(Algorithm::MlDsa44).expect("an ML-DSA set");
         let mut c = DsaPoly::default();
-        assert!(
-            !fill(p, &[0xff; BALL_LEN], &mut c),
-            "nothing acceptable for the first places"
-        );
+        assert!(!fill(p, &[0xff; BALL_LEN], &mut c), "nothing acceptable for the first places");
         assert!(!fill(p, &[0; 8 + 38], &mut c), "one byte too few");
         assert!(fill(p, &[0; 8 + 39], &mut c));
         assert!(!fill(p, &[0; 7], &mut c));

@@ -42,17 +42,11 @@ pub(super) fn expand_a<'a, K: Kernels, T>(
             // Algorithm 32, line 3: rho' = rho || s || r.
             *nonce = [s as u8, r as u8];
         }
-        let sponges = squeezed
-            .chunks_exact_mut(UNIFORM_LEN)
-            .zip(&*nonces)
-            .zip(group.clone())
-            .map(|((out, nonce), index)| {
-                Sponge::new(
-                    Xof::Shake128,
-                    [&rhos[index / p.matrix_len()][..], nonce],
-                    out,
-                )
-            });
+        let sponges = squeezed.chunks_exact_mut(UNIFORM_LEN).zip(&*nonces).zip(group.clone()).map(
+            |((out, nonce), index)| {
+                Sponge::new(Xof::Shake128, [&rhos[index / p.matrix_len()][..], nonce], out)
+            },
+        );
         let company = company.take().into_iter().flatten().map(shorten);
         jobs.run(kernels, company.chain(sponges));
         for ((bytes, nonce), index) in squeezed.chunks_exact(UNIFORM_LEN).zip(&*nonces).zip(group) {

@@ -35,10 +35,7 @@ pub(super) fn is_well_formed(p: &Params, bytes: &[u8]) -> bool {
         if end < start || end > p.omega {
             return false;
         }
-        if positions[start..end]
-            .windows(2)
-            .any(|pair| pair[0] >= pair[1])
-        {
+        if positions[start..end].windows(2).any(|pair| pair[0] >= pair[1]) {
             return false;
         }
         start = end;
@@ -49,11 +46,7 @@ pub(super) fn is_well_formed(p: &Params, bytes: &[u8]) -> bool {
 /// Row `row` of HintBitUnpack (Algorithm 21) from bytes that are well formed.
 pub(super) fn unpack_row(p: &Params, bytes: &[u8], row: usize, out: &mut DsaPoly) {
     let (positions, ends) = bytes.split_at(p.omega);
-    let start = if row == 0 {
-        0
-    } else {
-        usize::from(ends[row - 1])
-    };
+    let start = if row == 0 { 0 } else { usize::from(ends[row - 1]) };
     out.0 = [0; N];
     for &position in &positions[start..usize::from(ends[row])] {
         out.0[usize::from(position)] = 1;
@@ -118,15 +111,9 @@ mod tests {
         assert!(refused(&|b| b.swap(0, 1)), "positions fall");
         assert!(refused(&|b| b[1] = b[0]), "a position twice");
         assert!(refused(&|b| b[p.omega - 1] = 1), "padding");
-        assert!(
-            refused(&|b| b[6] = 1),
-            "padding right behind the last position"
-        );
+        assert!(refused(&|b| b[6] = 1), "padding right behind the last position");
         assert!(refused(&|b| b[p.omega + 1] = 2), "ends fall");
-        assert!(
-            refused(&|b| b[p.omega + 3] = p.omega as u8 + 1),
-            "more than omega"
-        );
+        assert!(refused(&|b| b[p.omega + 3] = p.omega as u8 + 1), "more than omega");
         assert!(refused(&|b| b[p.omega + 3] = 255), "far more than omega");
     }
 }

@@ -61,10 +61,7 @@ fn keygen_chunk<K: Kernels>(
     encode_all(kernels, p, keys, s);
     // Line 9: tr = H(pk, 64).
     resize_arrays(&mut s.mu, keys.len());
-    let trs = keys
-        .iter()
-        .zip(&mut s.mu)
-        .map(|(key, tr)| tr_sponge(key.verify_key(), tr));
+    let trs = keys.iter().zip(&mut s.mu).map(|(key, tr)| tr_sponge(key.verify_key(), tr));
     s.jobs.run(kernels, trs);
     for (key, tr) in keys.iter_mut().zip(&s.mu) {
         key.set_tr(tr);
@@ -77,28 +74,12 @@ fn expand_all<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], s: &
     let per_lane = p.l + p.k;
     resize(&mut s.s_squeezed, keys.len() * per_lane * BOUNDED_LEN);
     s_nonces(p, keys.len(), &mut s.s_nonces);
-    let outputs = s
-        .s_squeezed
-        .chunks_exact_mut(BOUNDED_LEN)
-        .zip(&s.s_nonces)
-        .enumerate();
+    let outputs = s.s_squeezed.chunks_exact_mut(BOUNDED_LEN).zip(&s.s_nonces).enumerate();
     let s_sponges = outputs.map(|(i, (out, nonce))| {
-        Sponge::new(
-            Xof::Shake256,
-            [&s.seeds[i / per_lane][RHO_PRIME], nonce],
-            out,
-        )
+        Sponge::new(Xof::Shake256, [&s.seeds[i / per_lane][RHO_PRIME], nonce], out)
     });
     let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
-    expand_a(
-        kernels,
-        p,
-        &s.rhos,
-        buffers,
-        keys,
-        SigningKey::public_mut,
-        s_sponges,
-    );
+    expand_a(kernels, p, &s.rhos, buffers, keys, SigningKey::public_mut, s_sponges);
 }
 
 /// Lines 5 to 8 and 10 of Algorithm 6: t, Power2Round and the encodings, lane by lane.
@@ -150,10 +131,7 @@ pub fn expand_verify_keys<K: Kernels>(
     for (bytes, keys) in bytes.chunks(lanes * p.pk_len()).zip(keys.chunks_mut(lanes)) {
         resize_arrays(&mut s.rhos, keys.len());
         resize_arrays(&mut s.mu, keys.len());
-        for ((key, pk), rho) in keys
-            .iter_mut()
-            .zip(bytes.chunks_exact(p.pk_len()))
-            .zip(&mut s.rhos)
+        for ((key, pk), rho) in keys.iter_mut().zip(bytes.chunks_exact(p.pk_len())).zip(&mut s.rhos)
         {
             key.reset(p);
             key.bytes_mut().copy_from_slice(pk);
@@ -193,19 +171,13 @@ pub fn expand_signing_keys<K: Kernels>(
     assert_eq!(status.len(), keys.len(), "one status per key");
     let lanes = kernels.lanes().max(1);
     let mut refusals = vec![None; lanes];
-    for ((bytes, keys), status) in bytes
-        .chunks(lanes * p.sk_len())
-        .zip(keys.chunks_mut(lanes))
-        .zip(status.chunks_mut(lanes))
+    for ((bytes, keys), status) in
+        bytes.chunks(lanes * p.sk_len()).zip(keys.chunks_mut(lanes)).zip(status.chunks_mut(lanes))
     {
         let refusals = &mut refusals[..keys.len()];
         expand_signing_chunk(kernels, p, bytes, keys, refusals, scratch);
         for (status, refusal) in status.iter_mut().zip(refusals) {
-            *status = if refusal.is_none() {
-                Status::Ok
-            } else {
-                Status::InvalidKey
-            };
+            *status = if refusal.is_none() { Status::Ok } else { Status::InvalidKey };
         }
     }
 }
@@ -222,11 +194,7 @@ pub(super) fn expand_signing_chunk<K: Kernels>(
 ) {
     ct::secret(bytes);
     resize_arrays(&mut s.rhos, keys.len());
-    for ((key, sk), rho) in keys
-        .iter_mut()
-        .zip(bytes.chunks_exact(p.sk_len()))
-        .zip(&mut s.rhos)
-    {
+    for ((key, sk), rho) in keys.iter_mut().zip(bytes.chunks_exact(p.sk_len())).zip(&mut s.rhos) {
         key.reset(p, None);
         key.bytes_mut().copy_from_slice(sk);
         // rho and tr are public: one is part of the public key, the other a hash of it.
@@ -236,24 +204,13 @@ pub(super) fn expand_signing_chunk<K: Kernels>(
     }
     let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
     let nobody = std::iter::empty();
-    expand_a(
-        kernels,
-        p,
-        &s.rhos,
-        buffers,
-        keys,
-        SigningKey::public_mut,
-        nobody,
-    );
+    expand_a(kernels, p, &s.rhos, buffers, keys, SigningKey::public_mut, nobody);
     resize(&mut s.vectors, 2 * p.l + 4 * p.k);
     for ((key, refusal), rho) in keys.iter_mut().zip(&mut *refusals).zip(&s.rhos) {
         *refusal = check_vectors(kernels, rho, key, &mut s.vectors).err();
     }
     resize_arrays(&mut s.mu, keys.len());
-    let trs = keys
-        .iter()
-        .zip(&mut s.mu)
-        .map(|(key, tr)| tr_sponge(key.verify_key(), tr));
+    let trs = keys.iter().zip(&mut s.mu).map(|(key, tr)| tr_sponge(key.verify_key(), tr));
     s.jobs.run(kernels, trs);
     for ((key, tr), refusal) in keys.iter_mut().zip(&s.mu).zip(refusals) {
         if refusal.is_none() && key.bytes()[TR] != *tr {
@@ -287,14 +244,7 @@ fn check_vectors<K: Kernels>(
     let (t1, t0) = rest.split_at_mut(p.k);
     s1_hat.clone_from_slice(&s1s2[..p.l]);
     kernels.dsa_ntt(s1_hat);
-    public_vector(
-        kernels,
-        key.verify_key().a_hat(),
-        s1_hat,
-        &s1s2[p.l..],
-        t1,
-        t0,
-    );
+    public_vector(kernels, key.verify_key().a_hat(), s1_hat, &s1s2[p.l..], t1, t0);
     // The same t0 and nothing else: the difference has norm 0.
     kernels.dsa_sub(t0, t0_given);
     if !reveal(kernels.dsa_norm_below(t0, 1)) {

@@ -64,14 +64,7 @@ impl VerifyKey {
         check_length("public key", p.pk_len(), bytes)?;
         let mut key = [VerifyKey::blank(p)];
         let mut status = [Default::default()];
-        super::expand_verify_keys(
-            kernels,
-            p,
-            bytes,
-            &mut key,
-            &mut status,
-            &mut Scratch::new(),
-        );
+        super::expand_verify_keys(kernels, p, bytes, &mut key, &mut status, &mut Scratch::new());
         let [key] = key;
         Ok(key)
     }
@@ -123,10 +116,7 @@ impl VerifyKey {
     pub(super) fn t1_hat<K: Kernels>(&self, kernels: &K) -> &[DsaPoly] {
         self.t1_hat.get_or_init(|| {
             let mut t1 = vec![DsaPoly::default(); self.params.k];
-            for (poly, bytes) in t1
-                .iter_mut()
-                .zip(self.bytes[SEED_LEN..].chunks_exact(T1_LEN))
-            {
+            for (poly, bytes) in t1.iter_mut().zip(self.bytes[SEED_LEN..].chunks_exact(T1_LEN)) {
                 kernels.dsa_simple_bit_unpack(T1_BITS, bytes, poly);
             }
             kernels.dsa_shift_left_d(&mut t1);
@@ -177,10 +167,7 @@ impl SecretVectors {
         let mut t0_hat = t0.to_vec();
         kernels.kem_ntt(&mut s_small_hat);
         kernels.dsa_ntt(&mut t0_hat);
-        SecretVectors {
-            s_small_hat,
-            t0_hat,
-        }
+        SecretVectors { s_small_hat, t0_hat }
     }
 }
 
@@ -223,13 +210,7 @@ impl SigningKey {
     /// The key of a seed xi (KeyGen_internal, Algorithm 6).
     pub fn from_seed<K: Kernels>(kernels: &K, p: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
         let mut key = [SigningKey::blank(p)];
-        keygen(
-            kernels,
-            p,
-            std::slice::from_ref(seed),
-            &mut key,
-            &mut Scratch::new(),
-        );
+        keygen(kernels, p, std::slice::from_ref(seed), &mut key, &mut Scratch::new());
         let [key] = key;
         key
     }
@@ -247,14 +228,7 @@ impl SigningKey {
         check_length("private key", p.sk_len(), bytes)?;
         let mut key = [SigningKey::blank(p)];
         let mut refusal = [None];
-        expand_signing_chunk(
-            kernels,
-            p,
-            bytes,
-            &mut key,
-            &mut refusal,
-            &mut Scratch::new(),
-        );
+        expand_signing_chunk(kernels, p, bytes, &mut key, &mut refusal, &mut Scratch::new());
         let [key] = key;
         match refusal {
             [None] => Ok(key),
@@ -368,21 +342,14 @@ impl SigningKey {
 }
 
 fn refused(p: &Params, reason: &'static str) -> Error {
-    Error::PrivateKey {
-        algorithm: p.name(),
-        reason,
-    }
+    Error::PrivateKey { algorithm: p.name(), reason }
 }
 
 fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
     if bytes.len() == expected {
         return Ok(());
     }
-    Err(Error::Length {
-        what,
-        expected,
-        got: bytes.len(),
-    })
+    Err(Error::Length { what, expected, got: bytes.len() })
 }
 
 /// t = NTT^-1(A NTT(s1)) + s2 and Power2Round of it (Algorithm 6, lines 5 and 6). `t1` and `t0`

@@ -70,14 +70,12 @@ impl Header {
     /// The header of a message whose form was checked.
     pub(super) fn new(message: &Message<'_>) -> Self {
         match *message {
-            Message::Pure { context, .. } => Header {
-                domain: [0, context.len() as u8],
-                oid: [0; 11],
-            },
-            Message::Prehash { context, hash, .. } => Header {
-                domain: [1, context.len() as u8],
-                oid: hash.oid_der(),
-            },
+            Message::Pure { context, .. } => {
+                Header { domain: [0, context.len() as u8], oid: [0; 11] }
+            }
+            Message::Prehash { context, hash, .. } => {
+                Header { domain: [1, context.len() as u8], oid: hash.oid_der() }
+            }
             Message::Mu(_) | Message::Internal(_) => Header::default(),
         }
     }
@@ -93,18 +91,12 @@ pub(super) fn mu_sponge<'a>(
 ) -> Option<Sponge<'a>> {
     let Header { domain, oid } = header;
     match *message {
-        Message::Pure { context, message } => Some(Sponge::new(
-            Xof::Shake256,
-            [&tr[..], domain, context, message],
-            mu,
-        )),
-        Message::Prehash {
-            context, digest, ..
-        } => Some(Sponge::new(
-            Xof::Shake256,
-            [&tr[..], domain, context, oid, digest],
-            mu,
-        )),
+        Message::Pure { context, message } => {
+            Some(Sponge::new(Xof::Shake256, [&tr[..], domain, context, message], mu))
+        }
+        Message::Prehash { context, digest, .. } => {
+            Some(Sponge::new(Xof::Shake256, [&tr[..], domain, context, oid, digest], mu))
+        }
         Message::Internal(formatted) => Some(Sponge::new(Xof::Shake256, [&tr[..], formatted], mu)),
         Message::Mu(given) => {
             *mu = *given;
@@ -122,26 +114,16 @@ mod tests {
     #[test]
     fn form_is_checked() {
         let long = [0u8; 256];
-        let pure = |context| Message::Pure {
-            context,
-            message: b"m",
-        };
+        let pure = |context| Message::Pure { context, message: b"m" };
         assert_eq!(pure(&long[..255]).check(), Ok(()));
         assert_eq!(pure(&long).check(), Err(Error::ContextTooLong(256)));
         for hash in Prehash::all() {
             let len = hash.digest_len();
-            let of = |context, digest| Message::Prehash {
-                context,
-                hash,
-                digest,
-            };
+            let of = |context, digest| Message::Prehash { context, hash, digest };
             assert_eq!(of(&[], &long[..len]).check(), Ok(()));
             assert!(of(&[], &long[..len - 1]).check().is_err());
             assert!(of(&[], &long[..len + 1]).check().is_err());
-            assert_eq!(
-                of(&long, &long[..len]).check(),
-                Err(Error::ContextTooLong(256))
-            );
+            assert_eq!(of(&long, &long[..len]).check(), Err(Error::ContextTooLong(256)));
         }
         assert_eq!(Message::Mu(&[0; 64]).check(), Ok(()));
         assert_eq!(Message::Internal(&long).check(), Ok(()));

@@ -138,10 +138,7 @@ impl Jobs {
         list.clear();
         // An empty list maps to an empty list of another lifetime; the standard library keeps
         // the allocation, because source and target have the same layout.
-        self.0 = list
-            .into_iter()
-            .map(|_| unreachable!("the list was cleared"))
-            .collect();
+        self.0 = list.into_iter().map(|_| unreachable!("the list was cleared")).collect();
     }
 }
 
@@ -180,11 +177,7 @@ mod tests {
         scratch.wipe();
         assert_eq!(scratch.small, vec![KemPoly::default(); 2]);
         let bytes = [&scratch.squeezed, &scratch.s_squeezed, &scratch.w1_bytes];
-        assert!(
-            bytes
-                .iter()
-                .all(|b| b.len() == 100 && b.iter().all(|&x| x == 0))
-        );
+        assert!(bytes.iter().all(|b| b.len() == 100 && b.iter().all(|&x| x == 0)));
         assert_eq!(scratch.seeds, vec![[0; 128]; 3]);
         assert_eq!(scratch.rho_mask, vec![[0; 64]; 3]);
         assert_eq!(scratch.c_tilde, vec![[0; 64]; 3]);
@@ -198,16 +191,11 @@ mod tests {
     fn the_job_list_keeps_its_allocation() {
         let mut out = [[0u8; 32]; 9];
         let mut list: Vec<Sponge<'_>> = Vec::new();
-        list.extend(
-            out.iter_mut()
-                .map(|o| Sponge::new(Xof::Shake256, [b"x"], o)),
-        );
+        list.extend(out.iter_mut().map(|o| Sponge::new(Xof::Shake256, [b"x"], o)));
         let capacity = list.capacity();
         list.clear();
-        let again: Vec<Sponge<'static>> = list
-            .into_iter()
-            .map(|_| unreachable!("the list was cleared"))
-            .collect();
+        let again: Vec<Sponge<'static>> =
+            list.into_iter().map(|_| unreachable!("the list was cleared")).collect();
         assert_eq!(again.capacity(), capacity);
     }
 }

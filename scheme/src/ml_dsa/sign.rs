@@ -75,19 +75,13 @@ pub fn sign<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     let n = keys.len();
-    assert!(
-        messages.len() == n && rnd.len() == n && status.len() == n,
-        "one of each per op"
-    );
+    assert!(messages.len() == n && rnd.len() == n && status.len() == n, "one of each per op");
     let Some(first) = keys.first() else {
         assert!(sigs.is_empty(), "one signature per op");
         return;
     };
     let p = first.params();
-    assert!(
-        keys.iter().all(|key| key.params() == p),
-        "keys of one parameter set"
-    );
+    assert!(keys.iter().all(|key| key.params() == p), "keys of one parameter set");
     assert_eq!(sigs.len(), n * p.sig_len(), "one signature per op");
     ct::secret(rnd);
     sigs.fill(0);
@@ -150,22 +144,16 @@ fn mask_seeds<K: Kernels>(
     s.headers.clear();
     s.headers.extend(messages.iter().map(Header::new));
     resize_arrays(&mut s.mu, n);
-    let mus =
-        s.mu.iter_mut()
-            .zip(&s.headers)
-            .enumerate()
-            .filter(|(op, _)| runs(op));
+    let mus = s.mu.iter_mut().zip(&s.headers).enumerate().filter(|(op, _)| runs(op));
     let mus = mus.filter_map(|(op, (mu, header))| {
         mu_sponge(keys[op].verify_key().tr(), &messages[op], header, mu)
     });
     s.jobs.run(kernels, mus);
     resize_arrays(&mut s.rho_mask, n);
-    let seeds = s
-        .rho_mask
-        .iter_mut()
-        .enumerate()
-        .filter(|(op, _)| runs(op))
-        .map(|(op, out)| Sponge::new(Xof::Shake256, [keys[op].k_seed(), &rnd[op], &s.mu[op]], out));
+    let seeds =
+        s.rho_mask.iter_mut().enumerate().filter(|(op, _)| runs(op)).map(|(op, out)| {
+            Sponge::new(Xof::Shake256, [keys[op].k_seed(), &rnd[op], &s.mu[op]], out)
+        });
     s.jobs.run(kernels, seeds);
 }
 
@@ -176,8 +164,7 @@ fn plan(p: &Params, slots: usize, s: &mut Scratch) {
     for &op in &s.active {
         let next = usize::from(s.tried[op]);
         let end = ATTEMPTS_MAX.min(next + width);
-        s.attempts
-            .extend((next..end).map(|number| Attempt { op, number }));
+        s.attempts.extend((next..end).map(|number| Attempt { op, number }));
     }
 }
 
@@ -192,15 +179,12 @@ fn commit<K: Kernels>(kernels: &K, p: &Params, keys: &[&SigningKey], s: &mut Scr
         }),
     );
     resize(&mut s.squeezed, n * p.l * p.z_len());
-    let masks = s
-        .squeezed
-        .chunks_exact_mut(p.z_len())
-        .zip(&s.nonces)
-        .enumerate()
-        .map(|(i, (out, nonce))| {
+    let masks = s.squeezed.chunks_exact_mut(p.z_len()).zip(&s.nonces).enumerate().map(
+        |(i, (out, nonce))| {
             let rho_mask = &s.rho_mask[s.attempts[i / p.l].op];
             Sponge::new(Xof::Shake256, [&rho_mask[..], nonce], out)
-        });
+        },
+    );
     s.jobs.run(kernels, masks);
 
     resize(&mut s.y, n * p.l);
@@ -234,29 +218,17 @@ fn commit<K: Kernels>(kernels: &K, p: &Params, keys: &[&SigningKey], s: &mut Scr
 fn challenge_all<K: Kernels>(kernels: &K, p: &Params, s: &mut Scratch) {
     let n = s.attempts.len();
     resize_arrays(&mut s.c_tilde, n);
-    let sponges = s
-        .c_tilde
-        .iter_mut()
-        .zip(&s.attempts)
-        .enumerate()
-        .map(|(i, (out, attempt))| {
-            let w1 = &s.w1_bytes[i * p.w1_len()..][..p.w1_len()];
-            Sponge::new(
-                Xof::Shake256,
-                [&s.mu[attempt.op][..], w1],
-                &mut out[..p.c_tilde_len],
-            )
-        });
+    let sponges = s.c_tilde.iter_mut().zip(&s.attempts).enumerate().map(|(i, (out, attempt))| {
+        let w1 = &s.w1_bytes[i * p.w1_len()..][..p.w1_len()];
+        Sponge::new(Xof::Shake256, [&s.mu[attempt.op][..], w1], &mut out[..p.c_tilde_len])
+    });
     s.jobs.run(kernels, sponges);
     // The standard treats c~ as public also where the attempt is rejected: it is a hash of w1,
     // which hides y as it does in a signature, and SampleInBall runs in variable time on it.
     ct::declassify(&s.c_tilde);
     resize_arrays(&mut s.ball, n);
     let balls = s.ball.iter_mut().zip(&s.c_tilde);
-    s.jobs.run(
-        kernels,
-        balls.map(|(out, c)| challenge::sponge(&c[..p.c_tilde_len], out)),
-    );
+    s.jobs.run(kernels, balls.map(|(out, c)| challenge::sponge(&c[..p.c_tilde_len], out)));
 }
 
 /// Lines 18 to 33 for every attempt in order, and the signature of the first that is good.
@@ -317,10 +289,7 @@ fn respond<K: Kernels>(
     sig: &mut [u8],
 ) -> bool {
     let p = key.params();
-    let SecretVectors {
-        s_small_hat,
-        t0_hat,
-    } = key.vectors(kernels);
+    let SecretVectors { s_small_hat, t0_hat } = key.vectors(kernels);
     let (s1_hat, s2_hat) = s_small_hat.split_at(p.l);
     let (c, rest) = work.split_at_mut(1);
     let (product, rest) = rest.split_at_mut(1);
@@ -406,17 +375,10 @@ mod tests {
             for lanes in 1..=64 {
                 for active in 1..=lanes {
                     let width = attempts_per_op(p, lanes, active);
-                    assert!(
-                        width >= 1 && width * active <= lanes,
-                        "{lanes} {active} {width}"
-                    );
+                    assert!(width >= 1 && width * active <= lanes, "{lanes} {active} {width}");
                 }
             }
-            assert_eq!(
-                attempts_per_op(p, 1, 1),
-                1,
-                "one lane has nothing to speculate with"
-            );
+            assert_eq!(attempts_per_op(p, 1, 1), 1, "one lane has nothing to speculate with");
         }
     }
 }

@@ -30,21 +30,12 @@ pub fn verify<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     let Some(first) = keys.first() else {
-        assert!(
-            messages.is_empty() && sigs.is_empty() && status.is_empty(),
-            "one key per op"
-        );
+        assert!(messages.is_empty() && sigs.is_empty() && status.is_empty(), "one key per op");
         return;
     };
     let p = first.params();
-    assert!(
-        keys.iter().all(|key| key.params() == p),
-        "keys of one parameter set"
-    );
-    assert!(
-        messages.len() == keys.len() && status.len() == keys.len(),
-        "one of each per op"
-    );
+    assert!(keys.iter().all(|key| key.params() == p), "keys of one parameter set");
+    assert!(messages.len() == keys.len() && status.len() == keys.len(), "one of each per op");
     assert_eq!(sigs.len(), keys.len() * p.sig_len(), "one signature per op");
     let step = OPS_PER_LANE * kernels.lanes().max(1);
     for (((keys, messages), sigs), status) in keys
@@ -66,10 +57,8 @@ fn verify_chunk<K: Kernels>(
     status: &mut [Status],
     s: &mut Scratch,
 ) {
-    let sigs: Vec<Parts<'_>> = sigs
-        .chunks_exact(p.sig_len())
-        .map(|sig| Parts::of(p, sig))
-        .collect();
+    let sigs: Vec<Parts<'_>> =
+        sigs.chunks_exact(p.sig_len()).map(|sig| Parts::of(p, sig)).collect();
     for ((status, message), sig) in status.iter_mut().zip(messages).zip(&sigs) {
         *status = match message.check() {
             Err(_) => Status::InvalidInput,
@@ -84,15 +73,7 @@ fn verify_chunk<K: Kernels>(
     resize(&mut s.vectors, p.l + 2 * p.k + 2);
     for (op, w1_bytes) in s.w1_bytes.chunks_exact_mut(p.w1_len()).enumerate() {
         let runs = status[op] == Status::NotRun;
-        if runs
-            && !commitment(
-                kernels,
-                keys[op],
-                &sigs[op],
-                &s.ball[op],
-                &mut s.vectors,
-                w1_bytes,
-            )
+        if runs && !commitment(kernels, keys[op], &sigs[op], &s.ball[op], &mut s.vectors, w1_bytes)
         {
             status[op] = Status::InvalidSignature;
         }
@@ -104,21 +85,13 @@ fn verify_chunk<K: Kernels>(
     let outputs = s.c_tilde.iter_mut().enumerate().filter(|(op, _)| runs(op));
     let sponges = outputs.map(|(op, out)| {
         let w1 = &s.w1_bytes[op * p.w1_len()..][..p.w1_len()];
-        Sponge::new(
-            Xof::Shake256,
-            [&s.mu[op][..], w1],
-            &mut out[..p.c_tilde_len],
-        )
+        Sponge::new(Xof::Shake256, [&s.mu[op][..], w1], &mut out[..p.c_tilde_len])
     });
     s.jobs.run(kernels, sponges);
     for ((status, sig), c_tilde) in status.iter_mut().zip(&sigs).zip(&s.c_tilde) {
         if *status == Status::NotRun {
             let same = c_tilde[..p.c_tilde_len] == *sig.c_tilde;
-            *status = if same {
-                Status::Ok
-            } else {
-                Status::InvalidSignature
-            };
+            *status = if same { Status::Ok } else { Status::InvalidSignature };
         }
     }
 }
@@ -140,11 +113,7 @@ fn hash_inputs<K: Kernels>(
     resize_arrays(&mut s.ball, keys.len());
     let balls = s.ball.iter_mut().enumerate().filter(|(op, _)| runs(op));
     let balls = balls.map(|(op, out)| challenge::sponge(sigs[op].c_tilde, out));
-    let mus =
-        s.mu.iter_mut()
-            .zip(&s.headers)
-            .enumerate()
-            .filter(|(op, _)| runs(op));
+    let mus = s.mu.iter_mut().zip(&s.headers).enumerate().filter(|(op, _)| runs(op));
     let mus =
         mus.filter_map(|(op, (mu, header))| mu_sponge(keys[op].tr(), &messages[op], header, mu));
     s.jobs.run(kernels, mus.chain(balls));
@@ -187,12 +156,7 @@ fn commitment<K: Kernels>(
     if !kernels.dsa_norm_below(z, p.gamma1 - p.beta) {
         return false;
     }
-    challenge::sample_vartime(
-        p,
-        ball,
-        &mut c[0],
-        challenge::squeezer(kernels, sig.c_tilde),
-    );
+    challenge::sample_vartime(p, ball, &mut c[0], challenge::squeezer(kernels, sig.c_tilde));
     kernels.dsa_ntt(c);
     kernels.dsa_ntt(z);
     kernels.dsa_matvec(w, key.a_hat(), z);

@@ -9,24 +9,8 @@ use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
 const PRF_MAX: usize = 192;
 
 /// The index bytes of the PRF (FIPS 203, equation 4.3).
-static PRF_INDEX: [[u8; 1]; 16] = [
-    [0],
-    [1],
-    [2],
-    [3],
-    [4],
-    [5],
-    [6],
-    [7],
-    [8],
-    [9],
-    [10],
-    [11],
-    [12],
-    [13],
-    [14],
-    [15],
-];
+static PRF_INDEX: [[u8; 1]; 16] =
+    [[0], [1], [2], [3], [4], [5], [6], [7], [8], [9], [10], [11], [12], [13], [14], [15]];
 
 /// Working memory that calls reuse: it grows to the largest batch seen, and holds no secret
 /// between calls.
@@ -117,13 +101,7 @@ pub fn keygen<K: Kernels>(
     let squeezed = room(&mut scratch.squeezed, n * p.k * p.k * A_LEN);
     let prf = room(&mut scratch.prf, n * 2 * p.k * prf_len);
     let mut jobs = Vec::with_capacity(n * (p.k * p.k + 2 * p.k));
-    push_matrix_jobs(
-        p,
-        false,
-        g.iter().map(|pair| &pair[..32]),
-        squeezed,
-        &mut jobs,
-    );
+    push_matrix_jobs(p, false, g.iter().map(|pair| &pair[..32]), squeezed, &mut jobs);
     for (pair, part) in g.iter().zip(prf.chunks_exact_mut(2 * p.k * prf_len)) {
         push_prf_jobs(&pair[32..], 0, part, prf_len, &mut jobs);
     }
@@ -135,9 +113,7 @@ pub fn keygen<K: Kernels>(
     }
     // Lines 16 to 18: t_hat = A s_hat + e_hat.
     k.kem_ntt(hat);
-    let lanes = hat
-        .chunks_exact(2 * p.k)
-        .zip(squeezed.chunks_exact(p.k * p.k * A_LEN));
+    let lanes = hat.chunks_exact(2 * p.k).zip(squeezed.chunks_exact(p.k * p.k * A_LEN));
     for (((key, seed), pair), (noise, entries)) in
         keys.iter_mut().zip(seeds).zip(g.iter()).zip(lanes)
     {
@@ -149,11 +125,7 @@ pub fn keygen<K: Kernels>(
         transpose(p.k, &mut encaps.a_t);
         key.s_hat.clone_from_slice(s);
         key.seed = Some(Box::new(*seed));
-        for ((t, e), out) in encaps
-            .t_hat
-            .iter_mut()
-            .zip(e)
-            .zip(encaps.bytes.chunks_exact_mut(384))
+        for ((t, e), out) in encaps.t_hat.iter_mut().zip(e).zip(encaps.bytes.chunks_exact_mut(384))
         {
             k.kem_add(t, e);
             k.kem_encode12(t, out);
@@ -226,10 +198,7 @@ pub fn encaps<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     let n = keys.len();
-    assert!(
-        m.len() == n && shared.len() == n && ct.len() == n * p.ct_len(),
-        "one slot a lane"
-    );
+    assert!(m.len() == n && shared.len() == n && ct.len() == n * p.ct_len(), "one slot a lane");
     for message in m {
         ct::secret(message);
     }
@@ -282,16 +251,10 @@ fn encrypt<K: Kernels>(
     let product = room(&mut scratch.product, p.k + 1);
     let noise = room(&mut scratch.noise, p.k + 2);
     let lanes = y_hat.chunks_exact(p.k).zip(prf.chunks_exact(lane_len));
-    for (((key, message), out), (y, part)) in keys
-        .iter()
-        .zip(m)
-        .zip(ct.chunks_exact_mut(p.ct_len()))
-        .zip(lanes)
+    for (((key, message), out), (y, part)) in
+        keys.iter().zip(m).zip(ct.chunks_exact_mut(p.ct_len())).zip(lanes)
     {
-        for (poly, bytes) in noise
-            .iter_mut()
-            .zip(part[p.k * y_len..].chunks_exact(e_len))
-        {
+        for (poly, bytes) in noise.iter_mut().zip(part[p.k * y_len..].chunks_exact(e_len)) {
             k.kem_cbd(ETA2, bytes, poly);
         }
         k.kem_decompress(1, message, &mut noise[p.k + 1]); // Line 20: mu.
@@ -328,32 +291,19 @@ pub fn decaps<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     let n = keys.len();
-    assert!(
-        shared.len() == n && ct.len() == n * p.ct_len(),
-        "one slot a lane"
-    );
+    assert!(shared.len() == n && ct.len() == n * p.ct_len(), "one slot a lane");
     let mut message = std::mem::take(&mut scratch.message);
     let m = room_arrays(&mut message, n);
     decrypt(k, p, keys, ct, m, scratch);
     // Lines 6 and 7: (K', r') = G(m' || h) and K-bar = J(z || c), side by side.
-    let (mut g, mut j) = (
-        std::mem::take(&mut scratch.g),
-        std::mem::take(&mut scratch.j),
-    );
+    let (mut g, mut j) = (std::mem::take(&mut scratch.g), std::mem::take(&mut scratch.j));
     let mut again = std::mem::take(&mut scratch.ct);
     let (pairs, rejected) = (room_arrays(&mut g, n), room_arrays(&mut j, n));
     let mut jobs = Vec::with_capacity(2 * n);
-    let lanes = keys
-        .iter()
-        .zip(ct.chunks_exact(p.ct_len()))
-        .zip(rejected.iter_mut());
+    let lanes = keys.iter().zip(ct.chunks_exact(p.ct_len())).zip(rejected.iter_mut());
     for (((key, c), k_bar), (message, pair)) in lanes.zip(m.iter().zip(pairs.iter_mut())) {
         jobs.push(Sponge::new(Xof::Shake256, [key.z(), c], k_bar));
-        jobs.push(Sponge::new(
-            Xof::Sha3_512,
-            [message, &key.encaps.hash],
-            pair,
-        ));
+        jobs.push(Sponge::new(Xof::Sha3_512, [message, &key.encaps.hash], pair));
     }
     k.sponge_many(&mut jobs);
     drop(jobs);
@@ -361,14 +311,9 @@ pub fn decaps<K: Kernels>(
     let encaps_keys: Vec<&EncapsKey> = keys.iter().map(|key| &key.encaps).collect();
     let again_ct = room(&mut again, n * p.ct_len());
     encrypt(k, p, &encaps_keys, m, pairs, again_ct, scratch);
-    let both = ct
-        .chunks_exact(p.ct_len())
-        .zip(again_ct.chunks_exact(p.ct_len()));
-    for (((secret, (c, c2)), pair), k_bar) in shared
-        .iter_mut()
-        .zip(both)
-        .zip(pairs.iter())
-        .zip(rejected.iter())
+    let both = ct.chunks_exact(p.ct_len()).zip(again_ct.chunks_exact(p.ct_len()));
+    for (((secret, (c, c2)), pair), k_bar) in
+        shared.iter_mut().zip(both).zip(pairs.iter()).zip(rejected.iter())
     {
         let (accepted, _) = pair.split_first_chunk::<32>().unwrap_or((&[0; 32], &[]));
         ct::select(ct::eq_mask(c, c2), accepted, k_bar, secret);

@@ -190,11 +190,7 @@ fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(),
     if bytes.len() == expected {
         return Ok(());
     }
-    Err(Error::Length {
-        what,
-        expected,
-        got: bytes.len(),
-    })
+    Err(Error::Length { what, expected, got: bytes.len() })
 }
 
 /// Decodes and expands `keys.len()` encapsulation keys from their concatenation.
@@ -211,18 +207,12 @@ pub fn expand_encaps_keys<K: Kernels>(
     keys: &mut [EncapsKey],
     status: &mut [Status],
 ) {
-    assert_eq!(
-        bytes.len(),
-        keys.len() * p.ek_len(),
-        "one encoded key a lane"
-    );
+    assert_eq!(bytes.len(), keys.len() * p.ek_len(), "one encoded key a lane");
     assert_eq!(status.len(), keys.len(), "one status a lane");
     let mut squeezed = vec![0u8; keys.len() * p.k * p.k * A_LEN];
     let mut jobs = Vec::with_capacity(keys.len() * (p.k * p.k + 1));
-    for ((key, encoded), state) in keys
-        .iter_mut()
-        .zip(bytes.chunks_exact(p.ek_len()))
-        .zip(status.iter_mut())
+    for ((key, encoded), state) in
+        keys.iter_mut().zip(bytes.chunks_exact(p.ek_len())).zip(status.iter_mut())
     {
         key.params = p;
         key.bytes.copy_from_slice(encoded);
@@ -230,22 +220,14 @@ pub fn expand_encaps_keys<K: Kernels>(
         for (poly, part) in key.t_hat.iter_mut().zip(encoded.chunks_exact(384)) {
             canonical &= k.kem_decode12(part, poly);
         }
-        *state = if canonical {
-            Status::Ok
-        } else {
-            Status::InvalidKey
-        };
+        *state = if canonical { Status::Ok } else { Status::InvalidKey };
         jobs.push(Sponge::new(Xof::Sha3_256, [encoded], &mut key.hash));
     }
     push_matrix_jobs(p, true, rhos(p, bytes), &mut squeezed, &mut jobs);
     k.sponge_many(&mut jobs);
     drop(jobs);
     let parts = squeezed.chunks_exact(p.k * p.k * A_LEN);
-    let lanes = keys
-        .iter_mut()
-        .zip(rhos(p, bytes))
-        .zip(parts)
-        .zip(status.iter());
+    let lanes = keys.iter_mut().zip(rhos(p, bytes)).zip(parts).zip(status.iter());
     for (((key, rho), part), state) in lanes {
         parse_matrix(k, p, true, rho, part, &mut key.a_t);
         key.expanded = state.is_ok();
@@ -276,11 +258,7 @@ pub fn expand_decaps_keys<K: Kernels>(
     keys: &mut [DecapsKey],
     status: &mut [Status],
 ) {
-    assert_eq!(
-        bytes.len(),
-        keys.len() * p.dk_len(),
-        "one encoded key a lane"
-    );
+    assert_eq!(bytes.len(), keys.len() * p.dk_len(), "one encoded key a lane");
     assert_eq!(status.len(), keys.len(), "one status a lane");
     let (ek_at, ek_end) = (384 * p.k, 384 * p.k + p.ek_len());
     let mut eks = Vec::with_capacity(keys.len() * p.ek_len());
@@ -307,11 +285,8 @@ pub fn expand_decaps_keys<K: Kernels>(
         ));
     }
     expand_encaps_keys(k, p, &eks, &mut encaps, status);
-    for (((key, encaps), encoded), state) in keys
-        .iter_mut()
-        .zip(encaps)
-        .zip(bytes.chunks_exact(p.dk_len()))
-        .zip(status)
+    for (((key, encaps), encoded), state) in
+        keys.iter_mut().zip(encaps).zip(bytes.chunks_exact(p.dk_len())).zip(status)
     {
         key.encaps = encaps;
         if key.encaps.hash[..] != encoded[ek_end..ek_end + 32] {
@@ -346,11 +321,7 @@ pub(super) fn push_matrix_jobs<'a>(
 /// (FIPS 203, Algorithm 13, line 5).
 fn entry_index(p: &Params, transposed: bool, entry: usize) -> &'static [u8] {
     let (row, column) = (entry / p.k, entry % p.k);
-    let (i, j) = if transposed {
-        (column, row)
-    } else {
-        (row, column)
-    };
+    let (i, j) = if transposed { (column, row) } else { (row, column) };
     &INDEX[j][i]
 }
 

@@ -43,29 +43,14 @@ pub struct Params {
 }
 
 /// ML-KEM-512.
-pub static ML_KEM_512: Params = Params {
-    algorithm: Algorithm::MlKem512,
-    k: 2,
-    eta1: 3,
-    du: 10,
-    dv: 4,
-};
+pub static ML_KEM_512: Params =
+    Params { algorithm: Algorithm::MlKem512, k: 2, eta1: 3, du: 10, dv: 4 };
 /// ML-KEM-768.
-pub static ML_KEM_768: Params = Params {
-    algorithm: Algorithm::MlKem768,
-    k: 3,
-    eta1: 2,
-    du: 10,
-    dv: 4,
-};
+pub static ML_KEM_768: Params =
+    Params { algorithm: Algorithm::MlKem768, k: 3, eta1: 2, du: 10, dv: 4 };
 /// ML-KEM-1024.
-pub static ML_KEM_1024: Params = Params {
-    algorithm: Algorithm::MlKem1024,
-    k: 4,
-    eta1: 2,
-    du: 11,
-    dv: 5,
-};
+pub static ML_KEM_1024: Params =
+    Params { algorithm: Algorithm::MlKem1024, k: 4, eta1: 2, du: 11, dv: 5 };
 
 /// The parameters of an algorithm, if it is an ML-KEM.
 pub fn params(algorithm: Algorithm) -> Option<&'static Params> {

@@ -53,11 +53,7 @@ pub struct BuildRequest {
 pub fn build(request: &BuildRequest) -> Result<Layout> {
     request.source.check()?;
     let pins = pins::pins()?;
-    let local_file = request
-        .source
-        .location
-        .as_deref()
-        .filter(|place| !place.contains("://"));
+    let local_file = request.source.location.as_deref().filter(|place| !place.contains("://"));
     let version = match (&request.version, local_file) {
         (Some(version), _) => version.clone(),
         (None, Some(file)) => version_of_archive(Path::new(file))?,
@@ -68,10 +64,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
     }
     let module = match &request.module {
         Some(module) if !module.is_file() => {
-            return Err(Error::Request(format!(
-                "--module {}: no such file",
-                module.display()
-            )));
+            return Err(Error::Request(format!("--module {}: no such file", module.display())));
         }
         Some(module) => Some(module.clone()),
         None => provider::find_module(),
@@ -191,23 +184,15 @@ impl Place {
     fn claim(layout: &Layout) -> Result<Self> {
         let prefix = layout.prefix();
         let parent = prefix.parent().unwrap_or(Path::new("/"));
-        let name = prefix
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
         std::fs::create_dir_all(parent)
             .map_err(|cause| Error::io("cannot make the folder", parent, cause))?;
         let lock_path = parent.join(format!(".{name}.lock"));
         let lock = File::create(&lock_path)
             .map_err(|cause| Error::io("cannot write", &lock_path, cause))?;
         if lock.try_lock().is_err() {
-            eprintln!(
-                "another build of {} is running; waiting for it",
-                prefix.display()
-            );
-            lock.lock()
-                .map_err(|cause| Error::io("cannot lock", &lock_path, cause))?;
+            eprintln!("another build of {} is running; waiting for it", prefix.display());
+            lock.lock().map_err(|cause| Error::io("cannot lock", &lock_path, cause))?;
         }
         let leftover = format!(".{name}.building-");
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -254,19 +239,13 @@ impl Place {
         pins: &pins::Pins,
         version: &str,
     ) -> Result<()> {
-        let archive = staged("OpenSSL: source", || {
-            request.source.obtain(pins, version, &self.staging)
-        })?;
+        let archive =
+            staged("OpenSSL: source", || request.source.obtain(pins, version, &self.staging))?;
         let tree = staged("OpenSSL: unpack", || self.unpack(&archive, version))?;
         let options = configure_options(layout)?;
         let log = Log::create(&self.log)?;
         staged("OpenSSL: configure", || {
-            log.run(
-                Command::new("perl")
-                    .arg("./Configure")
-                    .args(&options)
-                    .current_dir(&tree),
-            )
+            log.run(Command::new("perl").arg("./Configure").args(&options).current_dir(&tree))
         })?;
         let jobs = request.jobs.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -277,8 +256,7 @@ impl Place {
             let mut destination = std::ffi::OsString::from("DESTDIR=");
             destination.push(&staged_root);
             let mut make = Command::new("make");
-            make.arg(destination)
-                .args(["install_sw", "install_ssldirs", "install_fips"]);
+            make.arg(destination).args(["install_sw", "install_ssldirs", "install_fips"]);
             log.run(make.current_dir(&tree))
         })?;
         let relative = layout.prefix().strip_prefix("/").unwrap_or(layout.prefix());
@@ -347,11 +325,7 @@ fn require_tools() -> Result<()> {
         .into_iter()
         .filter(|tool| {
             let mut probe = Command::new(tool);
-            probe
-                .arg("--version")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
+            probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             probe.status().is_err()
         })
         .collect();
@@ -402,17 +376,12 @@ fn compile(log: &Log, tree: &Path, jobs: usize) -> Result<()> {
         .stderr(Stdio::null())
         .output();
     let expected = dry_run.map_or(0, |output| {
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter(|l| is_compiler_call(l))
-            .count()
+        String::from_utf8_lossy(&output.stdout).lines().filter(|l| is_compiler_call(l)).count()
     });
     let mut stage = Stage::start("OpenSSL: compile", expected);
     let mut compiled = 0;
     let mut make = Command::new("make");
-    make.arg(format!("-j{}", jobs.max(1)))
-        .arg("build_sw")
-        .current_dir(tree);
+    make.arg(format!("-j{}", jobs.max(1))).arg("build_sw").current_dir(tree);
     let result = log.run_watched(&mut make, |line| {
         compiled += usize::from(is_compiler_call(line));
         stage.step(compiled);
@@ -483,11 +452,7 @@ fn utc_text(seconds: u64) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
@@ -506,10 +471,7 @@ struct Log {
 impl Log {
     fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|cause| Error::io("cannot write", path, cause))?;
-        Ok(Log {
-            path: path.to_path_buf(),
-            file,
-        })
+        Ok(Log { path: path.to_path_buf(), file })
     }
 
     fn run(&self, command: &mut Command) -> Result<()> {
@@ -524,15 +486,9 @@ impl Log {
         let mut log = self.file.try_clone().map_err(log_error)?;
         // One pipe for both streams keeps an error message beside the line that it belongs to.
         let (output, input) = std::io::pipe().map_err(start_error)?;
-        command
-            .stdin(Stdio::null())
-            .stdout(input.try_clone().map_err(start_error)?)
-            .stderr(input);
+        command.stdin(Stdio::null()).stdout(input.try_clone().map_err(start_error)?).stderr(input);
         // A caller's make flags (`make run` uses this program) and job server are not for OpenSSL.
-        command
-            .env_remove("MAKEFLAGS")
-            .env_remove("MFLAGS")
-            .env_remove("MAKELEVEL");
+        command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
         let mut child = command.spawn().map_err(start_error)?;
         // The command still holds our ends of the pipe; without them the output ends with the child.
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -582,10 +538,7 @@ mod tests {
         for bad in ["/tmp/with space", "/tmp/$x", "/", ""] {
             assert!(absolute_prefix(Path::new(bad)).is_err(), "{bad}");
         }
-        assert_eq!(
-            absolute_prefix(Path::new("/a/b-3.5")).unwrap(),
-            Path::new("/a/b-3.5")
-        );
+        assert_eq!(absolute_prefix(Path::new("/a/b-3.5")).unwrap(), Path::new("/a/b-3.5"));
     }
 
     #[test]
@@ -594,19 +547,10 @@ mod tests {
         let log = Log::create(&folder.path().join("log")).unwrap();
         let mut lines = 0;
         let mut script = Command::new("sh");
-        script.args([
-            "-c",
-            "for i in $(seq 40); do echo line $i; done; echo sorry >&2; exit 7",
-        ]);
-        let error = log
-            .run_watched(&mut script, |_| lines += 1)
-            .unwrap_err()
-            .to_string();
+        script.args(["-c", "for i in $(seq 40); do echo line $i; done; echo sorry >&2; exit 7"]);
+        let error = log.run_watched(&mut script, |_| lines += 1).unwrap_err().to_string();
         assert_eq!(lines, 41);
         assert!(error.contains("exit status: 7"), "{error}");
-        assert!(
-            error.contains("sorry") && !error.contains("line 3\n"),
-            "{error}"
-        );
+        assert!(error.contains("sorry") && !error.contains("line 3\n"), "{error}");
     }
 }

@@ -54,9 +54,7 @@ impl Layout {
     /// The layout under `prefix`.
     #[must_use]
     pub fn at(prefix: impl Into<PathBuf>) -> Self {
-        Layout {
-            prefix: prefix.into(),
-        }
+        Layout { prefix: prefix.into() }
     }
 
     /// The usual place of the bundle of an OpenSSL version, `~/.cache/gabion/openssl/bundle-V`.
@@ -64,15 +62,13 @@ impl Layout {
     /// # Errors
     /// [`Error::NotReady`] when HOME is not set.
     pub fn usual(version: &str) -> Result<Self> {
-        let home = std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .ok_or_else(|| {
-                Error::NotReady(
-                    "HOME is not set, so the bundle's usual place is not known; \
+        let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).ok_or_else(|| {
+            Error::NotReady(
+                "HOME is not set, so the bundle's usual place is not known; \
                  name one with --prefix or GABION_OPENSSL_PREFIX"
-                        .to_string(),
-                )
-            })?;
+                    .to_string(),
+            )
+        })?;
         let cache = Path::new(&home).join(".cache/gabion/openssl");
         Ok(Layout::at(cache.join(format!("bundle-{version}"))))
     }

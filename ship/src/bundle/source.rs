@@ -11,26 +11,11 @@ use crate::{Error, Result, sha256_file};
 
 /// The files that a packaged source lacks, in our own version: path in the tree, and content.
 const OVERLAY: &[(&str, &str)] = &[
-    (
-        "util/providers.num",
-        include_str!("../../openssl/overlay/util/providers.num"),
-    ),
-    (
-        "util/mkdef.pl",
-        include_str!("../../openssl/overlay/util/mkdef.pl"),
-    ),
-    (
-        "util/mk-fipsmodule-cnf.pl",
-        include_str!("../../openssl/overlay/util/mk-fipsmodule-cnf.pl"),
-    ),
-    (
-        "apps/openssl.cnf",
-        include_str!("../../openssl/overlay/apps/openssl.cnf"),
-    ),
-    (
-        "apps/ct_log_list.cnf",
-        include_str!("../../openssl/overlay/apps/ct_log_list.cnf"),
-    ),
+    ("util/providers.num", include_str!("../../openssl/overlay/util/providers.num")),
+    ("util/mkdef.pl", include_str!("../../openssl/overlay/util/mkdef.pl")),
+    ("util/mk-fipsmodule-cnf.pl", include_str!("../../openssl/overlay/util/mk-fipsmodule-cnf.pl")),
+    ("apps/openssl.cnf", include_str!("../../openssl/overlay/apps/openssl.cnf")),
+    ("apps/ct_log_list.cnf", include_str!("../../openssl/overlay/apps/ct_log_list.cnf")),
 ];
 
 /// What the command line says about the source.
@@ -86,18 +71,13 @@ impl SourceRequest {
         };
         let sha256 = sha256_file(&path)?;
         match &self.sha256 {
-            Some(expected) if !expected.eq_ignore_ascii_case(&sha256) => Err(hash_refusal(
-                location,
-                &sha256,
-                &format!("the {expected} given by --sha256"),
-            )),
+            Some(expected) if !expected.eq_ignore_ascii_case(&sha256) => {
+                Err(hash_refusal(location, &sha256, &format!("the {expected} given by --sha256")))
+            }
             None if pins.version_of(&sha256).is_none() => Err(hash_refusal(
                 location,
                 &sha256,
-                &format!(
-                    "a pinned source (OpenSSL {}) or `--sha256 {sha256}`",
-                    pins.known()
-                ),
+                &format!("a pinned source (OpenSSL {}) or `--sha256 {sha256}`", pins.known()),
             )),
             _ => Ok(Archive { path, sha256 }),
         }
@@ -142,10 +122,7 @@ fn find_downloaded(package: &Package) -> Result<Option<Archive>> {
     for registry in registries.flatten() {
         let path = registry.path().join(&file_name);
         if path.is_file() && sha256_file(&path)? == package.sha256 {
-            return Ok(Some(Archive {
-                path,
-                sha256: package.sha256.clone(),
-            }));
+            return Ok(Some(Archive { path, sha256: package.sha256.clone() }));
         }
     }
     Ok(None)
@@ -157,11 +134,7 @@ fn cargo_fetch(package: &Package, folder: &Path) -> Result<()> {
         "[package]\nname = \"fetch-openssl-source\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
          publish = false\n[dependencies]\n{} = \"={}\"\n[workspace]\n",
         package.name,
-        package
-            .version
-            .split('+')
-            .next()
-            .unwrap_or(&package.version),
+        package.version.split('+').next().unwrap_or(&package.version),
     );
     let write = || -> std::io::Result<()> {
         std::fs::create_dir_all(project.join("src"))?;
@@ -196,14 +169,7 @@ fn cargo_fetch(package: &Package, folder: &Path) -> Result<()> {
 /// Downloads with curl, or with wget where there is no curl.
 fn download(address: &str, to: &Path) -> Result<()> {
     let mut curl = Command::new("curl");
-    curl.args([
-        "--fail",
-        "--location",
-        "--silent",
-        "--show-error",
-        "--output",
-    ])
-    .arg(to);
+    curl.args(["--fail", "--location", "--silent", "--show-error", "--output"]).arg(to);
     let mut wget = Command::new("wget");
     wget.args(["--quiet", "--output-document"]).arg(to);
     for mut program in [curl, wget] {
@@ -226,9 +192,7 @@ fn download(address: &str, to: &Path) -> Result<()> {
 
 fn open_archive(path: &Path) -> Result<tar::Archive<GzDecoder<std::io::BufReader<std::fs::File>>>> {
     let file = std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
-    Ok(tar::Archive::new(GzDecoder::new(std::io::BufReader::new(
-        file,
-    ))))
+    Ok(tar::Archive::new(GzDecoder::new(std::io::BufReader::new(file))))
 }
 
 fn not_an_archive(path: &Path, cause: &dyn std::fmt::Display) -> Error {
@@ -252,29 +216,19 @@ pub(crate) fn unpack(archive: &Path, folder: &Path) -> Result<PathBuf> {
         .map_err(|cause| Error::io("cannot make the folder", folder, cause))?;
     let mut root: Option<PathBuf> = None;
     let mut tar = open_archive(archive)?;
-    let entries = tar
-        .entries()
-        .map_err(|cause| not_an_archive(archive, &cause))?;
+    let entries = tar.entries().map_err(|cause| not_an_archive(archive, &cause))?;
     for entry in entries {
         let mut entry = entry.map_err(|cause| not_an_archive(archive, &cause))?;
-        let path = entry
-            .path()
-            .map_err(|cause| not_an_archive(archive, &cause))?
-            .into_owned();
+        let path = entry.path().map_err(|cause| not_an_archive(archive, &cause))?.into_owned();
         // `unpack_in` skips what would leave the folder; in a source whose hash was checked such
         // an entry means that something is wrong, so say it.
-        let plain = path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
+        let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
         let unpacked = plain
             && entry
                 .unpack_in(folder)
                 .map_err(|cause| Error::io("cannot unpack into", folder, cause))?;
         if !unpacked {
-            return Err(not_an_archive(
-                archive,
-                &format!("entry {} is refused", path.display()),
-            ));
+            return Err(not_an_archive(archive, &format!("entry {} is refused", path.display())));
         }
         if let Some(found) = root_of(&path) {
             let shallower = root
@@ -314,9 +268,7 @@ fn add_missing_files(tree: &Path) -> Result<()> {
 /// [`Error::Integrity`] when the archive holds no such file or it names no version.
 pub fn version_of_archive(archive: &Path) -> Result<String> {
     let mut tar = open_archive(archive)?;
-    let entries = tar
-        .entries()
-        .map_err(|cause| not_an_archive(archive, &cause))?;
+    let entries = tar.entries().map_err(|cause| not_an_archive(archive, &cause))?;
     for entry in entries {
         let mut entry = entry.map_err(|cause| not_an_archive(archive, &cause))?;
         let is_version_file = entry
@@ -326,9 +278,7 @@ pub fn version_of_archive(archive: &Path) -> Result<String> {
             continue;
         }
         let mut text = String::new();
-        entry
-            .read_to_string(&mut text)
-            .map_err(|cause| not_an_archive(archive, &cause))?;
+        entry.read_to_string(&mut text).map_err(|cause| not_an_archive(archive, &cause))?;
         return parse_version(&text)
             .ok_or_else(|| not_an_archive(archive, &"VERSION.dat names no version"));
     }
@@ -369,15 +319,9 @@ mod tests {
 
     #[test]
     fn a_hash_without_a_source_or_of_the_wrong_length_is_a_bad_request() {
-        let lone = SourceRequest {
-            location: None,
-            sha256: Some("0".repeat(64)),
-        };
+        let lone = SourceRequest { location: None, sha256: Some("0".repeat(64)) };
         assert!(lone.check().unwrap_err().is_request());
-        let short = SourceRequest {
-            location: Some("x".into()),
-            sha256: Some("abc".into()),
-        };
+        let short = SourceRequest { location: Some("x".into()), sha256: Some("abc".into()) };
         assert!(short.check().unwrap_err().is_request());
     }
 
@@ -388,10 +332,7 @@ mod tests {
         std::fs::write(&path, b"this is no archive").unwrap();
         let target = folder.path().join("tree");
         assert!(matches!(unpack(&path, &target), Err(Error::Integrity(_))));
-        assert!(matches!(
-            version_of_archive(&path),
-            Err(Error::Integrity(_))
-        ));
+        assert!(matches!(version_of_archive(&path), Err(Error::Integrity(_))));
         assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
     }
 }

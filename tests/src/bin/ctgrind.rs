@@ -31,10 +31,7 @@ fn kem(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error
     for secret in [&shared, &opened, &rejected] {
         ct::declassify(&secret[..]);
     }
-    assert!(
-        shared == opened && shared != rejected,
-        "{algorithm}: decapsulation is wrong"
-    );
+    assert!(shared == opened && shared != rejected, "{algorithm}: decapsulation is wrong");
     // The same from the expanded form, which is decoded and checked.
     let again = engine.kem_private(algorithm, key.bytes())?;
     let opened = engine.decaps(&again, &ciphertext)?;
@@ -48,18 +45,12 @@ fn dsa(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error
     // Enough signatures that every cause of rejection comes up.
     for round in 0..8u8 {
         let text = [round; 32];
-        let message = Message::Pure {
-            context: b"ctgrind",
-            message: &text,
-        };
+        let message = Message::Pure { context: b"ctgrind", message: &text };
         let signature = engine.sign(&key, message, &SecretEntropy)?;
         engine.verify(&key.public(), message, &signature)?;
     }
     let again = engine.dsa_private(algorithm, key.bytes())?;
-    let message = Message::Pure {
-        context: b"",
-        message: b"again",
-    };
+    let message = Message::Pure { context: b"", message: b"again" };
     let signature = engine.sign_deterministic(&again, message)?;
     engine.verify(&key.public(), message, &signature)
 }
@@ -69,20 +60,13 @@ fn leak() -> u8 {
     let mut secret = [0u8; 32];
     ct::secret(&secret);
     secret[1] = 1;
-    if core::hint::black_box(secret[0]) & 1 == 1 {
-        secret[1]
-    } else {
-        0
-    }
+    if core::hint::black_box(secret[0]) & 1 == 1 { secret[1] } else { 0 }
 }
 
 fn run(engine: &Engine) -> Result<(), gabion_engine::Error> {
     for algorithm in Algorithm::all() {
         let backend = engine.backend_for(algorithm)?.name();
-        assert_eq!(
-            backend, "portable",
-            "memcheck can only follow the portable kernels"
-        );
+        assert_eq!(backend, "portable", "memcheck can only follow the portable kernels");
         match algorithm.info().kind {
             Kind::Kem => kem(engine, algorithm)?,
             _ => dsa(engine, algorithm)?,
@@ -101,9 +85,7 @@ fn main() -> ExitCode {
         println!("leaky demo: {}", leak());
         return ExitCode::SUCCESS;
     }
-    let config = Config {
-        backend: Some("portable".to_owned()),
-    };
+    let config = Config { backend: Some("portable".to_owned()) };
     match Engine::new(&config).and_then(|engine| run(&engine)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -65,10 +65,7 @@ fn ticks() -> u64 {
     #[cfg(not(target_arch = "x86_64"))]
     {
         static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-        START
-            .get_or_init(std::time::Instant::now)
-            .elapsed()
-            .as_nanos() as u64
+        START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
     }
 }
 
@@ -81,14 +78,8 @@ fn welch(times: &[(usize, u64)], limit: u64) -> (f64, [f64; 2]) {
         mean[class] += delta / n[class];
         squares[class] += delta * (time as f64 - mean[class]);
     }
-    let error = (0..2)
-        .map(|c| squares[c] / (n[c] - 1.0) / n[c])
-        .sum::<f64>();
-    let t = if error > 0.0 {
-        (mean[0] - mean[1]) / error.sqrt()
-    } else {
-        0.0
-    };
+    let error = (0..2).map(|c| squares[c] / (n[c] - 1.0) / n[c]).sum::<f64>();
+    let t = if error > 0.0 { (mean[0] - mean[1]) / error.sqrt() } else { 0.0 };
     (t, mean)
 }
 
@@ -126,16 +117,9 @@ impl Report {
         let limits = [50, 75, 90, 95, 99, 100].map(|part| sorted[(sorted.len() - 1) * part / 100]);
         let all = limits.map(|limit| welch(&times, limit));
         let (t, mean) = all.into_iter().fold((0.0f64, [0.0; 2]), |worst, one| {
-            if one.0.abs() > worst.0.abs() {
-                one
-            } else {
-                worst
-            }
+            if one.0.abs() > worst.0.abs() { one } else { worst }
         });
-        println!(
-            "{name:54} t = {t:8.2}   means {:10.1} {:10.1}",
-            mean[0], mean[1]
-        );
+        println!("{name:54} t = {t:8.2}   means {:10.1} {:10.1}", mean[0], mean[1]);
         if t.abs() > LEAK {
             self.leaks.push(name.to_owned());
         }
@@ -205,10 +189,7 @@ struct Signing {
 
 /// Signs deterministically.
 fn sign_once<K: Kernels>(k: &K, state: &mut Signing) -> Status {
-    let message = Message::Pure {
-        context: b"",
-        message: &state.text,
-    };
+    let message = Message::Pure { context: b"", message: &state.text };
     let (keys, mut status) = ([&state.key], [Status::NotRun]);
     let (sig, scratch) = (&mut state.sig, &mut state.scratch);
     ml_dsa::sign(k, &keys, &[message], &[[0; 32]], sig, &mut status, scratch);
@@ -236,11 +217,7 @@ fn sign<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
     let probe = Probe::new(k).with_lanes(1);
     let mut classes = [Vec::new(), Vec::new()];
     for number in 0..512 {
-        let seed = if number % 2 == 0 {
-            [3; 32]
-        } else {
-            random.bytes()
-        };
+        let seed = if number % 2 == 0 { [3; 32] } else { random.bytes() };
         loop {
             let input = (seed, random.bytes());
             prepare(&mut state, &input);
@@ -254,9 +231,7 @@ fn sign<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
     }
     let name = "sign ML-DSA-65, accepted at once, one key and random";
     let classes = [&classes[0][..], &classes[1][..]];
-    report.test(name, classes, &mut state, prepare, |state| {
-        sign_once(k, state)
-    });
+    report.test(name, classes, &mut state, prepare, |state| sign_once(k, state));
 }
 
 /// Single kernels, eight times each: one polynomial against random ones.
@@ -282,32 +257,16 @@ fn kernels<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
     let gamma2 = (DSA_Q - 1) / 32;
     let name = format!("{}: dsa_norm_below, one and random", k.name());
     report.test(&name, [&dsa_one, &dsa], &mut wide, prepare, |[p, _, _]| {
-        (0..8)
-            .filter(|_| k.dsa_norm_below(std::slice::from_ref(black_box(p)), 1000))
-            .count()
+        (0..8).filter(|_| k.dsa_norm_below(std::slice::from_ref(black_box(p)), 1000)).count()
     });
     let name = format!("{}: dsa_decompose, one and random", k.name());
-    report.test(
-        &name,
-        [&dsa_one, &dsa],
-        &mut wide,
-        prepare,
-        |[p, r1, r0]| {
-            (0..8).for_each(|_| k.dsa_decompose(gamma2, black_box(p), r1, r0));
-        },
-    );
+    report.test(&name, [&dsa_one, &dsa], &mut wide, prepare, |[p, r1, r0]| {
+        (0..8).for_each(|_| k.dsa_decompose(gamma2, black_box(p), r1, r0));
+    });
     let name = format!("{}: dsa_make_hint, one and random", k.name());
-    report.test(
-        &name,
-        [&dsa_one, &dsa],
-        &mut wide,
-        prepare,
-        |[p, r1, hint]| {
-            (0..8)
-                .map(|_| k.dsa_make_hint(gamma2, black_box(p), r1, hint))
-                .sum::<usize>()
-        },
-    );
+    report.test(&name, [&dsa_one, &dsa], &mut wide, prepare, |[p, r1, hint]| {
+        (0..8).map(|_| k.dsa_make_hint(gamma2, black_box(p), r1, hint)).sum::<usize>()
+    });
 }
 
 /// A comparison in constant time, and one that leaks. Says whether the leak was seen.
@@ -324,10 +283,7 @@ fn compare(report: &mut Report) -> bool {
     });
     let name = "leaky demo: a comparison that ends early";
     let demo = report.test(name, [&equal, &different], &mut buffer, prepare, |buffer| {
-        buffer
-            .iter()
-            .zip(&reference)
-            .all(|(x, y)| black_box(x) == y)
+        buffer.iter().zip(&reference).all(|(x, y)| black_box(x) == y)
     });
     report.leaks.retain(|leak| leak != name);
     demo > LEAK
@@ -337,10 +293,7 @@ fn compare(report: &mut Report) -> bool {
 fn run<K: Kernels>(k: &K, samples: usize) -> bool {
     println!("backend {}, {samples} samples a test", k.name());
     let mut random = Random(5);
-    let mut report = Report {
-        samples,
-        leaks: Vec::new(),
-    };
+    let mut report = Report { samples, leaks: Vec::new() };
     decaps(k, &mut random, &mut report);
     sign(k, &mut random, &mut report);
     kernels(k, &mut random, &mut report);
@@ -359,15 +312,11 @@ fn arguments() -> Result<(Option<String>, usize), String> {
     let (mut backend, mut samples) = (None, 20_000);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let value = arguments
-            .next()
-            .ok_or(format!("{argument} needs a value"))?;
+        let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
         match argument.as_str() {
             "--backend" => backend = Some(value),
             "--samples" => {
-                samples = value
-                    .parse()
-                    .map_err(|_| format!("not a number: {value}"))?;
+                samples = value.parse().map_err(|_| format!("not a number: {value}"))?;
             }
             _ => return Err(format!("expected --backend or --samples, not {argument}")),
         }

@@ -7,23 +7,13 @@ use super::{Answer, Test, Trouble, answer, passed, upper_hex};
 /// `seed` to `pk`, `sk`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let key = engine.dsa_from_seed(test.parameter_set()?, &test.bytes("seed")?)?;
-    Ok(answer([
-        ("pk", upper_hex(key.public().bytes())),
-        ("sk", upper_hex(key.bytes())),
-    ]))
+    Ok(answer([("pk", upper_hex(key.public().bytes())), ("sk", upper_hex(key.bytes()))]))
 }
 
 /// A message of a test, with its bytes.
 enum Input {
-    Pure {
-        context: Vec<u8>,
-        message: Vec<u8>,
-    },
-    Prehash {
-        context: Vec<u8>,
-        hash: Prehash,
-        digest: Vec<u8>,
-    },
+    Pure { context: Vec<u8>, message: Vec<u8> },
+    Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
     Mu(Box<[u8; 64]>),
     Internal(Vec<u8>),
 }
@@ -44,28 +34,17 @@ impl Input {
             return Ok(Input::Pure { context, message });
         }
         let name = test.text("hashAlg")?;
-        let hash: Prehash = name
-            .parse()
-            .map_err(|_| Trouble::File(format!("unknown hashAlg `{name}`")))?;
-        Ok(Input::Prehash {
-            context,
-            hash,
-            digest: hash.digest(&message),
-        })
+        let hash: Prehash =
+            name.parse().map_err(|_| Trouble::File(format!("unknown hashAlg `{name}`")))?;
+        Ok(Input::Prehash { context, hash, digest: hash.digest(&message) })
     }
 
     fn message(&self) -> Message<'_> {
         match self {
             Input::Pure { context, message } => Message::Pure { context, message },
-            Input::Prehash {
-                context,
-                hash,
-                digest,
-            } => Message::Prehash {
-                context,
-                hash: *hash,
-                digest,
-            },
+            Input::Prehash { context, hash, digest } => {
+                Message::Prehash { context, hash: *hash, digest }
+            }
             Input::Mu(mu) => Message::Mu(mu),
             Input::Internal(formatted) => Message::Internal(formatted),
         }

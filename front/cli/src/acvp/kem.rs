@@ -8,10 +8,7 @@ use super::{Answer, Test, Trouble, answer, passed, upper_hex};
 /// `d`, `z` to `ek`, `dk`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let key = engine.kem_from_seed(test.parameter_set()?, &seed(test)?)?;
-    Ok(answer([
-        ("ek", upper_hex(key.public().bytes())),
-        ("dk", upper_hex(key.bytes())),
-    ]))
+    Ok(answer([("ek", upper_hex(key.public().bytes())), ("dk", upper_hex(key.bytes()))]))
 }
 
 /// d || z (FIPS 203, Algorithm 16).

@@ -114,9 +114,7 @@ impl<'a> Test<'a> {
 
     /// A text field.
     fn text(&self, name: &str) -> Result<&'a str, Trouble> {
-        self.get(name)
-            .and_then(Value::as_str)
-            .ok_or_else(|| self.missing(name, "a text"))
+        self.get(name).and_then(Value::as_str).ok_or_else(|| self.missing(name, "a text"))
     }
 
     /// A truth value; false when it is not there.
@@ -126,8 +124,7 @@ impl<'a> Test<'a> {
 
     /// A byte string in hexadecimal.
     fn bytes(&self, name: &str) -> Result<Vec<u8>, Trouble> {
-        self.optional_bytes(name)?
-            .ok_or_else(|| self.missing(name, "bytes in hexadecimal"))
+        self.optional_bytes(name)?.ok_or_else(|| self.missing(name, "bytes in hexadecimal"))
     }
 
     /// A byte string in hexadecimal, if it is there.
@@ -136,19 +133,14 @@ impl<'a> Test<'a> {
             return Ok(None);
         };
         let bytes = hex::decode(text);
-        bytes
-            .map(Some)
-            .map_err(|cause| Trouble::File(format!("field `{name}`: {cause}")))
+        bytes.map(Some).map_err(|cause| Trouble::File(format!("field `{name}`: {cause}")))
     }
 
     /// A byte string of a fixed length.
     fn array<const N: usize>(&self, name: &str) -> Result<[u8; N], Trouble> {
         let bytes = self.bytes(name)?;
         bytes.try_into().map_err(|bytes: Vec<u8>| {
-            Trouble::File(format!(
-                "field `{name}` has {} bytes; expected {N}",
-                bytes.len()
-            ))
+            Trouble::File(format!("field `{name}` has {} bytes; expected {N}", bytes.len()))
         })
     }
 
@@ -168,10 +160,7 @@ fn upper_hex(bytes: &[u8]) -> Value {
 
 /// An answer from its fields.
 fn answer<const N: usize>(fields: [(&str, Value); N]) -> Answer {
-    fields
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Turns a verdict into the answer `testPassed`; only a machine that can't run is no verdict.
@@ -297,10 +286,7 @@ fn run_test(
         Err(Trouble::Refused(reason)) => outcome.refused.push((id, reason)),
         Err(Trouble::Machine(error)) => return Err(Failure::from(error)),
         Err(Trouble::File(text)) => {
-            return Err(Failure::Usage(format!(
-                "tgId {}, tcId {}: {text}",
-                id.0, id.1
-            )));
+            return Err(Failure::Usage(format!("tgId {}, tcId {}: {text}", id.0, id.1)));
         }
     }
     Ok(result)
@@ -383,9 +369,7 @@ mod tests {
     use super::*;
 
     fn answers(list: &[(Id, &str, Value)]) -> BTreeMap<Id, Answer> {
-        list.iter()
-            .map(|(id, name, value)| (*id, answer([(*name, value.clone())])))
-            .collect()
+        list.iter().map(|(id, name, value)| (*id, answer([(*name, value.clone())]))).collect()
     }
 
     #[test]
@@ -435,9 +419,7 @@ mod tests {
                 "`d`",
             ),
         ] {
-            let Err(Failure::Usage(text)) = run(engine, &file) else {
-                panic!("{file} was run")
-            };
+            let Err(Failure::Usage(text)) = run(engine, &file) else { panic!("{file} was run") };
             assert!(text.contains(word), "{text}");
         }
     }

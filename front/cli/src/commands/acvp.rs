@@ -68,22 +68,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     for ((group, test), reason) in outcome.refused.iter().take(WRONG_SHOWN) {
         eprintln!("tgId {group}, tcId {test} has no answer: {reason}");
     }
-    let tests = || {
-        outcome
-            .answers
-            .keys()
-            .chain(outcome.refused.iter().map(|(id, _)| id))
-            .copied()
-    };
+    let tests = || outcome.answers.keys().chain(outcome.refused.iter().map(|(id, _)| id)).copied();
     let expected = match expected {
         Some(expected) => expected,
         None if !outcome.carried.is_empty() => outcome.carried,
         None if outcome.refused.is_empty() => return Ok(0),
         None => {
-            return Err(Failure::No(format!(
-                "{} tests have no answer",
-                outcome.refused.len()
-            )));
+            return Err(Failure::No(format!("{} tests have no answer", outcome.refused.len())));
         }
     };
     let (right, wrong) = acvp::compare(&outcome.answers, tests(), &expected);

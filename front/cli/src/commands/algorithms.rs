@@ -27,18 +27,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     let backends: Result<Vec<&str>, _> = ALGORITHMS
         .iter()
-        .map(|row| {
-            engine
-                .backend_for(row.algorithm)
-                .map(|backend| backend.name())
-        })
+        .map(|row| engine.backend_for(row.algorithm).map(|backend| backend.name()))
         .collect();
     let rows = ALGORITHMS.iter().zip(backends?);
     if args.json {
-        println!(
-            "{}",
-            Value::Array(rows.map(|(row, backend)| as_json(row, backend)).collect())
-        );
+        println!("{}", Value::Array(rows.map(|(row, backend)| as_json(row, backend)).collect()));
     } else {
         print!("{}", as_table(rows));
     }

@@ -64,10 +64,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let request = BuildRequest {
         version: build.openssl,
         prefix: build.prefix,
-        source: SourceRequest {
-            location: build.source,
-            sha256: build.sha256,
-        },
+        source: SourceRequest { location: build.source, sha256: build.sha256 },
         repair: build.repair,
         module: build.module,
         keep_module: build.keep_module,

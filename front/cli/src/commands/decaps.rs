@@ -32,10 +32,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("CT", &args.ciphertext)])?;
-    let inputs = [
-        ("--key", args.key.key.as_path()),
-        ("CT", args.ciphertext.as_path()),
-    ];
+    let inputs = [("--key", args.key.key.as_path()), ("CT", args.ciphertext.as_path())];
     files::distinct(&[("--secret", &args.secret)], &inputs)?;
     let engine = keys::engine()?;
     let key = args.key.decaps_key(engine)?;

@@ -86,10 +86,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         return counters(&file, args.json);
     }
     let report = checks::all();
-    let broken = report
-        .checks
-        .iter()
-        .any(|check| check.verdict == Verdict::Broken);
+    let broken = report.checks.iter().any(|check| check.verdict == Verdict::Broken);
     if args.json {
         let text = serde_json::to_string(&json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -98,10 +95,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             "fips": report.fips,
             "machine": gabion_bench::machine::Machine::detect(),
         }));
-        println!(
-            "{}",
-            text.map_err(|cause| Failure::NotReady(cause.to_string()))?
-        );
+        println!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
     } else {
         print(&report.checks);
     }
@@ -111,11 +105,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 fn print(checks: &[Check]) {
     let colourful = style::is_colourful();
     println!("Gabion {}", env!("CARGO_PKG_VERSION"));
-    let width = checks
-        .iter()
-        .map(|check| check.name.len())
-        .max()
-        .unwrap_or(0);
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in checks {
         let (word, colour) = match check.verdict {
             Verdict::Ok => ("ok    ", Colour::Green),
@@ -123,17 +113,9 @@ fn print(checks: &[Check]) {
             Verdict::Broken => ("broken", Colour::Red),
         };
         let indent = " ".repeat(width + 12);
-        println!(
-            "  {}  {:<width$}  {}",
-            paint(word, colour, colourful),
-            check.name,
-            check.detail
-        );
+        println!("  {}  {:<width$}  {}", paint(word, colour, colourful), check.name, check.detail);
         if let Some(warning) = &check.warning {
-            println!(
-                "{indent}{} {warning}",
-                paint("warning:", Colour::Yellow, colourful)
-            );
+            println!("{indent}{} {warning}", paint("warning:", Colour::Yellow, colourful));
         }
         if let Some(mend) = &check.mend {
             println!("{indent}mend it: {mend}");
@@ -157,17 +139,10 @@ fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
                 })
             })
             .collect();
-        println!(
-            "{}",
-            json!({ "file": file, "loads": snapshot.loads, "counters": rows })
-        );
+        println!("{}", json!({ "file": file, "loads": snapshot.loads, "counters": rows }));
         return Ok(0);
     }
-    println!(
-        "{}: provider loaded {} times",
-        file.display(),
-        snapshot.loads
-    );
+    println!("{}: provider loaded {} times", file.display(), snapshot.loads);
     let mut table = Table::new(&[
         ("algorithm", Align::Left),
         ("operation", Align::Left),
@@ -175,18 +150,10 @@ fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
         ("errors", Align::Right),
     ]);
     let mut none = true;
-    for row in snapshot
-        .rows
-        .iter()
-        .filter(|row| row.calls + row.errors > 0)
-    {
+    for row in snapshot.rows.iter().filter(|row| row.calls + row.errors > 0) {
         none = false;
         let cells = [row.algorithm.clone(), row.operation.clone()];
-        table.row(
-            cells
-                .into_iter()
-                .chain([row.calls.to_string(), row.errors.to_string()]),
-        );
+        table.row(cells.into_iter().chain([row.calls.to_string(), row.errors.to_string()]));
     }
     if none {
         println!("no operation was performed by gabion");

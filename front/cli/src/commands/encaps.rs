@@ -32,10 +32,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[])?;
-    let outputs = [
-        ("--out", args.out.as_path()),
-        ("--secret", args.secret.as_path()),
-    ];
+    let outputs = [("--out", args.out.as_path()), ("--secret", args.secret.as_path())];
     files::distinct(&outputs, &[("--key", &args.key.key)])?;
     let engine = keys::engine()?;
     let key = args.key.encaps_key(engine)?;

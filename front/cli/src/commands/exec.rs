@@ -44,9 +44,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let settings = Settings::from_process().map_err(failure)?;
     let Some((program, arguments)) = args.command.split_first() else {
-        return Err(Failure::Usage(
-            "no command to run; expected `gabion exec -- CMD`".to_string(),
-        ));
+        return Err(Failure::Usage("no command to run; expected `gabion exec -- CMD`".to_string()));
     };
     match environment::exec(&settings, program, arguments) {
         Ok(never) => match never {},

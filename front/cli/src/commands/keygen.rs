@@ -53,15 +53,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         _ => Key::Signing(engine.dsa_generate(algorithm, &OsEntropy)?),
     };
     let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
-    let all = key.forms().unwrap_or(Forms {
-        seed: None,
-        expanded: None,
-    });
+    let all = key.forms().unwrap_or(Forms { seed: None, expanded: None });
     let forms = match args.format {
-        Format::Seed => Forms {
-            expanded: None,
-            ..all
-        },
+        Format::Seed => Forms { expanded: None, ..all },
         Format::Expanded => Forms { seed: None, ..all },
         Format::Both => all,
     };

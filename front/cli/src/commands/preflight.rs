@@ -48,30 +48,15 @@ fn print_for_people(report: &Report) {
     let listed: Vec<String> = report
         .providers
         .iter()
-        .map(|provider| {
-            format!(
-                "{} {} ({})",
-                provider.name, provider.version, provider.status
-            )
-        })
+        .map(|provider| format!("{} {} ({})", provider.name, provider.version, provider.status))
         .collect();
-    let listed = if listed.is_empty() {
-        "none".to_string()
-    } else {
-        listed.join(", ")
-    };
-    println!(
-        "verdict        {}",
-        if report.ok { "ready" } else { "not ready" }
-    );
+    let listed = if listed.is_empty() { "none".to_string() } else { listed.join(", ") };
+    println!("verdict        {}", if report.ok { "ready" } else { "not ready" });
     println!("mode           {}", report.mode);
     println!("bundle         {}", report.prefix.display());
     println!("configuration  {}", report.conf.display());
     println!("module         {}", report.module.display());
-    println!(
-        "               version {}",
-        report.module_version.as_deref().unwrap_or("unknown")
-    );
+    println!("               version {}", report.module_version.as_deref().unwrap_or("unknown"));
     println!("               {}", report.module_sentence());
     println!("providers      {listed}");
     println!(

@@ -111,12 +111,7 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
     let engine = keys::engine()?;
     let backend = engine.backend_for(Algorithm::MlDsa65)?.name();
     let machine = Machine::detect();
-    let version = settings
-        .layout
-        .manifest()
-        .ok()
-        .flatten()
-        .map(|manifest| manifest.version);
+    let version = settings.layout.manifest().ok().flatten().map(|manifest| manifest.version);
     let fips = preflight::run(settings);
     let fips = match (fips.ok, fips.validated) {
         (true, true) => "FIPS provider ready, validated",
@@ -154,9 +149,7 @@ fn compare(settings: &Settings, seconds: f64) -> Result<Handshakes, Failure> {
     let of = |provider| rows.iter().find(|row| row.provider == provider).cloned();
     match (of(Provider::Default), of(Provider::Gabion)) {
         (Some(default), Some(gabion)) => Ok(Handshakes { default, gabion }),
-        _ => Err(Failure::NotReady(
-            "the handshakes of one provider were not measured".to_owned(),
-        )),
+        _ => Err(Failure::NotReady("the handshakes of one provider were not measured".to_owned())),
     }
 }
 
@@ -268,25 +261,10 @@ fn table(rows: &Handshakes, ours: &[Row], stock: &Stock) -> String {
     );
     for (algorithm, operation, batch, name) in [
         ("ML-DSA-65", Operation::Sign, 1, "ML-DSA-65 sign"),
-        (
-            "ML-DSA-65",
-            Operation::Verify,
-            1,
-            "ML-DSA-65 verify, known key",
-        ),
-        (
-            "ML-DSA-65",
-            Operation::Verify,
-            BATCH,
-            "ML-DSA-65 verify, known key, batches",
-        ),
+        ("ML-DSA-65", Operation::Verify, 1, "ML-DSA-65 verify, known key"),
+        ("ML-DSA-65", Operation::Verify, BATCH, "ML-DSA-65 verify, known key, batches"),
         ("ML-KEM-768", Operation::Encaps, 1, "ML-KEM-768 encapsulate"),
-        (
-            "ML-KEM-768",
-            Operation::Encaps,
-            BATCH,
-            "ML-KEM-768 encapsulate, batches",
-        ),
+        ("ML-KEM-768", Operation::Encaps, BATCH, "ML-KEM-768 encapsulate, batches"),
         ("ML-KEM-768", Operation::Decaps, 1, "ML-KEM-768 decapsulate"),
     ] {
         let row = ours.iter().find(|row| {

@@ -52,9 +52,7 @@ fn context(text: &str) -> Result<Context, String> {
     match hex::decode(text) {
         Ok(bytes) if bytes.len() <= 255 => Ok(Context(bytes)),
         Ok(bytes) => Err(format!("{} bytes; at most 255 are allowed", bytes.len())),
-        Err(cause) => Err(format!(
-            "{cause}; expected pairs of hexadecimal digits, such as 0aff"
-        )),
+        Err(cause) => Err(format!("{cause}; expected pairs of hexadecimal digits, such as 0aff")),
     }
 }
 
@@ -75,15 +73,8 @@ impl MessageArgs {
         let bytes = files::read(&self.file, files::LARGE_MAX)?;
         let context = &self.context.0;
         let done = match self.prehash {
-            None => then(Message::Pure {
-                context,
-                message: &bytes,
-            }),
-            Some(hash) => then(Message::Prehash {
-                context,
-                hash,
-                digest: &hash.digest(&bytes),
-            }),
+            None => then(Message::Pure { context, message: &bytes }),
+            Some(hash) => then(Message::Prehash { context, hash, digest: &hash.digest(&bytes) }),
         };
         done.map_err(Failure::from)
     }
@@ -96,26 +87,16 @@ pub fn check_standard_input(
 ) -> Result<(), Failure> {
     let mut inputs = vec![
         ("--key", files::is_standard(&key.key)),
-        (
-            "--passin",
-            key.passin.as_ref().is_some_and(PassIn::is_stdin),
-        ),
+        ("--passin", key.passin.as_ref().is_some_and(PassIn::is_stdin)),
     ];
-    inputs.extend(
-        others
-            .iter()
-            .map(|(name, path)| (*name, files::is_standard(path))),
-    );
+    inputs.extend(others.iter().map(|(name, path)| (*name, files::is_standard(path))));
     files::one_standard_input(&inputs)
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("FILE", args.mode.file())])?;
-    let inputs = [
-        ("--key", args.key.key.as_path()),
-        ("FILE", args.mode.file()),
-    ];
+    let inputs = [("--key", args.key.key.as_path()), ("FILE", args.mode.file())];
     files::distinct(&[("--out", &args.out)], &inputs)?;
     let engine = keys::engine()?;
     let key = args.key.signing_key(engine)?;

@@ -29,15 +29,11 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    check_standard_input(
-        &args.key,
-        &[("--sig", &args.sig), ("FILE", args.mode.file())],
-    )?;
+    check_standard_input(&args.key, &[("--sig", &args.sig), ("FILE", args.mode.file())])?;
     let engine = keys::engine()?;
     let key = args.key.verify_key(engine)?;
     let signature = files::read(&args.sig, files::SMALL_MAX)?;
-    args.mode
-        .with_message(|message| engine.verify(&key, message, &signature))?;
+    args.mode.with_message(|message| engine.verify(&key, message, &signature))?;
     println!("the {} signature verifies", key.algorithm());
     Ok(0)
 }

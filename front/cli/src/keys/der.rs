@@ -72,12 +72,7 @@ pub enum Format {
 pub type Reason = String;
 
 /// Labels of PEM blocks that are read.
-const LABELS: [&str; 4] = [
-    "PRIVATE KEY",
-    "ENCRYPTED PRIVATE KEY",
-    "PUBLIC KEY",
-    "CERTIFICATE",
-];
+const LABELS: [&str; 4] = ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
 
 /// Decodes a key file; `password` is asked only when the key is encrypted.
 ///
@@ -102,9 +97,7 @@ pub fn decode<E>(
         Some(Shape::Certificate) => decode_certificate(&der).map(Encoded::Public),
         Some(Shape::Encrypted) => {
             let password = password()?;
-            decrypt(&der, &password)
-                .and_then(|der| decode_private(&der))
-                .map(Encoded::Private)
+            decrypt(&der, &password).and_then(|der| decode_private(&der)).map(Encoded::Private)
         }
         None => Err(not_a_key()),
     })
@@ -134,29 +127,20 @@ fn unwrap_pem(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
         foreign.get_or_insert(label);
         rest = after;
     }
-    let found = foreign.map_or("no complete PEM block".to_owned(), |label| {
-        format!("`{label}`")
-    });
-    Err(format!(
-        "holds {found}; expected one of {}",
-        LABELS.join(", ")
-    ))
+    let found = foreign.map_or("no complete PEM block".to_owned(), |label| format!("`{label}`"));
+    Err(format!("holds {found}; expected one of {}", LABELS.join(", ")))
 }
 
 /// The bytes of one block; lines of any length are accepted, as openssl does.
 fn decode_block(label: &str, body: &str) -> Result<Zeroizing<Vec<u8>>, Reason> {
     if body.contains(':') {
         return Err(
-            "is encrypted in the old PEM way; convert it with `openssl pkcs8 -topk8`".into(),
+            "is encrypted in the old PEM way; convert it with `openssl pkcs8 -topk8`".into()
         );
     }
     let mut block = Zeroizing::new(String::with_capacity(2 * body.len() + 100));
     block.push_str(&format!("-----BEGIN {label}-----"));
-    for (at, character) in body
-        .chars()
-        .filter(|c| !c.is_ascii_whitespace())
-        .enumerate()
-    {
+    for (at, character) in body.chars().filter(|c| !c.is_ascii_whitespace()).enumerate() {
         if at % 64 == 0 {
             block.push('\n');
         }
@@ -184,11 +168,7 @@ fn shape(der: &[u8]) -> Option<Shape> {
     }
     let mut fields = pkcs8::der::SliceReader::new(outer.value()).ok()?;
     let mut next = || AnyRef::decode(&mut fields).ok();
-    match (
-        next()?.tag(),
-        next()?.tag(),
-        next().map(|field| field.tag()),
-    ) {
+    match (next()?.tag(), next()?.tag(), next().map(|field| field.tag())) {
         (Tag::Integer, Tag::Sequence, _) => Some(Shape::Private),
         (Tag::Sequence, Tag::OctetString, None) => Some(Shape::Encrypted),
         (Tag::Sequence, Tag::BitString, None) => Some(Shape::Public),
@@ -234,10 +214,7 @@ fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
             certificate.decode::<AnyRef<'_>>()?;
             let mut fields = pkcs8::der::SliceReader::new(tbs.value())?;
             let first: AnyRef<'_> = fields.decode()?;
-            let version = Tag::ContextSpecific {
-                constructed: true,
-                number: TagNumber::N0,
-            };
+            let version = Tag::ContextSpecific { constructed: true, number: TagNumber::N0 };
             let before = if first.tag() == version { 5 } else { 4 };
             for _ in 0..before {
                 fields.decode::<AnyRef<'_>>()?;
@@ -246,10 +223,7 @@ fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
         })
     };
     let spki = find().map_err(|cause| damaged("certificate", cause))?;
-    Ok(Public {
-        from_certificate: true,
-        ..decode_public(&spki)?
-    })
+    Ok(Public { from_certificate: true, ..decode_public(&spki)? })
 }
 
 fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
@@ -271,52 +245,37 @@ impl<'a> Forms<'a> {
     /// # Errors
     /// Any other structure, trailing bytes included.
     pub fn from_octets(octets: &'a [u8]) -> Result<Self, Reason> {
-        let seed_tag = Tag::ContextSpecific {
-            constructed: false,
-            number: TagNumber::N0,
-        };
+        let seed_tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
         let read = || -> pkcs8::der::Result<Option<Self>> {
             let choice = AnyRef::from_der(octets)?;
             if choice.tag() == seed_tag {
-                return Ok(Some(Forms {
-                    seed: Some(choice.value()),
-                    expanded: None,
-                }));
+                return Ok(Some(Forms { seed: Some(choice.value()), expanded: None }));
             }
             match choice.tag() {
-                Tag::OctetString => Ok(Some(Forms {
-                    seed: None,
-                    expanded: Some(choice.value()),
-                })),
+                Tag::OctetString => Ok(Some(Forms { seed: None, expanded: Some(choice.value()) })),
                 Tag::Sequence => choice.sequence(|both| {
                     let seed = OctetStringRef::decode(both)?;
                     let expanded = OctetStringRef::decode(both)?;
                     let (seed, expanded) = (seed.as_bytes(), expanded.as_bytes());
-                    Ok(Some(Forms {
-                        seed: Some(seed),
-                        expanded: Some(expanded),
-                    }))
+                    Ok(Some(Forms { seed: Some(seed), expanded: Some(expanded) }))
                 }),
                 _ => Ok(None),
             }
         };
         match read() {
             Ok(Some(forms)) => Ok(forms),
-            Ok(None) => Err(
-                "holds a private key in none of the three forms seed, expandedKey and \
+            Ok(None) => {
+                Err("holds a private key in none of the three forms seed, expandedKey and \
                              both (RFC 9881, RFC 9935)"
-                    .to_owned(),
-            ),
+                    .to_owned())
+            }
             Err(cause) => Err(damaged("private key", cause)),
         }
     }
 
     /// Writes the CHOICE, in the forms that are there.
     fn to_octets(&self) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
-        let seed_tag = Tag::ContextSpecific {
-            constructed: false,
-            number: TagNumber::N0,
-        };
+        let seed_tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
         Ok(Zeroizing::new(match (self.seed, self.expanded) {
             (Some(seed), None) => AnyRef::new(seed_tag, seed)?.to_der()?,
             (seed, expanded) => {
@@ -339,10 +298,7 @@ impl<'a> Forms<'a> {
 fn algorithm(oid: &str) -> pkcs8::der::Result<AlgorithmIdentifierRef<'static>> {
     let oid = ObjectIdentifier::new(oid).map_err(pkcs8::der::Error::from)?;
     // RFC 9881 and RFC 9935, section 2: the parameters are absent.
-    Ok(AlgorithmIdentifierRef {
-        oid,
-        parameters: None,
-    })
+    Ok(AlgorithmIdentifierRef { oid, parameters: None })
 }
 
 /// Encodes a private key as PKCS#8, PEM unless `as_der`.
@@ -369,17 +325,12 @@ pub fn encode_private(
 /// A key too long for DER, which none is.
 pub fn encode_public(oid: &str, bytes: &[u8], as_der: bool) -> pkcs8::der::Result<Vec<u8>> {
     let subject_public_key = BitStringRef::from_bytes(bytes)?;
-    let info = SubjectPublicKeyInfoRef {
-        algorithm: algorithm(oid)?,
-        subject_public_key,
-    };
+    let info = SubjectPublicKeyInfoRef { algorithm: algorithm(oid)?, subject_public_key };
     let document = pkcs8::Document::encode_msg(&info)?;
     if as_der {
         return Ok(document.into_vec());
     }
-    Ok(document
-        .to_pem("PUBLIC KEY", pem::LineEnding::LF)?
-        .into_bytes())
+    Ok(document.to_pem("PUBLIC KEY", pem::LineEnding::LF)?.into_bytes())
 }
 
 #[cfg(test)]
@@ -393,10 +344,7 @@ mod tests {
     }
 
     fn forms(seed: bool, expanded: bool) -> Forms<'static> {
-        Forms {
-            seed: seed.then_some(&[1; 32]),
-            expanded: expanded.then_some(&[2; 100]),
-        }
+        Forms { seed: seed.then_some(&[1; 32]), expanded: expanded.then_some(&[2; 100]) }
     }
 
     #[test]
@@ -404,9 +352,7 @@ mod tests {
         for (seed, expanded) in [(true, false), (false, true), (true, true)] {
             for as_der in [false, true] {
                 let file = encode_private(OID, &forms(seed, expanded), as_der).unwrap();
-                let Ok(Encoded::Private(key)) = decoded(&file) else {
-                    panic!("not private")
-                };
+                let Ok(Encoded::Private(key)) = decoded(&file) else { panic!("not private") };
                 assert_eq!(key.oid, OID);
                 let back = Forms::from_octets(&key.octets).unwrap();
                 assert_eq!(back.seed, forms(seed, expanded).seed);
@@ -414,9 +360,7 @@ mod tests {
             }
         }
         let file = encode_public(OID, &[3; 50], false).unwrap();
-        let Ok(Encoded::Public(key)) = decoded(&file) else {
-            panic!("not public")
-        };
+        let Ok(Encoded::Public(key)) = decoded(&file) else { panic!("not public") };
         assert_eq!((key.oid.as_str(), key.bytes), (OID, vec![3; 50]));
     }
 
@@ -436,11 +380,7 @@ mod tests {
         for file in [&der, &pem] {
             for len in 0..file.len() - 1 {
                 let result = decoded(&file[..len]);
-                assert!(
-                    result.is_err(),
-                    "{len} of {} bytes were accepted",
-                    file.len()
-                );
+                assert!(result.is_err(), "{len} of {} bytes were accepted", file.len());
             }
         }
         let mut longer = der.to_vec();
@@ -473,9 +413,6 @@ mod tests {
         let (begin, rest) = key.split_once('\n').unwrap();
         let (body, end) = rest.split_once("-----END").unwrap();
         let one_line = format!("{begin}\r\n{}\r\n-----END{end}", body.replace('\n', ""));
-        assert!(matches!(
-            decoded(one_line.as_bytes()),
-            Ok(Encoded::Public(_))
-        ));
+        assert!(matches!(decoded(one_line.as_bytes()), Ok(Encoded::Public(_))));
     }
 }

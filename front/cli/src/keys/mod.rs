@@ -245,14 +245,12 @@ impl Key {
     /// The forms of the private key; none where it is a public key.
     pub fn forms(&self) -> Option<Forms<'_>> {
         match self {
-            Key::KemPrivate(key) => Some(Forms {
-                seed: key.seed().map(|seed| &seed[..]),
-                expanded: Some(key.bytes()),
-            }),
-            Key::Signing(key) => Some(Forms {
-                seed: key.seed().map(|seed| &seed[..]),
-                expanded: Some(key.bytes()),
-            }),
+            Key::KemPrivate(key) => {
+                Some(Forms { seed: key.seed().map(|seed| &seed[..]), expanded: Some(key.bytes()) })
+            }
+            Key::Signing(key) => {
+                Some(Forms { seed: key.seed().map(|seed| &seed[..]), expanded: Some(key.bytes()) })
+            }
             Key::KemPublic(_) | Key::Verify(_) => None,
         }
     }
@@ -282,10 +280,7 @@ fn foreign(oid: &str) -> String {
 /// Algorithms that a user may have keys of and that are not ours, by object identifier.
 fn foreign_name(oid: &str) -> Option<&'static str> {
     const SIGS: &str = "2.16.840.1.101.3.4.3.";
-    if let Some(last) = oid
-        .strip_prefix(SIGS)
-        .and_then(|last| last.parse::<u32>().ok())
-    {
+    if let Some(last) = oid.strip_prefix(SIGS).and_then(|last| last.parse::<u32>().ok()) {
         return match last {
             20..=31 => Some("SLH-DSA"),
             32..=34 => Some("HashML-DSA"),
@@ -305,10 +300,7 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
         "1.2.840.113549.1.9.16.3.17" => "HSS/LMS",
         _ => {
             let old = |row: &&gabion_engine::AlgorithmInfo| row.old.oid == Some(oid);
-            return gabion_engine::ALGORITHMS
-                .iter()
-                .find(old)
-                .map(|row| row.old.name);
+            return gabion_engine::ALGORITHMS.iter().find(old).map(|row| row.old.name);
         }
     })
 }
@@ -318,21 +310,21 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, 
         .map_err(|reason| Failure::Usage(format!("the file {reason}")))?;
     let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
         (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
-        (Kind::Kem, Some(seed), Some(expanded)) => engine
-            .kem_private_both(algorithm, seed, expanded)
-            .map(Key::KemPrivate),
+        (Kind::Kem, Some(seed), Some(expanded)) => {
+            engine.kem_private_both(algorithm, seed, expanded).map(Key::KemPrivate)
+        }
         (Kind::Kem, None, expanded) => {
             let key = engine.kem_private(algorithm, expanded.unwrap_or_default())?;
             agrees_with_itself(engine, &key)?;
             Ok(Key::KemPrivate(key))
         }
         (_, Some(seed), None) => engine.dsa_from_seed(algorithm, seed).map(Key::Signing),
-        (_, Some(seed), Some(expanded)) => engine
-            .dsa_private_both(algorithm, seed, expanded)
-            .map(Key::Signing),
-        (_, None, expanded) => engine
-            .dsa_private(algorithm, expanded.unwrap_or_default())
-            .map(Key::Signing),
+        (_, Some(seed), Some(expanded)) => {
+            engine.dsa_private_both(algorithm, seed, expanded).map(Key::Signing)
+        }
+        (_, None, expanded) => {
+            engine.dsa_private(algorithm, expanded.unwrap_or_default()).map(Key::Signing)
+        }
     }?;
     match &key.public {
         Some(public) if *public != made.public_bytes() => Err(Failure::Usage(
@@ -372,40 +364,23 @@ mod tests {
     fn old_names_are_accepted_and_unknown_ones_refused_with_the_list() {
         assert_eq!(algorithm("dilithium_level3").unwrap(), Algorithm::MlDsa65);
         assert_eq!(algorithm("mlkem768").unwrap(), Algorithm::MlKem768);
-        let Err(Failure::Usage(text)) = algorithm("ML-DSA-66") else {
-            panic!("accepted")
-        };
-        assert!(
-            text.contains("ML-KEM-512") && text.contains("ML-DSA-87"),
-            "{text}"
-        );
+        let Err(Failure::Usage(text)) = algorithm("ML-DSA-66") else { panic!("accepted") };
+        assert!(text.contains("ML-KEM-512") && text.contains("ML-DSA-87"), "{text}");
     }
 
     #[test]
     fn foreign_algorithms_are_named() {
         assert_eq!(foreign_name("1.3.101.112"), Some("Ed25519"));
         assert_eq!(foreign_name("2.16.840.1.101.3.4.3.20"), Some("SLH-DSA"));
-        assert_eq!(
-            foreign_name("1.3.6.1.4.1.2.267.7.6.5"),
-            Some("DILITHIUM_LEVEL3")
-        );
+        assert_eq!(foreign_name("1.3.6.1.4.1.2.267.7.6.5"), Some("DILITHIUM_LEVEL3"));
         assert_eq!(foreign_name("1.2.3"), None);
-        assert_eq!(
-            foreign("1.2.840.113549.1.1.1"),
-            "an RSA key (1.2.840.113549.1.1.1)"
-        );
-        assert_eq!(
-            foreign("1.2.840.10040.4.1"),
-            "a DSA key (1.2.840.10040.4.1)"
-        );
+        assert_eq!(foreign("1.2.840.113549.1.1.1"), "an RSA key (1.2.840.113549.1.1.1)");
+        assert_eq!(foreign("1.2.840.10040.4.1"), "a DSA key (1.2.840.10040.4.1)");
         assert_eq!(foreign("1.2.3"), "a key of an unknown algorithm (1.2.3)");
     }
 
     #[test]
     fn lists_read_as_a_sentence() {
-        assert_eq!(
-            names(|kind| kind == Kind::Kem),
-            "ML-KEM-512, ML-KEM-768 or ML-KEM-1024"
-        );
+        assert_eq!(names(|kind| kind == Kind::Kem), "ML-KEM-512, ML-KEM-768 or ML-KEM-1024");
     }
 }

@@ -62,9 +62,7 @@ impl PassIn {
         match self {
             PassIn::Text(text) => Ok(Zeroizing::new(text.as_bytes().to_vec())),
             PassIn::Variable(name) => match std::env::var_os(name) {
-                Some(value) => Ok(Zeroizing::new(std::os::unix::ffi::OsStringExt::into_vec(
-                    value,
-                ))),
+                Some(value) => Ok(Zeroizing::new(std::os::unix::ffi::OsStringExt::into_vec(value))),
                 None => Err(Failure::Usage(format!(
                     "no environment variable {name}, from which --passin takes the password"
                 ))),
@@ -86,10 +84,7 @@ impl PassIn {
 fn first_line(source: impl Read) -> std::io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_MAX as usize));
     BufReader::new(source.take(PASSWORD_MAX)).read_until(b'\n', &mut line)?;
-    while line
-        .last()
-        .is_some_and(|byte| matches!(byte, b'\n' | b'\r'))
-    {
+    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         line.pop();
     }
     Ok(line)

@@ -7,14 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-pub const ALGORITHMS: [&str; 6] = [
-    "ML-KEM-512",
-    "ML-KEM-768",
-    "ML-KEM-1024",
-    "ML-DSA-44",
-    "ML-DSA-65",
-    "ML-DSA-87",
-];
+pub const ALGORITHMS: [&str; 6] =
+    ["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024", "ML-DSA-44", "ML-DSA-65", "ML-DSA-87"];
 
 pub fn is_kem(algorithm: &str) -> bool {
     algorithm.starts_with("ML-KEM")
@@ -47,10 +41,7 @@ impl Done {
     #[track_caller]
     pub fn fails(self, code: i32) -> Done {
         assert_eq!(self.code, Some(code), "{self:?}");
-        assert!(
-            self.err.contains("error:") && !self.err.contains("panicked"),
-            "{self:?}"
-        );
+        assert!(self.err.contains("error:") && !self.err.contains("panicked"), "{self:?}");
         self
     }
 
@@ -76,9 +67,7 @@ pub struct Work {
 
 impl Work {
     pub fn new() -> Work {
-        Work {
-            folder: tempfile::tempdir().unwrap(),
-        }
+        Work { folder: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -103,18 +92,13 @@ impl Work {
 
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     /// `gabion`, to be run in the folder.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
-        command
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
 
@@ -125,10 +109,7 @@ impl Work {
     /// `gabion` with something on its standard input.
     pub fn gabion_fed<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Done {
         let mut command = self.command(arguments);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // It may end before it has read everything; that is for the caller to judge.
         let _ = child.stdin.take().unwrap().write_all(input);
@@ -138,13 +119,8 @@ impl Work {
     /// The bundle's own openssl, without our provider.
     pub fn openssl(&self, arguments: &[&str]) -> Done {
         let mut command = Command::new(bundle().unwrap().join("bin/openssl"));
-        command
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
-        command
-            .env_remove("OPENSSL_CONF")
-            .env_remove("OPENSSL_MODULES");
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES");
         Done::of(command.output().unwrap())
     }
 }

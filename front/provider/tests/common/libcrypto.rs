@@ -26,14 +26,12 @@ pub struct Params {
 
 impl Params {
     pub fn octets(mut self, key: &str, value: &[u8]) -> Self {
-        self.entries
-            .push((CString::new(key).unwrap(), 5, value.to_vec()));
+        self.entries.push((CString::new(key).unwrap(), 5, value.to_vec()));
         self
     }
 
     pub fn int(mut self, key: &str, value: c_int) -> Self {
-        self.entries
-            .push((CString::new(key).unwrap(), 1, value.to_ne_bytes().to_vec()));
+        self.entries.push((CString::new(key).unwrap(), 1, value.to_ne_bytes().to_vec()));
         self
     }
 
@@ -46,13 +44,7 @@ impl Params {
             data_size: data.len(),
             return_size: usize::MAX,
         };
-        let end = Param {
-            key: null(),
-            data_type: 0,
-            data: null(),
-            data_size: 0,
-            return_size: 0,
-        };
+        let end = Param { key: null(), data_type: 0, data: null(), data_size: 0, return_size: 0 };
         self.entries.iter().map(entry).chain([end]).collect()
     }
 }
@@ -256,11 +248,7 @@ impl Libcrypto {
                 true => String::new(),
                 false => CStr::from_ptr(text).to_string_lossy().into_owned(),
             };
-            format!(
-                "{}: {}",
-                text((self.ERR_reason_error_string)(code)),
-                text(data)
-            )
+            format!("{}: {}", text((self.ERR_reason_error_string)(code)), text(data))
         }
     }
 }
@@ -320,10 +308,7 @@ impl Key<'_> {
             (self.lib().EVP_PKEY_CTX_new_from_pkey)(self.context.raw, self.raw, query.as_ptr())
         };
         assert!(!raw.is_null(), "{}", self.lib().last_error());
-        PkeyCtx {
-            lib: self.lib(),
-            raw,
-        }
+        PkeyCtx { lib: self.lib(), raw }
     }
 
     fn signature(&self, algorithm: &str, query: &str) -> Ptr {

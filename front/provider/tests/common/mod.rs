@@ -49,11 +49,7 @@ pub fn prefix() -> PathBuf {
 pub fn module() -> PathBuf {
     let program = std::env::current_exe().expect("the test program has a path");
     let module = program.with_file_name("libgabion_provider.so");
-    assert!(
-        module.is_file(),
-        "{} is not there; cargo builds it with the tests",
-        module.display()
-    );
+    assert!(module.is_file(), "{} is not there; cargo builds it with the tests", module.display());
     module
 }
 
@@ -65,10 +61,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
-        let place = Place {
-            folder: tempfile::tempdir().unwrap(),
-            prefix: prefix(),
-        };
+        let place = Place { folder: tempfile::tempdir().unwrap(), prefix: prefix() };
         std::fs::create_dir(place.path("modules")).unwrap();
         std::fs::copy(module(), place.path("modules/gabion.so")).unwrap();
         let common = "[req]\ndistinguished_name = dn\nx509_extensions = ca\n[dn]\n\
@@ -97,11 +90,7 @@ impl Place {
     /// An `openssl` command line, words separated by spaces, in the folder.
     pub fn command(&self, side: Side, words: &str) -> Command {
         let mut command = Command::new(self.prefix.join("bin/openssl"));
-        let conf = if side == Side::Gabion {
-            "gabion.cnf"
-        } else {
-            "stock.cnf"
-        };
+        let conf = if side == Side::Gabion { "gabion.cnf" } else { "stock.cnf" };
         command
             .args(words.split_whitespace())
             .current_dir(self.folder.path())
@@ -117,11 +106,7 @@ impl Place {
     pub fn openssl(&self, side: Side, words: &str) -> String {
         let output = self.command(side, words).output().unwrap();
         let text = all_text(&output);
-        assert!(
-            output.status.success(),
-            "{side:?}: openssl {words}: {}\n{text}",
-            output.status
-        );
+        assert!(output.status.success(), "{side:?}: openssl {words}: {}\n{text}", output.status);
         text
     }
 
@@ -130,22 +115,14 @@ impl Place {
         let output = self.command(side, words).output().unwrap();
         let text = all_text(&output);
         let code = output.status.code();
-        assert!(
-            matches!(code, Some(1..)),
-            "{side:?}: openssl {words}: {}\n{text}",
-            output.status
-        );
+        assert!(matches!(code, Some(1..)), "{side:?}: openssl {words}: {}\n{text}", output.status);
         text
     }
 
     /// The counters so far; all zero where the provider was never loaded.
     pub fn stats(&self) -> Snapshot {
         let file = self.path("stats");
-        if file.exists() {
-            stats::read(&file).unwrap()
-        } else {
-            Snapshot::default()
-        }
+        if file.exists() { stats::read(&file).unwrap() } else { Snapshot::default() }
     }
 
     /// Calls and errors so far.

@@ -97,9 +97,7 @@ pub fn parse(text: &str) -> Vec<Function> {
 /// `objdump -R`, whose lines say `PLACE R_X86_64_RELATIVE *ABS*+0xADDRESS`.
 pub fn bind(functions: &mut [Function], relocations: &str) {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let names = functions
-        .iter()
-        .filter_map(|f| Some((f.code.first()?.address, f.name.clone())));
+    let names = functions.iter().filter_map(|f| Some((f.code.first()?.address, f.name.clone())));
     let names: BTreeMap<u64, String> = names.collect();
     let mut bound = BTreeMap::new();
     for line in relocations.lines() {
@@ -148,8 +146,7 @@ fn instruction(address: &str, text: &str) -> Option<Instruction> {
     };
     let is_jump = mnemonic.starts_with('j') || mnemonic == "call";
     if is_jump && let Some((target, symbol)) = operands.split_once(" <") {
-        out.operands
-            .extend(u64::from_str_radix(target, 16).ok().map(Operand::Number));
+        out.operands.extend(u64::from_str_radix(target, 16).ok().map(Operand::Number));
         out.symbol = Some(symbol.trim_end_matches('>').to_owned());
         return Some(out);
     }
@@ -198,12 +195,7 @@ fn general(text: &str) -> Option<(u8, u8)> {
             return Some((number, bytes));
         }
     }
-    let place = |name: &str| {
-        LEGACY
-            .iter()
-            .position(|known| *known == name)
-            .map(|at| at as u8)
-    };
+    let place = |name: &str| LEGACY.iter().position(|known| *known == name).map(|at| at as u8);
     if let Some(at) = text.strip_prefix('r').and_then(place) {
         return Some((at, 8));
     }
@@ -232,10 +224,7 @@ fn memory(text: &str) -> Option<Memory> {
         "ZMMWORD" => 64,
         _ => 0,
     };
-    let mut out = Memory {
-        bytes,
-        ..Memory::default()
-    };
+    let mut out = Memory { bytes, ..Memory::default() };
     let Some((_, inside)) = text.split_once('[') else {
         // An absolute address, with or without a segment.
         out.fixed = true;

@@ -70,9 +70,8 @@ pub const ARGUMENTS: [usize; 6] = [7, 6, 2, 1, 8, 9];
 /// Registers that a call does not keep: rax, rcx, rdx, rsi, rdi, r8 to r11.
 const CLOBBERED: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 /// Instructions of two operands that do not read their destination.
-const REPLACING: [&str; 9] = [
-    "popcnt", "lzcnt", "tzcnt", "bsf", "bsr", "blsr", "blsi", "blsmsk", "rorx",
-];
+const REPLACING: [&str; 9] =
+    ["popcnt", "lzcnt", "tzcnt", "bsf", "bsr", "blsr", "blsi", "blsmsk", "rorx"];
 /// Bytes of a stack slot.
 const SLOT: i64 = 8;
 
@@ -144,9 +143,7 @@ impl Step<'_> {
         if memory.fixed && memory.base.is_none() && memory.index.is_none() {
             return Kind::Structure;
         }
-        let index = memory
-            .index
-            .map_or(Kind::Public, |r| self.state.general[usize::from(r)]);
+        let index = memory.index.map_or(Kind::Public, |r| self.state.general[usize::from(r)]);
         match memory.base {
             Some(base) if self.is_stack(base) => {
                 Kind::Local(base, memory.displacement.div_euclid(SLOT)).join(index)
@@ -163,10 +160,7 @@ impl Step<'_> {
             return None;
         }
         let last = memory.displacement + i64::from(memory.bytes.max(1)) - 1;
-        Some((
-            base,
-            memory.displacement.div_euclid(SLOT)..=last.div_euclid(SLOT),
-        ))
+        Some((base, memory.displacement.div_euclid(SLOT)..=last.div_euclid(SLOT)))
     }
 
     fn check(&mut self, memory: &Memory) {
@@ -238,9 +232,7 @@ impl Step<'_> {
     }
 
     fn read_all(&mut self, operands: &[Operand]) -> Kind {
-        operands
-            .iter()
-            .fold(Kind::Public, |kind, operand| kind.join(self.read(operand)))
+        operands.iter().fold(Kind::Public, |kind, operand| kind.join(self.read(operand)))
     }
 
     fn call(&mut self, target: Kind) {
@@ -291,9 +283,7 @@ impl Step<'_> {
             }
             _ if name.contains("div") => {
                 // A flow divides lengths by lengths.
-                let operand = self
-                    .read_all(operands)
-                    .join(self.state.general[usize::from(RAX)]);
+                let operand = self.read_all(operands).join(self.state.general[usize::from(RAX)]);
                 if operand == Kind::Data || self.model != Model::Flow {
                     self.findings.push("division");
                 }
@@ -327,21 +317,14 @@ impl Step<'_> {
             return;
         };
         let is_zero = name.contains("xor") && sources.len() == 2 && sources[0] == sources[1];
-        let mut kind = if is_zero {
-            Kind::Public
-        } else {
-            self.read_all(sources)
-        };
+        let mut kind = if is_zero { Kind::Public } else { self.read_all(sources) };
         if let Some((mask, zeroing)) = self.instruction.mask {
             kind = kind.join(self.state.mask[usize::from(mask)]);
             if !zeroing {
                 kind = kind.join(self.read(destination));
             }
         }
-        if WITH_DESTINATION
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-        {
+        if WITH_DESTINATION.iter().any(|prefix| name.starts_with(prefix)) {
             kind = kind.join(self.read(destination));
         }
         let leaves = matches!(destination, Operand::General(..));
@@ -436,12 +419,7 @@ fn is_last(instruction: &Instruction) -> bool {
 /// Where control goes from an instruction.
 fn successors(function: &Function, at: usize, entries: &[usize]) -> Vec<usize> {
     let instruction = &function.code[at];
-    let index = |address: u64| {
-        function
-            .code
-            .binary_search_by_key(&address, |i| i.address)
-            .ok()
-    };
+    let index = |address: u64| function.code.binary_search_by_key(&address, |i| i.address).ok();
     let next = (at + 1 < function.code.len() && !is_last(instruction)).then_some(at + 1);
     let name = instruction.mnemonic.as_str();
     match instruction.operands.first() {
@@ -508,13 +486,7 @@ pub fn findings(function: &Function, model: Model) -> Result<Vec<Finding>, Strin
         };
         let instruction = &function.code[at];
         let (state_after, findings) = (&mut state, Vec::new());
-        let mut step = Step {
-            model,
-            frame_pointer,
-            state: state_after,
-            instruction,
-            findings,
-        };
+        let mut step = Step { model, frame_pointer, state: state_after, instruction, findings };
         step.run();
         found.extend(step.findings.iter().map(|kind| (at, *kind)));
         for next in successors(function, at, &entries) {
@@ -532,11 +504,7 @@ pub fn findings(function: &Function, model: Model) -> Result<Vec<Finding>, Strin
     }
     let finding = |(at, kind): (usize, &'static str)| {
         let Instruction { address, text, .. } = &function.code[at];
-        Finding {
-            kind,
-            address: *address,
-            text: text.clone(),
-        }
+        Finding { kind, address: *address, text: text.clone() }
     };
     Ok(found.into_iter().map(finding).collect())
 }

@@ -64,19 +64,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         let line = if args.json {
             serde_json::to_string(&row).map_err(|cause| cause.to_string())
         } else {
-            let head = if std::mem::take(&mut first) {
-                head(&row)
-            } else {
-                String::new()
-            };
+            let head = if std::mem::take(&mut first) { head(&row) } else { String::new() };
             Ok(head + &table_line(&row))
         };
         // Each row is printed as it comes: a run over everything takes half a minute.
         let mut out = std::io::stdout().lock();
         let written = line.and_then(|line| {
-            writeln!(out, "{line}")
-                .and_then(|()| out.flush())
-                .map_err(|cause| cause.to_string())
+            writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|cause| cause.to_string())
         });
         failed = written.err();
         failed.is_none()
@@ -84,9 +78,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     .map_err(failure)?;
     match failed {
         None => Ok(0),
-        Some(cause) => Err(Failure::NotReady(format!(
-            "cannot write the result: {cause}"
-        ))),
+        Some(cause) => Err(Failure::NotReady(format!("cannot write the result: {cause}"))),
     }
 }
 

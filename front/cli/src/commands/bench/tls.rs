@@ -79,16 +79,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Error::NotReady(text) => Failure::NotReady(text),
         error => Failure::No(error.to_string()),
     })?;
-    let text = if json {
-        lines(&rows)?
-    } else {
-        tls::render(&rows)
-    };
+    let text = if json { lines(&rows)? } else { tls::render(&rows) };
     // A reader that went away (`| head`) is no failure of the measurement.
     match std::io::stdout().write_all(text.as_bytes()) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::NotReady(
-            format!("the result could not be written: {cause}"),
-        )),
+        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::NotReady(format!("the result could not be written: {cause}")))
+        }
         _ => Ok(0),
     }
 }
@@ -126,9 +122,7 @@ mod tests {
     /// The help spells the names out; they must be the harness's.
     #[test]
     fn the_help_lists_every_name() {
-        let help = <Args as clap::CommandFactory>::command()
-            .render_long_help()
-            .to_string();
+        let help = <Args as clap::CommandFactory>::command().render_long_help().to_string();
         for name in tls::groups().into_iter().chain(tls::signatures()) {
             assert!(help.contains(name), "{name} is not in the help");
         }

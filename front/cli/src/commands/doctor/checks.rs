@@ -25,20 +25,13 @@ pub struct Report {
 
 /// Performs every check.
 pub fn all() -> Report {
-    let mut report = Report {
-        checks: vec![processor()],
-        fips: None,
-    };
+    let mut report = Report { checks: vec![processor()], fips: None };
     report.checks.extend(backends());
     report.checks.push(system_openssl());
     let settings = match Settings::from_process() {
         Ok(settings) => settings,
         Err(cause) => {
-            report.checks.push(Check::new(
-                "environment",
-                Verdict::Broken,
-                cause.to_string(),
-            ));
+            report.checks.push(Check::new("environment", Verdict::Broken, cause.to_string()));
             return report;
         }
     };
@@ -47,9 +40,7 @@ pub fn all() -> Report {
     report.checks.push(bundle);
     if !usable {
         for name in ["FIPS provider", "provider gabion"] {
-            report
-                .checks
-                .push(Check::new(name, Verdict::Off, "needs the bundle").mended_by(BUILD));
+            report.checks.push(Check::new(name, Verdict::Off, "needs the bundle").mended_by(BUILD));
         }
         return report;
     }
@@ -61,9 +52,7 @@ pub fn all() -> Report {
     report.checks.push(loaded);
     if settings.mode == FipsMode::Only {
         let detail = "mode is `only`: nothing but the FIPS provider serves";
-        report
-            .checks
-            .push(Check::new("operations", Verdict::Off, detail));
+        report.checks.push(Check::new("operations", Verdict::Off, detail));
     } else if is_loaded {
         report.checks.extend(operations(&settings));
     }
@@ -72,12 +61,8 @@ pub fn all() -> Report {
 
 fn processor() -> Check {
     let machine = Machine::detect();
-    let detail = format!(
-        "{}, {} cores; {}",
-        machine.cpu,
-        machine.cores,
-        machine.features.join(" ")
-    );
+    let detail =
+        format!("{}, {} cores; {}", machine.cpu, machine.cores, machine.features.join(" "));
     Check::new("processor", Verdict::Ok, detail)
 }
 
@@ -89,15 +74,10 @@ fn backends() -> Vec<Check> {
     };
     let found = engine.report();
     let wanted = Config::from_environment().backend;
-    let is_wanted = |name: &str| {
-        wanted
-            .as_ref()
-            .is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
-    };
+    let is_wanted =
+        |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(name));
     let healthy = |state: &BackendState| *state == BackendState::Ok;
-    let used = found
-        .iter()
-        .find(|backend| healthy(&backend.state) && is_wanted(backend.name));
+    let used = found.iter().find(|backend| healthy(&backend.state) && is_wanted(backend.name));
     let mut checks = Vec::new();
     for backend in &found {
         let name = format!("backend {}", backend.name);
@@ -179,20 +159,14 @@ fn bundle(layout: &Layout) -> Check {
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     };
     if !missing.is_empty() {
-        let missing: Vec<String> = missing
-            .iter()
-            .map(|part| part.display().to_string())
-            .collect();
+        let missing: Vec<String> = missing.iter().map(|part| part.display().to_string()).collect();
         let detail = format!("{place} lacks {}", missing.join(", "));
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     }
     let detail = format!("{} in {place}, built {}", manifest.version, manifest.built);
     let mut check = Check::new(name, Verdict::Ok, detail);
     let newest = pins::pins().map(|pins| pins.newest);
-    if let Some(newest) = newest
-        .ok()
-        .filter(|newest| is_older(&manifest.version, newest))
-    {
+    if let Some(newest) = newest.ok().filter(|newest| is_older(&manifest.version, newest)) {
         check.warning = Some(format!("older than {newest}, the newest pinned version"));
         check.mend = Some(format!("{BUILD} --openssl {newest}"));
     }
@@ -206,24 +180,13 @@ fn is_older(version: &str, than: &str) -> bool {
 fn fips_provider(settings: &Settings, report: &preflight::Report) -> Check {
     let name = "FIPS provider";
     if report.ok {
-        let version = report
-            .module_version
-            .as_deref()
-            .unwrap_or("of unknown version");
-        let detail = format!(
-            "{version}, mode {}; {}",
-            report.mode,
-            report.module_sentence()
-        );
+        let version = report.module_version.as_deref().unwrap_or("of unknown version");
+        let detail = format!("{version}, mode {}; {}", report.mode, report.module_sentence());
         return Check::new(name, Verdict::Ok, detail);
     }
     // In mode `off` nothing depends on it, unless it is there and damaged.
     let unused = settings.mode == FipsMode::Off && report.module_sha256.is_none();
-    let verdict = if unused {
-        Verdict::Off
-    } else {
-        Verdict::Broken
-    };
+    let verdict = if unused { Verdict::Off } else { Verdict::Broken };
     Check::new(name, verdict, report.problems.join("; ")).mended_by(REPAIR)
 }
 
@@ -250,11 +213,7 @@ fn gabion_provider(settings: &Settings) -> Check {
         );
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     };
-    let mut check = Check::new(
-        name,
-        Verdict::Ok,
-        format!("{version}, active in the bundle"),
-    );
+    let mut check = Check::new(name, Verdict::Ok, format!("{version}, active in the bundle"));
     // Only a module that came with this very program can tell that the bundle's is another one.
     let ours = provider::find_module().and_then(|module| sha256_file(&module).ok());
     if ours.is_some() && ours != sha256_file(&module).ok() {
@@ -278,36 +237,12 @@ const DSA: Algorithm = Algorithm::MlDsa65;
 
 /// One operation of each kind, as arguments of `openssl`; each uses the files of those before it.
 const STEPS: [(Algorithm, Operation, &str); 6] = [
-    (
-        KEM,
-        Operation::Keygen,
-        "genpkey -algorithm ML-KEM-768 -out kem",
-    ),
-    (
-        KEM,
-        Operation::Encaps,
-        "pkeyutl -encap -inkey kem -out ct -secret sent",
-    ),
-    (
-        KEM,
-        Operation::Decaps,
-        "pkeyutl -decap -inkey kem -in ct -secret got",
-    ),
-    (
-        DSA,
-        Operation::Keygen,
-        "genpkey -algorithm ML-DSA-65 -out dsa",
-    ),
-    (
-        DSA,
-        Operation::Sign,
-        "pkeyutl -sign -rawin -inkey dsa -in message -out sig",
-    ),
-    (
-        DSA,
-        Operation::Verify,
-        "pkeyutl -verify -rawin -inkey dsa -in message -sigfile sig",
-    ),
+    (KEM, Operation::Keygen, "genpkey -algorithm ML-KEM-768 -out kem"),
+    (KEM, Operation::Encaps, "pkeyutl -encap -inkey kem -out ct -secret sent"),
+    (KEM, Operation::Decaps, "pkeyutl -decap -inkey kem -in ct -secret got"),
+    (DSA, Operation::Keygen, "genpkey -algorithm ML-DSA-65 -out dsa"),
+    (DSA, Operation::Sign, "pkeyutl -sign -rawin -inkey dsa -in message -out sig"),
+    (DSA, Operation::Verify, "pkeyutl -verify -rawin -inkey dsa -in message -sigfile sig"),
 ];
 
 /// One operation of each kind through the bundle's openssl; our counters tell who did it.
@@ -325,25 +260,15 @@ fn operations(settings: &Settings) -> Vec<Check> {
         .enumerate()
         .map(|(at, (algorithm, operation, arguments))| {
             let name = format!("{algorithm} {}", operation.name());
-            match served_by(
-                &openssl,
-                algorithm,
-                operation,
-                arguments,
-                &format!("stats{at}"),
-            ) {
+            match served_by(&openssl, algorithm, operation, arguments, &format!("stats{at}")) {
                 Ok("gabion") => Check {
                     served_by: Some("gabion"),
                     ..Check::new(name, Verdict::Ok, "served by gabion")
                 },
                 Ok(other) => Check {
                     served_by: Some(other),
-                    ..Check::new(
-                        name,
-                        Verdict::Broken,
-                        format!("served by {other}, not by gabion"),
-                    )
-                    .mended_by(REPAIR)
+                    ..Check::new(name, Verdict::Broken, format!("served by {other}, not by gabion"))
+                        .mended_by(REPAIR)
                 },
                 Err(cause) => Check::new(name, Verdict::Broken, cause).mended_by(REPAIR),
             }
@@ -369,11 +294,7 @@ fn served_by(
     }
     let (calls, errors) = openssl.counted(stats)?.of(algorithm, operation);
     // An error in our code makes OpenSSL go on with its own, so a call alone proves nothing.
-    Ok(if calls > 0 && errors == 0 {
-        "gabion"
-    } else {
-        "default"
-    })
+    Ok(if calls > 0 && errors == 0 { "gabion" } else { "default" })
 }
 
 #[cfg(test)]
@@ -387,10 +308,7 @@ mod tests {
         assert_eq!(version_of_active(listed), Some("0.1.0"));
         let inactive = listed.replace("0.1.0\n    status: active", "0.1.0\n    status: inactive");
         assert_eq!(version_of_active(&inactive), None);
-        assert_eq!(
-            version_of_active("Providers:\n  default\n    status: active\n"),
-            None
-        );
+        assert_eq!(version_of_active("Providers:\n  default\n    status: active\n"), None);
     }
 
     #[test]
@@ -402,10 +320,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_portable_backend() {
         let all = backends();
-        let portable = all
-            .iter()
-            .find(|check| check.name == "backend portable")
-            .unwrap();
+        let portable = all.iter().find(|check| check.name == "backend portable").unwrap();
         assert_eq!(portable.verdict, Verdict::Ok);
         assert!(all.iter().any(|check| check.name == "backend avx512"));
     }

@@ -50,9 +50,7 @@ pub fn shake_hands(
         "server.key",
     ];
     // Killed when it goes out of scope, however this ends.
-    let mut server = openssl
-        .start(&serve, "server.stats")
-        .map_err(Failure::NotReady)?;
+    let mut server = openssl.start(&serve, "server.stats").map_err(Failure::NotReady)?;
     let address = server.line("ACCEPT").map_err(Failure::NotReady)?;
     let connect = [
         "s_client",
@@ -69,19 +67,13 @@ pub fn shake_hands(
         "localhost",
         "-verify_return_error",
     ];
-    let said = openssl
-        .run(&connect, Some("client.stats"))
-        .map_err(Failure::No)?;
+    let said = openssl.run(&connect, Some("client.stats")).map_err(Failure::No)?;
     drop(server);
     let counted = |name: &str| openssl.counted(name).map_err(Failure::NotReady);
     let (server, client) = (counted("server.stats")?, counted("client.stats")?);
     let shaken = read(&said, certificate, &server, &client).map_err(Failure::No)?;
     if shaken.group != group || shaken.version != "TLSv1.3" {
-        let Handshake {
-            version,
-            group: got,
-            ..
-        } = shaken;
+        let Handshake { version, group: got, .. } = shaken;
         return Err(Failure::No(format!(
             "the handshake was {version} with {got}; expected TLSv1.3 with {group}"
         )));
@@ -90,14 +82,7 @@ pub fn shake_hands(
 }
 
 fn make_certificates(openssl: &Openssl<'_>, algorithm: &str) -> Result<(), String> {
-    let root = [
-        "-keyout",
-        "root.key",
-        "-out",
-        "root.pem",
-        "-subj",
-        "/CN=Gabion run root",
-    ];
+    let root = ["-keyout", "root.key", "-out", "root.pem", "-subj", "/CN=Gabion run root"];
     let server = [
         "-keyout",
         "server.key",
@@ -129,26 +114,15 @@ fn read(
     server: &Snapshot,
     client: &Snapshot,
 ) -> Result<Handshake, String> {
-    let find = |prefix: &str| {
-        said.lines()
-            .find_map(|line| line.trim().strip_prefix(prefix))
-    };
+    let find = |prefix: &str| said.lines().find_map(|line| line.trim().strip_prefix(prefix));
     let need = |prefix: &str| {
-        find(prefix)
-            .map(str::trim)
-            .ok_or_else(|| format!("s_client did not say `{prefix}`"))
+        find(prefix).map(str::trim).ok_or_else(|| format!("s_client did not say `{prefix}`"))
     };
     let verified = need("Verify return code: ")?;
     if !verified.starts_with("0 ") {
-        return Err(format!(
-            "the server's certificate did not verify: {verified}"
-        ));
+        return Err(format!("the server's certificate did not verify: {verified}"));
     }
-    let version = need("New, ")?
-        .split(',')
-        .next()
-        .unwrap_or_default()
-        .to_owned();
+    let version = need("New, ")?.split(',').next().unwrap_or_default().to_owned();
     let group = need("Negotiated TLS1.3 group: ")?.to_owned();
     let bytes = need("SSL handshake has ")?
         .split_whitespace()
@@ -225,19 +199,13 @@ mod tests {
             calls: 1,
             errors: *errors,
         });
-        Snapshot {
-            loads: 1,
-            rows: rows.collect(),
-        }
+        Snapshot { loads: 1, rows: rows.collect() }
     }
 
     fn both(errors: u64) -> (Snapshot, Snapshot) {
         let server = [("ML-KEM-768", "encaps", errors), ("ML-DSA-65", "sign", 0)];
-        let client = [
-            ("ML-KEM-768", "keygen", 0),
-            ("ML-KEM-768", "decaps", 0),
-            ("ML-DSA-65", "verify", 0),
-        ];
+        let client =
+            [("ML-KEM-768", "keygen", 0), ("ML-KEM-768", "decaps", 0), ("ML-DSA-65", "verify", 0)];
         (counted(&server), counted(&client))
     }
 
@@ -246,10 +214,7 @@ mod tests {
         let (server, client) = both(0);
         let shaken = read(SAID, "ML-DSA-65", &server, &client).unwrap();
         assert_eq!((shaken.version.as_str(), shaken.bytes), ("TLSv1.3", 11_740));
-        assert_eq!(
-            (shaken.kem_provider, shaken.signature_provider),
-            ("gabion", "gabion")
-        );
+        assert_eq!((shaken.kem_provider, shaken.signature_provider), ("gabion", "gabion"));
         assert!(shaken.require_gabion().is_ok());
     }
 
@@ -258,16 +223,10 @@ mod tests {
         let (_, client) = both(0);
         let none = Snapshot::default();
         let shaken = read(SAID, "ML-DSA-65", &none, &client).unwrap();
-        assert_eq!(
-            (shaken.kem_provider, shaken.signature_provider),
-            ("default", "default")
-        );
+        assert_eq!((shaken.kem_provider, shaken.signature_provider), ("default", "default"));
         let (server, client) = both(1);
         let shaken = read(SAID, "ML-DSA-65", &server, &client).unwrap();
-        assert_eq!(
-            (shaken.kem_provider, shaken.signature_provider),
-            ("default", "gabion")
-        );
+        assert_eq!((shaken.kem_provider, shaken.signature_provider), ("default", "gabion"));
         assert!(matches!(shaken.require_gabion(), Err(Failure::No(_))));
     }
 
@@ -275,11 +234,7 @@ mod tests {
     fn a_certificate_that_does_not_verify_is_an_error() {
         let bad = SAID.replace("0 (ok)", "18 (self-signed certificate)");
         let none = Snapshot::default();
-        assert!(
-            read(&bad, "ML-DSA-65", &none, &none)
-                .unwrap_err()
-                .contains("self-signed")
-        );
+        assert!(read(&bad, "ML-DSA-65", &none, &none).unwrap_err().contains("self-signed"));
         assert!(read("", "ML-DSA-65", &none, &none).is_err());
     }
 }

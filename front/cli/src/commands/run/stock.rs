@@ -24,10 +24,7 @@ pub fn measure(openssl: &Openssl<'_>, seconds: f64) -> Result<Stock, String> {
 impl Stock {
     /// Operations a second, where they were measured.
     pub fn ops_per_s(&self, algorithm: &str, operation: Operation) -> Option<f64> {
-        self.0
-            .iter()
-            .find(|row| (row.0, row.1) == (algorithm, operation))
-            .map(|row| row.2)
+        self.0.iter().find(|row| (row.0, row.1) == (algorithm, operation)).map(|row| row.2)
     }
 }
 
@@ -42,19 +39,12 @@ fn read(said: &str) -> Result<Stock, String> {
     let mut all = Vec::new();
     for (prefix, algorithm, operations) in lines {
         let line = said.lines().find_map(|line| line.strip_prefix(prefix));
-        let values: Option<Vec<f64>> = line.map(|line| {
-            line.split(':')
-                .skip(1)
-                .filter_map(|value| value.parse().ok())
-                .collect()
-        });
+        let values: Option<Vec<f64>> = line
+            .map(|line| line.split(':').skip(1).filter_map(|value| value.parse().ok()).collect());
         match values {
             Some(values) if values.len() == operations.len() => {
                 all.extend(
-                    operations
-                        .into_iter()
-                        .zip(values)
-                        .map(|(op, value)| (algorithm, op, value)),
+                    operations.into_iter().zip(values).map(|(op, value)| (algorithm, op, value)),
                 );
             }
             _ => return Err(format!("openssl speed said nothing about {algorithm}")),
@@ -70,14 +60,8 @@ mod tests {
     #[test]
     fn lines_for_machines_are_read() {
         let stock = read("+F9:13:31730.7:56353.1:36391.2\n+F10:10:6046.9:1054.5:6026.7\n").unwrap();
-        assert_eq!(
-            stock.ops_per_s("ML-KEM-768", Operation::Encaps),
-            Some(56353.1)
-        );
-        assert_eq!(
-            stock.ops_per_s("ML-DSA-65", Operation::Verify),
-            Some(6026.7)
-        );
+        assert_eq!(stock.ops_per_s("ML-KEM-768", Operation::Encaps), Some(56353.1));
+        assert_eq!(stock.ops_per_s("ML-DSA-65", Operation::Verify), Some(6026.7));
         assert_eq!(stock.ops_per_s("ML-DSA-44", Operation::Verify), None);
         assert!(read("+F9:13:31730.7:56353.1\n").is_err());
     }
