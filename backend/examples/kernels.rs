@@ -13,9 +13,9 @@ fn main() {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn main() {
+fn main() -> std::process::ExitCode {
     eprintln!("This table needs the time-stamp counter of x86-64; there is none here.");
-    std::process::exit(3);
+    std::process::ExitCode::from(3)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -70,10 +70,7 @@ mod table {
         let avx512 = Avx512::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
         match avx512 {
             Some(avx512) => {
-                println!(
-                    "{name:44} {portable:10.0} {avx512:10.0} {:8.1}",
-                    portable / avx512
-                );
+                println!("{name:44} {portable:10.0} {avx512:10.0} {:8.1}", portable / avx512);
             }
             None => println!("{name:44} {portable:10.0} {:>10} {:>8}", "-", "-"),
         }
@@ -81,10 +78,7 @@ mod table {
 
     /// Prints the lines whose names contain `filter`.
     pub fn print(filter: &str) {
-        println!(
-            "{:44} {:>10} {:>10} {:>8}",
-            "kernel, core cycles", "portable", "avx512", "ratio"
-        );
+        println!("{:44} {:>10} {:>10} {:>8}", "kernel, core cycles", "portable", "avx512", "ratio");
         sponges(filter);
         kem(filter);
         dsa(filter);
@@ -113,33 +107,20 @@ mod table {
         let ek = vec![1u8; 1184];
         let seed = [2u8; 34];
         let (mut a, mut prf, mut h) = (vec![[0u8; 504]; 9], vec![[0u8; 128]; 7], [0u8; 32]);
-        line(
-            filter,
-            "sponge ML-KEM-768 encaps: 9 A, 7 PRF, H(ek)",
-            1,
-            |k| {
-                let mut jobs: Vec<Sponge<'_>> = a
-                    .iter_mut()
-                    .map(|o| Sponge::new(Xof::Shake128, [&seed[..]], o))
-                    .collect();
-                jobs.extend(
-                    prf.iter_mut()
-                        .map(|o| Sponge::new(Xof::Shake256, [&seed[..33]], o)),
-                );
-                jobs.push(Sponge::new(Xof::Sha3_256, [&ek[..]], &mut h));
-                k.sponge_many(&mut jobs);
-            },
-        );
+        line(filter, "sponge ML-KEM-768 encaps: 9 A, 7 PRF, H(ek)", 1, |k| {
+            let mut jobs: Vec<Sponge<'_>> =
+                a.iter_mut().map(|o| Sponge::new(Xof::Shake128, [&seed[..]], o)).collect();
+            jobs.extend(prf.iter_mut().map(|o| Sponge::new(Xof::Shake256, [&seed[..33]], o)));
+            jobs.push(Sponge::new(Xof::Sha3_256, [&ek[..]], &mut h));
+            k.sponge_many(&mut jobs);
+        });
     }
 
     fn kem(filter: &str) {
-        let random: Vec<u8> = (0..2048u32)
-            .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
-            .collect();
+        let random: Vec<u8> =
+            (0..2048u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
         let small = |scale: i16| {
-            KemPoly(core::array::from_fn(|i| {
-                (i as i16 * 29 % 3329 - 1664).clamp(-scale, scale)
-            }))
+            KemPoly(core::array::from_fn(|i| (i as i16 * 29 % 3329 - 1664).clamp(-scale, scale)))
         };
         let mut p = small(1664);
         line(filter, "kem_rej_uniform 504 bytes", 1, |k| {
@@ -152,13 +133,9 @@ mod table {
         }
         let mut many = vec![small(1664); 8];
         line(filter, "kem_ntt (of 8)", 8, |k| k.kem_ntt(&mut many));
-        line(filter, "kem_inv_ntt (of 8)", 8, |k| {
-            k.kem_inv_ntt(&mut many)
-        });
+        line(filter, "kem_inv_ntt (of 8)", 8, |k| k.kem_inv_ntt(&mut many));
         line(filter, "kem_ntt (of 1)", 1, |k| k.kem_ntt(&mut many[..1]));
-        line(filter, "kem_inv_ntt (of 1)", 1, |k| {
-            k.kem_inv_ntt(&mut many[..1])
-        });
+        line(filter, "kem_inv_ntt (of 1)", 1, |k| k.kem_inv_ntt(&mut many[..1]));
         let a = vec![small(1664); 16];
         for rank in [2, 3, 4] {
             let mut out = vec![small(1); rank];
@@ -172,17 +149,13 @@ mod table {
         line(filter, "kem_add", 1, |k| k.kem_add(&mut p, &b));
         line(filter, "kem_sub_from", 1, |k| k.kem_sub_from(&b, &mut p));
         let mut bytes = [0u8; 384];
-        line(filter, "kem_encode12", 1, |k| {
-            k.kem_encode12(&b, &mut bytes)
-        });
+        line(filter, "kem_encode12", 1, |k| k.kem_encode12(&b, &mut bytes));
         line(filter, "kem_decode12", 1, |k| {
             black_box(k.kem_decode12(&random[..384], &mut p));
         });
         for d in [1, 4, 5, 10, 11] {
             let mut bytes = vec![0u8; 32 * d];
-            line(filter, &format!("kem_compress {d}"), 1, |k| {
-                k.kem_compress(d, &b, &mut bytes)
-            });
+            line(filter, &format!("kem_compress {d}"), 1, |k| k.kem_compress(d, &b, &mut bytes));
             line(filter, &format!("kem_decompress {d}"), 1, |k| {
                 k.kem_decompress(d, &random[..32 * d], &mut p);
             });
@@ -190,9 +163,8 @@ mod table {
     }
 
     fn dsa(filter: &str) {
-        let random: Vec<u8> = (0..2048u32)
-            .map(|i| (i.wrapping_mul(2654435761) >> 13) as u8)
-            .collect();
+        let random: Vec<u8> =
+            (0..2048u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
         let poly = |scale: i32| {
             DsaPoly(core::array::from_fn(|i| {
                 (i as i32 * 1_299_709 % 8_380_417 - 4_190_208).clamp(-scale, scale)
@@ -203,14 +175,9 @@ mod table {
             black_box(k.dsa_rej_uniform_vartime(&random[..840], &mut p));
         });
         for (eta, len) in [(2, 136), (4, 272)] {
-            line(
-                filter,
-                &format!("dsa_rej_bounded {eta}, {len} bytes"),
-                1,
-                |k| {
-                    black_box(k.dsa_rej_bounded_vartime(eta, &random[..len], &mut p));
-                },
-            );
+            line(filter, &format!("dsa_rej_bounded {eta}, {len} bytes"), 1, |k| {
+                black_box(k.dsa_rej_bounded_vartime(eta, &random[..len], &mut p));
+            });
         }
         // Every call reduces its input first: iterated NTTs would leave the bounds otherwise.
         let start = vec![poly(4_190_208); 8];
@@ -223,9 +190,7 @@ mod table {
             many.clone_from_slice(&start);
             k.dsa_inv_ntt(&mut many);
         });
-        line(filter, "dsa_inv_ntt (of 1)", 1, |k| {
-            k.dsa_inv_ntt(&mut many[..1])
-        });
+        line(filter, "dsa_inv_ntt (of 1)", 1, |k| k.dsa_inv_ntt(&mut many[..1]));
         let a = vec![poly(4_190_208); 56];
         for (rows, columns) in [(4, 4), (6, 5), (8, 7)] {
             let mut out = vec![poly(1); rows];
@@ -235,9 +200,7 @@ mod table {
             });
         }
         let mut out = vec![poly(1); 8];
-        line(filter, "dsa_pointwise", 8, |k| {
-            k.dsa_pointwise(&mut out, &a[0], &a[..8])
-        });
+        line(filter, "dsa_pointwise", 8, |k| k.dsa_pointwise(&mut out, &a[0], &a[..8]));
         line(filter, "dsa_add", 8, |k| k.dsa_add(&mut out, &a[..8]));
         line(filter, "dsa_sub", 8, |k| k.dsa_sub(&mut out, &a[..8]));
         let mut t1 = DsaPoly(core::array::from_fn(|i| i as i32));
@@ -246,9 +209,7 @@ mod table {
             k.dsa_shift_left_d(core::slice::from_mut(&mut t1));
         });
         let (mut hi, mut lo) = (poly(1), poly(1));
-        line(filter, "dsa_power2round", 1, |k| {
-            k.dsa_power2round(&a[0], &mut hi, &mut lo)
-        });
+        line(filter, "dsa_power2round", 1, |k| k.dsa_power2round(&a[0], &mut hi, &mut lo));
         let hint = DsaPoly(core::array::from_fn(|i| i as i32 & 1));
         for gamma2 in [95_232, 261_888] {
             line(filter, &format!("dsa_decompose {gamma2}"), 1, |k| {

@@ -218,92 +218,50 @@ impl Batch<'_> {
     pub fn check(&self) -> Result<(), Error> {
         let n = self.lanes();
         let fits = match &self.operation {
-            Operation::KemKeygen {
-                params: p,
-                seeds,
-                ek,
-                dk,
-            } => seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len(),
-            Operation::KemGenerate {
-                params: p,
-                seeds,
-                keys,
-            } => seeds.len() == n && keys.len() == n && keys.iter().all(|key| key.params() == *p),
-            Operation::KemDecodePublic {
-                params: p,
-                bytes,
-                keys,
-            } => {
+            Operation::KemKeygen { params: p, seeds, ek, dk } => {
+                seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len()
+            }
+            Operation::KemGenerate { params: p, seeds, keys } => {
+                seeds.len() == n && keys.len() == n && keys.iter().all(|key| key.params() == *p)
+            }
+            Operation::KemDecodePublic { params: p, bytes, keys } => {
                 bytes.len() == n * p.ek_len()
                     && keys.len() == n
                     && keys.iter().all(|key| key.params() == *p)
             }
-            Operation::KemDecodePrivate {
-                params: p,
-                bytes,
-                keys,
-            } => {
+            Operation::KemDecodePrivate { params: p, bytes, keys } => {
                 bytes.len() == n * p.dk_len()
                     && keys.len() == n
                     && keys.iter().all(|key| key.params() == *p)
             }
-            Operation::KemEncaps {
-                params: p,
-                keys,
-                m,
-                ct,
-                shared,
-            } => {
+            Operation::KemEncaps { params: p, keys, m, ct, shared } => {
                 keys.fit(n, p.ek_len(), |key| key.is_expanded() && key.params() == *p)
                     && m.len() == n
                     && ct.len() == n * p.ct_len()
                     && shared.len() == n
             }
-            Operation::KemDecaps {
-                params: p,
-                keys,
-                ct,
-                shared,
-            } => {
+            Operation::KemDecaps { params: p, keys, ct, shared } => {
                 keys.fit(n, p.dk_len(), |key| key.is_expanded() && key.params() == *p)
                     && ct.len() == n * p.ct_len()
                     && shared.len() == n
             }
-            Operation::DsaKeygen {
-                params: p,
-                seeds,
-                pk,
-                sk,
-            } => seeds.len() == n && pk.len() == n * p.pk_len() && sk.len() == n * p.sk_len(),
+            Operation::DsaKeygen { params: p, seeds, pk, sk } => {
+                seeds.len() == n && pk.len() == n * p.pk_len() && sk.len() == n * p.sk_len()
+            }
             Operation::DsaGenerate { seeds, keys, .. } => seeds.len() == n && keys.len() == n,
-            Operation::DsaDecodePublic {
-                params: p,
-                bytes,
-                keys,
-            } => bytes.len() == n * p.pk_len() && keys.len() == n,
-            Operation::DsaDecodePrivate {
-                params: p,
-                bytes,
-                keys,
-            } => bytes.len() == n * p.sk_len() && keys.len() == n,
-            Operation::DsaSign {
-                params: p,
-                keys,
-                messages,
-                rnd,
-                sig,
-            } => {
+            Operation::DsaDecodePublic { params: p, bytes, keys } => {
+                bytes.len() == n * p.pk_len() && keys.len() == n
+            }
+            Operation::DsaDecodePrivate { params: p, bytes, keys } => {
+                bytes.len() == n * p.sk_len() && keys.len() == n
+            }
+            Operation::DsaSign { params: p, keys, messages, rnd, sig } => {
                 keys.fit(n, p.sk_len(), |key| key.is_expanded() && key.params() == *p)
                     && messages.len() == n
                     && rnd.len() == n
                     && sig.len() == n * p.sig_len()
             }
-            Operation::DsaVerify {
-                params: p,
-                keys,
-                messages,
-                sig,
-            } => {
+            Operation::DsaVerify { params: p, keys, messages, sig } => {
                 keys.fit(n, p.pk_len(), |key| key.is_expanded() && key.params() == *p)
                     && messages.len() == n
                     && sig.len() == n * p.sig_len()

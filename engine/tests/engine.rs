@@ -284,7 +284,11 @@ fn blank_and_refused_keys_are_not_used() {
         seeds: &[[0; 64]],
         keys: &mut [ml_kem::DecapsKey::blank(other)],
     });
+}
 
+/// The same of ML-DSA: for a blank key anybody can forge.
+#[test]
+fn blank_signing_and_verification_keys_are_not_used() {
     let params = ml_dsa::params(Algorithm::MlDsa65).unwrap();
     let message = Message::Internal(b"m");
     let signing_key = ml_dsa::SigningKey::blank(params);

@@ -23,15 +23,11 @@ pub(super) fn keygen<K: Kernels>(
     sk: &mut [u8],
     scratch: &mut Scratch,
 ) {
-    let outputs = pk
-        .chunks_mut(CHUNK * p.pk_len())
-        .zip(sk.chunks_mut(CHUNK * p.sk_len()));
+    let outputs = pk.chunks_mut(CHUNK * p.pk_len()).zip(sk.chunks_mut(CHUNK * p.sk_len()));
     for (seeds, (pk, sk)) in seeds.chunks(CHUNK).zip(outputs) {
         let mut keys = blank_keys(p, seeds.len());
         ml_dsa::keygen(k, p, seeds, &mut keys, scratch);
-        let outputs = pk
-            .chunks_exact_mut(p.pk_len())
-            .zip(sk.chunks_exact_mut(p.sk_len()));
+        let outputs = pk.chunks_exact_mut(p.pk_len()).zip(sk.chunks_exact_mut(p.sk_len()));
         for (key, (pk, sk)) in keys.iter().zip(outputs) {
             pk.copy_from_slice(key.verify_key().bytes());
             sk.copy_from_slice(key.bytes());
@@ -98,9 +94,7 @@ pub(super) fn sign<K: Kernels>(
         }
         Keys::Fresh(bytes) => bytes,
     };
-    let outputs = sig
-        .chunks_mut(CHUNK * p.sig_len())
-        .zip(status.chunks_mut(CHUNK));
+    let outputs = sig.chunks_mut(CHUNK * p.sig_len()).zip(status.chunks_mut(CHUNK));
     let inputs = messages.chunks(CHUNK).zip(rnd.chunks(CHUNK));
     for ((bytes, inputs), (sig, status)) in
         bytes.chunks(CHUNK * p.sk_len()).zip(inputs).zip(outputs)
@@ -122,9 +116,7 @@ fn sign_good_keys<K: Kernels>(
     (sig, status): (&mut [u8], &mut [Status]),
     scratch: &mut Scratch,
 ) {
-    let good: Vec<usize> = (0..keys.len())
-        .filter(|&lane| decoded[lane].is_ok())
-        .collect();
+    let good: Vec<usize> = (0..keys.len()).filter(|&lane| decoded[lane].is_ok()).collect();
     let known: Vec<&SigningKey> = good.iter().map(|&lane| &keys[lane]).collect();
     let messages: Vec<_> = good.iter().map(|&lane| messages[lane]).collect();
     let mut rnd: Vec<_> = good.iter().map(|&lane| rnd[lane]).collect();

@@ -20,15 +20,11 @@ pub(super) fn keygen<K: Kernels>(
     dk: &mut [u8],
     scratch: &mut Scratch,
 ) {
-    let outputs = ek
-        .chunks_mut(CHUNK * p.ek_len())
-        .zip(dk.chunks_mut(CHUNK * p.dk_len()));
+    let outputs = ek.chunks_mut(CHUNK * p.ek_len()).zip(dk.chunks_mut(CHUNK * p.dk_len()));
     for (seeds, (ek, dk)) in seeds.chunks(CHUNK).zip(outputs) {
         let mut keys = vec![DecapsKey::blank(p); seeds.len()];
         ml_kem::keygen(k, p, seeds, &mut keys, scratch);
-        let outputs = ek
-            .chunks_exact_mut(p.ek_len())
-            .zip(dk.chunks_exact_mut(p.dk_len()));
+        let outputs = ek.chunks_exact_mut(p.ek_len()).zip(dk.chunks_exact_mut(p.dk_len()));
         for (key, (ek, dk)) in keys.iter().zip(outputs) {
             ek.copy_from_slice(key.encaps_key().bytes());
             dk.copy_from_slice(key.bytes());
@@ -86,9 +82,7 @@ pub(super) fn encaps<K: Kernels>(
     status: &mut [Status],
     scratch: &mut Scratch,
 ) {
-    let outputs = ct
-        .chunks_mut(CHUNK * p.ct_len())
-        .zip(shared.chunks_mut(CHUNK));
+    let outputs = ct.chunks_mut(CHUNK * p.ct_len()).zip(shared.chunks_mut(CHUNK));
     let lanes = m.chunks(CHUNK).zip(outputs).zip(status.chunks_mut(CHUNK));
     for (chunk, ((m, (ct, shared)), status)) in lanes.enumerate() {
         let range = chunk * CHUNK..chunk * CHUNK + m.len();

@@ -62,100 +62,44 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
     let status = &mut *batch.status;
     let (kem_scratch, dsa_scratch) = (&mut scratch.kem, &mut scratch.dsa);
     match &mut batch.operation {
-        Operation::KemKeygen {
-            params,
-            seeds,
-            ek,
-            dk,
-        } => {
+        Operation::KemKeygen { params, seeds, ek, dk } => {
             kem::keygen(k, params, seeds, ek, dk, kem_scratch);
             status.fill(Status::Ok);
         }
-        Operation::KemGenerate {
-            params,
-            seeds,
-            keys,
-        } => {
+        Operation::KemGenerate { params, seeds, keys } => {
             kem::generate(k, params, seeds, keys, kem_scratch);
             status.fill(Status::Ok);
         }
-        Operation::KemDecodePublic {
-            params,
-            bytes,
-            keys,
-        } => {
+        Operation::KemDecodePublic { params, bytes, keys } => {
             kem::decode_public(k, params, bytes, keys, status);
         }
-        Operation::KemDecodePrivate {
-            params,
-            bytes,
-            keys,
-        } => {
+        Operation::KemDecodePrivate { params, bytes, keys } => {
             kem::decode_private(k, params, bytes, keys, status);
         }
-        Operation::KemEncaps {
-            params,
-            keys,
-            m,
-            ct,
-            shared,
-        } => {
+        Operation::KemEncaps { params, keys, m, ct, shared } => {
             kem::encaps(k, params, keys, (m, ct, shared), status, kem_scratch);
         }
-        Operation::KemDecaps {
-            params,
-            keys,
-            ct,
-            shared,
-        } => {
+        Operation::KemDecaps { params, keys, ct, shared } => {
             kem::decaps(k, params, keys, (ct, shared), status, kem_scratch);
         }
-        Operation::DsaKeygen {
-            params,
-            seeds,
-            pk,
-            sk,
-        } => {
+        Operation::DsaKeygen { params, seeds, pk, sk } => {
             dsa::keygen(k, params, seeds, pk, sk, dsa_scratch);
             status.fill(Status::Ok);
         }
-        Operation::DsaGenerate {
-            params,
-            seeds,
-            keys,
-        } => {
+        Operation::DsaGenerate { params, seeds, keys } => {
             dsa::generate(k, params, seeds, keys, dsa_scratch);
             status.fill(Status::Ok);
         }
-        Operation::DsaDecodePublic {
-            params,
-            bytes,
-            keys,
-        } => {
+        Operation::DsaDecodePublic { params, bytes, keys } => {
             dsa::decode_public(k, params, bytes, keys, status, dsa_scratch);
         }
-        Operation::DsaDecodePrivate {
-            params,
-            bytes,
-            keys,
-        } => {
+        Operation::DsaDecodePrivate { params, bytes, keys } => {
             dsa::decode_private(k, params, bytes, keys, status, dsa_scratch);
         }
-        Operation::DsaSign {
-            params,
-            keys,
-            messages,
-            rnd,
-            sig,
-        } => {
+        Operation::DsaSign { params, keys, messages, rnd, sig } => {
             dsa::sign(k, params, keys, (messages, rnd, sig), status, dsa_scratch);
         }
-        Operation::DsaVerify {
-            params,
-            keys,
-            messages,
-            sig,
-        } => {
+        Operation::DsaVerify { params, keys, messages, sig } => {
             dsa::verify(k, params, keys, (messages, sig), status, dsa_scratch);
         }
     }

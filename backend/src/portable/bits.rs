@@ -14,11 +14,7 @@ const fn group(bits: usize) -> usize {
 /// Writes `value(0..256)`, `BITS` bits each, into `32 * BITS` bytes. Values are below 2^BITS.
 #[inline(always)]
 pub(super) fn pack<const BITS: usize>(out: &mut [u8], value: impl Fn(usize) -> u32) {
-    assert_eq!(
-        out.len(),
-        N / 8 * BITS,
-        "a packed polynomial has 32 bytes a bit"
-    );
+    assert_eq!(out.len(), N / 8 * BITS, "a packed polynomial has 32 bytes a bit");
     let group_bytes = const { group(BITS) * BITS / 8 };
     for (g, chunk) in out.chunks_exact_mut(group_bytes).enumerate() {
         let mut acc = 0u128;
@@ -32,11 +28,7 @@ pub(super) fn pack<const BITS: usize>(out: &mut [u8], value: impl Fn(usize) -> u
 /// Reads `32 * BITS` bytes as 256 fields of `BITS` bits and hands each to `put`.
 #[inline(always)]
 pub(super) fn unpack<const BITS: usize>(bytes: &[u8], mut put: impl FnMut(usize, u32)) {
-    assert_eq!(
-        bytes.len(),
-        N / 8 * BITS,
-        "a packed polynomial has 32 bytes a bit"
-    );
+    assert_eq!(bytes.len(), N / 8 * BITS, "a packed polynomial has 32 bytes a bit");
     let group_bytes = const { group(BITS) * BITS / 8 };
     let mask = const { (1u32 << BITS) - 1 };
     for (g, chunk) in bytes.chunks_exact(group_bytes).enumerate() {

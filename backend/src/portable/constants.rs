@@ -59,10 +59,7 @@ mod tests {
     fn centred_is_nearest_to_zero() {
         for x in 0..40 {
             let r = centred(x, 13);
-            assert!(
-                (-6..=6).contains(&r) && (x as i64 - r) % 13 == 0,
-                "{x} to {r}"
-            );
+            assert!((-6..=6).contains(&r) && (x as i64 - r) % 13 == 0, "{x} to {r}");
         }
     }
 

@@ -201,15 +201,8 @@ pub(super) fn inv_ntt(p: &mut DsaPoly) {
 /// See [`gabion_scheme::kernels::Kernels::dsa_matvec`]. Constant time.
 pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
     let row_len = v.len();
-    assert!(
-        row_len <= ROW_MAX,
-        "a vector has at most {ROW_MAX} polynomials, not {row_len}"
-    );
-    assert_eq!(
-        a.len(),
-        out.len() * row_len,
-        "the matrix has a row for each output"
-    );
+    assert!(row_len <= ROW_MAX, "a vector has at most {ROW_MAX} polynomials, not {row_len}");
+    assert_eq!(a.len(), out.len() * row_len, "the matrix has a row for each output");
     let mut sums = [0u64; N];
     for (i, out) in out.iter_mut().enumerate() {
         sums.fill(0);
@@ -230,11 +223,7 @@ pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_pointwise`]. Constant time.
 pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
-    assert_eq!(
-        out.len(),
-        v.len(),
-        "one output for each polynomial of the vector"
-    );
+    assert_eq!(out.len(), v.len(), "one output for each polynomial of the vector");
     for (out, v) in out.iter_mut().zip(v) {
         for ((out, &c), &v) in out.0.iter_mut().zip(&c.0).zip(&v.0) {
             *out = mul(v, canonical(reduce(c)) as u32);
@@ -369,10 +358,7 @@ fn use_hint_all<G: Gamma2>(hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_norm_below`]. Constant time: reads everything.
 pub(super) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
-    assert!(
-        bound <= (Q - 1) / 8,
-        "the bound is at most (q-1)/8, not {bound}"
-    );
+    assert!(bound <= (Q - 1) / 8, "the bound is at most (q-1)/8, not {bound}");
     let mut exceeds = 0;
     for p in polys {
         for &c in &p.0 {
@@ -466,11 +452,7 @@ mod tests {
     fn check_montgomery(a: u64) {
         let r = montgomery_reduce(a);
         assert!(r.abs() < Q, "{a} is reduced to {r}");
-        assert_eq!(
-            ((i128::from(r) << 32) - i128::from(a)) % i128::from(Q),
-            0,
-            "{a} to {r}"
-        );
+        assert_eq!(((i128::from(r) << 32) - i128::from(a)) % i128::from(Q), 0, "{a} to {r}");
     }
 
     #[test]

@@ -34,10 +34,7 @@ struct Factor {
 
 impl Factor {
     const fn new(montgomery: i16) -> Self {
-        Factor {
-            value: montgomery,
-            times_q_inv: montgomery.wrapping_mul(Q_INV),
-        }
+        Factor { value: montgomery, times_q_inv: montgomery.wrapping_mul(Q_INV) }
     }
 }
 
@@ -190,11 +187,7 @@ fn inv_ntt_layer<const LEN: usize, const REDUCE: bool>(f: &mut [i16; N]) {
         let (low, high) = block.split_at_mut(LEN);
         for (a, b) in low.iter_mut().zip(high) {
             let t = *a;
-            *a = if REDUCE {
-                barrett_reduce(t + *b)
-            } else {
-                t + *b
-            };
+            *a = if REDUCE { barrett_reduce(t + *b) } else { t + *b };
             *b = mul(*b - t, zeta);
         }
     }
@@ -207,10 +200,7 @@ const REDUCES: [bool; 7] = {
     let mut layer = 0;
     while layer < reduces.len() {
         bound *= 2;
-        assert!(
-            bound <= i16::MAX as i32,
-            "a sum or a difference would overflow"
-        );
+        assert!(bound <= i16::MAX as i32, "a sum or a difference would overflow");
         if reduces[layer] {
             // Products are below q, reduced sums below q / 2.
             bound = KEM_Q as i32;
@@ -246,16 +236,10 @@ struct Operand {
 }
 
 impl Operand {
-    const ZERO: Self = Operand {
-        even: [0; N],
-        odd: [0; N],
-    };
+    const ZERO: Self = Operand { even: [0; N], odd: [0; N] };
 
     fn set(&mut self, v: &KemPoly) {
-        let orders = self
-            .even
-            .chunks_exact_mut(2)
-            .zip(self.odd.chunks_exact_mut(2));
+        let orders = self.even.chunks_exact_mut(2).zip(self.odd.chunks_exact_mut(2));
         for (((even, odd), v), &gamma) in orders.zip(v.0.chunks_exact(2)).zip(&GAMMAS) {
             (even[0], even[1]) = (v[0], mul(v[1], gamma));
             (odd[0], odd[1]) = (v[1], v[0]);
@@ -269,15 +253,8 @@ impl Operand {
 /// 32 bits and reduced once a coefficient.
 pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
     let rank = v.len();
-    assert!(
-        rank <= RANK_MAX,
-        "a vector has at most {RANK_MAX} polynomials, not {rank}"
-    );
-    assert_eq!(
-        a.len(),
-        out.len() * rank,
-        "the matrix has a row for each output"
-    );
+    assert!(rank <= RANK_MAX, "a vector has at most {RANK_MAX} polynomials, not {rank}");
+    assert_eq!(a.len(), out.len() * rank, "the matrix has a row for each output");
     let mut operands = [Operand::ZERO; RANK_MAX];
     for (operand, v) in operands.iter_mut().zip(v) {
         operand.set(v);
@@ -430,11 +407,7 @@ mod tests {
         for a in i16::MIN..=i16::MAX {
             let r = barrett_reduce(a);
             assert!(r.abs() <= (Q - 1) / 2, "{a} is reduced to {r}");
-            assert_eq!(
-                (i32::from(a) - i32::from(r)) % Q32,
-                0,
-                "{a} is reduced to {r}"
-            );
+            assert_eq!((i32::from(a) - i32::from(r)) % Q32, 0, "{a} is reduced to {r}");
             assert_eq!(i32::from(canonical(a)), i32::from(a).rem_euclid(Q32));
         }
     }
@@ -476,17 +449,9 @@ mod tests {
         for i in 0..128 {
             let (zeta, gamma) = (ZETAS[i], GAMMAS[i]);
             // 17^(2 BitRev7(i)) times 17.
-            assert_eq!(
-                value(mul(mul(17, zeta), zeta)),
-                value(mul(1, gamma)),
-                "gamma {i}"
-            );
+            assert_eq!(value(mul(mul(17, zeta), zeta)), value(mul(1, gamma)), "gamma {i}");
             assert!(zeta.value.abs() <= Q / 2 && gamma.value.abs() <= Q / 2);
         }
-        assert_eq!(
-            value(mul(1, ZETAS[1])),
-            1729,
-            "17^64 is the first zeta that Algorithm 9 uses"
-        );
+        assert_eq!(value(mul(1, ZETAS[1])), 1729, "17^64 is the first zeta that Algorithm 9 uses");
     }
 }

@@ -38,12 +38,7 @@ fn check_one_rej_uniform(k: &dyn Kernels, bytes: &[u8]) {
         .collect();
     let mut out = DsaPoly::default();
     let filled = k.dsa_rej_uniform_vartime(bytes, &mut out);
-    assert_eq!(
-        filled,
-        want.len(),
-        "RejNTTPoly of {} bytes: how many were accepted",
-        bytes.len()
-    );
+    assert_eq!(filled, want.len(), "RejNTTPoly of {} bytes: how many were accepted", bytes.len());
     assert_eq!(out.0[..filled], want, "RejNTTPoly of {} bytes", bytes.len());
 }
 
@@ -89,18 +84,8 @@ fn check_one_rej_bounded(k: &dyn Kernels, eta: usize, bytes: &[u8]) {
         .collect();
     let mut out = DsaPoly::default();
     let filled = k.dsa_rej_bounded_vartime(eta, bytes, &mut out);
-    assert_eq!(
-        filled,
-        want.len(),
-        "RejBoundedPoly of {} bytes, eta {eta}: count",
-        bytes.len()
-    );
-    assert_eq!(
-        out.0[..filled],
-        want,
-        "RejBoundedPoly of {} bytes, eta {eta}",
-        bytes.len()
-    );
+    assert_eq!(filled, want.len(), "RejBoundedPoly of {} bytes, eta {eta}: count", bytes.len());
+    assert_eq!(out.0[..filled], want, "RejBoundedPoly of {} bytes, eta {eta}", bytes.len());
 }
 
 fn check_rej_bounded(k: &dyn Kernels) {
@@ -154,11 +139,7 @@ fn check_inv_ntt(k: &dyn Kernels) {
         for (p, inverse) in polys.iter().zip(&inverse) {
             assert_dsa_below(inverse, DQ, "NTT^-1");
             let want = dsa_canonical(p).map(|x| x * R % DQ);
-            assert_eq!(
-                dsa_ntt(&dsa_canonical(inverse)),
-                want,
-                "NTT^-1, {count} polynomials"
-            );
+            assert_eq!(dsa_ntt(&dsa_canonical(inverse)), want, "NTT^-1, {count} polynomials");
         }
     }
 }
@@ -185,10 +166,7 @@ fn check_matvec(k: &dyn Kernels) {
                 });
                 assert_dsa_below(out, DQ, "matrix times vector");
                 let scaled = dsa_canonical(out).map(|x| x * R % DQ);
-                assert_eq!(
-                    scaled, want,
-                    "row {i} of {rows} times {columns} polynomials"
-                );
+                assert_eq!(scaled, want, "row {i} of {rows} times {columns} polynomials");
             }
         }
     }
@@ -226,11 +204,7 @@ fn check_multiplication(k: &dyn Kernels) {
         let mut product = [DsaPoly::default()];
         k.dsa_pointwise(&mut product, &a[0], &b);
         k.dsa_inv_ntt(&mut product);
-        assert_eq!(
-            dsa_canonical(&product[0]),
-            want,
-            "product of two polynomials"
-        );
+        assert_eq!(dsa_canonical(&product[0]), want, "product of two polynomials");
     }
 }
 
@@ -288,11 +262,7 @@ fn check_simple_bit_pack(k: &dyn Kernels) {
             if bits == 10 {
                 let mut back = DsaPoly([-1; N]);
                 k.dsa_simple_bit_unpack(bits, &want, &mut back);
-                assert_eq!(
-                    back.0.map(i64::from),
-                    values,
-                    "SimpleBitUnpack, {bits} bits"
-                );
+                assert_eq!(back.0.map(i64::from), values, "SimpleBitUnpack, {bits} bits");
             }
         }
     }
@@ -313,23 +283,13 @@ fn check_bit_pack(k: &dyn Kernels) {
             let want = pack(&values, bits);
             let centred = values.map(|v| b - v);
             let mut out = vec![0xa5; 32 * bits];
-            k.dsa_bit_pack(
-                bits,
-                b as i32,
-                &DsaPoly(centred.map(|x| x as i32)),
-                &mut out,
-            );
+            k.dsa_bit_pack(bits, b as i32, &DsaPoly(centred.map(|x| x as i32)), &mut out);
             assert_eq!(out, want, "BitPack, {bits} bits");
             if bits >= 18 {
                 // z may come as any residue.
                 let residue = centred.map(|x| x - rng.below(2) as i64 * DQ * x.signum());
                 assert_eq!(residue.map(|x| mod_pm(x, DQ)), centred);
-                k.dsa_bit_pack(
-                    bits,
-                    b as i32,
-                    &DsaPoly(residue.map(|x| x as i32)),
-                    &mut out,
-                );
+                k.dsa_bit_pack(bits, b as i32, &DsaPoly(residue.map(|x| x as i32)), &mut out);
                 assert_eq!(out, want, "BitPack of residues, {bits} bits");
             }
             let mut back = DsaPoly([DSA_Q; N]);

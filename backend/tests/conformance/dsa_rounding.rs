@@ -47,11 +47,7 @@ fn check_power2round(k: &dyn Kernels) {
 fn decompose(r: i64, gamma2: i64) -> (i64, i64) {
     let r = r.rem_euclid(DQ);
     let r0 = mod_pm(r, 2 * gamma2);
-    if r - r0 == DQ - 1 {
-        (0, r0 - 1)
-    } else {
-        ((r - r0) / (2 * gamma2), r0)
-    }
+    if r - r0 == DQ - 1 { (0, r0 - 1) } else { ((r - r0) / (2 * gamma2), r0) }
 }
 
 fn check_decompose(k: &dyn Kernels, gamma2: i64) {
@@ -84,11 +80,7 @@ fn check_use_hint(k: &dyn Kernels, gamma2: i64) {
                     (_, false) => (r1 - 1).rem_euclid(m),
                 };
                 let got = i64::from(out.0[i]);
-                assert_eq!(
-                    got, want,
-                    "UseHint({}, {}), gamma2 = {gamma2}",
-                    flip.0[i], r.0[i]
-                );
+                assert_eq!(got, want, "UseHint({}, {}), gamma2 = {gamma2}", flip.0[i], r.0[i]);
             }
             flip.0 = flip.0.map(|h| 1 - h);
         }
@@ -110,16 +102,8 @@ fn check_make_hint(k: &dyn Kernels, gamma2: i64) {
                 let carried = x > gamma2 || x < -gamma2 || (x == -gamma2 && r1.0[i] != 0);
                 want.0[i] = i32::from(carried);
             }
-            assert_eq!(
-                hint, want,
-                "hints for r0 from {}, gamma2 = {gamma2}",
-                r0.0[0]
-            );
-            assert_eq!(
-                ones as i32,
-                want.0.iter().sum::<i32>(),
-                "how many hints are set"
-            );
+            assert_eq!(hint, want, "hints for r0 from {}, gamma2 = {gamma2}", r0.0[0]);
+            assert_eq!(ones as i32, want.0.iter().sum::<i32>(), "how many hints are set");
         });
     }
 }
@@ -145,11 +129,7 @@ fn check_make_hint_is_the_standards(k: &dyn Kernels, gamma2: i64) {
             }
             let cs2 = rng.between(low, high);
             let edge = [gamma2 - 1, 1 - gamma2, limit - w0 + cs2 + beta, 0][rng.below(4) as usize];
-            let ct0 = if rng.below(2) == 0 {
-                edge
-            } else {
-                rng.between(1 - gamma2, gamma2 - 1)
-            };
+            let ct0 = if rng.below(2) == 0 { edge } else { rng.between(1 - gamma2, gamma2 - 1) };
             let ct0 = ct0.clamp(1 - gamma2, gamma2 - 1);
             let r = i64::from(w.0[i]) - cs2 + ct0;
             want.0[i] = i32::from(decompose(r, gamma2).0 != decompose(r - ct0, gamma2).0);
@@ -157,27 +137,18 @@ fn check_make_hint_is_the_standards(k: &dyn Kernels, gamma2: i64) {
             r1.0[i] = w1 as i32;
         }
         k.dsa_make_hint(gamma2 as i32, &r0, &r1, &mut hint);
-        assert_eq!(
-            hint, want,
-            "MakeHint for w from {}, gamma2 = {gamma2}",
-            w.0[0]
-        );
+        assert_eq!(hint, want, "MakeHint for w from {}, gamma2 = {gamma2}", w.0[0]);
     });
 }
 
 fn check_norm_below(k: &dyn Kernels) {
-    assert!(
-        k.dsa_norm_below(&[], 1),
-        "no polynomial has no norm above the bound"
-    );
+    assert!(k.dsa_norm_below(&[], 1), "no polynomial has no norm above the bound");
     let mut rng = Rng::new(52);
     // gamma1 - beta and gamma2 - beta of the three sets, gamma2, and the greatest bound allowed.
     let mut bounds = vec![1, 2, (DQ - 1) / 8];
-    for (gamma1, gamma2, beta) in [
-        (1 << 17, GAMMA2[0], 78),
-        (1 << 19, GAMMA2[1], 196),
-        (1 << 19, GAMMA2[1], 120),
-    ] {
+    for (gamma1, gamma2, beta) in
+        [(1 << 17, GAMMA2[0], 78), (1 << 19, GAMMA2[1], 196), (1 << 19, GAMMA2[1], 120)]
+    {
         bounds.extend([gamma1 - beta, gamma2 - beta, gamma2]);
     }
     for bound in bounds {
@@ -186,11 +157,7 @@ fn check_norm_below(k: &dyn Kernels) {
                 .map(|_| {
                     DsaPoly(std::array::from_fn(|_| {
                         let x = rng.between(-(bound - 1), bound - 1);
-                        (if rng.below(2) == 0 {
-                            x
-                        } else {
-                            x - x.signum() * DQ
-                        }) as i32
+                        (if rng.below(2) == 0 { x } else { x - x.signum() * DQ }) as i32
                     }))
                 })
                 .collect();
@@ -202,11 +169,7 @@ fn check_norm_below(k: &dyn Kernels) {
                 let values = [beyond, -beyond, DQ - beyond, beyond - DQ];
                 let poly = rng.below(count as u64) as usize;
                 loud[poly].0[at] = values[rng.below(4) as usize] as i32;
-                assert!(
-                    !k.dsa_norm_below(&loud, bound as i32),
-                    "{} of {bound}",
-                    loud[poly].0[at]
-                );
+                assert!(!k.dsa_norm_below(&loud, bound as i32), "{} of {bound}", loud[poly].0[at]);
             }
         }
     }
@@ -215,11 +178,6 @@ fn check_norm_below(k: &dyn Kernels) {
     every_residue(|p| {
         let norm = p.0.iter().map(|&x| mod_pm(i64::from(x), DQ).abs()).max();
         let below = k.dsa_norm_below(std::slice::from_ref(p), bound as i32);
-        assert_eq!(
-            Some(below),
-            norm.map(|norm| norm < bound),
-            "norm from {}",
-            p.0[0]
-        );
+        assert_eq!(Some(below), norm.map(|norm| norm < bound), "norm from {}", p.0[0]);
     });
 }

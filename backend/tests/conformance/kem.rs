@@ -59,12 +59,7 @@ fn check_one_rej_uniform(k: &dyn Kernels, bytes: &[u8]) {
     let want = sample_ntt(bytes);
     let mut out = KemPoly::default();
     let filled = k.kem_rej_uniform_vartime(bytes, &mut out);
-    assert_eq!(
-        filled,
-        want.len(),
-        "SampleNTT of {} bytes: how many were accepted",
-        bytes.len()
-    );
+    assert_eq!(filled, want.len(), "SampleNTT of {} bytes: how many were accepted", bytes.len());
     assert_eq!(out.0[..filled], want, "SampleNTT of {} bytes", bytes.len());
 }
 
@@ -82,11 +77,7 @@ fn check_rej_uniform(k: &dyn Kernels) {
             .map(|_| {
                 let rejected = rng.below(16) < share;
                 let (good, bad) = ([0, 1, 3327, 3328], [3329, 3330, 4094, 4095]);
-                if rejected {
-                    bad[rng.below(4) as usize]
-                } else {
-                    good[rng.below(4) as usize]
-                }
+                if rejected { bad[rng.below(4) as usize] } else { good[rng.below(4) as usize] }
             })
             .collect();
         let bytes: Vec<u8> = candidates
@@ -153,11 +144,7 @@ fn check_inv_ntt(k: &dyn Kernels) {
             assert_kem_below(inverse, KQ, "NTT^-1");
             // The forward definition of the result is the input, but for the factor 2^16.
             let want = kem_canonical(p).map(|x| (x << 16) % KQ);
-            assert_eq!(
-                kem_ntt(&kem_canonical(inverse)),
-                want,
-                "NTT^-1, {count} polynomials"
-            );
+            assert_eq!(kem_ntt(&kem_canonical(inverse)), want, "NTT^-1, {count} polynomials");
         }
     }
 }
@@ -205,21 +192,15 @@ fn check_one_matvec(k: &dyn Kernels, a: &[KemPoly], v: &[KemPoly], rows: usize) 
 fn check_multiplication(k: &dyn Kernels) {
     let mut rng = Rng::new(15);
     for _ in 0..20 {
-        let (mut a, mut b) = (
-            kem_polys(&mut rng, 1, -2 * KQ, 2 * KQ),
-            kem_polys(&mut rng, 1, -2 * KQ, 2 * KQ),
-        );
+        let (mut a, mut b) =
+            (kem_polys(&mut rng, 1, -2 * KQ, 2 * KQ), kem_polys(&mut rng, 1, -2 * KQ, 2 * KQ));
         let want = multiply(&kem_canonical(&a[0]), &kem_canonical(&b[0]), KQ);
         k.kem_ntt(&mut a);
         k.kem_ntt(&mut b);
         let mut product = [KemPoly::default()];
         k.kem_matvec(&mut product, &a, &b);
         k.kem_inv_ntt(&mut product);
-        assert_eq!(
-            kem_canonical(&product[0]),
-            want,
-            "product of two polynomials"
-        );
+        assert_eq!(kem_canonical(&product[0]), want, "product of two polynomials");
     }
 }
 
@@ -227,10 +208,7 @@ fn check_to_mont(k: &dyn Kernels) {
     for count in counts() {
         let mut polys = every(-(2 * KQ - 1), 2 * KQ - 1);
         polys.truncate(if count == 33 { usize::MAX } else { count });
-        let want: Vec<_> = polys
-            .iter()
-            .map(|p| kem_canonical(p).map(|x| (x << 16) % KQ))
-            .collect();
+        let want: Vec<_> = polys.iter().map(|p| kem_canonical(p).map(|x| (x << 16) % KQ)).collect();
         k.kem_to_mont(&mut polys);
         for (p, want) in polys.iter().zip(&want) {
             assert_kem_below(p, KQ, "times 2^16");
@@ -248,11 +226,7 @@ fn check_add_and_sub(k: &dyn Kernels) {
         })
         .collect();
     for other in [-2 * KEM_Q, -1, 0, 1, 2 * KEM_Q] {
-        pairs.extend(
-            every(-2 * KQ, 2 * KQ)
-                .into_iter()
-                .map(|p| (p, KemPoly([other; N]))),
-        );
+        pairs.extend(every(-2 * KQ, 2 * KQ).into_iter().map(|p| (p, KemPoly([other; N]))));
     }
     for (a, b) in pairs {
         let (a_ints, b_ints) = (kem_canonical(&a), kem_canonical(&b));
@@ -307,16 +281,8 @@ fn check_decode12(k: &dyn Kernels) {
 fn check_one_decode12(k: &dyn Kernels, values: &[i64; N]) {
     let mut out = KemPoly([99; N]);
     let all_below = k.kem_decode12(&pack(values, 12), &mut out);
-    assert_eq!(
-        all_below,
-        values.iter().all(|&x| x < KQ),
-        "ByteDecode_12: the modulus check"
-    );
-    assert_eq!(
-        out.0.map(i64::from),
-        values.map(|x| x % KQ),
-        "ByteDecode_12"
-    );
+    assert_eq!(all_below, values.iter().all(|&x| x < KQ), "ByteDecode_12: the modulus check");
+    assert_eq!(out.0.map(i64::from), values.map(|x| x % KQ), "ByteDecode_12");
 }
 
 const D: [usize; 5] = [1, 4, 5, 10, 11];
@@ -331,11 +297,7 @@ fn check_compress(k: &dyn Kernels) {
             let want = kem_canonical(p).map(|x| {
                 // Nearest integer: twice the distance from 2^d x / q is below 1 (there are no ties).
                 let y = (x << d) / KQ;
-                let nearest = if 2 * ((x << d) - y * KQ) > KQ {
-                    y + 1
-                } else {
-                    y
-                };
+                let nearest = if 2 * ((x << d) - y * KQ) > KQ { y + 1 } else { y };
                 nearest % (1 << d)
             });
             let mut out = vec![0xa5; 32 * d];

@@ -159,9 +159,7 @@ pub fn kem_multiply_ntts(f: &[i64; N], g: &[i64; N]) -> [i64; N] {
 pub fn dsa_ntt(w: &[i64; N]) -> [i64; N] {
     std::array::from_fn(|i| {
         let x = pow_mod(1753, 2 * bit_rev(i as u64, 8) + 1, DQ);
-        w.iter()
-            .rev()
-            .fold(0, |value, coefficient| (value * x + coefficient) % DQ)
+        w.iter().rev().fold(0, |value, coefficient| (value * x + coefficient) % DQ)
     })
 }
 
@@ -169,10 +167,7 @@ pub fn dsa_ntt(w: &[i64; N]) -> [i64; N] {
 pub fn pack(values: &[i64; N], bits: usize) -> Vec<u8> {
     let mut out = vec![0u8; N / 8 * bits];
     for (i, &value) in values.iter().enumerate() {
-        assert!(
-            (0..1 << bits).contains(&value),
-            "{value} does not fit {bits} bits"
-        );
+        assert!((0..1 << bits).contains(&value), "{value} does not fit {bits} bits");
         for j in 0..bits {
             let at = i * bits + j;
             out[at / 8] |= ((value >> j & 1) as u8) << (at % 8);

@@ -22,14 +22,8 @@ pub fn check(k: &dyn Kernels) {
 fn expected(xof: Xof, message: &[u8], out_len: usize) -> Vec<u8> {
     let mut out = vec![0; out_len];
     match xof {
-        Xof::Shake128 => Shake128::default()
-            .chain(message)
-            .finalize_xof()
-            .read(&mut out),
-        Xof::Shake256 => Shake256::default()
-            .chain(message)
-            .finalize_xof()
-            .read(&mut out),
+        Xof::Shake128 => Shake128::default().chain(message).finalize_xof().read(&mut out),
+        Xof::Shake256 => Shake256::default().chain(message).finalize_xof().read(&mut out),
         Xof::Sha3_256 => out.copy_from_slice(&Sha3_256::digest(message)),
         Xof::Sha3_512 => out.copy_from_slice(&Sha3_512::digest(message)),
     }
@@ -56,11 +50,7 @@ impl Case {
     fn whole(xof: Xof, message: Vec<u8>, out_len: usize) -> Self {
         let mut parts: [Vec<u8>; SPONGE_PARTS] = Default::default();
         parts[0] = message;
-        Case {
-            xof,
-            parts,
-            out_len,
-        }
+        Case { xof, parts, out_len }
     }
 }
 
@@ -88,18 +78,8 @@ fn check_cases(k: &dyn Kernels, cases: &[Case]) {
         let lengths: Vec<_> = case.parts.iter().map(Vec::len).collect();
         let (out, after) = rest.split_at(case.out_len);
         let want = expected(case.xof, &case.parts.concat(), case.out_len);
-        assert_eq!(
-            out,
-            want,
-            "sponge {i} of {}: {:?}, parts {lengths:?}",
-            cases.len(),
-            case.xof
-        );
-        assert_eq!(
-            after[..GUARD.len()],
-            GUARD,
-            "sponge {i} wrote past its output"
-        );
+        assert_eq!(out, want, "sponge {i} of {}: {:?}, parts {lengths:?}", cases.len(), case.xof);
+        assert_eq!(after[..GUARD.len()], GUARD, "sponge {i} wrote past its output");
         rest = &after[GUARD.len()..];
     }
 }
@@ -119,9 +99,8 @@ fn check_input_lengths(k: &dyn Kernels) {
 fn check_output_lengths(k: &dyn Kernels) {
     let mut rng = Rng::new(2);
     for xof in [Xof::Shake128, Xof::Shake256] {
-        let cases: Vec<_> = (0..=4 * xof.rate() + 1)
-            .map(|len| Case::whole(xof, rng.bytes(34), len))
-            .collect();
+        let cases: Vec<_> =
+            (0..=4 * xof.rate() + 1).map(|len| Case::whole(xof, rng.bytes(34), len)).collect();
         check_cases(k, &cases);
         for case in &cases {
             check_cases(k, std::slice::from_ref(case));
@@ -133,16 +112,7 @@ fn check_output_lengths(k: &dyn Kernels) {
 fn check_splits(k: &dyn Kernels) {
     let mut rng = Rng::new(3);
     for xof in ALL {
-        for len in [
-            0,
-            1,
-            7,
-            33,
-            66,
-            xof.rate() - 1,
-            xof.rate(),
-            2 * xof.rate() + 11,
-        ] {
+        for len in [0, 1, 7, 33, 66, xof.rate() - 1, xof.rate(), 2 * xof.rate() + 11] {
             let message = rng.bytes(len);
             let two = (0..=len).map(|at| cut(xof, &message, &[at], 40));
             let five: Vec<_> = (0..40)
@@ -165,11 +135,7 @@ fn cut(xof: Xof, message: &[u8], places: &[usize], wanted: usize) -> Case {
         *part = message[from..to].to_vec();
         from = to;
     }
-    Case {
-        xof,
-        parts,
-        out_len: out_len(xof, wanted),
-    }
+    Case { xof, parts, out_len: out_len(xof, wanted) }
 }
 
 /// Equal sponges at the counts about the lanes.
