@@ -48,16 +48,6 @@ ifeq ($(DESTDIR),)
 	else $(PREFIX)/bin/gabion provider refresh; fi
 endif
 
-# The timing smoke test (dudect) of each backend, then the same tests with the long counts, again and
-# again until one fails or SOAK_SECONDS are over.
-SOAK_SECONDS ?= 3600
+# The long counts; the last run's results are bench/results/soak.ndjson.
 soak:
-	cargo run --release --quiet --package gabion-tests --bin dudect
-	cargo run --release --quiet --package gabion-tests --bin dudect -- --backend portable
-	@end=$$(($$(date +%s) + $(SOAK_SECONDS))); round=0; \
-	while [ $$(date +%s) -lt $$end ]; do \
-	    round=$$((round + 1)); \
-	    GABION_SOAK=1 cargo test --quiet --workspace >$(TARGET)/soak.log 2>&1 || { \
-	        tail -n 40 $(TARGET)/soak.log; echo "round $$round failed; see $(TARGET)/soak.log"; exit 1; }; \
-	    echo "round $$round passed"; \
-	done
+	script/soak
