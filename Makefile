@@ -25,12 +25,10 @@ check:
 format:
 	cargo fmt --all
 
-# Engine, TLS and other libraries' figures of this machine, one JSON object a line.
-bench: all
-	$(RELEASE)/gabion bundle build >/dev/null
-	$(RELEASE)/gabion bench engine --json
-	$(RELEASE)/gabion bench tls --json
-	bench/peers/run.sh --json
+# Engine, TLS and other libraries' figures of this machine: bench/results/*-NAME.ndjson.
+NAME ?= $(shell uname -m)
+bench:
+	script/bench $(NAME)
 
 # The command and the provider module; the bundles of the user who calls this get the same module.
 # `make && sudo make install` builds as the user: root builds only what is not there.
