@@ -331,7 +331,8 @@ fn montgomery(even: __m512i, odd: __m512i, masks: shuffle::Masks) -> __m512i {
     let q = _mm512_set1_epi32(DSA_Q);
     let q_inverse = _mm512_set1_epi32(Q_INVERSE);
     let reduce = |sum| {
-        let m = _mm512_mul_epi32(sum, q_inverse);
+        // Only even products count. LLVM makes a slow 64-bit multiplication of `vpmuldq` here.
+        let m = _mm512_mullo_epi32(sum, q_inverse);
         _mm512_sub_epi64(sum, _mm512_mul_epi32(m, q))
     };
     shuffle::high_halves(reduce(even), reduce(odd), masks)

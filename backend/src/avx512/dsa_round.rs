@@ -54,24 +54,18 @@ impl Gamma2 for Gamma2Of32 {
     const GAMMA2: i32 = (DSA_Q - 1) / 32;
 }
 
-/// Decompose (Algorithm 36) of 16 residues: (r1, r0).
+/// The quotient of Decompose (Algorithm 36) for 16 numbers in 0..q, and its product with 2 gamma2.
+///
+/// ceil((r - gamma2) / (2 gamma2)), since mod+- rounds halves down: 0 to m, where m is to wrap to 0.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn decompose_16<G: Gamma2>(r: __m512i) -> (__m512i, __m512i) {
-    let r = canonical(r);
-    // ceil((r - gamma2) / (2 gamma2)): mod+- rounds halves down.
+fn quotient_16<G: Gamma2>(r: __m512i) -> (__m512i, __m512i) {
     let numerator = _mm512_add_epi32(r, _mm512_set1_epi32(G::GAMMA2 - 1));
     let numerator = _mm512_srl_epi32(numerator, _mm_cvtsi32_si128(G::SHIFT as i32));
     let product = _mm512_mullo_epi32(numerator, _mm512_set1_epi32(G::RECIPROCAL));
-    let r1 = _mm512_srli_epi32::<25>(product);
-    let r0 = _mm512_sub_epi32(r, _mm512_mullo_epi32(r1, _mm512_set1_epi32(2 * G::GAMMA2)));
-    // Where r - r0 = q - 1, r1 wraps to 0 and r0 loses 1.
-    let wraps = _mm512_cmpeq_epi32_mask(r1, _mm512_set1_epi32(G::M));
-    let minus_one = _mm512_set1_epi32(-1);
-    (
-        _mm512_mask_sub_epi32(r1, wraps, r1, r1),
-        _mm512_mask_add_epi32(r0, wraps, r0, minus_one),
-    )
+    let quotient = _mm512_srli_epi32::<25>(product);
+    let product = _mm512_mullo_epi32(quotient, _mm512_set1_epi32(2 * G::GAMMA2));
+    (quotient, product)
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_decompose`].
@@ -92,7 +86,13 @@ fn decompose_all<G: Gamma2>(r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
         .iter_mut()
         .zip(registers::dsa_mut(r0));
     for (r, (r1, r0)) in registers::dsa(r).iter().zip(outputs) {
-        (*r1, *r0) = decompose_16::<G>(*r);
+        let r = canonical(*r);
+        let (quotient, product) = quotient_16::<G>(r);
+        // Where r - r0 = q - 1, r1 wraps to 0 and r0 loses 1.
+        let wraps = _mm512_cmpeq_epi32_mask(quotient, _mm512_set1_epi32(G::M));
+        let rest = _mm512_sub_epi32(r, product);
+        *r1 = _mm512_mask_sub_epi32(quotient, wraps, quotient, quotient);
+        *r0 = _mm512_mask_add_epi32(rest, wraps, rest, _mm512_set1_epi32(-1));
     }
 }
 
@@ -132,13 +132,17 @@ pub(super) fn use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPo
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn use_hint_all<G: Gamma2>(hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
     let m = _mm512_set1_epi32(G::M);
+    let one = _mm512_set1_epi32(1);
     let inputs = registers::dsa(hint).iter().zip(registers::dsa(r));
     for ((hint, r), out) in inputs.zip(registers::dsa_mut(out)) {
-        let (r1, r0) = decompose_16::<G>(*r);
-        // One step up where r0 > 0, one down elsewhere, none without a hint; then modulo m.
-        let one = _mm512_set1_epi32(1);
-        let down = _mm512_srai_epi32::<31>(_mm512_sub_epi32(r0, one));
-        let step = _mm512_mullo_epi32(_mm512_or_si512(down, one), *hint);
+        let r = canonical(*r);
+        let (r1, product) = quotient_16::<G>(r);
+        // One step up where r0 > 0, one down elsewhere, none without a hint; then modulo m, which
+        // also wraps r1 = m. (There r0 <= 0 before and after, so that the step is the same.)
+        let positive = _mm512_srai_epi32::<31>(_mm512_sub_epi32(product, r));
+        let hinted = _mm512_sub_epi32(_mm512_setzero_si512(), *hint);
+        // (!positive | 1) & hinted: -1 and 1 where hinted is all ones.
+        let step = _mm512_ternarylogic_epi32::<0x8a>(positive, one, hinted);
         let x = _mm512_add_epi32(r1, step);
         let x = _mm512_min_epu32(x, _mm512_add_epi32(x, m));
         *out = _mm512_min_epu32(x, _mm512_sub_epi32(x, m));

@@ -112,17 +112,22 @@ pub(super) fn decode12(bytes: &[u8], out: &mut KemPoly) -> bool {
     valid
 }
 
-/// Compress_d (equation 4.7) of 32 coefficients.
+/// Compress_d (equation 4.7) of 32 coefficients |x| <= 2q, not reduced before: a multiple of q
+/// more adds a multiple of 2^d.
 ///
-/// h = floor(x floor(2^(16+d) / q) / 2^16) is floor(2^d x / q) or one less: the reciprocal is off
-/// by less than 1, so the product by less than x / 2^16 < 0.06. The remainder 2^d x - h q, below
-/// 1.06 q and so exact in 16 bits, says whether to round up. (2^d x / q has no ties: q is odd.)
+/// h = floor(x floor(2^(16+d) / q) / 2^16) is floor(2^d x / q) to within one: the reciprocal is off
+/// by less than 1, so the product by less than |x| / 2^16 < 0.11. The remainder 2^d x - h q, between
+/// -0.11q and 1.11q and so exact in 16 bits, says whether to round up. (2^d x / q has no ties: q is
+/// odd.)
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn compress_32<const D: usize>(x: __m512i) -> __m512i {
-    let reciprocal = _mm512_set1_epi16(((1u64 << (16 + D)) / KEM_Q as u64) as u16 as i16);
-    let x = canonical(x);
-    let h = _mm512_mulhi_epu16(x, reciprocal);
+    let reciprocal = const { (1i32 << (16 + D)) / KEM_Q as i32 };
+    let mut h = _mm512_mulhi_epi16(x, _mm512_set1_epi16(reciprocal as i16));
+    if reciprocal > i16::MAX as i32 {
+        // The factor above was 2^16 less.
+        h = _mm512_add_epi16(h, x);
+    }
     let scaled = _mm512_sll_epi16(x, _mm_cvtsi32_si128(D as i32));
     let remainder = _mm512_sub_epi16(scaled, _mm512_mullo_epi16(h, _mm512_set1_epi16(KEM_Q)));
     // The sign of q / 2 - remainder is the carry.
