@@ -57,11 +57,7 @@ impl Peer for AwsLc {
             "ML-KEM-1024" => &ML_KEM_1024,
             _ => return Ok(None),
         };
-        Ok(Some(Box::new(AwsKem {
-            algorithm,
-            public: None,
-            private: None,
-        })))
+        Ok(Some(Box::new(AwsKem { algorithm, public: None, private: None })))
     }
 
     fn dsa(&self, set: &'static DsaSet) -> Result<Option<Box<dyn Dsa>>> {
@@ -71,27 +67,17 @@ impl Peer for AwsLc {
             "ML-DSA-87" => (&ML_DSA_87_SIGNING, &ML_DSA_87),
             _ => return Ok(None),
         };
-        Ok(Some(Box::new(AwsDsa {
-            signing,
-            verification,
-            public: None,
-            private: None,
-        })))
+        Ok(Some(Box::new(AwsDsa { signing, verification, public: None, private: None })))
     }
 }
 
 fn failed(call: &'static str, detail: impl std::fmt::Display) -> Error {
-    Error::Call {
-        peer: NAME,
-        call,
-        detail: detail.to_string(),
-    }
+    Error::Call { peer: NAME, call, detail: detail.to_string() }
 }
 
 /// The key loaded before, or the caller's mistake.
 fn loaded<T>(key: &Option<T>) -> Result<&T> {
-    key.as_ref()
-        .ok_or_else(|| failed("load", "no key was loaded"))
+    key.as_ref().ok_or_else(|| failed("load", "no key was loaded"))
 }
 
 struct AwsKem {
@@ -101,24 +87,15 @@ struct AwsKem {
 }
 
 fn encapsulate(key: &EncapsulationKey, ct: &mut [u8]) -> Result<Secret> {
-    let (ciphertext, secret) = key
-        .encapsulate()
-        .map_err(|error| failed("encapsulate", error))?;
+    let (ciphertext, secret) = key.encapsulate().map_err(|error| failed("encapsulate", error))?;
     ct.copy_from_slice(ciphertext.as_ref());
-    secret
-        .as_ref()
-        .try_into()
-        .map_err(|error| failed("encapsulate", error))
+    secret.as_ref().try_into().map_err(|error| failed("encapsulate", error))
 }
 
 fn decapsulate(key: &DecapsulationKey, ct: &[u8]) -> Result<Secret> {
-    let secret = key
-        .decapsulate(Ciphertext::from(ct))
-        .map_err(|error| failed("decapsulate", error))?;
-    secret
-        .as_ref()
-        .try_into()
-        .map_err(|error| failed("decapsulate", error))
+    let secret =
+        key.decapsulate(Ciphertext::from(ct)).map_err(|error| failed("decapsulate", error))?;
+    secret.as_ref().try_into().map_err(|error| failed("decapsulate", error))
 }
 
 impl Kem for AwsKem {
@@ -136,16 +113,11 @@ impl Kem for AwsKem {
     fn keygen(&mut self, _seed: &[u8; 64], ek: &mut [u8], dk: &mut [u8]) -> Result<()> {
         let pair = DecapsulationKey::generate(self.algorithm)
             .map_err(|error| failed("DecapsulationKey::generate", error))?;
-        let public = pair
-            .encapsulation_key()
-            .map_err(|error| failed("encapsulation_key", error))?;
-        let bytes = public
-            .key_bytes()
-            .map_err(|error| failed("key_bytes", error))?;
+        let public =
+            pair.encapsulation_key().map_err(|error| failed("encapsulation_key", error))?;
+        let bytes = public.key_bytes().map_err(|error| failed("key_bytes", error))?;
         ek.copy_from_slice(bytes.as_ref());
-        let bytes = pair
-            .key_bytes()
-            .map_err(|error| failed("key_bytes", error))?;
+        let bytes = pair.key_bytes().map_err(|error| failed("key_bytes", error))?;
         dk.copy_from_slice(bytes.as_ref());
         Ok(())
     }
@@ -187,9 +159,7 @@ struct AwsDsa {
 }
 
 fn sign(key: &PqdsaKeyPair, message: &[u8], sig: &mut [u8]) -> Result<()> {
-    key.sign(message, sig)
-        .map(|_| ())
-        .map_err(|error| failed("sign", error))
+    key.sign(message, sig).map(|_| ()).map_err(|error| failed("sign", error))
 }
 
 impl Dsa for AwsDsa {
@@ -209,10 +179,8 @@ impl Dsa for AwsDsa {
         let pair = PqdsaKeyPair::from_seed(self.signing, xi)
             .map_err(|error| failed("PqdsaKeyPair::from_seed", error))?;
         pk.copy_from_slice(pair.public_key().as_ref());
-        let bytes = pair
-            .private_key()
-            .as_raw_bytes()
-            .map_err(|error| failed("as_raw_bytes", error))?;
+        let bytes =
+            pair.private_key().as_raw_bytes().map_err(|error| failed("as_raw_bytes", error))?;
         sk.copy_from_slice(bytes.as_ref());
         Ok(())
     }
@@ -236,9 +204,7 @@ impl Dsa for AwsDsa {
     }
 
     fn verify_fresh(&mut self, pk: &[u8], message: &[u8], sig: &[u8]) -> Result<bool> {
-        Ok(UnparsedPublicKey::new(self.verification, pk)
-            .verify(message, sig)
-            .is_ok())
+        Ok(UnparsedPublicKey::new(self.verification, pk).verify(message, sig).is_ok())
     }
 
     fn verify_cached(&mut self, message: &[u8], sig: &[u8]) -> Result<bool> {

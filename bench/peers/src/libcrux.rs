@@ -64,11 +64,7 @@ fn has_unpacked() -> bool {
 }
 
 fn failed(call: &'static str, detail: impl std::fmt::Debug) -> Error {
-    Error::Call {
-        peer: NAME,
-        call,
-        detail: format!("{detail:?}"),
-    }
+    Error::Call { peer: NAME, call, detail: format!("{detail:?}") }
 }
 
 /// One parameter set of ML-KEM. Conversions from slices fail only on a wrong length.
@@ -105,9 +101,7 @@ macro_rules! kem {
                 }
                 let ek = ek.try_into().map_err(|error| failed("public key", error))?;
                 unpacked::$module::unpacked_public_key(&ek, &mut self.public);
-                let dk = dk
-                    .try_into()
-                    .map_err(|error| failed("private key", error))?;
+                let dk = dk.try_into().map_err(|error| failed("private key", error))?;
                 unpacked::$module::key_pair_from_private_mut(&dk, &mut self.pair);
                 Ok(())
             }
@@ -129,9 +123,7 @@ macro_rules! kem {
             }
 
             fn decaps_fresh(&mut self, dk: &[u8], ct: &[u8]) -> Result<Secret> {
-                let dk = dk
-                    .try_into()
-                    .map_err(|error| failed("private key", error))?;
+                let dk = dk.try_into().map_err(|error| failed("private key", error))?;
                 let ct = ct.try_into().map_err(|error| failed("ciphertext", error))?;
                 if !$module::validate_private_key(&dk, &ct) {
                     return Err(failed("validate_private_key", false));
@@ -166,24 +158,9 @@ mod unpacked {
     };
 }
 
-kem!(
-    Kem512,
-    mlkem512,
-    MlKem512KeyPairUnpacked,
-    MlKem512PublicKeyUnpacked
-);
-kem!(
-    Kem768,
-    mlkem768,
-    MlKem768KeyPairUnpacked,
-    MlKem768PublicKeyUnpacked
-);
-kem!(
-    Kem1024,
-    mlkem1024,
-    MlKem1024KeyPairUnpacked,
-    MlKem1024PublicKeyUnpacked
-);
+kem!(Kem512, mlkem512, MlKem512KeyPairUnpacked, MlKem512PublicKeyUnpacked);
+kem!(Kem768, mlkem768, MlKem768KeyPairUnpacked, MlKem768PublicKeyUnpacked);
+kem!(Kem1024, mlkem1024, MlKem1024KeyPairUnpacked, MlKem1024PublicKeyUnpacked);
 
 /// One parameter set of ML-DSA. Keys are byte strings only: nothing to keep.
 macro_rules! dsa {
@@ -214,9 +191,7 @@ macro_rules! dsa {
             }
 
             fn sign_fresh(&mut self, sk: &[u8], message: &[u8], sig: &mut [u8]) -> Result<()> {
-                let sk = sk
-                    .try_into()
-                    .map_err(|error| failed("signing key", error))?;
+                let sk = sk.try_into().map_err(|error| failed("signing key", error))?;
                 let sk = $module::$signing::new(sk);
                 let signature = $module::sign(&sk, message, &[], [0; 32])
                     .map_err(|error| failed("sign", error))?;
@@ -229,9 +204,7 @@ macro_rules! dsa {
             }
 
             fn verify_fresh(&mut self, pk: &[u8], message: &[u8], sig: &[u8]) -> Result<bool> {
-                let pk = pk
-                    .try_into()
-                    .map_err(|error| failed("verification key", error))?;
+                let pk = pk.try_into().map_err(|error| failed("verification key", error))?;
                 let sig = sig.try_into().map_err(|error| failed("signature", error))?;
                 let pk = $module::$verification::new(pk);
                 let sig = $module::$signature::new(sig);
@@ -245,24 +218,6 @@ macro_rules! dsa {
     };
 }
 
-dsa!(
-    Dsa44,
-    ml_dsa_44,
-    MLDSA44SigningKey,
-    MLDSA44VerificationKey,
-    MLDSA44Signature
-);
-dsa!(
-    Dsa65,
-    ml_dsa_65,
-    MLDSA65SigningKey,
-    MLDSA65VerificationKey,
-    MLDSA65Signature
-);
-dsa!(
-    Dsa87,
-    ml_dsa_87,
-    MLDSA87SigningKey,
-    MLDSA87VerificationKey,
-    MLDSA87Signature
-);
+dsa!(Dsa44, ml_dsa_44, MLDSA44SigningKey, MLDSA44VerificationKey, MLDSA44Signature);
+dsa!(Dsa65, ml_dsa_65, MLDSA65SigningKey, MLDSA65VerificationKey, MLDSA65Signature);
+dsa!(Dsa87, ml_dsa_87, MLDSA87SigningKey, MLDSA87VerificationKey, MLDSA87Signature);

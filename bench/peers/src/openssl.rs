@@ -37,13 +37,8 @@ struct Param {
 }
 
 impl Param {
-    const END: Param = Param {
-        key: null(),
-        data_type: 0,
-        data: null_mut(),
-        data_size: 0,
-        return_size: 0,
-    };
+    const END: Param =
+        Param { key: null(), data_type: 0, data: null_mut(), data_size: 0, return_size: 0 };
 
     /// The library only reads through `data`; the caller keeps it alive.
     fn octets(key: &'static CStr, data: &[u8]) -> Param {
@@ -170,9 +165,8 @@ impl Functions {
             _library: library,
         };
         // SAFETY: no arguments.
-        functions.context = functions
-            .object("OSSL_LIB_CTX_new", unsafe { context_new() })?
-            .as_ptr();
+        functions.context =
+            functions.object("OSSL_LIB_CTX_new", unsafe { context_new() })?.as_ptr();
         // SAFETY: the context was made just above.
         let provider = unsafe { provider_load(functions.context, c"default".as_ptr()) };
         functions.provider = functions.object("OSSL_PROVIDER_load", provider)?.as_ptr();
@@ -187,11 +181,7 @@ impl Functions {
             (self.error_text)((self.error)(), text.as_mut_ptr(), text.len());
             CStr::from_ptr(text.as_ptr())
         };
-        Error::Call {
-            peer: NAME,
-            call,
-            detail: detail.to_string_lossy().into_owned(),
-        }
+        Error::Call { peer: NAME, call, detail: detail.to_string_lossy().into_owned() }
     }
 
     fn object(&self, call: &'static str, pointer: Pointer) -> Result<NonNull<c_void>> {
@@ -200,11 +190,7 @@ impl Functions {
 
     /// 1 is success.
     fn check(&self, call: &'static str, status: c_int) -> Result<()> {
-        if status == 1 {
-            Ok(())
-        } else {
-            Err(self.failed(call))
-        }
+        if status == 1 { Ok(()) } else { Err(self.failed(call)) }
     }
 }
 
@@ -286,24 +272,13 @@ impl Peer for Openssl {
 
     fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {
         let generator = Generator::new(&self.functions, set.name)?;
-        Ok(Some(Box::new(EvpKem {
-            set,
-            generator,
-            public: None,
-            private: None,
-        })))
+        Ok(Some(Box::new(EvpKem { set, generator, public: None, private: None })))
     }
 
     fn dsa(&self, set: &'static DsaSet) -> Result<Option<Box<dyn Dsa>>> {
         let generator = Generator::new(&self.functions, set.name)?;
         let algorithm = Algorithm::fetch(&self.functions, set.name)?;
-        Ok(Some(Box::new(EvpDsa {
-            set,
-            generator,
-            algorithm,
-            public: None,
-            private: None,
-        })))
+        Ok(Some(Box::new(EvpDsa { set, generator, algorithm, public: None, private: None })))
     }
 }
 
@@ -346,10 +321,7 @@ impl Algorithm {
         let algorithm =
             unsafe { (functions.signature_fetch)(functions.context, name.as_ptr(), null()) };
         let algorithm = functions.object("EVP_SIGNATURE_fetch", algorithm)?;
-        Ok(Algorithm {
-            functions: Rc::clone(functions),
-            algorithm,
-        })
+        Ok(Algorithm { functions: Rc::clone(functions), algorithm })
     }
 }
 
@@ -379,18 +351,11 @@ impl Generator {
         let context =
             unsafe { (functions.ctx_from_name)(functions.context, name.as_ptr(), null()) };
         let context = functions.object("EVP_PKEY_CTX_new_from_name", context)?;
-        let context = Context {
-            functions: Rc::clone(functions),
-            context,
-        };
+        let context = Context { functions: Rc::clone(functions), context };
         // SAFETY: the context is live.
         let status = unsafe { (functions.keygen_init)(context.context.as_ptr()) };
         functions.check("EVP_PKEY_keygen_init", status)?;
-        Ok(Generator {
-            functions: Rc::clone(functions),
-            name,
-            context,
-        })
+        Ok(Generator { functions: Rc::clone(functions), name, context })
     }
 
     /// Makes the key of `seed` and encodes both parts.
@@ -406,10 +371,7 @@ impl Generator {
         let status = unsafe { (functions.generate)(self.context.context.as_ptr(), &mut key) };
         functions.check("EVP_PKEY_generate", status)?;
         let key = functions.object("EVP_PKEY_generate", key)?;
-        let key = PKey {
-            functions: Rc::clone(functions),
-            key,
-        };
+        let key = PKey { functions: Rc::clone(functions), key };
         let mut length = public.len();
         // SAFETY: the key is live and `length` is that of the buffer.
         let status =
@@ -427,44 +389,25 @@ impl Generator {
         let functions = &self.functions;
         let (call, import) = match public {
             true => ("EVP_PKEY_new_raw_public_key_ex", functions.key_from_public),
-            false => (
-                "EVP_PKEY_new_raw_private_key_ex",
-                functions.key_from_private,
-            ),
+            false => ("EVP_PKEY_new_raw_private_key_ex", functions.key_from_private),
         };
         // SAFETY: context and name are live, and the length is that of the bytes.
         let key = unsafe {
-            import(
-                functions.context,
-                self.name.as_ptr(),
-                null(),
-                bytes.as_ptr(),
-                bytes.len(),
-            )
+            import(functions.context, self.name.as_ptr(), null(), bytes.as_ptr(), bytes.len())
         };
-        let key = PKey {
-            functions: Rc::clone(functions),
-            key: functions.object(call, key)?,
-        };
+        let key = PKey { functions: Rc::clone(functions), key: functions.object(call, key)? };
         // SAFETY: context and key are live; the new context takes its own reference to the key.
         let context =
             unsafe { (functions.ctx_from_key)(functions.context, key.key.as_ptr(), null()) };
         let context = functions.object("EVP_PKEY_CTX_new_from_pkey", context)?;
-        Ok(Context {
-            functions: Rc::clone(functions),
-            context,
-        })
+        Ok(Context { functions: Rc::clone(functions), context })
     }
 }
 
 /// The key loaded before, or the caller's mistake.
 fn loaded(context: &Option<Context>) -> Result<&Context> {
     let detail = "no key was loaded".to_owned();
-    context.as_ref().ok_or(Error::Call {
-        peer: NAME,
-        call: "load",
-        detail,
-    })
+    context.as_ref().ok_or(Error::Call { peer: NAME, call: "load", detail })
 }
 
 struct EvpKem {
@@ -544,11 +487,7 @@ impl Kem for EvpKem {
     }
 
     fn keygen(&mut self, seed: &[u8; 64], ek: &mut [u8], dk: &mut [u8]) -> Result<()> {
-        assert_eq!(
-            ek.len(),
-            self.set.ek,
-            "callers size their buffers by the set"
-        );
+        assert_eq!(ek.len(), self.set.ek, "callers size their buffers by the set");
         self.generator.generate(seed, ek, dk)
     }
 
@@ -665,11 +604,7 @@ impl Dsa for EvpDsa {
     }
 
     fn keygen(&mut self, xi: &[u8; 32], pk: &mut [u8], sk: &mut [u8]) -> Result<()> {
-        assert_eq!(
-            pk.len(),
-            self.set.pk,
-            "callers size their buffers by the set"
-        );
+        assert_eq!(pk.len(), self.set.pk, "callers size their buffers by the set");
         self.generator.generate(xi, pk, sk)
     }
 

@@ -30,6 +30,9 @@ pub enum Error {
         /// The library's own words or code.
         detail: String,
     },
+    /// The filter leaves nothing to measure.
+    #[error("no row matches the filter {0:?}; rows are named like ML-KEM-768:encaps:cached")]
+    Filter(String),
     /// Two libraries disagree: nothing they do is worth timing.
     #[error("{0}")]
     Disagreement(String),
@@ -53,24 +56,9 @@ pub struct KemSet {
 
 /// The three parameter sets of ML-KEM.
 pub const KEM_SETS: [KemSet; 3] = [
-    KemSet {
-        name: "ML-KEM-512",
-        ek: 800,
-        dk: 1632,
-        ct: 768,
-    },
-    KemSet {
-        name: "ML-KEM-768",
-        ek: 1184,
-        dk: 2400,
-        ct: 1088,
-    },
-    KemSet {
-        name: "ML-KEM-1024",
-        ek: 1568,
-        dk: 3168,
-        ct: 1568,
-    },
+    KemSet { name: "ML-KEM-512", ek: 800, dk: 1632, ct: 768 },
+    KemSet { name: "ML-KEM-768", ek: 1184, dk: 2400, ct: 1088 },
+    KemSet { name: "ML-KEM-1024", ek: 1568, dk: 3168, ct: 1568 },
 ];
 
 /// A parameter set of ML-DSA (FIPS 204, section 4); sizes in bytes.
@@ -88,24 +76,9 @@ pub struct DsaSet {
 
 /// The three parameter sets of ML-DSA.
 pub const DSA_SETS: [DsaSet; 3] = [
-    DsaSet {
-        name: "ML-DSA-44",
-        pk: 1312,
-        sk: 2560,
-        sig: 2420,
-    },
-    DsaSet {
-        name: "ML-DSA-65",
-        pk: 1952,
-        sk: 4032,
-        sig: 3309,
-    },
-    DsaSet {
-        name: "ML-DSA-87",
-        pk: 2592,
-        sk: 4896,
-        sig: 4627,
-    },
+    DsaSet { name: "ML-DSA-44", pk: 1312, sk: 2560, sig: 2420 },
+    DsaSet { name: "ML-DSA-65", pk: 1952, sk: 4032, sig: 3309 },
+    DsaSet { name: "ML-DSA-87", pk: 2592, sk: 4896, sig: 4627 },
 ];
 
 /// A shared secret.

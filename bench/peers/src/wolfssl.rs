@@ -106,9 +106,7 @@ impl Functions {
             check("wolfCrypt_Init", init())?;
             macro_rules! symbol {
                 ($name:literal) => {
-                    *library
-                        .get(concat!($name, "\0").as_bytes())
-                        .map_err(missing)?
+                    *library.get(concat!($name, "\0").as_bytes()).map_err(missing)?
                 };
             }
             Ok(Functions {
@@ -174,16 +172,8 @@ impl Wolfssl {
         let (avx2, avx2_flags) = load("avx2")?;
         let flags = format!("fresh {plain_flags}; cached {cached_flags}");
         Ok([
-            Wolfssl {
-                identity: identity(NAME, flags),
-                plain,
-                cached: Some(cached),
-            },
-            Wolfssl {
-                identity: identity(NAME_AVX2, avx2_flags),
-                plain: avx2,
-                cached: None,
-            },
+            Wolfssl { identity: identity(NAME, flags), plain, cached: Some(cached) },
+            Wolfssl { identity: identity(NAME_AVX2, avx2_flags), plain: avx2, cached: None },
         ])
     }
 }
@@ -223,32 +213,20 @@ impl Peer for Wolfssl {
 fn check(call: &'static str, status: c_int) -> Result<()> {
     match status {
         0 => Ok(()),
-        status => Err(Error::Call {
-            peer: NAME,
-            call,
-            detail: status.to_string(),
-        }),
+        status => Err(Error::Call { peer: NAME, call, detail: status.to_string() }),
     }
 }
 
 /// An object of the library, never null.
 fn object(call: &'static str, pointer: *mut c_void) -> Result<NonNull<c_void>> {
     let detail = "no memory".to_owned();
-    NonNull::new(pointer).ok_or(Error::Call {
-        peer: NAME,
-        call,
-        detail,
-    })
+    NonNull::new(pointer).ok_or(Error::Call { peer: NAME, call, detail })
 }
 
 /// The loaded keys, or the caller's mistake.
 fn kept<T>(keys: &mut Option<T>) -> Result<&mut T> {
     let detail = "this configuration keeps no keys".to_owned();
-    keys.as_mut().ok_or(Error::Call {
-        peer: NAME,
-        call: "load",
-        detail,
-    })
+    keys.as_mut().ok_or(Error::Call { peer: NAME, call: "load", detail })
 }
 
 /// A key object of ML-KEM.
@@ -262,10 +240,7 @@ impl KemKey {
     fn new(functions: &Rc<Functions>, kind: usize) -> Result<KemKey> {
         // SAFETY: no heap hint and no device are what the null and NO_DEVICE stand for.
         let key = unsafe { (functions.kem_new)(kind as c_int, null_mut(), NO_DEVICE) };
-        Ok(KemKey {
-            functions: Rc::clone(functions),
-            key: object("wc_MlKemKey_New", key)?,
-        })
+        Ok(KemKey { functions: Rc::clone(functions), key: object("wc_MlKemKey_New", key)? })
     }
 
     fn make(&mut self, seed: &[u8; 64]) -> Result<()> {
@@ -363,21 +338,13 @@ impl Kem for WolfKem {
     }
 
     fn encaps_fresh(&mut self, ek: &[u8], m: &Secret, ct: &mut [u8]) -> Result<Secret> {
-        assert_eq!(
-            ct.len(),
-            self.set.ct,
-            "callers size their buffers by the set"
-        );
+        assert_eq!(ct.len(), self.set.ct, "callers size their buffers by the set");
         self.plain.decode_public(ek)?;
         self.plain.encapsulate(m, ct)
     }
 
     fn encaps_cached(&mut self, m: &Secret, ct: &mut [u8]) -> Result<Secret> {
-        assert_eq!(
-            ct.len(),
-            self.set.ct,
-            "callers size their buffers by the set"
-        );
+        assert_eq!(ct.len(), self.set.ct, "callers size their buffers by the set");
         kept(&mut self.kept)?.0.encapsulate(m, ct)
     }
 
@@ -410,10 +377,7 @@ impl DsaKey {
         };
         // SAFETY: no heap hint and no device are what the null and NO_DEVICE stand for.
         let key = unsafe { (functions.dsa_new)(null_mut(), NO_DEVICE) };
-        let key = DsaKey {
-            functions: Rc::clone(functions),
-            key: object("wc_MlDsaKey_New", key)?,
-        };
+        let key = DsaKey { functions: Rc::clone(functions), key: object("wc_MlDsaKey_New", key)? };
         // SAFETY: the key is live.
         let status = unsafe { (functions.dsa_set_params)(key.key.as_ptr(), level) };
         check("wc_MlDsaKey_SetParams", status)?;
@@ -503,9 +467,7 @@ impl Dsa for WolfDsa {
     fn keygen(&mut self, xi: &[u8; 32], pk: &mut [u8], sk: &mut [u8]) -> Result<()> {
         let (functions, key) = (&self.plain.functions, self.plain.key.as_ptr());
         // SAFETY: the key is live and the seed has the 32 bytes of xi.
-        check("wc_MlDsaKey_MakeKeyFromSeed", unsafe {
-            (functions.dsa_make)(key, xi.as_ptr())
-        })?;
+        check("wc_MlDsaKey_MakeKeyFromSeed", unsafe { (functions.dsa_make)(key, xi.as_ptr()) })?;
         let mut length = pk.len() as u32;
         // SAFETY: the key is live and `length` is that of the buffer.
         let status = unsafe { (functions.dsa_export_public)(key, pk.as_mut_ptr(), &mut length) };
@@ -525,11 +487,7 @@ impl Dsa for WolfDsa {
     }
 
     fn sign_fresh(&mut self, sk: &[u8], message: &[u8], sig: &mut [u8]) -> Result<()> {
-        assert_eq!(
-            sk.len(),
-            self.set.sk,
-            "callers size their buffers by the set"
-        );
+        assert_eq!(sk.len(), self.set.sk, "callers size their buffers by the set");
         self.plain.import_private(sk)?;
         self.plain.sign(message, sig)
     }
