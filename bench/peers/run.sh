@@ -56,6 +56,9 @@ mkdir -p "$results"
 work=$(mktemp -d "$results/.peers.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+# The commit of what measures; files changed since then are said.
+commit=$(git -C "$here" rev-parse HEAD 2>/dev/null || echo unknown)
+git -C "$here" diff --quiet HEAD -- . ../src 2>/dev/null || commit="$commit, changed"
 load_before=$(cut -d' ' -f1-3 /proc/loadavg)
 say "measuring; results go to bench/results/peers-$record.ndjson when all are there"
 "$program" --json "$@" >"$work/rows"
@@ -63,7 +66,7 @@ cat >"$work/meta" <<END
 {
   "command": "bench/peers/run.sh --record $record$(for word in "$@"; do printf ' %s' "$word" | sed 's/[\\"]/\\&/g'; done)",
   "date": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
-  "commit": "$(git -C "$here" rev-parse HEAD 2>/dev/null || echo unknown)",
+  "commit": "$commit",
   "kernel": "$(uname -sr)",
   "rustc": "$(rustc --version)",
   "rustflags": "$RUSTFLAGS",
