@@ -20,11 +20,7 @@ pub(super) const fn power(base: u64, exponent: usize, modulus: u64) -> u64 {
 /// The representative of `x` modulo an odd `modulus` that is nearest to zero.
 pub(super) const fn centred(x: u64, modulus: u64) -> i64 {
     let x = (x % modulus) as i64;
-    if x > modulus as i64 / 2 {
-        x - modulus as i64
-    } else {
-        x
-    }
+    if x > modulus as i64 / 2 { x - modulus as i64 } else { x }
 }
 
 /// The lowest `bits` bits of `x` in reverse order (FIPS 203, 2.3; FIPS 204, Algorithm 43).
@@ -82,34 +78,8 @@ pub(super) mod model {
 
     pub(in super::super) const fn quads(x: &Pair) -> Pair {
         [
-            gather(
-                x,
-                [
-                    (0, 0),
-                    (1, 0),
-                    (0, 4),
-                    (1, 4),
-                    (0, 8),
-                    (1, 8),
-                    (0, 12),
-                    (1, 12),
-                ],
-                2,
-            ),
-            gather(
-                x,
-                [
-                    (0, 2),
-                    (1, 2),
-                    (0, 6),
-                    (1, 6),
-                    (0, 10),
-                    (1, 10),
-                    (0, 14),
-                    (1, 14),
-                ],
-                2,
-            ),
+            gather(x, [(0, 0), (1, 0), (0, 4), (1, 4), (0, 8), (1, 8), (0, 12), (1, 12)], 2),
+            gather(x, [(0, 2), (1, 2), (0, 6), (1, 6), (0, 10), (1, 10), (0, 14), (1, 14)], 2),
         ]
     }
 

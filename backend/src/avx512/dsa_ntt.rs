@@ -53,12 +53,7 @@ const FORWARD: [Pair; 4] = {
     [halves, quarters, quads, model::doubles(&quads)]
 };
 /// The arrangements for layers 1, 2, 4, 8 of the inverse NTT.
-const INVERSE: [Pair; 4] = [
-    FORWARD[3],
-    FORWARD[2],
-    FORWARD[1],
-    model::halves(&FORWARD[1]),
-];
+const INVERSE: [Pair; 4] = [FORWARD[3], FORWARD[2], FORWARD[1], model::halves(&FORWARD[1])];
 
 /// Roots of the in-register layers: `[pair][layer]`, layers in the order of use.
 const fn roots(inverse: bool) -> [[Roots; 4]; 8] {
@@ -73,17 +68,9 @@ const fn roots(inverse: bool) -> [[Roots; 4]; 8] {
     while i < 8 * 4 * 16 {
         let (pair, layer, lane) = (i / 64, i / 16 % 4, i % 16);
         let length = if inverse { 1 << layer } else { 8 >> layer };
-        let arrangement = if inverse {
-            &INVERSE[layer]
-        } else {
-            &FORWARD[layer]
-        };
+        let arrangement = if inverse { &INVERSE[layer] } else { &FORWARD[layer] };
         let block = (32 * pair + arrangement[0][lane]) / (2 * length);
-        let index = if inverse {
-            256 / length - 1 - block
-        } else {
-            128 / length + block
-        };
+        let index = if inverse { 256 / length - 1 - block } else { 128 / length + block };
         let Factor(z, quotient) = Factor::new(zetas[index]);
         out[pair][layer][0].0[lane] = z;
         out[pair][layer][1].0[lane] = quotient;
@@ -115,21 +102,13 @@ struct Constant {
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn broadcast(Factor(z, quotient): Factor) -> Constant {
     let quotient = _mm512_set1_epi32(quotient);
-    Constant {
-        z: _mm512_set1_epi32(z),
-        even: quotient,
-        odd: quotient,
-    }
+    Constant { z: _mm512_set1_epi32(z), even: quotient, odd: quotient }
 }
 
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn constant([z, even, odd]: &Roots) -> Constant {
-    Constant {
-        z: registers::table(z),
-        even: registers::table(even),
-        odd: registers::table(odd),
-    }
+    Constant { z: registers::table(z), even: registers::table(even), odd: registers::table(odd) }
 }
 
 /// b z modulo q. With e = |b| / 2^33, the result lies within (-e q, (1 + e) q): z' is off by at
@@ -141,10 +120,7 @@ fn multiply(b: __m512i, c: Constant, masks: shuffle::Masks) -> __m512i {
     let odd = _mm512_mul_epi32(_mm512_srli_epi64::<32>(b), c.odd);
     let quotient = shuffle::high_halves(even, odd, masks);
     let product = _mm512_mullo_epi32(b, c.z);
-    _mm512_sub_epi32(
-        product,
-        _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)),
-    )
+    _mm512_sub_epi32(product, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
 }
 
 /// b z modulo q. With e = |b| / 2^33, |result| < (1/2 + e) q: the quotient is rounded to nearest,
@@ -157,10 +133,7 @@ fn multiply_rounded(b: __m512i, c: Constant, masks: shuffle::Masks) -> __m512i {
     let odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64::<32>(b), c.odd), half);
     let quotient = shuffle::high_halves(even, odd, masks);
     let product = _mm512_mullo_epi32(b, c.z);
-    _mm512_sub_epi32(
-        product,
-        _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)),
-    )
+    _mm512_sub_epi32(product, _mm512_mullo_epi32(quotient, _mm512_set1_epi32(DSA_Q)))
 }
 
 /// NTT of each polynomial. From |x| < 2q, seven layers add (1 + 2^-6) q at most, and the last,
@@ -201,11 +174,7 @@ fn layer_within<const LAYER: usize>(w: &mut [__m512i; 16], masks: shuffle::Masks
             _ => shuffle::doubles(a, b, masks),
         };
         let c = constant(&FORWARD_ROOTS[pair][LAYER]);
-        let t = if LAYER < 3 {
-            multiply(b, c, masks)
-        } else {
-            multiply_rounded(b, c, masks)
-        };
+        let t = if LAYER < 3 { multiply(b, c, masks) } else { multiply_rounded(b, c, masks) };
         w[2 * pair] = _mm512_add_epi32(a, t);
         w[2 * pair + 1] = _mm512_sub_epi32(a, t);
     }
@@ -341,11 +310,7 @@ fn montgomery(even: __m512i, odd: __m512i, masks: shuffle::Masks) -> __m512i {
 /// See [`gabion_scheme::kernels::Kernels::dsa_matvec`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
-    assert_eq!(
-        a.len(),
-        out.len() * v.len(),
-        "the matrix has a row for each output"
-    );
+    assert_eq!(a.len(), out.len() * v.len(), "the matrix has a row for each output");
     match v.len() {
         1 => matvec_of::<1>(out, a, v),
         2 => matvec_of::<2>(out, a, v),
@@ -394,11 +359,7 @@ fn matvec_of<const L: usize>(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) 
 /// |c v| < 100 q^2, so that |result| < 0.7q.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
-    assert_eq!(
-        out.len(),
-        v.len(),
-        "one output for each polynomial of the vector"
-    );
+    assert_eq!(out.len(), v.len(), "one output for each polynomial of the vector");
     let masks = shuffle::Masks::new();
     for (out, v) in out.iter_mut().zip(v) {
         let lanes = registers::dsa(c).iter().zip(registers::dsa(v));

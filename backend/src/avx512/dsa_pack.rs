@@ -97,11 +97,7 @@ pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m512i) -> __m512i) {
-    assert_eq!(
-        out.len(),
-        32 * BITS,
-        "a packed polynomial has 32 bytes a bit"
-    );
+    assert_eq!(out.len(), 32 * BITS, "a packed polynomial has 32 bytes a bit");
     for (r, x) in registers::dsa(p).iter().enumerate() {
         registers::store(out, 2 * BITS * r, pack::pack::<BITS>(field(*x)), 2 * BITS);
     }
@@ -115,11 +111,7 @@ fn pack_2_of<const BITS: usize, const TWICE: usize>(
     out: &mut [u8],
     field: impl Fn(__m512i) -> __m512i,
 ) {
-    assert_eq!(
-        out.len(),
-        32 * BITS,
-        "a packed polynomial has 32 bytes a bit"
-    );
+    assert_eq!(out.len(), 32 * BITS, "a packed polynomial has 32 bytes a bit");
     for (r, x) in registers::dsa(p).as_chunks::<2>().0.iter().enumerate() {
         let joined = pack::join_2::<BITS>([field(x[0]), field(x[1])]);
         registers::store(out, 4 * BITS * r, pack::pack::<TWICE>(joined), 4 * BITS);
@@ -134,11 +126,7 @@ fn pack_4_of<const BITS: usize, const FOURFOLD: usize>(
     out: &mut [u8],
     field: impl Fn(__m512i) -> __m512i,
 ) {
-    assert_eq!(
-        out.len(),
-        32 * BITS,
-        "a packed polynomial has 32 bytes a bit"
-    );
+    assert_eq!(out.len(), 32 * BITS, "a packed polynomial has 32 bytes a bit");
     for (r, x) in registers::dsa(p).as_chunks::<4>().0.iter().enumerate() {
         let fields = [field(x[0]), field(x[1]), field(x[2]), field(x[3])];
         let packed = pack::pack::<FOURFOLD>(pack::join_4::<BITS>(fields));
@@ -154,11 +142,7 @@ fn unpack_of<const BITS: usize>(
     out: &mut DsaPoly,
     value: impl Fn(__m512i) -> __m512i,
 ) {
-    assert_eq!(
-        bytes.len(),
-        32 * BITS,
-        "a packed polynomial has 32 bytes a bit"
-    );
+    assert_eq!(bytes.len(), 32 * BITS, "a packed polynomial has 32 bytes a bit");
     for (r, x) in registers::dsa_mut(out).iter_mut().enumerate() {
         *x = value(pack::unpack::<BITS>(registers::load(bytes, 2 * BITS * r)));
     }

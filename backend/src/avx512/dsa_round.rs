@@ -20,9 +20,7 @@ fn canonical(x: __m512i) -> __m512i {
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
     let half = _mm512_set1_epi32((1 << 12) - 1);
-    let outputs = registers::dsa_mut(t1)
-        .iter_mut()
-        .zip(registers::dsa_mut(t0));
+    let outputs = registers::dsa_mut(t1).iter_mut().zip(registers::dsa_mut(t0));
     for (t, (t1, t0)) in registers::dsa(t).iter().zip(outputs) {
         let r = canonical(*t);
         let high = _mm512_srli_epi32::<13>(_mm512_add_epi32(r, half));
@@ -82,9 +80,7 @@ pub(super) fn decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut Dsa
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn decompose_all<G: Gamma2>(r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
-    let outputs = registers::dsa_mut(r1)
-        .iter_mut()
-        .zip(registers::dsa_mut(r0));
+    let outputs = registers::dsa_mut(r1).iter_mut().zip(registers::dsa_mut(r0));
     for (r, (r1, r0)) in registers::dsa(r).iter().zip(outputs) {
         let r = canonical(*r);
         let (quotient, product) = quotient_16::<G>(r);
@@ -153,10 +149,7 @@ fn use_hint_all<G: Gamma2>(hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
 /// and q - |x|; the greatest of all is compared once.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
-    assert!(
-        bound <= (DSA_Q - 1) / 8,
-        "the bound is at most (q - 1) / 8, not {bound}"
-    );
+    assert!(bound <= (DSA_Q - 1) / 8, "the bound is at most (q - 1) / 8, not {bound}");
     let q = _mm512_set1_epi32(DSA_Q);
     let mut greatest = [_mm512_setzero_si512(); 4];
     for p in polys {

@@ -29,10 +29,7 @@ pub(super) fn add(acc: &mut DsaPoly, s: &KemPoly) {
     };
     for (pair, s) in pairs.iter_mut().zip(registers::kem(s)) {
         let [first, second] = centred(*s);
-        *pair = [
-            _mm512_add_epi32(pair[0], first),
-            _mm512_add_epi32(pair[1], second),
-        ];
+        *pair = [_mm512_add_epi32(pair[0], first), _mm512_add_epi32(pair[1], second)];
     }
     registers::clear();
 }
@@ -45,10 +42,7 @@ pub(super) fn sub(acc: &mut DsaPoly, s: &KemPoly) {
     };
     for (pair, s) in pairs.iter_mut().zip(registers::kem(s)) {
         let [first, second] = centred(*s);
-        *pair = [
-            _mm512_sub_epi32(pair[0], first),
-            _mm512_sub_epi32(pair[1], second),
-        ];
+        *pair = [_mm512_sub_epi32(pair[0], first), _mm512_sub_epi32(pair[1], second)];
     }
     registers::clear();
 }

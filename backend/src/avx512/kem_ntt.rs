@@ -51,12 +51,7 @@ const FORWARD: [Pair; 4] = {
     [halves, quarters, quads, model::doubles(&quads)]
 };
 /// The arrangements for layers 2, 4, 8, 16 of the inverse NTT.
-const INVERSE: [Pair; 4] = [
-    FORWARD[3],
-    FORWARD[2],
-    FORWARD[1],
-    model::halves(&FORWARD[1]),
-];
+const INVERSE: [Pair; 4] = [FORWARD[3], FORWARD[2], FORWARD[1], model::halves(&FORWARD[1])];
 
 /// Roots of the in-register layers: `[pair][layer]`, layers in the order of use.
 const fn roots(inverse: bool) -> [[Roots; 4]; 4] {
@@ -65,11 +60,7 @@ const fn roots(inverse: bool) -> [[Roots; 4]; 4] {
     while i < 4 * 4 * 32 {
         let (pair, layer, word) = (i / 128, i / 32 % 4, i % 32);
         let length = if inverse { 2 << layer } else { 16 >> layer };
-        let arrangement = if inverse {
-            &INVERSE[layer]
-        } else {
-            &FORWARD[layer]
-        };
+        let arrangement = if inverse { &INVERSE[layer] } else { &FORWARD[layer] };
         let coefficient = 64 * pair + 2 * arrangement[0][word / 2];
         let block = coefficient / (2 * length);
         let Factor(z, zq) = Factor::new(zeta(if inverse {
@@ -328,11 +319,7 @@ fn inv_ntt_of<const P: usize>(polys: &mut [KemPoly; P]) {
 /// See [`gabion_scheme::kernels::Kernels::kem_matvec`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-    assert_eq!(
-        a.len(),
-        out.len() * v.len(),
-        "the matrix has a row for each output"
-    );
+    assert_eq!(a.len(), out.len() * v.len(), "the matrix has a row for each output");
     match v.len() {
         1 => matvec_of::<1>(out, a, v),
         2 => matvec_of::<2>(out, a, v),

@@ -184,10 +184,7 @@ pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut KemPoly) {
     assert_eq!(bytes.len(), 32 * d, "ByteDecode_d reads 32 d bytes");
     match d {
         1 => {
-            for (x, bits) in registers::kem_mut(out)
-                .iter_mut()
-                .zip(bytes.as_chunks::<4>().0)
-            {
+            for (x, bits) in registers::kem_mut(out).iter_mut().zip(bytes.as_chunks::<4>().0) {
                 *x = _mm512_maskz_set1_epi16(u32::from_le_bytes(*bits), KEM_Q / 2 + 1);
             }
         }

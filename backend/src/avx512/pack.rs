@@ -47,10 +47,7 @@ const fn packing(bits: usize) -> Packing {
         p.first.0[byte] = (8 * pair + byte - 2 * bits * pair / 8) as u8;
         let next = pair + 1;
         if 2 * bits * next < 8 * byte + 8 {
-            assert!(
-                2 * bits * (next + 1) >= 8 * byte + 8,
-                "three pairs in a byte"
-            );
+            assert!(2 * bits * (next + 1) >= 8 * byte + 8, "three pairs in a byte");
             p.second.0[byte] = 8 * next as u8;
             p.shared |= 1 << byte;
         }
@@ -69,10 +66,7 @@ struct Unpacking {
 
 /// `lift` is how far above bit 0 of its place a field is to lie; what surrounds it is garbage.
 const fn unpacking(bits: usize, per: usize, lift: usize) -> Unpacking {
-    let mut u = Unpacking {
-        gather: Table([0; 64]),
-        select: Table([0; 64]),
-    };
+    let mut u = Unpacking { gather: Table([0; 64]), select: Table([0; 64]) };
     let mut byte = 0;
     while byte < 64 {
         let (group, within) = (byte / 8, byte % 8);

@@ -11,20 +11,14 @@ use core::arch::x86_64::*;
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn halves(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
-    (
-        _mm512_shuffle_i64x2::<0x44>(a, b),
-        _mm512_shuffle_i64x2::<0xee>(a, b),
-    )
+    (_mm512_shuffle_i64x2::<0x44>(a, b), _mm512_shuffle_i64x2::<0xee>(a, b))
 }
 
 /// Even quarters of both; odd quarters of both.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn quarters(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
-    (
-        _mm512_shuffle_i64x2::<0x88>(a, b),
-        _mm512_shuffle_i64x2::<0xdd>(a, b),
-    )
+    (_mm512_shuffle_i64x2::<0x88>(a, b), _mm512_shuffle_i64x2::<0xdd>(a, b))
 }
 
 /// Even quads of both, alternating; odd quads. Its own inverse.

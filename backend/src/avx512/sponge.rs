@@ -90,13 +90,7 @@ impl Queue {
     #[inline]
     fn new() -> Self {
         let classes = Table([0; WINDOW]);
-        Queue {
-            classes,
-            waiting: 0,
-            present: [0; WINDOW / 64],
-            base: 0,
-            next: 0,
-        }
+        Queue { classes, waiting: 0, present: [0; WINDOW / 64], base: 0, next: 0 }
     }
 
     /// The next job to start.
@@ -221,24 +215,13 @@ fn stage_block(lane: &mut Lane, job: &Sponge<'_>, row: &mut Row) -> (usize, bool
 }
 
 /// A lane without a job.
-const IDLE: Lane = Lane {
-    phase: Phase::Idle,
-    job: 0,
-    rate: 0,
-    piece: 0,
-    offset: 0,
-    written: 0,
-};
+const IDLE: Lane = Lane { phase: Phase::Idle, job: 0, rate: 0, piece: 0, offset: 0, written: 0 };
 
 /// Runs every sponge to its end.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
     if let [job] = jobs {
-        let lane = Lane {
-            phase: Phase::Absorb,
-            rate: job.xof.rate(),
-            ..IDLE
-        };
+        let lane = Lane { phase: Phase::Absorb, rate: job.xof.rate(), ..IDLE };
         if !job.output.is_empty() {
             run_alone(&mut [0; 25], lane, job);
             registers::clear();
@@ -255,12 +238,7 @@ pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
         for (l, lane) in lanes.iter_mut().enumerate() {
             if lane.phase == Phase::Idle {
                 let Some(job) = queue.pop(jobs) else { continue };
-                *lane = Lane {
-                    phase: Phase::Absorb,
-                    job,
-                    rate: jobs[job].xof.rate(),
-                    ..IDLE
-                };
+                *lane = Lane { phase: Phase::Absorb, job, rate: jobs[job].xof.rate(), ..IDLE };
                 fresh |= 1 << l;
             }
             active |= 1 << l;
@@ -304,10 +282,7 @@ fn run_alone(words: &mut [u64; 25], mut lane: Lane, job: &mut Sponge<'_>) {
         if lane.phase == Phase::Absorb {
             let (filled, last) = stage_block(&mut lane, job, &mut row);
             let input = row.0.as_chunks::<8>().0;
-            for (word, bytes) in words[..lane.rate / 8]
-                .iter_mut()
-                .zip(&input[..filled / 8 + 1])
-            {
+            for (word, bytes) in words[..lane.rate / 8].iter_mut().zip(&input[..filled / 8 + 1]) {
                 *word ^= u64::from_le_bytes(*bytes);
             }
             if last {
@@ -404,10 +379,8 @@ fn run_in_step(
 }
 
 /// The first bytes of padding: of SHAKE, and of SHA-3.
-static SUFFIXES: [Table<u8, 64>; 2] = [
-    Table([Xof::Shake128.suffix(); 64]),
-    Table([Xof::Sha3_256.suffix(); 64]),
-];
+static SUFFIXES: [Table<u8, 64>; 2] =
+    [Table([Xof::Shake128.suffix(); 64]), Table([Xof::Sha3_256.suffix(); 64])];
 
 /// What a lane without input has at hand: a masked load is slow where nothing is mapped.
 static UNREAD: Row = Row([0; ROW_ROOM]);
@@ -630,12 +603,7 @@ mod tests {
             outputs
         });
         for (i, spec) in specs.iter().enumerate() {
-            assert_eq!(
-                outputs[0][i],
-                outputs[1][i],
-                "job {i} of {}: {spec:?}",
-                specs.len()
-            );
+            assert_eq!(outputs[0][i], outputs[1][i], "job {i} of {}: {spec:?}", specs.len());
         }
     }
 
@@ -649,9 +617,8 @@ mod tests {
                 .map(|n| (xof, [n.min(5), 0, n.saturating_sub(5), 0, 0], (n * 7) % 700))
                 .collect();
             compare(&specs, &mut r);
-            let specs: Vec<_> = (0..=longest)
-                .map(|n| (xof, [33, n, 1, 64, 0], longest - n))
-                .collect();
+            let specs: Vec<_> =
+                (0..=longest).map(|n| (xof, [33, n, 1, 64, 0], longest - n)).collect();
             compare(&specs, &mut r);
         }
     }
@@ -691,9 +658,8 @@ mod tests {
     #[test]
     fn very_long_jobs() {
         let mut r = Random(3);
-        let specs: Vec<_> = (0..3)
-            .map(|i| (XOFS[i], [20_000 * i, 1, 30_000, 0, 7], 32 + 20_000 * i))
-            .collect();
+        let specs: Vec<_> =
+            (0..3).map(|i| (XOFS[i], [20_000 * i, 1, 30_000, 0, 7], 32 + 20_000 * i)).collect();
         compare(&specs, &mut r);
     }
 }

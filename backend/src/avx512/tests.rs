@@ -29,15 +29,11 @@ impl Random {
     }
 
     fn kem(&mut self, bound: i16, kind: usize) -> KemPoly {
-        KemPoly(core::array::from_fn(|_| {
-            self.within(i64::from(bound), kind) as i16
-        }))
+        KemPoly(core::array::from_fn(|_| self.within(i64::from(bound), kind) as i16))
     }
 
     fn dsa(&mut self, bound: i32, kind: usize) -> DsaPoly {
-        DsaPoly(core::array::from_fn(|_| {
-            self.within(i64::from(bound), kind) as i32
-        }))
+        DsaPoly(core::array::from_fn(|_| self.within(i64::from(bound), kind) as i32))
     }
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {
@@ -50,11 +46,7 @@ fn same_kem(got: &KemPoly, want: &KemPoly, what: &str) {
     for (i, (&g, &w)) in got.0.iter().zip(&want.0).enumerate() {
         assert!(g.abs() < KEM_Q, "{what}: coefficient {i} is {g}");
         let difference = i32::from(g) - i32::from(w);
-        assert_eq!(
-            difference % i32::from(KEM_Q),
-            0,
-            "{what}: coefficient {i}, {g} for {w}"
-        );
+        assert_eq!(difference % i32::from(KEM_Q), 0, "{what}: coefficient {i}, {g} for {w}");
     }
 }
 
@@ -63,11 +55,7 @@ fn same_dsa(got: &DsaPoly, want: &DsaPoly, bound: i32, what: &str) {
     for (i, (&g, &w)) in got.0.iter().zip(&want.0).enumerate() {
         assert!(g.abs() < bound, "{what}: coefficient {i} is {g}");
         let difference = i64::from(g) - i64::from(w);
-        assert_eq!(
-            difference % i64::from(DSA_Q),
-            0,
-            "{what}: coefficient {i}, {g} for {w}"
-        );
+        assert_eq!(difference % i64::from(DSA_Q), 0, "{what}: coefficient {i}, {g} for {w}");
     }
 }
 
@@ -100,12 +88,8 @@ fn kem_products_and_sums() {
     let mut r = Random(2);
     for kind in 0..ROUNDS {
         for (rank, rows) in [(1, 1), (2, 2), (3, 3), (4, 4), (4, 1), (2, 7), (3, 0)] {
-            let a: Vec<_> = (0..rank * rows)
-                .map(|_| r.kem(2 * KEM_Q - 1, kind))
-                .collect();
-            let v: Vec<_> = (0..rank)
-                .map(|_| r.kem(2 * KEM_Q - 1, kind + kind / 4))
-                .collect();
+            let a: Vec<_> = (0..rank * rows).map(|_| r.kem(2 * KEM_Q - 1, kind)).collect();
+            let v: Vec<_> = (0..rank).map(|_| r.kem(2 * KEM_Q - 1, kind + kind / 4)).collect();
             let (mut got, mut want) = (vec![r.kem(99, 3); rows], vec![KemPoly::default(); rows]);
             k.kem_matvec(&mut got, &a, &v);
             Portable.kem_matvec(&mut want, &a, &v);
@@ -139,11 +123,7 @@ fn kem_sampling() {
             }
             let (mut got, mut want) = (r.kem(99, 3), KemPoly::default());
             let count = k.kem_rej_uniform_vartime(&bytes, &mut got);
-            assert_eq!(
-                count,
-                Portable.kem_rej_uniform_vartime(&bytes, &mut want),
-                "{len} bytes"
-            );
+            assert_eq!(count, Portable.kem_rej_uniform_vartime(&bytes, &mut want), "{len} bytes");
             assert_eq!(got.0[..count], want.0[..count], "{len} bytes");
         }
         for eta in [2, 3] {
@@ -162,9 +142,7 @@ fn kem_packing() {
     let mut r = Random(4);
     // Every value from -2q to 2q, in 53 polynomials, then random ones.
     let all = (0..53i16).map(|p| {
-        KemPoly(core::array::from_fn(|i| {
-            (p * 256 + i as i16 - 2 * KEM_Q).min(2 * KEM_Q)
-        }))
+        KemPoly(core::array::from_fn(|i| (p * 256 + i as i16 - 2 * KEM_Q).min(2 * KEM_Q)))
     });
     let mut polys: Vec<_> = all.collect();
     polys.extend((0..ROUNDS).map(|kind| r.kem(2 * KEM_Q, kind)));
@@ -232,22 +210,9 @@ fn dsa_products_and_sums() {
     let Some(k) = Avx512::detect() else { return };
     let mut r = Random(6);
     for kind in 0..ROUNDS {
-        for (rows, columns) in [
-            (4, 4),
-            (6, 5),
-            (8, 7),
-            (1, 1),
-            (1, 2),
-            (2, 3),
-            (3, 6),
-            (0, 4),
-        ] {
-            let a: Vec<_> = (0..rows * columns)
-                .map(|_| r.dsa(DSA_Q - 1, kind))
-                .collect();
-            let v: Vec<_> = (0..columns)
-                .map(|_| r.dsa(10 * DSA_Q - 1, kind + kind / 4))
-                .collect();
+        for (rows, columns) in [(4, 4), (6, 5), (8, 7), (1, 1), (1, 2), (2, 3), (3, 6), (0, 4)] {
+            let a: Vec<_> = (0..rows * columns).map(|_| r.dsa(DSA_Q - 1, kind)).collect();
+            let v: Vec<_> = (0..columns).map(|_| r.dsa(10 * DSA_Q - 1, kind + kind / 4)).collect();
             let (mut got, mut want) = (vec![r.dsa(99, 3); rows], vec![DsaPoly::default(); rows]);
             k.dsa_matvec(&mut got, &a, &v);
             Portable.dsa_matvec(&mut want, &a, &v);
@@ -270,9 +235,7 @@ fn dsa_products_and_sums() {
             ("dsa_sub", |k, acc, b| k.dsa_sub(acc, b)),
         ];
         for (what, sum) in sums {
-            let acc: Vec<_> = (0..count)
-                .map(|_| r.dsa(10 * DSA_Q - 1, kind + kind / 4))
-                .collect();
+            let acc: Vec<_> = (0..count).map(|_| r.dsa(10 * DSA_Q - 1, kind + kind / 4)).collect();
             let (mut got, mut want) = (acc.clone(), acc);
             sum(&k, &mut got, &v);
             sum(&Portable, &mut want, &v);
@@ -302,11 +265,7 @@ fn dsa_sampling() {
             }
             let (mut got, mut want) = (r.dsa(99, 3), DsaPoly::default());
             let count = k.dsa_rej_uniform_vartime(&bytes, &mut got);
-            assert_eq!(
-                count,
-                Portable.dsa_rej_uniform_vartime(&bytes, &mut want),
-                "{len} bytes"
-            );
+            assert_eq!(count, Portable.dsa_rej_uniform_vartime(&bytes, &mut want), "{len} bytes");
             assert_eq!(got.0[..count], want.0[..count], "{len} bytes");
         }
         for eta in [2, 4] {
@@ -373,10 +332,7 @@ fn dsa_rounding() {
             for low in [p, &want[1]] {
                 let (mut hint, mut expected) = (r.dsa(99, 3), DsaPoly::default());
                 let count = k.dsa_make_hint(gamma2, low, &want[0], &mut hint);
-                assert_eq!(
-                    count,
-                    Portable.dsa_make_hint(gamma2, low, &want[0], &mut expected)
-                );
+                assert_eq!(count, Portable.dsa_make_hint(gamma2, low, &want[0], &mut expected));
                 assert_eq!(hint, expected, "dsa_make_hint {gamma2}");
             }
             let hint = DsaPoly(core::array::from_fn(|_| r.below(2) as i32));
@@ -413,11 +369,7 @@ fn dsa_norms() {
                 (DSA_Q / 2, false),
             ] {
                 polys[p].0[i] = x;
-                assert_eq!(
-                    Portable.dsa_norm_below(&polys, bound),
-                    below,
-                    "{x}, bound {bound}"
-                );
+                assert_eq!(Portable.dsa_norm_below(&polys, bound), below, "{x}, bound {bound}");
                 assert_eq!(k.dsa_norm_below(&polys, bound), below, "{x}, bound {bound}");
             }
         }
