@@ -1,4 +1,4 @@
-//! Colour, on a terminal only, and not where NO_COLOR is set (https://no-color.org).
+//! Colour, on a terminal only, and not where NO_COLOR is set (<https://no-color.org>).
 
 use std::io::IsTerminal;
 
