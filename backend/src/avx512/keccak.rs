@@ -18,6 +18,8 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use super::constants::Table;
+use super::registers;
 use crate::portable::ROUND_CONSTANTS;
 
 /// In memory, for the loop to walk over.
@@ -202,4 +204,94 @@ pub(super) fn transpose(r: [__m512i; 8]) -> [__m512i; 8] {
         out[6 + odd] = _mm512_shuffle_i64x2::<0xdd>(ab_high, cd_high);
     }
     out
+}
+
+/// Indices for `vpermt2q`: 128-bit quarters 0 of both and 2 of both; 1 of both and 3 of both.
+static QUARTERS: [Table<u64, 8>; 2] =
+    [Table([0, 1, 8, 9, 4, 5, 12, 13]), Table([2, 3, 10, 11, 6, 7, 14, 15])];
+
+/// Eight words, of which lanes 0 to `W` - 1 count, of the same number of rows; `W` is 4 or 8. The
+/// other lanes hold anything.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn rows_to_words<const W: usize>(rows: [__m512i; 8]) -> [__m512i; 8] {
+    if W > 4 {
+        return transpose(rows);
+    }
+    let [even, odd] = &QUARTERS;
+    let (even, odd) = (registers::table(even), registers::table(odd));
+    let [r0, r1, r2, r3, ..] = rows;
+    let mut words = rows;
+    for (parity, (a, b)) in [
+        (_mm512_unpacklo_epi64(r0, r1), _mm512_unpacklo_epi64(r2, r3)),
+        (_mm512_unpackhi_epi64(r0, r1), _mm512_unpackhi_epi64(r2, r3)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // Words 0 and 4 of four rows, and words 2 and 6; or 1 and 5, and 3 and 7.
+        let (low, high) =
+            (_mm512_permutex2var_epi64(a, even, b), _mm512_permutex2var_epi64(a, odd, b));
+        words[parity] = low;
+        words[parity + 2] = high;
+        words[parity + 4] = _mm512_shuffle_i64x2::<0xee>(low, low);
+        words[parity + 6] = _mm512_shuffle_i64x2::<0xee>(high, high);
+    }
+    words
+}
+
+/// The inverse of [`rows_to_words`]: rows 0 to `W` - 1, and anything in the others.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn words_to_rows<const W: usize>(words: [__m512i; 8]) -> [__m512i; 8] {
+    if W > 4 {
+        return transpose(words);
+    }
+    let [even, odd] = &QUARTERS;
+    let (even, odd) = (registers::table(even), registers::table(odd));
+    // Words i and i + 4 of four lanes.
+    let pair = |i: usize| _mm512_inserti64x4::<1>(words[i], _mm512_castsi512_si256(words[i + 4]));
+    let (w0, w1, w2, w3) = (pair(0), pair(1), pair(2), pair(3));
+    // Lanes 0 and 2, and lanes 1 and 3, of words 0, 1, 4, 5 and of words 2, 3, 6, 7.
+    let (a, b) = (_mm512_unpacklo_epi64(w0, w1), _mm512_unpacklo_epi64(w2, w3));
+    let (c, d) = (_mm512_unpackhi_epi64(w0, w1), _mm512_unpackhi_epi64(w2, w3));
+    let mut rows = words;
+    rows[0] = _mm512_permutex2var_epi64(a, even, b);
+    rows[2] = _mm512_permutex2var_epi64(a, odd, b);
+    rows[1] = _mm512_permutex2var_epi64(c, even, d);
+    rows[3] = _mm512_permutex2var_epi64(c, odd, d);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avx512::Avx512;
+
+    #[test]
+    fn four_lanes_transpose_like_eight() {
+        let Some(_) = Avx512::detect() else { return };
+        // SAFETY: the processor supports the features, as just detected.
+        unsafe { check() }
+    }
+
+    #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+    fn check() {
+        let number = |row: usize| {
+            let mut words = Table([0u64; 8]);
+            for (i, word) in words.0.iter_mut().enumerate() {
+                *word = (10 * row + i) as u64;
+            }
+            registers::table(&words)
+        };
+        let rows: [__m512i; 8] = core::array::from_fn(number);
+        let (eight, four) = (rows_to_words::<8>(rows), rows_to_words::<4>(rows));
+        for (eight, four) in eight.into_iter().zip(four) {
+            assert_eq!(_mm512_mask_cmpneq_epu64_mask(0x0f, eight, four), 0);
+        }
+        let back = words_to_rows::<4>(eight);
+        for (row, back) in rows.into_iter().zip(back).take(4) {
+            assert_eq!(_mm512_cmpneq_epu64_mask(row, back), 0);
+        }
+    }
 }

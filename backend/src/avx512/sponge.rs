@@ -19,7 +19,9 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::{Sponge, Xof};
 
 use super::constants::Table;
-use super::keccak::{LANES, State, permute_1, permute_8, permute_low_4, transpose};
+use super::keccak::{
+    LANES, State, permute_1, permute_8, permute_low_4, rows_to_words, transpose, words_to_rows,
+};
 use super::registers;
 
 /// Jobs that are put in order at a time. A longer call is fed to the lanes in pieces of this size
@@ -286,13 +288,15 @@ pub(super) fn sponge_many(jobs: &mut [Sponge<'_>]) {
             compact(&mut state, &mut lanes, &mut fresh);
             active = 0xf;
         }
-        absorb(&mut state, &mut lanes, &mut rows, jobs, fresh);
         if active <= 0xf {
+            absorb::<4>(&mut state, &mut lanes, &mut rows, jobs, fresh);
             permute_low_4(&mut state);
+            squeeze::<4>(&state, &mut lanes, &mut rows, jobs);
         } else {
+            absorb::<8>(&mut state, &mut lanes, &mut rows, jobs, fresh);
             permute_8(&mut state);
+            squeeze::<8>(&state, &mut lanes, &mut rows, jobs);
         }
-        squeeze(&state, &mut lanes, &mut rows, jobs);
     }
     registers::wipe(&mut rows);
     registers::wipe(&mut state);
@@ -411,13 +415,13 @@ static SUFFIXES: [Table<u8, 64>; 2] =
 /// What a lane without input has at hand: a masked load is slow where nothing is mapped.
 static UNREAD: Row = Row([0; ROW_ROOM]);
 
-/// Absorbs one block in every lane that has input left. Lanes in `fresh` start from zero.
+/// Absorbs one block in every lane below `W` (4 or 8, and the others idle) that has input left. Lanes in `fresh` start from zero.
 ///
 /// A block in the midst of a long piece is read where it is; all others are put together in the
 /// lane's row.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn absorb(
+fn absorb<const W: usize>(
     state: &mut State,
     lanes: &mut [Lane; LANES],
     rows: &mut [Row; LANES],
@@ -434,7 +438,7 @@ fn absorb(
     let mut extent = 0;
     // Lanes whose last bit of padding falls into word 8, 16 or 20.
     let mut ends = [(8, 0u8), (16, 0), (20, 0)];
-    for l in 0..LANES {
+    for l in 0..W {
         let lane = &mut lanes[l];
         if lane.phase != Phase::Absorb {
             continue;
@@ -469,19 +473,19 @@ fn absorb(
     let groups = extent.div_ceil(64);
     for g in 0..groups {
         let mut input = [_mm512_setzero_si512(); LANES];
-        for l in 0..LANES {
+        for l in 0..W {
             let mask = (words[l] >> (8 * g)) as u8;
             // SAFETY: each source has ROW readable bytes, three registers, and `g` is below 3.
             input[l] = unsafe { _mm512_maskz_loadu_epi64(mask, sources[l].add(64 * g).cast()) };
         }
         if padded >> g & 1 == 1 {
             // Not stored as bytes before: loading them with their neighbours would stall.
-            for l in 0..LANES {
+            for l in 0..W {
                 let suffix = registers::table(bytes[l]);
                 input[l] = _mm512_mask_mov_epi8(input[l], suffixes[g][l], suffix);
             }
         }
-        let input = transpose(input);
+        let input = rows_to_words::<W>(input);
         for (word, input) in state[8 * g..8 * g + 8].iter_mut().zip(input) {
             *word = _mm512_xor_si512(_mm512_maskz_mov_epi64(!fresh, *word), input);
         }
@@ -499,13 +503,13 @@ fn absorb(
     }
 }
 
-/// Writes one block of output, or the rest, of every lane that is squeezing.
+/// Writes one block of output, or the rest, of every lane below `W` that is squeezing.
 ///
 /// A lane that has whole registers left writes them straight to the output, and the next block
 /// overwrites the surplus; the last block goes through the lane's row.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn squeeze(
+fn squeeze<const W: usize>(
     state: &State,
     lanes: &mut [Lane; LANES],
     rows: &mut [Row; LANES],
@@ -523,7 +527,7 @@ fn squeeze(
     }
     let groups = longest.div_ceil(64);
     let mut through_row = 0u8;
-    for l in 0..LANES {
+    for l in 0..W {
         let lane = &mut lanes[l];
         if lane.phase == Phase::Squeeze {
             let rest = &mut jobs[lane.job].output[lane.written..];
@@ -537,13 +541,13 @@ fn squeeze(
     for g in 0..groups {
         let mut words = [_mm512_setzero_si512(); 8];
         words.copy_from_slice(&state[8 * g..8 * g + 8]);
-        let output = transpose(words);
-        for l in 0..LANES {
+        let output = words_to_rows::<W>(words);
+        for l in 0..W {
             // SAFETY: a row and any other target has room for `groups` registers, 3 at most.
             unsafe { _mm512_storeu_si512(targets[l].add(64 * g).cast(), output[l]) };
         }
     }
-    for l in 0..LANES {
+    for l in 0..W {
         let lane = &mut lanes[l];
         if lane.phase != Phase::Squeeze {
             continue;
