@@ -54,9 +54,36 @@ pub(super) fn dsa_bytes_mut(p: &mut DsaPoly) -> &mut [u8; 1024] {
     unsafe { &mut *(p as *mut DsaPoly).cast() }
 }
 
+/// Plain data: any bytes are a value, all zero included.
+///
+/// # Safety
+/// That is so for the type, which has no padding either.
+pub(super) unsafe trait Plain: Copy {}
+
+// SAFETY: integers and registers without padding, of which any bits are a value.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for i8 {}
+// SAFETY: as above.
+unsafe impl Plain for u16 {}
+// SAFETY: as above.
+unsafe impl Plain for i16 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for i32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for i64 {}
+// SAFETY: as above.
+unsafe impl Plain for __m512i {}
+// SAFETY: arrays have no padding between items.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
 /// A table of constants as a register.
 #[inline(always)]
-pub(super) fn table<T: Copy, const N: usize>(table: &Table<T, N>) -> __m512i {
+pub(super) fn table<T: Plain, const N: usize>(table: &Table<T, N>) -> __m512i {
     const { assert!(size_of::<Table<T, N>>() == 64 && align_of::<Table<T, N>>() == 64) };
     // SAFETY: same size and alignment (asserted above), and every bit pattern is a register.
     unsafe { *(table as *const Table<T, N>).cast() }
@@ -120,10 +147,10 @@ pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
 
 /// Plain data of which nothing is known: room that is filled before it matters.
 #[inline(always)]
-pub(super) fn unspecified<T: Copy>() -> T {
+pub(super) fn unspecified<T: Plain>() -> T {
     let mut data = MaybeUninit::<T>::uninit();
     // SAFETY: for all that the compiler knows, the empty instruction writes all of the memory it is
-    // given the address of; register arrays and byte rows, for which this is used, may hold any bytes.
+    // given the address of, and any bytes are a value of the type.
     unsafe {
         asm!("/* {0} */", in(reg) data.as_mut_ptr(), options(nostack, preserves_flags));
         data.assume_init()
@@ -133,9 +160,8 @@ pub(super) fn unspecified<T: Copy>() -> T {
 /// Zeros plain data that held secrets, in a way that the optimiser can't drop.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn wipe<T: Copy>(data: &mut [T]) {
-    // SAFETY: all zero bytes are a value of the register arrays and byte rows that kernels keep on
-    // their stack, and the pointer is good for the size of the slice.
+pub(super) fn wipe<T: Plain>(data: &mut [T]) {
+    // SAFETY: all zero bytes are a value of the type, and the pointer is good for the slice.
     unsafe { core::ptr::write_bytes(data.as_mut_ptr(), 0, data.len()) };
     // SAFETY: an empty instruction; for all that the compiler knows it reads the memory.
     unsafe { asm!("/* {0} */", in(reg) data.as_ptr(), options(nostack, preserves_flags)) };

@@ -37,6 +37,9 @@ const ROW_ROOM: usize = ROW + 64;
 #[repr(C, align(64))]
 struct Row([u8; ROW_ROOM]);
 
+// SAFETY: bytes only, and their number is a multiple of the alignment, so nothing pads them.
+unsafe impl registers::Plain for Row {}
+
 /// What a lane is doing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
