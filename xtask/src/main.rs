@@ -1,4 +1,5 @@
-//! Repository checks that no lint makes: `cargo run -p xtask -- tidy`.
+//! Repository chores. `cargo run -p xtask -- performance NAME` writes docs/performance.md from
+//! bench/results; `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
 //! - layers: a crate depends only on stations below its own;
 //! - banned patterns, each with what to write instead;
@@ -7,6 +8,8 @@
 //! - every number in a table of the README links to a file that exists.
 
 #![forbid(unsafe_code)]
+
+mod performance;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,27 +61,43 @@ const FILE_LINES_MAX: usize = 900;
 const FUNCTION_LINES_MAX: usize = 70;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments != ["tidy"] {
-        eprintln!("error: expected `tidy`, the only check; example: cargo run -p xtask -- tidy");
-        return ExitCode::from(2);
-    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy(&root),
+        ["performance", name] => match performance::write(&root, name) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::from(3)
+            }
+        },
+        _ => {
+            eprintln!(
+                "error: expected `tidy` or `performance NAME`; example: cargo run -p xtask -- tidy"
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs every check and prints what it found.
+fn tidy(root: &Path) -> ExitCode {
     let mut findings = Vec::new();
-    check_layers(&root, &mut findings);
+    check_layers(root, &mut findings);
     let mut sources = Vec::new();
     for top in ["scheme", "backend", "engine", "front", "ship", "bench", "tests", "xtask"] {
         collect_sources(&root.join(top), &mut sources);
     }
     sources.sort();
     for source in &sources {
-        let name = source.strip_prefix(&root).unwrap_or(source).to_string_lossy().into_owned();
+        let name = source.strip_prefix(root).unwrap_or(source).to_string_lossy().into_owned();
         match fs::read_to_string(source) {
             Ok(text) => check_source(&name, &text, &mut findings),
             Err(error) => findings.push(format!("{name}: can't be read: {error}")),
         }
     }
-    check_links(&root, &mut findings);
+    check_links(root, &mut findings);
     for finding in &findings {
         eprintln!("{finding}");
     }
