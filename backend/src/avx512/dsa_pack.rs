@@ -28,6 +28,18 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
     let low_bits = _mm512_set1_epi32((1 << 23) - 1);
     let q = _mm512_set1_epi32(DSA_Q);
     let (mut at, mut count) = (0, 0);
+    // As long as there are 64 bytes to read and room for 16 coefficients, nothing is masked.
+    while let (Some(source), Some(target)) = (
+        bytes.get(at..).and_then(<[u8]>::first_chunk::<64>),
+        out.get_mut(4 * count..).and_then(<[u8]>::first_chunk_mut::<64>),
+    ) {
+        let candidates = _mm512_permutexvar_epi8(triples, registers::whole(source));
+        let candidates = _mm512_and_si512(candidates, low_bits);
+        let accepted = _mm512_cmplt_epi32_mask(candidates, q);
+        *target = registers::bytes(_mm512_maskz_compress_epi32(accepted, candidates));
+        count += accepted.count_ones() as usize;
+        at += 48;
+    }
     while at < bytes.len() && count < N {
         let candidates = _mm512_permutexvar_epi8(triples, registers::load(bytes, at));
         let candidates = _mm512_and_si512(candidates, low_bits);

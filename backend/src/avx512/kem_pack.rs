@@ -22,6 +22,17 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
     let out = registers::kem_bytes_mut(out);
     let q = _mm512_set1_epi16(KEM_Q);
     let (mut at, mut count) = (0, 0);
+    // As long as there are 64 bytes to read and room for 32 coefficients, nothing is masked.
+    while let (Some(source), Some(target)) = (
+        bytes.get(at..).and_then(<[u8]>::first_chunk::<64>),
+        out.get_mut(2 * count..).and_then(<[u8]>::first_chunk_mut::<64>),
+    ) {
+        let candidates = pack::unpack_words::<12>(registers::whole(source));
+        let accepted = _mm512_cmplt_epi16_mask(candidates, q);
+        *target = registers::bytes(_mm512_maskz_compress_epi16(accepted, candidates));
+        count += accepted.count_ones() as usize;
+        at += 48;
+    }
     while at < bytes.len() && count < N {
         let candidates = pack::unpack_words::<12>(registers::load(bytes, at));
         let present = registers::first((bytes.len() - at) / 3 * 2) as u32;

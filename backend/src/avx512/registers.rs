@@ -110,6 +110,20 @@ pub(super) fn first(n: usize) -> __mmask64 {
     if n >= 64 { !0 } else { (1 << n) - 1 }
 }
 
+/// 64 bytes as a register.
+#[inline(always)]
+pub(super) fn whole(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: same size, no alignment needed, and any bits are a register.
+    unsafe { bytes.as_ptr().cast::<__m512i>().read_unaligned() }
+}
+
+/// A register as 64 bytes.
+#[inline(always)]
+pub(super) fn bytes(register: __m512i) -> [u8; 64] {
+    // SAFETY: same size, and any bits are bytes.
+    unsafe { core::mem::transmute(register) }
+}
+
 /// Loads `bytes[at..]`, 64 bytes at most, followed by zeros.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
