@@ -11,6 +11,9 @@
 //! a whole key runs beside many short ones and not after them. Once four lanes or fewer are left
 //! with nothing queued, they move to the lower half and a step costs half.
 //!
+//! Eight jobs of one kind that start together need no lanes of their own (`run_in_step`), and few jobs
+//! beside a long one take four lanes from the start (`is_narrow`).
+//!
 //! Lengths, rates and the schedule are public; the bytes are not. States and staged input are
 //! zeroed at the end.
 
