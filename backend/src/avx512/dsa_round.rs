@@ -54,7 +54,8 @@ impl Gamma2 for Gamma2Of32 {
 
 /// The quotient of Decompose (Algorithm 36) for 16 numbers in 0..q, and its product with 2 gamma2.
 ///
-/// ceil((r - gamma2) / (2 gamma2)), since mod+- rounds halves down: 0 to m, where m is to wrap to 0.
+/// ceil((r - gamma2) / (2 gamma2)), since mod+- rounds halves down: 0 to m, where m is to wrap to
+/// 0.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn quotient_16<G: Gamma2>(r: __m512i) -> (__m512i, __m512i) {

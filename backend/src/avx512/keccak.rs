@@ -70,10 +70,12 @@ macro_rules! round {
             copy 25 0; xor3 25 5 10; copy 26 1; xor3 26 6 11; copy 27 2; xor3 27 7 12; copy 28 3;
             xor3 28 8 13; copy 29 4; xor3 29 9 14; xor3 26 16 21; xor3 29 19 24; xor3 27 17 22;
             xor3 25 15 20; xor3 28 18 23;
-            // What column x changes by, in 30, 31, 28, 29, 25 for x = 0 to 4; 26 and 27 are free again.
+            // What column x changes by, in 30, 31, 28, 29, 25 for x = 0 to 4; 26 and 27 are free
+            // again.
             rotate 30 26 1; rotate 31 27 1; xor 30 29; xor 31 25; rotate 25 25 1; rotate 29 29 1;
             xor 25 28; rotate 28 28 1; xor 29 27; xor 28 26;
-            // Theta and rho of the words that pi brings to row 0; of row 1; then rows by turns with chi.
+            // Theta and rho of the words that pi brings to row 0; of row 1; then rows by turns
+            // with chi.
             xor 0 30; xor 6 31; rotate 6 6 44; xor 12 28; rotate 12 12 43; xor 18 29;
             rotate 18 18 21; xor 24 25; rotate 24 24 14;
             // Row 1.

@@ -127,9 +127,9 @@ pub(super) fn decode12(bytes: &[u8], out: &mut KemPoly) -> bool {
 /// more adds a multiple of 2^d.
 ///
 /// h = floor(x floor(2^(16+d) / q) / 2^16) is floor(2^d x / q) to within one: the reciprocal is off
-/// by less than 1, so the product by less than |x| / 2^16 < 0.11. The remainder 2^d x - h q, between
-/// -0.11q and 1.11q and so exact in 16 bits, says whether to round up. (2^d x / q has no ties: q is
-/// odd.)
+/// by less than 1, so the product by less than |x| / 2^16 < 0.11. The remainder 2^d x - h q,
+/// between -0.11q and 1.11q and so exact in 16 bits, says whether to round up. (2^d x / q has no
+/// ties: q is odd.)
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn compress_32<const D: usize>(x: __m512i) -> __m512i {

@@ -142,7 +142,8 @@ pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
 }
 
 /// Stores the first bytes of `v` to `bytes[at..]`: `len` of them (or as many as there is room for)
-/// where less than 64 bytes are left, or else all 64. Whoever fills a buffer in rising order overwrites the surplus.
+/// where less than 64 bytes are left, or else all 64. Whoever fills a buffer in rising order
+/// overwrites the surplus.
 ///
 /// A full store takes one cycle or two, a masked one about ten on Zen 4, so only ends are masked.
 #[inline]

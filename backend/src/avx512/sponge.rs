@@ -11,8 +11,8 @@
 //! a whole key runs beside many short ones and not after them. Once four lanes or fewer are left
 //! with nothing queued, they move to the lower half and a step costs half.
 //!
-//! Eight jobs of one kind that start together need no lanes of their own (`run_in_step`), and few jobs
-//! beside a long one take four lanes from the start (`is_narrow`).
+//! Eight jobs of one kind that start together need no lanes of their own (`run_in_step`), and few
+//! jobs beside a long one take four lanes from the start (`is_narrow`).
 //!
 //! Lengths, rates and the schedule are public; the bytes are not. States and staged input are
 //! zeroed at the end.
@@ -421,7 +421,8 @@ static SUFFIXES: [Table<u8, 64>; 2] =
 /// What a lane without input has at hand: a masked load is slow where nothing is mapped.
 static UNREAD: Row = Row([0; ROW_ROOM]);
 
-/// Absorbs one block in every lane below `W` (4 or 8, and the others idle) that has input left. Lanes in `fresh` start from zero.
+/// Absorbs one block in every lane below `W` (4 or 8, and the others idle) that has input left.
+/// Lanes in `fresh` start from zero.
 ///
 /// A block in the midst of a long piece is read where it is; all others are put together in the
 /// lane's row.
