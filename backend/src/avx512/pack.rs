@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   pack    16 x 32 bits  --two shifts-->  8 x 2N bits in 64  --vpermb-->  2N bytes
-//!   unpack  bytes  --vpermb-->  8 x 64 bits that hold a pair each  --vpmultishiftqb, and--> 
-//! fields ```
+//!   unpack  bytes  --vpermb-->  8 x 64 bits that hold a pair each  --vpmultishiftqb-->  fields
+//! ```
 //!
 //! A pair of fields that does not begin on a byte border is shifted to its place in the first byte,
 //! which it shares with the pair before: a second `vpermb` brings these bytes.
