@@ -117,6 +117,11 @@ impl<'a> Test<'a> {
         self.get(name).and_then(Value::as_str).ok_or_else(|| self.missing(name, "a text"))
     }
 
+    /// Whether the test or its group has the field.
+    fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
     /// A truth value; false when it is not there.
     fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(Value::as_bool).unwrap_or(false)
