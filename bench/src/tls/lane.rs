@@ -294,8 +294,13 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..plan.threads {
-            scope.spawn(work);
+        let running: Vec<_> = (0..plan.threads).map(|_| scope.spawn(work)).collect();
+        for thread in running {
+            // The end of the scope alone does not wait for the thread's own clean-up, in which
+            // OpenSSL uses the library contexts; they may be freed once this function returns.
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
         }
     });
     match lock(&failure).take() {
