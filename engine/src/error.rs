@@ -52,10 +52,7 @@ pub enum Error {
 
 /// Refuses a byte string whose length is not the standard's.
 pub(crate) fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
-    if bytes.len() == expected {
-        return Ok(());
-    }
-    Err(Error::Input(gabion_scheme::Error::Length { what, expected, got: bytes.len() }))
+    Ok(gabion_scheme::Error::check_length(what, expected, bytes)?)
 }
 
 /// A byte string as an array of the length that the standard prescribes.

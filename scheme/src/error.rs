@@ -67,6 +67,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Refuses a byte string whose length is not the one that the standard prescribes.
+    ///
+    /// # Errors
+    /// [`Error::Length`], which names `what` and both lengths.
+    pub fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() == expected {
+            return Ok(());
+        }
+        Err(Error::Length { what, expected, got: bytes.len() })
+    }
+}
+
 /// The verdict on one lane of a batch. A lane is good only when it says [`Status::Ok`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]

@@ -61,7 +61,7 @@ impl VerifyKey {
         p: &'static Params,
         bytes: &[u8],
     ) -> Result<Self, Error> {
-        check_length("public key", p.pk_len(), bytes)?;
+        Error::check_length("public key", p.pk_len(), bytes)?;
         let mut key = [VerifyKey::blank(p)];
         let mut status = [Default::default()];
         super::expand_verify_keys(kernels, p, bytes, &mut key, &mut status, &mut Scratch::new());
@@ -225,7 +225,7 @@ impl SigningKey {
         p: &'static Params,
         bytes: &[u8],
     ) -> Result<Self, Error> {
-        check_length("private key", p.sk_len(), bytes)?;
+        Error::check_length("private key", p.sk_len(), bytes)?;
         let mut key = [SigningKey::blank(p)];
         let mut refusal = [None];
         expand_signing_chunk(kernels, p, bytes, &mut key, &mut refusal, &mut Scratch::new());
@@ -246,7 +246,7 @@ impl SigningKey {
         seed: &[u8; SEED_LEN],
         bytes: &[u8],
     ) -> Result<Self, Error> {
-        check_length("private key", p.sk_len(), bytes)?;
+        Error::check_length("private key", p.sk_len(), bytes)?;
         ct::secret(bytes);
         let key = SigningKey::from_seed(kernels, p, seed);
         if !reveal(ct::eq_mask(&key.bytes, bytes) != 0) {
@@ -343,13 +343,6 @@ impl SigningKey {
 
 fn refused(p: &Params, reason: &'static str) -> Error {
     Error::PrivateKey { algorithm: p.name(), reason }
-}
-
-fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
-    if bytes.len() == expected {
-        return Ok(());
-    }
-    Err(Error::Length { what, expected, got: bytes.len() })
 }
 
 /// t = NTT^-1(A NTT(s1)) + s2 and Power2Round of it (Algorithm 6, lines 5 and 6). `t1` and `t0`

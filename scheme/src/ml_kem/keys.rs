@@ -63,7 +63,7 @@ impl EncapsKey {
     /// A wrong length (type check) or a coefficient of q or more (modulus check), FIPS 203,
     /// section 7.2.
     pub fn decode<K: Kernels>(k: &K, params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
-        check_length("an encapsulation key", params.ek_len(), bytes)?;
+        Error::check_length("an encapsulation key", params.ek_len(), bytes)?;
         let mut key = EncapsKey::blank(params);
         let mut status = Status::NotRun;
         let one = std::slice::from_mut(&mut key);
@@ -130,7 +130,7 @@ impl DecapsKey {
     /// A wrong length, an embedded encapsulation key that fails its checks, or one whose hash is
     /// not the embedded hash (FIPS 203, section 7.3).
     pub fn decode<K: Kernels>(k: &K, params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
-        check_length("a decapsulation key", params.dk_len(), bytes)?;
+        Error::check_length("a decapsulation key", params.dk_len(), bytes)?;
         let mut key = DecapsKey::blank(params);
         let mut status = Status::NotRun;
         let one = std::slice::from_mut(&mut key);
@@ -184,13 +184,6 @@ impl Drop for DecapsKey {
             ct::wipe(&mut seed[..]);
         }
     }
-}
-
-fn check_length(what: &'static str, expected: usize, bytes: &[u8]) -> Result<(), Error> {
-    if bytes.len() == expected {
-        return Ok(());
-    }
-    Err(Error::Length { what, expected, got: bytes.len() })
 }
 
 /// Decodes and expands `keys.len()` encapsulation keys from their concatenation.
