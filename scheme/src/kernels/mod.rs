@@ -19,6 +19,8 @@
 //! - [`DsaPoly`]: 256 `i32`, modulo q = 8380417; NTT domain in the order of FIPS 204, Algorithm 41.
 //! - "residue" below means: congruent to the true value, |x| < q, sign free.
 
+pub mod slh;
+
 use zeroize::Zeroize;
 
 /// The modulus of ML-KEM (FIPS 203, section 2.4).
