@@ -36,6 +36,11 @@ fn ml_dsa_rounding_and_hints() {
 }
 
 #[test]
+fn slh_dsa_hashes() {
+    on_avx512(|k| conformance::slh::check(k));
+}
+
+#[test]
 fn misuse() {
     on_avx512(|k| conformance::misuse::check(k));
 }

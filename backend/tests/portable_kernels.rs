@@ -26,6 +26,11 @@ fn ml_dsa_rounding_and_hints() {
 }
 
 #[test]
+fn slh_dsa_hashes() {
+    conformance::slh::check(&Portable);
+}
+
+#[test]
 fn misuse() {
     conformance::misuse::check(&Portable);
 }

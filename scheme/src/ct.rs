@@ -67,7 +67,7 @@ macro_rules! wipe_as {
     })* };
 }
 
-wipe_as!(u8 => 0, u64 => 0, i16 => 0, i32 => 0,
+wipe_as!(u8 => 0, u32 => 0, u64 => 0, i16 => 0, i32 => 0,
     crate::kernels::KemPoly => crate::kernels::KemPoly([0; 256]),
     crate::kernels::DsaPoly => crate::kernels::DsaPoly([0; 256]));
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, N, Sponge};
 
 /// Passes everything on to `inner` and does on the way what its switches say.
@@ -14,6 +15,20 @@ pub struct Probe<'a, K> {
     refuse_bound: Option<i32>,
     calls: AtomicUsize,
     permutations: AtomicUsize,
+    slh: [AtomicUsize; 4],
+}
+
+/// What the tweakable hashes of SLH-DSA cost since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tweaks {
+    /// Calls of either kernel.
+    pub calls: usize,
+    /// Keccak permutations.
+    pub keccak: usize,
+    /// Compressions of SHA-256.
+    pub sha256: usize,
+    /// Compressions of SHA-512.
+    pub sha512: usize,
 }
 
 /// What sponges cost since the last look.
@@ -35,6 +50,7 @@ impl<'a, K: Kernels> Probe<'a, K> {
             refuse_bound: None,
             calls: AtomicUsize::new(0),
             permutations: AtomicUsize::new(0),
+            slh: Default::default(),
         }
     }
 
@@ -62,6 +78,25 @@ impl<'a, K: Kernels> Probe<'a, K> {
             calls: self.calls.swap(0, Ordering::Relaxed),
             permutations: self.permutations.swap(0, Ordering::Relaxed),
         }
+    }
+
+    /// What the tweakable hashes of SLH-DSA cost since the last call of this function.
+    pub fn tweaks(&self) -> Tweaks {
+        let [calls, keccak, sha256, sha512] = &self.slh;
+        let [calls, keccak, sha256, sha512] =
+            [calls, keccak, sha256, sha512].map(|count| count.swap(0, Ordering::Relaxed));
+        Tweaks { calls, keccak, sha256, sha512 }
+    }
+
+    /// Counts `times` tweakable hashes of `len` bytes, H or T_l where `long`.
+    fn count_tweaks(&self, context: &SlhContext, len: usize, times: usize, long: bool) {
+        // A message ends with one byte of padding (SHAKE) or with one and the length (SHA-2).
+        let (count, blocks) = match context.family {
+            SlhFamily::Shake => (1, (context.n + 32 + len) / 136 + 1),
+            SlhFamily::Sha2 if long && context.n > 16 => (3, (22 + len + 17).div_ceil(128)),
+            SlhFamily::Sha2 => (2, (22 + len + 9).div_ceil(64)),
+        };
+        self.slh[count].fetch_add(times * blocks, Ordering::Relaxed);
     }
 
     /// What rejection sampling answers instead of `count`; `last` is the coefficient that it then
@@ -224,5 +259,22 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
 
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
         self.inner.dsa_bit_unpack(bits, b, bytes, out);
+    }
+
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
+        self.slh[0].fetch_add(1, Ordering::Relaxed);
+        for job in jobs.iter() {
+            let times = job.steps as usize + usize::from(job.sk_seed.is_some());
+            self.count_tweaks(job.context, job.context.n, times, false);
+        }
+        self.inner.slh_chain_many(jobs);
+    }
+
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
+        self.slh[0].fetch_add(1, Ordering::Relaxed);
+        for job in jobs.iter() {
+            self.count_tweaks(job.context, job.input.len(), 1, true);
+        }
+        self.inner.slh_hash_many(jobs);
     }
 }

@@ -21,6 +21,7 @@ use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, KemPrivateKey, Kind, Message, SharedSecret,
     Status, ml_dsa, ml_kem,
 };
+use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
 
 /// Bytes that are looked for at a time; places are multiples of 8.
@@ -202,6 +203,14 @@ impl<K: Kernels> Kernels for Recorder<K> {
             0 => record_kem(from_ref(acc)),
             left => SUMS_OF_T.store(left - 1, Relaxed),
         }
+    }
+
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
+        self.0.slh_chain_many(jobs);
+    }
+
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
+        self.0.slh_hash_many(jobs);
     }
 
     recorded! {

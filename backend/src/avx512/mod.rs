@@ -19,7 +19,10 @@
 //! else. Every kernel that meets a secret clears all vector and mask registers before it returns
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
+use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+
+use crate::portable::Portable;
 
 mod constants;
 mod dsa_ntt;
@@ -231,5 +234,13 @@ impl Kernels for Avx512 {
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { dsa_pack::bit_unpack(bits, b, bytes, out) }
+    }
+
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
+        Portable.slh_chain_many(jobs);
+    }
+
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
+        Portable.slh_hash_many(jobs);
     }
 }

@@ -6,6 +6,7 @@
 //!      |-- keccak     Keccak-f[1600] and sponges, one at a time
 //!      |-- kem        polynomials of ML-KEM  (16-bit Montgomery and Barrett arithmetic)
 //!      |-- dsa        polynomials of ML-DSA  (32-bit Montgomery arithmetic)
+//!      |-- slh        chains and tree hashes of SLH-DSA, one at a time
 //!      |-- bits       packing to any width
 //!      `-- constants  roots and inverses, worked out by the compiler
 //! ```
@@ -13,6 +14,7 @@
 //! No branch, index, loop bound or division depends on a secret. The three `_vartime` functions
 //! depend on which candidates were rejected, and on nothing else.
 
+use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 mod bits;
@@ -20,6 +22,7 @@ mod constants;
 mod dsa;
 mod keccak;
 mod kem;
+mod slh;
 
 pub use keccak::{ROUND_CONSTANTS, keccak_f1600};
 
@@ -158,5 +161,13 @@ impl Kernels for Portable {
 
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
         dsa::bit_unpack(bits, b, bytes, out);
+    }
+
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
+        slh::chain_many(jobs);
+    }
+
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
+        slh::hash_many(jobs);
     }
 }

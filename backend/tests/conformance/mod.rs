@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tests/portable_kernels.rs --+
-//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, misuse
+//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, misuse
 //!                                                        `--> reference (definitions)
 //! ```
 //!
@@ -17,6 +17,7 @@ pub mod dsa_rounding;
 pub mod kem;
 pub mod misuse;
 pub mod reference;
+pub mod slh;
 pub mod sponge;
 
 /// Runs every check against `k`.
@@ -26,6 +27,7 @@ pub fn check_all(k: &dyn Kernels) {
     kem::check(k);
     dsa::check(k);
     dsa_rounding::check(k);
+    slh::check(k);
     misuse::check(k);
 }
 

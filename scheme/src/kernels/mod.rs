@@ -21,6 +21,7 @@
 
 pub mod slh;
 
+use slh::{SlhChain, SlhHash};
 use zeroize::Zeroize;
 
 /// The modulus of ML-KEM (FIPS 203, section 2.4).
@@ -252,6 +253,14 @@ pub trait Kernels: Send + Sync {
     /// BitUnpack (Algorithm 19): `b - v` for each stored v of `bits` bits (3, 4, 13, 18 or 20).
     /// The caller checks ranges that do not fill the bits (eta).
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly);
+
+    // ----- SLH-DSA (FIPS 205) -----
+
+    /// Runs every chain to its end, in any order. The jobs of one call are of one parameter set.
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]);
+
+    /// Runs every hash, in any order. The jobs of one call are of one parameter set.
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]);
 }
 
 /// The integer next to zero that a residue modulo [`KEM_Q`] stands for.
