@@ -11,8 +11,13 @@
 //! - Lengths that do not fit each other are a misuse: [`Batch::check`] names it before anything
 //!   runs, and `run` may panic on a batch that was not checked.
 
+mod outputs;
+mod task;
+
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
+
+pub use task::Task;
 
 /// The keys of a batch.
 pub enum Keys<'a, T> {
@@ -192,21 +197,21 @@ impl Batch<'_> {
         self.status.len()
     }
 
-    /// The operation's name, for messages.
-    pub fn operation_name(&self) -> &'static str {
+    /// What the batch does, for messages.
+    pub fn task(&self) -> Task {
         match &self.operation {
-            Operation::KemKeygen { .. } | Operation::KemGenerate { .. } => "keygen",
-            Operation::DsaKeygen { .. } | Operation::DsaGenerate { .. } => "keygen",
+            Operation::KemKeygen { .. } | Operation::KemGenerate { .. } => Task::Keygen,
+            Operation::DsaKeygen { .. } | Operation::DsaGenerate { .. } => Task::Keygen,
             Operation::KemDecodePublic { .. } | Operation::DsaDecodePublic { .. } => {
-                "decode a public key"
+                Task::DecodePublic
             }
             Operation::KemDecodePrivate { .. } | Operation::DsaDecodePrivate { .. } => {
-                "decode a private key"
+                Task::DecodePrivate
             }
-            Operation::KemEncaps { .. } => "encaps",
-            Operation::KemDecaps { .. } => "decaps",
-            Operation::DsaSign { .. } => "sign",
-            Operation::DsaVerify { .. } => "verify",
+            Operation::KemEncaps { .. } => Task::Encaps,
+            Operation::KemDecaps { .. } => Task::Decaps,
+            Operation::DsaSign { .. } => Task::Sign,
+            Operation::DsaVerify { .. } => Task::Verify,
         }
     }
 

@@ -15,5 +15,5 @@ pub mod batch;
 pub mod cpu;
 pub mod portable;
 
-pub use batch::{Backend, Batch, Keys, Operation};
+pub use batch::{Backend, Batch, Keys, Operation, Task};
 pub use cpu::{Cpu, cpus};

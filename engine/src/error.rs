@@ -1,5 +1,6 @@
 //! The engine's errors, in three families: invalid input, resource, integrity.
 
+use gabion_backend::Task;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::entropy::EntropyError;
@@ -22,12 +23,12 @@ pub enum Error {
         expected: &'static str,
     },
     /// Invalid input: the lane was refused.
-    #[error("{algorithm} {operation} was refused: {status:?}")]
+    #[error("{algorithm} {task} was refused: {status:?}")]
     Lane {
         /// The algorithm.
         algorithm: Algorithm,
         /// What was asked.
-        operation: &'static str,
+        task: Task,
         /// The lane's verdict.
         status: Status,
     },
@@ -48,6 +49,14 @@ pub enum Error {
     /// Integrity: every backend failed its self-test.
     #[error("every backend failed its self-test for {0}; nothing can be trusted to run it")]
     NoBackend(Algorithm),
+    /// Integrity: a backend panicked and no other could take over. A defect; please report it.
+    #[error("a backend panicked in {algorithm} {task} and no other could take over; report it")]
+    Panicked {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// What was asked.
+        task: Task,
+    },
 }
 
 /// Refuses a byte string whose length is not the standard's.
@@ -77,12 +86,12 @@ pub(crate) fn same_key(algorithm: Algorithm, made: &[u8], given: &[u8]) -> Resul
     }))
 }
 
-/// The error of a lane that did not succeed, `operation` as [`gabion_backend::Batch`] names it.
-pub(crate) fn lane_error(algorithm: Algorithm, operation: &'static str, status: Status) -> Error {
+/// The error of a lane that did not succeed.
+pub(crate) fn lane_error(algorithm: Algorithm, task: Task, status: Status) -> Error {
     let name = algorithm.name();
-    match (status, operation) {
+    match (status, task) {
         (Status::InvalidSignature, _) => Error::BadSignature,
-        (Status::InvalidKey, "decode a public key") => {
+        (Status::InvalidKey, Task::DecodePublic | Task::Encaps | Task::Verify) => {
             Error::Input(gabion_scheme::Error::PublicKey {
                 algorithm: name,
                 reason: "a coefficient is out of range (FIPS 203, section 7.2)",
@@ -93,6 +102,6 @@ pub(crate) fn lane_error(algorithm: Algorithm, operation: &'static str, status: 
             reason: "its parts are out of range or do not belong together \
                      (FIPS 203, section 7.3; FIPS 204, Algorithm 25)",
         }),
-        _ => Error::Lane { algorithm, operation, status },
+        _ => Error::Lane { algorithm, task, status },
     }
 }

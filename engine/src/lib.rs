@@ -10,10 +10,9 @@
 //!
 //! - A lone operation runs at once on the calling thread: it is a batch of one.
 //! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
-//!   call, and no thread is ever started here. All state that a fork copies is immutable or
-//!   per-thread working memory, so a forked child goes on with its own copy.
-//!   A process that forks while another of its threads is inside a first-use self-test should call
-//!   [`Engine::report`] beforehand: the child would wait for a thread that it does not have.
+//!   call, and no thread is ever started here. All state that a fork copies is immutable, atomic or
+//!   per-thread working memory, so a forked child goes on with its own copy; a self-test that
+//!   another thread was running at the fork is run again by the child.
 //! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
 //!
 //! # Examples
@@ -36,12 +35,13 @@ mod error;
 mod kem;
 mod route;
 mod self_test;
+mod slot;
 
 pub use config::{BACKEND_VARIABLE, Config};
 pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy};
 pub use error::Error;
-pub use gabion_backend::{Backend, Batch, Keys, Operation};
+pub use gabion_backend::{Backend, Batch, Keys, Operation, Task};
 pub use gabion_scheme::algorithms::{ALGORITHMS, AlgorithmInfo, Codepoint, Kind, OldName};
 pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;

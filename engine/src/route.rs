@@ -1,51 +1,13 @@
 //! Which backend runs a batch, and whether it may.
 
-use std::io::Write;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gabion_backend::{Backend, Batch, Operation, cpus};
-use gabion_scheme::algorithms::ALGORITHMS;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::config::Config;
 use crate::error::{Error, lane_error};
-use crate::self_test;
-
-/// A backend and what is known of its health.
-struct Slot {
-    backend: Box<dyn Backend>,
-    /// The verdict of the self-test, per algorithm, once it has run.
-    tested: [OnceLock<Result<(), String>>; ALGORITHMS.len()],
-    /// Set when any self-test failed: the backend runs nothing more.
-    withdrawn: AtomicBool,
-}
-
-impl Slot {
-    fn new(backend: Box<dyn Backend>) -> Self {
-        Slot { backend, tested: Default::default(), withdrawn: AtomicBool::new(false) }
-    }
-
-    /// Whether the backend may run this algorithm; runs its self-test before its first use.
-    fn is_fit(&self, algorithm: Algorithm) -> bool {
-        if self.withdrawn.load(Ordering::Acquire) {
-            return false;
-        }
-        let verdict = self.tested[algorithm as usize].get_or_init(|| {
-            let verdict = self_test::run(&*self.backend, algorithm);
-            if let Err(reason) = &verdict {
-                self.withdrawn.store(true, Ordering::Release);
-                // Loud on purpose: a processor that computes wrongly must not go unnoticed. Not
-                // eprintln, which panics where nobody reads stderr any more: the next backend serves.
-                let name = self.backend.name();
-                let _ =
-                    writeln!(std::io::stderr(), "gabion: backend {name} is withdrawn: {reason}");
-            }
-            verdict
-        });
-        verdict.is_ok() && !self.withdrawn.load(Ordering::Acquire)
-    }
-}
+use crate::slot::{Answer, Slot};
 
 /// What is known of a backend's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +15,7 @@ impl Slot {
 pub enum BackendState {
     /// Every self-test passed.
     Ok,
-    /// A self-test failed, so it runs nothing.
+    /// A self-test failed, or lanes came back without a verdict; it runs nothing any more.
     Withdrawn(String),
 }
 
@@ -133,51 +95,48 @@ impl Engine {
                 for algorithm in Algorithm::all() {
                     slot.is_fit(algorithm);
                 }
-                let failed = slot.tested.iter().find_map(|verdict| match verdict.get() {
-                    Some(Err(reason)) => Some(reason.clone()),
-                    _ => None,
-                });
                 BackendReport {
                     name: slot.backend.name(),
                     lanes: slot.backend.lanes(),
-                    state: failed.map_or(BackendState::Ok, BackendState::Withdrawn),
+                    state: slot.reason().map_or(BackendState::Ok, BackendState::Withdrawn),
                 }
             })
             .collect()
     }
 
-    /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`. Where
-    /// the backend was withdrawn meanwhile (a self-test of another algorithm failed on another
-    /// thread), its answer does not count and the next backend runs the batch.
+    /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and what
+    /// did not succeed has no output. Where a backend panics, leaves a lane without a verdict or was
+    /// withdrawn meanwhile (a self-test of another algorithm failed on another thread), nothing that
+    /// it wrote counts, and the next backend runs the batch.
     ///
     /// # Errors
-    /// Misuse (lengths that do not fit, before anything runs) or no healthy backend. A bad lane is
-    /// no error here.
+    /// Misuse (lengths that do not fit, before anything runs); no healthy backend, or
+    /// [`Error::Panicked`] if one of them panicked: then every status is [`Status::NotRun`] and every
+    /// output zero or blank. A bad lane is no error here.
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
         batch.status.fill(Status::NotRun);
         batch.check()?;
         let algorithm = batch.algorithm();
-        for slot in &self.slots {
-            if slot.is_fit(algorithm) {
-                slot.backend.run(batch);
-                if !slot.withdrawn.load(Ordering::Acquire) {
-                    return Ok(());
-                }
-                batch.status.fill(Status::NotRun);
+        let mut error = Error::NoBackend(algorithm);
+        for slot in self.slots.iter().filter(|slot| slot.is_fit(algorithm)) {
+            match slot.run(batch) {
+                Answer::Done => return Ok(()),
+                Answer::Panicked => error = Error::Panicked { algorithm, task: batch.task() },
+                Answer::Unfit => {}
             }
         }
-        Err(Error::NoBackend(algorithm))
+        Err(error)
     }
 
     /// Runs a batch of one lane and turns its verdict into a result.
     pub(crate) fn run_one(&self, operation: Operation<'_>) -> Result<(), Error> {
         let mut status = [Status::NotRun];
         let mut batch = Batch { operation, status: &mut status };
-        let (algorithm, name) = (batch.algorithm(), batch.operation_name());
+        let (algorithm, task) = (batch.algorithm(), batch.task());
         self.run(&mut batch)?;
         match status[0] {
             Status::Ok => Ok(()),
-            status => Err(lane_error(algorithm, name, status)),
+            status => Err(lane_error(algorithm, task, status)),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
 fn all_ok(backend: &dyn Backend, lanes: usize, operation: Operation<'_>) -> Result<(), String> {
     let mut status = vec![Status::NotRun; lanes];
     let mut batch = Batch { operation, status: &mut status };
-    let name = batch.operation_name();
+    let name = batch.task();
     batch.check().map_err(|error| error.to_string())?;
     backend.run(&mut batch);
     match status.iter().position(|status| !status.is_ok()) {

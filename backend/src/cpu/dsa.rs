@@ -23,10 +23,11 @@ pub(super) fn keygen<K: Kernels>(
     sk: &mut [u8],
     scratch: &mut Scratch,
 ) {
+    let mut keys = blank_keys(p, CHUNK.min(seeds.len()));
     let outputs = pk.chunks_mut(CHUNK * p.pk_len()).zip(sk.chunks_mut(CHUNK * p.sk_len()));
     for (seeds, (pk, sk)) in seeds.chunks(CHUNK).zip(outputs) {
-        let mut keys = blank_keys(p, seeds.len());
-        ml_dsa::keygen(k, p, seeds, &mut keys, scratch);
+        let keys = &mut keys[..seeds.len()];
+        ml_dsa::keygen(k, p, seeds, keys, scratch);
         let outputs = pk.chunks_exact_mut(p.pk_len()).zip(sk.chunks_exact_mut(p.sk_len()));
         for (key, (pk, sk)) in keys.iter().zip(outputs) {
             pk.copy_from_slice(key.verify_key().bytes());
@@ -143,31 +144,27 @@ pub(super) fn verify<K: Kernels>(
     status: &mut [Status],
     scratch: &mut Scratch,
 ) {
-    let fresh = match keys {
-        Keys::Known(_) => 0,
-        Keys::Fresh(_) => CHUNK.min(status.len()),
+    let bytes = match keys {
+        // Known keys need no chunks: the flow makes its own, of more lanes than these.
+        Keys::Known(keys) => {
+            return ml_dsa::verify(k, keys, messages, sig, status, scratch);
+        }
+        Keys::Fresh(bytes) => bytes,
     };
-    let mut expanded: Vec<_> = (0..fresh).map(|_| VerifyKey::blank(p)).collect();
-    let lanes = messages.chunks(CHUNK).zip(sig.chunks(CHUNK * p.sig_len()));
-    for (chunk, ((messages, sig), status)) in lanes.zip(status.chunks_mut(CHUNK)).enumerate() {
-        let range = chunk * CHUNK..chunk * CHUNK + status.len();
-        match keys {
-            Keys::Known(keys) => {
-                ml_dsa::verify(k, &keys[range], messages, sig, status, scratch);
-            }
-            Keys::Fresh(bytes) => {
-                let bytes = &bytes[range.start * p.pk_len()..range.end * p.pk_len()];
-                let keys = &mut expanded[..status.len()];
-                let mut decoded = [Status::NotRun; CHUNK];
-                let decoded = &mut decoded[..status.len()];
-                ml_dsa::expand_verify_keys(k, p, bytes, keys, decoded, scratch);
-                let known: Vec<_> = keys.iter().collect();
-                ml_dsa::verify(k, &known, messages, sig, status, scratch);
-                for (status, decoded) in status.iter_mut().zip(decoded) {
-                    if !decoded.is_ok() {
-                        *status = *decoded;
-                    }
-                }
+    let mut expanded: Vec<_> = (0..CHUNK.min(status.len())).map(|_| VerifyKey::blank(p)).collect();
+    let inputs = messages.chunks(CHUNK).zip(sig.chunks(CHUNK * p.sig_len()));
+    for ((bytes, (messages, sig)), status) in
+        bytes.chunks(CHUNK * p.pk_len()).zip(inputs).zip(status.chunks_mut(CHUNK))
+    {
+        let keys = &mut expanded[..status.len()];
+        let mut decoded = [Status::NotRun; CHUNK];
+        let decoded = &mut decoded[..status.len()];
+        ml_dsa::expand_verify_keys(k, p, bytes, keys, decoded, scratch);
+        let known: Vec<_> = keys.iter().collect();
+        ml_dsa::verify(k, &known, messages, sig, status, scratch);
+        for (status, decoded) in status.iter_mut().zip(decoded) {
+            if !decoded.is_ok() {
+                *status = *decoded;
             }
         }
     }

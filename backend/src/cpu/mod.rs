@@ -22,6 +22,17 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
+/// The engine catches panics, so what a panic leaves in here must go: dropping wipes it.
+struct DroppedOnPanic<'a>(&'a mut Scratch);
+
+impl Drop for DroppedOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0 = Scratch::default();
+        }
+    }
+}
+
 /// A processor as a backend, over the kernels `K`.
 pub struct Cpu<K: Kernels>(K);
 
@@ -53,7 +64,10 @@ impl<K: Kernels> Backend for Cpu<K> {
     }
 
     fn run(&self, batch: &mut Batch<'_>) {
-        SCRATCH.with_borrow_mut(|scratch| run(&self.0, batch, scratch));
+        SCRATCH.with_borrow_mut(|scratch| {
+            let scratch = DroppedOnPanic(scratch);
+            run(&self.0, batch, scratch.0);
+        });
     }
 }
 

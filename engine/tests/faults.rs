@@ -1,0 +1,217 @@
+//! Faults put into backends and entropy: what comes out must be right, or nothing.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gabion_backend::cpus;
+use gabion_engine::{
+    Algorithm, Backend, BackendState, Batch, Config, Engine, Error, Keys, Message, Operation,
+    OsEntropy, Status, Task, ml_dsa, ml_kem,
+};
+
+/// What a [`Broken`] backend does once it was let loose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// Panics before it writes anything.
+    PanicsAtOnce,
+    /// Panics after it wrote every output and every status.
+    PanicsAtTheEnd,
+    /// Runs the batch and takes one lane's status back.
+    LeavesALane,
+    /// Runs nothing and says nothing.
+    DoesNothing,
+}
+
+/// A backend that passes its self-tests and breaks afterwards.
+struct Broken {
+    inner: Box<dyn Backend>,
+    fault: Fault,
+    loose: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Backend for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        if !self.loose.load(Ordering::Relaxed) {
+            return self.inner.run(batch);
+        }
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        match self.fault {
+            Fault::PanicsAtOnce => panic!("a fault that a test put in"),
+            Fault::DoesNothing => {}
+            Fault::PanicsAtTheEnd => {
+                self.inner.run(batch);
+                panic!("a fault that a test put in");
+            }
+            Fault::LeavesALane => {
+                self.inner.run(batch);
+                *batch.status.last_mut().unwrap() = Status::NotRun;
+            }
+        }
+    }
+}
+
+/// An engine whose best backend is broken, whether a sound one stands behind it or not; what lets
+/// the fault loose, and how often the broken one was called since.
+fn engine(fault: Fault, is_alone: bool) -> (Engine, Arc<AtomicBool>, Arc<AtomicUsize>) {
+    let (loose, calls) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+    let inner = cpus().remove(0);
+    let broken = Broken { inner, fault, loose: Arc::clone(&loose), calls: Arc::clone(&calls) };
+    let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(broken)];
+    if !is_alone {
+        backends.extend(cpus().pop());
+    }
+    (Engine::with_backends(backends, &Config::default()).unwrap(), loose, calls)
+}
+
+const FAULTS: [Fault; 4] =
+    [Fault::PanicsAtOnce, Fault::PanicsAtTheEnd, Fault::LeavesALane, Fault::DoesNothing];
+
+#[test]
+fn the_next_backend_serves_what_a_broken_one_lost() {
+    for fault in FAULTS {
+        let (engine, loose, calls) = engine(fault, false);
+        let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        let kem = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
+        loose.store(true, Ordering::Relaxed);
+        let message = Message::Pure { context: b"", message: b"m" };
+        let signature = engine.sign(&key, message, &OsEntropy).unwrap();
+        assert_eq!(engine.verify(&key.public(), message, &signature), Ok(()), "{fault:?}");
+        let (ct, shared) = engine.encaps(&kem.public(), &OsEntropy).unwrap();
+        assert_eq!(engine.decaps(&kem, &ct).unwrap(), shared, "{fault:?}");
+        // A backend that panics may be asked again; one that loses lanes may not.
+        let keeps_on = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
+        assert_eq!(calls.load(Ordering::Relaxed), if keeps_on { 4 } else { 1 }, "{fault:?}");
+        loose.store(false, Ordering::Relaxed);
+        match &engine.report()[0].state {
+            BackendState::Ok => assert!(keeps_on, "{fault:?}"),
+            BackendState::Withdrawn(why) => assert!(!keeps_on && why.contains("verdict"), "{why}"),
+            other => unreachable!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn without_a_next_backend_nothing_comes_out() {
+    for fault in FAULTS {
+        let (engine, loose, _) = engine(fault, true);
+        let algorithm = Algorithm::MlKem768;
+        let params = ml_kem::params(algorithm).unwrap();
+        let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
+        loose.store(true, Ordering::Relaxed);
+        let (mut ct, mut shared) = (vec![7; 3 * params.ct_len()], [[7; 32]; 3]);
+        let mut status = [Status::Ok; 3];
+        let public = key.public();
+        let operation = Operation::KemEncaps {
+            params,
+            keys: Keys::Known(&[public.expanded(); 3]),
+            m: &[[9; 32]; 3],
+            ct: &mut ct,
+            shared: &mut shared,
+        };
+        let error = engine.run(&mut Batch { operation, status: &mut status }).unwrap_err();
+        let panics = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
+        let expected = if panics {
+            Error::Panicked { algorithm, task: Task::Encaps }
+        } else {
+            Error::NoBackend(algorithm)
+        };
+        assert_eq!(error, expected, "{fault:?}");
+        assert_eq!((status, shared), ([Status::NotRun; 3], [[0; 32]; 3]), "{fault:?}");
+        assert!(ct.iter().all(|&byte| byte == 0), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_panic_in_a_self_test_withdraws() {
+    let (engine, loose, _) = engine(Fault::PanicsAtOnce, false);
+    loose.store(true, Ordering::Relaxed);
+    let key = engine.kem_generate(Algorithm::MlKem512, &OsEntropy).unwrap();
+    assert_eq!(engine.backend_for(Algorithm::MlKem512).unwrap().name(), "portable");
+    assert!(key.seed().is_some());
+    let BackendState::Withdrawn(why) = &engine.report()[0].state else { panic!("it is not") };
+    assert!(why.contains("panicked"), "{why}");
+}
+
+/// A backend that leaves in failed lanes what it computed there.
+struct Untidy(Box<dyn Backend>);
+
+impl Backend for Untidy {
+    fn name(&self) -> &'static str {
+        "untidy"
+    }
+
+    fn lanes(&self) -> usize {
+        self.0.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        self.0.run(batch);
+        let failed: Vec<usize> =
+            (0..batch.lanes()).filter(|&lane| !batch.status[lane].is_ok()).collect();
+        for lane in failed {
+            match &mut batch.operation {
+                Operation::KemEncaps { params, ct, shared, .. } => {
+                    ct[lane * params.ct_len()..][..params.ct_len()].fill(0xaa);
+                    shared[lane].fill(0xaa);
+                }
+                Operation::DsaSign { params, sig, .. } => {
+                    sig[lane * params.sig_len()..][..params.sig_len()].fill(0xaa);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn failed_lanes_have_no_output_even_where_the_backend_left_some() {
+    let untidy: Vec<Box<dyn Backend>> = vec![Box::new(Untidy(cpus().remove(0)))];
+    let engine = Engine::with_backends(untidy, &Config::default()).unwrap();
+    let params = ml_kem::params(Algorithm::MlKem512).unwrap();
+    let made = engine.kem_generate(Algorithm::MlKem512, &OsEntropy).unwrap();
+    let mut ek = [made.public().bytes(), made.public().bytes()].concat();
+    ek[params.ek_len()..params.ek_len() + 3].fill(0xff);
+    let (mut ct, mut shared) = (vec![7; 2 * params.ct_len()], [[7; 32]; 2]);
+    let mut status = [Status::NotRun; 2];
+    let operation = Operation::KemEncaps {
+        params,
+        keys: Keys::Fresh(&ek),
+        m: &[[9; 32]; 2],
+        ct: &mut ct,
+        shared: &mut shared,
+    };
+    engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+    assert_eq!(status, [Status::Ok, Status::InvalidKey]);
+    assert!(ct[params.ct_len()..].iter().all(|&byte| byte == 0));
+    assert_eq!(shared[1], [0; 32]);
+    assert_eq!(*engine.decaps(&made, &ct[..params.ct_len()]).unwrap(), shared[0]);
+
+    let params = ml_dsa::params(Algorithm::MlDsa44).unwrap();
+    let made = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+    let mut sk = [made.bytes(), made.bytes()].concat();
+    // tr no longer belongs to the rest.
+    sk[params.sk_len() + 64] ^= 1;
+    let mut sig = vec![7; 2 * params.sig_len()];
+    let operation = Operation::DsaSign {
+        params,
+        keys: Keys::Fresh(&sk),
+        messages: &[Message::Internal(b"m"); 2],
+        rnd: &[[0; 32]; 2],
+        sig: &mut sig,
+    };
+    engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+    assert_eq!(status, [Status::Ok, Status::InvalidKey]);
+    assert!(sig[params.sig_len()..].iter().all(|&byte| byte == 0));
+    assert!(sig[..params.sig_len()].iter().any(|&byte| byte != 0));
+}
