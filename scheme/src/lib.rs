@@ -21,6 +21,7 @@ pub mod algorithms;
 pub mod ct;
 pub mod error;
 pub mod kernels;
+pub mod message;
 pub mod ml_dsa;
 pub mod ml_kem;
 pub mod prehash;

@@ -1,4 +1,5 @@
-//! The pre-hash functions of HashML-DSA (FIPS 204, section 5.4) and their object identifiers.
+//! The pre-hash functions of HashML-DSA (FIPS 204, section 5.4) and HashSLH-DSA (FIPS 205, section
+//! 10.2), and their object identifiers.
 
 use std::str::FromStr;
 

@@ -31,16 +31,16 @@ mod params;
 mod sign;
 mod verify;
 
+pub use crate::message::{CONTEXT_MAX, Message};
 pub use keygen::{expand_signing_keys, expand_verify_keys, keygen};
 pub use keys::{SigningKey, VerifyKey};
-pub use message::{CONTEXT_MAX, Message};
 pub use params::{ATTEMPTS_MAX, D, MU_LEN, Params, SEED_LEN, params};
 pub use sign::sign;
 pub use verify::verify;
 
 use crate::ct;
 use crate::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
-use message::Header;
+use crate::message::Header;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay; what
 /// held a secret is wiped before a call returns. One per thread.

@@ -17,12 +17,13 @@
 use super::challenge;
 use super::hint;
 use super::keys::{SecretVectors, SigningKey};
-use super::message::{Header, Message, mu_sponge};
+use super::message::mu_sponge;
 use super::params::{ATTEMPTS_MAX, Params};
 use super::{Scratch, resize, resize_arrays, reveal};
 use crate::ct;
 use crate::error::Status;
 use crate::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
+use crate::message::{Header, Message};
 
 /// One iteration of the loop of Algorithm 7.
 #[derive(Clone, Copy)]

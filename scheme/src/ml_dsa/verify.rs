@@ -3,11 +3,12 @@
 use super::challenge;
 use super::hint;
 use super::keys::VerifyKey;
-use super::message::{Header, Message, mu_sponge};
+use super::message::mu_sponge;
 use super::params::Params;
 use super::{Scratch, resize, resize_arrays};
 use crate::error::Status;
 use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
+use crate::message::{Header, Message};
 
 /// Operations per lane that share their sponge calls: more than one, so that messages of
 /// different lengths can be sorted into full groups; few, so that buffers stay in the cache.
