@@ -36,6 +36,7 @@ case "${1:-}" in
 esac
 
 "$here/build-wolfssl.sh"
+"$here/build-liboqs.sh"
 
 # The best flags for libcrux, the only peer whose Rust code counts (README.md, "libcrux").
 RUSTFLAGS="${PEERS_RUSTFLAGS:--C target-cpu=native -C no-vectorize-slp}"

@@ -15,7 +15,7 @@ use aws_lc_rs::signature::{
 };
 
 use crate::peer::{
-    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Peer, Randomness, Result, Secret,
+    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Peer, Randomness, Result, Secret, Signer,
 };
 
 const NAME: &str = "aws-lc-rs";
@@ -48,6 +48,10 @@ impl AwsLc {
 impl Peer for AwsLc {
     fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
+        crate::crates::aws_lc(name)
     }
 
     fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {

@@ -3,7 +3,7 @@
 
 use crate::inputs;
 use crate::peer::{
-    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Randomness, Result, Secret,
+    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Randomness, Result, Secret, Signer,
 };
 
 /// Keys tried for each parameter set, each with one message.
@@ -238,4 +238,21 @@ fn dsa_signatures(
         }
     }
     Ok(())
+}
+/// Refuses a slot that does not verify its own signature, or verifies a changed one.
+pub fn signer(name: &str, identity: &Identity, slot: &mut dyn Signer) -> Result<()> {
+    let message = inputs::message(0);
+    let mut signature = slot.sign(&message)?;
+    let good = slot.verify(&message, &signature)?;
+    let middle = signature.len() / 2;
+    if let Some(byte) = signature.get_mut(middle) {
+        *byte ^= 1;
+    }
+    if good && !slot.verify(&message, &signature)? {
+        return Ok(());
+    }
+    Err(Error::Disagreement(format!(
+        "{name}: {} does not verify its own signature, or verifies a changed one",
+        identity.name
+    )))
 }

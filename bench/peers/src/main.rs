@@ -8,15 +8,18 @@ mod check;
 #[path = "../../src/clock.rs"]
 #[allow(dead_code)] // Not every harness uses all of it.
 mod clock;
+mod crates;
 #[path = "../../src/inputs.rs"]
 mod inputs;
 mod libcrux;
+mod liboqs;
 #[path = "../../src/machine.rs"]
 #[allow(dead_code)]
 mod machine;
 mod openssl;
 mod peer;
 mod wolfssl;
+mod wolfssl_slh;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -32,7 +35,7 @@ use clock::{Centre, Clock, Figures, Plan};
 use machine::Machine;
 use peer::{
     DSA_SETS, Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Key, Operation, Peer,
-    Randomness, Result,
+    Randomness, Result, SIGNERS, Signer,
 };
 
 /// How this program was compiled: what the Rust peers owe their speed to.
@@ -100,6 +103,10 @@ enum Name {
     Openssl,
     /// wolfSSL with its assembly
     Wolfssl,
+    /// liboqs 0.13, whose SPHINCS+ and Falcon use AVX2
+    Liboqs,
+    /// slh-dsa, ed25519-dalek, ring, graviola
+    Crates,
 }
 
 /// A positive number of seconds, fractions allowed.
@@ -163,6 +170,11 @@ fn run(options: &Options) -> Result<()> {
             dsa_rows(set, &peers, &mut report)?;
         }
     }
+    for name in SIGNERS {
+        if report.wants_any(name, &[Operation::Keygen, Operation::Sign, Operation::Verify]) {
+            signer_rows(name, &peers, &mut report)?;
+        }
+    }
     if !report.printed && !options.check {
         return Err(Error::Filter(options.filter.to_string()));
     }
@@ -187,6 +199,13 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
         for configuration in wolfssl::Wolfssl::load(options.wolfssl_prefix.clone())? {
             peers.push(Box::new(configuration));
         }
+    }
+    if wanted(Name::Liboqs) {
+        peers.push(Box::new(liboqs::Liboqs::load()?));
+    }
+    if wanted(Name::Crates) {
+        peers.extend(crates::all());
+        peers.extend(crates::graviola());
     }
     for peer in &peers {
         let Identity { name, version, license, .. } = peer.identity();
@@ -533,6 +552,65 @@ fn dsa_round(
                 dsa.verify_cached(&message, &inputs.by_first[index]).and_then(verified)
             }
         }
+    })
+}
+
+/// Rows of a scheme whose slots have pairs of their own: keygen, and sign and verify with that pair.
+fn signer_rows(name: &'static str, peers: &[Box<dyn Peer>], report: &mut Report<'_>) -> Result<()> {
+    let mut slots = Vec::new();
+    for peer in peers {
+        if let Some(mut signer) = peer.signer(name)? {
+            check::signer(name, peer.identity(), signer.as_mut())?;
+            slots.push((peer.identity(), signer));
+        }
+    }
+    eprintln!("{name}: {} libraries verify what they sign", slots.len());
+    if report.options.check {
+        return Ok(());
+    }
+    for (operation, key) in [
+        (Operation::Keygen, Key::Fresh),
+        (Operation::Sign, Key::Cached),
+        (Operation::Verify, Key::Cached),
+    ] {
+        report.rows(
+            (name, operation, key),
+            &mut slots,
+            |_| if operation == Operation::Verify { Randomness::None } else { Randomness::Drawn },
+            |_| true,
+            |report, _, signer| signer_round(operation, signer, report),
+        )?;
+    }
+    Ok(())
+}
+
+fn signer_round(
+    operation: Operation,
+    signer: &mut dyn Signer,
+    report: &mut Report<'_>,
+) -> Result<Figures> {
+    let signed: Vec<Vec<u8>> = match operation {
+        Operation::Verify => {
+            (0..KEYS).map(|index| signer.sign(&inputs::message(index))).collect::<Result<_>>()?
+        }
+        _ => Vec::new(),
+    };
+    // A small set's signature takes hundreds of milliseconds: a hundred would take a minute.
+    let plan = Plan {
+        seconds: report.options.seconds / ROUNDS as f64,
+        samples_min: 1,
+        centre: if operation == Operation::Sign { Centre::Mean } else { Centre::Median },
+        operations_per_call: 1,
+    };
+    report.clock.measure(&plan, |call| match operation {
+        Operation::Keygen => signer.keygen(),
+        Operation::Sign => signer.sign(&inputs::message(call)).map(|signature| {
+            std::hint::black_box(signature);
+        }),
+        _ => match signer.verify(&inputs::message(call % KEYS), &signed[call % KEYS])? {
+            true => Ok(()),
+            false => Err(Error::Disagreement("a valid signature was refused".to_owned())),
+        },
     })
 }
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use libloading::Library;
 
 use crate::peer::{
-    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Peer, Randomness, Result, Secret,
+    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Peer, Randomness, Result, Secret, Signer,
 };
 
 const NAME: &str = "openssl";
@@ -280,6 +280,31 @@ impl Peer for Openssl {
         let algorithm = Algorithm::fetch(&self.functions, set.name)?;
         Ok(Some(Box::new(EvpDsa { set, generator, algorithm, public: None, private: None })))
     }
+
+    fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
+        let Some(signature) = signature_bytes(name) else {
+            return Ok(None);
+        };
+        let algorithm = Algorithm::fetch(&self.functions, name)?;
+        let generator = Generator::new(&self.functions, name)?;
+        let (private, public) = signer_contexts(&generator, &algorithm)?;
+        Ok(Some(Box::new(EvpSigner { generator, algorithm, private, public, signature })))
+    }
+}
+
+/// Bytes of a signature (FIPS 205, table 2; RFC 8032, section 5.1.6) of the schemes that it has.
+fn signature_bytes(name: &str) -> Option<usize> {
+    let set = name.strip_prefix("SLH-DSA-SHAKE-").or(name.strip_prefix("SLH-DSA-SHA2-"));
+    match (name, set) {
+        ("Ed25519", _) => Some(64),
+        (_, Some("128s")) => Some(7_856),
+        (_, Some("128f")) => Some(17_088),
+        (_, Some("192s")) => Some(16_224),
+        (_, Some("192f")) => Some(35_664),
+        (_, Some("256s")) => Some(29_792),
+        (_, Some("256f")) => Some(49_856),
+        _ => None,
+    }
 }
 
 /// An `EVP_PKEY`.
@@ -408,6 +433,58 @@ impl Generator {
 fn loaded(context: &Option<Context>) -> Result<&Context> {
     let detail = "no key was loaded".to_owned();
     context.as_ref().ok_or(Error::Call { peer: NAME, call: "load", detail })
+}
+
+/// A fresh pair, set up for signing and for verifying.
+fn signer_contexts(generator: &Generator, algorithm: &Algorithm) -> Result<(Context, Context)> {
+    let functions = &generator.functions;
+    let mut key = null_mut();
+    // SAFETY: the context is live and set up for key generation.
+    let status = unsafe { (functions.generate)(generator.context.context.as_ptr(), &mut key) };
+    functions.check("EVP_PKEY_generate", status)?;
+    let key = functions.object("EVP_PKEY_generate", key)?;
+    let key = PKey { functions: Rc::clone(functions), key };
+    let context = || {
+        // SAFETY: context and key are live; the new context takes its own reference to the key.
+        let context =
+            unsafe { (functions.ctx_from_key)(functions.context, key.key.as_ptr(), null()) };
+        let context = functions.object("EVP_PKEY_CTX_new_from_pkey", context)?;
+        Ok(Context { functions: Rc::clone(functions), context })
+    };
+    let (private, public) = (context()?, context()?);
+    let algorithm = algorithm.algorithm.as_ptr();
+    // SAFETY: context and algorithm are live; null stands for no parameters.
+    let status = unsafe { (functions.sign_init)(private.context.as_ptr(), algorithm, null()) };
+    functions.check("EVP_PKEY_sign_message_init", status)?;
+    // SAFETY: as above.
+    let status = unsafe { (functions.verify_init)(public.context.as_ptr(), algorithm, null()) };
+    functions.check("EVP_PKEY_verify_message_init", status)?;
+    Ok((private, public))
+}
+
+struct EvpSigner {
+    generator: Generator,
+    algorithm: Algorithm,
+    private: Context,
+    public: Context,
+    signature: usize,
+}
+
+impl Signer for EvpSigner {
+    fn keygen(&mut self) -> Result<()> {
+        (self.private, self.public) = signer_contexts(&self.generator, &self.algorithm)?;
+        Ok(())
+    }
+
+    fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>> {
+        let mut signature = vec![0; self.signature];
+        sign(&self.private, message, &mut signature)?;
+        Ok(signature)
+    }
+
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool> {
+        verify(&self.public, message, signature)
+    }
 }
 
 struct EvpKem {

@@ -4,8 +4,9 @@
 //!   main ─ rows, options        check ─ all peers agree before anything is timed
 //!      └────────────┬──────────────┘
 //!             Peer ─┼─ Kem (one parameter set, one loaded key)
-//!                   └─ Dsa (one parameter set, one loaded key)
-//!   aws_lc · libcrux · openssl · wolfssl
+//!                   ├─ Dsa (one parameter set, one loaded key)
+//!                   └─ Signer (any other signature, one pair of its own)
+//!   aws_lc · libcrux · openssl · wolfssl · liboqs · crates
 //! ```
 //!
 //! `fresh` starts from the encoded key and does everything the standard asks for, the checks of
@@ -164,10 +165,56 @@ pub trait Peer {
     fn identity(&self) -> &Identity;
 
     /// A key slot for `set`; `None` when the library lacks it.
-    fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>>;
+    fn kem(&self, _set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {
+        Ok(None)
+    }
 
     /// A key slot for `set`; `None` when the library lacks it.
-    fn dsa(&self, set: &'static DsaSet) -> Result<Option<Box<dyn Dsa>>>;
+    fn dsa(&self, _set: &'static DsaSet) -> Result<Option<Box<dyn Dsa>>> {
+        Ok(None)
+    }
+
+    /// A slot with a pair of keys for a scheme of [`SIGNERS`]; `None` when the library lacks it.
+    fn signer(&self, _name: &str) -> Result<Option<Box<dyn Signer>>> {
+        Ok(None)
+    }
+}
+
+/// Signature schemes beside ML-DSA, by the names that `gabion bench engine` uses.
+pub const SIGNERS: [&str; 17] = [
+    "SLH-DSA-SHAKE-128f",
+    "SLH-DSA-SHAKE-128s",
+    "SLH-DSA-SHAKE-192f",
+    "SLH-DSA-SHAKE-192s",
+    "SLH-DSA-SHAKE-256f",
+    "SLH-DSA-SHAKE-256s",
+    "SLH-DSA-SHA2-128f",
+    "SLH-DSA-SHA2-128s",
+    "SLH-DSA-SHA2-192f",
+    "SLH-DSA-SHA2-192s",
+    "SLH-DSA-SHA2-256f",
+    "SLH-DSA-SHA2-256s",
+    "Falcon-512",
+    "Falcon-1024",
+    "FN-DSA-512",
+    "FN-DSA-1024",
+    "Ed25519",
+];
+
+/// A signature scheme with one pair of keys, which the slot made itself.
+///
+/// These are not compared byte by byte: Falcon draws its randomness, and liboqs has the round-3
+/// SPHINCS+, of which FIPS 205 changed the hashing of the message only. A slot is checked against
+/// itself before it is timed.
+pub trait Signer {
+    /// Makes a fresh pair in place of the old one.
+    fn keygen(&mut self) -> Result<()>;
+
+    /// Signs with the slot's key.
+    fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>>;
+
+    /// Verifies with the slot's key; `false` is a signature that does not verify.
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool>;
 }
 
 /// ML-KEM with one parameter set. Buffers have the sizes of the set.

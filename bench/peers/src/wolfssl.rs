@@ -14,8 +14,9 @@ use libloading::Library;
 
 use crate::peer::{
     Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Operation, Peer, Randomness, Result,
-    Secret,
+    Secret, Signer,
 };
+use crate::wolfssl_slh;
 
 /// The version that build-wolfssl.sh builds.
 const VERSION: &str = "5.9.4";
@@ -23,7 +24,7 @@ const NAME: &str = "wolfssl";
 const NAME_AVX2: &str = "wolfssl-avx2";
 
 /// "No hardware device", the library's INVALID_DEVID.
-const NO_DEVICE: c_int = -2;
+pub const NO_DEVICE: c_int = -2;
 
 type MakeKem = unsafe extern "C" fn(*mut c_void, *const c_uchar, c_int) -> c_int;
 type Encode = unsafe extern "C" fn(*mut c_void, *mut c_uchar, u32) -> c_int;
@@ -53,6 +54,75 @@ type Verify = unsafe extern "C" fn(
     *mut c_int,
 ) -> c_int;
 
+type SlhMake = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_uchar,
+    u32,
+    *const c_uchar,
+    u32,
+    *const c_uchar,
+    u32,
+) -> c_int;
+type SlhSign = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_uchar,
+    c_uchar,
+    *const c_uchar,
+    u32,
+    *mut c_uchar,
+    *mut u32,
+) -> c_int;
+type SlhVerify = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_uchar,
+    c_uchar,
+    *const c_uchar,
+    u32,
+    *const c_uchar,
+    u32,
+) -> c_int;
+
+/// The functions of SLH-DSA; the library stays loaded as long as they exist.
+pub struct SlhFunctions {
+    /// wc_SlhDsaKey_Init
+    pub init: unsafe extern "C" fn(*mut c_void, c_int, *mut c_void, c_int) -> c_int,
+    /// wc_SlhDsaKey_Free
+    pub free: unsafe extern "C" fn(*mut c_void),
+    /// wc_SlhDsaKey_SigSize
+    pub signature_size: unsafe extern "C" fn(*mut c_void) -> c_int,
+    /// wc_SlhDsaKey_MakeKeyWithRandom
+    pub make: SlhMake,
+    /// wc_SlhDsaKey_SignDeterministic
+    pub sign: SlhSign,
+    /// wc_SlhDsaKey_Verify
+    pub verify: SlhVerify,
+    _plain: Rc<Functions>,
+}
+
+impl SlhFunctions {
+    fn load(plain: &Rc<Functions>) -> Result<SlhFunctions> {
+        let missing = |error: libloading::Error| {
+            Error::Environment(format!("this wolfSSL has no SLH-DSA: {error}"))
+        };
+        macro_rules! symbol {
+            ($name:literal) => {
+                // SAFETY: the type it is assigned to is the one in the headers of the version
+                // that was checked when the library was loaded.
+                *unsafe { plain.library.get(concat!($name, "\0").as_bytes()) }.map_err(missing)?
+            };
+        }
+        Ok(SlhFunctions {
+            init: symbol!("wc_SlhDsaKey_Init"),
+            free: symbol!("wc_SlhDsaKey_Free"),
+            signature_size: symbol!("wc_SlhDsaKey_SigSize"),
+            make: symbol!("wc_SlhDsaKey_MakeKeyWithRandom"),
+            sign: symbol!("wc_SlhDsaKey_SignDeterministic"),
+            verify: symbol!("wc_SlhDsaKey_Verify"),
+            _plain: Rc::clone(plain),
+        })
+    }
+}
+
 /// The functions of one library; the library stays loaded as long as they exist.
 struct Functions {
     kem_new: unsafe extern "C" fn(c_int, *mut c_void, c_int) -> *mut c_void,
@@ -74,7 +144,7 @@ struct Functions {
     dsa_import_private: Decode,
     dsa_sign: Sign,
     dsa_verify: Verify,
-    _library: Library,
+    library: Library,
 }
 
 impl Functions {
@@ -129,7 +199,7 @@ impl Functions {
                 dsa_import_private: symbol!("wc_MlDsaKey_ImportPrivRaw"),
                 dsa_sign: symbol!("wc_MlDsaKey_SignCtxWithSeed"),
                 dsa_verify: symbol!("wc_MlDsaKey_VerifyCtx"),
-                _library: library,
+                library,
             })
         }
     }
@@ -206,6 +276,10 @@ impl Peer for Wolfssl {
                 None => None,
             },
         })))
+    }
+
+    fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
+        wolfssl_slh::slot(SlhFunctions::load(&self.plain)?, name)
     }
 }
 
