@@ -46,6 +46,15 @@ pub enum Error {
         /// The names that could be given.
         available: String,
     },
+    /// Resource: as many jobs wait as may. Try again later, or run the operation without the queue.
+    #[error("the queue is full; try again later, or call the engine directly")]
+    Busy,
+    /// Resource: the queue was shut down, or belongs to the process that forked this one.
+    #[error("the queue is closed, or its workers belong to another process; make a new one")]
+    Closed,
+    /// Integrity: the job was not run to its end. A defect; please report it.
+    #[error("the job was lost, or its result was fetched before")]
+    Lost,
     /// Integrity: every backend failed its self-test.
     #[error("every backend failed its self-test for {0}; nothing can be trusted to run it")]
     NoBackend(Algorithm),

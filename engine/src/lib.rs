@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod config;
 mod dsa;
 mod entropy;
@@ -36,7 +37,9 @@ mod kem;
 mod route;
 mod self_test;
 mod slot;
+mod sync;
 
+pub use cache::{CacheStats, KeyCache};
 pub use config::{BACKEND_VARIABLE, Config};
 pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy};

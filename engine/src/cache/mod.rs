@@ -1,0 +1,253 @@
+//! Public keys that were expanded lately, found again by their bytes.
+//!
+//! ```text
+//!   algorithm, bytes --SipHash, keyed at random--> 64 bits --> shard --> entry --whole key equal?--+
+//!                                                                |                                  |
+//!          hit: a clone of the handle <--------------------------|------------------------- yes ---+
+//!          miss: expand outside the lock; who asks for the same key meanwhile waits for it
+//! ```
+//!
+//! For callers that get a peer's key as bytes again and again. A caller that can keep a
+//! [`KemPublicKey`] or [`VerifyKey`] needs no cache: keys are expanded when they are decoded, and
+//! clones share the memory.
+//!
+//! - The bytes are compared whole, so a hit is never another key's, whatever the hash says.
+//! - The hash has a random key: nobody can choose keys that fall together. Where two do, the second
+//!   is expanded for its caller and not kept.
+//! - Memory is bounded: each shard evicts by CLOCK (a key that was asked for since the hand last
+//!   passed stays) until the new key fits. A key that is refused by its standard's checks is not
+//!   kept, and one that is larger than a shard neither.
+//! - Time depends on the keys, which are public. A cache tells its callers, by their timing, whether
+//!   a key was used lately; do not share one between callers that must not learn that.
+//! - A forked child makes a cache of its own: a thread of its parent may have held a lock.
+
+#[cfg(all(test, loom))]
+mod loom;
+mod shard;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
+
+use crate::dsa::VerifyKey;
+use crate::error::Error;
+use crate::kem::KemPublicKey;
+use crate::route::Engine;
+use shard::{Keyed, Shard};
+
+/// Most shards. More would only help more threads than machines have.
+const SHARDS_MAX: usize = 16;
+/// Fewest bytes of a shard where there is more than one: room for some keys of the largest kind.
+const SHARD_LEN_MIN: usize = 1 << 20;
+/// What an entry takes besides its key: its place in the index and in the list.
+const ENTRY_LEN: usize = 128;
+
+/// A bounded cache of expanded public keys. Share it by reference.
+///
+/// # Examples
+/// ```
+/// use gabion_engine::{Algorithm, Engine, KeyCache, OsEntropy};
+///
+/// let engine = Engine::global()?;
+/// let cache = KeyCache::new(16 << 20);
+/// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+/// let bytes = pair.public().bytes().to_vec();
+/// for _ in 0..3 {
+///     let key = cache.kem_public(engine, Algorithm::MlKem768, &bytes)?;
+///     engine.encaps(&key, &OsEntropy)?;
+/// }
+/// assert_eq!((cache.stats().hits, cache.stats().misses), (2, 1));
+/// # Ok::<(), gabion_engine::Error>(())
+/// ```
+pub struct KeyCache {
+    random: RandomState,
+    shards: Vec<Shard<PublicKey>>,
+}
+
+/// What a cache did, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Keys that were found, those included that another thread was just expanding.
+    pub hits: u64,
+    /// Keys that had to be expanded, or were refused.
+    pub misses: u64,
+    /// Keys that made room for others.
+    pub evictions: u64,
+    /// Keys that are held.
+    pub keys: usize,
+    /// About how many bytes they take.
+    pub bytes: usize,
+}
+
+/// A key of either kind.
+#[derive(Clone)]
+enum PublicKey {
+    Kem(KemPublicKey),
+    Signature(VerifyKey),
+}
+
+impl Keyed for PublicKey {
+    fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
+        match self {
+            PublicKey::Kem(key) => key.algorithm() == algorithm && key.bytes() == bytes,
+            PublicKey::Signature(key) => key.algorithm() == algorithm && key.bytes() == bytes,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            PublicKey::Kem(key) => expanded_len(key.algorithm(), key.bytes().len()),
+            PublicKey::Signature(key) => expanded_len(key.algorithm(), key.bytes().len()),
+        }
+    }
+}
+
+/// Bytes that an expanded public key of `len` encoded bytes takes in a cache: the encoding, matrix
+/// and vector (FIPS 203: 256 coefficients of 2 bytes; FIPS 204: of 4 bytes); for other families a
+/// bound on what derives from a key of that size.
+fn expanded_len(algorithm: Algorithm, len: usize) -> usize {
+    let polynomials = if let Some(p) = ml_kem::params(algorithm) {
+        (p.k * p.k + p.k) * 512
+    } else if let Some(p) = ml_dsa::params(algorithm) {
+        (p.k * p.l + p.k) * 1024
+    } else {
+        4 * len + 1024
+    };
+    ENTRY_LEN + len + polynomials
+}
+
+impl KeyCache {
+    /// A cache that holds keys of `capacity` bytes, expanded, at most: an ML-KEM-768 key takes 7
+    /// KiB, an ML-DSA-65 key 39 KiB.
+    pub fn new(capacity: usize) -> Self {
+        let count = (capacity / SHARD_LEN_MIN).clamp(1, SHARDS_MAX);
+        let shards = (0..count).map(|_| Shard::new(capacity / count)).collect();
+        KeyCache { random: RandomState::new(), shards }
+    }
+
+    /// The KEM public key with these bytes, as [`Engine::kem_public`] gives it.
+    ///
+    /// # Errors
+    /// As [`Engine::kem_public`].
+    pub fn kem_public(
+        &self,
+        engine: &Engine,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<KemPublicKey, Error> {
+        let make = || engine.kem_public(algorithm, bytes).map(PublicKey::Kem);
+        match self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)? {
+            PublicKey::Kem(key) => Ok(key),
+            // An algorithm is of one kind, so its bytes were entered by this function.
+            PublicKey::Signature(_) => engine.kem_public(algorithm, bytes),
+        }
+    }
+
+    /// The verification key with these bytes, as [`Engine::dsa_public`] gives it.
+    ///
+    /// # Errors
+    /// As [`Engine::dsa_public`].
+    pub fn dsa_public(
+        &self,
+        engine: &Engine,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<VerifyKey, Error> {
+        let make = || engine.dsa_public(algorithm, bytes).map(PublicKey::Signature);
+        match self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)? {
+            PublicKey::Signature(key) => Ok(key),
+            PublicKey::Kem(_) => engine.dsa_public(algorithm, bytes),
+        }
+    }
+
+    /// What it did so far, and what it holds now.
+    pub fn stats(&self) -> CacheStats {
+        let mut sum = CacheStats::default();
+        for stats in self.shards.iter().map(Shard::stats) {
+            sum.hits += stats.hits;
+            sum.misses += stats.misses;
+            sum.evictions += stats.evictions;
+            sum.keys += stats.keys;
+            sum.bytes += stats.bytes;
+        }
+        sum
+    }
+
+    /// Forgets every key. Statistics stay.
+    pub fn clear(&self) {
+        self.shards.iter().for_each(Shard::clear);
+    }
+
+    fn shard(&self, algorithm: Algorithm, bytes: &[u8]) -> shard::At<'_, PublicKey> {
+        let mut hasher = self.random.build_hasher();
+        hasher.write_u8(algorithm as u8);
+        hasher.write(bytes);
+        let hash = hasher.finish();
+        // The high half chooses the shard, so that its index still sees all of the low half.
+        self.shards[(hash >> 32) as usize % self.shards.len()].at(hash)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::entropy::OsEntropy;
+
+    #[test]
+    fn keys_are_found_again_by_their_bytes_and_no_others() {
+        let engine = Engine::global().unwrap();
+        let cache = KeyCache::new(1 << 20);
+        let pairs: Vec<_> =
+            (0..3).map(|_| engine.kem_generate(Algorithm::MlKem512, &OsEntropy).unwrap()).collect();
+        let bytes: Vec<_> = pairs.iter().map(|pair| pair.public().bytes().to_vec()).collect();
+        let signing = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        for round in 0..3 {
+            for bytes in &bytes {
+                let key = cache.kem_public(engine, Algorithm::MlKem512, bytes).unwrap();
+                assert_eq!((key.bytes(), key.algorithm()), (&bytes[..], Algorithm::MlKem512));
+            }
+            let public = signing.public();
+            let key = cache.dsa_public(engine, Algorithm::MlDsa44, public.bytes()).unwrap();
+            assert_eq!(key.bytes(), public.bytes());
+            let stats = cache.stats();
+            assert_eq!((stats.hits, stats.misses, stats.keys), (4 * round, 4, 4));
+            // What the estimate is made of: 6 polynomials of 512 B, 20 of 1 KiB.
+            let expected = 3 * (128 + 800 + 6 * 512) + 128 + 1312 + 20 * 1024;
+            assert_eq!((stats.bytes, stats.evictions), (expected, 0));
+        }
+        cache.clear();
+        assert_eq!((cache.stats().keys, cache.stats().bytes), (0, 0));
+    }
+
+    #[test]
+    fn bad_keys_are_refused_each_time_and_not_kept() {
+        let engine = Engine::global().unwrap();
+        let cache = KeyCache::new(1 << 20);
+        let bad = vec![0xff; 1184];
+        for bytes in [&bad[..], &bad[1..], &[]] {
+            for _ in 0..2 {
+                let expected = engine.kem_public(Algorithm::MlKem768, bytes).err();
+                assert!(expected.is_some());
+                assert_eq!(cache.kem_public(engine, Algorithm::MlKem768, bytes).err(), expected);
+            }
+        }
+        let wrong_kind = engine.kem_public(Algorithm::MlDsa65, &bad).err();
+        assert_eq!(cache.kem_public(engine, Algorithm::MlDsa65, &bad).err(), wrong_kind);
+        let stats = cache.stats();
+        assert_eq!((stats.hits, stats.misses, stats.keys, stats.bytes), (0, 7, 0, 0));
+    }
+
+    /// The same bytes are a key of two algorithms where their lengths agree; here they are refused
+    /// by one of the two, and must not come out of the cache for it.
+    #[test]
+    fn a_key_of_another_algorithm_is_another_key() {
+        let engine = Engine::global().unwrap();
+        let cache = KeyCache::new(1 << 20);
+        let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
+        let bytes = pair.public().bytes().to_vec();
+        assert!(cache.kem_public(engine, Algorithm::MlKem768, &bytes).is_ok());
+        assert!(cache.kem_public(engine, Algorithm::MlKem512, &bytes).is_err());
+        assert!(cache.dsa_public(engine, Algorithm::MlKem768, &bytes).is_err());
+    }
+}

@@ -1,0 +1,369 @@
+//! One shard of a cache: an index by hash, a list that CLOCK's hand walks, one lock.
+
+use std::collections::HashMap;
+use std::collections::hash_map;
+use std::sync::Arc;
+
+use gabion_scheme::Algorithm;
+
+use super::CacheStats;
+use crate::error::Error;
+use crate::sync::{Condvar, Mutex, lock, wait_until};
+
+/// A value that knows what it was made from.
+pub(super) trait Keyed: Clone {
+    /// Whether it was made from these bytes, all of them compared.
+    fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool;
+    /// About how many bytes it takes.
+    fn len(&self) -> usize;
+}
+
+pub(super) struct Shard<V>(Mutex<State<V>>);
+
+struct State<V> {
+    /// From the hash of a key to its place in `entries`.
+    index: HashMap<u64, usize>,
+    entries: Vec<Entry<V>>,
+    /// Where CLOCK looks next.
+    hand: usize,
+    capacity: usize,
+    stats: CacheStats,
+}
+
+struct Entry<V> {
+    hash: u64,
+    /// Whether it was asked for since the hand last passed.
+    is_used: bool,
+    content: Content<V>,
+}
+
+enum Content<V> {
+    Ready(V, usize),
+    Making(Arc<Making<V>>),
+}
+
+/// A key that a thread expands; others wait here.
+struct Making<V> {
+    algorithm: Algorithm,
+    bytes: Vec<u8>,
+    result: Mutex<Option<Result<V, Error>>>,
+    changed: Condvar,
+}
+
+impl<V: Keyed> Shard<V> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Shard(Mutex::new(State {
+            index: HashMap::new(),
+            entries: Vec::new(),
+            hand: 0,
+            capacity,
+            stats: CacheStats::default(),
+        }))
+    }
+
+    pub(super) fn at(&self, hash: u64) -> At<'_, V> {
+        At { shard: self, hash }
+    }
+
+    pub(super) fn stats(&self) -> CacheStats {
+        lock(&self.0).stats
+    }
+
+    /// Forgets what is ready. What is being made stays until it is.
+    pub(super) fn clear(&self) {
+        let mut state = lock(&self.0);
+        while let Some(place) =
+            state.entries.iter().position(|entry| matches!(entry.content, Content::Ready(..)))
+        {
+            state.remove(place);
+        }
+    }
+}
+
+/// A hash in its shard.
+pub(super) struct At<'a, V> {
+    shard: &'a Shard<V>,
+    hash: u64,
+}
+
+/// What a look into the shard gave.
+enum Found<V> {
+    Ready(V),
+    Making(Arc<Making<V>>),
+    /// The caller makes it, and enters it.
+    Absent(Arc<Making<V>>),
+    /// Another key has this hash. The caller makes it and keeps it to itself.
+    Taken,
+}
+
+impl<V: Keyed> At<'_, V> {
+    /// The value of these bytes: found, or waited for, or made.
+    pub(super) fn find_or_make(
+        &self,
+        algorithm: Algorithm,
+        bytes: &[u8],
+        make: impl FnOnce() -> Result<V, Error>,
+    ) -> Result<V, Error> {
+        match self.find(algorithm, bytes) {
+            Found::Ready(value) => Ok(value),
+            Found::Making(making) => making.wait(),
+            Found::Taken => make(),
+            Found::Absent(making) => {
+                let entering = Entering { at: self, making, is_over: false };
+                entering.finish(make())
+            }
+        }
+    }
+
+    fn find(&self, algorithm: Algorithm, bytes: &[u8]) -> Found<V> {
+        let mut state = lock(&self.shard.0);
+        let state = &mut *state;
+        let place = match state.index.entry(self.hash) {
+            hash_map::Entry::Occupied(place) => *place.get(),
+            hash_map::Entry::Vacant(vacant) => {
+                let making = Making::of(algorithm, bytes);
+                vacant.insert(state.entries.len());
+                state.entries.push(Entry {
+                    hash: self.hash,
+                    is_used: false,
+                    content: Content::Making(Arc::clone(&making)),
+                });
+                state.stats.misses += 1;
+                return Found::Absent(making);
+            }
+        };
+        let entry = &mut state.entries[place];
+        let found = match &entry.content {
+            Content::Ready(value, _) if value.is_of(algorithm, bytes) => {
+                Found::Ready(value.clone())
+            }
+            Content::Making(making) if making.is_of(algorithm, bytes) => {
+                Found::Making(Arc::clone(making))
+            }
+            _ => {
+                state.stats.misses += 1;
+                return Found::Taken;
+            }
+        };
+        entry.is_used = true;
+        state.stats.hits += 1;
+        found
+    }
+
+    /// Puts what was made where its promise stands, or takes the promise out.
+    fn enter(&self, value: Option<&V>) {
+        let mut state = lock(&self.shard.0);
+        // The entry of a key that is being made is neither evicted nor cleared.
+        let Some(&place) = state.index.get(&self.hash) else {
+            return;
+        };
+        let len = value.map_or(usize::MAX, Keyed::len);
+        if let Some(value) = value
+            && len <= state.capacity
+        {
+            state.make_room(len);
+            // Evictions may have moved it.
+            let place = state.index[&self.hash];
+            state.entries[place].content = Content::Ready(value.clone(), len);
+            state.stats.keys += 1;
+            state.stats.bytes += len;
+        } else {
+            state.remove(place);
+        }
+    }
+}
+
+impl<V> State<V> {
+    /// Evicts until `len` more bytes fit, which are no more than the capacity.
+    fn make_room(&mut self, len: usize) {
+        while self.stats.bytes + len > self.capacity {
+            self.hand %= self.entries.len();
+            let entry = &mut self.entries[self.hand];
+            if matches!(entry.content, Content::Making(_)) || std::mem::take(&mut entry.is_used) {
+                self.hand += 1;
+            } else {
+                // The last entry comes here, and the hand looks at it next.
+                self.remove(self.hand);
+                self.stats.evictions += 1;
+            }
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let entry = self.entries.swap_remove(place);
+        self.index.remove(&entry.hash);
+        if let Some(moved) = self.entries.get(place) {
+            self.index.insert(moved.hash, place);
+        }
+        if let Content::Ready(_, len) = entry.content {
+            self.stats.keys -= 1;
+            self.stats.bytes -= len;
+        }
+    }
+}
+
+impl<V: Clone> Making<V> {
+    fn of(algorithm: Algorithm, bytes: &[u8]) -> Arc<Self> {
+        let (bytes, result) = (bytes.to_vec(), Mutex::new(None));
+        Arc::new(Making { algorithm, bytes, result, changed: Condvar::new() })
+    }
+
+    fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
+        self.algorithm == algorithm && self.bytes == bytes
+    }
+
+    fn wait(&self) -> Result<V, Error> {
+        let result = wait_until(&self.changed, lock(&self.result), Option::is_some);
+        result.clone().unwrap_or(Err(Error::Lost))
+    }
+}
+
+/// The promise of whoever makes a value; a panic on the way breaks it and wakes those that wait.
+struct Entering<'a, V: Keyed> {
+    at: &'a At<'a, V>,
+    making: Arc<Making<V>>,
+    is_over: bool,
+}
+
+impl<V: Keyed> Entering<'_, V> {
+    fn finish(mut self, result: Result<V, Error>) -> Result<V, Error> {
+        self.end(result.clone());
+        result
+    }
+
+    fn end(&mut self, result: Result<V, Error>) {
+        self.is_over = true;
+        self.at.enter(result.as_ref().ok());
+        *lock(&self.making.result) = Some(result);
+        self.making.changed.notify_all();
+    }
+}
+
+impl<V: Keyed> Drop for Entering<'_, V> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.end(Err(Error::Lost));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::collections::HashSet;
+
+    /// A value of a chosen size.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Made(Vec<u8>, usize);
+
+    impl Keyed for Made {
+        fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
+            algorithm == ANY && self.0 == bytes
+        }
+        fn len(&self) -> usize {
+            self.1
+        }
+    }
+
+    const ANY: Algorithm = Algorithm::MlKem512;
+
+    fn get(shard: &Shard<Made>, hash: u64, bytes: &[u8], len: usize) -> bool {
+        let made = Cell::new(false);
+        let make = || {
+            made.set(true);
+            Ok(Made(bytes.to_vec(), len))
+        };
+        let value = shard.at(hash).find_or_make(ANY, bytes, make).unwrap();
+        assert_eq!(value.0, bytes, "a key for different bytes");
+        made.get()
+    }
+
+    #[test]
+    fn keys_with_one_hash_never_stand_for_each_other() {
+        let shard = Shard::new(100);
+        assert!(get(&shard, 7, b"one", 10));
+        assert!(get(&shard, 7, b"two", 10), "made, and not taken for `one`");
+        assert!(get(&shard, 7, b"two", 10), "and not kept");
+        assert!(!get(&shard, 7, b"one", 10));
+        let stats = shard.stats();
+        assert_eq!((stats.hits, stats.misses, stats.keys), (1, 3, 1));
+    }
+
+    #[test]
+    fn the_clock_spares_what_was_used_and_evicts_the_rest() {
+        let shard = Shard::new(40);
+        for key in 0..4u8 {
+            assert!(get(&shard, key.into(), &[key], 10));
+        }
+        assert!(!get(&shard, 1, &[1], 10) && !get(&shard, 3, &[3], 10));
+        assert!(get(&shard, 4, &[4], 10), "takes the place of 0");
+        assert!(!get(&shard, 1, &[1], 10) && !get(&shard, 3, &[3], 10));
+        assert!(get(&shard, 0, &[0], 10));
+        let stats = shard.stats();
+        assert_eq!((stats.keys, stats.bytes, stats.evictions), (4, 40, 2));
+    }
+
+    #[test]
+    fn what_is_too_large_is_made_and_not_kept_and_evicts_nothing() {
+        let shard = Shard::new(40);
+        assert!(get(&shard, 1, b"small", 40));
+        assert!(get(&shard, 2, b"large", 41) && get(&shard, 2, b"large", 41));
+        assert!(!get(&shard, 1, b"small", 40));
+        assert!(get(&Shard::new(0), 1, b"any", 1));
+    }
+
+    /// A model beside it: what is found must have been entered, and never is more held than fits.
+    #[test]
+    fn a_random_walk_keeps_the_books() {
+        let shard = Shard::new(500);
+        let (mut x, mut known) = (1u64, HashSet::new());
+        for _ in 0..20_000 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let key = ((x >> 33) % 60) as u8;
+            let len = usize::from(key) % 37 + 1;
+            // A third of the hashes collide.
+            let was_made = get(&shard, u64::from(key % 40), &[key], len);
+            assert!(was_made || known.contains(&key));
+            known.insert(key);
+            let state = lock(&shard.0);
+            let held = |entry: &Entry<Made>| match &entry.content {
+                Content::Ready(value, len) => (value.len() == *len).then_some(*len),
+                Content::Making(_) => None,
+            };
+            let lens: Vec<usize> = state.entries.iter().map(|e| held(e).unwrap()).collect();
+            assert_eq!(state.stats.bytes, lens.iter().sum::<usize>());
+            assert!(state.stats.bytes <= 500 && state.stats.keys == lens.len());
+            assert_eq!(state.index.len(), lens.len());
+            for (place, entry) in state.entries.iter().enumerate() {
+                assert_eq!(state.index[&entry.hash], place);
+            }
+        }
+        let stats = shard.stats();
+        assert!(stats.evictions > 1000 && stats.hits > 1000, "{stats:?}");
+        assert_eq!(stats.hits + stats.misses, 20_000);
+    }
+
+    #[test]
+    fn a_panic_while_making_wakes_those_that_wait_and_leaves_no_trace() {
+        let shard = Shard::<Made>::new(40);
+        std::thread::scope(|scope| {
+            let (begun, is_begun) = std::sync::mpsc::channel();
+            let shard = &shard;
+            let maker = scope.spawn(move || {
+                shard.at(1).find_or_make(ANY, b"x", || {
+                    begun.send(()).unwrap();
+                    while shard.stats().hits == 0 {
+                        std::thread::yield_now();
+                    }
+                    panic!("played")
+                })
+            });
+            is_begun.recv().unwrap();
+            let waited = shard.at(1).find_or_make(ANY, b"x", || unreachable!("it is being made"));
+            assert_eq!(waited, Err(Error::Lost));
+            assert!(maker.join().is_err());
+        });
+        assert!(get(&shard, 1, b"x", 1), "it can be made afterwards");
+    }
+}
