@@ -1,4 +1,4 @@
-//! Core cycles of every kernel, portable and AVX-512, as a table.
+//! Core cycles of every kernel, for each instruction set that this processor has, as a table.
 //!
 //! ```text
 //! cargo run --release -p gabion-backend --example kernels [FILTER]
@@ -23,6 +23,7 @@ mod table {
     use core::arch::x86_64::_rdtsc;
     use core::hint::black_box;
 
+    use gabion_backend::avx2::Avx2;
     use gabion_backend::avx512::Avx512;
     use gabion_backend::portable::Portable;
     use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
@@ -67,18 +68,24 @@ mod table {
             return;
         }
         let portable = cycles(|| run(&Portable)) / items as f64;
+        let avx2 = Avx2::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
         let avx512 = Avx512::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
-        match avx512 {
-            Some(avx512) => {
-                println!("{name:44} {portable:10.0} {avx512:10.0} {:8.1}", portable / avx512);
+        print!("{name:44} {portable:10.0}");
+        for vectors in [avx2, avx512] {
+            match vectors {
+                Some(vectors) => print!(" {vectors:10.0} {:8.1}", portable / vectors),
+                None => print!(" {:>10} {:>8}", "-", "-"),
             }
-            None => println!("{name:44} {portable:10.0} {:>10} {:>8}", "-", "-"),
         }
+        println!();
     }
 
     /// Prints the lines whose names contain `filter`.
     pub fn print(filter: &str) {
-        println!("{:44} {:>10} {:>10} {:>8}", "kernel, core cycles", "portable", "avx512", "ratio");
+        println!(
+            "{:44} {:>10} {:>10} {:>8} {:>10} {:>8}",
+            "kernel, core cycles", "portable", "avx2", "ratio", "avx512", "ratio"
+        );
         sponges(filter);
         kem(filter);
         dsa(filter);

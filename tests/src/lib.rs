@@ -7,8 +7,8 @@
 pub mod probe;
 pub mod vectors;
 
-/// Turns each `fn name<K: Kernels>(kernels: &K)` into the tests `portable::name` and
-/// `avx512::name`. On a machine without AVX-512 the latter says so and passes.
+/// Turns each `fn name<K: Kernels>(kernels: &K)` into the tests `portable::name`, `avx2::name` and
+/// `avx512::name`. On a machine without an instruction set its tests say so and pass.
 #[macro_export]
 macro_rules! on_every_backend {
     ($($name:ident),+ $(,)?) => {
@@ -17,6 +17,19 @@ macro_rules! on_every_backend {
                 #[test]
                 fn $name() {
                     super::$name(&gabion_backend::portable::Portable);
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx2 {
+            $(
+                #[test]
+                fn $name() {
+                    match gabion_backend::avx2::Avx2::detect() {
+                        Some(kernels) => super::$name(&kernels),
+                        None => eprintln!("this processor has no AVX2: nothing tested"),
+                    }
                 }
             )+
         }

@@ -54,8 +54,12 @@ const UNSAFE_ALLOWED: &[&str] = &[
 ];
 
 /// Where functions may be longer: straight-line kernels.
-const LONG_FUNCTIONS_ALLOWED: &[&str] =
-    &["backend/src/avx512/", "backend/src/portable/keccak.rs", "backend/examples/"];
+const LONG_FUNCTIONS_ALLOWED: &[&str] = &[
+    "backend/src/avx2/",
+    "backend/src/avx512/",
+    "backend/src/portable/keccak.rs",
+    "backend/examples/",
+];
 
 const FILE_LINES_MAX: usize = 900;
 const FUNCTION_LINES_MAX: usize = 70;

@@ -1,32 +1,7 @@
-//! Tables that the compiler works out: roots of unity in the order in which the NTTs meet them, and
-//! byte indices for packing. Nothing here runs at run time.
+//! Where coefficients lie between the layers of an NTT, worked out by the compiler: what the order
+//! of the roots and the way back to the standard's order follow from.
 
-/// A register's worth of bytes, words or double words in memory.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(super) struct Table<T, const N: usize>(pub(super) [T; N]);
-
-/// `base^exponent mod modulus`.
-pub(super) const fn power(base: u64, exponent: usize, modulus: u64) -> u64 {
-    let mut result = 1;
-    let mut i = 0;
-    while i < exponent {
-        result = result * base % modulus;
-        i += 1;
-    }
-    result
-}
-
-/// The representative of `x` modulo an odd `modulus` that is nearest to zero.
-pub(super) const fn centred(x: u64, modulus: u64) -> i64 {
-    let x = (x % modulus) as i64;
-    if x > modulus as i64 / 2 { x - modulus as i64 } else { x }
-}
-
-/// The lowest `bits` bits of `x` in reverse order (FIPS 203, 2.3; FIPS 204, Algorithm 43).
-pub(super) const fn bit_reverse(x: usize, bits: u32) -> usize {
-    ((x as u32).reverse_bits() >> (32 - bits)) as usize
-}
+use crate::memory::Table;
 
 /// Where the sixteen double words of each of two registers come from: index in 0..32 of the pair
 /// as it lies in memory.
@@ -46,7 +21,7 @@ pub(super) const IN_ORDER: Pair = {
 
 /// What the functions of [`super::shuffle`] of the same names do, on indices.
 pub(super) mod model {
-    use super::Pair;
+    use super::{Pair, Table};
 
     /// Concatenates, for each entry of `sources`, a run of double words of one of the registers.
     const fn gather(x: &Pair, runs: [(usize, usize); 8], length: usize) -> [usize; 16] {
@@ -95,8 +70,8 @@ pub(super) mod model {
     }
 
     /// Indices for `vpermt2d` that put a pair back in memory order.
-    pub(in super::super) const fn back(x: &Pair) -> [super::Table<i32, 16>; 2] {
-        let mut out = [super::Table([0; 16]); 2];
+    pub(in super::super) const fn back(x: &Pair) -> [Table<i32, 16>; 2] {
+        let mut out = [Table([0; 16]); 2];
         let mut i = 0;
         while i < 32 {
             let at = x[i / 16][i % 16];
@@ -107,8 +82,8 @@ pub(super) mod model {
     }
 
     /// Indices for `vpermt2d` that bring a pair from memory order to `x`.
-    pub(in super::super) const fn forth(x: &Pair) -> [super::Table<i32, 16>; 2] {
-        let mut out = [super::Table([0; 16]); 2];
+    pub(in super::super) const fn forth(x: &Pair) -> [Table<i32, 16>; 2] {
+        let mut out = [Table([0; 16]); 2];
         let mut i = 0;
         while i < 32 {
             out[i / 16].0[i % 16] = x[i / 16][i % 16] as i32;

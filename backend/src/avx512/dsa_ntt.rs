@@ -15,32 +15,10 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{DSA_Q, DsaPoly};
 
-use super::constants::{IN_ORDER, Pair, Table, bit_reverse, centred, model, power};
+use super::constants::{IN_ORDER, Pair, model};
 use super::{registers, shuffle};
-
-const Q: u64 = DSA_Q as u64;
-/// The primitive 512th root of unity (FIPS 204, section 2.5).
-const ROOT: u64 = 1753;
-/// q^-1 mod 2^32.
-const Q_INVERSE: i32 = 58_728_449;
-const _: () = assert!(DSA_Q.wrapping_mul(Q_INVERSE) == 1);
-
-/// A constant z in the forms that [`multiply`] takes: z centred, and round(2^32 z / q).
-#[derive(Clone, Copy)]
-struct Factor(i32, i32);
-
-impl Factor {
-    const fn new(z: u64) -> Self {
-        let z = centred(z, Q);
-        let numerator = (z << 32) + Q as i64 / 2;
-        Factor(z as i32, numerator.div_euclid(Q as i64) as i32)
-    }
-}
-
-/// zeta^BitRev8(i): the roots of Algorithms 41 and 42.
-const fn zeta(i: usize) -> u64 {
-    power(ROOT, bit_reverse(i, 8), Q)
-}
+use crate::constants::dsa::{Factor, Q_INVERSE, zeta};
+use crate::memory::Table;
 
 /// Roots for the butterflies of one pair of registers at one layer: z, z', z' of odd coefficients.
 type Roots = [Table<i32, 16>; 3];

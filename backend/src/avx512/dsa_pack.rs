@@ -5,8 +5,8 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
-use super::constants::Table;
 use super::{pack, registers};
+use crate::memory::{self, Table};
 
 /// Three bytes for each of sixteen candidates, and a fourth that is masked away.
 static TRIPLES: Table<u8, 64> = {
@@ -100,7 +100,7 @@ pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
         let sixteen = _mm512_castsi512_si128(registers::load(&accepted.0, 16 * r));
         *x = _mm512_cvtepi8_epi32(sixteen);
     }
-    registers::wipe(&mut accepted.0);
+    memory::wipe(&mut accepted.0);
     registers::clear();
     count.min(N)
 }

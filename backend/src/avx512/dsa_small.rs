@@ -46,29 +46,3 @@ pub(super) fn sub(acc: &mut DsaPoly, s: &KemPoly) {
     }
     registers::clear();
 }
-
-#[cfg(test)]
-mod tests {
-    use gabion_scheme::kernels::{DSA_Q, DsaPoly, KEM_Q, KemPoly, Kernels, N};
-
-    use crate::avx512::Avx512;
-    use crate::portable::Portable;
-
-    #[test]
-    fn every_residue_adds_and_subtracts_as_in_the_portable_kernels() {
-        let Some(k) = Avx512::detect() else { return };
-        let residues: Vec<i16> = (1 - KEM_Q..KEM_Q).collect();
-        let acc = DsaPoly(core::array::from_fn(|i| (i as i32 - 128) * (DSA_Q / 256)));
-        for chunk in residues.chunks(N) {
-            let s = KemPoly(core::array::from_fn(|i| chunk[i % chunk.len()]));
-            let (mut got, mut want) = (acc.clone(), acc.clone());
-            k.dsa_add_small(&mut got, &s);
-            Portable.dsa_add_small(&mut want, &s);
-            assert_eq!(got, want);
-            k.dsa_sub_small(&mut got, &s);
-            assert_eq!(got, acc);
-            Portable.dsa_sub_small(&mut want, &s);
-            assert_eq!(want, acc);
-        }
-    }
-}

@@ -18,15 +18,12 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
-use super::constants::Table;
 use super::registers;
+use crate::memory::Table;
 use crate::portable::ROUND_CONSTANTS;
 
 /// In memory, for the loop to walk over.
 static CONSTANTS: [u64; 24] = ROUND_CONSTANTS;
-
-/// Lanes of a [`State`].
-pub(super) const LANES: usize = 8;
 
 /// Eight states, word by word.
 pub(super) type State = [__m512i; 25];

@@ -14,31 +14,10 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{KEM_Q, KemPoly};
 
-use super::constants::{IN_ORDER, Pair, Table, bit_reverse, centred, model, power};
+use super::constants::{IN_ORDER, Pair, model};
 use super::{registers, shuffle};
-
-const Q: u64 = KEM_Q as u64;
-/// The primitive 256th root of unity (FIPS 203, section 4.3).
-const ROOT: u64 = 17;
-/// q^-1 mod 2^16, signed: 3329 * -3327 = 1 - 169 * 2^16.
-const Q_INVERSE: i16 = -3327;
-const _: () = assert!(KEM_Q.wrapping_mul(Q_INVERSE) == 1);
-
-/// A constant z in the forms that [`multiply`] takes: z R mod q, centred, and that times q^-1.
-#[derive(Clone, Copy)]
-struct Factor(i16, i16);
-
-impl Factor {
-    const fn new(z: u64) -> Self {
-        let montgomery = centred((z % Q) << 16, Q) as i16;
-        Factor(montgomery, montgomery.wrapping_mul(Q_INVERSE))
-    }
-}
-
-/// zeta^BitRev7(i): the roots of Algorithms 9 and 10.
-const fn zeta(i: usize) -> u64 {
-    power(ROOT, bit_reverse(i, 7), Q)
-}
+use crate::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
+use crate::memory::{self, Table};
 
 /// Roots for the butterflies of one pair of registers at one layer, both forms.
 type Roots = [Table<i16, 32>; 2];
@@ -87,8 +66,7 @@ static GAMMAS: [Roots; 8] = {
     let mut out = [[Table([0; 32]); 2]; 8];
     let mut i = 0;
     while i < 256 {
-        let gamma = power(ROOT, 2 * bit_reverse(i / 2, 7) + 1, Q);
-        let Factor(z, zq) = Factor::new(if i % 2 == 0 { 1 } else { gamma });
+        let Factor(z, zq) = Factor::new(if i % 2 == 0 { 1 } else { gamma(i / 2) });
         out[i / 32][0].0[i % 32] = z;
         out[i / 32][1].0[i % 32] = zq;
         i += 1;
@@ -187,7 +165,7 @@ fn layer_within<const LAYER: usize, const P: usize>(
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn ntt_of<const P: usize>(polys: &mut [KemPoly; P]) {
     let masks = shuffle::Masks::new();
-    let roots = registers::opaque(&FORWARD_ROOTS);
+    let roots = memory::opaque(&FORWARD_ROOTS);
     let mut f = polys.each_ref().map(|p| *registers::kem(p));
     layer_between::<4, P>(&mut f);
     layer_between::<2, P>(&mut f);
@@ -288,7 +266,7 @@ const CLOSING: u64 = (1 << 16) / 128;
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn inv_ntt_of<const P: usize>(polys: &mut [KemPoly; P]) {
     let masks = shuffle::Masks::new();
-    let roots = registers::opaque(&INVERSE_ROOTS);
+    let roots = memory::opaque(&INVERSE_ROOTS);
     let mut f = polys.each_ref().map(|p| *registers::kem(p));
     let [first, second] = &FORTH;
     let (first, second) = (registers::table(first), registers::table(second));
@@ -362,7 +340,7 @@ fn matvec_of<const K: usize>(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) 
     let q = _mm512_set1_epi16(KEM_Q);
     let q_inverse = _mm512_set1_epi16(Q_INVERSE);
     for r in 0..8 {
-        let [z, zq] = &registers::opaque(&GAMMAS)[r];
+        let [z, zq] = &memory::opaque(&GAMMAS)[r];
         let (z, zq) = (registers::table(z), registers::table(zq));
         let v: [__m512i; K] = core::array::from_fn(|j| registers::kem(&v[j])[r]);
         let mut scaled = v;

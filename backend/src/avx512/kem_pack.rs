@@ -5,9 +5,9 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
 
-use super::constants::Table;
 use super::kem_ntt::reduce;
 use super::{pack, registers};
+use crate::memory::Table;
 
 /// Double words (1, 2^d): `vpmaddwd` with them joins two fields of d bits.
 const fn join(d: usize) -> i32 {

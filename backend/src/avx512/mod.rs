@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   Avx512 : Kernels            a token that only detection makes
-//!      |-- sponge               many sponges over eight lanes, longest first
+//!      |-- sponge               the scheduler of crate::sponge over eight lanes
 //!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
-//!      |     `-- constants      roots in the order of use, worked out by the compiler
+//!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
 //!      |-- dsa_small            small products of ML-DSA that come from ML-KEM's ring
 //!      |-- kem_pack, dsa_pack   sampling, compression, encoding
 //!      |     `-- pack           fields of any width to bytes and back
@@ -36,8 +36,6 @@ mod pack;
 mod registers;
 mod shuffle;
 mod sponge;
-#[cfg(test)]
-mod tests;
 
 /// The AVX-512 instruction set. Having one is the proof that this processor has it.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +71,7 @@ impl Kernels for Avx512 {
 
     fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
-        unsafe { sponge::sponge_many(jobs) }
+        unsafe { sponge::sponge_many(*self, jobs) }
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {

@@ -11,8 +11,8 @@
 
 use core::arch::x86_64::*;
 
-use super::constants::Table;
 use super::registers;
+use crate::memory::Table;
 
 /// How pairs of fields of one width become bytes.
 struct Packing {

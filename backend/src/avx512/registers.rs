@@ -4,11 +4,10 @@
 
 use core::arch::asm;
 use core::arch::x86_64::*;
-use core::mem::MaybeUninit;
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
-use super::constants::Table;
+use crate::memory::{Plain, Table};
 
 /// A polynomial of ML-KEM as 8 registers of 32 coefficients.
 #[inline(always)]
@@ -54,32 +53,8 @@ pub(super) fn dsa_bytes_mut(p: &mut DsaPoly) -> &mut [u8; 1024] {
     unsafe { &mut *(p as *mut DsaPoly).cast() }
 }
 
-/// Plain data: any bytes are a value, all zero included.
-///
-/// # Safety
-/// That is so for the type, which has no padding either.
-pub(super) unsafe trait Plain: Copy {}
-
-// SAFETY: integers and registers without padding, of which any bits are a value.
-unsafe impl Plain for u8 {}
-// SAFETY: as above.
-unsafe impl Plain for i8 {}
-// SAFETY: as above.
-unsafe impl Plain for u16 {}
-// SAFETY: as above.
-unsafe impl Plain for i16 {}
-// SAFETY: as above.
-unsafe impl Plain for u32 {}
-// SAFETY: as above.
-unsafe impl Plain for i32 {}
-// SAFETY: as above.
-unsafe impl Plain for u64 {}
-// SAFETY: as above.
-unsafe impl Plain for i64 {}
-// SAFETY: as above.
+// SAFETY: a register has no padding, and any bits are a value.
 unsafe impl Plain for __m512i {}
-// SAFETY: arrays have no padding between items.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A table of constants as a register.
 #[inline(always)]
@@ -87,21 +62,6 @@ pub(super) fn table<T: Plain, const N: usize>(table: &Table<T, N>) -> __m512i {
     const { assert!(size_of::<Table<T, N>>() == 64 && align_of::<Table<T, N>>() == 64) };
     // SAFETY: same size and alignment (asserted above), and every bit pattern is a register.
     unsafe { *(table as *const Table<T, N>).cast() }
-}
-
-/// The same reference, of which the compiler does not know that it stays the same.
-///
-/// Around a loop over polynomials LLVM otherwise loads a kernel's tables ahead, widened to 32 bits
-/// for a 16-bit multiplication, and then narrows and spills them: half again as slow.
-#[inline(always)]
-#[allow(clippy::pointers_in_nomem_asm_block)] // The address passes through; nothing is read.
-pub(super) fn opaque<T>(table: &'static T) -> &'static T {
-    let mut address: *const T = table;
-    // SAFETY: an empty instruction that leaves the register, and so the reference, as it is.
-    unsafe {
-        asm!("/* {0} */", inout(reg) address, options(nomem, nostack, preserves_flags));
-        &*address
-    }
 }
 
 /// The first `n` bits of a byte mask.
@@ -158,28 +118,6 @@ pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
         // SAFETY: the mask lets no byte beyond the slice be written.
         unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(len), v) };
     }
-}
-
-/// Plain data of which nothing is known: room that is filled before it matters.
-#[inline(always)]
-pub(super) fn unspecified<T: Plain>() -> T {
-    let mut data = MaybeUninit::<T>::uninit();
-    // SAFETY: for all that the compiler knows, the empty instruction writes all of the memory it is
-    // given the address of, and any bytes are a value of the type.
-    unsafe {
-        asm!("/* {0} */", in(reg) data.as_mut_ptr(), options(nostack, preserves_flags));
-        data.assume_init()
-    }
-}
-
-/// Zeros plain data that held secrets, in a way that the optimiser can't drop.
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn wipe<T: Plain>(data: &mut [T]) {
-    // SAFETY: all zero bytes are a value of the type, and the pointer is good for the slice.
-    unsafe { core::ptr::write_bytes(data.as_mut_ptr(), 0, data.len()) };
-    // SAFETY: an empty instruction; for all that the compiler knows it reads the memory.
-    unsafe { asm!("/* {0} */", in(reg) data.as_ptr(), options(nostack, preserves_flags)) };
 }
 
 /// Clears every vector and mask register, so that no secret stays behind in one.

@@ -50,6 +50,10 @@ pub fn cpus() -> Vec<Box<dyn Backend>> {
     if let Some(kernels) = crate::avx512::Avx512::detect() {
         all.push(Box::new(Cpu::new(kernels)));
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernels) = crate::avx2::Avx2::detect() {
+        all.push(Box::new(Cpu::new(kernels)));
+    }
     all.push(Box::new(Cpu::new(crate::portable::Portable)));
     all
 }

@@ -9,16 +9,13 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::bits::{pack, unpack};
-use super::constants::{bit_reverse, inverse_mod_2_32, pow_mod};
+use crate::constants::dsa::{Q_INVERSE, zeta};
+use crate::constants::pow_mod;
 
 const Q: i32 = DSA_Q;
 const Q64: u64 = DSA_Q as u64;
-/// The primitive 512th root of unity modulo q (FIPS 204, section 2.5).
-const ROOT: u64 = 1753;
 /// d: dropped bits of t (FIPS 204, table 1).
 const D: u32 = 13;
-/// q^-1 mod 2^32.
-const Q_INV: u32 = inverse_mod_2_32(DSA_Q as u32);
 /// R mod q.
 const R: u64 = (1 << 32) % Q64;
 /// R^2 / 256 mod q: ends NTT^-1 (the 256^-1 of Algorithm 42) and multiplies by R.
@@ -36,7 +33,7 @@ const fn zetas() -> [u32; N] {
     let mut table = [0; N];
     let mut m = 0;
     while m < N {
-        table[m] = (pow_mod(ROOT, bit_reverse(m, 8), Q64) * R % Q64) as u32;
+        table[m] = (zeta(m) * R % Q64) as u32;
         m += 1;
     }
     table
@@ -50,7 +47,7 @@ const fn zetas() -> [u32; N] {
 #[inline(always)]
 fn montgomery_reduce(a: u64) -> i32 {
     const LOW: u64 = u32::MAX as u64;
-    let t = ((a & LOW) * Q_INV as u64) & LOW;
+    let t = ((a & LOW) * Q_INVERSE as u32 as u64) & LOW;
     (a.wrapping_sub(t * Q64) >> 32) as i32
 }
 
@@ -420,7 +417,7 @@ mod tests {
     /// Whether `x` is a multiple of q with a quotient of at most 2^8: products of an odd number
     /// with its inverse modulo 2^32 are exact, and only multiples have a small one.
     fn is_multiple(x: i32) -> bool {
-        (-(1 << 8)..=1 << 8).contains(&x.wrapping_mul(Q_INV as i32))
+        (-(1 << 8)..=1 << 8).contains(&x.wrapping_mul(Q_INVERSE))
     }
 
     #[test]
@@ -483,8 +480,8 @@ mod tests {
 
     #[test]
     fn constants_have_their_defining_properties() {
-        assert_eq!((Q as u32).wrapping_mul(Q_INV), 1);
-        assert_eq!(pow_mod(ROOT, 256, Q64), Q64 - 1, "the root has order 512");
+        assert_eq!(Q.wrapping_mul(Q_INVERSE), 1);
+        assert_eq!(pow_mod(zeta(128), 256, Q64), Q64 - 1, "the root has order 512");
         assert_eq!(mul(256, R_SQUARED_OVER_256).rem_euclid(Q), R as i32);
         assert_eq!(u64::from(ZETAS[0]), R);
         for (m, &zeta) in ZETAS.iter().enumerate().skip(1) {

@@ -7,53 +7,34 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
 
 use super::bits::{pack, unpack};
-use super::constants::{bit_reverse, centred, inverse_mod_2_32, pow_mod};
+use crate::constants::kem::{Factor, Q_INVERSE, gamma, zeta};
 
 const Q: i16 = KEM_Q;
-const Q64: u64 = KEM_Q as u64;
-/// The primitive 256th root of unity modulo q (FIPS 203, section 4.3).
-const ROOT: u64 = 17;
-/// q^-1 mod 2^16, signed.
-const Q_INV: i16 = inverse_mod_2_32(KEM_Q as u32) as i16;
 /// round(2^26 / q): a reciprocal of q for 16-bit numbers.
 const RECIPROCAL_26: i16 = ((((1 << 27) / KEM_Q as i32) + 1) / 2) as i16;
-/// R^2 mod q: a Montgomery product with it multiplies by R = 2^16.
-const R_SQUARED: i16 = centred(1 << 32, Q64) as i16;
-/// R^2 / 128 mod q: ends NTT^-1 (the 128^-1 of Algorithm 10) and multiplies by R.
-const R_SQUARED_OVER_128: i16 =
-    centred(((1 << 32) % Q64) * pow_mod(128, KEM_Q as u32 - 2, Q64), Q64) as i16;
 /// Most polynomials in one row of [`matvec`] (k of ML-KEM-1024): keeps its sums in 32 bits.
 const RANK_MAX: usize = 4;
 
-/// A constant factor for [`mul`]: `value` = z R mod q, and its product with q^-1 mod 2^16.
-#[derive(Clone, Copy)]
-struct Factor {
-    value: i16,
-    times_q_inv: i16,
-}
-
-impl Factor {
-    const fn new(montgomery: i16) -> Self {
-        Factor { value: montgomery, times_q_inv: montgomery.wrapping_mul(Q_INV) }
-    }
-}
-
-/// R 17^BitRev7(i) for i in 0..128: the zetas of Algorithms 9 and 10.
-const ZETAS: [Factor; 128] = zetas(false);
-/// R 17^(2 BitRev7(i) + 1) for i in 0..128: the gammas of Algorithm 11.
-const GAMMAS: [Factor; 128] = zetas(true);
-
-const fn zetas(gammas: bool) -> [Factor; 128] {
-    let mut table = [Factor::new(0); 128];
+/// The zetas of Algorithms 9 and 10.
+const ZETAS: [Factor; 128] = {
+    let mut table = [Factor(0, 0); 128];
     let mut i = 0;
     while i < 128 {
-        let reversed = bit_reverse(i, 7);
-        let exponent = if gammas { 2 * reversed + 1 } else { reversed };
-        table[i] = Factor::new(centred(pow_mod(ROOT, exponent, Q64) << 16, Q64) as i16);
+        table[i] = Factor::new(zeta(i));
         i += 1;
     }
     table
-}
+};
+/// The gammas of Algorithm 11.
+const GAMMAS: [Factor; 128] = {
+    let mut table = [Factor(0, 0); 128];
+    let mut i = 0;
+    while i < 128 {
+        table[i] = Factor::new(gamma(i));
+        i += 1;
+    }
+    table
+};
 
 /// The upper half of a 32-bit product.
 #[inline(always)]
@@ -65,16 +46,16 @@ fn mul_high(a: i16, b: i16) -> i16 {
 ///
 /// The low halves of `a zR` and `t q` agree, so the difference of the upper halves is exact.
 #[inline(always)]
-fn mul(a: i16, factor: Factor) -> i16 {
-    let t = a.wrapping_mul(factor.times_q_inv);
-    mul_high(a, factor.value) - mul_high(t, Q)
+fn mul(a: i16, Factor(z, zq): Factor) -> i16 {
+    let t = a.wrapping_mul(zq);
+    mul_high(a, z) - mul_high(t, Q)
 }
 
 /// Montgomery reduction: `a / 2^16 mod q`. Output |x| <= |a| / 2^16 + q / 2 (rounded up); callers
 /// keep that within 16 bits.
 #[inline(always)]
 fn montgomery_reduce(a: i32) -> i16 {
-    let t = (a as i16).wrapping_mul(Q_INV);
+    let t = (a as i16).wrapping_mul(Q_INVERSE);
     (a >> 16) as i16 - mul_high(t, Q)
 }
 
@@ -221,7 +202,7 @@ pub(super) fn inv_ntt(p: &mut KemPoly) {
     inv_ntt_layer::<64, { REDUCES[5] }>(f);
     inv_ntt_layer::<128, { REDUCES[6] }>(f);
     for c in f {
-        *c = mul(*c, const { Factor::new(R_SQUARED_OVER_128) });
+        *c = mul(*c, const { Factor::new((1 << 16) / 128) });
     }
 }
 
@@ -295,7 +276,7 @@ fn add_products_of_pairs(sums: &mut [i32; N / 2], a: &[i16; N], b: &[i16; N]) {
 /// See [`gabion_scheme::kernels::Kernels::kem_to_mont`]. Constant time.
 pub(super) fn to_mont(p: &mut KemPoly) {
     for c in &mut p.0 {
-        *c = mul(*c, const { Factor::new(R_SQUARED) });
+        *c = mul(*c, const { Factor::new(1 << 16) });
     }
 }
 
@@ -414,13 +395,14 @@ mod tests {
 
     #[test]
     fn product_every_input_with_every_factor() {
-        let ends = [Factor::new(R_SQUARED), Factor::new(R_SQUARED_OVER_128)];
+        let ends = [Factor::new(1 << 16), Factor::new((1 << 16) / 128)];
         for factor in ZETAS.iter().chain(&GAMMAS).chain(&ends) {
+            let z = factor.0;
             for a in i16::MIN..=i16::MAX {
                 let r = mul(a, *factor);
-                assert!(r.abs() < Q, "{a} times {} is {r}", factor.value);
-                let difference = (i32::from(r) << 16) - i32::from(a) * i32::from(factor.value);
-                assert_eq!(difference % Q32, 0, "{a} times {} is {r}", factor.value);
+                assert!(r.abs() < Q, "{a} times {z} is {r}");
+                let difference = (i32::from(r) << 16) - i32::from(a) * i32::from(z);
+                assert_eq!(difference % Q32, 0, "{a} times {z} is {r}");
             }
         }
     }
@@ -441,16 +423,17 @@ mod tests {
     #[test]
     fn constants_have_their_defining_properties() {
         let q = Q32;
-        assert_eq!(Q.wrapping_mul(Q_INV), 1);
-        assert_eq!(pow_mod(ROOT, 128, Q64), Q64 - 1, "the root has order 256");
+        assert_eq!(Q.wrapping_mul(Q_INVERSE), 1);
         let value = |x: i16| i32::from(x).rem_euclid(q);
-        assert_eq!(value(R_SQUARED_OVER_128) * 128 % q, value(R_SQUARED));
-        assert_eq!(value(mul(1, Factor::new(R_SQUARED))), 65536 % q);
+        assert_eq!(value(Factor::new((1 << 16) / 128).0) * 128 % q, value(Factor::new(1 << 16).0));
+        assert_eq!(value(mul(1, Factor::new(1 << 16))), 65536 % q);
+        let minus_one = (0..128).fold(1, |x, _| value(mul(x as i16, GAMMAS[0])));
+        assert_eq!(minus_one, q - 1, "the root has order 256");
         for i in 0..128 {
             let (zeta, gamma) = (ZETAS[i], GAMMAS[i]);
             // 17^(2 BitRev7(i)) times 17.
             assert_eq!(value(mul(mul(17, zeta), zeta)), value(mul(1, gamma)), "gamma {i}");
-            assert!(zeta.value.abs() <= Q / 2 && gamma.value.abs() <= Q / 2);
+            assert!(zeta.0.abs() <= Q / 2 && gamma.0.abs() <= Q / 2);
         }
         assert_eq!(value(mul(1, ZETAS[1])), 1729, "17^64 is the first zeta that Algorithm 9 uses");
     }

@@ -7,8 +7,7 @@
 //!      |-- kem        polynomials of ML-KEM  (16-bit Montgomery and Barrett arithmetic)
 //!      |-- dsa        polynomials of ML-DSA  (32-bit Montgomery arithmetic)
 //!      |-- slh        chains and tree hashes of SLH-DSA, one at a time
-//!      |-- bits       packing to any width
-//!      `-- constants  roots and inverses, worked out by the compiler
+//!      `-- bits       packing to any width
 //! ```
 //!
 //! No branch, index, loop bound or division depends on a secret. The three `_vartime` functions
@@ -18,7 +17,6 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 mod bits;
-mod constants;
 mod dsa;
 mod keccak;
 mod kem;

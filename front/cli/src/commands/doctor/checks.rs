@@ -100,12 +100,14 @@ fn backends() -> Vec<Check> {
             other => Check::new(name, Verdict::Broken, format!("{other:?}")),
         });
     }
-    if !found.iter().any(|backend| backend.name == "avx512") {
-        checks.push(Check::new(
-            "backend avx512",
-            Verdict::Off,
-            "this processor lacks the AVX-512 extensions it needs; everything works without",
-        ));
+    for (name, extensions) in
+        [("avx512", "the AVX-512 extensions"), ("avx2", "the AVX2 and BMI extensions")]
+    {
+        if !found.iter().any(|backend| backend.name == name) {
+            let check = format!("backend {name}");
+            let detail = format!("this processor lacks {extensions} it needs; everything works");
+            checks.push(Check::new(&check, Verdict::Off, format!("{detail} without")));
+        }
     }
     if let (Some(wanted), None) = (&wanted, used) {
         let names: Vec<&str> = found.iter().map(|backend| backend.name).collect();

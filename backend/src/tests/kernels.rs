@@ -2,7 +2,7 @@
 
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, KEM_Q, KemPoly, Kernels, N};
 
-use super::Avx512;
+use super::on_every_instruction_set;
 use crate::portable::Portable;
 
 /// Random polynomials of each kind that a test tries.
@@ -59,9 +59,21 @@ fn same_dsa(got: &DsaPoly, want: &DsaPoly, bound: i32, what: &str) {
     }
 }
 
-#[test]
-fn kem_transforms() {
-    let Some(k) = Avx512::detect() else { return };
+on_every_instruction_set!(
+    kem_transforms,
+    kem_products_and_sums,
+    kem_sampling,
+    kem_packing,
+    dsa_transforms,
+    dsa_products_and_sums,
+    dsa_sampling,
+    dsa_rounding,
+    dsa_norms,
+    dsa_packing,
+    dsa_small_sums,
+);
+
+fn kem_transforms(k: &dyn Kernels) {
     let mut r = Random(1);
     type Transform = fn(&dyn Kernels, &mut [KemPoly]);
     let transforms: [(&str, i16, Transform); 3] = [
@@ -73,7 +85,7 @@ fn kem_transforms() {
         for kind in 0..ROUNDS {
             let input: Vec<_> = (0..kind % 5).map(|_| r.kem(bound, kind)).collect();
             let (mut got, mut want) = (input.clone(), input);
-            transform(&k, &mut got);
+            transform(k, &mut got);
             transform(&Portable, &mut want);
             for (got, want) in got.iter().zip(&want) {
                 same_kem(got, want, what);
@@ -82,9 +94,7 @@ fn kem_transforms() {
     }
 }
 
-#[test]
-fn kem_products_and_sums() {
-    let Some(k) = Avx512::detect() else { return };
+fn kem_products_and_sums(k: &dyn Kernels) {
     let mut r = Random(2);
     for kind in 0..ROUNDS {
         for (rank, rows) in [(1, 1), (2, 2), (3, 3), (4, 4), (4, 1), (2, 7), (3, 0)] {
@@ -109,9 +119,7 @@ fn kem_products_and_sums() {
     }
 }
 
-#[test]
-fn kem_sampling() {
-    let Some(k) = Avx512::detect() else { return };
+fn kem_sampling(k: &dyn Kernels) {
     let mut r = Random(3);
     for round in 0..ROUNDS {
         for len in [0, 3, 45, 48, 51, 168, 336, 384, 504, 507, 672, 840, 1008] {
@@ -136,9 +144,7 @@ fn kem_sampling() {
     }
 }
 
-#[test]
-fn kem_packing() {
-    let Some(k) = Avx512::detect() else { return };
+fn kem_packing(k: &dyn Kernels) {
     let mut r = Random(4);
     // Every value from -2q to 2q, in 53 polynomials, then random ones.
     let all = (0..53i16).map(|p| {
@@ -183,9 +189,7 @@ fn kem_packing() {
     }
 }
 
-#[test]
-fn dsa_transforms() {
-    let Some(k) = Avx512::detect() else { return };
+fn dsa_transforms(k: &dyn Kernels) {
     let mut r = Random(5);
     for kind in 0..ROUNDS {
         let input: Vec<_> = (0..kind % 5).map(|_| r.dsa(2 * DSA_Q - 1, kind)).collect();
@@ -205,9 +209,7 @@ fn dsa_transforms() {
     }
 }
 
-#[test]
-fn dsa_products_and_sums() {
-    let Some(k) = Avx512::detect() else { return };
+fn dsa_products_and_sums(k: &dyn Kernels) {
     let mut r = Random(6);
     for kind in 0..ROUNDS {
         for (rows, columns) in [(4, 4), (6, 5), (8, 7), (1, 1), (1, 2), (2, 3), (3, 6), (0, 4)] {
@@ -237,7 +239,7 @@ fn dsa_products_and_sums() {
         for (what, sum) in sums {
             let acc: Vec<_> = (0..count).map(|_| r.dsa(10 * DSA_Q - 1, kind + kind / 4)).collect();
             let (mut got, mut want) = (acc.clone(), acc);
-            sum(&k, &mut got, &v);
+            sum(k, &mut got, &v);
             sum(&Portable, &mut want, &v);
             for (got, want) in got.iter().zip(&want) {
                 same_dsa(got, want, DSA_Q, what);
@@ -251,9 +253,7 @@ fn dsa_products_and_sums() {
     }
 }
 
-#[test]
-fn dsa_sampling() {
-    let Some(k) = Avx512::detect() else { return };
+fn dsa_sampling(k: &dyn Kernels) {
     let mut r = Random(7);
     for round in 0..ROUNDS {
         for len in [0, 3, 45, 48, 51, 168, 504, 768, 792, 840, 843, 1008] {
@@ -311,9 +311,7 @@ fn rounding_inputs(r: &mut Random) -> Vec<DsaPoly> {
     polys
 }
 
-#[test]
-fn dsa_rounding() {
-    let Some(k) = Avx512::detect() else { return };
+fn dsa_rounding(k: &dyn Kernels) {
     let mut r = Random(8);
     for p in &rounding_inputs(&mut r) {
         let mut got = [r.dsa(99, 3), r.dsa(99, 3)];
@@ -344,9 +342,7 @@ fn dsa_rounding() {
     }
 }
 
-#[test]
-fn dsa_norms() {
-    let Some(k) = Avx512::detect() else { return };
+fn dsa_norms(k: &dyn Kernels) {
     let mut r = Random(9);
     let most = (DSA_Q - 1) / 8;
     for round in 0..ROUNDS {
@@ -376,9 +372,7 @@ fn dsa_norms() {
     }
 }
 
-#[test]
-fn dsa_packing() {
-    let Some(k) = Avx512::detect() else { return };
+fn dsa_packing(k: &dyn Kernels) {
     let mut r = Random(10);
     for round in 0..ROUNDS {
         for bits in [4, 6, 10] {
@@ -414,5 +408,22 @@ fn dsa_packing() {
             Portable.dsa_bit_unpack(bits, b, &bytes, &mut want);
             assert_eq!(got, want, "dsa_bit_unpack {bits}");
         }
+    }
+}
+
+/// Every residue, added to and subtracted from coefficients of any size.
+fn dsa_small_sums(k: &dyn Kernels) {
+    let residues: Vec<i16> = (1 - KEM_Q..KEM_Q).collect();
+    let acc = DsaPoly(core::array::from_fn(|i| (i as i32 - 128) * (DSA_Q / 256)));
+    for chunk in residues.chunks(N) {
+        let s = KemPoly(core::array::from_fn(|i| chunk[i % chunk.len()]));
+        let (mut got, mut want) = (acc.clone(), acc.clone());
+        k.dsa_add_small(&mut got, &s);
+        Portable.dsa_add_small(&mut want, &s);
+        assert_eq!(got, want);
+        k.dsa_sub_small(&mut got, &s);
+        assert_eq!(got, acc);
+        Portable.dsa_sub_small(&mut want, &s);
+        assert_eq!(want, acc);
     }
 }

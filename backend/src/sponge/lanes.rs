@@ -1,0 +1,181 @@
+//! What an instruction set supplies for sponges, and how it takes their functions.
+
+use gabion_scheme::kernels::Sponge;
+
+use super::{Lane, Row, State};
+use crate::memory::Plain;
+
+/// What sponges need of an instruction set with `N` lanes, of which a step of `NARROW` costs less than
+/// one of all; `NARROW` is `N` where there is no such step.
+pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
+    /// A register: a word of each of the N states, or N words of one of them.
+    type Vector: Plain;
+
+    /// The same word in all lanes.
+    fn splat(self, word: u64) -> Self::Vector;
+    /// Exclusive or.
+    fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The words of the lanes that are set in `lanes`, and zeros.
+    fn only(self, v: Self::Vector, lanes: u8) -> Self::Vector;
+    /// The first `count` words at an address, N at most, and zeros.
+    ///
+    /// # Safety
+    /// N words can be read there.
+    unsafe fn load(self, words: *const u8, count: usize) -> Self::Vector;
+    /// Stores the first `length` bytes of a register, or all where there are fewer.
+    ///
+    /// # Safety
+    /// That many bytes can be written there.
+    unsafe fn store(self, target: *mut u8, v: Self::Vector, length: usize);
+    /// Copies a piece of [`SHORT`] bytes at most to `row[at..]`; anything may follow it, up to
+    /// [`SHORT`] bytes from `at`.
+    fn copy_short(self, row: &mut Row, at: usize, piece: &[u8]);
+    /// Which bytes equal `byte`, as bits.
+    fn equal(self, bytes: &[u8; 64], byte: u8) -> u64;
+    /// N words each of lanes 0 to W - 1 to W words each of all; what the other lanes hold does not
+    /// matter. `W` is `N` or `NARROW`.
+    fn rows_to_words<const W: usize>(self, rows: [Self::Vector; N]) -> [Self::Vector; N];
+    /// The way back.
+    fn words_to_rows<const W: usize>(self, words: [Self::Vector; N]) -> [Self::Vector; N];
+    /// Keccak-f[1600] on lanes 0 to W - 1; `W` is `N` or `NARROW`.
+    fn permute<const W: usize>(self, state: &mut State<Self::Vector>);
+    /// Keccak-f[1600] on one state.
+    fn permute_one(self, words: &mut [u64; 25]);
+    /// Clears every vector register.
+    fn clear(self);
+
+    /// [`absorb`], compiled for this instruction set.
+    fn absorb<const W: usize>(
+        self,
+        state: &mut State<Self::Vector>,
+        lanes: &mut [Lane; N],
+        rows: &mut [Row; N],
+        jobs: &[Sponge<'_>],
+        fresh: u8,
+    );
+    /// [`squeeze`], compiled for this instruction set.
+    fn squeeze<const W: usize>(
+        self,
+        state: &State<Self::Vector>,
+        lanes: &mut [Lane; N],
+        rows: &mut [Row; N],
+        jobs: &mut [Sponge<'_>],
+    );
+    /// [`run_in_step`], compiled for this instruction set.
+    fn run_in_step(
+        self,
+        state: &mut State<Self::Vector>,
+        rows: &mut [Row; N],
+        jobs: &mut [Sponge<'_>],
+        group: [usize; N],
+    ) -> bool;
+    /// [`run_alone`], compiled for this instruction set.
+    fn run_alone(self, words: &mut [u64; 25], lane: Lane, job: &mut Sponge<'_>);
+}
+
+/// Defines `sponge_many` and its parts for an instruction set, within its own module: the token's
+/// type, its lanes, the lanes of a narrow step, its register and the features that the token stands
+/// for.
+macro_rules! stations {
+    ($isa:ty, $n:literal, $narrow:literal, $vector:ty, $features:literal) => {
+        /// Runs every sponge to its end.
+        #[target_feature(enable = $features)]
+        pub(super) fn sponge_many(isa: $isa, jobs: &mut [Sponge<'_>]) {
+            $crate::sponge::sponge_many::<$isa, $n, $narrow>(isa, jobs);
+        }
+
+        #[target_feature(enable = $features)]
+        fn absorb<const W: usize>(
+            isa: $isa,
+            state: &mut [$vector; 25],
+            lanes: &mut [$crate::sponge::Lane; $n],
+            rows: &mut [$crate::sponge::Row; $n],
+            jobs: &[Sponge<'_>],
+            fresh: u8,
+        ) {
+            $crate::sponge::absorb::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs, fresh);
+        }
+
+        #[target_feature(enable = $features)]
+        fn squeeze<const W: usize>(
+            isa: $isa,
+            state: &[$vector; 25],
+            lanes: &mut [$crate::sponge::Lane; $n],
+            rows: &mut [$crate::sponge::Row; $n],
+            jobs: &mut [Sponge<'_>],
+        ) {
+            $crate::sponge::squeeze::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs);
+        }
+
+        #[target_feature(enable = $features)]
+        fn run_in_step(
+            isa: $isa,
+            state: &mut [$vector; 25],
+            rows: &mut [$crate::sponge::Row; $n],
+            jobs: &mut [Sponge<'_>],
+            group: [usize; $n],
+        ) -> bool {
+            $crate::sponge::run_in_step::<$isa, $n, $narrow>(isa, state, rows, jobs, group)
+        }
+
+        #[target_feature(enable = $features)]
+        fn run_alone(
+            isa: $isa,
+            words: &mut [u64; 25],
+            lane: $crate::sponge::Lane,
+            job: &mut Sponge<'_>,
+        ) {
+            $crate::sponge::run_alone::<$isa, $n, $narrow>(isa, words, lane, job);
+        }
+    };
+    (methods: $vector:ty, $n:literal) => {
+        #[inline(always)]
+        fn absorb<const W: usize>(
+            self,
+            state: &mut [$vector; 25],
+            lanes: &mut [$crate::sponge::Lane; $n],
+            rows: &mut [$crate::sponge::Row; $n],
+            jobs: &[Sponge<'_>],
+            fresh: u8,
+        ) {
+            // SAFETY: the token proves that the processor supports the function's features.
+            unsafe { absorb::<W>(self, state, lanes, rows, jobs, fresh) }
+        }
+
+        #[inline(always)]
+        fn squeeze<const W: usize>(
+            self,
+            state: &[$vector; 25],
+            lanes: &mut [$crate::sponge::Lane; $n],
+            rows: &mut [$crate::sponge::Row; $n],
+            jobs: &mut [Sponge<'_>],
+        ) {
+            // SAFETY: the token proves that the processor supports the function's features.
+            unsafe { squeeze::<W>(self, state, lanes, rows, jobs) }
+        }
+
+        #[inline(always)]
+        fn run_in_step(
+            self,
+            state: &mut [$vector; 25],
+            rows: &mut [$crate::sponge::Row; $n],
+            jobs: &mut [Sponge<'_>],
+            group: [usize; $n],
+        ) -> bool {
+            // SAFETY: the token proves that the processor supports the function's features.
+            unsafe { run_in_step(self, state, rows, jobs, group) }
+        }
+
+        #[inline(always)]
+        fn run_alone(
+            self,
+            words: &mut [u64; 25],
+            lane: $crate::sponge::Lane,
+            job: &mut Sponge<'_>,
+        ) {
+            // SAFETY: the token proves that the processor supports the function's features.
+            unsafe { run_alone(self, words, lane, job) }
+        }
+    };
+}
+pub(crate) use stations;
