@@ -18,7 +18,7 @@ mod kem;
 
 use std::sync::Barrier;
 
-use gabion_engine::{Algorithm, Engine, Kind, Status};
+use gabion_engine::{Algorithm, Engine, Family, Kind, Status};
 use regex::Regex;
 use serde::Serialize;
 
@@ -173,11 +173,12 @@ impl Case {
         const KEM: [Operation; 3] = [Operation::Keygen, Operation::Encaps, Operation::Decaps];
         const DSA: [Operation; 3] = [Operation::Keygen, Operation::Sign, Operation::Verify];
         Algorithm::all().flat_map(|algorithm| {
-            let operations = match algorithm.info().kind {
-                Kind::Kem => KEM,
-                _ => DSA,
+            let operations: &'static [Operation] = match algorithm.info().family {
+                Family::MlKem => &KEM,
+                Family::MlDsa => &DSA,
+                _ => &[],
             };
-            operations.into_iter().flat_map(move |operation| {
+            operations.iter().flat_map(move |&operation| {
                 [Key::Fresh, Key::Cached]
                     .into_iter()
                     // A key that is being made can't be cached.

@@ -1,121 +1,240 @@
-//! ML-DSA keys and operations, one at a time.
+//! Signature keys and operations of every family, one at a time and many together.
 
-use std::sync::Arc;
+use gabion_backend::Task;
+use gabion_scheme::algorithms::Family;
+use gabion_scheme::ml_dsa::{self, Message};
+use gabion_scheme::{Algorithm, Status};
 
-use gabion_backend::{Keys, Operation};
-use gabion_scheme::Algorithm;
-use gabion_scheme::ml_dsa::{self, Message, Params, SEED_LEN, params};
-
-use crate::entropy::{Entropy, draw};
-use crate::error::{Error, check_length, exact, same_key};
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, check_batch, lane_result, same_key, wrong_kind};
+use crate::family::{self, SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::route::Engine;
 
-/// An ML-DSA private key with its public key, expanded once. Immutable; clones share it.
-#[derive(Clone)]
-pub struct SigningKey(Arc<ml_dsa::SigningKey>);
+/// The families of signatures: a line each, the variant of [`Family`] and the two types of its file.
+macro_rules! families {
+    ($($family:ident: $signing:path, $verify:path;)*) => {
+        #[derive(Clone)]
+        enum Signing {
+            $($family($signing),)*
+        }
 
-/// An ML-DSA public key, expanded once. Immutable; clones share it.
-#[derive(Clone)]
-pub struct VerifyKey(PublicPart);
+        #[derive(Clone)]
+        enum Verifying {
+            $($family($verify),)*
+        }
 
-#[derive(Clone)]
-enum PublicPart {
-    Alone(Arc<ml_dsa::VerifyKey>),
-    OfPair(Arc<ml_dsa::SigningKey>),
+        impl SigningKey {
+            /// The parameter set.
+            pub fn algorithm(&self) -> Algorithm {
+                match &self.0 {
+                    $(Signing::$family(key) => SigningPart::algorithm(key),)*
+                }
+            }
+
+            /// The public key that belongs to it; shares this key's memory.
+            pub fn public(&self) -> VerifyKey {
+                VerifyKey(match &self.0 {
+                    $(Signing::$family(key) => Verifying::$family(key.public()),)*
+                })
+            }
+
+            /// The encoded public key that belongs to it.
+            pub fn public_bytes(&self) -> &[u8] {
+                match &self.0 {
+                    $(Signing::$family(key) => key.public_bytes(),)*
+                }
+            }
+
+            /// The private key as the standard encodes it. Secret.
+            pub fn bytes(&self) -> &[u8] {
+                match &self.0 {
+                    $(Signing::$family(key) => SigningPart::bytes(key),)*
+                }
+            }
+
+            /// The seed, where it is known. Secret.
+            pub fn seed(&self) -> Option<&[u8]> {
+                match &self.0 {
+                    $(Signing::$family(key) => key.seed(),)*
+                }
+            }
+        }
+
+        impl VerifyKey {
+            /// The parameter set.
+            pub fn algorithm(&self) -> Algorithm {
+                match &self.0 {
+                    $(Verifying::$family(key) => VerifyPart::algorithm(key),)*
+                }
+            }
+
+            /// The encoded key.
+            pub fn bytes(&self) -> &[u8] {
+                match &self.0 {
+                    $(Verifying::$family(key) => VerifyPart::bytes(key),)*
+                }
+            }
+        }
+
+        fn generate(
+            engine: &Engine,
+            algorithm: Algorithm,
+            entropy: &dyn Entropy,
+        ) -> Result<Signing, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    SigningPart::generate(engine, algorithm, entropy).map(Signing::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
+            }
+        }
+
+        fn from_seed(
+            engine: &Engine,
+            algorithm: Algorithm,
+            seed: &[u8],
+        ) -> Result<Signing, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    SigningPart::from_seed(engine, algorithm, seed).map(Signing::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
+            }
+        }
+
+        fn decode_private(
+            engine: &Engine,
+            algorithm: Algorithm,
+            bytes: &[u8],
+        ) -> Result<Signing, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    SigningPart::decode(engine, algorithm, bytes).map(Signing::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "decode a signing key", SIGNATURES)),
+            }
+        }
+
+        fn decode_public(
+            engine: &Engine,
+            algorithm: Algorithm,
+            bytes: &[u8],
+        ) -> Result<Verifying, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES)),
+            }
+        }
+
+        /// Signs lanes that were checked: keys of one algorithm, arrays that fit.
+        fn sign_lanes(
+            engine: &Engine,
+            keys: &[&SigningKey],
+            lanes: SignLanes<'_>,
+        ) -> Result<(), Error> {
+            match keys.first().map(|key| &key.0) {
+                None => Ok(()),
+                $(Some(Signing::$family(_)) => {
+                    let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
+                        Signing::$family(key) => Some(key),
+                        #[allow(unreachable_patterns)] // As long as there is one family.
+                        _ => None,
+                    }).collect();
+                    SigningPart::sign_many(engine, &known, lanes)
+                })*
+            }
+        }
+
+        /// Verifies lanes that were checked: keys of one algorithm, arrays that fit.
+        fn verify_lanes(
+            engine: &Engine,
+            keys: &[&VerifyKey],
+            lanes: VerifyLanes<'_>,
+        ) -> Result<(), Error> {
+            match keys.first().map(|key| &key.0) {
+                None => Ok(()),
+                $(Some(Verifying::$family(_)) => {
+                    let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
+                        Verifying::$family(key) => Some(key),
+                        #[allow(unreachable_patterns)] // As long as there is one family.
+                        _ => None,
+                    }).collect();
+                    VerifyPart::verify_many(engine, &known, lanes)
+                })*
+            }
+        }
+    };
 }
+
+families! {
+    MlDsa: family::ml_dsa::SigningKey, family::ml_dsa::VerifyKey;
+}
+
+/// Which algorithms the operations of this file take.
+const SIGNATURES: &str = "a signature algorithm, such as ML-DSA-65";
+
+/// A private key of any signature algorithm with its public key, expanded once where the algorithm
+/// gains by it. Immutable; clones share it.
+#[derive(Clone)]
+pub struct SigningKey(Signing);
+
+/// A public key of any signature algorithm, expanded once where the algorithm gains by it.
+/// Immutable; clones share it.
+#[derive(Clone)]
+pub struct VerifyKey(Verifying);
 
 impl SigningKey {
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        self.0.params().algorithm
-    }
-
-    /// The public key that belongs to it; shares this key's memory.
-    pub fn public(&self) -> VerifyKey {
-        VerifyKey(PublicPart::OfPair(Arc::clone(&self.0)))
-    }
-
-    /// The expanded form as FIPS 204 encodes it. Secret.
-    pub fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-
-    /// The seed xi, where it is known. Secret.
-    pub fn seed(&self) -> Option<&[u8; SEED_LEN]> {
-        self.0.seed()
-    }
-
-    /// The key as a batch takes it.
-    pub fn expanded(&self) -> &ml_dsa::SigningKey {
-        &self.0
-    }
-}
-
-impl VerifyKey {
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        self.expanded().params().algorithm
-    }
-
-    /// The encoded key.
-    pub fn bytes(&self) -> &[u8] {
-        self.expanded().bytes()
-    }
-
-    /// The key as a batch takes it.
-    pub fn expanded(&self) -> &ml_dsa::VerifyKey {
+    /// The key as a batch of ML-DSA takes it; none for another algorithm.
+    pub fn ml_dsa(&self) -> Option<&ml_dsa::SigningKey> {
         match &self.0 {
-            PublicPart::Alone(key) => key,
-            PublicPart::OfPair(key) => key.verify_key(),
+            Signing::MlDsa(key) => Some(&key.0),
+            #[allow(unreachable_patterns)] // As long as there is one family.
+            _ => None,
         }
     }
 }
 
-fn dsa_params(algorithm: Algorithm, operation: &'static str) -> Result<&'static Params, Error> {
-    let expected = "ML-DSA-44, ML-DSA-65 or ML-DSA-87";
-    params(algorithm).ok_or(Error::WrongAlgorithm { algorithm, operation, expected })
+impl VerifyKey {
+    /// The key as a batch of ML-DSA takes it; none for another algorithm.
+    pub fn ml_dsa(&self) -> Option<&ml_dsa::VerifyKey> {
+        match &self.0 {
+            Verifying::MlDsa(key) => Some(key.expanded()),
+            #[allow(unreachable_patterns)] // As long as there is one family.
+            _ => None,
+        }
+    }
 }
 
 impl Engine {
-    /// Makes a key pair: ML-DSA.KeyGen (FIPS 204, Algorithm 1).
+    /// Makes a key pair.
     ///
     /// # Errors
-    /// Not an ML-DSA; no randomness; no healthy backend.
+    /// Not a signature algorithm; no randomness; no healthy backend.
     pub fn dsa_generate(
         &self,
         algorithm: Algorithm,
         entropy: &dyn Entropy,
     ) -> Result<SigningKey, Error> {
-        dsa_params(algorithm, "generate signing keys")?;
-        let seed = draw::<SEED_LEN>(entropy, 1)?;
-        self.dsa_from_seed(algorithm, &seed[0])
+        generate(self, algorithm, entropy).map(SigningKey)
     }
 
-    /// Makes the key pair of a seed xi: ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6).
+    /// Makes the key pair of a seed, whose length is a column of the table.
     ///
     /// # Errors
-    /// Not an ML-DSA; a seed that is not 32 bytes; no healthy backend.
+    /// Not a signature algorithm, or one without a seed form; a seed of another length; no healthy
+    /// backend.
     pub fn dsa_from_seed(&self, algorithm: Algorithm, seed: &[u8]) -> Result<SigningKey, Error> {
-        let params = dsa_params(algorithm, "generate signing keys")?;
-        let seed: &[u8; SEED_LEN] = exact("an ML-DSA seed", seed)?;
-        let mut keys = [ml_dsa::SigningKey::blank(params)];
-        let seeds = std::slice::from_ref(seed);
-        self.run_one(Operation::DsaGenerate { params, seeds, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(SigningKey(Arc::new(key)))
+        from_seed(self, algorithm, seed).map(SigningKey)
     }
 
-    /// Decodes an expanded private key and checks that its parts belong together.
+    /// Decodes a private key and checks that its parts belong together.
     ///
     /// # Errors
-    /// Not an ML-DSA; a key that fails a check.
+    /// Not a signature algorithm; a key that fails a check.
     pub fn dsa_private(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<SigningKey, Error> {
-        let params = dsa_params(algorithm, "decode a signing key")?;
-        check_length("an ML-DSA private key", params.sk_len(), bytes)?;
-        let mut keys = [ml_dsa::SigningKey::blank(params)];
-        self.run_one(Operation::DsaDecodePrivate { params, bytes, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(SigningKey(Arc::new(key)))
+        decode_private(self, algorithm, bytes).map(SigningKey)
     }
 
     /// Decodes a private key that came as seed and expanded key; they must belong together.
@@ -136,80 +255,77 @@ impl Engine {
     /// Decodes a public key.
     ///
     /// # Errors
-    /// Not an ML-DSA; a wrong length.
+    /// Not a signature algorithm; a wrong length; a key that fails a check.
     pub fn dsa_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
-        let params = dsa_params(algorithm, "decode a verification key")?;
-        check_length("an ML-DSA public key", params.pk_len(), bytes)?;
-        let mut keys = [ml_dsa::VerifyKey::blank(params)];
-        self.run_one(Operation::DsaDecodePublic { params, bytes, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(VerifyKey(PublicPart::Alone(Arc::new(key))))
+        decode_public(self, algorithm, bytes).map(VerifyKey)
     }
 
-    /// Signs, hedged with fresh randomness: ML-DSA.Sign and HashML-DSA.Sign (FIPS 204,
-    /// Algorithms 2 and 4), by the kind of message.
+    /// Signs, with fresh randomness where the algorithm takes any.
     ///
     /// # Errors
-    /// A context above 255 bytes, a digest of the wrong length; no randomness; no healthy backend.
+    /// A message of the wrong form (a context above 255 bytes, a digest of the wrong length) or of
+    /// a form that the algorithm does not have; no randomness; no healthy backend.
     pub fn sign(
         &self,
         key: &SigningKey,
         message: Message<'_>,
         entropy: &dyn Entropy,
     ) -> Result<Vec<u8>, Error> {
-        let rnd = draw::<32>(entropy, 1)?;
-        self.sign_with(key, message, &rnd[0])
+        self.sign_one(key, message, Randomness::Fresh(entropy))
     }
 
-    /// Signs deterministically: the optional variant of FIPS 204 with rnd all zero.
+    /// Signs deterministically.
     ///
     /// # Errors
-    /// As [`Self::sign`], but for randomness.
+    /// As [`Self::sign`], but for randomness; an algorithm without a deterministic variant.
     pub fn sign_deterministic(
         &self,
         key: &SigningKey,
         message: Message<'_>,
     ) -> Result<Vec<u8>, Error> {
-        self.sign_with(key, message, &[0; 32])
+        self.sign_one(key, message, Randomness::Deterministic)
     }
 
-    /// Signs with given randomness rnd: for test vectors only.
+    /// Signs with given randomness: for test vectors only.
     ///
     /// # Errors
-    /// As [`Self::sign`], but for randomness.
+    /// As [`Self::sign`]; randomness of another length than the algorithm takes.
     pub fn testing_only_sign_with(
         &self,
         key: &SigningKey,
         message: Message<'_>,
-        rnd: &[u8; 32],
+        randomness: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.sign_with(key, message, rnd)
+        self.sign_one(key, message, Randomness::TestingOnly(randomness))
     }
 
-    fn sign_with(
+    fn sign_one(
         &self,
         key: &SigningKey,
         message: Message<'_>,
-        rnd: &[u8; 32],
+        randomness: Randomness<'_>,
     ) -> Result<Vec<u8>, Error> {
         message.check()?;
-        let params = key.expanded().params();
-        let mut sig = vec![0; params.sig_len()];
-        self.run_one(Operation::DsaSign {
-            params,
-            keys: Keys::Known(&[key.expanded()]),
+        let mut signature = vec![0; key.algorithm().info().output];
+        let (mut length, mut status) = ([0], [Status::NotRun]);
+        let lanes = SignLanes {
             messages: &[message],
-            rnd: std::slice::from_ref(rnd),
-            sig: &mut sig,
-        })?;
-        Ok(sig)
+            randomness,
+            signatures: &mut signature,
+            lengths: &mut length,
+            status: &mut status,
+        };
+        sign_lanes(self, &[key], lanes)?;
+        lane_result(key.algorithm(), Task::Sign, status[0])?;
+        signature.truncate(length[0]);
+        Ok(signature)
     }
 
-    /// Verifies: ML-DSA.Verify and HashML-DSA.Verify (FIPS 204, Algorithms 3 and 5).
+    /// Verifies.
     ///
     /// # Errors
     /// [`Error::BadSignature`] if it does not verify, a signature of the wrong length included; a
-    /// context above 255 bytes or a digest of the wrong length; no healthy backend.
+    /// message of the wrong form; no healthy backend.
     pub fn verify(
         &self,
         key: &VerifyKey,
@@ -217,15 +333,73 @@ impl Engine {
         signature: &[u8],
     ) -> Result<(), Error> {
         message.check()?;
-        let params = key.expanded().params();
-        if signature.len() != params.sig_len() {
+        let room = key.algorithm().info().output;
+        if signature.len() > room {
             return Err(Error::BadSignature);
         }
-        self.run_one(Operation::DsaVerify {
-            params,
-            keys: Keys::Known(&[key.expanded()]),
+        let mut padded = Vec::new();
+        if signature.len() < room {
+            padded.extend_from_slice(signature);
+            padded.resize(room, 0);
+        }
+        let mut status = [Status::NotRun];
+        let lanes = VerifyLanes {
             messages: &[message],
-            sig: signature,
-        })
+            signatures: if padded.is_empty() { signature } else { &padded },
+            lengths: &[signature.len()],
+            status: &mut status,
+        };
+        verify_lanes(self, &[key], lanes)?;
+        lane_result(key.algorithm(), Task::Verify, status[0])
+    }
+
+    /// Signs many messages, lane by lane: `n` keys of one algorithm (a key may stand in many
+    /// lanes), `n` messages; `signatures[n][output]` with the output column of the table, and how
+    /// long each came out. A failed lane says why in its status, and its output is all zero.
+    ///
+    /// # Errors
+    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
+    pub fn sign_many(
+        &self,
+        keys: &[&SigningKey],
+        messages: &[Message<'_>],
+        randomness: Randomness<'_>,
+        signatures: &mut [u8],
+        lengths: &mut [usize],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        let n = keys.len();
+        status.fill(Status::NotRun);
+        let room = check_batch(n, keys.iter().map(|key| key.algorithm()))?.map_or(0, |i| i.output);
+        let lens = [messages.len(), lengths.len(), status.len()];
+        if lens != [n; 3] || signatures.len() != n * room {
+            return Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
+        }
+        sign_lanes(self, keys, SignLanes { messages, randomness, signatures, lengths, status })
+    }
+
+    /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them. Gives
+    /// the verdict of [`Self::verify`] in every lane.
+    ///
+    /// # Errors
+    /// Misuse: keys of several algorithms, arrays that do not fit, a length above the table's. No
+    /// healthy backend.
+    pub fn verify_many(
+        &self,
+        keys: &[&VerifyKey],
+        messages: &[Message<'_>],
+        signatures: &[u8],
+        lengths: &[usize],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        let n = keys.len();
+        status.fill(Status::NotRun);
+        let room = check_batch(n, keys.iter().map(|key| key.algorithm()))?.map_or(0, |i| i.output);
+        let lens = [messages.len(), lengths.len(), status.len()];
+        let fits = lens == [n; 3] && signatures.len() == n * room;
+        if !fits || lengths.iter().any(|&length| length > room) {
+            return Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
+        }
+        verify_lanes(self, keys, VerifyLanes { messages, signatures, lengths, status })
     }
 }

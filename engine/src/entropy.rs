@@ -1,5 +1,10 @@
 //! Where randomness comes from.
 
+use gabion_scheme::Algorithm;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, check_length};
+
 /// The source of randomness failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no randomness: {0}")]
@@ -25,11 +30,53 @@ impl Entropy for OsEntropy {
 }
 
 /// Draws `lanes` values of `N` bytes at once.
-pub(crate) fn draw<const N: usize>(
-    entropy: &dyn Entropy,
-    lanes: usize,
-) -> Result<zeroize::Zeroizing<Vec<[u8; N]>>, EntropyError> {
-    let mut values = zeroize::Zeroizing::new(vec![[0u8; N]; lanes]);
+fn draw<const N: usize>(entropy: &dyn Entropy, lanes: usize) -> Result<Lanes<N>, EntropyError> {
+    let mut values = Zeroizing::new(vec![[0u8; N]; lanes]);
     entropy.fill(values.as_flattened_mut())?;
     Ok(values)
 }
+
+/// Where the randomness of a batch comes from.
+#[derive(Clone, Copy)]
+pub enum Randomness<'a> {
+    /// A source, asked once for the whole batch.
+    Fresh(&'a dyn Entropy),
+    /// None: the deterministic variant of a signature. An algorithm without one refuses.
+    Deterministic,
+    /// Given bytes, `[lane][byte]`: for test vectors only. Randomness that is used twice, or known
+    /// to others, gives secrets away.
+    TestingOnly(&'a [u8]),
+}
+
+impl Randomness<'_> {
+    /// `N` bytes a lane for an algorithm that has a deterministic variant: all zero for that.
+    pub(crate) fn hedge<const N: usize>(self, lanes: usize) -> Result<Lanes<N>, Error> {
+        match self {
+            Randomness::Fresh(entropy) => Ok(draw::<N>(entropy, lanes)?),
+            Randomness::Deterministic => Ok(Lanes::new(vec![[0; N]; lanes])),
+            Randomness::TestingOnly(bytes) => {
+                check_length("the given randomness", lanes * N, bytes)?;
+                Ok(Lanes::new(bytes.as_chunks::<N>().0.to_vec()))
+            }
+        }
+    }
+
+    /// `N` bytes a lane for an algorithm that can't do without.
+    pub(crate) fn fresh<const N: usize>(
+        self,
+        algorithm: Algorithm,
+        lanes: usize,
+    ) -> Result<Lanes<N>, Error> {
+        if matches!(self, Randomness::Deterministic) {
+            return Err(Error::WrongAlgorithm {
+                algorithm,
+                operation: "work without randomness",
+                expected: "an algorithm that has a deterministic variant",
+            });
+        }
+        self.hedge(lanes)
+    }
+}
+
+/// `N` random bytes a lane; wiped when dropped.
+pub(crate) type Lanes<const N: usize> = Zeroizing<Vec<[u8; N]>>;

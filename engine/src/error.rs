@@ -1,6 +1,7 @@
 //! The engine's errors, in three families: invalid input, resource, integrity.
 
 use gabion_backend::Task;
+use gabion_scheme::algorithms::AlgorithmInfo;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::entropy::EntropyError;
@@ -66,6 +67,50 @@ pub enum Error {
         /// What was asked.
         task: Task,
     },
+}
+
+/// The error of an algorithm that its family's code does not know.
+pub(crate) fn unknown(algorithm: Algorithm) -> Error {
+    Error::WrongAlgorithm {
+        algorithm,
+        operation: "be run by this engine",
+        expected: "an algorithm of the family that the table says",
+    }
+}
+
+/// The error of an algorithm whose private key has no seed form.
+pub(crate) fn missing_seed(algorithm: Algorithm) -> Error {
+    Error::WrongAlgorithm {
+        algorithm,
+        operation: "make a key of a seed",
+        expected: "an algorithm whose private keys have a seed form",
+    }
+}
+
+/// The error of an algorithm of another kind than the operation is for.
+pub(crate) fn wrong_kind(
+    algorithm: Algorithm,
+    operation: &'static str,
+    expected: &'static str,
+) -> Error {
+    Error::WrongAlgorithm { algorithm, operation, expected }
+}
+
+/// The row of the algorithm that all keys of a batch have; none where there is no key.
+pub(crate) fn check_batch(
+    lanes: usize,
+    mut algorithms: impl Iterator<Item = Algorithm>,
+) -> Result<Option<&'static AlgorithmInfo>, Error> {
+    let Some(first) = algorithms.next() else { return Ok(None) };
+    if algorithms.any(|other| other != first) {
+        return Err(Error::Input(gabion_scheme::Error::Batch { lanes }));
+    }
+    Ok(Some(first.info()))
+}
+
+/// The verdict of the one lane of an operation as a result.
+pub(crate) fn lane_result(algorithm: Algorithm, task: Task, status: Status) -> Result<(), Error> {
+    if status.is_ok() { Ok(()) } else { Err(lane_error(algorithm, task, status)) }
 }
 
 /// Refuses a byte string whose length is not the standard's.

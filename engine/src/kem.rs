@@ -1,125 +1,289 @@
-//! ML-KEM keys and operations, one at a time.
+//! KEM keys and operations of every family, one at a time and many together.
 
-use std::sync::Arc;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 
-use gabion_backend::{Keys, Operation};
-use gabion_scheme::Algorithm;
-use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
-use zeroize::Zeroizing;
+use gabion_backend::Task;
+use gabion_scheme::algorithms::Family;
+use gabion_scheme::ml_kem::{DecapsKey, EncapsKey};
+use gabion_scheme::{Algorithm, Status, ct};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::entropy::{Entropy, draw};
-use crate::error::{Error, check_length, exact, same_key};
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, check_batch, check_length, lane_result, same_key, wrong_kind};
+use crate::family::{self, DecapsLanes, DecapsPart, EncapsLanes, EncapsPart};
 use crate::route::Engine;
 
-/// A shared secret; wiped when dropped.
-pub type SharedSecret = Zeroizing<[u8; SECRET_LEN]>;
+/// The longest shared secret: P-521 (66 bytes) beside ML-KEM (32).
+const SHARED_MAX: usize = 98;
 
-/// An ML-KEM private key with its public key, expanded once. Immutable; clones share it.
-#[derive(Clone)]
-pub struct KemPrivateKey(Arc<DecapsKey>);
-
-/// An ML-KEM public key, expanded once. Immutable; clones share it.
-#[derive(Clone)]
-pub struct KemPublicKey(PublicPart);
-
-#[derive(Clone)]
-enum PublicPart {
-    Alone(Arc<EncapsKey>),
-    OfPair(Arc<DecapsKey>),
+/// A shared secret, as long as the table says; wiped when dropped. Compares in constant time.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct SharedSecret {
+    bytes: [u8; SHARED_MAX],
+    len: usize,
 }
+
+impl SharedSecret {
+    /// Room for a secret of an algorithm, all zero.
+    pub(crate) fn blank(algorithm: Algorithm) -> Self {
+        // The table's longest is SHARED_MAX; a test holds it to that.
+        SharedSecret { bytes: [0; SHARED_MAX], len: algorithm.info().shared_secret }
+    }
+}
+
+impl Deref for SharedSecret {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl DerefMut for SharedSecret {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
+    }
+}
+
+impl PartialEq for SharedSecret {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && ct::eq_mask(self, other) == u64::MAX
+    }
+}
+
+impl Eq for SharedSecret {}
+
+impl fmt::Debug for SharedSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedSecret({} bytes)", self.len)
+    }
+}
+
+/// The families of KEMs: a line each, the variant of [`Family`] and the two types of its file.
+macro_rules! families {
+    ($($family:ident: $private:path, $public:path;)*) => {
+        #[derive(Clone)]
+        enum Private {
+            $($family($private),)*
+        }
+
+        #[derive(Clone)]
+        enum Public {
+            $($family($public),)*
+        }
+
+        impl KemPrivateKey {
+            /// The parameter set.
+            pub fn algorithm(&self) -> Algorithm {
+                match &self.0 {
+                    $(Private::$family(key) => DecapsPart::algorithm(key),)*
+                }
+            }
+
+            /// The public key that belongs to it; shares this key's memory.
+            pub fn public(&self) -> KemPublicKey {
+                KemPublicKey(match &self.0 {
+                    $(Private::$family(key) => Public::$family(key.public()),)*
+                })
+            }
+
+            /// The encoded public key that belongs to it.
+            pub fn public_bytes(&self) -> &[u8] {
+                match &self.0 {
+                    $(Private::$family(key) => key.public_bytes(),)*
+                }
+            }
+
+            /// The private key as the standard encodes it. Secret.
+            pub fn bytes(&self) -> &[u8] {
+                match &self.0 {
+                    $(Private::$family(key) => DecapsPart::bytes(key),)*
+                }
+            }
+
+            /// The seed, where it is known. Secret.
+            pub fn seed(&self) -> Option<&[u8]> {
+                match &self.0 {
+                    $(Private::$family(key) => key.seed(),)*
+                }
+            }
+        }
+
+        impl KemPublicKey {
+            /// The parameter set.
+            pub fn algorithm(&self) -> Algorithm {
+                match &self.0 {
+                    $(Public::$family(key) => EncapsPart::algorithm(key),)*
+                }
+            }
+
+            /// The encoded key.
+            pub fn bytes(&self) -> &[u8] {
+                match &self.0 {
+                    $(Public::$family(key) => EncapsPart::bytes(key),)*
+                }
+            }
+        }
+
+        fn generate(
+            engine: &Engine,
+            algorithm: Algorithm,
+            entropy: &dyn Entropy,
+        ) -> Result<Private, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    DecapsPart::generate(engine, algorithm, entropy).map(Private::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
+            }
+        }
+
+        fn from_seed(
+            engine: &Engine,
+            algorithm: Algorithm,
+            seed: &[u8],
+        ) -> Result<Private, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    DecapsPart::from_seed(engine, algorithm, seed).map(Private::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
+            }
+        }
+
+        fn decode_private(
+            engine: &Engine,
+            algorithm: Algorithm,
+            bytes: &[u8],
+        ) -> Result<Private, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    DecapsPart::decode(engine, algorithm, bytes).map(Private::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "decode a decapsulation key", KEMS)),
+            }
+        }
+
+        fn decode_public(
+            engine: &Engine,
+            algorithm: Algorithm,
+            bytes: &[u8],
+        ) -> Result<Public, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    EncapsPart::decode(engine, algorithm, bytes).map(Public::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS)),
+            }
+        }
+
+        /// Encapsulates in lanes that were checked: keys of one algorithm, arrays that fit.
+        fn encaps_lanes(
+            engine: &Engine,
+            keys: &[&KemPublicKey],
+            lanes: EncapsLanes<'_>,
+        ) -> Result<(), Error> {
+            match keys.first().map(|key| &key.0) {
+                None => Ok(()),
+                $(Some(Public::$family(_)) => {
+                    let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
+                        Public::$family(key) => Some(key),
+                        #[allow(unreachable_patterns)] // As long as there is one family.
+                        _ => None,
+                    }).collect();
+                    EncapsPart::encaps_many(engine, &known, lanes)
+                })*
+            }
+        }
+
+        /// Decapsulates in lanes that were checked: keys of one algorithm, arrays that fit.
+        fn decaps_lanes(
+            engine: &Engine,
+            keys: &[&KemPrivateKey],
+            lanes: DecapsLanes<'_>,
+        ) -> Result<(), Error> {
+            match keys.first().map(|key| &key.0) {
+                None => Ok(()),
+                $(Some(Private::$family(_)) => {
+                    let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
+                        Private::$family(key) => Some(key),
+                        #[allow(unreachable_patterns)] // As long as there is one family.
+                        _ => None,
+                    }).collect();
+                    DecapsPart::decaps_many(engine, &known, lanes)
+                })*
+            }
+        }
+    };
+}
+
+families! {
+    MlKem: family::ml_kem::PrivateKey, family::ml_kem::PublicKey;
+}
+
+/// Which algorithms the operations of this file take.
+const KEMS: &str = "a KEM, such as ML-KEM-768";
+
+/// A private key of any KEM with its public key, expanded once where the algorithm gains by it.
+/// Immutable; clones share it.
+#[derive(Clone)]
+pub struct KemPrivateKey(Private);
+
+/// A public key of any KEM, expanded once where the algorithm gains by it. Immutable; clones share
+/// it.
+#[derive(Clone)]
+pub struct KemPublicKey(Public);
 
 impl KemPrivateKey {
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        self.0.params().algorithm
-    }
-
-    /// The public key that belongs to it; shares this key's memory.
-    pub fn public(&self) -> KemPublicKey {
-        KemPublicKey(PublicPart::OfPair(Arc::clone(&self.0)))
-    }
-
-    /// The expanded form as FIPS 203 encodes it. Secret.
-    pub fn bytes(&self) -> &[u8] {
-        self.0.bytes()
-    }
-
-    /// The seed (d, z), where it is known. Secret.
-    pub fn seed(&self) -> Option<&[u8; SEED_LEN]> {
-        self.0.seed()
-    }
-
-    /// The key as a batch takes it.
-    pub fn expanded(&self) -> &DecapsKey {
-        &self.0
-    }
-}
-
-impl KemPublicKey {
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        self.expanded().params().algorithm
-    }
-
-    /// The encoded key.
-    pub fn bytes(&self) -> &[u8] {
-        self.expanded().bytes()
-    }
-
-    /// The key as a batch takes it.
-    pub fn expanded(&self) -> &EncapsKey {
+    /// The key as a batch of ML-KEM takes it; none for another algorithm.
+    pub fn ml_kem(&self) -> Option<&DecapsKey> {
         match &self.0 {
-            PublicPart::Alone(key) => key,
-            PublicPart::OfPair(key) => key.encaps_key(),
+            Private::MlKem(key) => Some(&key.0),
+            #[allow(unreachable_patterns)] // As long as there is one family.
+            _ => None,
         }
     }
 }
 
-fn kem_params(algorithm: Algorithm, operation: &'static str) -> Result<&'static Params, Error> {
-    let expected = "ML-KEM-512, ML-KEM-768 or ML-KEM-1024";
-    params(algorithm).ok_or(Error::WrongAlgorithm { algorithm, operation, expected })
+impl KemPublicKey {
+    /// The key as a batch of ML-KEM takes it; none for another algorithm.
+    pub fn ml_kem(&self) -> Option<&EncapsKey> {
+        match &self.0 {
+            Public::MlKem(key) => Some(key.expanded()),
+            #[allow(unreachable_patterns)] // As long as there is one family.
+            _ => None,
+        }
+    }
 }
 
 impl Engine {
-    /// Makes a key pair: ML-KEM.KeyGen (FIPS 203, Algorithm 19).
+    /// Makes a key pair.
     ///
     /// # Errors
-    /// Not an ML-KEM; no randomness; no healthy backend.
+    /// Not a KEM; no randomness; no healthy backend.
     pub fn kem_generate(
         &self,
         algorithm: Algorithm,
         entropy: &dyn Entropy,
     ) -> Result<KemPrivateKey, Error> {
-        kem_params(algorithm, "generate KEM keys")?;
-        let seed = draw::<SEED_LEN>(entropy, 1)?;
-        self.kem_from_seed(algorithm, &seed[0])
+        generate(self, algorithm, entropy).map(KemPrivateKey)
     }
 
-    /// Makes the key pair of a seed (d, z): ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16).
+    /// Makes the key pair of a seed, whose length is a column of the table.
     ///
     /// # Errors
-    /// Not an ML-KEM; a seed that is not 64 bytes; no healthy backend.
+    /// Not a KEM, or one without a seed form; a seed of another length; no healthy backend.
     pub fn kem_from_seed(&self, algorithm: Algorithm, seed: &[u8]) -> Result<KemPrivateKey, Error> {
-        let params = kem_params(algorithm, "generate KEM keys")?;
-        let seed: &[u8; SEED_LEN] = exact("an ML-KEM seed", seed)?;
-        let mut keys = [DecapsKey::blank(params)];
-        let seeds = std::slice::from_ref(seed);
-        self.run_one(Operation::KemGenerate { params, seeds, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(KemPrivateKey(Arc::new(key)))
+        from_seed(self, algorithm, seed).map(KemPrivateKey)
     }
 
-    /// Decodes an expanded private key, with the checks of FIPS 203, section 7.3.
+    /// Decodes a private key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.3).
     ///
     /// # Errors
-    /// Not an ML-KEM; a key that fails a check.
+    /// Not a KEM; a key that fails a check.
     pub fn kem_private(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<KemPrivateKey, Error> {
-        let params = kem_params(algorithm, "decode a decapsulation key")?;
-        check_length("an ML-KEM private key", params.dk_len(), bytes)?;
-        let mut keys = [DecapsKey::blank(params)];
-        self.run_one(Operation::KemDecodePrivate { params, bytes, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(KemPrivateKey(Arc::new(key)))
+        decode_private(self, algorithm, bytes).map(KemPrivateKey)
     }
 
     /// Decodes a private key that came as seed and expanded key; they must belong together.
@@ -137,21 +301,15 @@ impl Engine {
         Ok(key)
     }
 
-    /// Decodes a public key, with the checks of FIPS 203, section 7.2.
+    /// Decodes a public key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.2).
     ///
     /// # Errors
-    /// Not an ML-KEM; a key that fails a check.
+    /// Not a KEM; a key that fails a check.
     pub fn kem_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<KemPublicKey, Error> {
-        let params = kem_params(algorithm, "decode an encapsulation key")?;
-        check_length("an ML-KEM public key", params.ek_len(), bytes)?;
-        let mut keys = [EncapsKey::blank(params)];
-        self.run_one(Operation::KemDecodePublic { params, bytes, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(KemPublicKey(PublicPart::Alone(Arc::new(key))))
+        decode_public(self, algorithm, bytes).map(KemPublicKey)
     }
 
-    /// Encapsulates to a key: ML-KEM.Encaps (FIPS 203, Algorithm 20). Gives the ciphertext and the
-    /// shared secret.
+    /// Encapsulates to a key. Gives the ciphertext and the shared secret.
     ///
     /// # Errors
     /// No randomness; no healthy backend.
@@ -160,48 +318,124 @@ impl Engine {
         key: &KemPublicKey,
         entropy: &dyn Entropy,
     ) -> Result<(Vec<u8>, SharedSecret), Error> {
-        let m = draw::<SECRET_LEN>(entropy, 1)?;
-        self.testing_only_encaps_with(key, &m[0])
+        self.encaps_one(key, Randomness::Fresh(entropy))
     }
 
-    /// Encapsulates with given randomness m: ML-KEM.Encaps_internal (FIPS 203, Algorithm 17). For
-    /// test vectors only: an m used twice, or known to others, gives the shared secret away.
+    /// Encapsulates with given randomness (of ML-KEM: the 32 bytes m). For test vectors only:
+    /// randomness used twice, or known to others, gives the shared secret away.
     ///
     /// # Errors
-    /// No healthy backend.
+    /// Randomness of another length than the algorithm takes; no healthy backend.
     pub fn testing_only_encaps_with(
         &self,
         key: &KemPublicKey,
-        m: &[u8; SECRET_LEN],
+        randomness: &[u8],
     ) -> Result<(Vec<u8>, SharedSecret), Error> {
-        let params = key.expanded().params();
-        let mut ct = vec![0; params.ct_len()];
-        let mut shared = SharedSecret::default();
-        self.run_one(Operation::KemEncaps {
-            params,
-            keys: Keys::Known(&[key.expanded()]),
-            m: std::slice::from_ref(m),
-            ct: &mut ct,
-            shared: std::slice::from_mut(&mut *shared),
-        })?;
+        self.encaps_one(key, Randomness::TestingOnly(randomness))
+    }
+
+    fn encaps_one(
+        &self,
+        key: &KemPublicKey,
+        randomness: Randomness<'_>,
+    ) -> Result<(Vec<u8>, SharedSecret), Error> {
+        let algorithm = key.algorithm();
+        let mut ct = vec![0; algorithm.info().output];
+        let mut shared = SharedSecret::blank(algorithm);
+        let mut status = [Status::NotRun];
+        let lanes =
+            EncapsLanes { randomness, ct: &mut ct, shared: &mut shared, status: &mut status };
+        encaps_lanes(self, &[key], lanes)?;
+        lane_result(algorithm, Task::Encaps, status[0])?;
         Ok((ct, shared))
     }
 
-    /// Decapsulates: ML-KEM.Decaps (FIPS 203, Algorithm 21). A ciphertext that was not made for the
-    /// key gives a pseudo-random secret; that is no error.
+    /// Decapsulates. A ciphertext that was not made for the key gives a pseudo-random secret where
+    /// the algorithm rejects implicitly, as ML-KEM does; that is no error.
     ///
     /// # Errors
-    /// A ciphertext of the wrong length; no healthy backend.
+    /// A ciphertext of the wrong length, or one that the algorithm refuses; no healthy backend.
     pub fn decaps(&self, key: &KemPrivateKey, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
-        let params = key.expanded().params();
-        check_length("the ciphertext", params.ct_len(), ciphertext)?;
-        let mut shared = SharedSecret::default();
-        self.run_one(Operation::KemDecaps {
-            params,
-            keys: Keys::Known(&[key.expanded()]),
-            ct: ciphertext,
-            shared: std::slice::from_mut(&mut *shared),
-        })?;
+        let algorithm = key.algorithm();
+        check_length("the ciphertext", algorithm.info().output, ciphertext)?;
+        let mut shared = SharedSecret::blank(algorithm);
+        let mut status = [Status::NotRun];
+        let lanes = DecapsLanes { ct: ciphertext, shared: &mut shared, status: &mut status };
+        decaps_lanes(self, &[key], lanes)?;
+        lane_result(algorithm, Task::Decaps, status[0])?;
         Ok(shared)
+    }
+
+    /// Encapsulates many times, lane by lane: `n` keys of one algorithm (a key may stand in many
+    /// lanes); `ct[n][output]` and `shared[n][shared_secret]` with the columns of the table. A
+    /// failed lane says why in its status, and its outputs are all zero.
+    ///
+    /// # Errors
+    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
+    pub fn encaps_many(
+        &self,
+        keys: &[&KemPublicKey],
+        randomness: Randomness<'_>,
+        ct: &mut [u8],
+        shared: &mut [u8],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        status.fill(Status::NotRun);
+        let lens = (ct.len(), shared.len(), status.len());
+        check_lanes(keys.iter().map(|key| key.algorithm()), keys.len(), lens)?;
+        encaps_lanes(self, keys, EncapsLanes { randomness, ct, shared, status })
+    }
+
+    /// Decapsulates many ciphertexts, lane by lane, laid out as [`Self::encaps_many`] leaves them.
+    ///
+    /// # Errors
+    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend.
+    pub fn decaps_many(
+        &self,
+        keys: &[&KemPrivateKey],
+        ct: &[u8],
+        shared: &mut [u8],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        status.fill(Status::NotRun);
+        let lens = (ct.len(), shared.len(), status.len());
+        check_lanes(keys.iter().map(|key| key.algorithm()), keys.len(), lens)?;
+        decaps_lanes(self, keys, DecapsLanes { ct, shared, status })
+    }
+}
+
+/// Refuses keys of several algorithms, and arrays `(ct, shared, status)` that do not fit `n` lanes.
+fn check_lanes(
+    algorithms: impl Iterator<Item = Algorithm>,
+    n: usize,
+    lens: (usize, usize, usize),
+) -> Result<(), Error> {
+    let info = check_batch(n, algorithms)?;
+    let [ct, shared] = info.map_or([0; 2], |info| [info.output, info.shared_secret]);
+    if lens == (n * ct, n * shared, n) {
+        return Ok(());
+    }
+    Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shared_secret_has_room() {
+        for algorithm in Algorithm::all() {
+            assert!(algorithm.info().shared_secret <= SHARED_MAX, "{algorithm}");
+        }
+    }
+
+    #[test]
+    fn secrets_compare_by_content_and_do_not_print() {
+        let mut a = SharedSecret::blank(Algorithm::MlKem768);
+        let b = a.clone();
+        assert_eq!((a.len(), &a), (32, &b));
+        a[31] = 1;
+        assert_ne!(a, b);
+        assert_eq!(format!("{a:?}"), "SharedSecret(32 bytes)");
     }
 }

@@ -33,6 +33,7 @@ mod config;
 mod dsa;
 mod entropy;
 mod error;
+mod family;
 mod kem;
 mod route;
 mod self_test;
@@ -42,10 +43,12 @@ mod sync;
 pub use cache::{CacheStats, KeyCache};
 pub use config::{BACKEND_VARIABLE, Config};
 pub use dsa::{SigningKey, VerifyKey};
-pub use entropy::{Entropy, EntropyError, OsEntropy};
+pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
 pub use gabion_backend::{Backend, Batch, Keys, Operation, Task};
-pub use gabion_scheme::algorithms::{ALGORITHMS, AlgorithmInfo, Codepoint, Kind, OldName};
+pub use gabion_scheme::algorithms::{
+    ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,
+};
 pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::{Algorithm, Status, ct, ml_dsa, ml_kem};

@@ -6,7 +6,7 @@ use gabion_backend::{Backend, Batch, Operation, cpus};
 use gabion_scheme::{Algorithm, Status};
 
 use crate::config::Config;
-use crate::error::{Error, lane_error};
+use crate::error::{Error, lane_result};
 use crate::slot::{Answer, Slot};
 
 /// What is known of a backend's health.
@@ -134,9 +134,6 @@ impl Engine {
         let mut batch = Batch { operation, status: &mut status };
         let (algorithm, task) = (batch.algorithm(), batch.task());
         self.run(&mut batch)?;
-        match status[0] {
-            Status::Ok => Ok(()),
-            status => Err(lane_error(algorithm, task, status)),
-        }
+        lane_result(algorithm, task, status[0])
     }
 }

@@ -179,7 +179,7 @@ fn a_bad_signature_fails_alone_in_a_batch() {
         let texts: Vec<[u8; 8]> = (0..n as u64).map(u64::to_le_bytes).collect();
         let messages: Vec<_> =
             texts.iter().map(|text| Message::Pure { context: b"", message: text }).collect();
-        let known = vec![key.expanded(); n];
+        let known = vec![key.ml_dsa().unwrap(); n];
         let (mut sig, mut status) = (vec![0; n * params.sig_len()], vec![Status::NotRun; n]);
         let operation = Operation::DsaSign {
             params,
@@ -191,7 +191,7 @@ fn a_bad_signature_fails_alone_in_a_batch() {
         engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         assert!(status.iter().all(|status| status.is_ok()));
         sig[3 * params.sig_len() + 40] ^= 1;
-        let public = vec![key.expanded().verify_key(); n];
+        let public = vec![key.ml_dsa().unwrap().verify_key(); n];
         let operation = Operation::DsaVerify {
             params,
             keys: Keys::Known(&public),
@@ -240,7 +240,8 @@ fn blank_and_refused_keys_are_not_used() {
     let mut encaps_key = ml_kem::EncapsKey::blank(params);
     let mut decaps_key = ml_kem::DecapsKey::blank(params);
     let made = engine.kem_generate(params.algorithm, &OsEntropy).unwrap();
-    assert!(made.expanded().is_expanded() && made.public().expanded().is_expanded());
+    assert!(made.ml_kem().unwrap().is_expanded());
+    assert!(made.public().ml_kem().unwrap().is_expanded());
     for round in ["blank", "refused"] {
         let (mut ct, mut shared) = (vec![0; params.ct_len()], [[0; 32]]);
         refused(Operation::KemEncaps {

@@ -114,7 +114,7 @@ fn without_a_next_backend_nothing_comes_out() {
         let public = key.public();
         let operation = Operation::KemEncaps {
             params,
-            keys: Keys::Known(&[public.expanded(); 3]),
+            keys: Keys::Known(&[public.ml_kem().unwrap(); 3]),
             m: &[[9; 32]; 3],
             ct: &mut ct,
             shared: &mut shared,

@@ -18,7 +18,7 @@ use std::sync::{Mutex, OnceLock};
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Keys, Operation};
 use gabion_engine::{
-    Algorithm, Config, Engine, Entropy, EntropyError, KemPrivateKey, Kind, Message, SharedSecret,
+    Algorithm, Config, Engine, Entropy, EntropyError, Family, KemPrivateKey, Message, SharedSecret,
     Status, ml_dsa, ml_kem,
 };
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
@@ -329,9 +329,7 @@ fn polys_of(pk: &[u8], public: &mut Vec<u8>) {
 
 /// Decapsulates; the secret stays in its place on the heap, which is wiped when it is freed.
 fn decaps(engine: &Engine, key: &KemPrivateKey, ct: &[u8]) -> Box<SharedSecret> {
-    let mut opened = Box::new(SharedSecret::default());
-    alone(|| **opened = *engine.decaps(key, ct).expect("decaps"));
-    opened
+    alone(|| Box::new(engine.decaps(key, ct).expect("decaps")))
 }
 
 fn run_kem(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
@@ -339,23 +337,23 @@ fn run_kem(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     record(key.bytes());
     publish(public, key.public().bytes());
     polys_of(key.public().bytes(), public);
-    publish(public, key.public().expanded().hash());
-    let mut shared = Box::new([0; 32]);
+    publish(public, key.public().ml_kem().expect("an ML-KEM key").hash());
+    let mut shared = Box::new([0u8; 32]);
     let ct = alone(|| {
         let (ct, secret) = engine.encaps(&key.public(), &Recorded).expect("encaps");
-        *shared = *secret;
+        shared.copy_from_slice(&secret);
         ct
     });
     publish(public, &ct);
     let opened = decaps(engine, &key, &ct);
-    assert_eq!(*shared, **opened);
+    assert_eq!(shared[..], opened[..]);
     let mut bad = ct.clone();
     bad[0] ^= 1;
     publish(public, &bad);
     decaps(engine, &key, &bad);
     // The expanded form, and one whose hash is wrong.
     let again = alone(|| engine.kem_private(algorithm, key.bytes())).expect("decode");
-    assert_eq!(**decaps(engine, &again, &ct), *shared);
+    assert_eq!(decaps(engine, &again, &ct)[..], shared[..]);
     gabion_engine::ct::wipe(&mut shared[..]);
     let mut wrong = key.bytes().to_vec();
     let hash_at = wrong.len() - 64;
@@ -403,15 +401,16 @@ fn run_dsa(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let key = alone(|| engine.dsa_generate(algorithm, &Recorded)).expect("keygen");
     record(key.bytes());
     publish(public, key.public().bytes());
-    publish(public, key.public().expanded().tr());
+    let p = ml_dsa::params(algorithm).expect("an ML-DSA set");
+    publish(public, key.public().ml_dsa().expect("an ML-DSA key").tr());
     let message = Message::Pure { context: b"", message: b"zeroise" };
     for _ in 0..4 {
         let sig = alone(|| engine.sign(&key, message, &Recorded)).expect("sign");
-        publish_signature(&sig, key.public().expanded().params(), public);
+        publish_signature(&sig, p, public);
     }
     let again = alone(|| engine.dsa_private(algorithm, key.bytes())).expect("decode");
     let sig = alone(|| engine.sign_deterministic(&again, message)).expect("sign");
-    publish_signature(&sig, key.public().expanded().params(), public);
+    publish_signature(&sig, p, public);
     let mut wrong = key.bytes().to_vec();
     wrong[64] ^= 1; // tr
     assert!(alone(|| engine.dsa_private(algorithm, &wrong)).is_err());
@@ -449,13 +448,13 @@ fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec
     sk.fill(0); // The caller's own copy.
 }
 
-fn of_kind(is_kem: bool) -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(move |algorithm| (algorithm.info().kind == Kind::Kem) == is_kem)
+fn of_family(family: Family) -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(move |algorithm| algorithm.info().family == family)
 }
 
 #[test]
 fn freed_memory_holds_no_secret_of_ml_kem() {
-    for algorithm in of_kind(true) {
+    for algorithm in of_family(Family::MlKem) {
         let hits = watched(true, |engine, public| run_kem(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
@@ -463,7 +462,7 @@ fn freed_memory_holds_no_secret_of_ml_kem() {
 
 #[test]
 fn freed_memory_holds_no_secret_of_ml_kem_batches() {
-    for algorithm in of_kind(true) {
+    for algorithm in of_family(Family::MlKem) {
         let p = ml_kem::params(algorithm).expect("an ML-KEM set");
         let hits = watched(true, |engine, public| run_kem_batches(engine, p, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
@@ -472,7 +471,7 @@ fn freed_memory_holds_no_secret_of_ml_kem_batches() {
 
 #[test]
 fn freed_memory_holds_no_secret_of_ml_dsa() {
-    for algorithm in of_kind(false) {
+    for algorithm in of_family(Family::MlDsa) {
         let hits = watched(false, |engine, public| run_dsa(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
@@ -480,7 +479,7 @@ fn freed_memory_holds_no_secret_of_ml_dsa() {
 
 #[test]
 fn freed_memory_holds_no_secret_of_ml_dsa_batches() {
-    for algorithm in of_kind(false) {
+    for algorithm in of_family(Family::MlDsa) {
         let p = ml_dsa::params(algorithm).expect("an ML-DSA set");
         let hits = watched(false, |engine, public| run_dsa_batches(engine, p, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");

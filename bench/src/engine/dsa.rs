@@ -92,12 +92,13 @@ struct Lanes<'a> {
 impl<'a> Lanes<'a> {
     fn new(inputs: &'a Inputs) -> Lanes<'a> {
         let (p, batch) = (inputs.params, inputs.batch);
+        let cached: Vec<_> = vec![inputs.first.ml_dsa(); batch].into_iter().flatten().collect();
         let pure = |message| Message::Pure { context: &[], message };
         Lanes {
             inputs,
             messages: inputs.messages.iter().map(|message| pure(&message[..])).collect(),
-            signing: vec![inputs.first.expanded(); batch],
-            verifying: vec![inputs.first.expanded().verify_key(); batch],
+            signing: cached.clone(),
+            verifying: cached.iter().map(|key| key.verify_key()).collect(),
             rnd: vec![[0; 32]; batch],
             status: vec![Status::NotRun; batch],
             pk: vec![0; batch * p.pk_len()],

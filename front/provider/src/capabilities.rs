@@ -3,10 +3,11 @@
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
-use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind};
+use gabion_engine::{Algorithm, AlgorithmInfo, Kind};
 
 use crate::error::Failure;
 use crate::ffi::{Callback, Param};
+use crate::names::SERVED;
 
 /// TLS 1.3 and whatever comes after it (0: no highest version); never DTLS.
 const TLS_MIN: c_int = 0x0304;
@@ -25,7 +26,7 @@ pub fn report(name: &CStr, callback: Callback, argument: *mut c_void) -> Result<
         () if is("TLS-SIGALG") => Kind::Signature,
         () => return Ok(1),
     };
-    for info in ALGORITHMS.iter().filter(|info| info.kind == kind) {
+    for info in SERVED.map(Algorithm::info).into_iter().filter(|info| info.kind == kind) {
         let going_on = match kind {
             Kind::Kem => report_group(info, callback, argument),
             _ => report_scheme(info, callback, argument),
@@ -46,8 +47,10 @@ fn report_group(
     callback: Callback,
     argument: *mut c_void,
 ) -> Result<c_int, Failure> {
-    let (group, algorithm) = (c_string(info.tls.name)?, c_string(info.name)?);
-    let (id, bits) = (c_uint::from(info.tls.number), c_uint::from(info.security_bits));
+    // An algorithm that TLS does not know is passed over.
+    let Some(tls) = info.tls else { return Ok(1) };
+    let (group, algorithm) = (c_string(tls.name)?, c_string(info.name)?);
+    let (id, bits) = (c_uint::from(tls.number), c_uint::from(info.security_bits));
     let params = [
         Param::utf8(c"tls-group-name", &group),
         // The default provider's name for the parameter set; an ML-KEM algorithm has only one.
@@ -72,9 +75,9 @@ fn report_scheme(
     callback: Callback,
     argument: *mut c_void,
 ) -> Result<c_int, Failure> {
-    let (iana, algorithm, oid) =
-        (c_string(info.tls.name)?, c_string(info.name)?, c_string(info.oid)?);
-    let (id, bits) = (c_uint::from(info.tls.number), c_uint::from(info.security_bits));
+    let (Some(tls), Some(oid)) = (info.tls, info.oid) else { return Ok(1) };
+    let (iana, algorithm, oid) = (c_string(tls.name)?, c_string(info.name)?, c_string(oid)?);
+    let (id, bits) = (c_uint::from(tls.number), c_uint::from(info.security_bits));
     let params = [
         Param::utf8(c"tls-sigalg-iana-name", &iana),
         Param::utf8(c"tls-sigalg-name", &algorithm),

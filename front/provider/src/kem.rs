@@ -3,17 +3,18 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{ALGORITHMS, Algorithm, KemPrivateKey, KemPublicKey};
+use gabion_engine::{Algorithm, KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
 use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, engine, hand_over, take_back};
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
+use crate::names::SERVED;
 use crate::stats::Operation;
 
-/// The dispatch tables, in the order of the table of algorithms; only rows of KEMs are registered.
-pub static TABLES: [[Dispatch; 10]; ALGORITHMS.len()] =
+/// The dispatch tables, in the order of [`SERVED`]; only rows of KEMs are registered.
+pub static TABLES: [[Dispatch; 10]; SERVED.len()] =
     [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
 
 const fn table<const INDEX: usize>() -> [Dispatch; 10] {
@@ -83,7 +84,7 @@ unsafe extern "C" fn newctx<const INDEX: usize>(context: *mut c_void) -> *mut c_
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || {
-        let algorithm = ALGORITHMS[INDEX].algorithm;
+        let algorithm = SERVED[INDEX];
         Ok(hand_over(Context { provider, algorithm, role: Role::None, ikme: None }))
     })
 }
@@ -188,7 +189,7 @@ unsafe extern "C" fn encapsulate(
         claim(ciphertext_len, "the ciphertext", info.output)?;
         claim(secret_len, "the shared secret", info.shared_secret)?;
         let (made, shared) = match ikme {
-            Some(m) => engine()?.testing_only_encaps_with(key, &m)?,
+            Some(m) => engine()?.testing_only_encaps_with(key, &m[..])?,
             None => engine()?.encaps(key, &provider)?,
         };
         // SAFETY: the caller vouches for the room that was claimed above.

@@ -93,9 +93,9 @@ impl Material {
     pub fn public(&self) -> &[u8] {
         match self {
             Material::KemPublic(key) => key.bytes(),
-            Material::KemPrivate(key) => key.expanded().encaps_key().bytes(),
+            Material::KemPrivate(key) => key.public_bytes(),
             Material::Verify(key) => key.bytes(),
-            Material::Signing(key) => key.expanded().verify_key().bytes(),
+            Material::Signing(key) => key.public_bytes(),
         }
     }
 
@@ -112,8 +112,8 @@ impl Material {
     pub fn seed(&self) -> Option<&[u8]> {
         match self {
             Material::KemPublic(_) | Material::Verify(_) => None,
-            Material::KemPrivate(key) => key.seed().map(|seed| &seed[..]),
-            Material::Signing(key) => key.seed().map(|seed| &seed[..]),
+            Material::KemPrivate(key) => key.seed(),
+            Material::Signing(key) => key.seed(),
         }
     }
 
@@ -148,7 +148,7 @@ impl Material {
             Material::KemPrivate(key) => {
                 let (ciphertext, shared) = engine.encaps(&key.public(), &provider)?;
                 let opened = engine.decaps(key, &ciphertext)?;
-                if ct::eq_mask(&*shared, &*opened) != u64::MAX {
+                if shared != opened {
                     return Err(Failure::Pairwise(key.algorithm()));
                 }
                 Ok(())

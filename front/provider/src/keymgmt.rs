@@ -1,22 +1,23 @@
 //! Key management: the entry points behind EVP_PKEY.
 //!
-//! One set of functions serves every algorithm; [`TABLES`] binds a row of the table of algorithms to
+//! One set of functions serves every algorithm; [`TABLES`] binds a row of [`SERVED`] to
 //! the two that are called before there is a key (`new` and `gen_init`).
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use gabion_engine::{ALGORITHMS, Algorithm, Kind};
+use gabion_engine::{Algorithm, Kind};
 use zeroize::Zeroizing;
 
 use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, hand_over, take_back};
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{Forms, Key, Material};
+use crate::names::SERVED;
 use crate::stats::Operation;
 
-/// The dispatch tables, in the order of the table of algorithms.
-pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] =
+/// The dispatch tables, in the order of [`SERVED`].
+pub static TABLES: [[Dispatch; 20]; SERVED.len()] =
     [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
 
 /// The table of one algorithm, by its index.
@@ -65,9 +66,7 @@ type Settable = unsafe extern "C" fn(*mut c_void) -> *const Param;
 unsafe extern "C" fn new<const INDEX: usize>(context: *mut c_void) -> *mut c_void {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
-    border(Some(&provider), null_mut(), || {
-        Ok(hand_over(Key::empty(provider, ALGORITHMS[INDEX].algorithm)))
-    })
+    border(Some(&provider), null_mut(), || Ok(hand_over(Key::empty(provider, SERVED[INDEX]))))
 }
 
 unsafe extern "C" fn free(key: *mut c_void) {
@@ -142,7 +141,8 @@ struct Generation {
 impl Generation {
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
         if let Some(seed) = params.octets_or_empty(name::SEED)? {
-            let expected = self.algorithm.info().seed;
+            // Every algorithm that is served has a seed form; a test holds the list to that.
+            let expected = self.algorithm.info().seed.unwrap_or(0);
             if seed.len() != expected {
                 let what = "the seed to generate a key from";
                 return Err(Failure::length(what, expected, seed.len()));
@@ -164,7 +164,7 @@ unsafe extern "C" fn gen_init<const INDEX: usize>(
         if selection & (select::PRIVATE_KEY | select::DOMAIN_PARAMETERS) == 0 {
             return Err(Failure::Misuse("only a key pair can be generated, not a public key"));
         }
-        let algorithm = ALGORITHMS[INDEX].algorithm;
+        let algorithm = SERVED[INDEX];
         let mut generation = Generation { provider, algorithm, selection, seed: None };
         // SAFETY: the core passes a list with an end, or null.
         generation.set(unsafe { ParamsIn::new(params) })?;
@@ -328,7 +328,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         let info = key.algorithm.info();
         params.int(name::BITS, bits(key.algorithm))?;
         params.int(name::SECURITY_BITS, i32::from(info.security_bits))?;
-        params.int(name::SECURITY_CATEGORY, i32::from(info.category))?;
+        params.int(name::SECURITY_CATEGORY, info.category.map_or(0, i32::from))?;
         params.int(name::MAX_SIZE, info.output as i32)?;
         if info.kind == Kind::Signature {
             // Programs may pass no digest, or the empty one; nothing else fits.
@@ -365,7 +365,7 @@ fn bits(algorithm: Algorithm) -> i32 {
 unsafe extern "C" fn gettable_params<const INDEX: usize>(_: *mut c_void) -> *const Param {
     static KEM: [Param; 9] = gettable(Param::takes_octets(name::ENCODED_PUB));
     static SIGNATURE: [Param; 9] = gettable(Param::takes_utf8(name::MANDATORY_DIGEST));
-    match ALGORITHMS[INDEX].kind {
+    match SERVED[INDEX].info().kind {
         Kind::Kem => KEM.as_ptr(),
         _ => SIGNATURE.as_ptr(),
     }
@@ -416,7 +416,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
 unsafe extern "C" fn settable_params<const INDEX: usize>(_: *mut c_void) -> *const Param {
     static KEM: [Param; 2] = [Param::takes_octets(name::ENCODED_PUB), Param::END];
     static NONE: [Param; 1] = [Param::END];
-    match ALGORITHMS[INDEX].kind {
+    match SERVED[INDEX].info().kind {
         Kind::Kem => KEM.as_ptr(),
         _ => NONE.as_ptr(),
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   libcrypto --OSSL_provider_init--> core: what the core offers; the border that stops panics
 //!       |
-//!       +-- query_operation --> names: ALGORITHMS -> keymgmt, kem, signature (one table a row)
+//!       +-- query_operation --> names: SERVED -> keymgmt, kem, signature (one table a row)
 //!       +-- get_capabilities -> capabilities: TLS groups and schemes of the same rows
 //!       |
 //!       +-- EVP_PKEY_*  ------> keymgmt -> key --+

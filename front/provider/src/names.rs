@@ -3,10 +3,20 @@
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
-use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind};
+use gabion_engine::{Algorithm, AlgorithmInfo, Kind};
 
 use crate::ffi::{AlgorithmEntry, operation};
 use crate::{kem, keymgmt, signature};
+
+/// The rows of the table of algorithms that the provider serves, in the order of its own tables.
+pub const SERVED: [Algorithm; 6] = [
+    Algorithm::MlKem512,
+    Algorithm::MlKem768,
+    Algorithm::MlKem1024,
+    Algorithm::MlDsa44,
+    Algorithm::MlDsa65,
+    Algorithm::MlDsa87,
+];
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
@@ -29,13 +39,13 @@ pub struct Tables {
 impl Tables {
     /// Makes the lists.
     pub fn new() -> Self {
-        let names: Vec<Names> = ALGORITHMS.iter().map(Names::of).collect();
+        let names: Vec<Names> = SERVED.iter().map(|served| Names::of(served.info())).collect();
         let list = |kind: Option<Kind>, table: fn(usize) -> *const crate::ffi::Dispatch| {
-            let mut entries: Vec<AlgorithmEntry> = ALGORITHMS
+            let mut entries: Vec<AlgorithmEntry> = SERVED
                 .iter()
                 .zip(&names)
                 .enumerate()
-                .filter(|(_, (info, _))| kind.is_none_or(|kind| kind == info.kind))
+                .filter(|(_, (served, _))| kind.is_none_or(|kind| kind == served.info().kind))
                 .map(|(index, (_, names))| AlgorithmEntry {
                     names: names.all.as_ptr(),
                     properties: PROPERTIES.as_ptr(),
@@ -72,9 +82,8 @@ impl Tables {
 
 impl Names {
     fn of(info: &AlgorithmInfo) -> Self {
-        let mut all = info.openssl.join(":");
-        all.push(':');
-        all.push_str(info.oid);
+        let names: Vec<&str> = info.openssl.iter().copied().chain(info.oid).collect();
+        let all = names.join(":");
         let description = format!("Gabion {} ({})", info.name, info.standard);
         // The table holds no zero byte; a test holds it to that.
         let c = |text: String| CString::new(text).unwrap_or_default();
@@ -85,7 +94,8 @@ impl Names {
 /// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
 /// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }.
 pub fn algorithm_identifier(info: &AlgorithmInfo) -> Vec<u8> {
-    let mut arcs = info.oid.split('.').map(|arc| arc.parse::<u64>().unwrap_or(0));
+    let mut arcs =
+        info.oid.unwrap_or_default().split('.').map(|arc| arc.parse::<u64>().unwrap_or(0));
     let first = arcs.next().unwrap_or(0) * 40 + arcs.next().unwrap_or(0);
     let mut oid: Vec<u8> = Vec::new();
     for arc in std::iter::once(first).chain(arcs) {
@@ -105,7 +115,6 @@ pub fn algorithm_identifier(info: &AlgorithmInfo) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gabion_engine::Algorithm;
 
     #[test]
     fn names_are_those_of_the_default_provider() {
@@ -122,8 +131,10 @@ mod tests {
 
     #[test]
     fn texts_of_the_table_are_c_strings() {
-        for info in &ALGORITHMS {
+        for info in SERVED.map(Algorithm::info) {
             assert_eq!(info.openssl[0], info.name);
+            assert!(info.oid.is_some() && info.tls.is_some());
+            assert!(info.category.is_some() && info.seed.is_some());
             assert!(!Names::of(info).all.is_empty() && !Names::of(info).description.is_empty());
         }
     }

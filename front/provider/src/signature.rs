@@ -7,9 +7,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{
-    ALGORITHMS, Algorithm, Error, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
-};
+use gabion_engine::{Algorithm, Error, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX};
 use zeroize::Zeroizing;
 
 use crate::core::{
@@ -18,12 +16,12 @@ use crate::core::{
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
 use crate::key::Key;
-use crate::names::algorithm_identifier;
+use crate::names::{SERVED, algorithm_identifier};
 use crate::stats::Operation;
 
-/// The dispatch tables, in the order of the table of algorithms; only rows of signatures are
+/// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
 /// registered.
-pub static TABLES: [[Dispatch; 20]; ALGORITHMS.len()] =
+pub static TABLES: [[Dispatch; 20]; SERVED.len()] =
     [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
 
 const fn table<const INDEX: usize>() -> [Dispatch; 20] {
@@ -184,7 +182,7 @@ impl Context {
         let message = self.message(message)?;
         let engine = engine()?;
         Ok(match &self.test_entropy {
-            Some(rnd) => engine.testing_only_sign_with(key, message, rnd)?,
+            Some(rnd) => engine.testing_only_sign_with(key, message, &rnd[..])?,
             None if self.deterministic => engine.sign_deterministic(key, message)?,
             None => engine.sign(key, message, &self.provider)?,
         })
@@ -212,7 +210,7 @@ unsafe extern "C" fn newctx<const INDEX: usize>(
     border(Some(&provider), null_mut(), || {
         Ok(hand_over(Context {
             provider,
-            algorithm: ALGORITHMS[INDEX].algorithm,
+            algorithm: SERVED[INDEX],
             role: Role::None,
             context: Vec::new(),
             formatted: false,

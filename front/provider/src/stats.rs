@@ -25,7 +25,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gabion_engine::{ALGORITHMS, Algorithm, Kind};
+use gabion_engine::{Algorithm, Kind};
+
+use crate::names::SERVED;
 
 /// The environment variable that names the file.
 pub const STATS_VARIABLE: &str = "GABION_STATS";
@@ -34,7 +36,7 @@ const MAGIC: [u8; 8] = *b"GABIONST";
 const VERSION: u32 = 1;
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
-const ROWS: usize = ALGORITHMS.len() * OPERATIONS;
+const ROWS: usize = SERVED.len() * OPERATIONS;
 const FILE_LEN: usize = size_of::<Header>() + ROWS * size_of::<Counter>();
 
 /// What is counted.
@@ -181,7 +183,13 @@ fn counters() -> &'static Counters {
 
 /// The counter of an operation.
 pub(crate) fn counter(algorithm: Algorithm, operation: Operation) -> &'static Counter {
-    &counters().rows[algorithm as usize * OPERATIONS + operation.place()]
+    &counters().rows[place(algorithm, operation)]
+}
+
+/// The row of an operation. Keys are of served algorithms only; another would share the first row.
+fn place(algorithm: Algorithm, operation: Operation) -> usize {
+    let served = SERVED.iter().position(|served| *served == algorithm).unwrap_or(0);
+    served * OPERATIONS + operation.place()
 }
 
 /// Counts that the provider was loaded; opens the file.
@@ -206,7 +214,7 @@ fn in_memory() -> Counters {
 
 fn fresh_rows() -> [Counter; ROWS] {
     std::array::from_fn(|index| {
-        let info = &ALGORITHMS[index / OPERATIONS];
+        let info = SERVED[index / OPERATIONS].info();
         let operation = Operation::of(info.kind)[index % OPERATIONS];
         Counter {
             algorithm: padded(info.name),
@@ -402,7 +410,7 @@ mod tests {
         let folder = scratch();
         let path = folder.path().join("stats");
         let counters = open(&path).unwrap();
-        let row = &counters.rows[Algorithm::MlDsa65 as usize * OPERATIONS + 3];
+        let row = &counters.rows[place(Algorithm::MlDsa65, Operation::Sign)];
         row.call();
         row.call();
         row.error();
@@ -420,9 +428,9 @@ mod tests {
     #[test]
     fn every_operation_has_its_own_row() {
         let rows = fresh_rows();
-        for info in &ALGORITHMS {
+        for info in SERVED.map(Algorithm::info) {
             for operation in Operation::of(info.kind) {
-                let row = &rows[info.algorithm as usize * OPERATIONS + operation.place()];
+                let row = &rows[place(info.algorithm, operation)];
                 assert_eq!(row.algorithm, padded::<24>(info.name));
                 assert_eq!(row.operation, padded::<16>(operation.name()));
             }

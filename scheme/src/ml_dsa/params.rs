@@ -170,7 +170,7 @@ mod tests {
             assert_eq!(p.pk_len(), row.public_key);
             assert_eq!(p.sk_len(), row.private_key);
             assert_eq!(p.sig_len(), row.output);
-            assert_eq!(SEED_LEN, row.seed);
+            assert_eq!(Some(SEED_LEN), row.seed);
         }
         assert_eq!(seen, 3);
     }

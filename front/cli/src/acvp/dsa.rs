@@ -66,7 +66,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let signature = if test.flag("deterministic") {
         engine.sign_deterministic(&key, input.message())?
     } else {
-        engine.testing_only_sign_with(&key, input.message(), &test.array("rnd")?)?
+        engine.testing_only_sign_with(&key, input.message(), &test.array::<32>("rnd")?)?
     };
     Ok(answer([("signature", upper_hex(&signature))]))
 }

@@ -1,6 +1,6 @@
 //! `gabion algorithms`: the one table of names, identifiers and sizes.
 
-use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind};
+use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind, OLD_NAMES, OldName};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -11,6 +11,7 @@ use crate::table::{Align, Table};
 ///
 /// Example:
 ///   gabion algorithms --json
+///   gabion algorithms --old
 ///
 /// Any name in the list is accepted wherever a command takes an algorithm, in any case. An old
 /// name stands for the standard's algorithm; keys and signatures of the drafts are not compatible.
@@ -20,10 +21,21 @@ pub struct Args {
     /// Print one JSON array, with every field
     #[arg(long)]
     json: bool,
+    /// List what came before the standards, and what followed it
+    #[arg(long)]
+    old: bool,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    if args.old {
+        if args.json {
+            println!("{}", Value::Array(OLD_NAMES.iter().map(old_as_json).collect()));
+        } else {
+            print!("{}", old_as_table());
+        }
+        return Ok(0);
+    }
     let engine = keys::engine()?;
     let backends: Result<Vec<&str>, _> = ALGORITHMS
         .iter()
@@ -38,13 +50,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Kem => "kem",
-        _ => "signature",
-    }
-}
-
 fn as_json(row: &AlgorithmInfo, backend: &str) -> Value {
     let mut sizes = json!({
         "public_key": row.public_key,
@@ -52,29 +57,80 @@ fn as_json(row: &AlgorithmInfo, backend: &str) -> Value {
         "seed": row.seed,
     });
     match row.kind {
-        Kind::Kem => {
-            sizes["ciphertext"] = row.output.into();
-            sizes["shared_secret"] = row.shared_secret.into();
-        }
-        _ => sizes["signature"] = row.output.into(),
+        Kind::Kem => sizes["ciphertext"] = row.output.into(),
+        Kind::Signature => sizes["signature"] = row.output.into(),
+        _ => {}
+    }
+    if row.shared_secret > 0 {
+        sizes["shared_secret"] = row.shared_secret.into();
     }
     json!({
         "name": row.name,
         "standard": row.standard,
-        "kind": kind_name(row.kind),
+        "kind": row.kind.name(),
         "category": row.category,
         "security_bits": row.security_bits,
         "oid": row.oid,
+        "parameters_oid": row.parameters_oid,
         "oid_name": row.oid_name,
-        "tls": { "name": row.tls.name, "codepoint": row.tls.number },
+        "tls": row.tls.map(|tls| json!({ "name": tls.name, "codepoint": tls.number })),
         "openssl": row.openssl,
         "wolfssl": row.wolfssl,
         "oqs": row.oqs,
-        "old": { "name": row.old.name, "codepoint": row.old.codepoint, "oid": row.old.oid },
+        "old": row.old().map(old_as_json),
         "prehash_oid": row.prehash_oid,
+        "parts": row.parts,
+        "signature_length_varies": row.output_varies,
         "sizes": sizes,
         "backend": backend,
     })
+}
+
+fn old_as_json(old: &OldName) -> Value {
+    json!({
+        "name": old.name,
+        "other_names": old.others,
+        "kind": old.kind.name(),
+        "codepoint": old.codepoint,
+        "oid": old.oid,
+        "sizes": old.sizes.map(|sizes| json!({
+            "public_key": sizes.public_key,
+            "private_key": sizes.private_key,
+            "output": sizes.output,
+        })),
+        "successor": old.successor,
+    })
+}
+
+/// What there is, or a dash.
+fn or_none(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn old_as_table() -> Table {
+    let mut table = Table::new(&[
+        ("old name", Align::Left),
+        ("of the submission", Align::Left),
+        ("TLS", Align::Right),
+        ("OID", Align::Left),
+        ("public", Align::Right),
+        ("private", Align::Right),
+        ("ct/sig, bytes", Align::Right),
+        ("followed by", Align::Left),
+    ]);
+    for old in &OLD_NAMES {
+        table.row([
+            old.name.to_owned(),
+            or_none(old.others.first()),
+            or_none(old.codepoint),
+            or_none(old.oid),
+            or_none(old.sizes.map(|sizes| sizes.public_key)),
+            or_none(old.sizes.map(|sizes| sizes.private_key)),
+            or_none(old.sizes.map(|sizes| sizes.output)),
+            old.successor.unwrap_or("nothing").to_owned(),
+        ]);
+    }
+    table
 }
 
 fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a str)>) -> Table {
@@ -95,14 +151,14 @@ fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a str)>) -> Tab
         table.row([
             row.name.to_owned(),
             row.standard.to_owned(),
-            row.category.to_string(),
+            or_none(row.category),
             row.public_key.to_string(),
             row.private_key.to_string(),
-            row.seed.to_string(),
-            row.output.to_string(),
-            format!("{} 0x{:04x}", row.tls.name, row.tls.number),
-            row.oid.to_owned(),
-            row.old.name.to_owned(),
+            or_none(row.seed),
+            or_none((row.output > 0).then_some(row.output)),
+            or_none(row.tls.map(|tls| format!("{} 0x{:04x}", tls.name, tls.number))),
+            or_none(row.oid),
+            or_none(row.old().map(|old| old.name)),
             backend.to_owned(),
         ]);
     }

@@ -47,6 +47,11 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
     files::distinct(&outputs, &[])?;
 
+    let Some(oid) = algorithm.info().oid else {
+        return Err(Failure::Usage(format!(
+            "{algorithm} keys have no file format yet: no object identifier is assigned"
+        )));
+    };
     let engine = keys::engine()?;
     let key = match algorithm.info().kind {
         Kind::Kem => Key::KemPrivate(engine.kem_generate(algorithm, &OsEntropy)?),
@@ -59,7 +64,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Format::Expanded => Forms { seed: None, ..all },
         Format::Both => all,
     };
-    let oid = algorithm.info().oid;
     let private = der::encode_private(oid, &forms, args.der).map_err(encoding)?;
     let private = Output::prepare(&args.out, &private, Access::Secret, args.force)?;
     // Both files are complete on disk before the first one gets its name.

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gabion_engine::{
-    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, VerifyKey,
+    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OLD_NAMES, OldName, OsEntropy,
+    SigningKey, VerifyKey,
 };
 
 use crate::failure::Failure;
@@ -62,10 +63,20 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
             );
             Ok(algorithm)
         }
-        None => Err(Failure::Usage(format!(
-            "unknown algorithm `{name}`; expected one of {}",
-            names(|_| true)
-        ))),
+        None => {
+            let known = names(|_| true);
+            Err(Failure::Usage(match OldName::lookup(name) {
+                Some(OldName { name, successor: None, .. }) => {
+                    format!("{name} has no successor; expected one of {known}")
+                }
+                Some(OldName { name, successor: Some(successor), .. }) => {
+                    format!(
+                        "{successor}, which followed {name}, is not there; expected one of {known}"
+                    )
+                }
+                None => format!("unknown algorithm `{name}`; expected one of {known}"),
+            }))
+        }
     }
 }
 
@@ -245,12 +256,8 @@ impl Key {
     /// The forms of the private key; none where it is a public key.
     pub fn forms(&self) -> Option<Forms<'_>> {
         match self {
-            Key::KemPrivate(key) => {
-                Some(Forms { seed: key.seed().map(|seed| &seed[..]), expanded: Some(key.bytes()) })
-            }
-            Key::Signing(key) => {
-                Some(Forms { seed: key.seed().map(|seed| &seed[..]), expanded: Some(key.bytes()) })
-            }
+            Key::KemPrivate(key) => Some(Forms { seed: key.seed(), expanded: Some(key.bytes()) }),
+            Key::Signing(key) => Some(Forms { seed: key.seed(), expanded: Some(key.bytes()) }),
             Key::KemPublic(_) | Key::Verify(_) => None,
         }
     }
@@ -259,13 +266,13 @@ impl Key {
 /// The algorithm of an object identifier; only identifiers count here, so that a name can't come in
 /// by a file.
 fn of_oid(oid: &str) -> Option<Algorithm> {
-    Algorithm::all().find(|algorithm| algorithm.info().oid == oid)
+    Algorithm::all().find(|algorithm| algorithm.info().oid == Some(oid))
 }
 
 /// A key of an algorithm that is not ours, with its article.
 fn foreign(oid: &str) -> String {
     match foreign_name(oid) {
-        Some(name @ ("DSA" | "DILITHIUM_LEVEL2" | "DILITHIUM_LEVEL3" | "DILITHIUM_LEVEL5")) => {
+        Some(name) if name == "DSA" || OldName::lookup(name).is_some() => {
             format!("a {name} key ({oid})")
         }
         Some(name @ "HashML-DSA") => {
@@ -298,10 +305,7 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
         "1.3.101.112" => "Ed25519",
         "1.3.101.113" => "Ed448",
         "1.2.840.113549.1.9.16.3.17" => "HSS/LMS",
-        _ => {
-            let old = |row: &&gabion_engine::AlgorithmInfo| row.old.oid == Some(oid);
-            return gabion_engine::ALGORITHMS.iter().find(old).map(|row| row.old.name);
-        }
+        _ => return OLD_NAMES.iter().find(|old| old.oid == Some(oid)).map(|old| old.name),
     })
 }
 
@@ -340,7 +344,7 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, 
 /// key (RFC 9935, appendix C, has such a key); nobody could ever agree on a secret with it.
 fn agrees_with_itself(engine: &Engine, key: &KemPrivateKey) -> Result<(), Failure> {
     let (ciphertext, sent) = engine.encaps(&key.public(), &OsEntropy)?;
-    if *engine.decaps(key, &ciphertext)? == *sent {
+    if engine.decaps(key, &ciphertext)? == sent {
         return Ok(());
     }
     Err(Failure::Usage(format!(
@@ -366,6 +370,8 @@ mod tests {
         assert_eq!(algorithm("mlkem768").unwrap(), Algorithm::MlKem768);
         let Err(Failure::Usage(text)) = algorithm("ML-DSA-66") else { panic!("accepted") };
         assert!(text.contains("ML-KEM-512") && text.contains("ML-DSA-87"), "{text}");
+        let Err(Failure::Usage(text)) = algorithm("Kyber_90s_level1") else { panic!("accepted") };
+        assert!(text.starts_with("KYBER_90S_LEVEL1 has no successor"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,141 @@
+//! What a family of algorithms brings, so that the opaque keys of the engine can hold any of them.
+//!
+//! ```text
+//!   SigningKey --+-- MlDsa(family::ml_dsa::SigningKey)    every variant implements SigningPart
+//!                +-- ..
+//! ```
+//!
+//! To add a family: its file here with types that implement the two traits of its kind, its variant
+//! in [`Family`](gabion_scheme::algorithms::Family), one line in the `families!` of `dsa.rs` or
+//! `kem.rs`, its self-test in `self_test.rs`. The command line, the provider and the batch doors
+//! then know it.
+//!
+//! Everything is a batch over keys of one algorithm; the engine makes a batch of one of a single
+//! operation, so that both give the same verdict on every input. Who implements `*_many` sets every
+//! status, leaves the outputs of failed lanes all zero, and may count on arrays that fit: the engine
+//! checked them.
+
+pub(crate) mod ml_dsa;
+pub(crate) mod ml_kem;
+
+use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::{Algorithm, Status};
+use zeroize::Zeroizing;
+
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, missing_seed};
+use crate::route::Engine;
+
+/// Draws the seed of a key pair, as long as the table says.
+pub(crate) fn draw_seed(
+    algorithm: Algorithm,
+    entropy: &dyn Entropy,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let len = algorithm.info().seed.ok_or_else(|| missing_seed(algorithm))?;
+    let mut seed = Zeroizing::new(vec![0; len]);
+    entropy.fill(&mut seed)?;
+    Ok(seed)
+}
+
+/// The lanes of a signing batch; `n` of each, the signatures `[n][info.output]`.
+pub(crate) struct SignLanes<'a> {
+    pub(crate) messages: &'a [Message<'a>],
+    pub(crate) randomness: Randomness<'a>,
+    pub(crate) signatures: &'a mut [u8],
+    /// How long each signature came out; the rest of its place is zero.
+    pub(crate) lengths: &'a mut [usize],
+    pub(crate) status: &'a mut [Status],
+}
+
+/// The lanes of a verifying batch, as [`SignLanes`] has them. No length is above `info.output`.
+pub(crate) struct VerifyLanes<'a> {
+    pub(crate) messages: &'a [Message<'a>],
+    pub(crate) signatures: &'a [u8],
+    pub(crate) lengths: &'a [usize],
+    pub(crate) status: &'a mut [Status],
+}
+
+/// A signing key of one family with its public key. Immutable; clones share it.
+pub(crate) trait SigningPart: Clone + Sized {
+    /// The public key alone.
+    type Public: VerifyPart;
+
+    fn algorithm(&self) -> Algorithm;
+    /// As the standard encodes it. Secret.
+    fn bytes(&self) -> &[u8];
+    /// The seed, where it is known. Secret.
+    fn seed(&self) -> Option<&[u8]>;
+    /// Shares this key's memory.
+    fn public(&self) -> Self::Public;
+    fn public_bytes(&self) -> &[u8];
+
+    fn generate(
+        engine: &Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?)
+    }
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error>;
+}
+
+/// A verification key of one family. Immutable; clones share it.
+pub(crate) trait VerifyPart: Clone + Sized {
+    fn algorithm(&self) -> Algorithm;
+    fn bytes(&self) -> &[u8];
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error>;
+}
+
+/// The lanes of an encapsulation: `ct[n][info.output]`, `shared[n][info.shared_secret]`.
+pub(crate) struct EncapsLanes<'a> {
+    pub(crate) randomness: Randomness<'a>,
+    pub(crate) ct: &'a mut [u8],
+    pub(crate) shared: &'a mut [u8],
+    pub(crate) status: &'a mut [Status],
+}
+
+/// The lanes of a decapsulation, as [`EncapsLanes`] has them.
+pub(crate) struct DecapsLanes<'a> {
+    pub(crate) ct: &'a [u8],
+    pub(crate) shared: &'a mut [u8],
+    pub(crate) status: &'a mut [Status],
+}
+
+/// A decapsulation key of one family with its public key. Immutable; clones share it.
+pub(crate) trait DecapsPart: Clone + Sized {
+    /// The public key alone.
+    type Public: EncapsPart;
+
+    fn algorithm(&self) -> Algorithm;
+    /// As the standard encodes it. Secret.
+    fn bytes(&self) -> &[u8];
+    /// The seed, where it is known. Secret.
+    fn seed(&self) -> Option<&[u8]>;
+    /// Shares this key's memory.
+    fn public(&self) -> Self::Public;
+    fn public_bytes(&self) -> &[u8];
+
+    fn generate(
+        engine: &Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?)
+    }
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error>;
+}
+
+/// An encapsulation key of one family. Immutable; clones share it.
+pub(crate) trait EncapsPart: Clone + Sized {
+    fn algorithm(&self) -> Algorithm;
+    fn bytes(&self) -> &[u8];
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    fn encaps_many(engine: &Engine, keys: &[&Self], lanes: EncapsLanes<'_>) -> Result<(), Error>;
+}

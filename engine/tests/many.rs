@@ -1,0 +1,122 @@
+//! The doors for many keys of any algorithm, against single operations.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
+use gabion_engine::{
+    Algorithm, Config, Engine, Error, KemPrivateKey, Kind, Message, OsEntropy, Randomness,
+    SigningKey, Status, VerifyKey,
+};
+
+fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(move |algorithm| algorithm.info().kind == kind)
+}
+
+/// What one lane of a batch says, as the single operation would.
+fn verdict(engine: &Engine, key: &VerifyKey, message: Message<'_>, signature: &[u8]) -> Status {
+    match engine.verify(key, message, signature) {
+        Ok(()) => Status::Ok,
+        Err(Error::BadSignature) => Status::InvalidSignature,
+        Err(Error::Input(_)) => Status::InvalidInput,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The doors for many lanes give what single operations give, in every lane, for every signature.
+#[test]
+fn many_signatures_agree_with_single_ones() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    for algorithm in algorithms(Kind::Signature) {
+        let (n, room) = (5, algorithm.info().output);
+        let keys: Vec<_> =
+            (0..2).map(|_| engine.dsa_generate(algorithm, &OsEntropy).unwrap()).collect();
+        let signing: Vec<_> = (0..n).map(|lane| &keys[lane % 2]).collect();
+        let public: Vec<_> = keys.iter().map(SigningKey::public).collect();
+        let verifying: Vec<_> = (0..n).map(|lane| &public[lane % 2]).collect();
+        let mut messages = vec![Message::Pure { context: b"", message: b"many" }; n];
+        messages[3] = Message::Pure { context: &[0; 256], message: b"many" };
+        let (mut sigs, mut lengths) = (vec![9; n * room], vec![9; n]);
+        let mut status = vec![Status::Ok; n];
+        let fresh = Randomness::Fresh(&OsEntropy);
+        engine.sign_many(&signing, &messages, fresh, &mut sigs, &mut lengths, &mut status).unwrap();
+        for lane in 0..n {
+            let sig = &sigs[lane * room..(lane + 1) * room];
+            let (made, rest) = sig.split_at(lengths[lane]);
+            assert!(rest.iter().all(|&byte| byte == 0), "{algorithm}, lane {lane}");
+            let expected = if lane == 3 { Status::InvalidInput } else { Status::Ok };
+            assert_eq!((status[lane], made.is_empty()), (expected, lane == 3), "{algorithm}");
+        }
+        // A flipped bit, a length that is not the signature's, a message of the wrong form.
+        sigs[room + lengths[1] / 2] ^= 1;
+        lengths[2] -= 1;
+        engine.verify_many(&verifying, &messages, &sigs, &lengths, &mut status).unwrap();
+        for lane in 0..n {
+            let sig = &sigs[lane * room..lane * room + lengths[lane]];
+            let single = verdict(&engine, verifying[lane], messages[lane], sig);
+            assert_eq!(status[lane], single, "{algorithm}, lane {lane}");
+            assert_eq!(single.is_ok(), lane == 0 || lane == 4, "{algorithm}, lane {lane}");
+        }
+        let misuse = Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
+        let short = &sigs[1..];
+        let answer = engine.verify_many(&verifying, &messages, short, &lengths, &mut status);
+        assert_eq!((answer, status[0]), (misuse.clone(), Status::NotRun));
+        lengths[0] = room + 1;
+        let answer = engine.verify_many(&verifying, &messages, &sigs, &lengths, &mut status);
+        assert_eq!(answer, misuse);
+    }
+}
+
+/// The same of KEMs.
+#[test]
+fn many_encapsulations_agree_with_single_ones() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    for algorithm in algorithms(Kind::Kem) {
+        let (n, info) = (5, algorithm.info());
+        let keys: Vec<_> =
+            (0..2).map(|_| engine.kem_generate(algorithm, &OsEntropy).unwrap()).collect();
+        let private: Vec<_> = (0..n).map(|lane| &keys[lane % 2]).collect();
+        let public: Vec<_> = keys.iter().map(KemPrivateKey::public).collect();
+        let public: Vec<_> = (0..n).map(|lane| &public[lane % 2]).collect();
+        let (mut ct, mut shared) = (vec![9; n * info.output], vec![9; n * info.shared_secret]);
+        let mut status = vec![Status::NotRun; n];
+        let fresh = Randomness::Fresh(&OsEntropy);
+        engine.encaps_many(&public, fresh, &mut ct, &mut shared, &mut status).unwrap();
+        assert_eq!(status, vec![Status::Ok; n], "{algorithm}");
+        let mut opened = vec![7; shared.len()];
+        engine.decaps_many(&private, &ct, &mut opened, &mut status).unwrap();
+        assert_eq!((&opened, &status), (&shared, &vec![Status::Ok; n]), "{algorithm}");
+        for lane in 0..n {
+            let ct = &ct[lane * info.output..(lane + 1) * info.output];
+            let secret = &shared[lane * info.shared_secret..(lane + 1) * info.shared_secret];
+            assert_eq!(*engine.decaps(private[lane], ct).unwrap(), *secret, "{algorithm}");
+            assert!(secret.iter().any(|&byte| byte != secret[0]), "{algorithm}");
+        }
+        let answer = engine.encaps_many(
+            &public,
+            Randomness::Deterministic,
+            &mut ct,
+            &mut shared,
+            &mut status,
+        );
+        assert!(matches!(answer, Err(Error::WrongAlgorithm { .. })), "{algorithm}");
+        let answer = engine.decaps_many(&private, &ct[1..], &mut opened, &mut status);
+        assert!(matches!(answer, Err(Error::Input(_))) && status[0] == Status::NotRun);
+    }
+}
+
+#[test]
+fn keys_of_several_algorithms_are_misuse() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let keys = [Algorithm::MlKem512, Algorithm::MlKem768]
+        .map(|algorithm| engine.kem_generate(algorithm, &OsEntropy).unwrap().public());
+    let (mut ct, mut shared) = ([0; 2 * 768], [0; 64]);
+    let mut status = [Status::Ok; 2];
+    let answer = engine.encaps_many(
+        &[&keys[0], &keys[1]],
+        Randomness::Fresh(&OsEntropy),
+        &mut ct,
+        &mut shared,
+        &mut status,
+    );
+    assert_eq!(answer, Err(Error::Input(gabion_scheme::Error::Batch { lanes: 2 })));
+    assert_eq!(status, [Status::NotRun; 2]);
+}

@@ -1,0 +1,324 @@
+//! Every algorithm's names, identifiers and sizes, as one table.
+//!
+//! ```text
+//!   mod.rs        Algorithm (the list), AlgorithmInfo (the columns), lookup
+//!   ml_kem.rs ..  the rows, one file a family, each row one call of the family's const fn
+//!   old.rs        what came before the standards, with its successor where it has one
+//! ```
+//!
+//! The command line prints this table, the provider registers from it, the tests check it. Sources:
+//! FIPS 203 tables 2 and 3, FIPS 204 tables 1 and 2, the CSOR object identifiers, RFC 9881, RFC 9935,
+//! the IANA TLS registries; old names and numbers as wolfSSL and Open Quantum Safe used them.
+//!
+//! To add an algorithm: a row in its family's file, a line in the list below. Nothing else counts
+//! rows or lists them.
+
+mod ml_dsa;
+mod ml_kem;
+mod old;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use old::{OLD_NAMES, OldName, OldSizes};
+
+/// The list: one line an algorithm, which names its variant and its row. The table is in this order,
+/// so that `algorithm as usize` is a row's place.
+macro_rules! algorithms {
+    ($($(#[$doc:meta])* $variant:ident = $row:expr,)*) => {
+        /// A parameter set.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Algorithm {
+            $($(#[$doc])* $variant,)*
+        }
+
+        /// The table, in the order of [`Algorithm`].
+        pub static ALGORITHMS: [AlgorithmInfo; [$(Algorithm::$variant),*].len()] =
+            [$(AlgorithmInfo { algorithm: Algorithm::$variant, ..$row }),*];
+    };
+}
+
+// Each family has its paragraph; a new row goes to the end of its own.
+algorithms! {
+    // ML-KEM
+    /// ML-KEM-512 (FIPS 203).
+    MlKem512 = ml_kem::ML_KEM_512,
+    /// ML-KEM-768 (FIPS 203).
+    MlKem768 = ml_kem::ML_KEM_768,
+    /// ML-KEM-1024 (FIPS 203).
+    MlKem1024 = ml_kem::ML_KEM_1024,
+
+    // ML-DSA
+    /// ML-DSA-44 (FIPS 204).
+    MlDsa44 = ml_dsa::ML_DSA_44,
+    /// ML-DSA-65 (FIPS 204).
+    MlDsa65 = ml_dsa::ML_DSA_65,
+    /// ML-DSA-87 (FIPS 204).
+    MlDsa87 = ml_dsa::ML_DSA_87,
+
+    // SLH-DSA
+
+    // Falcon, FN-DSA
+
+    // Ed25519
+
+    // Key exchange and ECDSA
+
+    // Hybrid KEMs
+
+    // Composite signatures
+}
+
+/// What an algorithm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Key encapsulation: keygen, encaps, decaps.
+    Kem,
+    /// Signature: keygen, sign, verify.
+    Signature,
+    /// Key exchange (Diffie-Hellman): keygen, derive.
+    KeyExchange,
+}
+
+impl Kind {
+    /// The kind in one word, as reports print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Kem => "kem",
+            Kind::Signature => "signature",
+            Kind::KeyExchange => "key-exchange",
+        }
+    }
+}
+
+/// The algorithms that share one implementation: what the engine chooses the code by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Family {
+    /// FIPS 203.
+    MlKem,
+    /// FIPS 204.
+    MlDsa,
+}
+
+/// A name and number in a TLS registry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codepoint {
+    /// The registry's name: a NamedGroup of a KEM, a SignatureScheme of a signature.
+    pub name: &'static str,
+    /// The number, registered or, where the group or scheme is private, the one its users agree on.
+    pub number: u16,
+}
+
+impl Codepoint {
+    const fn new(name: &'static str, number: u16) -> Self {
+        Codepoint { name, number }
+    }
+}
+
+/// One row of the table. Sizes are in bytes; `None` where there is no such thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlgorithmInfo {
+    /// The parameter set.
+    pub algorithm: Algorithm,
+    /// The standard's name, the only one that is printed as the main name.
+    pub name: &'static str,
+    /// The standard, or the draft with its version.
+    pub standard: &'static str,
+    /// What it is for.
+    pub kind: Kind,
+    /// What it is implemented by.
+    pub family: Family,
+    /// NIST security category, 1 to 5; none where a quantum computer breaks it.
+    pub category: Option<u8>,
+    /// Bits of security as OpenSSL reports them for this category.
+    pub security_bits: u16,
+    /// Object identifier, dotted.
+    pub oid: Option<&'static str>,
+    /// The object identifier that stands beside it as a parameter: the curve of `id-ecPublicKey`.
+    pub parameters_oid: Option<&'static str>,
+    /// The name that goes with the object identifier in the RFC that assigns it.
+    pub oid_name: Option<&'static str>,
+    /// TLS 1.3 group or signature scheme.
+    pub tls: Option<Codepoint>,
+    /// OpenSSL's names, the main one first.
+    pub openssl: &'static [&'static str],
+    /// wolfSSL's name today.
+    pub wolfssl: Option<&'static str>,
+    /// liboqs's name.
+    pub oqs: Option<&'static str>,
+    /// Object identifier of the pre-hash variant (HashML-DSA, HashSLH-DSA), where there is one.
+    pub prehash_oid: Option<&'static str>,
+    /// The algorithms that a hybrid or a composite is made of, in the order in which their keys
+    /// stand in its encodings; empty for every other.
+    pub parts: &'static [&'static str],
+    /// Encoded public key.
+    pub public_key: usize,
+    /// Private key as the standard encodes it.
+    pub private_key: usize,
+    /// Seed that the private key can be made of again.
+    pub seed: Option<usize>,
+    /// Ciphertext of a KEM, signature of a signature (the longest, where lengths vary), 0 for a key
+    /// exchange.
+    pub output: usize,
+    /// Whether the signature's length varies.
+    pub output_varies: bool,
+    /// Shared secret of a KEM or a key exchange, 0 for a signature.
+    pub shared_secret: usize,
+}
+
+impl AlgorithmInfo {
+    /// A row of which only the names and sizes that every algorithm has are set: `sizes` are those
+    /// of the public key, the private key and the output.
+    const fn new(
+        (kind, family): (Kind, Family),
+        name: &'static str,
+        standard: &'static str,
+        (category, security_bits): (Option<u8>, u16),
+        sizes: [usize; 3],
+    ) -> Self {
+        AlgorithmInfo {
+            // Set by the list, which says which variant a row belongs to.
+            algorithm: Algorithm::MlKem512,
+            name,
+            standard,
+            kind,
+            family,
+            category,
+            security_bits,
+            oid: None,
+            parameters_oid: None,
+            oid_name: None,
+            tls: None,
+            openssl: &[],
+            wolfssl: None,
+            oqs: None,
+            prehash_oid: None,
+            parts: &[],
+            public_key: sizes[0],
+            private_key: sizes[1],
+            seed: None,
+            output: sizes[2],
+            output_varies: false,
+            shared_secret: 0,
+        }
+    }
+
+    /// Every name of the row but the old one, the object identifier included where it says which
+    /// algorithm is meant.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let oid = if self.parameters_oid.is_some() { None } else { self.oid };
+        let optional = [oid, self.oid_name, self.tls.map(|tls| tls.name), self.wolfssl, self.oqs];
+        std::iter::once(self.name)
+            .chain(optional.into_iter().flatten())
+            .chain(self.openssl.iter().copied())
+    }
+
+    /// What came before this algorithm, if anything did.
+    pub fn old(&self) -> Option<&'static OldName> {
+        OLD_NAMES.iter().find(|old| old.successor == Some(self.name))
+    }
+}
+
+impl Algorithm {
+    /// Every parameter set, in the table's order.
+    pub fn all() -> impl Iterator<Item = Algorithm> {
+        ALGORITHMS.iter().map(|row| row.algorithm)
+    }
+
+    /// The row of the table.
+    pub fn info(self) -> &'static AlgorithmInfo {
+        // The list makes both the enum and the table, in one order.
+        &ALGORITHMS[self as usize]
+    }
+
+    /// The standard's name.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Looks an algorithm up by any of its names, in any case, or by its object identifier.
+    /// The second value is the old name if that is what was given.
+    pub fn lookup(text: &str) -> Option<(Algorithm, Option<&'static str>)> {
+        let known = |row: &&AlgorithmInfo| row.names().any(|name| name.eq_ignore_ascii_case(text));
+        if let Some(row) = ALGORITHMS.iter().find(known) {
+            return Some((row.algorithm, None));
+        }
+        let old = OldName::lookup(text)?;
+        let successor = ALGORITHMS.iter().find(|row| Some(row.name) == old.successor)?;
+        Some((successor.algorithm, Some(old.name)))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that stands in no row of the table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown algorithm `{0}`; `gabion algorithms` lists those there are")]
+pub struct UnknownAlgorithm(pub String);
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Algorithm::lookup(text)
+            .map(|found| found.0)
+            .ok_or_else(|| UnknownAlgorithm(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_the_order_of_the_enum() {
+        for (index, row) in ALGORITHMS.iter().enumerate() {
+            assert_eq!(row.algorithm as usize, index);
+            assert_eq!(row.algorithm.info().name, row.name);
+        }
+    }
+
+    #[test]
+    fn every_name_leads_to_its_row_in_any_case() {
+        for row in &ALGORITHMS {
+            for name in row.names() {
+                assert_eq!(Algorithm::lookup(&name.to_lowercase()), Some((row.algorithm, None)));
+            }
+        }
+        assert!("KYBER".parse::<Algorithm>().is_err());
+    }
+
+    #[test]
+    fn identifiers_are_unique() {
+        for (i, a) in ALGORITHMS.iter().enumerate() {
+            for b in &ALGORITHMS[i + 1..] {
+                assert_ne!(a.name, b.name);
+                // A curve's keys serve key exchange and signatures under one identifier.
+                let same_key = a.parameters_oid.is_some() && a.kind != b.kind;
+                let id = |row: &AlgorithmInfo| row.oid.map(|oid| (oid, row.parameters_oid));
+                assert!(id(a).is_none() || id(a) != id(b) || same_key, "{} {}", a.name, b.name);
+                assert!(a.prehash_oid.is_none() || a.prehash_oid != b.prehash_oid);
+                let number = |row: &AlgorithmInfo| row.tls.map(|tls| tls.number);
+                assert!(number(a).is_none() || number(a) != number(b), "{} {}", a.name, b.name);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_fit_the_kind() {
+        for row in &ALGORITHMS {
+            let secret = row.kind != Kind::Signature;
+            assert_eq!(row.shared_secret > 0, secret, "{}", row.name);
+            assert_eq!(row.output == 0, row.kind == Kind::KeyExchange, "{}", row.name);
+            assert!(row.public_key > 0 && row.private_key > 0 && row.seed != Some(0));
+            assert!(row.parts.len() != 1, "{} has one part", row.name);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What came before the standards: round 3 of the NIST process, as wolfSSL and Open Quantum Safe
+//! had it.
+//!
+//! An old name is accepted on input for the algorithm that followed. It is a name only: keys,
+//! ciphertexts and signatures of the drafts are not compatible with the standards'.
+
+use super::Kind;
+
+/// Sizes in bytes of an algorithm before its standard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldSizes {
+    /// Public key.
+    pub public_key: usize,
+    /// Private key.
+    pub private_key: usize,
+    /// Ciphertext, or the longest signature.
+    pub output: usize,
+}
+
+/// One algorithm as it was before its standard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldName {
+    /// wolfSSL's name.
+    pub name: &'static str,
+    /// Other names: that of the submission first, then other spellings.
+    pub others: &'static [&'static str],
+    /// What it was for.
+    pub kind: Kind,
+    /// The TLS codepoint it used, where it is known.
+    pub codepoint: Option<u16>,
+    /// The object identifier it used, where it had one.
+    pub oid: Option<&'static str>,
+    /// Its sizes, where they are known.
+    pub sizes: Option<OldSizes>,
+    /// The name of the algorithm that followed, which need not be a row of the table yet; none
+    /// where nothing did.
+    pub successor: Option<&'static str>,
+}
+
+impl OldName {
+    /// Finds an old name in any case, its object identifier included.
+    pub fn lookup(text: &str) -> Option<&'static OldName> {
+        OLD_NAMES.iter().find(|old| {
+            [old.name].iter().chain(old.others).any(|name| name.eq_ignore_ascii_case(text))
+                || old.oid == Some(text)
+        })
+    }
+}
+
+const fn kem(
+    names: (&'static str, &'static [&'static str]),
+    codepoint: Option<u16>,
+    sizes: Option<[usize; 3]>,
+    successor: Option<&'static str>,
+) -> OldName {
+    old(Kind::Kem, names, codepoint, None, sizes, successor)
+}
+
+const fn signature(
+    names: (&'static str, &'static [&'static str]),
+    codepoint: Option<u16>,
+    oid: Option<&'static str>,
+    sizes: Option<[usize; 3]>,
+    successor: Option<&'static str>,
+) -> OldName {
+    old(Kind::Signature, names, codepoint, oid, sizes, successor)
+}
+
+const fn old(
+    kind: Kind,
+    (name, others): (&'static str, &'static [&'static str]),
+    codepoint: Option<u16>,
+    oid: Option<&'static str>,
+    sizes: Option<[usize; 3]>,
+    successor: Option<&'static str>,
+) -> OldName {
+    let sizes = match sizes {
+        Some([public_key, private_key, output]) => {
+            Some(OldSizes { public_key, private_key, output })
+        }
+        None => None,
+    };
+    OldName { name, others, kind, codepoint, oid, sizes, successor }
+}
+
+/// Every old name.
+pub static OLD_NAMES: [OldName; 26] = [
+    kem(("KYBER_LEVEL1", &["KYBER512"]), Some(570), Some([800, 1632, 768]), Some("ML-KEM-512")),
+    kem(("KYBER_LEVEL3", &["KYBER768"]), Some(572), Some([1184, 2400, 1088]), Some("ML-KEM-768")),
+    kem(("KYBER_LEVEL5", &["KYBER1024"]), Some(573), Some([1568, 3168, 1568]), Some("ML-KEM-1024")),
+    kem(("P256_KYBER_LEVEL1", &[]), Some(12090), None, Some("SecP256r1MLKEM512")),
+    kem(("P384_KYBER_LEVEL3", &[]), Some(12092), None, Some("SecP384r1MLKEM768")),
+    kem(("P521_KYBER_LEVEL5", &[]), Some(12093), None, Some("SecP521r1MLKEM1024")),
+    // Kyber and Dilithium over AES and SHA-2 were dropped by their authors and by NIST.
+    kem(("KYBER_90S_LEVEL1", &["KYBER512-90S"]), None, Some([800, 1632, 768]), None),
+    kem(("KYBER_90S_LEVEL3", &["KYBER768-90S"]), None, Some([1184, 2400, 1088]), None),
+    kem(("KYBER_90S_LEVEL5", &["KYBER1024-90S"]), None, Some([1568, 3168, 1568]), None),
+    kem(("P256_KYBER_90S_LEVEL1", &["P256_KYBER90S_LEVEL1"]), None, None, None),
+    kem(("P384_KYBER_90S_LEVEL3", &["P384_KYBER90S_LEVEL3"]), None, None, None),
+    kem(("P521_KYBER_90S_LEVEL5", &["P521_KYBER90S_LEVEL5"]), None, None, None),
+    signature(
+        ("DILITHIUM_LEVEL2", &["DILITHIUM2"]),
+        Some(65184),
+        Some("1.3.6.1.4.1.2.267.7.4.4"),
+        Some([1312, 2528, 2420]),
+        Some("ML-DSA-44"),
+    ),
+    signature(
+        ("DILITHIUM_LEVEL3", &["DILITHIUM3"]),
+        Some(65187),
+        Some("1.3.6.1.4.1.2.267.7.6.5"),
+        Some([1952, 4000, 3293]),
+        Some("ML-DSA-65"),
+    ),
+    signature(
+        ("DILITHIUM_LEVEL5", &["DILITHIUM5"]),
+        Some(65189),
+        Some("1.3.6.1.4.1.2.267.7.8.7"),
+        Some([2592, 4864, 4595]),
+        Some("ML-DSA-87"),
+    ),
+    signature(("DILITHIUM_AES_LEVEL2", &["DILITHIUM2_AES"]), None, None, None, None),
+    signature(("DILITHIUM_AES_LEVEL3", &["DILITHIUM3_AES"]), None, None, None, None),
+    signature(("DILITHIUM_AES_LEVEL5", &["DILITHIUM5_AES"]), None, None, None, None),
+    signature(
+        ("SPHINCS_FAST_LEVEL1", &["SPHINCS+-SHAKE256-128f-simple"]),
+        None,
+        Some("1.3.9999.6.7.4"),
+        Some([32, 64, 17088]),
+        Some("SLH-DSA-SHAKE-128f"),
+    ),
+    signature(
+        ("SPHINCS_FAST_LEVEL3", &["SPHINCS+-SHAKE256-192f-simple"]),
+        None,
+        Some("1.3.9999.6.8.3"),
+        Some([48, 96, 35664]),
+        Some("SLH-DSA-SHAKE-192f"),
+    ),
+    signature(
+        ("SPHINCS_FAST_LEVEL5", &["SPHINCS+-SHAKE256-256f-simple"]),
+        None,
+        Some("1.3.9999.6.9.3"),
+        Some([64, 128, 49856]),
+        Some("SLH-DSA-SHAKE-256f"),
+    ),
+    signature(
+        ("SPHINCS_SMALL_LEVEL1", &["SPHINCS+-SHAKE256-128s-simple"]),
+        None,
+        Some("1.3.9999.6.7.10"),
+        Some([32, 64, 7856]),
+        Some("SLH-DSA-SHAKE-128s"),
+    ),
+    signature(
+        ("SPHINCS_SMALL_LEVEL3", &["SPHINCS+-SHAKE256-192s-simple"]),
+        None,
+        Some("1.3.9999.6.8.7"),
+        Some([48, 96, 16224]),
+        Some("SLH-DSA-SHAKE-192s"),
+    ),
+    signature(
+        ("SPHINCS_SMALL_LEVEL5", &["SPHINCS+-SHAKE256-256s-simple"]),
+        None,
+        Some("1.3.9999.6.9.7"),
+        Some([64, 128, 29792]),
+        Some("SLH-DSA-SHAKE-256s"),
+    ),
+    // Falcon is the third round's still; what FIPS 206 will make of it has another name.
+    signature(
+        ("FALCON_LEVEL1", &["FALCON512"]),
+        Some(65035),
+        Some("1.3.9999.3.1"),
+        Some([897, 1281, 690]),
+        Some("Falcon-512"),
+    ),
+    signature(
+        ("FALCON_LEVEL5", &["FALCON1024"]),
+        Some(65038),
+        Some("1.3.9999.3.4"),
+        Some([1793, 2305, 1330]),
+        Some("Falcon-1024"),
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::{ALGORITHMS, Algorithm};
+
+    #[test]
+    fn an_old_name_leads_to_its_successor_in_any_case() {
+        for old in &OLD_NAMES {
+            let successor = ALGORITHMS.iter().find(|row| Some(row.name) == old.successor);
+            if let Some(row) = successor {
+                assert_eq!(row.kind, old.kind, "{}", old.name);
+                assert_eq!(row.old(), Some(old), "one old name for each successor");
+            }
+            let expected = successor.map(|row| (row.algorithm, Some(old.name)));
+            for name in [old.name].iter().chain(old.others).copied().chain(old.oid) {
+                assert_eq!(OldName::lookup(name), Some(old));
+                // Falcon's submission name may be spelt as a name of today.
+                let found = Algorithm::lookup(&name.to_lowercase());
+                assert_eq!(found.map(|found| found.0), expected.map(|found| found.0), "{name}");
+            }
+        }
+        assert_eq!(
+            Algorithm::lookup("kyber768"),
+            Some((Algorithm::MlKem768, Some("KYBER_LEVEL3")))
+        );
+        assert_eq!(Algorithm::lookup("KYBER_90S_LEVEL1"), None);
+        assert_eq!(OldName::lookup("ML-KEM-512"), None);
+    }
+
+    #[test]
+    fn successors_of_families_that_are_there_are_rows() {
+        for old in &OLD_NAMES {
+            let Some(successor) = old.successor else { continue };
+            let family = successor.rsplit_once('-').map_or(successor, |name| name.0);
+            let of_family = ALGORITHMS.iter().any(|row| row.name.starts_with(family));
+            let there = ALGORITHMS.iter().any(|row| row.name == successor);
+            assert_eq!(there, of_family, "{successor}, which follows {}", old.name);
+        }
+    }
+
+    #[test]
+    fn old_identifiers_are_unique_and_nobody_uses_them_today() {
+        for (i, a) in OLD_NAMES.iter().enumerate() {
+            for b in &OLD_NAMES[i + 1..] {
+                assert_ne!(a.name, b.name);
+                assert!(a.codepoint.is_none() || a.codepoint != b.codepoint);
+                assert!(a.oid.is_none() || a.oid != b.oid);
+            }
+            for row in &ALGORITHMS {
+                assert!(a.codepoint.is_none() || a.codepoint != row.tls.map(|tls| tls.number));
+                assert!(a.oid.is_none() || a.oid != row.oid);
+            }
+        }
+    }
+}
