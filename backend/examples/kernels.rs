@@ -27,6 +27,7 @@ mod table {
     use gabion_backend::avx512::Avx512;
     use gabion_backend::portable::Portable;
     use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
+    use gabion_scheme::{Status, ed25519};
 
     /// Samples of each kernel.
     const SAMPLES: usize = 301;
@@ -89,6 +90,7 @@ mod table {
         sponges(filter);
         kem(filter);
         dsa(filter);
+        ed25519(filter);
     }
 
     /// `count` sponges of one kind; cycles are for all of them.
@@ -121,6 +123,55 @@ mod table {
             jobs.push(Sponge::new(Xof::Sha3_256, [&ek[..]], &mut h));
             k.sponge_many(&mut jobs);
         });
+    }
+
+    /// Cycles are for one signature, or one multiple of the base point.
+    fn ed25519(filter: &str) {
+        let seeds: Vec<[u8; 32]> = (0..128u8).map(|i| [i; 32]).collect();
+        let mut pairs = vec![ed25519::SigningKey::blank(); seeds.len()];
+        ed25519::keygen(&Portable, &seeds, &mut pairs);
+        let public: Vec<_> = pairs.iter().map(|key| *key.public()).collect();
+        let messages = vec![&[7u8; 32][..]; seeds.len()];
+        let mut sig = vec![0; 64 * seeds.len()];
+        let keys: Vec<_> = pairs.iter().collect();
+        ed25519::sign(&Portable, &keys, &messages, &mut sig);
+        let (signatures, _) = sig.as_chunks::<64>();
+        let mut again = vec![0; sig.len()];
+        let mut status = vec![Status::NotRun; seeds.len()];
+        for n in [1, 8, 64, 128] {
+            line(filter, &format!("ed25519 base multiple (of {n})"), n, |k| {
+                let mut out = vec![[0; 32]; n];
+                k.ed25519_base_multiples(&seeds[..n], &mut out);
+                black_box(out);
+            });
+            line(filter, &format!("ed25519 sign (of {n})"), n, |k| {
+                ed25519::sign(k, &keys[..n], &messages[..n], &mut again[..64 * n]);
+            });
+            line(filter, &format!("ed25519 verify fresh (of {n})"), n, |k| {
+                let keys = ed25519::VerifyKeys::Fresh(ed25519::Rules::Strict, &public[..n]);
+                ed25519::verify(k, keys, &messages[..n], &signatures[..n], &mut status[..n]);
+                assert!(status[..n].iter().all(|status| status.is_ok()));
+            });
+            line(filter, &format!("ed25519 verify by a sum (of {n})"), n, |k| {
+                let keys = ed25519::VerifyKeys::Fresh(ed25519::Rules::Zip215, &public[..n]);
+                let (z, sig) = (&vec![[0x5a; 16]; n], &signatures[..n]);
+                ed25519::verify_sum(k, keys, &messages[..n], sig, z, &mut status[..n]);
+                assert!(status[..n].iter().all(|status| status.is_ok()));
+            });
+        }
+        let mut known = vec![ed25519::VerifyKey::blank(ed25519::Rules::Strict); 128];
+        match Avx512::detect() {
+            Some(k) => ed25519::decode_keys(&k, &public, &mut known, &mut status),
+            None => ed25519::decode_keys(&Portable, &public, &mut known, &mut status),
+        }
+        let known: Vec<_> = known.iter().collect();
+        for n in [1, 8, 64, 128] {
+            line(filter, &format!("ed25519 verify known (of {n})"), n, |k| {
+                let keys = ed25519::VerifyKeys::Known(ed25519::Rules::Strict, &known[..n]);
+                ed25519::verify(k, keys, &messages[..n], &signatures[..n], &mut status[..n]);
+                assert!(status[..n].iter().all(|status| status.is_ok()));
+            });
+        }
     }
 
     fn kem(filter: &str) {

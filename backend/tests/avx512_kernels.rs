@@ -41,6 +41,11 @@ fn slh_dsa_hashes() {
 }
 
 #[test]
+fn ed25519_curve() {
+    on_avx512(|k| conformance::ed25519::check(k));
+}
+
+#[test]
 fn misuse() {
     on_avx512(|k| conformance::misuse::check(k));
 }

@@ -19,6 +19,7 @@
 
 pub mod algorithms;
 pub mod ct;
+pub mod ed25519;
 pub mod error;
 pub mod kernels;
 pub mod message;

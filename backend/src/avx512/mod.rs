@@ -19,6 +19,7 @@
 //! else. Every kernel that meets a secret clears all vector and mask registers before it returns
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
+use gabion_scheme::kernels::ed25519::{EdEquation, EdPoint, EdVerify};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
@@ -29,6 +30,10 @@ mod dsa_ntt;
 mod dsa_pack;
 mod dsa_round;
 mod dsa_small;
+mod ed25519;
+mod ed25519_vartime;
+mod edwards;
+mod field25519;
 mod keccak;
 mod kem_ntt;
 mod kem_pack;
@@ -46,7 +51,8 @@ impl Avx512 {
     /// compiled for.
     pub fn detect() -> Option<Self> {
         // The one list: every `target_feature` in this module names these sets (VBMI2 implies BW
-        // and F), and nothing else. No IFMA: 32-bit multiplies did better (see `dsa_ntt`).
+        // and F), and nothing else. IFMA is for curves: lattices do better by
+        // 32-bit multiplies (see `dsa_ntt`).
         let supported = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
@@ -54,6 +60,7 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512vnni")
+            && is_x86_feature_detected!("avx512ifma")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");
         supported.then_some(Avx512(()))
@@ -240,5 +247,30 @@ impl Kernels for Avx512 {
 
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         Portable.slh_hash_many(jobs);
+    }
+
+    fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { ed25519::base_multiples(scalars, out) }
+    }
+
+    fn ed25519_expand(&self, keys: &mut [EdPoint]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { ed25519_vartime::expand(keys) }
+    }
+
+    fn ed25519_verify_vartime(
+        &self,
+        equation: EdEquation,
+        jobs: &[EdVerify<'_>],
+        verdicts: &mut [bool],
+    ) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { ed25519_vartime::verify(equation, jobs, verdicts) }
+    }
+
+    fn ed25519_sum_vartime(&self, jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { ed25519_vartime::sum(jobs, z) }
     }
 }

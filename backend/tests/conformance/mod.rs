@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tests/portable_kernels.rs --+
-//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, misuse
+//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, ed25519, misuse
 //!                                                        `--> reference (definitions)
 //! ```
 //!
@@ -14,6 +14,7 @@ use gabion_scheme::kernels::Kernels;
 
 pub mod dsa;
 pub mod dsa_rounding;
+pub mod ed25519;
 pub mod kem;
 pub mod misuse;
 pub mod reference;
@@ -28,6 +29,7 @@ pub fn check_all(k: &dyn Kernels) {
     dsa::check(k);
     dsa_rounding::check(k);
     slh::check(k);
+    ed25519::check(k);
     misuse::check(k);
 }
 

@@ -19,8 +19,10 @@
 //! - [`DsaPoly`]: 256 `i32`, modulo q = 8380417; NTT domain in the order of FIPS 204, Algorithm 41.
 //! - "residue" below means: congruent to the true value, |x| < q, sign free.
 
+pub mod ed25519;
 pub mod slh;
 
+use ed25519::{EdEquation, EdPoint, EdVerify};
 use slh::{SlhChain, SlhHash};
 use zeroize::Zeroize;
 
@@ -261,6 +263,36 @@ pub trait Kernels: Send + Sync {
 
     /// Runs every hash, in any order. The jobs of one call are of one parameter set.
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]);
+
+    // ----- Ed25519 (RFC 8032) -----
+
+    /// The encodings of `[scalar]B`, B the base point; scalars are below L.
+    fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        ed25519::base_multiples(scalars, out);
+    }
+
+    /// Keeps with each key what this instruction set multiplies it by, where it does.
+    fn ed25519_expand(&self, keys: &mut [EdPoint]) {
+        let _ = keys;
+    }
+
+    /// Whether each equation holds; false where A, or in the cofactored equation R, is no point.
+    fn ed25519_verify_vartime(
+        &self,
+        equation: EdEquation,
+        jobs: &[EdVerify<'_>],
+        verdicts: &mut [bool],
+    ) {
+        for (job, verdict) in jobs.iter().zip(verdicts) {
+            *verdict = ed25519::verify_vartime(equation, job);
+        }
+    }
+
+    /// Whether the sum of all cofactored equations, each times its number of 128 bits, holds, and
+    /// every A and R is a point.
+    fn ed25519_sum_vartime(&self, jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
+        ed25519::sum_vartime(jobs, z)
+    }
 }
 
 /// The integer next to zero that a residue modulo [`KEM_Q`] stands for.

@@ -1,0 +1,373 @@
+//! Verification of Ed25519, eight lanes at a time, in variable time: everything here is public.
+//!
+//! ```text
+//!   fresh keys   a lane is a signature: [k](-A) in 51 digits of 5 bits over a table of its own,
+//!                [s]B in 26 digits of 10 bits; 252 doublings for both
+//!   known keys   the same with rows of the key and of B in four pieces: 60 doublings
+//!   one known    a lane is a piece of k or of s, and the eight lanes are added up
+//!   a sum        a lane adds up every eighth signature; all share the doublings
+//! ```
+//!
+//! Points wait for the others of their chunk, so that one inversion serves all.
+
+use core::arch::x86_64::*;
+
+use gabion_scheme::kernels::ed25519::{
+    self as seam, EdEquation, EdKey, EdPoint, EdVerify, PointRow, ROW_PIECE_BITS, ROW_PIECES,
+    ROWS_PER_PIECE, Scalar, scalar, short_scalar,
+};
+
+use super::ed25519::{BASE_ROWS, base_rows};
+use super::edwards::{
+    Affine, Cached, CachedRow, Extended, IDENTITY, affine, decode, invert_all, load8, progression,
+};
+use super::field25519::Fe;
+
+/// Signatures whose points wait for one inversion.
+const CHUNK: usize = 64;
+/// Signatures whose tables [`sum`] keeps at once: 2 * 16 rows of 192 bytes each.
+const SUM_CHUNK: usize = 128;
+/// Digits of a scalar in radix 2^5.
+const DIGITS: usize = 51;
+/// Digits of a scalar in radix 2^10.
+const BASE_DIGITS: usize = 26;
+/// Digits of a number of 128 bits in radix 2^5.
+const SUM_DIGITS: usize = 26;
+/// Digits of k in a piece of a known key: 65 bits.
+const PIECE_DIGITS: usize = 13;
+/// Digits of s in a piece of the base table: 70 bits.
+const BASE_PIECE_DIGITS: usize = 7;
+
+/// Digits of `bits` bits of a number, in -2^(bits - 1)..2^(bits - 1), the least first. The number
+/// must be so small that the last digit takes the last carry.
+fn signed_digits<const N: usize>(bytes: &[u8], bits: usize) -> [i16; N] {
+    let mut carry = 0;
+    core::array::from_fn(|i| {
+        let at = |k: usize| u32::from(bytes.get(k).copied().unwrap_or(0));
+        let byte = bits * i / 8;
+        let window = at(byte) | at(byte + 1) << 8 | at(byte + 2) << 16;
+        let digit = (window >> (bits * i % 8) & ((1 << bits) - 1)) as i16 + carry;
+        carry = i16::from(digit >= 1 << (bits - 1));
+        digit - (carry << bits)
+    })
+}
+
+/// The lanes whose digit is negative.
+fn negative(digits: [i16; 8]) -> __mmask8 {
+    (0..8).fold(0, |mask, lane| mask | u8::from(digits[lane] < 0) << lane)
+}
+
+/// 32 bytes a lane as words [word][lane].
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn words_of(bytes: [&[u8; 32]; 8]) -> [__m512i; 4] {
+    let lanes = bytes.map(|bytes| {
+        let words = bytes.as_chunks::<8>().0;
+        [0, 1, 2, 3].map(|k| u64::from_le_bytes(words[k]))
+    });
+    [0, 1, 2, 3].map(|k| load8(&lanes.map(|words| words[k])))
+}
+
+/// Eight jobs of a group that may be shorter: the last one fills it up.
+fn eight<'a>(jobs: &[EdVerify<'a>]) -> [EdVerify<'a>; 8] {
+    core::array::from_fn(|lane| jobs[lane.min(jobs.len() - 1)])
+}
+
+/// Keeps multiples of each key; see [`EdPoint::rows`].
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+pub(super) fn expand(keys: &mut [EdPoint]) {
+    for keys in keys.chunks_mut(8) {
+        let last = keys.len() - 1;
+        let words = words_of(core::array::from_fn(|lane| keys[lane.min(last)].encoded()));
+        let [(point, _)] = decode(&[words]);
+        let mut start = point.negated();
+        let mut points = Vec::with_capacity(ROW_PIECES * ROWS_PER_PIECE);
+        for piece in 0..ROW_PIECES {
+            if piece > 0 {
+                start = start.double_times(ROW_PIECE_BITS);
+            }
+            points.extend(progression(start, &start.cached(), ROWS_PER_PIECE));
+        }
+        let rows: Vec<_> = affine(&points).iter().map(|point| point.rows()).collect();
+        for (lane, key) in keys.iter_mut().enumerate() {
+            key.set_rows(rows.iter().map(|rows| rows[lane]).collect());
+        }
+    }
+}
+
+/// The rows of a key that has been expanded by this module.
+fn known<'a>(job: &EdVerify<'a>) -> Option<&'a [PointRow]> {
+    match job.key {
+        EdKey::Decoded(point) if !point.rows().is_empty() => Some(point.rows()),
+        _ => None,
+    }
+}
+
+/// A row of multiples 1 and up, or the neutral element for digit 0.
+fn row(rows: &[PointRow], digit: i16) -> &PointRow {
+    match usize::from(digit.unsigned_abs()) {
+        0 => &IDENTITY,
+        multiple => &rows[multiple - 1],
+    }
+}
+
+/// Adds one row of multiples to each lane, as its digit says.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn add_rows<const T: bool>(sum: &Extended, digits: [i16; 8], rows: [&[PointRow]; 8]) -> Extended {
+    let rows = core::array::from_fn(|lane| row(rows[lane], digits[lane]));
+    sum.add_affine::<T>(&Affine::from_rows(&rows, negative(digits)))
+}
+
+/// Multiples 1 to 16 of eight points, [multiple][lane].
+type LaneTable = [[CachedRow; 8]; 16];
+
+/// Fills a table.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn fill_table(point: &Extended, table: &mut LaneTable) {
+    let one = point.cached();
+    table[0] = one.rows();
+    // Even multiples are doubled: what they come from is there long before.
+    let (mut halves, mut previous) = ([*point; 9], *point);
+    for i in 2..=16 {
+        previous = match i % 2 {
+            0 => halves[i / 2].double::<true>(),
+            _ => previous.add::<true>(&one),
+        };
+        if i <= 8 {
+            halves[i] = previous;
+        }
+        table[i - 1] = previous.cached().rows();
+    }
+}
+
+/// Adds one multiple of a table to each lane, as its digit says.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn add_table<const T: bool>(sum: &Extended, digits: [i16; 8], table: &LaneTable) -> Extended {
+    let rows = core::array::from_fn(|lane| match usize::from(digits[lane].unsigned_abs()) {
+        0 => &CachedRow::IDENTITY,
+        multiple => &table[multiple - 1][lane],
+    });
+    sum.add::<T>(&Cached::from_rows(&rows, negative(digits)))
+}
+
+/// `[s]B + [k](-A)` of eight fresh keys, given A.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn fresh(jobs: &[EdVerify<'_>; 8], a: &Extended, table: &mut LaneTable) -> Extended {
+    fill_table(&a.negated(), table);
+    let base = [&base_rows()[..BASE_ROWS]; 8];
+    let k = jobs.map(|job| signed_digits::<DIGITS>(job.k, 5));
+    let s = jobs.map(|job| signed_digits::<BASE_DIGITS>(job.s, 10));
+    let mut sum = Extended::identity();
+    for i in (0..DIGITS).rev() {
+        if i < DIGITS - 1 {
+            sum = sum.double_times(5);
+        }
+        let digits = k.each_ref().map(|digits| digits[i]);
+        if i % 2 == 1 {
+            sum = add_table::<false>(&sum, digits, table);
+            continue;
+        }
+        sum = add_table::<true>(&sum, digits, table);
+        let digits = s.each_ref().map(|digits| digits[i / 2]);
+        sum = match i {
+            0 => add_rows::<true>(&sum, digits, base),
+            _ => add_rows::<false>(&sum, digits, base),
+        };
+    }
+    sum
+}
+
+/// A digit, or 0 behind the last one.
+fn digit(digits: &[i16], i: usize) -> i16 {
+    digits.get(i).copied().unwrap_or(0)
+}
+
+/// `[s]B + [k](-A)` of eight known keys.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn eight_known(jobs: &[EdVerify<'_>; 8], keys: [&[PointRow]; 8]) -> Extended {
+    let base = base_rows();
+    let k = jobs.map(|job| signed_digits::<DIGITS>(job.k, 5));
+    let s = jobs.map(|job| signed_digits::<BASE_DIGITS>(job.s, 10));
+    let mut sum = Extended::identity();
+    for m in (0..PIECE_DIGITS).rev() {
+        if m < PIECE_DIGITS - 1 {
+            sum = sum.double_times(5);
+        }
+        for piece in 0..ROW_PIECES {
+            let digits = k.each_ref().map(|digits| digit(digits, PIECE_DIGITS * piece + m));
+            let rows = keys.map(|rows| &rows[ROWS_PER_PIECE * piece..][..ROWS_PER_PIECE]);
+            sum = add_rows::<true>(&sum, digits, rows);
+            if m % 2 == 0 {
+                let i = BASE_PIECE_DIGITS * piece + m / 2;
+                let digits = s.each_ref().map(|digits| digit(digits, i));
+                let rows = &base[BASE_ROWS * piece..][..BASE_ROWS];
+                sum = add_rows::<true>(&sum, digits, [rows; 8]);
+            }
+        }
+    }
+    sum
+}
+
+/// `[s]B + [k](-A)` of one known key, in every lane.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn one_known(job: &EdVerify<'_>, key: &[PointRow]) -> Extended {
+    let base = base_rows();
+    let k = signed_digits::<DIGITS>(job.k, 5);
+    let s = signed_digits::<BASE_DIGITS>(job.s, 10);
+    // Lanes 0 to 3 are pieces of k, lanes 4 to 7 pieces of s.
+    let rows: [&[PointRow]; 8] = core::array::from_fn(|lane| match lane {
+        0..4 => &key[ROWS_PER_PIECE * lane..][..ROWS_PER_PIECE],
+        _ => &base[BASE_ROWS * (lane - 4)..][..BASE_ROWS],
+    });
+    let mut sum = Extended::identity();
+    for m in (0..PIECE_DIGITS).rev() {
+        if m < PIECE_DIGITS - 1 {
+            sum = sum.double_times(5);
+        }
+        let digits = core::array::from_fn(|lane| match lane {
+            0..4 => digit(&k, PIECE_DIGITS * lane + m),
+            _ if m % 2 == 1 => 0,
+            _ => digit(&s, BASE_PIECE_DIGITS * (lane - 4) + m / 2),
+        });
+        sum = add_rows::<true>(&sum, digits, rows);
+    }
+    sum.sum_of_lanes()
+}
+
+/// Whether each equation holds; false where A, or in the cofactored equation R, is no point.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+pub(super) fn verify(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]) {
+    if let [job] = jobs {
+        verdicts[0] = match known(job) {
+            Some(rows) => {
+                let mut good = [0xff];
+                settle(equation, &[one_known(job, rows)], core::slice::from_ref(job), &mut good);
+                good[0] & 1 == 1
+            }
+            // One fresh signature leaves seven lanes idle, and waits for eight.
+            None => seam::verify_vartime(equation, job),
+        };
+        return;
+    }
+    let mut table = [[CachedRow::IDENTITY; 8]; 16];
+    for (jobs, verdicts) in jobs.chunks(CHUNK).zip(verdicts.chunks_mut(CHUNK)) {
+        let (mut points, mut good) = (Vec::new(), Vec::new());
+        // Two groups are decoded side by side.
+        for pair in jobs.chunks(16) {
+            let groups: Vec<_> = pair.chunks(8).map(eight).collect();
+            let rows = groups.iter().map(|group| {
+                let rows: Vec<_> = group.iter().filter_map(known).collect();
+                <[&[PointRow]; 8]>::try_from(rows).ok()
+            });
+            let rows: Vec<_> = rows.collect();
+            let keys = |i: usize| words_of(groups[i].each_ref().map(|job| job.key.encoded()));
+            let decoded = match (&rows[..], groups.len()) {
+                ([None, None], _) => decode(&[keys(0), keys(1)]).to_vec(),
+                _ => Vec::new(),
+            };
+            for (i, (group, rows)) in groups.iter().zip(rows).enumerate() {
+                let (point, mask) = match (rows, decoded.get(i)) {
+                    (Some(rows), _) => (eight_known(group, rows), 0xff),
+                    (None, Some((a, mask))) => (fresh(group, a, &mut table), *mask),
+                    (None, None) => {
+                        let [(a, mask)] = decode(&[keys(i)]);
+                        (fresh(group, &a, &mut table), mask)
+                    }
+                };
+                points.push(point);
+                good.push(mask);
+            }
+        }
+        settle(equation, &points, jobs, &mut good);
+        for (i, verdict) in verdicts.iter_mut().enumerate() {
+            *verdict = good[i / 8] >> (i % 8) & 1 == 1;
+        }
+    }
+}
+
+/// Compares points with R, a group of eight jobs each, and clears the bits of lanes that differ.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn settle(equation: EdEquation, points: &[Extended], jobs: &[EdVerify<'_>], good: &mut [__mmask8]) {
+    let groups = points.iter().zip(jobs.chunks(8)).zip(good);
+    if equation == EdEquation::Cofactored {
+        for ((point, jobs), good) in groups {
+            let [(r, mask)] = decode(&[words_of(eight(jobs).map(|job| job.r))]);
+            let difference = point.add::<false>(&r.negated().cached());
+            *good &= mask & difference.double_times(3).is_identity();
+        }
+        return;
+    }
+    let mut inverses: Vec<Fe> = points.iter().map(|point| point.z).collect();
+    invert_all(&mut inverses);
+    for (((point, jobs), good), inverse) in groups.zip(&inverses) {
+        let encoded = point.encode(inverse);
+        let expected = words_of(eight(jobs).map(|job| job.r));
+        for (word, expected) in encoded.iter().zip(&expected) {
+            *good = _mm512_mask_cmpeq_epi64_mask(*good, *word, *expected);
+        }
+    }
+}
+
+/// Whether the sum of all cofactored equations, each times its number, holds, and every A and R is a
+/// point.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+pub(super) fn sum(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
+    let mut total = Extended::identity();
+    for (jobs, z) in jobs.chunks(SUM_CHUNK).zip(z.chunks(SUM_CHUNK)) {
+        match sum_of_chunk(jobs, z) {
+            Some(sum) => total = total.add::<true>(&sum.cached()),
+            None => return false,
+        }
+    }
+    total.double_times(3).is_identity() == 0xff
+}
+
+/// What a lane multiplies in [`sum_of_chunk`].
+struct Term {
+    table: LaneTable,
+    digits: [[i16; DIGITS]; 8],
+    /// Digits from here on are zero.
+    len: usize,
+}
+
+/// The sum of `z ([s]B - [k]A - R)`, or nothing if some A or R is no point.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
+    let mut base = Scalar::ZERO;
+    let mut terms = Vec::with_capacity(2 * jobs.len().div_ceil(8));
+    for (jobs, z) in jobs.chunks(8).zip(z.chunks(8)) {
+        let lanes = eight(jobs);
+        let words = [lanes.map(|job| job.key.encoded()), lanes.map(|job| job.r)];
+        let [(a, a_good), (r, r_good)] = decode(&[words_of(words[0]), words_of(words[1])]);
+        if a_good & r_good != 0xff {
+            return None;
+        }
+        // Lanes behind the last job have digits 0.
+        let (mut a_digits, mut r_digits) = ([[0; DIGITS]; 8], [[0; DIGITS]; 8]);
+        for (lane, (job, z)) in jobs.iter().zip(z).enumerate() {
+            let z = short_scalar(z);
+            base += z * scalar(job.s);
+            a_digits[lane] = signed_digits(&(z * scalar(job.k)).to_bytes(), 5);
+            r_digits[lane] = signed_digits(&z.to_bytes(), 5);
+        }
+        for (point, digits, len) in [(a, a_digits, DIGITS), (r, r_digits, SUM_DIGITS)] {
+            let table = [[CachedRow::IDENTITY; 8]; 16];
+            terms.push(Term { table, digits, len });
+            let last = terms.len() - 1;
+            fill_table(&point.negated(), &mut terms[last].table);
+        }
+    }
+    let base = signed_digits::<BASE_DIGITS>(&base.to_bytes(), 10);
+    let mut sum = Extended::identity();
+    for i in (0..DIGITS).rev() {
+        sum = sum.double_times(5);
+        for term in terms.iter().filter(|term| i < term.len) {
+            let digits = term.digits.each_ref().map(|digits| digits[i]);
+            sum = add_table::<true>(&sum, digits, &term.table);
+        }
+        if i % 2 == 0 {
+            let digits = [base[i / 2], 0, 0, 0, 0, 0, 0, 0];
+            sum = add_rows::<true>(&sum, digits, [&base_rows()[..BASE_ROWS]; 8]);
+        }
+    }
+    Some(sum.sum_of_lanes())
+}
