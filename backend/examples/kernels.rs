@@ -185,8 +185,9 @@ mod table {
             black_box(k.kem_rej_uniform_vartime(&random[..504], &mut p));
         });
         for eta in [2, 3] {
-            line(filter, &format!("kem_cbd {eta}"), 1, |k| {
-                k.kem_cbd(eta, &random[..64 * eta], &mut p)
+            let mut many = vec![small(1); 8];
+            line(filter, &format!("kem_cbd {eta} (of 8)"), 8, |k| {
+                k.kem_cbd(eta, &random[..8 * 64 * eta], &mut many);
             });
         }
         let mut many = vec![small(1664); 8];
@@ -203,19 +204,21 @@ mod table {
             });
         }
         line(filter, "kem_to_mont", 8, |k| k.kem_to_mont(&mut many));
-        let b = small(1664);
-        line(filter, "kem_add", 1, |k| k.kem_add(&mut p, &b));
-        line(filter, "kem_sub_from", 1, |k| k.kem_sub_from(&b, &mut p));
-        let mut bytes = [0u8; 384];
-        line(filter, "kem_encode12", 1, |k| k.kem_encode12(&b, &mut bytes));
-        line(filter, "kem_decode12", 1, |k| {
-            black_box(k.kem_decode12(&random[..384], &mut p));
+        let b = vec![small(1664); 4];
+        line(filter, "kem_add (of 4)", 4, |k| k.kem_add(&mut many[..4], &b));
+        line(filter, "kem_sub_from", 1, |k| k.kem_sub_from(&b[0], &mut p));
+        let mut bytes = [0u8; 4 * 384];
+        line(filter, "kem_encode12 (of 4)", 4, |k| k.kem_encode12(&b, &mut bytes));
+        line(filter, "kem_decode12 (of 4)", 4, |k| {
+            black_box(k.kem_decode12(&random[..4 * 384], &mut many[..4]));
         });
         for d in [1, 4, 5, 10, 11] {
-            let mut bytes = vec![0u8; 32 * d];
-            line(filter, &format!("kem_compress {d}"), 1, |k| k.kem_compress(d, &b, &mut bytes));
-            line(filter, &format!("kem_decompress {d}"), 1, |k| {
-                k.kem_decompress(d, &random[..32 * d], &mut p);
+            let mut bytes = vec![0u8; 4 * 32 * d];
+            line(filter, &format!("kem_compress {d} (of 4)"), 4, |k| {
+                k.kem_compress(d, &b, &mut bytes);
+            });
+            line(filter, &format!("kem_decompress {d} (of 4)"), 4, |k| {
+                k.kem_decompress(d, &random[..4 * 32 * d], &mut many[..4]);
             });
         }
     }

@@ -135,7 +135,7 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         self.starve(bytes, count, &mut out.0[N - 1])
     }
 
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
         self.inner.kem_cbd(eta, bytes, out);
     }
 
@@ -155,7 +155,7 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         self.inner.kem_to_mont(polys);
     }
 
-    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
         self.inner.kem_add(acc, b);
     }
 
@@ -163,19 +163,19 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         self.inner.kem_sub_from(a, acc);
     }
 
-    fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
-        self.inner.kem_encode12(p, out);
+    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
+        self.inner.kem_encode12(polys, out);
     }
 
-    fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool {
+    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
         self.inner.kem_decode12(bytes, out)
     }
 
-    fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]) {
-        self.inner.kem_compress(d, p, out);
+    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
+        self.inner.kem_compress(d, polys, out);
     }
 
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
         self.inner.kem_decompress(d, bytes, out);
     }
 

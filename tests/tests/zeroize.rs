@@ -194,14 +194,13 @@ impl<K: Kernels> Kernels for Recorder<K> {
     fn kem_to_mont(&self, polys: &mut [KemPoly]) {
         self.0.kem_to_mont(polys);
         record_kem(polys);
-        SUMS_OF_T.store(polys.len(), Relaxed);
+        IS_SUM_OF_T.store(true, Relaxed);
     }
 
-    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
         self.0.kem_add(acc, b);
-        match SUMS_OF_T.load(Relaxed) {
-            0 => record_kem(from_ref(acc)),
-            left => SUMS_OF_T.store(left - 1, Relaxed),
+        if !IS_SUM_OF_T.swap(false, Relaxed) {
+            record_kem(acc);
         }
     }
 
@@ -215,15 +214,15 @@ impl<K: Kernels> Kernels for Recorder<K> {
 
     recorded! {
         kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize => ;
-        kem_cbd(eta: usize, bytes: &[u8], out: &mut KemPoly) => record_kem(from_ref(out));
+        kem_cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) => record_kem(out);
         kem_ntt(polys: &mut [KemPoly]) => record_kem(polys);
         kem_inv_ntt(polys: &mut [KemPoly]) => record_kem(polys);
         kem_matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) => record_kem(out);
         kem_sub_from(a: &KemPoly, acc: &mut KemPoly) => record_kem(from_ref(acc));
-        kem_encode12(p: &KemPoly, out: &mut [u8]) => record(out);
-        kem_decode12(bytes: &[u8], out: &mut KemPoly) -> bool => record_kem(from_ref(out));
-        kem_compress(d: usize, p: &KemPoly, out: &mut [u8]) => record(out);
-        kem_decompress(d: usize, bytes: &[u8], out: &mut KemPoly) => ;
+        kem_encode12(polys: &[KemPoly], out: &mut [u8]) => record(out);
+        kem_decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool => record_kem(out);
+        kem_compress(d: usize, polys: &[KemPoly], out: &mut [u8]) => record(out);
+        kem_decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]) => ;
         dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize => ;
         dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize
             => record_dsa(from_ref(out));
@@ -252,9 +251,9 @@ impl<K: Kernels> Kernels for Recorder<K> {
 /// Which scheme the running test exercises; see [`is_secret`].
 static IS_KEM: AtomicBool = AtomicBool::new(false);
 
-/// How many of the next sums are t_hat = A s + e, which is public; only there a product leaves
+/// Whether the next sum is t_hat = A s + e, which is public; only there a product leaves
 /// Montgomery's form.
-static SUMS_OF_T: AtomicUsize = AtomicUsize::new(0);
+static IS_SUM_OF_T: AtomicBool = AtomicBool::new(false);
 
 /// The operating system's randomness, recorded.
 struct Recorded;
@@ -321,7 +320,7 @@ fn publish(public: &mut Vec<u8>, bytes: &[u8]) {
 fn polys_of(pk: &[u8], public: &mut Vec<u8>) {
     for part in pk[..pk.len() - 32].chunks_exact(384) {
         let mut poly = KemPoly::default();
-        Portable.kem_decode12(part, &mut poly);
+        Portable.kem_decode12(part, std::slice::from_mut(&mut poly));
         let bytes: Vec<u8> = poly.0.iter().flat_map(|x| x.to_le_bytes()).collect();
         publish(public, &bytes);
     }

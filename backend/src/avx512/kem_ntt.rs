@@ -326,8 +326,7 @@ pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
 /// With v' = (v0, gamma v1) in each pair of coefficients, a pair of the product is
 /// (a . v', a . (v1, v0)), two dot products of 16-bit pairs into 32 bits (`vpdpwssd`).
 ///
-/// |sum| <= K (2q q + 2q 2q) + ... < 4 * 8 q^2 < 2^29; Montgomery's reduction leaves at most
-/// 2^29 / 2^16 + q / 2 < 2^14, Barrett's a residue.
+/// |sum| <= 4 * 2 q^2 < 2^27; Montgomery's reduction leaves at most 2^11 + q / 2 + 1 < q.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn matvec_of<const K: usize>(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
@@ -361,7 +360,7 @@ fn matvec_of<const K: usize>(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) 
             let low = _mm512_mask_blend_epi16(0xaaaa_aaaa, even, _mm512_slli_epi32::<16>(odd));
             let high = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(even), odd);
             let m = _mm512_mulhi_epi16(_mm512_mullo_epi16(low, q_inverse), q);
-            registers::kem_mut(out)[r] = reduce(_mm512_sub_epi16(high, m));
+            registers::kem_mut(out)[r] = _mm512_sub_epi16(high, m);
         }
     }
 }
@@ -377,11 +376,14 @@ pub(super) fn to_mont(polys: &mut [KemPoly]) {
     registers::clear();
 }
 
-/// `acc += b`, reduced.
+/// `acc[i] += b[i]`, reduced.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn add(acc: &mut KemPoly, b: &KemPoly) {
-    for (x, y) in registers::kem_mut(acc).iter_mut().zip(registers::kem(b)) {
-        *x = reduce(_mm512_add_epi16(*x, *y));
+pub(super) fn add(acc: &mut [KemPoly], b: &[KemPoly]) {
+    assert_eq!(acc.len(), b.len(), "as many to add as to add to");
+    for (acc, b) in acc.iter_mut().zip(b) {
+        for (x, y) in registers::kem_mut(acc).iter_mut().zip(registers::kem(b)) {
+            *x = reduce(_mm512_add_epi16(*x, *y));
+        }
     }
     registers::clear();
 }

@@ -45,6 +45,19 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
     count.min(N)
 }
 
+/// Fills each register from the `4 * BITS` bytes that belong to it; more follow, or zeros.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn for_each_register<const BITS: usize>(
+    bytes: &[u8],
+    out: &mut [KemPoly],
+    mut value: impl FnMut(__m512i) -> __m512i,
+) {
+    for (r, x) in out.iter_mut().flat_map(registers::kem_mut).enumerate() {
+        *x = value(registers::load(bytes, 4 * BITS * r));
+    }
+}
+
 /// x - y for the sums x, y of the low and the high half of `2 * eta` bits.
 const fn binomial<const SIZE: usize>(eta: usize) -> [Table<i16, 32>; SIZE] {
     let mut out = [Table([0; 32]); SIZE];
@@ -64,23 +77,21 @@ static BINOMIAL_3: [Table<i16, 32>; 2] = binomial(3);
 /// See [`gabion_scheme::kernels::Kernels::kem_cbd`]. Tables within registers: no address depends on
 /// a secret.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut KemPoly) {
-    assert_eq!(bytes.len(), 64 * eta, "SamplePolyCBD reads 64 eta bytes");
+pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
+    assert_eq!(bytes.len(), 64 * eta * out.len(), "SamplePolyCBD reads 64 eta bytes");
     match eta {
         2 => {
             let table = registers::table(&BINOMIAL_2[0]);
-            for (r, x) in registers::kem_mut(out).iter_mut().enumerate() {
-                let fields = pack::unpack_words::<4>(registers::load(bytes, 16 * r));
-                *x = _mm512_permutexvar_epi16(fields, table);
-            }
+            for_each_register::<4>(bytes, out, |bits| {
+                _mm512_permutexvar_epi16(pack::unpack_words::<4>(bits), table)
+            });
         }
         3 => {
             let [low, high] = &BINOMIAL_3;
             let (low, high) = (registers::table(low), registers::table(high));
-            for (r, x) in registers::kem_mut(out).iter_mut().enumerate() {
-                let fields = pack::unpack_words::<6>(registers::load(bytes, 24 * r));
-                *x = _mm512_permutex2var_epi16(low, fields, high);
-            }
+            for_each_register::<6>(bytes, out, |bits| {
+                _mm512_permutex2var_epi16(low, pack::unpack_words::<6>(bits), high)
+            });
         }
         _ => panic!("eta is 2 or 3, not {eta}"),
     }
@@ -97,9 +108,9 @@ fn canonical(x: __m512i) -> __m512i {
 
 /// See [`gabion_scheme::kernels::Kernels::kem_encode12`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn encode12(p: &KemPoly, out: &mut [u8]) {
-    assert_eq!(out.len(), 384, "ByteEncode_12 writes 384 bytes");
-    for (r, x) in registers::kem(p).iter().enumerate() {
+pub(super) fn encode12(polys: &[KemPoly], out: &mut [u8]) {
+    assert_eq!(out.len(), 384 * polys.len(), "ByteEncode_12 writes 384 bytes");
+    for (r, x) in polys.iter().flat_map(registers::kem).enumerate() {
         let pairs = _mm512_madd_epi16(canonical(*x), _mm512_set1_epi32(join(12)));
         registers::store(out, 48 * r, pack::pack::<24>(pairs), 48);
     }
@@ -108,16 +119,16 @@ pub(super) fn encode12(p: &KemPoly, out: &mut [u8]) {
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decode12`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn decode12(bytes: &[u8], out: &mut KemPoly) -> bool {
-    assert_eq!(bytes.len(), 384, "ByteDecode_12 reads 384 bytes");
+pub(super) fn decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool {
+    assert_eq!(bytes.len(), 384 * out.len(), "ByteDecode_12 reads 384 bytes");
     let q = _mm512_set1_epi16(KEM_Q);
     let mut largest = _mm512_setzero_si512();
-    for (r, x) in registers::kem_mut(out).iter_mut().enumerate() {
-        let value = pack::unpack_words::<12>(registers::load(bytes, 48 * r));
+    for_each_register::<12>(bytes, out, |bits| {
+        let value = pack::unpack_words::<12>(bits);
         largest = _mm512_max_epi16(largest, value);
         // 2^12 < 2q: one subtraction is enough, where it does not wrap.
-        *x = _mm512_min_epu16(value, _mm512_sub_epi16(value, q));
-    }
+        _mm512_min_epu16(value, _mm512_sub_epi16(value, q))
+    });
     let valid = _mm512_cmpge_epi16_mask(largest, q) == 0;
     registers::clear();
     valid
@@ -149,8 +160,8 @@ fn compress_32<const D: usize>(x: __m512i) -> __m512i {
 /// `TWICE` is 2 D, the bits of a pair.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn compress_of<const D: usize, const TWICE: usize>(p: &KemPoly, out: &mut [u8]) {
-    for (r, x) in registers::kem(p).iter().enumerate() {
+fn compress_of<const D: usize, const TWICE: usize>(polys: &[KemPoly], out: &mut [u8]) {
+    for (r, x) in polys.iter().flat_map(registers::kem).enumerate() {
         let pairs = _mm512_madd_epi16(compress_32::<D>(*x), _mm512_set1_epi32(join(D)));
         registers::store(out, 4 * D * r, pack::pack::<TWICE>(pairs), 4 * D);
     }
@@ -158,22 +169,23 @@ fn compress_of<const D: usize, const TWICE: usize>(p: &KemPoly, out: &mut [u8]) 
 
 /// See [`gabion_scheme::kernels::Kernels::kem_compress`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn compress(d: usize, p: &KemPoly, out: &mut [u8]) {
-    assert_eq!(out.len(), 32 * d, "ByteEncode_d writes 32 d bytes");
+pub(super) fn compress(d: usize, polys: &[KemPoly], out: &mut [u8]) {
+    assert_eq!(out.len(), 32 * d * polys.len(), "ByteEncode_d writes 32 d bytes");
     match d {
         1 => {
             // 1 for the q / 2 values that are nearer to q / 2 than to 0 and q: 833 to 2496.
             let first = _mm512_set1_epi16(833);
             let count = _mm512_set1_epi16(2496 - 833 + 1);
-            for (x, out) in registers::kem(p).iter().zip(out.as_chunks_mut::<4>().0) {
+            let registers = polys.iter().flat_map(registers::kem);
+            for (x, out) in registers.zip(out.as_chunks_mut::<4>().0) {
                 let bits = _mm512_cmplt_epu16_mask(_mm512_sub_epi16(canonical(*x), first), count);
                 *out = bits.to_le_bytes();
             }
         }
-        4 => compress_of::<4, 8>(p, out),
-        5 => compress_of::<5, 10>(p, out),
-        10 => compress_of::<10, 20>(p, out),
-        11 => compress_of::<11, 22>(p, out),
+        4 => compress_of::<4, 8>(polys, out),
+        5 => compress_of::<5, 10>(polys, out),
+        10 => compress_of::<10, 20>(polys, out),
+        11 => compress_of::<11, 22>(polys, out),
         _ => panic!("d is 1, 4, 5, 10 or 11, not {d}"),
     }
     registers::clear();
@@ -182,20 +194,20 @@ pub(super) fn compress(d: usize, p: &KemPoly, out: &mut [u8]) {
 /// Decompress_d (equation 4.8): `vpmulhrsw` of y 2^(15-d) and q is (q y + 2^(d-1)) >> d.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn decompress_of<const D: usize>(bytes: &[u8], out: &mut KemPoly) {
-    for (r, x) in registers::kem_mut(out).iter_mut().enumerate() {
-        let y = pack::unpack_words_high::<D>(registers::load(bytes, 4 * D * r));
-        *x = _mm512_mulhrs_epi16(y, _mm512_set1_epi16(KEM_Q));
-    }
+fn decompress_of<const D: usize>(bytes: &[u8], out: &mut [KemPoly]) {
+    for_each_register::<D>(bytes, out, |bits| {
+        _mm512_mulhrs_epi16(pack::unpack_words_high::<D>(bits), _mm512_set1_epi16(KEM_Q))
+    });
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decompress`].
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut KemPoly) {
-    assert_eq!(bytes.len(), 32 * d, "ByteDecode_d reads 32 d bytes");
+pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]) {
+    assert_eq!(bytes.len(), 32 * d * out.len(), "ByteDecode_d reads 32 d bytes");
     match d {
         1 => {
-            for (x, bits) in registers::kem_mut(out).iter_mut().zip(bytes.as_chunks::<4>().0) {
+            let registers = out.iter_mut().flat_map(registers::kem_mut);
+            for (x, bits) in registers.zip(bytes.as_chunks::<4>().0) {
                 *x = _mm512_maskz_set1_epi16(u32::from_le_bytes(*bits), KEM_Q / 2 + 1);
             }
         }

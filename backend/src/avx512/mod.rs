@@ -86,7 +86,7 @@ impl Kernels for Avx512 {
         unsafe { kem_pack::rej_uniform_vartime(bytes, out) }
     }
 
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { kem_pack::cbd(eta, bytes, out) }
     }
@@ -111,7 +111,7 @@ impl Kernels for Avx512 {
         unsafe { kem_ntt::to_mont(polys) }
     }
 
-    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { kem_ntt::add(acc, b) }
     }
@@ -121,22 +121,22 @@ impl Kernels for Avx512 {
         unsafe { kem_ntt::sub_from(a, acc) }
     }
 
-    fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
+    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
-        unsafe { kem_pack::encode12(p, out) }
+        unsafe { kem_pack::encode12(polys, out) }
     }
 
-    fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool {
+    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { kem_pack::decode12(bytes, out) }
     }
 
-    fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]) {
+    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
-        unsafe { kem_pack::compress(d, p, out) }
+        unsafe { kem_pack::compress(d, polys, out) }
     }
 
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { kem_pack::decompress(d, bytes, out) }
     }

@@ -2,7 +2,7 @@
 
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::ml_kem::{self, DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, Scratch};
+use gabion_scheme::ml_kem::{self, DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN};
 
 use super::zero_failed;
 use crate::batch::Keys;
@@ -10,6 +10,42 @@ use crate::batch::Keys;
 /// Lanes that are worked on together. The largest matrix (ML-KEM-1024) is 8 KiB and its squeezed
 /// bytes are as many: sixteen lanes stay within a second-level cache of 512 KiB.
 const CHUNK: usize = 16;
+
+/// Working memory of one thread; holds no secret between batches.
+#[derive(Default)]
+pub(super) struct Scratch {
+    flow: ml_kem::Scratch,
+    /// Where fresh keys are expanded: at most [`CHUNK`] of one parameter set. Making them anew took
+    /// a tenth of an operation.
+    encaps: Vec<EncapsKey>,
+    decaps: Vec<DecapsKey>,
+}
+
+/// The first `n` keys of a buffer, of parameter set `p`.
+fn room<'a, T>(
+    keys: &'a mut Vec<T>,
+    n: usize,
+    p: &'static Params,
+    params: impl Fn(&T) -> &'static Params,
+    blank: impl Fn(&'static Params) -> T,
+) -> &'a mut [T] {
+    if keys.first().is_some_and(|key| params(key) != p) {
+        keys.clear();
+    }
+    while keys.len() < n {
+        keys.push(blank(p));
+    }
+    &mut keys[..n]
+}
+
+/// Keys that are wiped at the end, however it comes.
+struct Borrowed<'a>(&'a mut [DecapsKey]);
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(DecapsKey::wipe);
+    }
+}
 
 /// Encoded key pairs from seeds.
 pub(super) fn keygen<K: Kernels>(
@@ -22,13 +58,7 @@ pub(super) fn keygen<K: Kernels>(
 ) {
     let outputs = ek.chunks_mut(CHUNK * p.ek_len()).zip(dk.chunks_mut(CHUNK * p.dk_len()));
     for (seeds, (ek, dk)) in seeds.chunks(CHUNK).zip(outputs) {
-        let mut keys = vec![DecapsKey::blank(p); seeds.len()];
-        ml_kem::keygen(k, p, seeds, &mut keys, scratch);
-        let outputs = ek.chunks_exact_mut(p.ek_len()).zip(dk.chunks_exact_mut(p.dk_len()));
-        for (key, (ek, dk)) in keys.iter().zip(outputs) {
-            ek.copy_from_slice(key.encaps_key().bytes());
-            dk.copy_from_slice(key.bytes());
-        }
+        ml_kem::keygen_encoded(k, p, seeds, ek, dk, &mut scratch.flow);
     }
 }
 
@@ -41,7 +71,7 @@ pub(super) fn generate<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     for (seeds, keys) in seeds.chunks(CHUNK).zip(keys.chunks_mut(CHUNK)) {
-        ml_kem::keygen(k, p, seeds, keys, scratch);
+        ml_kem::keygen(k, p, seeds, keys, &mut scratch.flow);
     }
 }
 
@@ -52,10 +82,11 @@ pub(super) fn decode_public<K: Kernels>(
     bytes: &[u8],
     keys: &mut [EncapsKey],
     status: &mut [Status],
+    scratch: &mut Scratch,
 ) {
     let lanes = bytes.chunks(CHUNK * p.ek_len()).zip(keys.chunks_mut(CHUNK));
     for ((bytes, keys), status) in lanes.zip(status.chunks_mut(CHUNK)) {
-        ml_kem::expand_encaps_keys(k, p, bytes, keys, status);
+        ml_kem::expand_encaps_keys(k, p, bytes, keys, status, &mut scratch.flow);
     }
 }
 
@@ -66,10 +97,11 @@ pub(super) fn decode_private<K: Kernels>(
     bytes: &[u8],
     keys: &mut [DecapsKey],
     status: &mut [Status],
+    scratch: &mut Scratch,
 ) {
     let lanes = bytes.chunks(CHUNK * p.dk_len()).zip(keys.chunks_mut(CHUNK));
     for ((bytes, keys), status) in lanes.zip(status.chunks_mut(CHUNK)) {
-        ml_kem::expand_decaps_keys(k, p, bytes, keys, status);
+        ml_kem::expand_decaps_keys(k, p, bytes, keys, status, &mut scratch.flow);
     }
 }
 
@@ -88,17 +120,18 @@ pub(super) fn encaps<K: Kernels>(
         let range = chunk * CHUNK..chunk * CHUNK + m.len();
         match keys {
             Keys::Known(keys) => {
-                ml_kem::encaps(k, p, &keys[range], m, ct, shared, scratch);
+                ml_kem::encaps(k, p, &keys[range], m, ct, shared, &mut scratch.flow);
                 status.fill(Status::Ok);
             }
             Keys::Fresh(bytes) => {
                 let bytes = &bytes[range.start * p.ek_len()..range.end * p.ek_len()];
-                let mut keys = vec![EncapsKey::blank(p); m.len()];
+                let Scratch { flow, encaps, .. } = &mut *scratch;
+                let keys = room(encaps, m.len(), p, EncapsKey::params, EncapsKey::blank);
                 let mut decoded = [Status::NotRun; CHUNK];
                 let decoded = &mut decoded[..status.len()];
-                ml_kem::expand_encaps_keys(k, p, bytes, &mut keys, decoded);
+                ml_kem::expand_encaps_keys(k, p, bytes, keys, decoded, flow);
                 let known: Vec<_> = keys.iter().collect();
-                ml_kem::encaps(k, p, &known, m, ct, shared, scratch);
+                ml_kem::encaps(k, p, &known, m, ct, shared, flow);
                 status.copy_from_slice(decoded);
                 zero_failed(status, ct, p.ct_len());
                 zero_failed(status, shared.as_flattened_mut(), SECRET_LEN);
@@ -121,17 +154,19 @@ pub(super) fn decaps<K: Kernels>(
         let range = chunk * CHUNK..chunk * CHUNK + status.len();
         match keys {
             Keys::Known(keys) => {
-                ml_kem::decaps(k, p, &keys[range], ct, shared, scratch);
+                ml_kem::decaps(k, p, &keys[range], ct, shared, &mut scratch.flow);
                 status.fill(Status::Ok);
             }
             Keys::Fresh(bytes) => {
                 let bytes = &bytes[range.start * p.dk_len()..range.end * p.dk_len()];
-                let mut keys = vec![DecapsKey::blank(p); status.len()];
+                let Scratch { flow, decaps, .. } = &mut *scratch;
+                let keys = room(decaps, status.len(), p, DecapsKey::params, DecapsKey::blank);
+                let keys = Borrowed(keys);
                 let mut decoded = [Status::NotRun; CHUNK];
                 let decoded = &mut decoded[..status.len()];
-                ml_kem::expand_decaps_keys(k, p, bytes, &mut keys, decoded);
-                let known: Vec<_> = keys.iter().collect();
-                ml_kem::decaps(k, p, &known, ct, shared, scratch);
+                ml_kem::expand_decaps_keys(k, p, bytes, keys.0, decoded, flow);
+                let known: Vec<_> = keys.0.iter().collect();
+                ml_kem::decaps(k, p, &known, ct, shared, flow);
                 status.copy_from_slice(decoded);
                 zero_failed(status, shared.as_flattened_mut(), SECRET_LEN);
             }

@@ -7,14 +7,14 @@ use std::cell::RefCell;
 
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::{ml_dsa, ml_kem};
+use gabion_scheme::ml_dsa;
 
 use crate::batch::{Backend, Batch, Operation};
 
 /// Working memory of one thread; holds no secret between batches.
 #[derive(Default)]
 struct Scratch {
-    kem: ml_kem::Scratch,
+    kem: kem::Scratch,
     dsa: ml_dsa::Scratch,
 }
 
@@ -89,10 +89,10 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
             status.fill(Status::Ok);
         }
         Operation::KemDecodePublic { params, bytes, keys } => {
-            kem::decode_public(k, params, bytes, keys, status);
+            kem::decode_public(k, params, bytes, keys, status, kem_scratch);
         }
         Operation::KemDecodePrivate { params, bytes, keys } => {
-            kem::decode_private(k, params, bytes, keys, status);
+            kem::decode_private(k, params, bytes, keys, status, kem_scratch);
         }
         Operation::KemEncaps { params, keys, m, ct, shared } => {
             kem::encaps(k, params, keys, (m, ct, shared), status, kem_scratch);

@@ -95,11 +95,11 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_cbd`]. Constant time.
-pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut KemPoly) {
-    assert_eq!(bytes.len(), 64 * eta, "SamplePolyCBD reads 64 eta bytes");
+pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
+    assert_eq!(bytes.len(), 64 * eta * out.len(), "SamplePolyCBD reads 64 eta bytes");
     match eta {
-        2 => cbd2(bytes, out),
-        3 => cbd3(bytes, out),
+        2 => bytes.chunks_exact(128).zip(out).for_each(|(bytes, out)| cbd2(bytes, out)),
+        3 => bytes.chunks_exact(192).zip(out).for_each(|(bytes, out)| cbd3(bytes, out)),
         _ => panic!("eta is 2 or 3, not {eta}"),
     }
 }
@@ -250,9 +250,9 @@ pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
             add_products_of_pairs(&mut odd, &a.0, &operand.odd);
         }
         for ((pair, &even), &odd) in out.0.chunks_exact_mut(2).zip(&even).zip(&odd) {
-            // |sum| <= 4 * 2 * (2q)^2 < 2^29, so the reduction returns |x| < 2^13.
-            pair[0] = barrett_reduce(montgomery_reduce(even));
-            pair[1] = barrett_reduce(montgomery_reduce(odd));
+            // |sum| <= 4 * 2 q^2 < 2^27, so the reduction returns |x| <= 2^11 + q / 2 < q.
+            pair[0] = montgomery_reduce(even);
+            pair[1] = montgomery_reduce(odd);
         }
     }
     ct::wipe(&mut even);
@@ -281,9 +281,12 @@ pub(super) fn to_mont(p: &mut KemPoly) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_add`]. Constant time.
-pub(super) fn add(acc: &mut KemPoly, b: &KemPoly) {
-    for (a, b) in acc.0.iter_mut().zip(&b.0) {
-        *a = barrett_reduce(*a + *b);
+pub(super) fn add(acc: &mut [KemPoly], b: &[KemPoly]) {
+    assert_eq!(acc.len(), b.len(), "as many to add as to add to");
+    for (acc, b) in acc.iter_mut().zip(b) {
+        for (a, b) in acc.0.iter_mut().zip(&b.0) {
+            *a = barrett_reduce(*a + *b);
+        }
     }
 }
 
@@ -295,20 +298,20 @@ pub(super) fn sub_from(a: &KemPoly, acc: &mut KemPoly) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_encode12`]. Constant time.
-pub(super) fn encode12(p: &KemPoly, out: &mut [u8]) {
-    pack_each::<12>(p, out, canonical);
+pub(super) fn encode12(polys: &[KemPoly], out: &mut [u8]) {
+    pack_each::<12>(polys, out, canonical);
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decode12`]. Constant time: the answer is gathered
 /// from all coefficients.
-pub(super) fn decode12(bytes: &[u8], out: &mut KemPoly) -> bool {
+pub(super) fn decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool {
     let mut all_below = -1i16;
-    unpack::<12>(bytes, |i, v| {
+    unpack_each::<12>(bytes, out, |v| {
         // 2^12 < 2q: one conditional subtraction is enough.
         let reduced = v as i16 - Q;
         let below = reduced >> 15;
         all_below &= below;
-        out.0[i] = reduced + (Q & below);
+        reduced + (Q & below)
     });
     all_below != 0
 }
@@ -346,33 +349,49 @@ fn decompress_coefficient<const D: usize>(y: u32) -> i16 {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_compress`]. Constant time.
-pub(super) fn compress(d: usize, p: &KemPoly, out: &mut [u8]) {
+pub(super) fn compress(d: usize, polys: &[KemPoly], out: &mut [u8]) {
     match d {
-        1 => pack_each::<1>(p, out, compress_narrow::<1>),
-        4 => pack_each::<4>(p, out, compress_narrow::<4>),
-        5 => pack_each::<5>(p, out, compress_narrow::<5>),
-        10 => pack_each::<10>(p, out, compress_wide::<10>),
-        11 => pack_each::<11>(p, out, compress_wide::<11>),
+        1 => pack_each::<1>(polys, out, compress_narrow::<1>),
+        4 => pack_each::<4>(polys, out, compress_narrow::<4>),
+        5 => pack_each::<5>(polys, out, compress_narrow::<5>),
+        10 => pack_each::<10>(polys, out, compress_wide::<10>),
+        11 => pack_each::<11>(polys, out, compress_wide::<11>),
         _ => panic!("d is 1, 4, 5, 10 or 11, not {d}"),
     }
 }
 
 /// Packs `value` of each coefficient. Values are worked out before, which vectorises.
 #[inline(always)]
-fn pack_each<const BITS: usize>(p: &KemPoly, out: &mut [u8], value: impl Fn(i16) -> i16) {
-    let mut values = p.0.map(value);
-    pack::<BITS>(out, |i| values[i] as u32);
-    ct::wipe(&mut values);
+fn pack_each<const BITS: usize>(polys: &[KemPoly], out: &mut [u8], value: impl Fn(i16) -> i16) {
+    assert_eq!(out.len(), 32 * BITS * polys.len(), "ByteEncode_d writes 32 d bytes");
+    for (p, out) in polys.iter().zip(out.chunks_exact_mut(32 * BITS)) {
+        let mut values = p.0.map(&value);
+        pack::<BITS>(out, |i| values[i] as u32);
+        ct::wipe(&mut values);
+    }
+}
+
+/// Unpacks fields and stores `coefficient` of each.
+#[inline(always)]
+fn unpack_each<const BITS: usize>(
+    bytes: &[u8],
+    out: &mut [KemPoly],
+    mut coefficient: impl FnMut(u32) -> i16,
+) {
+    assert_eq!(bytes.len(), 32 * BITS * out.len(), "ByteDecode_d reads 32 d bytes");
+    for (bytes, out) in bytes.chunks_exact(32 * BITS).zip(out) {
+        unpack::<BITS>(bytes, |i, field| out.0[i] = coefficient(field));
+    }
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decompress`]. Constant time.
-pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut KemPoly) {
+pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]) {
     match d {
-        1 => unpack::<1>(bytes, |i, y| out.0[i] = decompress_coefficient::<1>(y)),
-        4 => unpack::<4>(bytes, |i, y| out.0[i] = decompress_coefficient::<4>(y)),
-        5 => unpack::<5>(bytes, |i, y| out.0[i] = decompress_coefficient::<5>(y)),
-        10 => unpack::<10>(bytes, |i, y| out.0[i] = decompress_coefficient::<10>(y)),
-        11 => unpack::<11>(bytes, |i, y| out.0[i] = decompress_coefficient::<11>(y)),
+        1 => unpack_each::<1>(bytes, out, decompress_coefficient::<1>),
+        4 => unpack_each::<4>(bytes, out, decompress_coefficient::<4>),
+        5 => unpack_each::<5>(bytes, out, decompress_coefficient::<5>),
+        10 => unpack_each::<10>(bytes, out, decompress_coefficient::<10>),
+        11 => unpack_each::<11>(bytes, out, decompress_coefficient::<11>),
         _ => panic!("d is 1, 4, 5, 10 or 11, not {d}"),
     }
 }

@@ -45,7 +45,7 @@ impl Kernels for Portable {
         kem::rej_uniform_vartime(bytes, out)
     }
 
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
         kem::cbd(eta, bytes, out);
     }
 
@@ -65,7 +65,7 @@ impl Kernels for Portable {
         polys.iter_mut().for_each(kem::to_mont);
     }
 
-    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
         kem::add(acc, b);
     }
 
@@ -73,19 +73,19 @@ impl Kernels for Portable {
         kem::sub_from(a, acc);
     }
 
-    fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
-        kem::encode12(p, out);
+    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
+        kem::encode12(polys, out);
     }
 
-    fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool {
+    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
         kem::decode12(bytes, out)
     }
 
-    fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]) {
-        kem::compress(d, p, out);
+    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
+        kem::compress(d, polys, out);
     }
 
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
         kem::decompress(d, bytes, out);
     }
 

@@ -1,5 +1,7 @@
 //! Polynomials of ML-KEM against FIPS 203.
 
+use std::slice::{from_mut, from_ref};
+
 use gabion_scheme::kernels::{KEM_Q, KemPoly, Kernels, N};
 
 use super::counts;
@@ -99,6 +101,7 @@ fn check_cbd(k: &dyn Kernels) {
         let every_byte = (0..64 * eta).map(|i| (i * 151) as u8).collect();
         let mut inputs = vec![vec![0; 64 * eta], vec![0xff; 64 * eta], every_byte];
         inputs.extend((0..100).map(|_| rng.bytes(64 * eta)));
+        let (mut wants, mut all_bytes) = (Vec::new(), Vec::new());
         for bytes in inputs {
             let bit = |i: usize| i16::from(bytes[i / 8] >> (i % 8) & 1);
             let want: [i16; N] = std::array::from_fn(|i| {
@@ -106,10 +109,19 @@ fn check_cbd(k: &dyn Kernels) {
                 let y: i16 = (0..eta).map(|j| bit(2 * i * eta + eta + j)).sum();
                 x - y
             });
-            let mut out = KemPoly([99; N]);
-            k.kem_cbd(eta, &bytes, &mut out);
-            assert_eq!(out.0, want, "SamplePolyCBD_{eta}");
+            wants.push(want);
+            all_bytes.extend(bytes);
         }
+        for (count, from) in (1..=9).map(|count| (count, 7 * count)) {
+            let mut out = vec![KemPoly([99; N]); count];
+            let bytes = &all_bytes[64 * eta * from..][..64 * eta * count];
+            k.kem_cbd(eta, bytes, &mut out);
+            let want = &wants[from..from + count];
+            assert!(out.iter().zip(want).all(|(p, want)| p.0 == *want), "SamplePolyCBD_{eta}");
+        }
+        let mut out = vec![KemPoly([99; N]); wants.len()];
+        k.kem_cbd(eta, &all_bytes, &mut out);
+        assert!(out.iter().zip(&wants).all(|(p, want)| p.0 == *want), "SamplePolyCBD_{eta}");
     }
 }
 
@@ -151,7 +163,7 @@ fn check_inv_ntt(k: &dyn Kernels) {
 
 fn check_matvec(k: &dyn Kernels) {
     let mut rng = Rng::new(14);
-    let high = 2 * KQ - 1;
+    let high = KQ;
     for rank in 1..=4 {
         for rows in 0..=5 {
             for round in 0..4 {
@@ -228,10 +240,18 @@ fn check_add_and_sub(k: &dyn Kernels) {
     for other in [-2 * KEM_Q, -1, 0, 1, 2 * KEM_Q] {
         pairs.extend(every(-2 * KQ, 2 * KQ).into_iter().map(|p| (p, KemPoly([other; N]))));
     }
+    // Many at once give what they give one by one.
+    let (mut sums, others): (Vec<_>, Vec<_>) = pairs[..7].iter().cloned().unzip();
+    k.kem_add(&mut sums, &others);
+    for ((a, b), sum) in pairs.iter().zip(&sums) {
+        let mut one = a.clone();
+        k.kem_add(from_mut(&mut one), from_ref(b));
+        assert_eq!(*sum, one, "sum");
+    }
     for (a, b) in pairs {
         let (a_ints, b_ints) = (kem_canonical(&a), kem_canonical(&b));
         let mut sum = a.clone();
-        k.kem_add(&mut sum, &b);
+        k.kem_add(from_mut(&mut sum), from_ref(&b));
         assert_kem_below(&sum, KQ, "sum");
         let want: [i64; N] = std::array::from_fn(|i| (a_ints[i] + b_ints[i]) % KQ);
         assert_eq!(kem_canonical(&sum), want, "sum");
@@ -244,14 +264,26 @@ fn check_add_and_sub(k: &dyn Kernels) {
     }
 }
 
+/// Slices of 1, 2, 3, 4, 1, .. polynomials, to the end.
+fn in_groups(mut polys: &[KemPoly]) -> Vec<&[KemPoly]> {
+    let mut groups = Vec::new();
+    while !polys.is_empty() {
+        let (group, rest) = polys.split_at((groups.len() % 4 + 1).min(polys.len()));
+        groups.push(group);
+        polys = rest;
+    }
+    groups
+}
+
 fn check_encode12(k: &dyn Kernels) {
     let mut rng = Rng::new(17);
     let mut polys = every(-2 * KQ, 2 * KQ);
     polys.extend(kem_polys(&mut rng, 16, -2 * KQ, 2 * KQ));
-    for p in polys {
-        let mut out = [0xa5; 384];
-        k.kem_encode12(&p, &mut out);
-        assert_eq!(out[..], pack(&kem_canonical(&p), 12), "ByteEncode_12");
+    for polys in in_groups(&polys) {
+        let mut out = vec![0xa5; 384 * polys.len()];
+        k.kem_encode12(polys, &mut out);
+        let want = polys.iter().flat_map(|p| pack(&kem_canonical(p), 12));
+        assert_eq!(out, want.collect::<Vec<_>>(), "ByteEncode_12");
     }
 }
 
@@ -279,10 +311,19 @@ fn check_decode12(k: &dyn Kernels) {
 }
 
 fn check_one_decode12(k: &dyn Kernels, values: &[i64; N]) {
-    let mut out = KemPoly([99; N]);
-    let all_below = k.kem_decode12(&pack(values, 12), &mut out);
-    assert_eq!(all_below, values.iter().all(|&x| x < KQ), "ByteDecode_12: the modulus check");
-    assert_eq!(out.0.map(i64::from), values.map(|x| x % KQ), "ByteDecode_12");
+    let below = values.iter().all(|&x| x < KQ);
+    // Alone, and in each place among good ones.
+    for (count, at) in [(1, 0), (3, 0), (3, 1), (3, 2)] {
+        let mut fields = vec![[7; N]; count];
+        fields[at] = *values;
+        let bytes: Vec<u8> = fields.iter().flat_map(|values| pack(values, 12)).collect();
+        let mut out = vec![KemPoly([99; N]); count];
+        let all_below = k.kem_decode12(&bytes, &mut out);
+        assert_eq!(all_below, below, "ByteDecode_12: the modulus check");
+        for (p, values) in out.iter().zip(fields) {
+            assert_eq!(p.0.map(i64::from), values.map(|x| x % KQ), "ByteDecode_12");
+        }
+    }
 }
 
 const D: [usize; 5] = [1, 4, 5, 10, 11];
@@ -293,16 +334,17 @@ fn check_compress(k: &dyn Kernels) {
     let mut polys = every(-2 * KQ, 2 * KQ);
     polys.extend(kem_polys(&mut rng, 16, -2 * KQ, 2 * KQ));
     for d in D {
-        for p in &polys {
-            let want = kem_canonical(p).map(|x| {
-                // Nearest integer: twice the distance from 2^d x / q is below 1 (there are no ties).
-                let y = (x << d) / KQ;
-                let nearest = if 2 * ((x << d) - y * KQ) > KQ { y + 1 } else { y };
-                nearest % (1 << d)
-            });
-            let mut out = vec![0xa5; 32 * d];
-            k.kem_compress(d, p, &mut out);
-            assert_eq!(out, pack(&want, d), "Compress_{d}");
+        let compressed = |x: i64| {
+            // Nearest integer: twice the distance from 2^d x / q is below 1 (there are no ties).
+            let y = (x << d) / KQ;
+            let nearest = if 2 * ((x << d) - y * KQ) > KQ { y + 1 } else { y };
+            nearest % (1 << d)
+        };
+        for polys in in_groups(&polys) {
+            let want = polys.iter().flat_map(|p| pack(&kem_canonical(p).map(compressed), d));
+            let mut out = vec![0xa5; 32 * d * polys.len()];
+            k.kem_compress(d, polys, &mut out);
+            assert_eq!(out, want.collect::<Vec<_>>(), "Compress_{d}");
         }
     }
 }
@@ -326,11 +368,14 @@ fn check_one_decompress(k: &dyn Kernels, d: usize, values: &[i64; N]) {
         let (floor, rest) = (KQ * y / (1 << d), KQ * y % (1 << d));
         if 2 * rest >= 1 << d { floor + 1 } else { floor }
     });
-    let mut out = KemPoly([99; N]);
-    k.kem_decompress(d, &pack(values, d), &mut out);
-    assert_eq!(out.0.map(i64::from), want, "Decompress_{d}");
-    // Section 4.2.1: compressing what was decompressed changes nothing.
-    let mut again = vec![0; 32 * d];
-    k.kem_compress(d, &out, &mut again);
-    assert_eq!(again, pack(values, d), "Compress_{d} after Decompress_{d}");
+    for count in [1, 2, 3] {
+        let bytes = pack(values, d).repeat(count);
+        let mut out = vec![KemPoly([99; N]); count];
+        k.kem_decompress(d, &bytes, &mut out);
+        assert!(out.iter().all(|p| p.0.map(i64::from) == want), "Decompress_{d}");
+        // Section 4.2.1: compressing what was decompressed changes nothing.
+        let mut again = vec![0; 32 * d * count];
+        k.kem_compress(d, &out, &mut again);
+        assert_eq!(again, bytes, "Compress_{d} after Decompress_{d}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Lengths that do not fit panic before anything is written.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice::from_mut;
 
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, N};
 
@@ -23,9 +24,9 @@ fn check_byte_outputs(k: &dyn Kernels) {
     let mut out = vec![0xa5u8; 700];
     for slip in [-1isize, 1] {
         let len = |right: usize| right.wrapping_add_signed(slip);
-        refuses("ByteEncode_12", || k.kem_encode12(&KEM, &mut out[..len(384)]));
+        refuses("ByteEncode_12", || k.kem_encode12(&[KEM], &mut out[..len(384)]));
         for d in [1, 4, 5, 10, 11] {
-            refuses("Compress_d", || k.kem_compress(d, &KEM, &mut out[..len(32 * d)]));
+            refuses("Compress_d", || k.kem_compress(d, &[KEM], &mut out[..len(32 * d)]));
         }
         for bits in [4, 6, 10] {
             let small = DsaPoly([1; N]);
@@ -47,13 +48,13 @@ fn check_byte_inputs(k: &dyn Kernels) {
     for slip in [-1isize, 1] {
         let input = |right: usize| &bytes[..right.wrapping_add_signed(slip)];
         for eta in [2, 3] {
-            refuses("SamplePolyCBD", || k.kem_cbd(eta, input(64 * eta), &mut kem));
+            refuses("SamplePolyCBD", || k.kem_cbd(eta, input(64 * eta), from_mut(&mut kem)));
         }
         refuses("ByteDecode_12", || {
-            k.kem_decode12(input(384), &mut kem);
+            k.kem_decode12(input(384), from_mut(&mut kem));
         });
         for d in [1, 4, 5, 10, 11] {
-            refuses("Decompress_d", || k.kem_decompress(d, input(32 * d), &mut kem));
+            refuses("Decompress_d", || k.kem_decompress(d, input(32 * d), from_mut(&mut kem)));
         }
         refuses("SampleNTT", || {
             k.kem_rej_uniform_vartime(input(504), &mut kem);
@@ -74,6 +75,8 @@ fn check_vectors(k: &dyn Kernels) {
     let mut kem = vec![KEM; 2];
     refuses("a short matrix", || k.kem_matvec(&mut kem, &[KEM, KEM, KEM], &[KEM, KEM]));
     refuses("a long matrix", || k.kem_matvec(&mut kem, &vec![KEM; 5], &[KEM, KEM]));
+    refuses("a short sum", || k.kem_add(&mut kem, &[KEM]));
+    refuses("a long sum", || k.kem_add(&mut kem, &vec![KEM; 3]));
     assert!(kem.iter().all(|p| *p == KEM), "a refused call wrote something");
 
     let mut dsa = vec![DSA; 2];

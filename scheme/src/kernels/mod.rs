@@ -130,8 +130,8 @@ pub trait Kernels: Send + Sync {
     /// 256 at most. Fewer than 256 means that more bytes have to be squeezed and parsed anew.
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize;
 
-    /// SamplePolyCBD_eta (Algorithm 8) of `64 * eta` bytes, eta 2 or 3; |out| <= eta.
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly);
+    /// SamplePolyCBD_eta (Algorithm 8), `64 * eta` bytes a polynomial, eta 2 or 3; |out| <= eta.
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]);
 
     /// NTT (Algorithm 9), in place. Input |x| <= 2q; output a residue.
     fn kem_ntt(&self, polys: &mut [KemPoly]);
@@ -141,33 +141,34 @@ pub trait Kernels: Send + Sync {
     fn kem_inv_ntt(&self, polys: &mut [KemPoly]);
 
     /// `out[i] = 2^-16 * sum over j of a[i * v.len() + j] o v[j]` in the NTT domain
-    /// (MultiplyNTTs, Algorithm 11). Inputs |x| < 2q; output a residue.
+    /// (MultiplyNTTs, Algorithm 11). Inputs |x| <= q; output a residue.
     fn kem_matvec(&self, out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]);
 
     /// Multiplies by 2^16, in place: removes the factor of [`Self::kem_matvec`] where the value
     /// stays in the NTT domain. Input |x| < 2q; output a residue.
     fn kem_to_mont(&self, polys: &mut [KemPoly]);
 
-    /// `acc += b`, reduced. Inputs |x| <= 2q; output a residue.
-    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly);
+    /// `acc[i] += b[i]`, reduced. Inputs |x| <= 2q; output a residue.
+    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]);
 
     /// `acc = a - acc`, reduced. Inputs |x| <= 2q; output a residue.
     fn kem_sub_from(&self, a: &KemPoly, acc: &mut KemPoly);
 
-    /// ByteEncode_12 (Algorithm 5) into 384 bytes. Input |x| <= 2q; encodes the value in 0..q.
-    fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]);
+    /// ByteEncode_12 (Algorithm 5), 384 bytes a polynomial. Input |x| <= 2q; encodes the value in
+    /// 0..q.
+    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]);
 
-    /// ByteDecode_12 (Algorithm 6) of 384 bytes. Values of q and above are reduced; returns
-    /// whether all were below q (the modulus check of section 7.2). Output in 0..q.
-    fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool;
+    /// ByteDecode_12 (Algorithm 6), 384 bytes a polynomial. Values of q and above are reduced;
+    /// returns whether all were below q (the modulus check of section 7.2). Output in 0..q.
+    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool;
 
-    /// ByteEncode_d(Compress_d(p)) (Algorithm 5, equation 4.7) into `32 * d` bytes; d is one of
-    /// 1, 4, 5, 10, 11. Input |x| <= 2q.
-    fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]);
+    /// ByteEncode_d(Compress_d(p)) (Algorithm 5, equation 4.7), `32 * d` bytes a polynomial; d is
+    /// one of 1, 4, 5, 10, 11. Input |x| <= 2q.
+    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]);
 
-    /// Decompress_d(ByteDecode_d(bytes)) (Algorithm 6, equation 4.8) of `32 * d` bytes; d is one
-    /// of 1, 4, 5, 10, 11. Output in 0..q.
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly);
+    /// Decompress_d(ByteDecode_d(bytes)) (Algorithm 6, equation 4.8), `32 * d` bytes a polynomial;
+    /// d is one of 1, 4, 5, 10, 11. Output in 0..q.
+    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]);
 
     // ----- ML-DSA (FIPS 204) -----
 

@@ -23,7 +23,9 @@ pub struct Scratch {
     /// Outputs of the PRF, [`PRF_MAX`] bytes a polynomial.
     prf: Vec<u8>,
     /// Squeezed bytes of A.
-    squeezed: Vec<u8>,
+    pub(super) squeezed: Vec<u8>,
+    /// A of one lane.
+    matrix: Vec<KemPoly>,
     /// Polynomials in the NTT domain: (s, e) or y of each lane.
     hat: Vec<KemPoly>,
     /// Results of matrix products of one lane.
@@ -67,8 +69,8 @@ fn room_arrays<const N: usize>(buffer: &mut Vec<[u8; N]>, len: usize) -> &mut [[
     buffer
 }
 
-/// Key generation from seeds (d, z): ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16, with
-/// K-PKE.KeyGen, Algorithm 13), one key a seed.
+/// Key generation from seeds (d, z): ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16), one key a
+/// seed, encoded and expanded.
 ///
 /// # Panics
 /// If `seeds` and `keys` differ in length (misuse).
@@ -80,11 +82,101 @@ pub fn keygen<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     assert_eq!(seeds.len(), keys.len(), "one seed a key");
+    k_pke_keygen(k, p, seeds, scratch, |lane, made| {
+        let key = &mut keys[lane];
+        let encaps = &mut key.encaps;
+        made.encode(k, p, &mut encaps.bytes, &mut key.bytes);
+        for (i, row) in made.a.chunks_exact(p.k).enumerate() {
+            for (j, entry) in row.iter().enumerate() {
+                encaps.matrix[j * p.k + i].clone_from(entry);
+            }
+        }
+        encaps.matrix[p.k * p.k..].clone_from_slice(made.t_hat);
+        ct::declassify(&encaps.matrix); // As public as its encoding.
+        key.s_hat.clone_from_slice(made.s_hat);
+        key.seed = Some(Box::new(seeds[lane]));
+    });
+    let mut jobs: Vec<Sponge<'_>> = keys
+        .iter_mut()
+        .map(|key| Sponge::new(Xof::Sha3_256, [&key.encaps.bytes[..]], &mut key.encaps.hash))
+        .collect();
+    k.sponge_many(&mut jobs);
+    drop(jobs);
+    for (key, seed) in keys.iter_mut().zip(seeds) {
+        let hash_at = p.dk_len() - 64;
+        key.bytes[hash_at..hash_at + 32].copy_from_slice(&key.encaps.hash);
+        key.bytes[hash_at + 32..].copy_from_slice(&seed[32..]);
+        key.encaps.expanded = true;
+    }
+}
+
+/// Key generation like [`keygen`], encoded only: `ek[lane][ek_len]`, `dk[lane][dk_len]`.
+///
+/// # Panics
+/// If the lengths of the arguments do not fit each other (misuse).
+pub fn keygen_encoded<K: Kernels>(
+    k: &K,
+    p: &Params,
+    seeds: &[[u8; SEED_LEN]],
+    ek: &mut [u8],
+    dk: &mut [u8],
+    scratch: &mut Scratch,
+) {
+    let n = seeds.len();
+    assert!(ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len(), "one slot a seed");
+    let mut slots = ek.chunks_exact_mut(p.ek_len()).zip(dk.chunks_exact_mut(p.dk_len()));
+    k_pke_keygen(k, p, seeds, scratch, |_, made| {
+        if let Some((ek, dk)) = slots.next() {
+            made.encode(k, p, ek, dk);
+        }
+    });
+    let mut jobs = Vec::with_capacity(n);
+    let lanes = ek.chunks_exact(p.ek_len()).zip(dk.chunks_exact_mut(p.dk_len()));
+    for ((ek, dk), seed) in lanes.zip(seeds) {
+        let (hash, z) = dk[p.dk_len() - 64..].split_at_mut(32);
+        jobs.push(Sponge::new(Xof::Sha3_256, [ek], hash));
+        z.copy_from_slice(&seed[32..]);
+    }
+    k.sponge_many(&mut jobs);
+}
+
+/// What K-PKE.KeyGen makes of one seed.
+struct Made<'a> {
+    rho: &'a [u8],
+    /// `[row][column]`.
+    a: &'a [KemPoly],
+    s_hat: &'a [KemPoly],
+    t_hat: &'a [KemPoly],
+}
+
+impl Made<'_> {
+    /// Algorithm 13, lines 19 and 20, and what Algorithm 16, line 3, takes from them: all of the
+    /// decapsulation key but its last 64 bytes, H(ek) and z.
+    fn encode<K: Kernels>(&self, k: &K, p: &Params, ek: &mut [u8], dk: &mut [u8]) {
+        let (t_part, rho_part) = ek.split_at_mut(384 * p.k);
+        k.kem_encode12(self.t_hat, t_part);
+        rho_part.copy_from_slice(self.rho);
+        ct::declassify(ek); // The public key.
+        let (s_part, rest) = dk.split_at_mut(384 * p.k);
+        k.kem_encode12(self.s_hat, s_part);
+        rest[..p.ek_len()].copy_from_slice(ek);
+    }
+}
+
+/// K-PKE.KeyGen (FIPS 203, Algorithm 13) of the first half of each seed; hands each lane to `each`
+/// before it is encoded.
+fn k_pke_keygen<K: Kernels>(
+    k: &K,
+    p: &Params,
+    seeds: &[[u8; SEED_LEN]],
+    scratch: &mut Scratch,
+    mut each: impl FnMut(usize, &Made<'_>),
+) {
     let n = seeds.len();
     for seed in seeds {
         ct::secret(seed);
     }
-    // Algorithm 13, line 1: (rho, sigma) = G(d || k).
+    // Line 1: (rho, sigma) = G(d || k).
     let rank = [p.k as u8];
     let g = room_arrays(&mut scratch.g, n);
     let mut jobs: Vec<Sponge<'_>> = seeds
@@ -108,64 +200,22 @@ pub fn keygen<K: Kernels>(
     k.sponge_many(&mut jobs);
     drop(jobs);
     let hat = room(&mut scratch.hat, n * 2 * p.k);
-    for (poly, bytes) in hat.iter_mut().zip(prf.chunks_exact(prf_len)) {
-        k.kem_cbd(p.eta1, bytes, poly);
-    }
+    k.kem_cbd(p.eta1, prf, hat);
     // Lines 16 to 18: t_hat = A s_hat + e_hat.
     k.kem_ntt(hat);
+    let a = room(&mut scratch.matrix, p.k * p.k);
+    let t_hat = room(&mut scratch.product, p.k);
     let lanes = hat.chunks_exact(2 * p.k).zip(squeezed.chunks_exact(p.k * p.k * A_LEN));
-    for (((key, seed), pair), (noise, entries)) in
-        keys.iter_mut().zip(seeds).zip(g.iter()).zip(lanes)
-    {
-        let (s, e) = noise.split_at(p.k);
-        let encaps = &mut key.encaps;
-        parse_matrix(k, p, false, &pair[..32], entries, &mut encaps.a_t);
-        k.kem_matvec(&mut encaps.t_hat, &encaps.a_t, s);
-        k.kem_to_mont(&mut encaps.t_hat);
-        transpose(p.k, &mut encaps.a_t);
-        key.s_hat.clone_from_slice(s);
-        key.seed = Some(Box::new(*seed));
-        for ((t, e), out) in encaps.t_hat.iter_mut().zip(e).zip(encaps.bytes.chunks_exact_mut(384))
-        {
-            k.kem_add(t, e);
-            k.kem_encode12(t, out);
-        }
-        ct::declassify(&encaps.bytes[..384 * p.k]); // The public key.
-        ct::declassify(&encaps.t_hat);
-        encaps.bytes[384 * p.k..].copy_from_slice(&pair[..32]);
+    for (lane, (pair, (noise, entries))) in g.iter().zip(lanes).enumerate() {
+        let (s_hat, e_hat) = noise.split_at(p.k);
+        let rho = &pair[..32];
+        parse_matrix(k, p, false, rho, entries, a);
+        k.kem_matvec(t_hat, a, s_hat);
+        k.kem_to_mont(t_hat);
+        k.kem_add(t_hat, e_hat);
+        each(lane, &Made { rho, a, s_hat, t_hat });
     }
-    finish_keys(k, p, seeds, keys);
     scratch.wipe();
-}
-
-/// H(ek) of every lane, then the encoded decapsulation key (Algorithm 16, line 3).
-fn finish_keys<K: Kernels>(k: &K, p: &Params, seeds: &[[u8; SEED_LEN]], keys: &mut [DecapsKey]) {
-    let mut jobs: Vec<Sponge<'_>> = keys
-        .iter_mut()
-        .map(|key| Sponge::new(Xof::Sha3_256, [&key.encaps.bytes[..]], &mut key.encaps.hash))
-        .collect();
-    k.sponge_many(&mut jobs);
-    drop(jobs);
-    for (key, seed) in keys.iter_mut().zip(seeds) {
-        let (s_part, rest) = key.bytes.split_at_mut(384 * p.k);
-        for (s, out) in key.s_hat.iter().zip(s_part.chunks_exact_mut(384)) {
-            k.kem_encode12(s, out);
-        }
-        let (ek_part, rest) = rest.split_at_mut(p.ek_len());
-        ek_part.copy_from_slice(&key.encaps.bytes);
-        rest[..32].copy_from_slice(&key.encaps.hash);
-        rest[32..].copy_from_slice(&seed[32..]);
-        key.encaps.expanded = true;
-    }
-}
-
-/// Turns A into A^T.
-fn transpose(k: usize, a: &mut [KemPoly]) {
-    for i in 0..k {
-        for j in 0..i {
-            a.swap(i * k + j, j * k + i);
-        }
-    }
 }
 
 /// Adds the sponges PRF(seed, first), PRF(seed, first + 1), .. that fill `out`, `len` bytes each.
@@ -230,48 +280,41 @@ fn encrypt<K: Kernels>(
     scratch: &mut Scratch,
 ) {
     // Lines 9 to 17: y from PRF_eta1, e1 and e2 from PRF_eta2.
+    let n = keys.len();
     let (y_len, e_len) = (64 * p.eta1, 64 * ETA2);
-    let lane_len = p.k * y_len + (p.k + 1) * e_len;
-    let prf = room(&mut scratch.prf, keys.len() * lane_len);
-    let mut jobs = Vec::with_capacity(keys.len() * (2 * p.k + 1));
-    for (pair, part) in pairs.iter().zip(prf.chunks_exact_mut(lane_len)) {
-        let (y, e) = part.split_at_mut(p.k * y_len);
-        push_prf_jobs(&pair[32..], 0, y, y_len, &mut jobs);
-        push_prf_jobs(&pair[32..], p.k, e, e_len, &mut jobs);
+    let prf = room(&mut scratch.prf, n * (p.k * y_len + (p.k + 1) * e_len));
+    let (y_prf, e_prf) = prf.split_at_mut(n * p.k * y_len);
+    let mut jobs = Vec::with_capacity(n * (2 * p.k + 1));
+    for (pair, part) in pairs.iter().zip(y_prf.chunks_exact_mut(p.k * y_len)) {
+        push_prf_jobs(&pair[32..], 0, part, y_len, &mut jobs);
+    }
+    for (pair, part) in pairs.iter().zip(e_prf.chunks_exact_mut((p.k + 1) * e_len)) {
+        push_prf_jobs(&pair[32..], p.k, part, e_len, &mut jobs);
     }
     k.sponge_many(&mut jobs);
     drop(jobs);
-    let y_hat = room(&mut scratch.hat, keys.len() * p.k);
-    for (polys, part) in y_hat.chunks_exact_mut(p.k).zip(prf.chunks_exact(lane_len)) {
-        for (poly, bytes) in polys.iter_mut().zip(part.chunks_exact(y_len)) {
-            k.kem_cbd(p.eta1, bytes, poly);
-        }
-    }
+    let y_hat = room(&mut scratch.hat, n * p.k);
+    k.kem_cbd(p.eta1, y_prf, y_hat);
     k.kem_ntt(y_hat);
     let product = room(&mut scratch.product, p.k + 1);
     let noise = room(&mut scratch.noise, p.k + 2);
-    let lanes = y_hat.chunks_exact(p.k).zip(prf.chunks_exact(lane_len));
-    for (((key, message), out), (y, part)) in
+    let lanes = y_hat.chunks_exact(p.k).zip(e_prf.chunks_exact((p.k + 1) * e_len));
+    for (((key, message), out), (y, e_bytes)) in
         keys.iter().zip(m).zip(ct.chunks_exact_mut(p.ct_len())).zip(lanes)
     {
-        for (poly, bytes) in noise.iter_mut().zip(part[p.k * y_len..].chunks_exact(e_len)) {
-            k.kem_cbd(ETA2, bytes, poly);
-        }
-        k.kem_decompress(1, message, &mut noise[p.k + 1]); // Line 20: mu.
+        let (e, mu) = noise.split_at_mut(p.k + 1);
+        k.kem_cbd(ETA2, e_bytes, e);
+        k.kem_decompress(1, message, mu); // Line 20.
         // Lines 18 to 21: u = NTT^-1(A^T y) + e1, v = NTT^-1(t^T y) + e2 + mu.
-        k.kem_matvec(&mut product[..p.k], &key.a_t, y);
-        k.kem_matvec(&mut product[p.k..], &key.t_hat, y);
+        k.kem_matvec(product, &key.matrix, y);
         k.kem_inv_ntt(product);
-        for (poly, e) in product.iter_mut().zip(noise.iter()) {
-            k.kem_add(poly, e);
-        }
-        k.kem_add(&mut product[p.k], &noise[p.k + 1]);
+        k.kem_add(product, e);
+        let (u, v) = product.split_at_mut(p.k);
+        k.kem_add(v, mu);
         // Lines 22 and 23.
         let (u_out, v_out) = out.split_at_mut(p.u_len());
-        for (poly, bytes) in product.iter().zip(u_out.chunks_exact_mut(32 * p.du)) {
-            k.kem_compress(p.du, poly, bytes);
-        }
-        k.kem_compress(p.dv, &product[p.k], v_out);
+        k.kem_compress(p.du, u, u_out);
+        k.kem_compress(p.dv, v, v_out);
     }
 }
 
@@ -301,8 +344,10 @@ pub fn decaps<K: Kernels>(
     let (pairs, rejected) = (room_arrays(&mut g, n), room_arrays(&mut j, n));
     let mut jobs = Vec::with_capacity(2 * n);
     let lanes = keys.iter().zip(ct.chunks_exact(p.ct_len())).zip(rejected.iter_mut());
-    for (((key, c), k_bar), (message, pair)) in lanes.zip(m.iter().zip(pairs.iter_mut())) {
+    for ((key, c), k_bar) in lanes {
         jobs.push(Sponge::new(Xof::Shake256, [key.z(), c], k_bar));
+    }
+    for ((key, message), pair) in keys.iter().zip(m.iter()).zip(pairs.iter_mut()) {
         jobs.push(Sponge::new(Xof::Sha3_512, [message, &key.encaps.hash], pair));
     }
     k.sponge_many(&mut jobs);
@@ -333,9 +378,7 @@ fn decrypt<K: Kernels>(
 ) {
     let u_hat = room(&mut scratch.hat, keys.len() * p.k);
     for (polys, c) in u_hat.chunks_exact_mut(p.k).zip(ct.chunks_exact(p.ct_len())) {
-        for (poly, bytes) in polys.iter_mut().zip(c[..p.u_len()].chunks_exact(32 * p.du)) {
-            k.kem_decompress(p.du, bytes, poly);
-        }
+        k.kem_decompress(p.du, &c[..p.u_len()], polys);
     }
     k.kem_ntt(u_hat);
     let product = room(&mut scratch.product, 1);
@@ -345,9 +388,9 @@ fn decrypt<K: Kernels>(
         // Line 6: w = v' - NTT^-1(s^T u).
         k.kem_matvec(product, &key.s_hat, u);
         k.kem_inv_ntt(product);
-        k.kem_decompress(p.dv, &c[p.u_len()..], &mut noise[0]);
+        k.kem_decompress(p.dv, &c[p.u_len()..], noise);
         k.kem_sub_from(&noise[0], &mut product[0]);
-        k.kem_compress(1, &product[0], message);
+        k.kem_compress(1, product, message);
     }
 }
 

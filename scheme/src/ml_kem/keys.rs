@@ -30,10 +30,9 @@ pub struct EncapsKey {
     pub(super) bytes: Vec<u8>,
     /// H(ek).
     pub(super) hash: [u8; 32],
-    /// A^T in the NTT domain, `[row][column]`.
-    pub(super) a_t: Vec<KemPoly>,
-    /// t_hat.
-    pub(super) t_hat: Vec<KemPoly>,
+    /// In the NTT domain, `[row][column]`: A^T, and t_hat as its last row. Times y that is all that
+    /// a ciphertext takes from the key.
+    pub(super) matrix: Vec<KemPoly>,
     /// Whether it is a key at all: neither blank nor refused.
     pub(super) expanded: bool,
 }
@@ -46,8 +45,7 @@ impl EncapsKey {
             params,
             bytes: vec![0; params.ek_len()],
             hash: [0; 32],
-            a_t: vec![KemPoly::default(); params.k * params.k],
-            t_hat: vec![KemPoly::default(); params.k],
+            matrix: vec![KemPoly::default(); (params.k + 1) * params.k],
             expanded: false,
         }
     }
@@ -67,7 +65,8 @@ impl EncapsKey {
         let mut key = EncapsKey::blank(params);
         let mut status = Status::NotRun;
         let one = std::slice::from_mut(&mut key);
-        expand_encaps_keys(k, params, bytes, one, std::slice::from_mut(&mut status));
+        let (status_of, scratch) = (std::slice::from_mut(&mut status), &mut Scratch::default());
+        expand_encaps_keys(k, params, bytes, one, status_of, scratch);
         if status.is_ok() {
             return Ok(key);
         }
@@ -134,7 +133,8 @@ impl DecapsKey {
         let mut key = DecapsKey::blank(params);
         let mut status = Status::NotRun;
         let one = std::slice::from_mut(&mut key);
-        expand_decaps_keys(k, params, bytes, one, std::slice::from_mut(&mut status));
+        let (status_of, scratch) = (std::slice::from_mut(&mut status), &mut Scratch::default());
+        expand_decaps_keys(k, params, bytes, one, status_of, scratch);
         if status.is_ok() {
             return Ok(key);
         }
@@ -176,20 +176,29 @@ impl DecapsKey {
     }
 }
 
-impl Drop for DecapsKey {
-    fn drop(&mut self) {
+impl DecapsKey {
+    /// Forgets the key; what is left is as good as blank.
+    pub fn wipe(&mut self) {
+        self.encaps.expanded = false;
         ct::wipe(&mut self.bytes);
         ct::wipe(&mut self.s_hat);
-        if let Some(seed) = &mut self.seed {
+        if let Some(mut seed) = self.seed.take() {
             ct::wipe(&mut seed[..]);
         }
+    }
+}
+
+impl Drop for DecapsKey {
+    fn drop(&mut self) {
+        self.wipe();
     }
 }
 
 /// Decodes and expands `keys.len()` encapsulation keys from their concatenation.
 ///
 /// `status` says [`Status::Ok`] or [`Status::InvalidKey`] (modulus check, FIPS 203, section 7.2)
-/// for each lane; the buffers of `keys` are reused. A refused key is wiped to zero.
+/// for each lane; the buffers of `keys`, which are of parameter set `p`, are reused. A refused key
+/// is wiped to zero.
 ///
 /// # Panics
 /// If the lengths of the arguments do not fit each other (misuse).
@@ -199,42 +208,51 @@ pub fn expand_encaps_keys<K: Kernels>(
     bytes: &[u8],
     keys: &mut [EncapsKey],
     status: &mut [Status],
+    scratch: &mut Scratch,
 ) {
     assert_eq!(bytes.len(), keys.len() * p.ek_len(), "one encoded key a lane");
+    let encoded = bytes.chunks_exact(p.ek_len());
+    expand(k, p, encoded, &mut keys.iter_mut().collect::<Vec<_>>(), status, scratch);
+}
+
+/// What [`expand_encaps_keys`] does, wherever keys and encodings are.
+fn expand<'a, K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    encoded: impl Iterator<Item = &'a [u8]>,
+    keys: &mut [&mut EncapsKey],
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
     assert_eq!(status.len(), keys.len(), "one status a lane");
-    let mut squeezed = vec![0u8; keys.len() * p.k * p.k * A_LEN];
-    let mut jobs = Vec::with_capacity(keys.len() * (p.k * p.k + 1));
-    for ((key, encoded), state) in
-        keys.iter_mut().zip(bytes.chunks_exact(p.ek_len())).zip(status.iter_mut())
-    {
-        key.params = p;
+    let entries = p.k * p.k;
+    for ((key, encoded), state) in keys.iter_mut().zip(encoded).zip(status.iter_mut()) {
+        assert!(key.params == p, "a key of the parameter set");
         key.bytes.copy_from_slice(encoded);
-        let mut canonical = true;
-        for (poly, part) in key.t_hat.iter_mut().zip(encoded.chunks_exact(384)) {
-            canonical &= k.kem_decode12(part, poly);
-        }
+        let canonical = k.kem_decode12(&encoded[..384 * p.k], &mut key.matrix[entries..]);
         *state = if canonical { Status::Ok } else { Status::InvalidKey };
-        jobs.push(Sponge::new(Xof::Sha3_256, [encoded], &mut key.hash));
     }
-    push_matrix_jobs(p, true, rhos(p, bytes), &mut squeezed, &mut jobs);
+    ct::resize(&mut scratch.squeezed, keys.len() * entries * A_LEN, 0);
+    let mut jobs = Vec::with_capacity(keys.len() * (entries + 1));
+    let mut rhos = Vec::with_capacity(keys.len());
+    for key in keys.iter_mut() {
+        let key = &mut **key;
+        jobs.push(Sponge::new(Xof::Sha3_256, [&key.bytes[..]], &mut key.hash));
+        rhos.push(&key.bytes[384 * p.k..]);
+    }
+    push_matrix_jobs(p, true, rhos.into_iter(), &mut scratch.squeezed, &mut jobs);
     k.sponge_many(&mut jobs);
     drop(jobs);
-    let parts = squeezed.chunks_exact(p.k * p.k * A_LEN);
-    let lanes = keys.iter_mut().zip(rhos(p, bytes)).zip(parts).zip(status.iter());
-    for (((key, rho), part), state) in lanes {
-        parse_matrix(k, p, true, rho, part, &mut key.a_t);
+    let parts = scratch.squeezed.chunks_exact(entries * A_LEN);
+    for ((key, part), state) in keys.iter_mut().zip(parts).zip(status.iter()) {
+        let (rho, a_t) = (&key.bytes[384 * p.k..], &mut key.matrix[..entries]);
+        parse_matrix(k, p, true, rho, part, a_t);
         key.expanded = state.is_ok();
         if !key.expanded {
-            key.t_hat.fill(KemPoly::default());
+            key.matrix[entries..].fill(KemPoly::default());
             key.bytes.fill(0);
         }
     }
-}
-
-/// The rho of each encoded encapsulation key.
-fn rhos<'a>(p: &Params, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let at = 384 * p.k;
-    bytes.chunks_exact(p.ek_len()).map(move |ek| &ek[at..])
 }
 
 /// Decodes and expands `keys.len()` decapsulation keys from their concatenation.
@@ -250,45 +268,27 @@ pub fn expand_decaps_keys<K: Kernels>(
     bytes: &[u8],
     keys: &mut [DecapsKey],
     status: &mut [Status],
+    scratch: &mut Scratch,
 ) {
     assert_eq!(bytes.len(), keys.len() * p.dk_len(), "one encoded key a lane");
-    assert_eq!(status.len(), keys.len(), "one status a lane");
     let (ek_at, ek_end) = (384 * p.k, 384 * p.k + p.ek_len());
-    let mut eks = Vec::with_capacity(keys.len() * p.ek_len());
-    let mut encaps: Vec<EncapsKey> = Vec::with_capacity(keys.len());
+    let mut encaps = Vec::with_capacity(keys.len());
     for (key, encoded) in keys.iter_mut().zip(bytes.chunks_exact(p.dk_len())) {
         key.bytes.copy_from_slice(encoded);
         key.seed = None;
         ct::secret(&key.bytes[..ek_at]);
         ct::secret(&key.bytes[p.dk_len() - 32..]);
-        for (poly, part) in key.s_hat.iter_mut().zip(key.bytes.chunks_exact(384)) {
-            k.kem_decode12(part, poly);
-        }
-        eks.extend_from_slice(&encoded[ek_at..ek_end]);
-        encaps.push(std::mem::replace(
-            &mut key.encaps,
-            EncapsKey {
-                params: p,
-                bytes: vec![],
-                hash: [0; 32],
-                a_t: vec![],
-                t_hat: vec![],
-                expanded: false,
-            },
-        ));
+        k.kem_decode12(&key.bytes[..ek_at], &mut key.s_hat);
+        encaps.push(&mut key.encaps);
     }
-    expand_encaps_keys(k, p, &eks, &mut encaps, status);
-    for (((key, encaps), encoded), state) in
-        keys.iter_mut().zip(encaps).zip(bytes.chunks_exact(p.dk_len())).zip(status)
-    {
-        key.encaps = encaps;
+    let embedded = bytes.chunks_exact(p.dk_len()).map(|encoded| &encoded[ek_at..ek_end]);
+    expand(k, p, embedded, &mut encaps, status, scratch);
+    for ((key, encoded), state) in keys.iter_mut().zip(bytes.chunks_exact(p.dk_len())).zip(status) {
         if key.encaps.hash[..] != encoded[ek_end..ek_end + 32] {
             *state = Status::InvalidKey;
         }
         if !state.is_ok() {
-            key.encaps.expanded = false;
-            ct::wipe(&mut key.bytes);
-            ct::wipe(&mut key.s_hat);
+            key.wipe();
         }
     }
 }

@@ -13,7 +13,7 @@
 mod flow;
 mod keys;
 
-pub use flow::{Scratch, decaps, encaps, keygen};
+pub use flow::{Scratch, decaps, encaps, keygen, keygen_encoded};
 pub use keys::{DecapsKey, EncapsKey, expand_decaps_keys, expand_encaps_keys};
 
 use crate::algorithms::Algorithm;
