@@ -9,11 +9,11 @@
 //! and 1 xor for iota: 95, of which a core does two a cycle at 512 bits. So 24 rounds take at least
 //! 1140 cycles.
 //!
-//! Zen 4 takes 1460 at 512 bits, where rotations and three-input operations get in each other's
-//! way, and 740 at 256 or 128 bits, where it does four operations a cycle: four lanes cost half of
-//! eight, and one state costs as much as four. Every order tried came out the same at 512 bits. At
-//! 256 bits the order below takes a sixth less time than what LLVM makes of intrinsics, which is
-//! why this is assembly. Theta in 25 three-input operations (90 in all) lost by a tenth.
+//! Zen 4 takes 1320 to 1400 at 512 bits, where three-input operations in a row wait for reads of
+//! registers and rotations for the two pipes that have them, and 740 at 256 or 128 bits, where it
+//! does four operations a cycle: four lanes cost half of eight, and one state costs as much as
+//! four. LLVM's order of intrinsics takes 1460 and a sixth more at 256 bits, which is why this is
+//! assembly. Theta in 25 three-input operations (90 in all) lost by a tenth.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -33,8 +33,8 @@ macro_rules! instruction {
     ($r:literal copy $to:literal $from:literal) => {
         concat!("vmovdqa64 ", $r, $to, ", ", $r, $from, "\n")
     };
-    ($r:literal xor $to:literal $with:literal) => {
-        concat!("vpxorq ", $r, $to, ", ", $r, $to, ", ", $r, $with, "\n")
+    ($r:literal xor $to:literal $a:literal $b:literal) => {
+        concat!("vpxorq ", $r, $to, ", ", $r, $a, ", ", $r, $b, "\n")
     };
     // to ^ a ^ b
     ($r:literal xor3 $to:literal $a:literal $b:literal) => {
@@ -43,6 +43,13 @@ macro_rules! instruction {
     // to ^ (!a & b)
     ($r:literal chi $to:literal $a:literal $b:literal) => {
         concat!("vpternlogq ", $r, $to, ", ", $r, $a, ", ", $r, $b, ", 0xd2\n")
+    };
+    // The same a ^ (!b & c), of which `to` holds b at first, or c.
+    ($r:literal chi_b $to:literal $a:literal $c:literal) => {
+        concat!("vpternlogq ", $r, $to, ", ", $r, $a, ", ", $r, $c, ", 0xc6\n")
+    };
+    ($r:literal chi_c $to:literal $a:literal $b:literal) => {
+        concat!("vpternlogq ", $r, $to, ", ", $r, $a, ", ", $r, $b, ", 0x9c\n")
     };
     ($r:literal rotate $to:literal $from:literal $by:literal) => {
         concat!("vprolq ", $r, $to, ", ", $r, $from, ", ", $by, "\n")
@@ -59,56 +66,39 @@ macro_rules! program {
     };
 }
 
-/// A round. Register x + 5 y holds word (x, y) before and after.
+/// A round. Register x + 5 y holds word (x, y) before and after; words change places on the way
+/// (pi), and a last series of copies, which take no execution port, brings them back.
+///
+/// The order was found by search on Zen 4: a hundred thousand orders of the same operations, each
+/// timed with loads and stores round 24 rounds. Rotations take twice as long as logic there and
+/// only two of the four pipes, so what matters is that they never come in a row and never run out.
+/// By rows, each of theta, rho and chi together, a round takes a twelfth more.
 macro_rules! round {
     ($r:literal) => {
         program! { $r:
-            // Theta: the parity of column x in 25 + x.
-            copy 25 0; xor3 25 5 10; copy 26 1; xor3 26 6 11; copy 27 2; xor3 27 7 12; copy 28 3;
-            xor3 28 8 13; copy 29 4; xor3 29 9 14; xor3 26 16 21; xor3 29 19 24; xor3 27 17 22;
-            xor3 25 15 20; xor3 28 18 23;
-            // What column x changes by, in 30, 31, 28, 29, 25 for x = 0 to 4; 26 and 27 are free
-            // again.
-            rotate 30 26 1; rotate 31 27 1; xor 30 29; xor 31 25; rotate 25 25 1; rotate 29 29 1;
-            xor 25 28; rotate 28 28 1; xor 29 27; xor 28 26;
-            // Theta and rho of the words that pi brings to row 0; of row 1; then rows by turns
-            // with chi.
-            xor 0 30; xor 6 31; rotate 6 6 44; xor 12 28; rotate 12 12 43; xor 18 29;
-            rotate 18 18 21; xor 24 25; rotate 24 24 14;
-            // Row 1.
-            xor 3 29; rotate 3 3 28; xor 9 25; rotate 9 9 20; xor 10 30; rotate 10 10 3;
-            xor 16 31; rotate 16 16 45; xor 22 28; rotate 22 22 61;
-            // Chi of row 0.
-            copy 26 0; copy 27 6; chi 0 6 12; chi 6 12 18; chi 12 18 24; chi 18 24 26;
-            chi 24 26 27;
-            // Row 2.
-            xor 1 31; rotate 1 1 1; xor 7 28; rotate 7 7 6; xor 13 29; rotate 13 13 25; xor 19 25;
-            rotate 19 19 8; xor 20 30; rotate 20 20 18;
-            // Chi of row 1.
-            copy 26 3; copy 27 9; chi 3 9 10; chi 9 10 16; chi 10 16 22; chi 16 22 26;
-            chi 22 26 27;
-            // Row 3.
-            xor 4 25; rotate 4 4 27; xor 5 30; rotate 5 5 36; xor 11 31; rotate 11 11 10;
-            xor 17 28; rotate 17 17 15; xor 23 29; rotate 23 23 56;
-            // Chi of row 2.
-            copy 26 1; copy 27 7; chi 1 7 13; chi 7 13 19; chi 13 19 20; chi 19 20 26;
-            chi 20 26 27;
-            // Row 4.
-            xor 2 28; rotate 2 2 62; xor 8 29; rotate 8 8 55; xor 14 25; rotate 14 14 39;
-            xor 15 30; rotate 15 15 41; xor 21 31; rotate 21 21 2;
-            // Chi of row 3.
-            copy 26 4; copy 27 5; chi 4 5 11; chi 5 11 17; chi 11 17 23; chi 17 23 26;
-            chi 23 26 27;
-            // Iota.
-            constant 30; xor 0 30;
-            // Chi of row 4.
-            copy 26 2; copy 27 8; chi 2 8 14; chi 8 14 15; chi 14 15 21; chi 15 21 26;
-            chi 21 26 27;
-            // Pi. Moves between registers take no execution port.
-            copy 25 1; copy 1 6; copy 6 9; copy 9 22; copy 22 14; copy 14 20; copy 20 2;
-            copy 2 12; copy 12 13; copy 13 19; copy 19 23; copy 23 15; copy 15 4; copy 4 24;
-            copy 24 21; copy 21 8; copy 8 16; copy 16 5; copy 5 3; copy 3 18; copy 18 17;
-            copy 17 11; copy 11 7; copy 7 10; copy 10 25;
+            copy 25 21; xor3 25 11 1; copy 26 20; xor3 26 10 0; xor3 25 6 16; copy 27 22;
+            xor3 27 12 2; copy 28 24; xor3 28 14 4; xor3 28 9 19; rotate 29 25 1; xor3 26 5 15;
+            xor3 27 7 17; rotate 30 27 1; copy 31 23; xor3 31 13 3; xor3 31 8 18; xor 29 29 28;
+            rotate 28 28 1; xor 30 30 26; rotate 26 26 1; xor 28 28 27; xor 5 5 29; rotate 27 31 1;
+            xor 11 11 30; rotate 5 5 36; xor 0 0 29; xor 26 26 31; xor 4 4 26; rotate 4 4 27;
+            xor 18 18 28; xor 27 27 25; rotate 11 11 10; xor 23 23 28; xor 17 17 27;
+            rotate 17 17 15; rotate 23 23 56; xor 1 1 30; xor 7 7 27; rotate 7 7 6; rotate 1 1 1;
+            copy 25 11; chi 25 17 23; xor 20 20 29; copy 31 4; chi 31 5 11; xor 13 13 28;
+            rotate 13 13 25; xor 12 12 27; chi_b 11 5 17; xor 19 19 26; rotate 19 19 8;
+            chi 17 23 4; chi 23 4 5; rotate 12 12 43; copy 5 7; chi 5 13 19; rotate 20 20 18;
+            xor 6 6 30; rotate 6 6 44; copy 4 13; chi 4 19 20; chi 19 20 1; rotate 18 18 21;
+            chi_c 13 1 7; xor 15 15 29; xor 24 24 26; chi 20 1 7; rotate 24 24 14; xor 3 3 28;
+            rotate 3 3 28; constant 7; copy 1 0; chi 1 6 12; xor 9 9 26; xor 16 16 30;
+            rotate 16 16 45; xor 29 29 10; rotate 29 29 3; rotate 9 9 20; xor 22 22 27;
+            rotate 22 22 61; xor 27 27 2; xor 26 26 14; copy 14 12; chi 14 18 24; copy 2 24;
+            chi 2 0 6; chi_b 24 18 0; xor 28 28 8; rotate 26 26 39; rotate 28 28 55;
+            rotate 15 15 41; rotate 27 27 62; xor 30 30 21; copy 21 29; chi 21 16 22;
+            rotate 30 30 2; chi 6 12 18; copy 18 3; chi 18 9 29; chi_b 29 9 16; xor 0 1 7;
+            chi 16 22 3; chi_c 9 22 3; copy 3 27; chi 3 28 26; copy 22 28; chi 22 26 15;
+            chi 26 15 30; chi 15 30 27; chi 30 27 28; copy 1 6; copy 6 29; copy 7 21; copy 8 16;
+            copy 10 13; copy 12 4; copy 4 2; copy 2 14; copy 13 19; copy 14 20; copy 16 11;
+            copy 11 5; copy 5 18; copy 18 17; copy 17 25; copy 19 23; copy 20 3; copy 3 24;
+            copy 21 22; copy 22 26; copy 23 15; copy 15 31; copy 24 30;
         }
     };
 }
