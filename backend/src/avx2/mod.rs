@@ -56,7 +56,7 @@ impl Kernels for Avx2 {
         Portable.kem_rej_uniform_vartime(bytes, out)
     }
 
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
         Portable.kem_cbd(eta, bytes, out)
     }
 
@@ -76,7 +76,7 @@ impl Kernels for Avx2 {
         Portable.kem_to_mont(polys)
     }
 
-    fn kem_add(&self, acc: &mut KemPoly, b: &KemPoly) {
+    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
         Portable.kem_add(acc, b)
     }
 
@@ -84,19 +84,19 @@ impl Kernels for Avx2 {
         Portable.kem_sub_from(a, acc)
     }
 
-    fn kem_encode12(&self, p: &KemPoly, out: &mut [u8]) {
-        Portable.kem_encode12(p, out)
+    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
+        Portable.kem_encode12(polys, out)
     }
 
-    fn kem_decode12(&self, bytes: &[u8], out: &mut KemPoly) -> bool {
+    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
         Portable.kem_decode12(bytes, out)
     }
 
-    fn kem_compress(&self, d: usize, p: &KemPoly, out: &mut [u8]) {
-        Portable.kem_compress(d, p, out)
+    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
+        Portable.kem_compress(d, polys, out)
     }
 
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut KemPoly) {
+    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
         Portable.kem_decompress(d, bytes, out)
     }
 

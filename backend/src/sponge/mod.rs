@@ -12,8 +12,9 @@
 //! narrow step that costs less, jobs move to the lower lanes as soon as these hold all that is
 //! left with nothing queued.
 //!
-//! As many jobs of one kind as there are lanes need no lanes of their own (`run_in_step`), and few
-//! jobs beside a long one take the narrow step from the start (`is_narrow`).
+//! As many jobs of one shape as there are lanes, side by side at the head of a call or in the lanes,
+//! go the whole way together (`in_step`); few jobs beside a long one take the narrow step from the
+//! start (`is_narrow`).
 //!
 //! An instruction set implements [`Lanes`], and compiles the functions of this module for itself
 //! with [`stations!`]. Everything here is `inline(always)` for that, and takes the token of the
@@ -26,9 +27,11 @@ use gabion_scheme::kernels::{Sponge, Xof};
 
 use crate::memory::{Plain, Table, unspecified, wipe};
 
+mod in_step;
 mod lanes;
 mod queue;
 
+pub(crate) use in_step::run_in_step;
 pub(crate) use lanes::{Lanes, stations};
 use queue::Queue;
 
@@ -93,10 +96,16 @@ pub(crate) fn sponge_many<L: Lanes<N, M>, const N: usize, const M: usize>(
         }
         return;
     }
-    let mut queue = Queue::new();
     // A lane's state counts from its first block on, and of a row what was staged.
     let mut state: State<L::Vector> = unspecified();
     let mut rows: [Row; N] = unspecified();
+    let mut jobs = jobs;
+    while jobs.len() >= N
+        && isa.run_in_step(&mut state, &mut rows, jobs, core::array::from_fn(|lane| lane))
+    {
+        jobs = &mut jobs[N..];
+    }
+    let mut queue = Queue::new();
     let mut lanes = [IDLE; N];
     let width = if is_narrow::<L, N, M>(jobs) { M } else { N };
     loop {
@@ -316,71 +325,6 @@ fn register<L: Lanes<N, M>, const N: usize, const M: usize>(
     debug_assert!(8 * N * (g + 1) <= ROW);
     // SAFETY: the register lies within the row.
     unsafe { isa.load(row.0.as_ptr().add(8 * N * g), N) }
-}
-
-/// Runs N jobs of one function and of the same lengths from beginning to end, if they are such
-/// and their input is short; says whether it did.
-///
-/// The matrices, the noise and the masks of both schemes come in such groups. No lane has a state
-/// of its own here, which makes up a third of the price of a permutation where they do.
-#[inline(always)]
-pub(crate) fn run_in_step<L: Lanes<N, M>, const N: usize, const M: usize>(
-    isa: L,
-    state: &mut State<L::Vector>,
-    rows: &mut [Row; N],
-    jobs: &mut [Sponge<'_>],
-    group: [usize; N],
-) -> bool {
-    let (xof, length) = (jobs[group[0]].xof, jobs[group[0]].output.len());
-    let rate = xof.rate();
-    let mut filled = None;
-    for (row, index) in rows.iter_mut().zip(group) {
-        let job = &jobs[index];
-        if job.xof != xof || job.output.len() != length {
-            return false;
-        }
-        let Some(n) = stage_short(isa, rate, job, row) else {
-            return false;
-        };
-        if *filled.get_or_insert(n) != n {
-            return false;
-        }
-    }
-    let filled = filled.unwrap_or(0);
-    // Zeros follow each message up to the end of its last group of words.
-    for g in 0..24 / N {
-        let words = if 8 * N * g < filled {
-            isa.rows_to_words::<N>(rows.each_ref().map(|row| register(isa, row, g)))
-        } else {
-            [isa.splat(0); N]
-        };
-        state[N * g..N * (g + 1)].copy_from_slice(&words);
-    }
-    state[24] = isa.splat(0);
-    let suffix = u64::from(xof.suffix()) << (8 * (filled % 8));
-    state[filled / 8] = isa.xor(state[filled / 8], isa.splat(suffix));
-    let last = rate / 8 - 1;
-    state[last] = isa.xor(state[last], isa.splat(1 << 63));
-
-    let outputs = group.map(|index| jobs[index].output.as_mut_ptr());
-    let mut written = 0;
-    while written < length {
-        isa.permute::<N>(state);
-        let block = rate.min(length - written);
-        for g in 0..block.div_ceil(8 * N) {
-            let mut words = [isa.splat(0); N];
-            words.copy_from_slice(&state[N * g..N * (g + 1)]);
-            let words = isa.words_to_rows::<N>(words);
-            let (at, left) = (written + 8 * N * g, block - 8 * N * g);
-            for (output, row) in outputs.iter().zip(words) {
-                // SAFETY: each output has `length` bytes, and what is stored ends at the end of a
-                // block, `written + block` at most.
-                unsafe { isa.store(output.add(at), row, left) };
-            }
-        }
-        written += block;
-    }
-    true
 }
 
 /// Bytes before and behind the only one that is not zero in [`SUFFIXES`].

@@ -66,11 +66,12 @@ fn every_length_round_the_rates(k: &dyn Kernels) {
 fn jobs_in_step(k: &dyn Kernels) {
     let mut r = Random(4);
     for xof in XOFS {
-        for input in [0, 1, 8, 33, 34, 63, 64, 66, 71, 72, 128, 135, 136, 167, 168] {
+        for input in [0, 1, 8, 33, 34, 63, 64, 65, 71, 72, 135, 136, 168, 199, 400, 1184] {
             for output in [0, 1, 32, 64, 71, 128, 136, 168, 192, 504, 505, 840] {
-                let count = [8, 16, 19][r.below(3)];
-                let spec = (xof, [input - input / 2, 0, input / 2, 0, 0], output);
-                compare(k, &vec![spec; count], &mut r);
+                let (count, first) = ([8, 16, 19][r.below(3)], r.below(input + 1).min(300));
+                let mut lengths = [first, 0, 0, 0, 0];
+                lengths[1 + r.below(2)] = input - first;
+                compare(k, &vec![(xof, lengths, output); count], &mut r);
             }
         }
     }

@@ -106,8 +106,8 @@ impl<'a> Sponge<'a> {
     /// A sponge over up to [`SPONGE_PARTS`] pieces.
     pub fn new<const P: usize>(xof: Xof, pieces: [&'a [u8]; P], output: &'a mut [u8]) -> Self {
         const { assert!(P <= SPONGE_PARTS) };
-        let mut input: [&[u8]; SPONGE_PARTS] = [&[]; SPONGE_PARTS];
-        input[..P].copy_from_slice(&pieces);
+        // One by one: copied as a slice they go through memory by way of a call.
+        let input = core::array::from_fn(|i| pieces.get(i).copied().unwrap_or_default());
         Sponge { xof, input, output }
     }
 }

@@ -1,0 +1,141 @@
+//! As many jobs of one shape as there are lanes, from beginning to end: one function, the same
+//! lengths everywhere.
+//!
+//! The matrices, the noise and the masks of both schemes come in such groups, and so do the hashes
+//! of keys where a batch fills the lanes. No lane has a state of its own here, which makes up a
+//! third of the price of a permutation where they do.
+
+use gabion_scheme::kernels::Sponge;
+
+use super::{IDLE, Lane, Lanes, Phase, ROW, Row, State, stage_block, words_mut};
+
+/// Runs the jobs of a group if they are of one shape; says whether it did.
+#[inline(always)]
+pub(crate) fn run_in_step<L: Lanes<N, M>, const N: usize, const M: usize>(
+    isa: L,
+    state: &mut State<L::Vector>,
+    rows: &mut [Row; N],
+    jobs: &mut [Sponge<'_>],
+    group: [usize; N],
+) -> bool {
+    let first = &jobs[group[0]];
+    let (xof, length, input) = (first.xof, first.output.len(), first.input);
+    let alike = |job: &Sponge<'_>| {
+        // One by one: lengths gathered into arrays would be compared by way of memory, and wait.
+        let mut pieces = job.input.iter().zip(&input);
+        job.xof == xof && job.output.len() == length && pieces.all(|(a, b)| a.len() == b.len())
+    };
+    if !group[1..].iter().all(|&index| alike(&jobs[index])) {
+        return false;
+    }
+    let rate = xof.rate();
+    let filled = absorb_all(isa, state, rows, jobs, group);
+    let suffix = u64::from(xof.suffix()) << (8 * (filled % 8));
+    state[filled / 8] = isa.xor(state[filled / 8], isa.splat(suffix));
+    let last = rate / 8 - 1;
+    state[last] = isa.xor(state[last], isa.splat(1 << 63));
+
+    let outputs = group.map(|index| jobs[index].output.as_mut_ptr());
+    let mut written = 0;
+    while written < length {
+        isa.permute::<N>(state);
+        let block = rate.min(length - written);
+        for g in 0..block.div_ceil(8 * N) {
+            let (at, left) = (written + 8 * N * g, block - 8 * N * g);
+            // SAFETY: each output has `length` bytes, and what is stored ends at the end of a
+            // block, `written + block` at most.
+            unsafe { put(isa, state, g, outputs.map(|output| output.add(at)), left) };
+        }
+        written += block;
+    }
+    true
+}
+
+/// Stores words `N * group` and on of each lane: `left` bytes of them, or a register.
+///
+/// # Safety
+/// Each target has room for so many bytes.
+#[inline(always)]
+unsafe fn put<L: Lanes<N, M>, const N: usize, const M: usize>(
+    isa: L,
+    state: &mut State<L::Vector>,
+    group: usize,
+    targets: [*mut u8; N],
+    left: usize,
+) {
+    if left == 8 {
+        // The last word of a block of SHAKE256.
+        let words = words_mut::<L, N, M>(state)[N * group];
+        for (target, word) in targets.into_iter().zip(words) {
+            // SAFETY: room for eight bytes, by contract.
+            unsafe { target.cast::<[u8; 8]>().write(word.to_le_bytes()) };
+        }
+        return;
+    }
+    let mut words = [isa.splat(0); N];
+    words.copy_from_slice(&state[N * group..N * (group + 1)]);
+    for (target, row) in targets.into_iter().zip(isa.words_to_rows::<N>(words)) {
+        // SAFETY: room for that many bytes, by contract.
+        unsafe { isa.store(target, row, left) };
+    }
+}
+
+/// States that have taken in the messages, permuted as often as there are whole blocks. Returns how
+/// much of the last block is filled; no padding yet.
+#[inline(always)]
+fn absorb_all<L: Lanes<N, M>, const N: usize, const M: usize>(
+    isa: L,
+    state: &mut State<L::Vector>,
+    rows: &mut [Row; N],
+    jobs: &[Sponge<'_>],
+    group: [usize; N],
+) -> usize {
+    let rate = jobs[group[0]].xof.rate();
+    state.fill(isa.splat(0));
+    // The place of all lanes, since they have the same lengths.
+    let mut place = Lane { phase: Phase::Absorb, rate, ..IDLE };
+    loop {
+        let piece = jobs[group[0]].input.get(place.piece).map_or(0, |piece| piece.len());
+        if piece >= place.offset + ROW {
+            // In the midst of a long piece, which is read where it is.
+            let source = |index: usize| jobs[index].input[place.piece][place.offset..].as_ptr();
+            // SAFETY: ROW bytes are left in the piece of each lane, which is as long as the first.
+            unsafe { add_block(isa, state, group.map(source), rate / 8) };
+            place.offset += rate;
+        } else {
+            let (before, mut filled, mut last) = (place, 0, false);
+            for (row, index) in rows.iter_mut().zip(group) {
+                place = before;
+                (filled, last) = stage_block(isa, &mut place, &jobs[index], row);
+            }
+            let sources = rows.each_ref().map(|row| row.0.as_ptr());
+            // SAFETY: a row has more than ROW bytes.
+            unsafe { add_block(isa, state, sources, filled.div_ceil(8)) };
+            if last {
+                return filled;
+            }
+        }
+        isa.permute::<N>(state);
+    }
+}
+
+/// Adds the first `words` words of each source to its lane.
+///
+/// # Safety
+/// Each source has [`ROW`] readable bytes.
+#[inline(always)]
+unsafe fn add_block<L: Lanes<N, M>, const N: usize, const M: usize>(
+    isa: L,
+    state: &mut State<L::Vector>,
+    sources: [*const u8; N],
+    words: usize,
+) {
+    for g in 0..words.div_ceil(N) {
+        let count = N.min(words - N * g);
+        // SAFETY: `words` is 21 at most, so these registers lie within ROW bytes.
+        let input = sources.map(|source| unsafe { isa.load(source.add(8 * N * g), count) });
+        for (word, input) in state[N * g..].iter_mut().zip(isa.rows_to_words::<N>(input)) {
+            *word = isa.xor(*word, input);
+        }
+    }
+}
