@@ -3,11 +3,14 @@
 PREFIX ?= /usr/local
 TARGET  = $(or $(CARGO_TARGET_DIR),target)
 RELEASE = $(TARGET)/release
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
+ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
 .PHONY: all run test check format bench install soak
 
 all:
-	cargo build --release --package gabion-cli --package gabion-provider
+	cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
 
 run:
 	script/run
@@ -30,16 +33,24 @@ NAME ?= $(shell uname -m)
 bench:
 	script/bench $(NAME)
 
-# The command and the provider module; the bundles of the user who calls this get the same module.
+# The command, the provider module, and the C library with its header; the bundles of the user who calls this get the same module.
 # `make && sudo make install` builds as the user: root builds only what is not there.
 install:
 	@if [ "$$(id -u)" -ne 0 ] || [ ! -x $(RELEASE)/gabion ] \
-	    || [ ! -e $(RELEASE)/libgabion_provider.so ]; then $(MAKE) --no-print-directory all; fi
+	    || [ ! -e $(RELEASE)/libgabion_provider.so ] || [ ! -e $(RELEASE)/libgabion.so ]; then $(MAKE) --no-print-directory all; fi
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/gabion
 	install -m 755 $(RELEASE)/gabion $(DESTDIR)$(PREFIX)/bin/gabion.new
 	mv -f $(DESTDIR)$(PREFIX)/bin/gabion.new $(DESTDIR)$(PREFIX)/bin/gabion
 	install -m 755 $(RELEASE)/libgabion_provider.so $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 front/capi/include/gabion.h $(DESTDIR)$(PREFIX)/include/gabion.h
+	install -m 644 $(RELEASE)/libgabion.a $(DESTDIR)$(PREFIX)/lib/libgabion.a
+	install -m 755 $(RELEASE)/libgabion.so $(DESTDIR)$(PREFIX)/lib/libgabion.so.$(ABI).new
+	mv -f $(DESTDIR)$(PREFIX)/lib/libgabion.so.$(ABI).new $(DESTDIR)$(PREFIX)/lib/libgabion.so.$(ABI)
+	ln -sf libgabion.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libgabion.so
+	sed -e 's#@PREFIX@#$(PREFIX)#' -e 's#@VERSION@#$(VERSION)#' front/capi/gabion.pc.in \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/gabion.pc
 ifeq ($(DESTDIR),)
 	@if [ "$$(id -u)" -eq 0 ] && [ -n "$$SUDO_USER" ]; then \
 	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ship", &[]),
     ("bench", &["gabion-engine"]),
     ("front/provider", &["gabion-engine"]),
+    ("front/capi", &["gabion-engine"]),
     ("front/cli", &["gabion-engine", "gabion-bench", "gabion-ship", "gabion-provider"]),
     ("xtask", &[]),
 ];
@@ -47,6 +48,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "backend/",
     "bench/",
     "front/provider/",
+    "front/capi/src/",
     "front/cli/src/",
     "ship/src/",
     "tests/",

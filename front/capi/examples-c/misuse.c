@@ -1,0 +1,156 @@
+/* What happens on mistakes: every call below is wrong, says so, and leaves nothing behind. */
+#include <gabion.h>
+#include <stdio.h>
+#include <string.h>
+
+static int wrong;
+
+static void expect(const char *what, gabion_status got, gabion_status expected)
+{
+    char text[256];
+    if (got == expected) {
+        return;
+    }
+    gabion_last_error(text, sizeof text);
+    fprintf(stderr, "%s: %d (%s), expected %d: %s\n", what, (int)got, gabion_status_text(got),
+            (int)expected, text);
+    wrong = 1;
+}
+
+static void is_true(const char *what, int truth)
+{
+    if (!truth) {
+        fprintf(stderr, "%s does not hold\n", what);
+        wrong = 1;
+    }
+}
+
+static int all_zero(const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void keys(void)
+{
+    uint8_t seed[32] = {1};
+    uint8_t bytes[64];
+    size_t len = sizeof bytes;
+    char text[8];
+    gabion_private_key *key = (gabion_private_key *)&wrong;
+    gabion_public_key *public_key = NULL;
+    gabion_sizes sizes;
+
+    expect("no name", gabion_private_key_generate(NULL, &key), GABION_E_ARGUMENT);
+    is_true("the handle is NULL after a failure", key == NULL);
+    expect("no place", gabion_private_key_generate(GABION_ML_DSA_44, NULL), GABION_E_ARGUMENT);
+    expect("unknown", gabion_private_key_generate("ML-DSA-45", &key), GABION_E_ALGORITHM);
+    is_true("the text is cut to its room",
+            gabion_last_error(text, sizeof text) > sizeof text && strlen(text) == 7);
+    expect("unknown sizes", gabion_algorithm_sizes("x", &sizes), GABION_E_ALGORITHM);
+    expect("short seed", gabion_private_key_from_seed(GABION_ML_DSA_44, seed, 31, &key),
+           GABION_E_LENGTH);
+    expect("no seed", gabion_private_key_from_seed(GABION_ML_DSA_44, NULL, 32, &key),
+           GABION_E_ARGUMENT);
+    expect("short key", gabion_public_key_import(GABION_ML_KEM_768, seed, 32, &public_key),
+           GABION_E_LENGTH);
+    expect("seed", gabion_private_key_from_seed("ml-dsa-44", seed, 32, &key), GABION_OK);
+    expect("room", gabion_private_key_export(key, bytes, &len), GABION_E_LENGTH);
+    expect("length", gabion_private_key_export(key, NULL, &len), GABION_OK);
+    is_true("the length is the standard's", len == GABION_ML_DSA_44_PRIVATE_KEY_BYTES);
+    expect("decaps with a signing key", gabion_decaps(key, bytes, 1, bytes, 1),
+           GABION_E_ALGORITHM);
+    expect("backend without room", gabion_backend(GABION_ML_DSA_44, text, 1), GABION_E_LENGTH);
+    gabion_private_key_free(key);
+    gabion_private_key_free(NULL);
+    gabion_public_key_free(NULL);
+    is_true("no name beyond the last", gabion_algorithm_name(gabion_algorithm_count()) == NULL);
+}
+
+static void kem(void)
+{
+    static uint8_t public_bytes[GABION_ML_KEM_768_PUBLIC_KEY_BYTES];
+    static uint8_t ciphertexts[2 * GABION_ML_KEM_768_CIPHERTEXT_BYTES];
+    uint8_t secrets[64];
+    gabion_private_key *private_key = NULL;
+    gabion_public_key *public_key = NULL;
+    gabion_public_key *bad = NULL;
+    gabion_status status[2];
+
+    memset(public_bytes, 0xff, sizeof public_bytes);
+    expect("coefficients out of range",
+           gabion_public_key_import(GABION_ML_KEM_768, public_bytes, sizeof public_bytes, &bad),
+           GABION_E_KEY);
+    is_true("no handle of a refused key", bad == NULL);
+    expect("generate", gabion_private_key_generate(GABION_ML_KEM_768, &private_key), GABION_OK);
+    expect("public", gabion_private_key_public(private_key, &public_key), GABION_OK);
+    memset(secrets, 0xaa, sizeof secrets);
+    expect("short ciphertext",
+           gabion_encaps(public_key, ciphertexts, 1000, secrets, 32), GABION_E_LENGTH);
+    is_true("nothing is left in the secret", all_zero(secrets, 32));
+    expect("no key", gabion_encaps(NULL, ciphertexts, 1088, secrets, 32), GABION_E_ARGUMENT);
+    {
+        const gabion_public_key *keys[2];
+        keys[0] = public_key;
+        keys[1] = NULL;
+        expect("a lane without a key",
+               gabion_encaps_many(keys, 2, ciphertexts, sizeof ciphertexts, secrets, 64, status),
+               GABION_E_ARGUMENT);
+        is_true("no lane was run", status[0] == GABION_E_NOT_RUN && status[1] == GABION_E_NOT_RUN);
+        expect("no lanes", gabion_encaps_many(keys, 0, NULL, 0, NULL, 0, NULL), GABION_OK);
+        expect("too many lanes",
+               gabion_encaps_many(keys, SIZE_MAX / 2, ciphertexts, 1, secrets, 1, status),
+               GABION_E_LENGTH);
+    }
+    gabion_public_key_free(public_key);
+    gabion_private_key_free(private_key);
+}
+
+static void signatures(void)
+{
+    static uint8_t signature[GABION_ML_DSA_44_SIGNATURE_BYTES];
+    static const uint8_t context[256];
+    gabion_private_key *private_key = NULL;
+    gabion_public_key *public_key = NULL;
+    gabion_message message = {0};
+    size_t len = sizeof signature;
+
+    expect("generate", gabion_private_key_generate(GABION_ML_DSA_44, &private_key), GABION_OK);
+    expect("public", gabion_private_key_public(private_key, &public_key), GABION_OK);
+    message.context = context;
+    message.context_len = 256;
+    expect("long context", gabion_sign(private_key, &message, signature, &len), GABION_E_INPUT);
+    is_true("no signature is left", all_zero(signature, sizeof signature));
+    message.context_len = 0;
+    message.prehash = "MD5";
+    expect("unknown hash", gabion_sign(private_key, &message, signature, &len), GABION_E_INPUT);
+    message.prehash = "SHA2-512";
+    expect("no digest", gabion_sign(private_key, &message, signature, &len), GABION_E_INPUT);
+    message.prehash = NULL;
+    len = 100;
+    expect("room", gabion_sign(private_key, &message, signature, &len), GABION_E_LENGTH);
+    len = sizeof signature;
+    expect("an empty message", gabion_sign(private_key, &message, signature, &len), GABION_OK);
+    expect("its signature", gabion_verify(public_key, &message, signature, len), GABION_OK);
+    expect("cut", gabion_verify(public_key, &message, signature, len - 1), GABION_E_SIGNATURE);
+    expect("none", gabion_verify(public_key, &message, NULL, 0), GABION_E_SIGNATURE);
+    signature[7] ^= 1;
+    expect("changed", gabion_verify(public_key, &message, signature, len), GABION_E_SIGNATURE);
+    gabion_public_key_free(public_key);
+    gabion_private_key_free(private_key);
+}
+
+int main(void)
+{
+    keys();
+    kem();
+    signatures();
+    if (!wrong) {
+        printf("every misuse was refused\n");
+    }
+    return wrong;
+}

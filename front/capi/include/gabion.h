@@ -1,0 +1,254 @@
+/* gabion.h: post-quantum cryptography, one operation or many at once.
+ *
+ * CONVENTIONS
+ *
+ * Status. A function that can fail returns a gabion_status: GABION_OK (0), or a negative code whose
+ *   meaning gabion_status_text() gives. gabion_last_error() has the sentence for the calling
+ *   thread's last failure: what happened, what was expected. No text holds a secret.
+ * Output after a failure. Buffers that were to be filled are all zero, handles are NULL.
+ * Algorithms are named by text, in any case: any name of `gabion algorithms`, or an object
+ *   identifier. The GABION_... macros below hold the standards' names.
+ * Keys are opaque handles. What a function hands out through a `**` belongs to the caller, who gives
+ *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
+ *   expanded when it is made, never changes, and may be used by any number of threads at once.
+ * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
+ * Lengths are in bytes and are checked: one that does not fit is GABION_E_LENGTH, and the text says
+ *   what would have. Where a length is passed by pointer, it is the room on the way in and what was
+ *   used on the way out; with a NULL buffer only the length needed is written.
+ * Batches (..._many) take arrays over n lanes. Lane i has its bytes at i times the stated size. Each
+ *   lane ends with its own status[i], and the call returns GABION_OK when it ran, whatever the lanes
+ *   say; a bad lane never fails its neighbours, and its output is all zero. A batch and n single
+ *   calls give the same verdicts.
+ * Randomness is the operating system's, drawn once a call.
+ * Threads. All functions may be called from any thread. No thread is started and nothing runs at
+ *   load; the first use of an algorithm tests the processor's implementation with known answers.
+ * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A KEM's
+ *   ciphertext that was tampered with is no error: decapsulation gives another secret (FIPS 203).
+ */
+#ifndef GABION_H
+#define GABION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define GABION_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define GABION_MUST_CHECK
+#endif
+
+/* ----- Status ----- */
+
+typedef int32_t gabion_status;
+
+#define GABION_OK 0
+#define GABION_E_NOT_RUN (-1)    /* the lane was not run */
+#define GABION_E_ARGUMENT (-2)   /* NULL where there must be something, or text that is not UTF-8 */
+#define GABION_E_ALGORITHM (-3)  /* no such algorithm, or one that has no such operation */
+#define GABION_E_LENGTH (-4)     /* a length that does not fit */
+#define GABION_E_KEY (-5)        /* a key that the standard's checks refuse */
+#define GABION_E_INPUT (-6)      /* a ciphertext, context or digest of the wrong form */
+#define GABION_E_SIGNATURE (-7)  /* the signature does not verify */
+#define GABION_E_RANDOMNESS (-8) /* the operating system gave none */
+#define GABION_E_FAULT (-9)      /* a check of our own failed: nothing of the result may be used */
+#define GABION_E_BACKEND (-10)   /* no implementation that passed its self-test */
+
+/* A text for a status; never NULL, valid for ever. */
+const char *gabion_status_text(gabion_status status);
+
+/* Writes the calling thread's last error text, cut to `room` with its NUL, and returns its full
+ * length without the NUL; 0 if no call of this thread has failed yet. */
+size_t gabion_last_error(char *text, size_t room);
+
+/* The library's version, for example "0.1.0". */
+const char *gabion_version(void);
+
+/* The version of this interface. A program that was built with another GABION_ABI must not go on. */
+#define GABION_ABI 1
+uint32_t gabion_abi(void);
+
+/* ----- Algorithms ----- */
+
+/* Sizes of an algorithm in bytes; 0 where it has no such thing. */
+typedef struct gabion_sizes {
+    size_t public_key;
+    size_t private_key;   /* the expanded form, as the standard encodes it */
+    size_t seed;          /* the seed form of the private key */
+    size_t ciphertext;    /* of a KEM */
+    size_t shared_secret; /* of a KEM */
+    size_t signature;     /* the longest, where lengths vary */
+} gabion_sizes;
+
+/* The number of algorithms, and the standard's name of each (index from 0); NULL beyond the last. */
+size_t gabion_algorithm_count(void);
+const char *gabion_algorithm_name(size_t index);
+
+/* The sizes of the algorithm with this name. Errors: ARGUMENT, ALGORITHM. */
+gabion_status gabion_algorithm_sizes(const char *algorithm, gabion_sizes *sizes) GABION_MUST_CHECK;
+
+/* Writes the name of what runs this algorithm here, for example "avx512". Tests it, if this is its
+ * first use. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
+gabion_status gabion_backend(const char *algorithm, char *name, size_t room) GABION_MUST_CHECK;
+
+/* ----- Keys ----- */
+
+typedef struct gabion_private_key gabion_private_key;
+typedef struct gabion_public_key gabion_public_key;
+
+/* Makes a fresh key pair. Errors: ARGUMENT, ALGORITHM, RANDOMNESS, BACKEND. */
+gabion_status gabion_private_key_generate(const char *algorithm, gabion_private_key **key)
+    GABION_MUST_CHECK;
+
+/* The key pair of a seed, as the standard derives it. Errors: ARGUMENT, ALGORITHM, LENGTH. */
+gabion_status gabion_private_key_from_seed(const char *algorithm, const uint8_t *seed,
+                                           size_t seed_len, gabion_private_key **key)
+    GABION_MUST_CHECK;
+
+/* Decodes and checks a private key in the standard's expanded form.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, KEY. */
+gabion_status gabion_private_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
+                                        gabion_private_key **key) GABION_MUST_CHECK;
+
+/* Writes the expanded form; secret. Errors: ARGUMENT, LENGTH. */
+gabion_status gabion_private_key_export(const gabion_private_key *key, uint8_t *bytes, size_t *len)
+    GABION_MUST_CHECK;
+
+/* Writes the seed, where it is known; secret. Errors: ARGUMENT, LENGTH; KEY where it is unknown. */
+gabion_status gabion_private_key_seed(const gabion_private_key *key, uint8_t *seed, size_t *len)
+    GABION_MUST_CHECK;
+
+/* The public key that belongs to it. Errors: ARGUMENT. */
+gabion_status gabion_private_key_public(const gabion_private_key *key, gabion_public_key **out)
+    GABION_MUST_CHECK;
+
+/* Decodes and checks a public key. Errors: ARGUMENT, ALGORITHM, LENGTH, KEY. */
+gabion_status gabion_public_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
+                                       gabion_public_key **key) GABION_MUST_CHECK;
+
+/* Writes the encoded public key. Errors: ARGUMENT, LENGTH. */
+gabion_status gabion_public_key_export(const gabion_public_key *key, uint8_t *bytes, size_t *len)
+    GABION_MUST_CHECK;
+
+/* The standard's name of the key's algorithm; NULL for NULL. */
+const char *gabion_private_key_algorithm(const gabion_private_key *key);
+const char *gabion_public_key_algorithm(const gabion_public_key *key);
+
+void gabion_private_key_free(gabion_private_key *key);
+void gabion_public_key_free(gabion_public_key *key);
+
+/* ----- Key encapsulation ----- */
+
+/* Encapsulates to `key`: a ciphertext and the secret that its owner will get.
+ * Errors: ARGUMENT, ALGORITHM (not a KEM), LENGTH, RANDOMNESS, BACKEND. */
+gabion_status gabion_encaps(const gabion_public_key *key, uint8_t *ciphertext,
+                            size_t ciphertext_len, uint8_t *secret, size_t secret_len)
+    GABION_MUST_CHECK;
+
+/* The secret of a ciphertext. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
+gabion_status gabion_decaps(const gabion_private_key *key, const uint8_t *ciphertext,
+                            size_t ciphertext_len, uint8_t *secret, size_t secret_len)
+    GABION_MUST_CHECK;
+
+/* n encapsulations; keys of one algorithm, the same one may stand in many lanes. ciphertexts_len
+ * and secrets_len are those of the whole arrays. */
+gabion_status gabion_encaps_many(const gabion_public_key *const *keys, size_t n,
+                                 uint8_t *ciphertexts, size_t ciphertexts_len, uint8_t *secrets,
+                                 size_t secrets_len, gabion_status *status) GABION_MUST_CHECK;
+
+/* n decapsulations, likewise. */
+gabion_status gabion_decaps_many(const gabion_private_key *const *keys, size_t n,
+                                 const uint8_t *ciphertexts, size_t ciphertexts_len,
+                                 uint8_t *secrets, size_t secrets_len, gabion_status *status)
+    GABION_MUST_CHECK;
+
+/* ----- Signatures ----- */
+
+/* What is signed. Zero everything that is not used: `gabion_message m = {0};` */
+typedef struct gabion_message {
+    const uint8_t *message; /* may be NULL if message_len is 0 */
+    size_t message_len;
+    const uint8_t *context; /* at most 255 bytes; may be NULL if context_len is 0 */
+    size_t context_len;
+    const char *prehash; /* NULL for the pure variant; else the hash whose digest `message` is, for
+                            example "SHA2-512" */
+} gabion_message;
+
+/* Signs, hedged with fresh randomness where the algorithm has that.
+ * signature_len: the room on the way in, the signature's length on the way out.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, RANDOMNESS, BACKEND. */
+gabion_status gabion_sign(const gabion_private_key *key, const gabion_message *message,
+                          uint8_t *signature, size_t *signature_len) GABION_MUST_CHECK;
+
+/* Verifies: GABION_OK or GABION_E_SIGNATURE, a signature of the wrong length included.
+ * Errors: ARGUMENT, ALGORITHM, INPUT, BACKEND. */
+gabion_status gabion_verify(const gabion_public_key *key, const gabion_message *message,
+                            const uint8_t *signature, size_t signature_len) GABION_MUST_CHECK;
+
+/* n signatures by keys of one algorithm; the same one may stand in many lanes. `signatures` has n
+ * times the algorithm's longest signature, and signatures_len is that product; the length of lane
+ * i's goes to signature_lens[i], and zeros follow it in its place. */
+gabion_status gabion_sign_many(const gabion_private_key *const *keys,
+                               const gabion_message *messages, size_t n, uint8_t *signatures,
+                               size_t signatures_len, size_t *signature_lens,
+                               gabion_status *status) GABION_MUST_CHECK;
+
+/* n verifications of signatures laid out the same way. signature_lens may be NULL where lengths do
+ * not vary. */
+gabion_status gabion_verify_many(const gabion_public_key *const *keys,
+                                 const gabion_message *messages, size_t n,
+                                 const uint8_t *signatures, size_t signatures_len,
+                                 const size_t *signature_lens, gabion_status *status)
+    GABION_MUST_CHECK;
+
+/* ----- Names and sizes, one group an algorithm; made from the library's table ----- */
+
+/* sizes: begin */
+#define GABION_ML_KEM_512 "ML-KEM-512"
+#define GABION_ML_KEM_512_PUBLIC_KEY_BYTES 800
+#define GABION_ML_KEM_512_PRIVATE_KEY_BYTES 1632
+#define GABION_ML_KEM_512_SEED_BYTES 64
+#define GABION_ML_KEM_512_CIPHERTEXT_BYTES 768
+#define GABION_ML_KEM_512_SHARED_SECRET_BYTES 32
+
+#define GABION_ML_KEM_768 "ML-KEM-768"
+#define GABION_ML_KEM_768_PUBLIC_KEY_BYTES 1184
+#define GABION_ML_KEM_768_PRIVATE_KEY_BYTES 2400
+#define GABION_ML_KEM_768_SEED_BYTES 64
+#define GABION_ML_KEM_768_CIPHERTEXT_BYTES 1088
+#define GABION_ML_KEM_768_SHARED_SECRET_BYTES 32
+
+#define GABION_ML_KEM_1024 "ML-KEM-1024"
+#define GABION_ML_KEM_1024_PUBLIC_KEY_BYTES 1568
+#define GABION_ML_KEM_1024_PRIVATE_KEY_BYTES 3168
+#define GABION_ML_KEM_1024_SEED_BYTES 64
+#define GABION_ML_KEM_1024_CIPHERTEXT_BYTES 1568
+#define GABION_ML_KEM_1024_SHARED_SECRET_BYTES 32
+
+#define GABION_ML_DSA_44 "ML-DSA-44"
+#define GABION_ML_DSA_44_PUBLIC_KEY_BYTES 1312
+#define GABION_ML_DSA_44_PRIVATE_KEY_BYTES 2560
+#define GABION_ML_DSA_44_SEED_BYTES 32
+#define GABION_ML_DSA_44_SIGNATURE_BYTES 2420
+
+#define GABION_ML_DSA_65 "ML-DSA-65"
+#define GABION_ML_DSA_65_PUBLIC_KEY_BYTES 1952
+#define GABION_ML_DSA_65_PRIVATE_KEY_BYTES 4032
+#define GABION_ML_DSA_65_SEED_BYTES 32
+#define GABION_ML_DSA_65_SIGNATURE_BYTES 3309
+
+#define GABION_ML_DSA_87 "ML-DSA-87"
+#define GABION_ML_DSA_87_PUBLIC_KEY_BYTES 2592
+#define GABION_ML_DSA_87_PRIVATE_KEY_BYTES 4896
+#define GABION_ML_DSA_87_SEED_BYTES 32
+#define GABION_ML_DSA_87_SIGNATURE_BYTES 4627
+/* sizes: end */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GABION_H */

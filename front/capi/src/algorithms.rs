@@ -1,0 +1,129 @@
+//! The table of algorithms, the version, and what runs an algorithm here.
+
+use std::ffi::{CString, c_char};
+use std::ptr::null;
+use std::sync::LazyLock;
+
+use gabion_engine::{ALGORITHMS, AlgorithmInfo, Engine, Kind};
+
+use crate::border::{Code, Failure, border, code};
+use crate::input;
+
+/// `GABION_ABI` of gabion.h.
+const ABI: u32 = 1;
+
+/// The names for C. No name of the table contains a NUL; were one added, it would be left empty,
+/// which a test refuses.
+static NAMES: LazyLock<Vec<CString>> = LazyLock::new(|| {
+    ALGORITHMS.iter().map(|row| CString::new(row.name).unwrap_or_default()).collect()
+});
+
+/// `gabion_sizes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Encoded public key.
+    pub public_key: usize,
+    /// Private key as the standard encodes it.
+    pub private_key: usize,
+    /// Seed form of the private key.
+    pub seed: usize,
+    /// Ciphertext of a KEM.
+    pub ciphertext: usize,
+    /// Shared secret of a KEM.
+    pub shared_secret: usize,
+    /// Longest signature.
+    pub signature: usize,
+}
+
+impl From<&AlgorithmInfo> for Sizes {
+    fn from(row: &AlgorithmInfo) -> Self {
+        let of = |kind, size| if row.kind == kind { size } else { 0 };
+        Sizes {
+            public_key: row.public_key,
+            private_key: row.private_key,
+            seed: row.seed.unwrap_or(0),
+            ciphertext: of(Kind::Kem, row.output),
+            shared_secret: row.shared_secret,
+            signature: of(Kind::Signature, row.output),
+        }
+    }
+}
+
+/// The library's version.
+#[unsafe(no_mangle)]
+pub extern "C" fn gabion_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// The version of this interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn gabion_abi() -> u32 {
+    ABI
+}
+
+/// The number of algorithms.
+#[unsafe(no_mangle)]
+pub extern "C" fn gabion_algorithm_count() -> usize {
+    ALGORITHMS.len()
+}
+
+/// The name of the algorithm with this number; NULL beyond the last.
+#[unsafe(no_mangle)]
+pub extern "C" fn gabion_algorithm_name(index: usize) -> *const c_char {
+    NAMES.get(index).map_or(null(), |name| name.as_ptr())
+}
+
+/// The name for C of an algorithm.
+pub fn name(algorithm: gabion_engine::Algorithm) -> *const c_char {
+    gabion_algorithm_name(algorithm as usize)
+}
+
+/// The sizes of an algorithm.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `sizes` is NULL or a place for them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_algorithm_sizes(
+    algorithm: *const c_char,
+    sizes: *mut Sizes,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let sizes = unsafe { input::place("sizes", sizes) }?;
+        *sizes = Sizes::default();
+        // SAFETY: the caller's condition.
+        *sizes = unsafe { input::algorithm(algorithm) }?.info().into();
+        Ok(())
+    })
+}
+
+/// The name of what runs an algorithm here.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `text` is NULL or has `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_backend(
+    algorithm: *const c_char,
+    text: *mut c_char,
+    room: usize,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition; bytes and C's characters have one layout.
+        let text = unsafe { input::slice_mut("name", text.cast::<u8>(), room) }?;
+        text.fill(0);
+        // SAFETY: the caller's condition.
+        let algorithm = unsafe { input::algorithm(algorithm) }?;
+        let name = Engine::global()?.backend_for(algorithm)?.name();
+        // At least one zero stays behind the name.
+        if name.len() >= text.len() {
+            let needed = name.len() + 1;
+            return Err(Failure::new(
+                code::LENGTH,
+                format!("the name has {needed} bytes with its NUL; there is room for {room}"),
+            ));
+        }
+        text[..name.len()].copy_from_slice(name.as_bytes());
+        Ok(())
+    })
+}

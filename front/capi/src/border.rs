@@ -1,0 +1,134 @@
+//! What every exported function crosses: panics stop, errors become codes and a text.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gabion_engine::{Error, InputError, Status};
+
+/// `gabion_status`.
+pub type Code = i32;
+
+/// The codes of gabion.h.
+pub mod code {
+    use super::Code;
+
+    pub const OK: Code = 0;
+    pub const NOT_RUN: Code = -1;
+    pub const ARGUMENT: Code = -2;
+    pub const ALGORITHM: Code = -3;
+    pub const LENGTH: Code = -4;
+    pub const KEY: Code = -5;
+    pub const INPUT: Code = -6;
+    pub const SIGNATURE: Code = -7;
+    pub const RANDOMNESS: Code = -8;
+    pub const FAULT: Code = -9;
+    pub const BACKEND: Code = -10;
+}
+
+/// The text of each code; a code that is none has the last.
+static TEXTS: [&CStr; 12] = [
+    c"ok",
+    c"the lane was not run",
+    c"an argument is NULL or not text",
+    c"no such algorithm, or it has no such operation",
+    c"a length does not fit",
+    c"the key was refused",
+    c"the input has the wrong form",
+    c"the signature does not verify",
+    c"no randomness",
+    c"a check of the library failed",
+    c"no implementation passed its self-test",
+    c"unknown status",
+];
+
+/// Why a call failed: the code, and the sentence for `gabion_last_error`.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub text: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, text: impl Into<String>) -> Self {
+        Failure { code, text: text.into() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Input(input) => match input {
+                InputError::Length { .. } | InputError::Batch { .. } => code::LENGTH,
+                InputError::PublicKey { .. } | InputError::PrivateKey { .. } => code::KEY,
+                InputError::Unsupported { .. } => code::ALGORITHM,
+                InputError::TooManyAttempts(_) => code::FAULT,
+                _ => code::INPUT,
+            },
+            Error::WrongAlgorithm { .. } => code::ALGORITHM,
+            Error::Lane { status, .. } => of_lane(*status),
+            Error::BadSignature => code::SIGNATURE,
+            Error::Entropy(_) => code::RANDOMNESS,
+            Error::NoSuchBackend { .. } | Error::NoBackend(_) => code::BACKEND,
+            _ => code::FAULT,
+        };
+        Failure { code, text: error.to_string() }
+    }
+}
+
+/// The code of a lane's verdict.
+pub fn of_lane(status: Status) -> Code {
+    match status {
+        Status::Ok => code::OK,
+        Status::NotRun => code::NOT_RUN,
+        Status::InvalidKey => code::KEY,
+        Status::InvalidInput => code::INPUT,
+        Status::InvalidSignature => code::SIGNATURE,
+        _ => code::FAULT,
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs the body of an exported function: its error, or its panic, becomes a code and a text.
+pub fn border(body: impl FnOnce() -> Result<(), Failure>) -> Code {
+    // A body that panicked leaves no half-made state: handles are set at once, outputs by one copy.
+    let failure = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => return code::OK,
+        Ok(Err(failure)) => failure,
+        Err(_) => Failure::new(code::FAULT, "internal error: a panic was caught; please report it"),
+    };
+    // A thread that is ending has no text any more, and nobody who would ask for it.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = failure.text);
+    failure.code
+}
+
+/// A text for a status; never NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn gabion_status_text(status: Code) -> *const c_char {
+    let index = usize::try_from(-i64::from(status)).unwrap_or(usize::MAX);
+    TEXTS[index.min(TEXTS.len() - 1)].as_ptr()
+}
+
+/// The text of the calling thread's last failure.
+///
+/// # Safety
+/// `text` is NULL or has `room` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_last_error(text: *mut c_char, room: usize) -> usize {
+    let copy = |last: &RefCell<String>| {
+        let last = last.borrow();
+        if !text.is_null() && room > 0 {
+            let used = last.len().min(room - 1);
+            // SAFETY: the caller's buffer has `room` bytes, and used + 1 is at most that.
+            unsafe {
+                text.cast::<u8>().copy_from_nonoverlapping(last.as_ptr(), used);
+                *text.add(used) = 0;
+            }
+        }
+        last.len()
+    };
+    LAST.try_with(copy).unwrap_or(0)
+}

@@ -1,0 +1,122 @@
+//! What C hands in, as Rust has it. Every pointer is checked for NULL before it is used.
+
+use std::ffi::{CStr, c_char};
+
+use gabion_engine::Algorithm;
+
+use crate::border::{Failure, code};
+
+/// A failure for a NULL where there must be something.
+fn missing(what: &str) -> Failure {
+    Failure::new(code::ARGUMENT, format!("{what} is NULL"))
+}
+
+/// A failure for a length that does not fit.
+pub fn wrong_length(what: &str, expected: usize, got: usize) -> Failure {
+    Failure::new(code::LENGTH, format!("{what}: {got} bytes; expected {expected}"))
+}
+
+/// The length in bytes of `n` items, or a failure where no such array can exist.
+pub fn total(what: &str, n: usize, each: usize) -> Result<usize, Failure> {
+    n.checked_mul(each)
+        .filter(|total| isize::try_from(*total).is_ok())
+        .ok_or_else(|| Failure::new(code::LENGTH, format!("{what}: {n} lanes are too many")))
+}
+
+/// The array of `len` items at `data`; NULL stands for an empty one.
+///
+/// # Safety
+/// `data` is NULL or points to `len` items that nothing changes during the call.
+pub unsafe fn slice<'a, T>(what: &str, data: *const T, len: usize) -> Result<&'a [T], Failure> {
+    total(what, len, size_of::<T>())?;
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(missing(what)),
+        // SAFETY: not NULL, `len` items as the caller says, and no longer than an array can be.
+        _ => Ok(unsafe { std::slice::from_raw_parts(data, len) }),
+    }
+}
+
+/// The array of `len` items at `data`, to be filled; NULL stands for an empty one.
+///
+/// # Safety
+/// `data` is NULL or points to `len` items that nothing else uses during the call.
+pub unsafe fn slice_mut<'a, T>(
+    what: &str,
+    data: *mut T,
+    len: usize,
+) -> Result<&'a mut [T], Failure> {
+    total(what, len, size_of::<T>())?;
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(missing(what)),
+        // SAFETY: not NULL, `len` items as the caller says, and no longer than an array can be.
+        _ => Ok(unsafe { std::slice::from_raw_parts_mut(data, len) }),
+    }
+}
+
+/// What `pointer` points to.
+///
+/// # Safety
+/// `pointer` is NULL or points to a value that nothing changes during the call.
+pub unsafe fn reference<'a, T>(what: &str, pointer: *const T) -> Result<&'a T, Failure> {
+    // SAFETY: the caller's condition is this function's.
+    unsafe { pointer.as_ref() }.ok_or_else(|| missing(what))
+}
+
+/// The place that `pointer` points to.
+///
+/// # Safety
+/// `pointer` is NULL or points to a place that nothing else uses during the call.
+pub unsafe fn place<'a, T>(what: &str, pointer: *mut T) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller's condition is this function's.
+    unsafe { pointer.as_mut() }.ok_or_else(|| missing(what))
+}
+
+/// A text.
+///
+/// # Safety
+/// `text` is NULL or ends with a NUL and does not change during the call.
+pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(missing(what));
+    }
+    // SAFETY: not NULL, and the caller's condition is this function's.
+    unsafe { CStr::from_ptr(text) }
+        .to_str()
+        .map_err(|_| Failure::new(code::ARGUMENT, format!("{what} is not UTF-8")))
+}
+
+/// The algorithm of a name.
+///
+/// # Safety
+/// As [`text`].
+pub unsafe fn algorithm(name: *const c_char) -> Result<Algorithm, Failure> {
+    // SAFETY: the caller's condition is this function's.
+    let name = unsafe { text("algorithm", name) }?;
+    name.parse().map_err(|_| {
+        Failure::new(
+            code::ALGORITHM,
+            format!("no algorithm `{name}`; gabion_algorithm_name lists those there are"),
+        )
+    })
+}
+
+/// Writes `bytes` to the caller's buffer and its length to `*len`, which held the room; with a NULL
+/// buffer only the length.
+///
+/// # Safety
+/// `len` is NULL or a place for a length; `out` is NULL or has `*len` bytes.
+pub unsafe fn give(what: &str, bytes: &[u8], out: *mut u8, len: *mut usize) -> Result<(), Failure> {
+    // SAFETY: the caller's condition is this function's.
+    let len = unsafe { place("the length", len) }?;
+    if !out.is_null() {
+        if *len < bytes.len() {
+            return Err(wrong_length(what, bytes.len(), *len));
+        }
+        // SAFETY: the buffer has `*len` bytes, which is enough.
+        unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+    *len = bytes.len();
+    Ok(())
+}

@@ -1,0 +1,340 @@
+//! Handles of keys.
+
+use std::ffi::c_char;
+use std::ptr::{null, null_mut};
+
+use gabion_engine::{
+    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, VerifyKey,
+};
+
+use crate::algorithms::name;
+use crate::border::{Code, Failure, border, code};
+use crate::input;
+
+/// `gabion_private_key`.
+pub enum PrivateKey {
+    /// Of a KEM.
+    Kem(KemPrivateKey),
+    /// Of a signature.
+    Signature(SigningKey),
+}
+
+/// `gabion_public_key`.
+pub enum PublicKey {
+    /// Of a KEM.
+    Kem(KemPublicKey),
+    /// Of a signature.
+    Signature(VerifyKey),
+}
+
+impl PrivateKey {
+    /// The parameter set.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            PrivateKey::Kem(key) => key.algorithm(),
+            PrivateKey::Signature(key) => key.algorithm(),
+        }
+    }
+
+    /// The key of a KEM.
+    pub(crate) fn kem(&self) -> Result<&KemPrivateKey, Failure> {
+        match self {
+            PrivateKey::Kem(key) => Ok(key),
+            PrivateKey::Signature(key) => Err(not_of(key.algorithm(), "decapsulate")),
+        }
+    }
+
+    /// The key of a signature.
+    pub(crate) fn signature(&self) -> Result<&SigningKey, Failure> {
+        match self {
+            PrivateKey::Signature(key) => Ok(key),
+            PrivateKey::Kem(key) => Err(not_of(key.algorithm(), "sign")),
+        }
+    }
+}
+
+impl PublicKey {
+    /// The parameter set.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            PublicKey::Kem(key) => key.algorithm(),
+            PublicKey::Signature(key) => key.algorithm(),
+        }
+    }
+
+    /// The key of a KEM.
+    pub(crate) fn kem(&self) -> Result<&KemPublicKey, Failure> {
+        match self {
+            PublicKey::Kem(key) => Ok(key),
+            PublicKey::Signature(key) => Err(not_of(key.algorithm(), "encapsulate")),
+        }
+    }
+
+    /// The key of a signature.
+    pub(crate) fn signature(&self) -> Result<&VerifyKey, Failure> {
+        match self {
+            PublicKey::Signature(key) => Ok(key),
+            PublicKey::Kem(key) => Err(not_of(key.algorithm(), "verify")),
+        }
+    }
+}
+
+/// The failure of an algorithm that does not do what was asked.
+pub fn not_of(algorithm: Algorithm, operation: &str) -> Failure {
+    Failure::new(code::ALGORITHM, format!("{algorithm} can't {operation}"))
+}
+
+/// Makes a handle at `out`, which is NULL until there is one.
+///
+/// # Safety
+/// `out` is NULL or a place for a pointer.
+unsafe fn make<T>(out: *mut *mut T, body: impl FnOnce() -> Result<T, Failure>) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let out = unsafe { input::place("key", out) }?;
+        *out = null_mut();
+        *out = Box::into_raw(Box::new(body()?));
+        Ok(())
+    })
+}
+
+/// Makes a fresh key pair.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `key` is NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_generate(
+    algorithm: *const c_char,
+    key: *mut *mut PrivateKey,
+) -> Code {
+    let body = || {
+        // SAFETY: the caller's condition.
+        let algorithm = unsafe { input::algorithm(algorithm) }?;
+        let engine = Engine::global()?;
+        match algorithm.info().kind {
+            Kind::Kem => Ok(PrivateKey::Kem(engine.kem_generate(algorithm, &OsEntropy)?)),
+            Kind::Signature => {
+                Ok(PrivateKey::Signature(engine.dsa_generate(algorithm, &OsEntropy)?))
+            }
+            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
+        }
+    };
+    // SAFETY: the caller's condition.
+    unsafe { make(key, body) }
+}
+
+/// The key pair of a seed.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `seed` has `seed_len` bytes; `key` is NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_from_seed(
+    algorithm: *const c_char,
+    seed: *const u8,
+    seed_len: usize,
+    key: *mut *mut PrivateKey,
+) -> Code {
+    let body = || {
+        // SAFETY: the caller's condition, for both.
+        let (algorithm, seed) =
+            unsafe { (input::algorithm(algorithm)?, input::slice("seed", seed, seed_len)?) };
+        let engine = Engine::global()?;
+        match algorithm.info().kind {
+            Kind::Kem => Ok(PrivateKey::Kem(engine.kem_from_seed(algorithm, seed)?)),
+            Kind::Signature => Ok(PrivateKey::Signature(engine.dsa_from_seed(algorithm, seed)?)),
+            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
+        }
+    };
+    // SAFETY: the caller's condition.
+    unsafe { make(key, body) }
+}
+
+/// Decodes and checks a private key.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `bytes` has `len` bytes; `key` is NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_import(
+    algorithm: *const c_char,
+    bytes: *const u8,
+    len: usize,
+    key: *mut *mut PrivateKey,
+) -> Code {
+    let body = || {
+        // SAFETY: the caller's condition, for both.
+        let (algorithm, bytes) =
+            unsafe { (input::algorithm(algorithm)?, input::slice("bytes", bytes, len)?) };
+        let engine = Engine::global()?;
+        match algorithm.info().kind {
+            Kind::Kem => Ok(PrivateKey::Kem(engine.kem_private(algorithm, bytes)?)),
+            Kind::Signature => Ok(PrivateKey::Signature(engine.dsa_private(algorithm, bytes)?)),
+            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
+        }
+    };
+    // SAFETY: the caller's condition.
+    unsafe { make(key, body) }
+}
+
+/// Decodes and checks a public key.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `bytes` has `len` bytes; `key` is NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_public_key_import(
+    algorithm: *const c_char,
+    bytes: *const u8,
+    len: usize,
+    key: *mut *mut PublicKey,
+) -> Code {
+    let body = || {
+        // SAFETY: the caller's condition, for both.
+        let (algorithm, bytes) =
+            unsafe { (input::algorithm(algorithm)?, input::slice("bytes", bytes, len)?) };
+        let engine = Engine::global()?;
+        match algorithm.info().kind {
+            Kind::Kem => Ok(PublicKey::Kem(engine.kem_public(algorithm, bytes)?)),
+            Kind::Signature => Ok(PublicKey::Signature(engine.dsa_public(algorithm, bytes)?)),
+            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
+        }
+    };
+    // SAFETY: the caller's condition.
+    unsafe { make(key, body) }
+}
+
+/// The public key that belongs to a private key.
+///
+/// # Safety
+/// `key` is NULL or a handle; `out` is NULL or a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_public(
+    key: *const PrivateKey,
+    out: *mut *mut PublicKey,
+) -> Code {
+    let body = || {
+        // SAFETY: the caller's condition.
+        Ok(match unsafe { input::reference("key", key) }? {
+            PrivateKey::Kem(key) => PublicKey::Kem(key.public()),
+            PrivateKey::Signature(key) => PublicKey::Signature(key.public()),
+        })
+    };
+    // SAFETY: the caller's condition.
+    unsafe { make(out, body) }
+}
+
+/// Writes a private key.
+///
+/// # Safety
+/// `key` is NULL or a handle; `len` is NULL or a place; `bytes` is NULL or has `*len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_export(
+    key: *const PrivateKey,
+    bytes: *mut u8,
+    len: *mut usize,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let encoded = match unsafe { input::reference("key", key) }? {
+            PrivateKey::Kem(key) => key.bytes(),
+            PrivateKey::Signature(key) => key.bytes(),
+        };
+        // SAFETY: the caller's condition.
+        unsafe { input::give("room for the private key", encoded, bytes, len) }
+    })
+}
+
+/// Writes the seed of a private key, where it is known.
+///
+/// # Safety
+/// `key` is NULL or a handle; `len` is NULL or a place; `seed` is NULL or has `*len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_seed(
+    key: *const PrivateKey,
+    seed: *mut u8,
+    len: *mut usize,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let known = match unsafe { input::reference("key", key) }? {
+            PrivateKey::Kem(key) => key.seed(),
+            PrivateKey::Signature(key) => key.seed(),
+        };
+        let known = known.ok_or_else(|| {
+            Failure::new(code::KEY, "the seed of this key is not known: it came without one")
+        })?;
+        // SAFETY: the caller's condition.
+        unsafe { input::give("room for the seed", known, seed, len) }
+    })
+}
+
+/// Writes a public key.
+///
+/// # Safety
+/// `key` is NULL or a handle; `len` is NULL or a place; `bytes` is NULL or has `*len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_public_key_export(
+    key: *const PublicKey,
+    bytes: *mut u8,
+    len: *mut usize,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let encoded = match unsafe { input::reference("key", key) }? {
+            PublicKey::Kem(key) => key.bytes(),
+            PublicKey::Signature(key) => key.bytes(),
+        };
+        // SAFETY: the caller's condition.
+        unsafe { input::give("room for the public key", encoded, bytes, len) }
+    })
+}
+
+/// The name of a private key's algorithm; NULL for NULL.
+///
+/// # Safety
+/// `key` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_algorithm(key: *const PrivateKey) -> *const c_char {
+    // SAFETY: the caller's condition.
+    unsafe { key.as_ref() }.map_or(null(), |key| name(key.algorithm()))
+}
+
+/// The name of a public key's algorithm; NULL for NULL.
+///
+/// # Safety
+/// `key` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_public_key_algorithm(key: *const PublicKey) -> *const c_char {
+    // SAFETY: the caller's condition.
+    unsafe { key.as_ref() }.map_or(null(), |key| name(key.algorithm()))
+}
+
+/// Frees a private key and wipes it.
+///
+/// # Safety
+/// `key` is NULL or a handle that is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_free(key: *mut PrivateKey) {
+    // SAFETY: the caller's condition.
+    unsafe { free(key) }
+}
+
+/// Frees a public key.
+///
+/// # Safety
+/// `key` is NULL or a handle that is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_public_key_free(key: *mut PublicKey) {
+    // SAFETY: the caller's condition.
+    unsafe { free(key) }
+}
+
+/// # Safety
+/// `key` is NULL or came from [`make`] and is not used any more.
+unsafe fn free<T>(key: *mut T) {
+    border(|| {
+        if !key.is_null() {
+            // SAFETY: `make` boxed it, and the caller gives it up.
+            drop(unsafe { Box::from_raw(key) });
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,33 @@
+//! The C ABI: `libgabion.so`, `libgabion.a`, and `include/gabion.h`, which is its documentation.
+//!
+//! ```text
+//!   C ---> keys, kem, signature ---> border (panics stop, errors become codes) ---> gabion_engine
+//!                  |
+//!                  +--> input: pointers and lengths become slices, here and nowhere else
+//! ```
+//!
+//! Nothing of the engine's types shows; a handle is a boxed key that never changes. `unsafe` is
+//! confined to what C hands in and to the exported functions themselves.
+
+mod algorithms;
+mod border;
+pub mod header;
+mod input;
+mod kem;
+mod keys;
+mod signature;
+
+pub use algorithms::{
+    Sizes, gabion_abi, gabion_algorithm_count, gabion_algorithm_name, gabion_algorithm_sizes,
+    gabion_backend, gabion_version,
+};
+pub use border::{gabion_last_error, gabion_status_text};
+pub use kem::{gabion_decaps, gabion_decaps_many, gabion_encaps, gabion_encaps_many};
+pub use keys::{
+    PrivateKey, PublicKey, gabion_private_key_algorithm, gabion_private_key_export,
+    gabion_private_key_free, gabion_private_key_from_seed, gabion_private_key_generate,
+    gabion_private_key_import, gabion_private_key_public, gabion_private_key_seed,
+    gabion_public_key_algorithm, gabion_public_key_export, gabion_public_key_free,
+    gabion_public_key_import,
+};
+pub use signature::{Message, gabion_sign, gabion_sign_many, gabion_verify, gabion_verify_many};

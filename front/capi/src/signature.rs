@@ -1,0 +1,220 @@
+//! Signatures, one and many.
+
+use std::ffi::c_char;
+
+use gabion_engine::{Engine, OsEntropy, Prehash, Randomness, Status};
+
+use crate::border::{Code, Failure, border, code, of_lane};
+use crate::input::{self, wrong_length};
+use crate::kem::{handles, tell};
+use crate::keys::{PrivateKey, PublicKey};
+
+/// `gabion_message`.
+#[repr(C)]
+pub struct Message {
+    message: *const u8,
+    message_len: usize,
+    context: *const u8,
+    context_len: usize,
+    prehash: *const c_char,
+}
+
+impl Message {
+    /// The message as the engine takes it.
+    ///
+    /// # Safety
+    /// Each pointer is NULL or has the length beside it; `prehash` is NULL or a text.
+    unsafe fn get(&self) -> Result<gabion_engine::Message<'_>, Failure> {
+        // SAFETY: the caller's condition, for both.
+        let (message, context) = unsafe {
+            (
+                input::slice("message", self.message, self.message_len)?,
+                input::slice("context", self.context, self.context_len)?,
+            )
+        };
+        if self.prehash.is_null() {
+            return Ok(gabion_engine::Message::Pure { context, message });
+        }
+        // SAFETY: the caller's condition.
+        let name = unsafe { input::text("prehash", self.prehash) }?;
+        let known = Prehash::all().find(|hash| hash.name().eq_ignore_ascii_case(name));
+        let hash = known.ok_or_else(|| {
+            let names: Vec<_> = Prehash::all().map(Prehash::name).collect();
+            let names = names.join(", ");
+            Failure::new(code::INPUT, format!("no hash `{name}`; there are {names}"))
+        })?;
+        Ok(gabion_engine::Message::Prehash { context, hash, digest: message })
+    }
+}
+
+/// Signs.
+///
+/// # Safety
+/// `key` is NULL or a handle, `message` NULL or a message; `signature_len` is NULL or a place, and
+/// `signature` NULL or `*signature_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_sign(
+    key: *const PrivateKey,
+    message: *const Message,
+    signature: *mut u8,
+    signature_len: *mut usize,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let len = unsafe { input::place("signature_len", signature_len) }?;
+        let room = *len;
+        // SAFETY: the caller's condition; a NULL buffer has no bytes.
+        let out = unsafe {
+            input::slice_mut("signature", signature, if signature.is_null() { 0 } else { room })
+        }?;
+        out.fill(0);
+        // SAFETY: the caller's condition.
+        let key = unsafe { input::reference("key", key) }?.signature()?;
+        let longest = key.algorithm().info().output;
+        if signature.is_null() {
+            *len = longest;
+            return Ok(());
+        }
+        // Before the work: a signature that is made and can't be handed over is lost.
+        if room < longest {
+            return Err(wrong_length("room for the signature", longest, room));
+        }
+        // SAFETY: the caller's condition.
+        let message = unsafe { input::reference("message", message)?.get() }?;
+        let made = Engine::global()?.sign(key, message, &OsEntropy)?;
+        out[..made.len()].copy_from_slice(&made);
+        *len = made.len();
+        Ok(())
+    })
+}
+
+/// Verifies.
+///
+/// # Safety
+/// `key` is NULL or a handle, `message` NULL or a message; `signature` has `signature_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_verify(
+    key: *const PublicKey,
+    message: *const Message,
+    signature: *const u8,
+    signature_len: usize,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition, for all three.
+        let (key, message, signature) = unsafe {
+            (
+                input::reference("key", key)?.signature()?,
+                input::reference("message", message)?.get()?,
+                input::slice("signature", signature, signature_len)?,
+            )
+        };
+        Ok(Engine::global()?.verify(key, message, signature)?)
+    })
+}
+
+/// The messages of a batch. One of the wrong form fails its own lane, which the engine sees to.
+///
+/// # Safety
+/// `messages` is NULL or has `n` messages.
+unsafe fn messages<'a>(
+    messages: *const Message,
+    n: usize,
+) -> Result<Vec<gabion_engine::Message<'a>>, Failure> {
+    // SAFETY: the caller's condition, for both.
+    let messages = unsafe { input::slice("messages", messages, n) }?;
+    // SAFETY: as above.
+    messages.iter().map(|message| unsafe { message.get() }).collect()
+}
+
+/// Signs many messages.
+///
+/// # Safety
+/// `keys`, `messages`, `signature_lens` and `status` have `n` items; `signatures` has
+/// `signatures_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_sign_many(
+    keys: *const *const PrivateKey,
+    messages_in: *const Message,
+    n: usize,
+    signatures: *mut u8,
+    signatures_len: usize,
+    signature_lens: *mut usize,
+    status: *mut Code,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition, for all three.
+        let (signatures, lens, status) = unsafe {
+            (
+                input::slice_mut("signatures", signatures, signatures_len)?,
+                input::slice_mut("signature_lens", signature_lens, n)?,
+                input::slice_mut("status", status, n)?,
+            )
+        };
+        signatures.fill(0);
+        lens.fill(0);
+        status.fill(of_lane(Status::NotRun));
+        // SAFETY: the caller's condition, for both.
+        let (keys, messages) = unsafe { (handles(keys, n)?, messages(messages_in, n)?) };
+        let keys: Vec<_> = keys.iter().map(|key| key.signature()).collect::<Result<_, _>>()?;
+        let Some(first) = keys.first() else { return Ok(()) };
+        let expected = input::total("signatures", n, first.algorithm().info().output)?;
+        if signatures.len() != expected {
+            return Err(wrong_length("signatures", expected, signatures.len()));
+        }
+        let mut verdicts = vec![Status::NotRun; n];
+        let randomness = Randomness::Fresh(&OsEntropy);
+        let engine = Engine::global()?;
+        engine.sign_many(&keys, &messages, randomness, signatures, lens, &mut verdicts)?;
+        tell(status, &verdicts);
+        Ok(())
+    })
+}
+
+/// Verifies many signatures.
+///
+/// # Safety
+/// `keys`, `messages` and `status` have `n` items, `signature_lens` too or is NULL; `signatures` has
+/// `signatures_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_verify_many(
+    keys: *const *const PublicKey,
+    messages_in: *const Message,
+    n: usize,
+    signatures: *const u8,
+    signatures_len: usize,
+    signature_lens: *const usize,
+    status: *mut Code,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let status = unsafe { input::slice_mut("status", status, n) }?;
+        status.fill(of_lane(Status::NotRun));
+        // SAFETY: the caller's condition, for all three.
+        let (signatures, keys, messages) = unsafe {
+            (
+                input::slice("signatures", signatures, signatures_len)?,
+                handles(keys, n)?,
+                messages(messages_in, n)?,
+            )
+        };
+        let keys: Vec<_> = keys.iter().map(|key| key.signature()).collect::<Result<_, _>>()?;
+        let Some(first) = keys.first() else { return Ok(()) };
+        let info = first.algorithm().info();
+        let expected = input::total("signatures", n, info.output)?;
+        if signatures.len() != expected {
+            return Err(wrong_length("signatures", expected, signatures.len()));
+        }
+        let full;
+        let lens = if signature_lens.is_null() && !info.output_varies {
+            full = vec![info.output; n];
+            &full[..]
+        } else {
+            // SAFETY: the caller's condition.
+            unsafe { input::slice("signature_lens", signature_lens, n) }?
+        };
+        let mut verdicts = vec![Status::NotRun; n];
+        Engine::global()?.verify_many(&keys, &messages, signatures, lens, &mut verdicts)?;
+        tell(status, &verdicts);
+        Ok(())
+    })
+}

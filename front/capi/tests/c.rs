@@ -1,0 +1,127 @@
+//! What a C program sees: the header, the two libraries, the exported names, the examples.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A library under test: cargo puts both beside the test program.
+fn library(name: &str) -> PathBuf {
+    let program = std::env::current_exe().expect("the test program has a path");
+    let library = program.with_file_name(name);
+    assert!(
+        library.is_file(),
+        "{} is not there; cargo builds it with the tests",
+        library.display()
+    );
+    library
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// A C compiler with every warning an error.
+fn compiler(program: &str, standard: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-I"]);
+    command.arg(folder().join("include"));
+    command
+}
+
+#[test]
+fn header_has_the_sizes_of_the_table() {
+    let header = std::fs::read_to_string(folder().join("include/gabion.h")).unwrap();
+    let renewed = gabion::header::renewed(&header).expect("the header has its two marks");
+    assert!(header == renewed, "run `cargo run -p gabion-capi --example header`");
+    assert!(header.contains("#define GABION_ML_DSA_65_SIGNATURE_BYTES 3309\n"));
+}
+
+#[test]
+fn header_compiles_as_c99_and_as_cpp() {
+    let place = tempfile::tempdir().unwrap();
+    for (program, standard, name) in [("cc", "-std=c99", "h.c"), ("c++", "-std=c++11", "h.cc")] {
+        if Command::new(program).arg("--version").output().is_err() {
+            assert_eq!(program, "c++", "there is no C compiler");
+            continue;
+        }
+        let source = place.path().join(name);
+        std::fs::write(&source, "#include <gabion.h>\nint main(void) { return 0; }\n").unwrap();
+        run(compiler(program, standard).arg("-fsyntax-only").arg(&source));
+    }
+}
+
+#[test]
+fn exports_are_the_listed_names_and_no_others() {
+    let output =
+        run(Command::new("nm").args(["-D", "--defined-only"]).arg(library("libgabion.so")));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    names.sort_unstable();
+    let listed = std::fs::read_to_string(folder().join("exports.txt")).unwrap();
+    assert_eq!(names, listed.lines().collect::<Vec<_>>());
+    // And every one is declared, but for what the compiler's own checks would miss.
+    let header = std::fs::read_to_string(folder().join("include/gabion.h")).unwrap();
+    for name in names {
+        assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+    }
+}
+
+/// Compiles an example with the given way of linking and runs it.
+fn example(name: &str, link: &[&std::ffi::OsStr]) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join(name);
+    run(compiler("cc", "-std=c99")
+        .arg("-D_POSIX_C_SOURCE=200809L")
+        .arg(folder().join("examples-c").join(name).with_extension("c"))
+        .args(link)
+        .arg("-o")
+        .arg(&program));
+    String::from_utf8(run(&mut Command::new(&program)).stdout).unwrap()
+}
+
+/// The examples, and what they print.
+fn examples(link: &[&std::ffi::OsStr]) {
+    assert_eq!(example("kem", link), "both sides have the same 32-byte secret\n");
+    let text = example("verify_many", link);
+    let expected = "lane 41: the signature does not verify\n63 of 64 signatures verify (";
+    assert!(text.starts_with(expected), "{text}");
+    assert_eq!(example("misuse", link), "every misuse was refused\n");
+}
+
+#[test]
+fn examples_run_with_the_shared_library() {
+    // As installation lays it out: the name for the linker, and the one in the library itself.
+    let place = tempfile::tempdir().unwrap();
+    for name in ["libgabion.so", "libgabion.so.1"] {
+        std::os::unix::fs::symlink(library("libgabion.so"), place.path().join(name)).unwrap();
+    }
+    let search = format!("-L{}", place.path().display());
+    let rpath = format!("-Wl,-rpath,{}", place.path().display());
+    examples(&[search.as_ref(), "-lgabion".as_ref(), rpath.as_ref()]);
+}
+
+#[test]
+fn examples_run_with_the_static_library() {
+    let library = library("libgabion.a");
+    let rest = ["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lutil", "-lrt"].map(std::ffi::OsStr::new);
+    examples(&[&[library.as_os_str()], &rest[..]].concat());
+}
+
+#[test]
+fn pkg_config_file_has_a_place_for_what_installation_knows() {
+    let text = std::fs::read_to_string(folder().join("gabion.pc.in")).unwrap();
+    for word in ["@PREFIX@", "@VERSION@", "-lgabion", "-I${includedir}"] {
+        assert!(text.contains(word), "{word}");
+    }
+}
