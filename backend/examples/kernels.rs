@@ -26,6 +26,7 @@ mod table {
     use gabion_backend::avx2::Avx2;
     use gabion_backend::avx512::Avx512;
     use gabion_backend::portable::Portable;
+    use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash};
     use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
     use gabion_scheme::{Status, ed25519};
 
@@ -91,6 +92,7 @@ mod table {
         kem(filter);
         dsa(filter);
         ed25519(filter);
+        slh(filter);
     }
 
     /// `count` sponges of one kind; cycles are for all of them.
@@ -306,5 +308,69 @@ mod table {
                 k.dsa_bit_unpack(bits, b, &random[..32 * bits], &mut p);
             });
         }
+    }
+
+    /// Cycles for one F, PRF, H or T_l; those of chains with refilled lanes show what that costs.
+    fn slh(filter: &str) {
+        for (family, name) in [(SlhFamily::Shake, "SHAKE"), (SlhFamily::Sha2, "SHA2")] {
+            for n in [16, 32] {
+                let context = SlhContext::new(family, &vec![1; n]);
+                let name = format!("slh {name} n = {n}");
+                // Whole chains of WOTS+ keys, FORS leaves, and parts of chains as they are verified.
+                for count in [1, 4, 8, 16, 280] {
+                    let lengths = vec![15; count];
+                    slh_chains(
+                        filter,
+                        &format!("{name} {count} x (PRF, 15 F)"),
+                        &context,
+                        &lengths,
+                        true,
+                    );
+                }
+                slh_chains(filter, &format!("{name} 256 x (PRF, F)"), &context, &[1; 256], true);
+                for count in [35, 35 * 16] {
+                    let lengths: Vec<u32> =
+                        (0..count).map(|i: u32| i.wrapping_mul(2_654_435_761) >> 28).collect();
+                    slh_chains(filter, &format!("{name} {count} parts"), &context, &lengths, false);
+                }
+                for (count, l) in [(1, 2), (8, 2), (64, 2), (1, 35), (8, 35), (64, 35)] {
+                    let input = vec![2u8; l * n];
+                    let mut out = vec![0u8; count * n];
+                    line(filter, &format!("{name} {count} x T_{l}"), count, |k| {
+                        let mut jobs: Vec<_> = out
+                            .chunks_exact_mut(n)
+                            .map(|output| SlhHash {
+                                context: &context,
+                                address: SlhAddress::default(),
+                                input: &input,
+                                output,
+                            })
+                            .collect();
+                        k.slh_hash_many(&mut jobs);
+                    });
+                }
+            }
+        }
+    }
+
+    fn slh_chains(filter: &str, name: &str, context: &SlhContext, lengths: &[u32], secret: bool) {
+        let mut values = vec![0u8; lengths.len() * context.n];
+        let sk_seed = vec![3u8; context.n];
+        let hashes: u32 = lengths.iter().sum::<u32>() + u32::from(secret) * lengths.len() as u32;
+        line(filter, name, hashes as usize, |k| {
+            let mut jobs: Vec<_> = values
+                .chunks_exact_mut(context.n)
+                .zip(lengths)
+                .map(|(value, &steps)| SlhChain {
+                    context,
+                    address: SlhAddress::default(),
+                    sk_seed: secret.then_some(&sk_seed[..]),
+                    start: 15 - steps,
+                    steps,
+                    value,
+                })
+                .collect();
+            k.slh_chain_many(&mut jobs);
+        });
     }
 }

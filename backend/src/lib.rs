@@ -20,6 +20,12 @@ pub mod cpu;
 mod memory;
 pub mod portable;
 #[cfg(target_arch = "x86_64")]
+mod sha2;
+#[cfg(target_arch = "x86_64")]
+mod sha_ni;
+#[cfg(target_arch = "x86_64")]
+mod slh;
+#[cfg(target_arch = "x86_64")]
 mod sponge;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;

@@ -4,6 +4,9 @@
 //!   Avx2 : Kernels              a token that only detection makes
 //!      |-- sponge               the scheduler of crate::sponge over four lanes
 //!      |     `-- keccak         Keccak-f[1600] on four states
+//!      |-- slh                  chains and tree hashes of SLH-DSA
+//!      |     |-- slh_shake      on keccak
+//!      |     `-- sha_ni         SHA-256 by its own instructions, where there are some
 //!      `-- registers            loads, stores, clearing
 //! ```
 //!
@@ -19,6 +22,8 @@ use crate::portable::Portable;
 
 mod keccak;
 mod registers;
+mod slh;
+mod slh_shake;
 mod sponge;
 
 /// The AVX2 instruction set. Having one is the proof that this processor has it.
@@ -181,10 +186,12 @@ impl Kernels for Avx2 {
     }
 
     fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
-        Portable.slh_chain_many(jobs);
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { slh::chain_many(*self, jobs) }
     }
 
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
-        Portable.slh_hash_many(jobs);
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { slh::hash_many(*self, jobs) }
     }
 }

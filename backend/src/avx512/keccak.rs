@@ -103,6 +103,51 @@ macro_rules! round {
     };
 }
 
+/// The first round where words 13 to 24 are zero, all but word 16: as [`round`], without the work on
+/// zeros. Those words are not read.
+macro_rules! first_round {
+    ($r:literal) => {
+        program! { $r:
+            copy 25 0; xor3 25 5 10; copy 26 1; xor3 26 6 11; copy 27 2; xor3 27 7 12; copy 28 3;
+            xor 28 28 8; copy 29 4; xor 29 29 9; xor 26 26 16; rotate 30 26 1; rotate 31 27 1;
+            xor 30 30 29; xor 31 31 25; rotate 25 25 1; rotate 29 29 1; xor 25 25 28;
+            rotate 28 28 1; xor 29 29 27; xor 28 28 26; xor 0 0 30; xor 6 6 31; rotate 6 6 44;
+            xor 12 12 28; rotate 12 12 43; rotate 18 29 21; rotate 24 25 14; xor 3 3 29;
+            rotate 3 3 28; xor 9 9 25; rotate 9 9 20; xor 10 10 30; rotate 10 10 3; xor 16 16 31;
+            rotate 16 16 45; rotate 22 28 61; copy 26 0; copy 27 6; chi 0 6 12; chi 6 12 18;
+            chi 12 18 24; chi 18 24 26; chi 24 26 27; xor 1 1 31; rotate 1 1 1; xor 7 7 28;
+            rotate 7 7 6; rotate 13 29 25; rotate 19 25 8; rotate 20 30 18; copy 26 3; copy 27 9;
+            chi 3 9 10; chi 9 10 16; chi 10 16 22; chi 16 22 26; chi 22 26 27; xor 4 4 25;
+            rotate 4 4 27; xor 5 5 30; rotate 5 5 36; xor 11 11 31; rotate 11 11 10;
+            rotate 17 28 15; rotate 23 29 56; copy 26 1; copy 27 7; chi 1 7 13; chi 7 13 19;
+            chi 13 19 20; chi 19 20 26; chi 20 26 27; xor 2 2 28; rotate 2 2 62; xor 8 8 29;
+            rotate 8 8 55; rotate 14 25 39; rotate 15 30 41; rotate 21 31 2; copy 26 4; copy 27 5;
+            chi 4 5 11; chi 5 11 17; chi 11 17 23; chi 17 23 26; chi 23 26 27; constant 30;
+            xor 0 0 30; copy 26 2; copy 27 8; chi 2 8 14; chi 8 14 15; chi 14 15 21; chi 15 21 26;
+            chi 21 26 27; copy 25 1; copy 1 6; copy 6 9; copy 9 22; copy 22 14; copy 14 20;
+            copy 20 2; copy 2 12; copy 12 13; copy 13 19; copy 19 23; copy 23 15; copy 15 4;
+            copy 4 24; copy 24 21; copy 21 8; copy 8 16; copy 16 5; copy 5 3; copy 3 18;
+            copy 18 17; copy 17 11; copy 11 7; copy 7 10; copy 10 25;
+        }
+    };
+}
+
+/// The last round of which only words 0 to 3 count. They come to lie in 0, 6, 12 and 18.
+macro_rules! last_round {
+    ($r:literal) => {
+        program! { $r:
+            copy 25 0; xor3 25 5 10; copy 26 1; xor3 26 6 11; copy 27 2; xor3 27 7 12; copy 28 3;
+            xor3 28 8 13; copy 29 4; xor3 29 9 14; xor3 26 16 21; xor3 29 19 24; xor3 27 17 22;
+            xor3 25 15 20; xor3 28 18 23; rotate 30 26 1; rotate 31 27 1; xor 30 30 29;
+            xor 31 31 25; rotate 25 25 1; rotate 29 29 1; xor 25 25 28; rotate 28 28 1;
+            xor 29 29 27; xor 28 28 26; xor 0 0 30; xor 6 6 31; rotate 6 6 44; xor 12 12 28;
+            rotate 12 12 43; xor 18 18 29; rotate 18 18 21; xor 24 24 25; rotate 24 24 14;
+            constant 30; copy 26 0; chi 0 6 12; chi 6 12 18; chi 12 18 24; chi 18 24 26;
+            xor 0 0 30;
+        }
+    };
+}
+
 /// Loads or stores of all words, `$stride` bytes apart: `$move` of register and memory.
 macro_rules! words {
     (load $move:literal $r:literal $stride:literal: $($w:literal)*) => {
@@ -167,6 +212,66 @@ permutation! {
     /// Permutes one state, each word in the low half of a 128-bit register: quicker than general
     /// registers, which lack three-input logic.
     permute_1, [u64; 25], "xmm", "vmovq", 8
+}
+
+/// A message of 12 words at most and its padding but for the last bit: a block of SHAKE256 of which
+/// word 16 is that bit and all others are zero.
+pub(super) type ShortBlock = [__m512i; 13];
+
+/// Defines a hash of one short block over one width of register.
+macro_rules! short_hash {
+    ($(#[$doc:meta])* $name:ident, $r:literal) => {
+        $(#[$doc])*
+        #[inline]
+        #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+        pub(super) fn $name(block: &ShortBlock, output: &mut [__m512i; 4]) {
+            static LAST_BIT: u64 = 1 << 63;
+            // SAFETY: reads the 13 words of the block, the last bit and the 24 constants, writes
+            // the four words of output; every vector register is declared lost.
+            unsafe {
+                asm!(
+                    words!(load "vmovdqu64" $r "64": 0 1 2 3 4 5 6 7 8 9 10 11 12),
+                    concat!("vpbroadcastq ", $r, "16, qword ptr [{bit}]"),
+                    first_round!($r),
+                    "add {constants}, 8",
+                    "2:",
+                    round!($r),
+                    "add {constants}, 8",
+                    "cmp {constants}, {last}",
+                    "jne 2b",
+                    last_round!($r),
+                    concat!("vmovdqu64 [{output}], ", $r, "0"),
+                    concat!("vmovdqu64 [{output} + 64], ", $r, "6"),
+                    concat!("vmovdqu64 [{output} + 128], ", $r, "12"),
+                    concat!("vmovdqu64 [{output} + 192], ", $r, "18"),
+                    state = in(reg) block,
+                    output = in(reg) output,
+                    bit = in(reg) &LAST_BIT,
+                    constants = inout(reg) CONSTANTS.as_ptr() => _,
+                    last = in(reg) &CONSTANTS[23],
+                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+                    out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+                    out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+                    out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+                    out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+                    out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+                    out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+                    out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+short_hash! {
+    /// The first 32 bytes of SHAKE256 of a short block in each lane.
+    short_hash_8, "zmm"
+}
+
+short_hash! {
+    /// The same in lanes 0 to 3. Of the other lanes of the output nothing is written.
+    short_hash_low_4, "ymm"
 }
 
 /// Transposes eight rows of eight 64-bit words.

@@ -4,6 +4,9 @@
 //!   Avx512 : Kernels            a token that only detection makes
 //!      |-- sponge               the scheduler of crate::sponge over eight lanes
 //!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
+//!      |-- slh                  chains and tree hashes of SLH-DSA
+//!      |     |-- slh_shake      on keccak
+//!      |     `-- sha_ni         SHA-256 by its own instructions (beside this module)
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
 //!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
@@ -23,8 +26,6 @@ use gabion_scheme::kernels::ed25519::{EdEquation, EdPoint, EdVerify};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::portable::Portable;
-
 mod constants;
 mod dsa_ntt;
 mod dsa_pack;
@@ -40,6 +41,8 @@ mod kem_pack;
 mod pack;
 mod registers;
 mod shuffle;
+mod slh;
+mod slh_shake;
 mod sponge;
 
 /// The AVX-512 instruction set. Having one is the proof that this processor has it.
@@ -61,6 +64,7 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512vnni")
             && is_x86_feature_detected!("avx512ifma")
+            && is_x86_feature_detected!("sha")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");
         supported.then_some(Avx512(()))
@@ -242,11 +246,13 @@ impl Kernels for Avx512 {
     }
 
     fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
-        Portable.slh_chain_many(jobs);
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { slh::chain_many(*self, jobs) }
     }
 
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
-        Portable.slh_hash_many(jobs);
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { slh::hash_many(*self, jobs) }
     }
 
     fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {

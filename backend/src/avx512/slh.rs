@@ -1,0 +1,29 @@
+//! Which kernel runs a hash of SLH-DSA.
+
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
+
+use super::{Avx512, slh_shake};
+use crate::portable::Portable;
+use crate::sha_ni;
+
+/// Runs every chain to its end.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt,sha")]
+pub(super) fn chain_many(isa: Avx512, jobs: &mut [SlhChain<'_>]) {
+    match jobs.first().map(|job| job.context.family) {
+        Some(SlhFamily::Shake) => slh_shake::chain_many(isa, jobs),
+        Some(SlhFamily::Sha2) => sha_ni::chain_many(jobs),
+        None => {}
+    }
+}
+
+/// Runs every hash.
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt,sha")]
+pub(super) fn hash_many(isa: Avx512, jobs: &mut [SlhHash<'_>]) {
+    match jobs.first().map(|job| (job.context.family, job.context.n)) {
+        Some((SlhFamily::Shake, _)) => slh_shake::hash_many(isa, jobs),
+        Some((SlhFamily::Sha2, 16)) => sha_ni::hash_many(jobs),
+        Some((SlhFamily::Sha2, _)) => Portable.slh_hash_many(jobs),
+        None => {}
+    }
+}
