@@ -12,6 +12,7 @@
 //!   runs, and `run` may panic on a batch that was not checked.
 
 mod outputs;
+mod split;
 mod task;
 
 use gabion_scheme::error::{Error, Status};

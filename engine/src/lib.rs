@@ -35,6 +35,7 @@ mod entropy;
 mod error;
 mod family;
 mod kem;
+mod parallel;
 mod route;
 mod self_test;
 mod slot;
