@@ -89,6 +89,21 @@ macro_rules! families {
             }
         }
 
+        fn generate_many(
+            engine: &Engine,
+            algorithm: Algorithm,
+            n: usize,
+            entropy: &dyn Entropy,
+        ) -> Result<Vec<Signing>, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    let keys = SigningPart::generate_many(engine, algorithm, n, entropy)?;
+                    Ok(keys.into_iter().map(Signing::$family).collect())
+                })*
+                _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
+            }
+        }
+
         fn from_seed(
             engine: &Engine,
             algorithm: Algorithm,
@@ -218,6 +233,20 @@ impl Engine {
         entropy: &dyn Entropy,
     ) -> Result<SigningKey, Error> {
         generate(self, algorithm, entropy).map(SigningKey)
+    }
+
+    /// Makes `n` key pairs, with randomness drawn at once where the algorithm has seeds.
+    ///
+    /// # Errors
+    /// As [`Self::dsa_generate`]; then there is no key at all.
+    pub fn dsa_generate_many(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<SigningKey>, Error> {
+        let keys = generate_many(self, algorithm, n, entropy)?;
+        Ok(keys.into_iter().map(SigningKey).collect())
     }
 
     /// Makes the key pair of a seed, whose length is a column of the table.

@@ -30,6 +30,13 @@ impl SharedSecret {
         // The table's longest is SHARED_MAX; a test holds it to that.
         SharedSecret { bytes: [0; SHARED_MAX], len: algorithm.info().shared_secret }
     }
+
+    /// A secret of these bytes, which are as many as the algorithm's secrets have.
+    pub(crate) fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
+        let mut secret = SharedSecret::blank(algorithm);
+        secret.copy_from_slice(bytes);
+        secret
+    }
 }
 
 impl Deref for SharedSecret {
@@ -134,6 +141,21 @@ macro_rules! families {
             match algorithm.info().family {
                 $(Family::$family => {
                     DecapsPart::generate(engine, algorithm, entropy).map(Private::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
+            }
+        }
+
+        fn generate_many(
+            engine: &Engine,
+            algorithm: Algorithm,
+            n: usize,
+            entropy: &dyn Entropy,
+        ) -> Result<Vec<Private>, Error> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    let keys = DecapsPart::generate_many(engine, algorithm, n, entropy)?;
+                    Ok(keys.into_iter().map(Private::$family).collect())
                 })*
                 _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
             }
@@ -268,6 +290,20 @@ impl Engine {
         entropy: &dyn Entropy,
     ) -> Result<KemPrivateKey, Error> {
         generate(self, algorithm, entropy).map(KemPrivateKey)
+    }
+
+    /// Makes `n` key pairs, with randomness drawn at once where the algorithm has seeds.
+    ///
+    /// # Errors
+    /// As [`Self::kem_generate`]; then there is no key at all.
+    pub fn kem_generate_many(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<KemPrivateKey>, Error> {
+        let keys = generate_many(self, algorithm, n, entropy)?;
+        Ok(keys.into_iter().map(KemPrivateKey).collect())
     }
 
     /// Makes the key pair of a seed, whose length is a column of the table.

@@ -128,6 +128,15 @@ impl Engine {
         Err(error)
     }
 
+    /// Runs a batch whose lanes all have to succeed.
+    pub(crate) fn run_all(&self, operation: Operation<'_>, lanes: usize) -> Result<(), Error> {
+        let mut status = vec![Status::NotRun; lanes];
+        let mut batch = Batch { operation, status: &mut status };
+        let (algorithm, task) = (batch.algorithm(), batch.task());
+        self.run(&mut batch)?;
+        status.iter().try_for_each(|&status| lane_result(algorithm, task, status))
+    }
+
     /// Runs a batch of one lane and turns its verdict into a result.
     pub(crate) fn run_one(&self, operation: Operation<'_>) -> Result<(), Error> {
         let mut status = [Status::NotRun];

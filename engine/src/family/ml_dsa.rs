@@ -6,7 +6,8 @@ use gabion_backend::{Batch, Keys, Operation};
 use gabion_scheme::ml_dsa::{self, Params, SEED_LEN, params};
 use gabion_scheme::{Algorithm, Status};
 
-use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart, draw_seeds};
+use crate::entropy::Entropy;
 use crate::error::{Error, check_length, exact, unknown};
 use crate::route::Engine;
 
@@ -55,6 +56,21 @@ impl SigningPart for SigningKey {
 
     fn public_bytes(&self) -> &[u8] {
         self.0.verify_key().bytes()
+    }
+
+    fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        let params = params_of(algorithm)?;
+        let seeds = draw_seeds(algorithm, n, entropy)?;
+        let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
+        let seeds = seeds.as_chunks::<SEED_LEN>().0;
+        let operation = Operation::DsaGenerate { params, seeds, keys: &mut keys };
+        engine.run_all(operation, n)?;
+        Ok(keys.into_iter().map(|key| SigningKey(Arc::new(key))).collect())
     }
 
     /// ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6) of a seed xi.

@@ -6,7 +6,8 @@ use gabion_backend::{Batch, Keys, Operation};
 use gabion_scheme::Algorithm;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
 
-use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart};
+use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seeds};
+use crate::entropy::Entropy;
 use crate::error::{Error, check_length, exact, unknown};
 use crate::route::Engine;
 
@@ -60,6 +61,21 @@ impl DecapsPart for PrivateKey {
 
     fn public_bytes(&self) -> &[u8] {
         self.0.encaps_key().bytes()
+    }
+
+    fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        let params = params_of(algorithm)?;
+        let seeds = draw_seeds(algorithm, n, entropy)?;
+        let mut keys = vec![DecapsKey::blank(params); n];
+        let seeds = seeds.as_chunks::<SEED_LEN>().0;
+        let operation = Operation::KemGenerate { params, seeds, keys: &mut keys };
+        engine.run_all(operation, n)?;
+        Ok(keys.into_iter().map(|key| PrivateKey(Arc::new(key))).collect())
     }
 
     /// ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16) of a seed (d, z).

@@ -37,6 +37,18 @@ pub(crate) fn draw_seed(
     Ok(seed)
 }
 
+/// Draws the seeds of `n` key pairs at once, `[n][seed]`.
+pub(crate) fn draw_seeds(
+    algorithm: Algorithm,
+    n: usize,
+    entropy: &dyn Entropy,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let len = algorithm.info().seed.ok_or_else(|| missing_seed(algorithm))?;
+    let mut seeds = Zeroizing::new(vec![0; n * len]);
+    entropy.fill(&mut seeds)?;
+    Ok(seeds)
+}
+
 /// The lanes of a signing batch; `n` of each, the signatures `[n][info.output]`.
 pub(crate) struct SignLanes<'a> {
     pub(crate) messages: &'a [Message<'a>],
@@ -75,6 +87,15 @@ pub(crate) trait SigningPart: Clone + Sized {
         entropy: &dyn Entropy,
     ) -> Result<Self, Error> {
         Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?)
+    }
+    /// `n` key pairs, one after the other unless the family has a batch for it.
+    fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        (0..n).map(|_| Self::generate(engine, algorithm, entropy)).collect()
     }
     fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
@@ -125,6 +146,15 @@ pub(crate) trait DecapsPart: Clone + Sized {
         entropy: &dyn Entropy,
     ) -> Result<Self, Error> {
         Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?)
+    }
+    /// `n` key pairs, one after the other unless the family has a batch for it.
+    fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        (0..n).map(|_| Self::generate(engine, algorithm, entropy)).collect()
     }
     fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;

@@ -1,0 +1,143 @@
+//! The worker threads of a queue, and the turns that wait for them.
+//!
+//! A turn is a role in a line with the first job of its batch. There are never more of them than
+//! roles, so the list is bounded; a line whose turn is over goes to the end of it.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::sync::{Condvar, Mutex, lock, wait_until};
+
+/// One batch that a worker leads.
+pub(super) trait Turn: Send {
+    fn run(self: Box<Self>);
+}
+
+/// Where turns wait.
+pub(super) struct Board {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Threads do not survive a fork: in a child there is nobody to take a turn.
+    process: u32,
+}
+
+#[derive(Default)]
+struct State {
+    turns: VecDeque<Box<dyn Turn>>,
+    /// Jobs that were taken and are not over.
+    pending: usize,
+    is_closed: bool,
+}
+
+impl Board {
+    pub(super) fn new() -> Arc<Self> {
+        let (state, changed) = (Mutex::new(State::default()), Condvar::new());
+        Arc::new(Board { state, changed, process: std::process::id() })
+    }
+
+    /// Counts a job in; false if no more are taken.
+    pub(super) fn begin(&self) -> bool {
+        if !self.is_of_this_process() {
+            return false;
+        }
+        let mut state = lock(&self.state);
+        state.pending += usize::from(!state.is_closed);
+        !state.is_closed
+    }
+
+    /// Counts a job out.
+    pub(super) fn finish(&self) {
+        let mut state = lock(&self.state);
+        state.pending -= 1;
+        if state.is_closed && state.pending == 0 {
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn post(&self, turn: Box<dyn Turn>) {
+        lock(&self.state).turns.push_back(turn);
+        self.changed.notify_one();
+    }
+
+    /// The next turn; none when the board is closed and no job is left.
+    pub(super) fn next(&self) -> Option<Box<dyn Turn>> {
+        let is_over = |state: &State| !state.turns.is_empty() || state.is_left();
+        wait_until(&self.changed, lock(&self.state), is_over).turns.pop_front()
+    }
+
+    /// Takes no more jobs.
+    pub(super) fn close(&self) {
+        lock(&self.state).is_closed = true;
+        self.changed.notify_all();
+    }
+
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// What a worker does until the board is left.
+    pub(super) fn work(&self) {
+        while let Some(turn) = self.next() {
+            // Batches, callbacks and wakers catch their own panics; nothing else here panics. Should
+            // it, the turn's promises were kept by being dropped, and the worker goes on.
+            let _ = catch_unwind(AssertUnwindSafe(|| turn.run()));
+        }
+    }
+}
+
+impl State {
+    fn is_left(&self) -> bool {
+        self.is_closed && self.pending == 0
+    }
+}
+
+/// Threads that take turns.
+pub(super) struct Workers {
+    pub(super) board: Arc<Board>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Workers {
+    /// Starts `count` threads.
+    pub(super) fn start(count: usize) -> std::io::Result<Workers> {
+        let workers = Workers { board: Board::new(), threads: Mutex::new(Vec::new()) };
+        for number in 0..count {
+            let board = Arc::clone(&workers.board);
+            let thread = std::thread::Builder::new().name(format!("gabion-{number}"));
+            // If this fails, the drop of `workers` ends those that were started.
+            let thread = thread.spawn(move || board.work())?;
+            lock(&workers.threads).push(thread);
+        }
+        Ok(workers)
+    }
+
+    /// Takes no more jobs, and waits until those that were taken are over.
+    pub(super) fn stop(&self) {
+        if !self.board.is_of_this_process() {
+            return;
+        }
+        self.board.close();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        // A callback may drop the last reference to a queue. A worker can't wait for itself, nor for
+        // others that wait for its jobs: then they end by themselves.
+        let own = std::thread::current().id();
+        if threads.iter().all(|thread| thread.thread().id() != own) {
+            for thread in threads {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop();
+        if !self.board.is_of_this_process() {
+            // A child has the handles and not the threads.
+            std::mem::take(&mut *lock(&self.threads)).into_iter().for_each(std::mem::forget);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The jobs: what a caller asks, in a form that outlives the call, and how many run together.
+
+use std::ops::Deref;
+
+use gabion_backend::Task;
+use gabion_scheme::message::Message;
+use gabion_scheme::prehash::Prehash;
+use gabion_scheme::{Algorithm, Status};
+
+use super::gate::Job;
+use crate::dsa::{SigningKey, VerifyKey};
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, lane_result};
+use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::route::Engine;
+
+/// What all jobs of a queue share.
+pub(super) struct Shared {
+    pub(super) engine: Box<dyn Deref<Target = Engine> + Send + Sync>,
+    pub(super) entropy: Box<dyn Entropy + Send + Sync>,
+}
+
+impl Shared {
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) fn entropy(&self) -> &dyn Entropy {
+        &*self.entropy
+    }
+}
+
+/// A message with memory of its own.
+pub(super) struct Copied {
+    form: Form,
+    /// Context and message, or context and digest, or M'.
+    bytes: Vec<u8>,
+    context: usize,
+}
+
+enum Form {
+    Pure,
+    Prehash(Prehash),
+    Mu([u8; 64]),
+    Internal,
+}
+
+/// The two byte strings of a message.
+fn parts<'a>(message: &Message<'a>) -> (&'a [u8], &'a [u8]) {
+    match *message {
+        Message::Pure { context, message } => (context, message),
+        Message::Prehash { context, digest, .. } => (context, digest),
+        Message::Mu(_) => (&[], &[]),
+        Message::Internal(formatted) => (&[], formatted),
+    }
+}
+
+/// Bytes that a copy of it takes.
+pub(super) fn message_len(message: &Message<'_>) -> usize {
+    let (context, message) = parts(message);
+    context.len() + message.len()
+}
+
+impl Copied {
+    pub(super) fn of(message: &Message<'_>) -> Self {
+        let form = match *message {
+            Message::Pure { .. } => Form::Pure,
+            Message::Prehash { hash, .. } => Form::Prehash(hash),
+            Message::Mu(mu) => Form::Mu(*mu),
+            Message::Internal(_) => Form::Internal,
+        };
+        let (context, message) = parts(message);
+        Copied { form, bytes: [context, message].concat(), context: context.len() }
+    }
+
+    fn message(&self) -> Message<'_> {
+        let (context, message) = self.bytes.split_at(self.context);
+        match &self.form {
+            Form::Pure => Message::Pure { context, message },
+            Form::Prehash(hash) => Message::Prehash { context, hash: *hash, digest: message },
+            Form::Mu(mu) => Message::Mu(mu),
+            Form::Internal => Message::Internal(message),
+        }
+    }
+}
+
+/// Runs a batch, or, where one of its jobs may be to blame for a failure of the whole, each job
+/// alone, so that it fails alone.
+fn together<J, T>(
+    jobs: &[J],
+    alone: impl Fn(&J) -> Result<T, Error>,
+    batch: impl FnOnce() -> Result<Vec<Result<T, Error>>, Error>,
+) -> Vec<Result<T, Error>> {
+    if jobs.len() == 1 {
+        return jobs.iter().map(alone).collect();
+    }
+    match batch() {
+        Ok(results) => results,
+        Err(error @ (Error::Entropy(_) | Error::NoBackend(_))) => {
+            jobs.iter().map(|_| Err(error.clone())).collect()
+        }
+        Err(_) => jobs.iter().map(alone).collect(),
+    }
+}
+
+/// The results of the lanes, `give` called where a lane succeeded.
+fn results<T>(
+    algorithm: Algorithm,
+    task: Task,
+    status: &[Status],
+    mut give: impl FnMut(usize) -> T,
+) -> Vec<Result<T, Error>> {
+    let lanes = status.iter().enumerate();
+    lanes.map(|(lane, &status)| lane_result(algorithm, task, status).map(|()| give(lane))).collect()
+}
+
+pub(super) struct Encaps {
+    pub(super) key: KemPublicKey,
+}
+
+impl Job for Encaps {
+    type Output = Result<(Vec<u8>, SharedSecret), Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let alone = |job: &Encaps| context.engine().encaps(&job.key, context.entropy());
+        let batch = || {
+            let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
+            let algorithm = keys[0].algorithm();
+            let (room, secret) = (algorithm.info().output, algorithm.info().shared_secret);
+            let mut ct = vec![0; keys.len() * room];
+            let mut shared = zeroize::Zeroizing::new(vec![0; keys.len() * secret]);
+            let mut status = vec![Status::NotRun; keys.len()];
+            let fresh = Randomness::Fresh(context.entropy());
+            context.engine().encaps_many(&keys, fresh, &mut ct, &mut shared, &mut status)?;
+            Ok(results(algorithm, Task::Encaps, &status, |lane| {
+                let of_lane = SharedSecret::of(algorithm, &shared[lane * secret..][..secret]);
+                (ct[lane * room..][..room].to_vec(), of_lane)
+            }))
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct Decaps {
+    pub(super) key: KemPrivateKey,
+    /// Of the length that the algorithm prescribes.
+    pub(super) ct: Vec<u8>,
+}
+
+impl Job for Decaps {
+    type Output = Result<SharedSecret, Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let alone = |job: &Decaps| context.engine().decaps(&job.key, &job.ct);
+        let batch = || {
+            let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
+            let algorithm = keys[0].algorithm();
+            let secret = algorithm.info().shared_secret;
+            let ct: Vec<u8> = jobs.iter().flat_map(|job| job.ct.iter().copied()).collect();
+            let mut shared = zeroize::Zeroizing::new(vec![0; keys.len() * secret]);
+            let mut status = vec![Status::NotRun; keys.len()];
+            context.engine().decaps_many(&keys, &ct, &mut shared, &mut status)?;
+            Ok(results(algorithm, Task::Decaps, &status, |lane| {
+                SharedSecret::of(algorithm, &shared[lane * secret..][..secret])
+            }))
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct Sign {
+    pub(super) key: SigningKey,
+    pub(super) message: Copied,
+}
+
+impl Job for Sign {
+    type Output = Result<Vec<u8>, Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let alone =
+            |job: &Sign| context.engine().sign(&job.key, job.message.message(), context.entropy());
+        let batch = || {
+            let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
+            let messages: Vec<_> = jobs.iter().map(|job| job.message.message()).collect();
+            let algorithm = keys[0].algorithm();
+            let room = algorithm.info().output;
+            let mut signatures = vec![0; keys.len() * room];
+            let (mut lengths, mut status) = (vec![0; keys.len()], vec![Status::NotRun; keys.len()]);
+            context.engine().sign_many(
+                &keys,
+                &messages,
+                Randomness::Fresh(context.entropy()),
+                &mut signatures,
+                &mut lengths,
+                &mut status,
+            )?;
+            Ok(results(algorithm, Task::Sign, &status, |lane| {
+                signatures[lane * room..][..lengths[lane]].to_vec()
+            }))
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct Verify {
+    pub(super) key: VerifyKey,
+    pub(super) message: Copied,
+    /// No longer than the algorithm's longest.
+    pub(super) signature: Vec<u8>,
+}
+
+impl Job for Verify {
+    type Output = Result<(), Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let alone =
+            |job: &Verify| context.engine().verify(&job.key, job.message.message(), &job.signature);
+        let batch = || {
+            let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
+            let messages: Vec<_> = jobs.iter().map(|job| job.message.message()).collect();
+            let algorithm = keys[0].algorithm();
+            let room = algorithm.info().output;
+            let mut signatures = vec![0; keys.len() * room];
+            for (place, job) in signatures.chunks_exact_mut(room).zip(&jobs) {
+                place[..job.signature.len()].copy_from_slice(&job.signature);
+            }
+            let lengths: Vec<_> = jobs.iter().map(|job| job.signature.len()).collect();
+            let mut status = vec![Status::NotRun; keys.len()];
+            context.engine().verify_many(&keys, &messages, &signatures, &lengths, &mut status)?;
+            Ok(results(algorithm, Task::Verify, &status, |_| ()))
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct KemGenerate {
+    pub(super) algorithm: Algorithm,
+}
+
+impl Job for KemGenerate {
+    type Output = Result<KemPrivateKey, Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let (engine, entropy) = (context.engine(), context.entropy());
+        let alone = |job: &KemGenerate| engine.kem_generate(job.algorithm, entropy);
+        let batch = || {
+            let keys = engine.kem_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
+            Ok(keys.into_iter().map(Ok).collect())
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct DsaGenerate {
+    pub(super) algorithm: Algorithm,
+}
+
+impl Job for DsaGenerate {
+    type Output = Result<SigningKey, Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let (engine, entropy) = (context.engine(), context.entropy());
+        let alone = |job: &DsaGenerate| engine.dsa_generate(job.algorithm, entropy);
+        let batch = || {
+            let keys = engine.dsa_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
+            Ok(keys.into_iter().map(Ok).collect())
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}

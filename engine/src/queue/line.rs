@@ -1,0 +1,100 @@
+//! Who runs, who waits, who is sent away: the rules of one line of jobs, without locks or threads.
+//!
+//! ```text
+//!   arrive --a role is free--> Lead ----run----> leave --nobody waits--> the role is free again
+//!      |                                           |
+//!      +--all roles taken--> Wait (at most `depth`)+--somebody waits---> the first leads next,
+//!      +--the line is full-> Busy                       and takes those behind it along
+//! ```
+//!
+//! Somebody waits only while all roles are taken, and a role that is given up goes to the first who
+//! waits: so nobody is forgotten, and a job that finds a free role has nobody to overtake.
+
+use std::collections::VecDeque;
+
+use super::Limits;
+
+/// Jobs of one operation of one algorithm.
+pub(super) struct Line<E> {
+    waiting: VecDeque<E>,
+    leaders: usize,
+    is_closed: bool,
+    limits: Limits,
+}
+
+/// What is said to a job that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It has a role: it runs at once, and [`Line::leave`] must be called afterwards.
+    Lead,
+    /// It may wait: [`Line::push`].
+    Wait,
+    /// As many wait as may.
+    Busy,
+    /// No more jobs are taken.
+    Closed,
+}
+
+impl<E> Line<E> {
+    pub(super) fn new(limits: Limits) -> Self {
+        Line { waiting: VecDeque::new(), leaders: 0, is_closed: false, limits }
+    }
+
+    /// Says what an arriving job does.
+    pub(super) fn arrive(&mut self) -> Arrival {
+        if self.is_closed {
+            Arrival::Closed
+        } else if self.leaders < self.limits.leaders_max.get() {
+            debug_assert!(self.waiting.is_empty(), "who waits takes a free role first");
+            self.leaders += 1;
+            Arrival::Lead
+        } else if self.waiting.len() < self.limits.depth {
+            Arrival::Wait
+        } else {
+            Arrival::Busy
+        }
+    }
+
+    /// Enters a job to which [`Line::arrive`] said [`Arrival::Wait`], under the same lock.
+    pub(super) fn push(&mut self, entry: E) {
+        debug_assert!(self.leaders > 0 && self.waiting.len() < self.limits.depth);
+        self.waiting.push_back(entry);
+    }
+
+    /// Takes those who waited longest: as many as a leader takes along besides its own job.
+    pub(super) fn gather(&mut self) -> impl Iterator<Item = E> + '_ {
+        let many = self.waiting.len().min(self.limits.lanes_max.get() - 1);
+        self.waiting.drain(..many)
+    }
+
+    /// Gives a role up. The first who waits has it now, and is taken out; where nobody waits, the
+    /// role is free.
+    pub(super) fn leave(&mut self) -> Option<E> {
+        debug_assert!(self.leaders > 0);
+        let next = self.waiting.pop_front();
+        if next.is_none() {
+            self.leaders -= 1;
+        }
+        next
+    }
+
+    /// Takes no more jobs. Those that wait are still served.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many roles are taken.
+    #[cfg(test)]
+    pub(super) fn leaders(&self) -> usize {
+        self.leaders
+    }
+}

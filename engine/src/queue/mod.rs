@@ -1,0 +1,385 @@
+//! Many threads, single jobs: what waits is run together.
+//!
+//! ```text
+//!   thread A --sign--> a role is free: runs at once, alone ------------------> its signature
+//!   thread B --sign--> all roles taken: waits --+
+//!   thread C --sign--> waits -------------------+--> A's role passes to B, who runs B, C and D as
+//!   thread D --sign--> waits -------------------+    one batch; C and D wake up with theirs done
+//!
+//!   thread E --submit_sign--> a ticket; a worker thread takes the role instead
+//! ```
+//!
+//! Threads on their own run single operations and leave the lanes of a batch empty. A [`Queue`]
+//! fills them without a timer and without a thread: as long as fewer batches run than
+//! [`Limits::leaders_max`] allows (by default as many as the machine has cores), a job runs at once
+//! on its caller's thread and costs what the engine costs. Only where more threads want to run than
+//! cores could run them, the others wait, and waiting is what fills a batch.
+//!
+//! - **Fair.** Jobs begin in the order in which they came. A thread leads one batch, in which its own
+//!   job is the first, and never works for others after that.
+//! - **Bounded.** [`Limits::depth`] jobs may wait for each algorithm and operation; one more is
+//!   refused with [`Error::Busy`]. Messages that wait are copied; those above
+//!   [`Limits::message_max`] bytes run at once instead.
+//! - **Lane by lane.** A bad key, ciphertext or signature fails its own job. A batch that fails as a
+//!   whole is run again job by job, so that what caused it fails alone.
+//! - **Asynchronous on request.** [`Queue::with_workers`] starts threads; `submit_*` then returns a
+//!   [`Ticket`] at once. [`Queue::shutdown`], and dropping the queue, complete every ticket first.
+//! - **Forks.** A forked child makes a queue of its own: threads do not survive a fork, and a role
+//!   that another thread of the parent held is never given back. Submitting to a parent's workers is
+//!   refused with [`Error::Closed`].
+
+mod board;
+mod gate;
+mod jobs;
+mod line;
+#[cfg(all(test, loom))]
+mod loom;
+#[cfg(all(test, not(loom)))]
+mod simulation;
+mod ticket;
+
+use std::num::NonZero;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use gabion_scheme::Algorithm;
+use gabion_scheme::message::Message;
+
+use crate::dsa::{SigningKey, VerifyKey};
+use crate::entropy::Entropy;
+use crate::error::{Error, check_length};
+use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::route::Engine;
+use board::Workers;
+use gate::{Gate, Job, Refused};
+use jobs::{Copied, Decaps, DsaGenerate, Encaps, KemGenerate, Shared, Sign, Verify, message_len};
+
+pub use ticket::Ticket;
+
+/// Bounds of a queue; each holds for every pair of algorithm and operation by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs that may wait. One more is told [`Error::Busy`].
+    pub depth: usize,
+    /// Jobs that run as one batch.
+    pub lanes_max: NonZero<usize>,
+    /// Batches at a time. While fewer run, a job runs at once and waits for nobody.
+    pub leaders_max: NonZero<usize>,
+    /// Bytes of a message that may wait, since it is copied. A job with a longer one runs at once,
+    /// whatever else runs.
+    pub message_max: usize,
+}
+
+impl Default for Limits {
+    /// 1024 jobs, batches of 64, as many at a time as the machine has cores, messages of 16 KiB:
+    /// what waits takes 16 MiB of messages at most, for each algorithm and operation.
+    fn default() -> Self {
+        const LANES_MAX: NonZero<usize> = NonZero::new(64).unwrap();
+        let leaders_max = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        Limits { depth: 1024, lanes_max: LANES_MAX, leaders_max, message_max: 16 << 10 }
+    }
+}
+
+/// One line for each algorithm.
+type Gates<J> = Vec<Arc<Gate<J>>>;
+
+/// Single jobs of many threads, run together. Share it by reference or in an [`Arc`].
+///
+/// # Examples
+/// ```
+/// use gabion_engine::{Algorithm, Engine, Limits, Message, OsEntropy, Queue};
+///
+/// let queue = Queue::new(Engine::global()?, OsEntropy, Limits::default());
+/// let key = queue.dsa_generate(Algorithm::MlDsa44)?;
+/// let message = Message::Pure { context: b"", message: b"text" };
+/// std::thread::scope(|scope| {
+///     for _ in 0..8 {
+///         scope.spawn(|| {
+///             let signature = queue.sign(&key, message)?;
+///             queue.verify(&key.public(), message, &signature)
+///         });
+///     }
+/// });
+/// # Ok::<(), gabion_engine::Error>(())
+/// ```
+pub struct Queue {
+    shared: Arc<Shared>,
+    limits: Limits,
+    kem_generate: Gates<KemGenerate>,
+    encaps: Gates<Encaps>,
+    decaps: Gates<Decaps>,
+    dsa_generate: Gates<DsaGenerate>,
+    sign: Gates<Sign>,
+    verify: Gates<Verify>,
+    workers: Option<Workers>,
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        match refused {
+            Refused::Busy => Error::Busy,
+            Refused::Closed => Error::Closed,
+        }
+    }
+}
+
+impl Queue {
+    /// A queue over an engine (`&'static Engine` or `Arc<Engine>`) and a source of randomness, which
+    /// is asked once for each batch. Starts no thread.
+    pub fn new(
+        engine: impl Deref<Target = Engine> + Send + Sync + 'static,
+        entropy: impl Entropy + Send + Sync + 'static,
+        limits: Limits,
+    ) -> Queue {
+        let shared = Arc::new(Shared { engine: Box::new(engine), entropy: Box::new(entropy) });
+        Queue {
+            kem_generate: gates(&shared, limits),
+            encaps: gates(&shared, limits),
+            decaps: gates(&shared, limits),
+            dsa_generate: gates(&shared, limits),
+            sign: gates(&shared, limits),
+            verify: gates(&shared, limits),
+            workers: None,
+            shared,
+            limits,
+        }
+    }
+
+    /// Starts `count` threads, which run what `submit_*` hands in. Without them it runs before
+    /// `submit_*` returns.
+    ///
+    /// # Errors
+    /// When a thread can't be started; those that were are ended again.
+    pub fn with_workers(mut self, count: NonZero<usize>) -> std::io::Result<Queue> {
+        self.workers = Some(Workers::start(count.get())?);
+        Ok(self)
+    }
+
+    /// Takes no more jobs, from now on every call gives [`Error::Closed`]; returns when every ticket
+    /// that was given out is complete and the workers have ended. Called from a callback it only
+    /// closes, since a worker can't wait for itself.
+    pub fn shutdown(&self) {
+        self.kem_generate.iter().for_each(|gate| gate.close());
+        self.encaps.iter().for_each(|gate| gate.close());
+        self.decaps.iter().for_each(|gate| gate.close());
+        self.dsa_generate.iter().for_each(|gate| gate.close());
+        self.sign.iter().for_each(|gate| gate.close());
+        self.verify.iter().for_each(|gate| gate.close());
+        if let Some(workers) = &self.workers {
+            workers.stop();
+        }
+    }
+
+    /// How many jobs wait, over all algorithms and operations.
+    pub fn waiting(&self) -> usize {
+        let keys = waiting(&self.kem_generate) + waiting(&self.dsa_generate);
+        let kem = waiting(&self.encaps) + waiting(&self.decaps);
+        keys + kem + waiting(&self.sign) + waiting(&self.verify)
+    }
+
+    /// [`Engine::kem_generate`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn kem_generate(&self, algorithm: Algorithm) -> Result<KemPrivateKey, Error> {
+        let gate = &self.kem_generate[algorithm as usize];
+        gate.call(
+            |shared| shared.engine().kem_generate(algorithm, shared.entropy()),
+            || KemGenerate { algorithm },
+        )?
+    }
+
+    /// [`Engine::encaps`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn encaps(&self, key: &KemPublicKey) -> Result<(Vec<u8>, SharedSecret), Error> {
+        let gate = &self.encaps[key.algorithm() as usize];
+        gate.call(
+            |shared| shared.engine().encaps(key, shared.entropy()),
+            || Encaps { key: key.clone() },
+        )?
+    }
+
+    /// [`Engine::decaps`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn decaps(&self, key: &KemPrivateKey, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
+        check_length("the ciphertext", key.algorithm().info().output, ciphertext)?;
+        let gate = &self.decaps[key.algorithm() as usize];
+        gate.call(
+            |shared| shared.engine().decaps(key, ciphertext),
+            || Decaps { key: key.clone(), ct: ciphertext.to_vec() },
+        )?
+    }
+
+    /// [`Engine::dsa_generate`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn dsa_generate(&self, algorithm: Algorithm) -> Result<SigningKey, Error> {
+        let gate = &self.dsa_generate[algorithm as usize];
+        gate.call(
+            |shared| shared.engine().dsa_generate(algorithm, shared.entropy()),
+            || DsaGenerate { algorithm },
+        )?
+    }
+
+    /// [`Engine::sign`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn sign(&self, key: &SigningKey, message: Message<'_>) -> Result<Vec<u8>, Error> {
+        message.check()?;
+        let alone = |shared: &Shared| shared.engine().sign(key, message, shared.entropy());
+        let gate = &self.sign[key.algorithm() as usize];
+        if message_len(&message) > self.limits.message_max {
+            gate.check_open()?;
+            return alone(&self.shared);
+        }
+        gate.call(alone, || Sign { key: key.clone(), message: Copied::of(&message) })?
+    }
+
+    /// [`Engine::verify`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn verify(
+        &self,
+        key: &VerifyKey,
+        message: Message<'_>,
+        signature: &[u8],
+    ) -> Result<(), Error> {
+        message.check()?;
+        if signature.len() > key.algorithm().info().output {
+            return Err(Error::BadSignature);
+        }
+        let alone = |shared: &Shared| shared.engine().verify(key, message, signature);
+        let gate = &self.verify[key.algorithm() as usize];
+        if message_len(&message) > self.limits.message_max {
+            gate.check_open()?;
+            return alone(&self.shared);
+        }
+        gate.call(alone, || Verify {
+            key: key.clone(),
+            message: Copied::of(&message),
+            signature: signature.to_vec(),
+        })?
+    }
+
+    /// [`Queue::kem_generate`] on a worker.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
+    pub fn submit_kem_generate(
+        &self,
+        algorithm: Algorithm,
+    ) -> Result<Ticket<KemPrivateKey>, Error> {
+        self.submit(&self.kem_generate[algorithm as usize], KemGenerate { algorithm })
+    }
+
+    /// [`Queue::encaps`] on a worker.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
+    pub fn submit_encaps(
+        &self,
+        key: &KemPublicKey,
+    ) -> Result<Ticket<(Vec<u8>, SharedSecret)>, Error> {
+        self.submit(&self.encaps[key.algorithm() as usize], Encaps { key: key.clone() })
+    }
+
+    /// [`Queue::decaps`] on a worker.
+    ///
+    /// # Errors
+    /// A ciphertext of the wrong length; [`Error::Busy`], [`Error::Closed`]; others come with the
+    /// ticket.
+    pub fn submit_decaps(
+        &self,
+        key: &KemPrivateKey,
+        ciphertext: &[u8],
+    ) -> Result<Ticket<SharedSecret>, Error> {
+        check_length("the ciphertext", key.algorithm().info().output, ciphertext)?;
+        let job = Decaps { key: key.clone(), ct: ciphertext.to_vec() };
+        self.submit(&self.decaps[key.algorithm() as usize], job)
+    }
+
+    /// [`Queue::dsa_generate`] on a worker.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
+    pub fn submit_dsa_generate(&self, algorithm: Algorithm) -> Result<Ticket<SigningKey>, Error> {
+        self.submit(&self.dsa_generate[algorithm as usize], DsaGenerate { algorithm })
+    }
+
+    /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed before the
+    /// call returns, on this thread: hash what is long, and sign the digest.
+    ///
+    /// # Errors
+    /// A message of the wrong form; [`Error::Busy`], [`Error::Closed`]; others come with the ticket.
+    pub fn submit_sign(
+        &self,
+        key: &SigningKey,
+        message: Message<'_>,
+    ) -> Result<Ticket<Vec<u8>>, Error> {
+        message.check()?;
+        let gate = &self.sign[key.algorithm() as usize];
+        if message_len(&message) > self.limits.message_max {
+            gate.check_open()?;
+            let engine = self.shared.engine();
+            return Ok(Ticket::ready(engine.sign(key, message, self.shared.entropy())));
+        }
+        self.submit(gate, Sign { key: key.clone(), message: Copied::of(&message) })
+    }
+
+    /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified before the
+    /// call returns, on this thread.
+    ///
+    /// # Errors
+    /// A message of the wrong form, a signature longer than any; [`Error::Busy`],
+    /// [`Error::Closed`]; others come with the ticket.
+    pub fn submit_verify(
+        &self,
+        key: &VerifyKey,
+        message: Message<'_>,
+        signature: &[u8],
+    ) -> Result<Ticket<()>, Error> {
+        message.check()?;
+        if signature.len() > key.algorithm().info().output {
+            return Err(Error::BadSignature);
+        }
+        let gate = &self.verify[key.algorithm() as usize];
+        if message_len(&message) > self.limits.message_max {
+            gate.check_open()?;
+            return Ok(Ticket::ready(self.shared.engine().verify(key, message, signature)));
+        }
+        let (message, signature) = (Copied::of(&message), signature.to_vec());
+        self.submit(gate, Verify { key: key.clone(), message, signature })
+    }
+
+    fn submit<J, T>(&self, gate: &Gate<J>, job: J) -> Result<Ticket<T>, Error>
+    where
+        J: Job<Output = Result<T, Error>, Context = Shared>,
+        T: Send + 'static,
+    {
+        match &self.workers {
+            Some(workers) => Ok(Ticket::new(gate.submit(&workers.board, job)?)),
+            None => Ok(Ticket::ready(gate.run(job)?)),
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+fn gates<J: Job<Context = Shared>>(shared: &Arc<Shared>, limits: Limits) -> Gates<J> {
+    Algorithm::all().map(|_| Gate::new(limits, Arc::clone(shared))).collect()
+}
+
+fn waiting<J: Job>(gates: &Gates<J>) -> usize {
+    gates.iter().map(|gate| gate.len()).sum()
+}
