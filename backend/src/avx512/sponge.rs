@@ -73,6 +73,19 @@ impl Lanes<8, 4> for Avx512 {
         }
     }
 
+    /// Put together in a register: a load that meets several stores waits for all of them.
+    #[inline(always)]
+    fn copy_pair(self, row: &mut Row, a: &[u8], b: &[u8]) {
+        debug_assert!(a.len() + b.len() <= SHORT);
+        let behind = registers::first(a.len() + b.len()) & !registers::first(a.len());
+        // SAFETY: the token proves that the processor has AVX-512, and the row has room.
+        unsafe {
+            let second = _mm512_maskz_expand_epi8(behind, registers::load(b, 0));
+            let both = _mm512_or_si512(registers::load(a, 0), second);
+            _mm512_storeu_si512(row.0.as_mut_ptr().cast(), both);
+        }
+    }
+
     #[inline(always)]
     fn equal(self, bytes: &[u8; 64], byte: u8) -> u64 {
         // SAFETY: the token proves that the processor has AVX-512.

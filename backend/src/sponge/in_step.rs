@@ -4,10 +4,12 @@
 //! The matrices, the noise and the masks of both schemes come in such groups, and so do the hashes
 //! of keys where a batch fills the lanes. No lane has a state of its own here, which makes up a
 //! third of the price of a permutation where they do.
+//!
+//! Loops, not `map`, go over registers: what does not know the instruction set becomes a call.
 
 use gabion_scheme::kernels::Sponge;
 
-use super::{IDLE, Lane, Lanes, Phase, ROW, Row, State, stage_block, words_mut};
+use super::{IDLE, Lane, Lanes, Phase, ROW, Row, SHORT, State, register, stage_block, words_mut};
 
 /// Runs the jobs of a group if they are of one shape; says whether it did.
 #[inline(always)]
@@ -29,7 +31,13 @@ pub(crate) fn run_in_step<L: Lanes<N, M>, const N: usize, const M: usize>(
         return false;
     }
     let rate = xof.rate();
-    let filled = absorb_all(isa, state, rows, jobs, group);
+    let [a, b, rest @ ..] = input.map(<[u8]>::len);
+    let filled = if a + b <= SHORT && a + b < rate && rest == [0; 3] {
+        absorb_pair(isa, state, rows, jobs, group);
+        a + b
+    } else {
+        absorb_all(isa, state, rows, jobs, group)
+    };
     let suffix = u64::from(xof.suffix()) << (8 * (filled % 8));
     state[filled / 8] = isa.xor(state[filled / 8], isa.splat(suffix));
     let last = rate / 8 - 1;
@@ -44,40 +52,65 @@ pub(crate) fn run_in_step<L: Lanes<N, M>, const N: usize, const M: usize>(
             let (at, left) = (written + 8 * N * g, block - 8 * N * g);
             // SAFETY: each output has `length` bytes, and what is stored ends at the end of a
             // block, `written + block` at most.
-            unsafe { put(isa, state, g, outputs.map(|output| output.add(at)), left) };
+            unsafe { put(isa, state, g, &outputs, at, left) };
         }
         written += block;
     }
     true
 }
 
-/// Stores words `N * group` and on of each lane: `left` bytes of them, or a register.
+/// Stores words `N * group` and on of each lane: `left` bytes of them, or a register, from byte `at`
+/// of its output.
 ///
 /// # Safety
-/// Each target has room for so many bytes.
+/// Each output has room for so many bytes there.
 #[inline(always)]
 unsafe fn put<L: Lanes<N, M>, const N: usize, const M: usize>(
     isa: L,
     state: &mut State<L::Vector>,
     group: usize,
-    targets: [*mut u8; N],
+    outputs: &[*mut u8; N],
+    at: usize,
     left: usize,
 ) {
     if left == 8 {
         // The last word of a block of SHAKE256.
         let words = words_mut::<L, N, M>(state)[N * group];
-        for (target, word) in targets.into_iter().zip(words) {
+        for (output, word) in outputs.iter().zip(words) {
             // SAFETY: room for eight bytes, by contract.
-            unsafe { target.cast::<[u8; 8]>().write(word.to_le_bytes()) };
+            unsafe { output.add(at).cast::<[u8; 8]>().write(word.to_le_bytes()) };
         }
         return;
     }
     let mut words = [isa.splat(0); N];
     words.copy_from_slice(&state[N * group..N * (group + 1)]);
-    for (target, row) in targets.into_iter().zip(isa.words_to_rows::<N>(words)) {
+    for (output, row) in outputs.iter().zip(isa.words_to_rows::<N>(words)) {
         // SAFETY: room for that many bytes, by contract.
-        unsafe { isa.store(target, row, left) };
+        unsafe { isa.store(output.add(at), row, left) };
     }
+}
+
+/// States that have taken in messages of two short pieces; no padding yet.
+#[inline(always)]
+fn absorb_pair<L: Lanes<N, M>, const N: usize, const M: usize>(
+    isa: L,
+    state: &mut State<L::Vector>,
+    rows: &mut [Row; N],
+    jobs: &[Sponge<'_>],
+    group: [usize; N],
+) {
+    for (row, index) in rows.iter_mut().zip(group) {
+        let [a, b, ..] = jobs[index].input;
+        isa.copy_pair(row, a, b);
+    }
+    for g in 0..SHORT / (8 * N) {
+        let mut input = [isa.splat(0); N];
+        for (input, row) in input.iter_mut().zip(&*rows) {
+            *input = register(isa, row, g);
+        }
+        state[N * g..N * (g + 1)].copy_from_slice(&isa.rows_to_words::<N>(input));
+    }
+    state[SHORT / 8..].fill(isa.splat(0));
 }
 
 /// States that have taken in the messages, permuted as often as there are whole blocks. Returns how
@@ -98,9 +131,12 @@ fn absorb_all<L: Lanes<N, M>, const N: usize, const M: usize>(
         let piece = jobs[group[0]].input.get(place.piece).map_or(0, |piece| piece.len());
         if piece >= place.offset + ROW {
             // In the midst of a long piece, which is read where it is.
-            let source = |index: usize| jobs[index].input[place.piece][place.offset..].as_ptr();
+            let mut sources = [core::ptr::null(); N];
+            for (source, index) in sources.iter_mut().zip(group) {
+                *source = jobs[index].input[place.piece][place.offset..].as_ptr();
+            }
             // SAFETY: ROW bytes are left in the piece of each lane, which is as long as the first.
-            unsafe { add_block(isa, state, group.map(source), rate / 8) };
+            unsafe { add_block(isa, state, sources, rate / 8) };
             place.offset += rate;
         } else {
             let (before, mut filled, mut last) = (place, 0, false);
@@ -132,8 +168,11 @@ unsafe fn add_block<L: Lanes<N, M>, const N: usize, const M: usize>(
 ) {
     for g in 0..words.div_ceil(N) {
         let count = N.min(words - N * g);
-        // SAFETY: `words` is 21 at most, so these registers lie within ROW bytes.
-        let input = sources.map(|source| unsafe { isa.load(source.add(8 * N * g), count) });
+        let mut input = [isa.splat(0); N];
+        for (input, source) in input.iter_mut().zip(sources) {
+            // SAFETY: `words` is 21 at most, so these registers lie within ROW bytes.
+            *input = unsafe { isa.load(source.add(8 * N * g), count) };
+        }
         for (word, input) in state[N * g..].iter_mut().zip(isa.rows_to_words::<N>(input)) {
             *word = isa.xor(*word, input);
         }

@@ -2,7 +2,7 @@
 
 use gabion_scheme::kernels::Sponge;
 
-use super::{Lane, Row, State};
+use super::{Lane, Row, State, zero_behind};
 use crate::memory::Plain;
 
 /// What sponges need of an instruction set with `N` lanes, of which a step of `NARROW` costs less than
@@ -30,6 +30,14 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
     /// Copies a piece of [`SHORT`] bytes at most to `row[at..]`; anything may follow it, up to
     /// [`SHORT`] bytes from `at`.
     fn copy_short(self, row: &mut Row, at: usize, piece: &[u8]);
+    /// Puts two pieces, [`SHORT`] bytes together at most, one behind the other at the head of a row;
+    /// zeros follow up to [`SHORT`] bytes.
+    #[inline(always)]
+    fn copy_pair(self, row: &mut Row, a: &[u8], b: &[u8]) {
+        self.copy_short(row, 0, a);
+        self.copy_short(row, a.len(), b);
+        zero_behind(row, a.len() + b.len());
+    }
     /// Which bytes equal `byte`, as bits.
     fn equal(self, bytes: &[u8; 64], byte: u8) -> u64;
     /// N words each of lanes 0 to W - 1 to W words each of all; what the other lanes hold does not

@@ -217,14 +217,14 @@ fn stage_short<L: Lanes<N, M>, const N: usize, const M: usize>(
     if longest > SHORT || total >= rate {
         return None;
     }
-    isa.copy_short(row, 0, job.input[0]);
-    isa.copy_short(row, lengths[0], job.input[1]);
-    if lengths[2] | lengths[3] | lengths[4] != 0 {
-        let mut filled = lengths[0] + lengths[1];
-        for piece in &job.input[2..] {
-            isa.copy_short(row, filled, piece);
-            filled += piece.len();
-        }
+    if total <= SHORT && lengths[2] | lengths[3] | lengths[4] == 0 {
+        isa.copy_pair(row, job.input[0], job.input[1]);
+        return Some(total);
+    }
+    let mut filled = 0;
+    for piece in &job.input {
+        isa.copy_short(row, filled, piece);
+        filled += piece.len();
     }
     zero_behind(row, total);
     Some(total)
