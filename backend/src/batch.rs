@@ -12,12 +12,14 @@
 //!   runs, and `run` may panic on a batch that was not checked.
 
 mod outputs;
+mod slh;
 mod split;
 mod task;
 
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
+pub use slh::Slh;
 pub use task::Task;
 
 /// The keys of a batch.
@@ -164,6 +166,8 @@ pub enum Operation<'a> {
         /// Signatures.
         sig: &'a [u8],
     },
+    /// SLH-DSA.
+    Slh(Slh<'a>),
 }
 
 /// One operation over `status.len()` lanes.
@@ -190,6 +194,7 @@ impl Batch<'_> {
             | Operation::DsaDecodePrivate { params, .. }
             | Operation::DsaSign { params, .. }
             | Operation::DsaVerify { params, .. } => params.algorithm,
+            Operation::Slh(operation) => operation.algorithm(),
         }
     }
 
@@ -213,6 +218,7 @@ impl Batch<'_> {
             Operation::KemDecaps { .. } => Task::Decaps,
             Operation::DsaSign { .. } => Task::Sign,
             Operation::DsaVerify { .. } => Task::Verify,
+            Operation::Slh(operation) => operation.task(),
         }
     }
 
@@ -272,6 +278,7 @@ impl Batch<'_> {
                     && messages.len() == n
                     && sig.len() == n * p.sig_len()
             }
+            Operation::Slh(operation) => operation.fits(n),
         };
         if fits {
             return Ok(());

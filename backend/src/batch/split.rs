@@ -110,6 +110,10 @@ impl<'a> Operation<'a> {
                 halves!(lane, DsaVerify { params;
                 keys keys[pk_len], each messages, bytes sig[sig_len] })
             }
+            Operation::Slh(operation) => {
+                let (first, others) = operation.split_at(lane);
+                Ok((Operation::Slh(first), Operation::Slh(others)))
+            }
         }
     }
 
@@ -152,6 +156,7 @@ impl<'a> Operation<'a> {
             Operation::DsaVerify { params, keys, messages, sig } => {
                 Operation::DsaVerify { params, keys: keys.reborrow(), messages, sig }
             }
+            Operation::Slh(operation) => Operation::Slh(operation.reborrow()),
         }
     }
 }
