@@ -11,15 +11,15 @@
 //! - Lengths that do not fit each other are a misuse: [`Batch::check`] names it before anything
 //!   runs, and `run` may panic on a batch that was not checked.
 
+mod ed25519;
 mod outputs;
-mod slh;
 mod split;
 mod task;
 
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
-pub use slh::Slh;
+pub use ed25519::Ed25519;
 pub use task::Task;
 
 /// The keys of a batch.
@@ -166,8 +166,8 @@ pub enum Operation<'a> {
         /// Signatures.
         sig: &'a [u8],
     },
-    /// SLH-DSA.
-    Slh(Slh<'a>),
+    /// Ed25519.
+    Ed25519(Ed25519<'a>),
 }
 
 /// One operation over `status.len()` lanes.
@@ -194,7 +194,7 @@ impl Batch<'_> {
             | Operation::DsaDecodePrivate { params, .. }
             | Operation::DsaSign { params, .. }
             | Operation::DsaVerify { params, .. } => params.algorithm,
-            Operation::Slh(operation) => operation.algorithm(),
+            Operation::Ed25519(operation) => operation.algorithm(),
         }
     }
 
@@ -218,7 +218,7 @@ impl Batch<'_> {
             Operation::KemDecaps { .. } => Task::Decaps,
             Operation::DsaSign { .. } => Task::Sign,
             Operation::DsaVerify { .. } => Task::Verify,
-            Operation::Slh(operation) => operation.task(),
+            Operation::Ed25519(operation) => operation.task(),
         }
     }
 
@@ -278,7 +278,7 @@ impl Batch<'_> {
                     && messages.len() == n
                     && sig.len() == n * p.sig_len()
             }
-            Operation::Slh(operation) => operation.fits(n),
+            Operation::Ed25519(operation) => operation.fits(n),
         };
         if fits {
             return Ok(());

@@ -14,6 +14,7 @@
 //! which are signed: its figure is a mean, everything else is a median.
 
 mod dsa;
+mod ed25519;
 mod kem;
 
 use std::sync::Barrier;
@@ -175,7 +176,7 @@ impl Case {
         Algorithm::all().flat_map(|algorithm| {
             let operations: &'static [Operation] = match algorithm.info().family {
                 Family::MlKem => &KEM,
-                Family::MlDsa => &DSA,
+                Family::MlDsa | Family::Ed25519 => &DSA,
                 _ => &[],
             };
             operations.iter().flat_map(move |&operation| {
@@ -203,27 +204,7 @@ type Call<'a> = Box<dyn FnMut(usize) -> Result<(), Error> + 'a>;
 /// # Errors
 /// `Usage` for a value out of range, an unknown backend or a filter that picks nothing; `NotReady`
 /// without a healthy backend; `Wrong` when a result is not the portable backend's.
-pub fn measure(config: &Config, emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
-    let own;
-    let engine = match &config.backend {
-        None => Engine::global()?,
-        Some(_) => {
-            own = Engine::new(&gabion_engine::Config { backend: config.backend.clone() })?;
-            &own
-        }
-    };
-    measure_on(engine, config, emit)
-}
-
-/// As [`measure`], on a given engine; `config.backend` is not looked at.
-///
-/// # Errors
-/// As [`measure`].
-pub fn measure_on(
-    engine: &Engine,
-    config: &Config,
-    mut emit: impl FnMut(Row) -> bool,
-) -> Result<(), Error> {
+pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
     check_ranges(config)?;
     let wanted = |case: &Case| config.filter.as_ref().is_none_or(|re| re.is_match(&case.name()));
     let cases: Vec<Case> = Case::all().filter(wanted).collect();
@@ -235,6 +216,14 @@ pub fn measure_on(
                 .name()
         )));
     }
+    let own;
+    let engine = match &config.backend {
+        None => Engine::global()?,
+        Some(_) => {
+            own = Engine::new(&gabion_engine::Config { backend: config.backend.clone() })?;
+            &own
+        }
+    };
     let reference = Engine::new(&gabion_engine::Config { backend: Some("portable".into()) })?;
     let machine = Machine::detect();
     for case in cases {
@@ -293,6 +282,11 @@ fn measure_case(
             let inputs = kem::Inputs::new(reference, case.algorithm, config.batch)?;
             kem::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || kem::call(engine, &inputs, case))
+        }
+        _ if case.algorithm.info().family == Family::Ed25519 => {
+            let inputs = ed25519::Inputs::new(reference, case, config.batch)?;
+            ed25519::check(engine, &inputs, case)?;
+            side_by_side(config.threads, &plan, || ed25519::call(engine, &inputs, case))
         }
         _ => {
             let inputs = dsa::Inputs::new(reference, case, config.batch)?;

@@ -359,8 +359,8 @@ fn tickets_are_fetched_in_every_way() {
             let (i, result) = called.recv().unwrap();
             check(&engine, &key, &texts[i], result);
         }
-        // What the worker found when it woke, and then all the others.
-        assert!(watch.lanes.load(Ordering::Relaxed) >= 20);
+        // All together, or all but the first, where a worker took that at once.
+        assert!(watch.lanes.load(Ordering::Relaxed) >= 39);
     }
 }
 

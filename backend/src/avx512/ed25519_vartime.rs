@@ -72,33 +72,27 @@ fn eight<'a>(jobs: &[EdVerify<'a>]) -> [EdVerify<'a>; 8] {
     core::array::from_fn(|lane| jobs[lane.min(jobs.len() - 1)])
 }
 
-/// Keeps multiples of each key; see [`EdPoint::rows`].
+/// The rows of a key: [`EdPoint::rows`]. Lanes are pieces, so that each is doubled as often as the
+/// last one.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn expand(keys: &mut [EdPoint]) {
-    for keys in keys.chunks_mut(8) {
-        let last = keys.len() - 1;
-        let words = words_of(core::array::from_fn(|lane| keys[lane.min(last)].encoded()));
-        let [(point, _)] = decode(&[words]);
-        let mut start = point.negated();
-        let mut points = Vec::with_capacity(ROW_PIECES * ROWS_PER_PIECE);
-        for piece in 0..ROW_PIECES {
-            if piece > 0 {
-                start = start.double_times(ROW_PIECE_BITS);
-            }
-            points.extend(progression(start, &start.cached(), ROWS_PER_PIECE));
-        }
-        let rows: Vec<_> = affine(&points).iter().map(|point| point.rows()).collect();
-        for (lane, key) in keys.iter_mut().enumerate() {
-            key.set_rows(rows.iter().map(|rows| rows[lane]).collect());
-        }
+fn make_rows(key: &EdPoint) -> Vec<PointRow> {
+    let [(a, _)] = decode(&[words_of([key.encoded(); 8])]);
+    let (mut start, mut shifted) = (a.negated(), a.negated());
+    for piece in 1..ROW_PIECES {
+        shifted = shifted.double_times(ROW_PIECE_BITS);
+        start = start.replaced_where(1 << piece, &shifted);
     }
+    let points = affine(&progression(start, &start.cached(), ROWS_PER_PIECE));
+    let lanes: Vec<_> = points.iter().map(|point| point.rows()).collect();
+    (0..ROW_PIECES).flat_map(|piece| lanes.iter().map(move |rows| rows[piece])).collect()
 }
 
-/// The rows of a key that has been expanded by this module.
+/// The rows of a known key that has been used before.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn known<'a>(job: &EdVerify<'a>) -> Option<&'a [PointRow]> {
     match job.key {
-        EdKey::Decoded(point) if !point.rows().is_empty() => Some(point.rows()),
-        _ => None,
+        EdKey::Decoded(point) => point.rows(|| make_rows(point)),
+        EdKey::Encoded(_) => None,
     }
 }
 
@@ -255,7 +249,7 @@ pub(super) fn verify(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut
         for pair in jobs.chunks(16) {
             let groups: Vec<_> = pair.chunks(8).map(eight).collect();
             let rows = groups.iter().map(|group| {
-                let rows: Vec<_> = group.iter().filter_map(known).collect();
+                let rows: Vec<_> = group.iter().filter_map(|job| known(job)).collect();
                 <[&[PointRow]; 8]>::try_from(rows).ok()
             });
             let rows: Vec<_> = rows.collect();

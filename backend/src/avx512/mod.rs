@@ -6,7 +6,6 @@
 //!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
-//!      |     |-- sha512         eight lanes, for H and T_l with n above 16
 //!      |     `-- sha_ni         SHA-256 by its own instructions (beside this module)
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
@@ -23,7 +22,7 @@
 //! else. Every kernel that meets a secret clears all vector and mask registers before it returns
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
-use gabion_scheme::kernels::ed25519::{EdEquation, EdPoint, EdVerify};
+use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
@@ -41,7 +40,6 @@ mod kem_ntt;
 mod kem_pack;
 mod pack;
 mod registers;
-mod sha512;
 mod shuffle;
 mod slh;
 mod slh_shake;
@@ -260,11 +258,6 @@ impl Kernels for Avx512 {
     fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { ed25519::base_multiples(scalars, out) }
-    }
-
-    fn ed25519_expand(&self, keys: &mut [EdPoint]) {
-        // SAFETY: `self` proves that the processor supports the kernel's features.
-        unsafe { ed25519_vartime::expand(keys) }
     }
 
     fn ed25519_verify_vartime(

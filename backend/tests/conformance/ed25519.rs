@@ -134,9 +134,7 @@ fn check_verify(k: &dyn Kernels) {
     let cases = cases(&mut rng);
     let expected: Vec<_> = cases.iter().map(Case::expected).collect();
     assert!(expected.iter().any(|both| both[0]) && expected.iter().any(|both| both[1] && !both[0]));
-    let mut keys: Vec<_> = cases.iter().map(|case| EdPoint::decode(&case.a)).collect();
-    let mut decoded: Vec<_> = keys.iter_mut().flat_map(Option::take).collect();
-    k.ed25519_expand(&mut decoded);
+    let decoded: Vec<_> = cases.iter().flat_map(|case| EdPoint::decode(&case.a)).collect();
     let known = |case: &Case| decoded.iter().find(|key| *key.encoded() == case.a);
     for (column, equation) in [EdEquation::Cofactorless, EdEquation::Cofactored].iter().enumerate()
     {

@@ -47,7 +47,7 @@ fn ask(keys: [u8; 3], capacity: usize, made: usize) {
         let [first, others @ ..] = threads;
         let others = others.map(thread::spawn);
         first();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        others.map(|other| other.join().unwrap());
         let stats = shard.stats();
         assert_eq!(stats.hits + stats.misses, 3);
         assert_eq!((stats.keys, stats.misses), (1, count.load(Ordering::Relaxed) as u64));

@@ -15,9 +15,9 @@
 //! status, leaves the outputs of failed lanes all zero, and may count on arrays that fit: the engine
 //! checked them.
 
+pub(crate) mod ed25519;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
-pub(crate) mod slh_dsa;
 
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status};

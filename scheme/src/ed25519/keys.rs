@@ -7,7 +7,6 @@ use super::encoding::is_admitted;
 use super::hash::sha512;
 use super::{PUBLIC_LEN, Rules, SEED_LEN};
 use crate::ct;
-use crate::error::Status;
 use crate::kernels::Kernels;
 use crate::kernels::ed25519::{EdKey, EdPoint};
 
@@ -59,51 +58,36 @@ impl Drop for SigningKey {
     }
 }
 
-/// A public key, decoded under one set of rules, with multiples of its point where the kernels that
-/// decoded it use them.
-#[derive(Clone, Debug)]
+/// A public key, decoded under one set of rules.
+#[derive(Debug)]
 pub struct VerifyKey {
     rules: Rules,
-    point: Option<EdPoint>,
+    point: EdPoint,
 }
 
 impl VerifyKey {
-    /// Room for a key.
-    pub fn blank(rules: Rules) -> Self {
-        VerifyKey { rules, point: None }
+    /// Decodes a public key; none where it is not one under the rules.
+    pub fn decode(rules: Rules, bytes: &[u8; PUBLIC_LEN]) -> Option<Self> {
+        let is_admitted = rules == Rules::Zip215 || is_admitted(bytes);
+        let point = if is_admitted { EdPoint::decode(bytes) } else { None };
+        point.map(|point| VerifyKey { rules, point })
     }
 
-    /// The rules it was, or is to be, decoded under.
+    /// The rules it was decoded under.
     pub fn rules(&self) -> Rules {
         self.rules
     }
 
-    /// Whether a key has been put in.
-    pub fn is_expanded(&self) -> bool {
-        self.point.is_some()
-    }
-
-    /// The encoded key; all zero where there is none.
+    /// The encoded key.
     pub fn bytes(&self) -> &[u8; PUBLIC_LEN] {
-        self.point.as_ref().map_or(&[0; PUBLIC_LEN], EdPoint::encoded)
+        self.point.encoded()
     }
 
     /// The key as a kernel takes it.
     pub(super) fn kernel_key(&self) -> EdKey<'_> {
-        match &self.point {
-            Some(point) => EdKey::Decoded(point),
-            // No point has this encoding of y = 2: not a key that anything verifies under.
-            None => EdKey::Encoded(&NO_POINT),
-        }
+        EdKey::Decoded(&self.point)
     }
 }
-
-/// y = 2, of which there is no x.
-const NO_POINT: [u8; 32] = {
-    let mut bytes = [0; 32];
-    bytes[0] = 2;
-    bytes
-};
 
 /// Key pairs of seeds (RFC 8032, section 5.1.5).
 pub fn keygen<K: Kernels + ?Sized>(k: &K, seeds: &[[u8; SEED_LEN]], keys: &mut [SigningKey]) {
@@ -130,27 +114,4 @@ pub fn keygen<K: Kernels + ?Sized>(k: &K, seeds: &[[u8; SEED_LEN]], keys: &mut [
         key.is_expanded = true;
     }
     ct::wipe(&mut scalars);
-}
-
-/// Decodes public keys `[n][32]`, each under the rules that its blank names. A refused key stays
-/// blank.
-pub fn decode_keys<K: Kernels + ?Sized>(
-    k: &K,
-    bytes: &[[u8; PUBLIC_LEN]],
-    keys: &mut [VerifyKey],
-    status: &mut [Status],
-) {
-    let mut points = Vec::with_capacity(keys.len());
-    for ((bytes, key), status) in bytes.iter().zip(keys.iter_mut()).zip(status.iter_mut()) {
-        let is_admitted = key.rules == Rules::Zip215 || is_admitted(bytes);
-        let point = if is_admitted { EdPoint::decode(bytes) } else { None };
-        key.point = None;
-        *status = if point.is_some() { Status::Ok } else { Status::InvalidKey };
-        points.extend(point);
-    }
-    k.ed25519_expand(&mut points);
-    let good = keys.iter_mut().zip(status).filter(|(_, status)| status.is_ok());
-    for ((key, _), point) in good.zip(points) {
-        key.point = Some(point);
-    }
 }

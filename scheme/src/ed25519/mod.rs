@@ -22,7 +22,7 @@ mod keys;
 mod sign;
 mod verify;
 
-pub use keys::{SigningKey, VerifyKey, decode_keys, keygen};
+pub use keys::{SigningKey, VerifyKey, keygen};
 pub use sign::sign;
 pub use verify::{VerifyKeys, verify, verify_sum};
 

@@ -7,6 +7,9 @@
 //! The functions of this module are the portable answers, over curve25519-dalek. A backend that has
 //! lanes of its own overrides them; the others take them as they are.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 pub use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{IsIdentity, VartimeMultiscalarMul};
@@ -24,14 +27,20 @@ pub const ROW_PIECES: usize = 4;
 /// Rows of one piece: the multiples 1 to 16.
 pub const ROWS_PER_PIECE: usize = 16;
 
+/// Uses of a key after which its multiples are worth making: they cost about as much as one
+/// verification, and save more than half of each.
+const USES_BEFORE_ROWS: u32 = 2;
+
 /// A public key's point A, decoded, with what a backend keeps to multiply it sooner. Public.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct EdPoint {
     encoded: [u8; 32],
     /// -A.
     negated: EdwardsPoint,
-    /// Empty, or `rows[16 j + i - 1] = i * 2^(65 j) * -A` for i in 1..=16, j in 0..4.
-    rows: Vec<PointRow>,
+    /// Multiples of -A: `rows[16 j + i - 1] = i * 2^(65 j) * -A` for i in 1..=16, j in 0..4.
+    rows: OnceLock<Vec<PointRow>>,
+    /// Verifications so far, as long as there are no rows.
+    uses: AtomicU32,
 }
 
 impl EdPoint {
@@ -39,7 +48,8 @@ impl EdPoint {
     /// included: which encodings are admitted is the flow's to say. None if there is no such point.
     pub fn decode(encoded: &[u8; 32]) -> Option<EdPoint> {
         let negated = -CompressedEdwardsY(*encoded).decompress()?;
-        Some(EdPoint { encoded: *encoded, negated, rows: Vec::new() })
+        let (rows, uses) = (OnceLock::new(), AtomicU32::new(0));
+        Some(EdPoint { encoded: *encoded, negated, rows, uses })
     }
 
     /// The bytes that were decoded.
@@ -47,15 +57,20 @@ impl EdPoint {
         &self.encoded
     }
 
-    /// Multiples of -A, or nothing where no backend has made any; see the field.
-    pub fn rows(&self) -> &[PointRow] {
-        &self.rows
-    }
-
-    /// Keeps multiples of -A for backends that use them: `ROW_PIECES * ROWS_PER_PIECE` of them.
-    pub fn set_rows(&mut self, rows: Vec<PointRow>) {
+    /// Multiples of -A (see the field), for backends that use them; `make` makes them once the key
+    /// has been used some times. Counts a use.
+    pub fn rows(&self, make: impl FnOnce() -> Vec<PointRow>) -> Option<&[PointRow]> {
+        if let Some(rows) = self.rows.get() {
+            return Some(rows);
+        }
+        if self.uses.fetch_add(1, Ordering::Relaxed) < USES_BEFORE_ROWS {
+            return None;
+        }
+        // Made outside of the lock, at worst twice: a forked child must not wait for its parent.
+        let rows = make();
         assert_eq!(rows.len(), ROW_PIECES * ROWS_PER_PIECE, "rows are made whole");
-        self.rows = rows;
+        let _ = self.rows.set(rows);
+        self.rows.get().map(Vec::as_slice)
     }
 }
 

@@ -22,7 +22,7 @@
 pub mod ed25519;
 pub mod slh;
 
-use ed25519::{EdEquation, EdPoint, EdVerify};
+use ed25519::{EdEquation, EdVerify};
 use slh::{SlhChain, SlhHash};
 use zeroize::Zeroize;
 
@@ -270,11 +270,6 @@ pub trait Kernels: Send + Sync {
     /// The encodings of `[scalar]B`, B the base point; scalars are below L.
     fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
         ed25519::base_multiples(scalars, out);
-    }
-
-    /// Keeps with each key what this instruction set multiplies it by, where it does.
-    fn ed25519_expand(&self, keys: &mut [EdPoint]) {
-        let _ = keys;
     }
 
     /// Whether each equation holds; false where A, or in the cofactored equation R, is no point.

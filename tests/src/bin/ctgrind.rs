@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use gabion_engine::{Algorithm, Config, Engine, Entropy, EntropyError, Kind, Message, ct};
+use gabion_engine::{Algorithm, Config, Engine, Entropy, EntropyError, Family, Kind, Message, ct};
 
 /// Bytes that memcheck takes for secret from here on.
 struct SecretEntropy;
@@ -45,7 +45,12 @@ fn dsa(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error
     // Enough signatures that every cause of rejection comes up.
     for round in 0..8u8 {
         let text = [round; 32];
-        let message = Message::Pure { context: b"ctgrind", message: &text };
+        // Ed25519 has no contexts.
+        let context: &[u8] = match algorithm.info().family {
+            Family::Ed25519 => b"",
+            _ => b"ctgrind",
+        };
+        let message = Message::Pure { context, message: &text };
         let signature = engine.sign(&key, message, &SecretEntropy)?;
         engine.verify(&key.public(), message, &signature)?;
     }

@@ -60,9 +60,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
     let all = key.forms().unwrap_or(Forms { seed: None, expanded: None });
     let forms = match args.format {
-        Format::Seed => Forms { expanded: None, ..all },
+        Format::Seed if all.seed.is_some() => Forms { expanded: None, ..all },
         Format::Expanded => Forms { seed: None, ..all },
-        Format::Both => all,
+        _ => all,
     };
     let private = der::encode_private(oid, &forms, args.der).map_err(encoding)?;
     let private = Output::prepare(&args.out, &private, Access::Secret, args.force)?;

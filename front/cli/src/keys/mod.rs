@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gabion_engine::{
-    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OLD_NAMES, OldName, OsEntropy,
+    Algorithm, Engine, Family, KemPrivateKey, KemPublicKey, Kind, OLD_NAMES, OldName, OsEntropy,
     SigningKey, VerifyKey,
 };
 
@@ -257,6 +257,10 @@ impl Key {
     pub fn forms(&self) -> Option<Forms<'_>> {
         match self {
             Key::KemPrivate(key) => Some(Forms { seed: key.seed(), expanded: Some(key.bytes()) }),
+            // RFC 8410, section 7: there is one form, an OCTET STRING that holds the seed.
+            Key::Signing(key) if key.algorithm().info().family == Family::Ed25519 => {
+                Some(Forms { seed: None, expanded: Some(key.bytes()) })
+            }
             Key::Signing(key) => Some(Forms { seed: key.seed(), expanded: Some(key.bytes()) }),
             Key::KemPublic(_) | Key::Verify(_) => None,
         }

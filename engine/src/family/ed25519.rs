@@ -1,0 +1,210 @@
+//! Ed25519 (RFC 8032), verified strictly or by the rules of ZIP 215.
+
+use std::sync::{Arc, OnceLock};
+
+use gabion_backend::{Batch, Ed25519, Keys, Operation};
+use gabion_scheme::ed25519::{self, PUBLIC_LEN, Rules, SEED_LEN, SIGNATURE_LEN};
+use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::{Algorithm, Status};
+
+use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use crate::entropy::{Entropy, OsEntropy};
+use crate::error::{Error, exact, unknown};
+use crate::route::Engine;
+
+/// A private key with its public key.
+#[derive(Clone)]
+pub(crate) struct SigningKey(Arc<Pair>);
+
+struct Pair {
+    rules: Rules,
+    signing: ed25519::SigningKey,
+    /// The public key, decoded when it is first asked for: signing does without.
+    public: OnceLock<VerifyKey>,
+}
+
+/// A public key. Multiples of its point are made when it has been used some times.
+#[derive(Clone)]
+pub(crate) struct VerifyKey(Arc<Public>);
+
+struct Public {
+    rules: Rules,
+    bytes: [u8; PUBLIC_LEN],
+    /// None only beside a private key, where a backend made a point that is none.
+    key: Option<ed25519::VerifyKey>,
+}
+
+fn rules_of(algorithm: Algorithm) -> Result<Rules, Error> {
+    match algorithm {
+        Algorithm::Ed25519 => Ok(Rules::Strict),
+        Algorithm::Ed25519Zip215 => Ok(Rules::Zip215),
+        _ => Err(unknown(algorithm)),
+    }
+}
+
+fn algorithm_of(rules: Rules) -> Algorithm {
+    match rules {
+        Rules::Strict => Algorithm::Ed25519,
+        Rules::Zip215 => Algorithm::Ed25519Zip215,
+    }
+}
+
+/// The message itself: Ed25519 has neither a context nor a pre-hash (those are Ed25519ctx and
+/// Ed25519ph, RFC 8032, section 5.1).
+fn plain<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
+    match *message {
+        Message::Pure { context: [], message } => Some(message),
+        _ => None,
+    }
+}
+
+/// Runs the lanes whose message has a form that Ed25519 knows; the others are refused.
+fn each_plain(
+    messages: &[Message<'_>],
+    status: &mut [Status],
+    run: impl FnOnce(&[usize], &[&[u8]], &mut [Status]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let lanes: Vec<usize> =
+        (0..messages.len()).filter(|&lane| plain(&messages[lane]).is_some()).collect();
+    let texts: Vec<&[u8]> = messages.iter().filter_map(plain).collect();
+    if lanes.len() == status.len() {
+        return run(&lanes, &texts, status);
+    }
+    let mut verdicts = vec![Status::NotRun; lanes.len()];
+    run(&lanes, &texts, &mut verdicts)?;
+    status.fill(Status::InvalidInput);
+    for (lane, verdict) in lanes.into_iter().zip(verdicts) {
+        status[lane] = verdict;
+    }
+    Ok(())
+}
+
+impl SigningPart for SigningKey {
+    type Public = VerifyKey;
+
+    fn algorithm(&self) -> Algorithm {
+        algorithm_of(self.0.rules)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.signing.seed()
+    }
+
+    fn seed(&self) -> Option<&[u8]> {
+        Some(self.0.signing.seed())
+    }
+
+    fn public(&self) -> VerifyKey {
+        let (rules, bytes) = (self.0.rules, *self.0.signing.public());
+        let make = || {
+            let key = ed25519::VerifyKey::decode(rules, &bytes);
+            VerifyKey(Arc::new(Public { rules, bytes, key }))
+        };
+        self.0.public.get_or_init(make).clone()
+    }
+
+    fn public_bytes(&self) -> &[u8] {
+        self.0.signing.public()
+    }
+
+    /// RFC 8032, section 5.1.5.
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+        let rules = rules_of(algorithm)?;
+        let seed: &[u8; SEED_LEN] = exact("an Ed25519 private key", seed)?;
+        let mut keys = [ed25519::SigningKey::blank()];
+        let seeds = std::slice::from_ref(seed);
+        engine.run_one(Operation::Ed25519(Ed25519::Generate { seeds, keys: &mut keys }))?;
+        let [signing] = keys;
+        Ok(SigningKey(Arc::new(Pair { rules, signing, public: OnceLock::new() })))
+    }
+
+    /// The private key is the seed.
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        Self::from_seed(engine, algorithm, bytes)
+    }
+
+    /// RFC 8032, section 5.1.6: deterministic, whatever randomness there is.
+    fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
+        let SignLanes { messages, randomness: _, signatures, lengths, status } = lanes;
+        signatures.fill(0);
+        each_plain(messages, status, |lanes, messages, status| {
+            let keys: Vec<_> = lanes.iter().map(|&lane| &keys[lane].0.signing).collect();
+            let mut sig = vec![0; keys.len() * SIGNATURE_LEN];
+            let operation = Ed25519::Sign { keys: &keys, messages, sig: &mut sig };
+            engine.run(&mut Batch { operation: Operation::Ed25519(operation), status })?;
+            for (&lane, sig) in lanes.iter().zip(sig.as_chunks::<SIGNATURE_LEN>().0) {
+                signatures.as_chunks_mut().0[lane] = *sig;
+            }
+            Ok(())
+        })?;
+        for (length, status) in lengths.iter_mut().zip(status) {
+            *length = if status.is_ok() { SIGNATURE_LEN } else { 0 };
+        }
+        Ok(())
+    }
+}
+
+impl VerifyPart for VerifyKey {
+    fn algorithm(&self) -> Algorithm {
+        algorithm_of(self.0.rules)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    /// Under the rules that the algorithm's name stands for.
+    fn decode(_: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let rules = rules_of(algorithm)?;
+        let bytes: &[u8; PUBLIC_LEN] = exact("an Ed25519 public key", bytes)?;
+        match ed25519::VerifyKey::decode(rules, bytes) {
+            Some(key) => Ok(VerifyKey(Arc::new(Public { rules, bytes: *bytes, key: Some(key) }))),
+            None => Err(Error::Input(gabion_scheme::Error::PublicKey {
+                algorithm: algorithm.name(),
+                reason: match rules {
+                    Rules::Strict => "not the canonical encoding of a point of large order",
+                    Rules::Zip215 => "not an encoding of a point of the curve",
+                },
+            })),
+        }
+    }
+
+    /// RFC 8032, section 5.1.7, or ZIP 215.
+    fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
+        let Some(rules) = keys.first().map(|key| key.0.rules) else { return Ok(()) };
+        let VerifyLanes { messages, signatures, lengths, status } = lanes;
+        each_plain(messages, status, |lanes, messages, status| {
+            let known: Vec<_> =
+                lanes.iter().filter_map(|&lane| keys[lane].0.key.as_ref()).collect();
+            let sig: Vec<_> =
+                lanes.iter().map(|&lane| signatures.as_chunks::<SIGNATURE_LEN>().0[lane]).collect();
+            let z = match rules {
+                Rules::Zip215 if lanes.len() > 1 => multipliers(lanes.len()),
+                _ => None,
+            };
+            let operation = Ed25519::Verify {
+                rules,
+                keys: Keys::Known(&known),
+                messages,
+                sig: sig.as_flattened(),
+                z: z.as_deref(),
+            };
+            engine.run(&mut Batch { operation: Operation::Ed25519(operation), status })
+        })?;
+        for (length, status) in lengths.iter().zip(status) {
+            // What was verified had zeros behind it; a signature has one length.
+            if *length != SIGNATURE_LEN && status.is_ok() {
+                *status = Status::InvalidSignature;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the signatures of a sum are multiplied by; without randomness there is no sum, and each is
+/// verified by itself.
+fn multipliers(lanes: usize) -> Option<Vec<[u8; 16]>> {
+    let mut z = vec![[0; 16]; lanes];
+    OsEntropy.fill(z.as_flattened_mut()).ok()?;
+    Some(z)
+}
