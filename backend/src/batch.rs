@@ -13,6 +13,7 @@
 
 mod ed25519;
 mod outputs;
+mod slh;
 mod split;
 mod task;
 
@@ -20,6 +21,7 @@ use gabion_scheme::error::{Error, Status};
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
 pub use ed25519::Ed25519;
+pub use slh::Slh;
 pub use task::Task;
 
 /// The keys of a batch.
@@ -166,6 +168,8 @@ pub enum Operation<'a> {
         /// Signatures.
         sig: &'a [u8],
     },
+    /// SLH-DSA.
+    Slh(Slh<'a>),
     /// Ed25519.
     Ed25519(Ed25519<'a>),
 }
@@ -194,6 +198,7 @@ impl Batch<'_> {
             | Operation::DsaDecodePrivate { params, .. }
             | Operation::DsaSign { params, .. }
             | Operation::DsaVerify { params, .. } => params.algorithm,
+            Operation::Slh(operation) => operation.algorithm(),
             Operation::Ed25519(operation) => operation.algorithm(),
         }
     }
@@ -218,6 +223,7 @@ impl Batch<'_> {
             Operation::KemDecaps { .. } => Task::Decaps,
             Operation::DsaSign { .. } => Task::Sign,
             Operation::DsaVerify { .. } => Task::Verify,
+            Operation::Slh(operation) => operation.task(),
             Operation::Ed25519(operation) => operation.task(),
         }
     }
@@ -278,6 +284,7 @@ impl Batch<'_> {
                     && messages.len() == n
                     && sig.len() == n * p.sig_len()
             }
+            Operation::Slh(operation) => operation.fits(n),
             Operation::Ed25519(operation) => operation.fits(n),
         };
         if fits {

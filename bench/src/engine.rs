@@ -204,7 +204,27 @@ type Call<'a> = Box<dyn FnMut(usize) -> Result<(), Error> + 'a>;
 /// # Errors
 /// `Usage` for a value out of range, an unknown backend or a filter that picks nothing; `NotReady`
 /// without a healthy backend; `Wrong` when a result is not the portable backend's.
-pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
+pub fn measure(config: &Config, emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
+    let own;
+    let engine = match &config.backend {
+        None => Engine::global()?,
+        Some(_) => {
+            own = Engine::new(&gabion_engine::Config { backend: config.backend.clone() })?;
+            &own
+        }
+    };
+    measure_on(engine, config, emit)
+}
+
+/// As [`measure`], on a given engine; `config.backend` is not looked at.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_on(
+    engine: &Engine,
+    config: &Config,
+    mut emit: impl FnMut(Row) -> bool,
+) -> Result<(), Error> {
     check_ranges(config)?;
     let wanted = |case: &Case| config.filter.as_ref().is_none_or(|re| re.is_match(&case.name()));
     let cases: Vec<Case> = Case::all().filter(wanted).collect();
@@ -216,14 +236,6 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
                 .name()
         )));
     }
-    let own;
-    let engine = match &config.backend {
-        None => Engine::global()?,
-        Some(_) => {
-            own = Engine::new(&gabion_engine::Config { backend: config.backend.clone() })?;
-            &own
-        }
-    };
     let reference = Engine::new(&gabion_engine::Config { backend: Some("portable".into()) })?;
     let machine = Machine::detect();
     for case in cases {

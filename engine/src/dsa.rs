@@ -154,7 +154,6 @@ macro_rules! families {
                 $(Some(Signing::$family(_)) => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Signing::$family(key) => Some(key),
-                        #[allow(unreachable_patterns)] // As long as there is one family.
                         _ => None,
                     }).collect();
                     SigningPart::sign_many(engine, &known, lanes)
@@ -173,7 +172,6 @@ macro_rules! families {
                 $(Some(Verifying::$family(_)) => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Verifying::$family(key) => Some(key),
-                        #[allow(unreachable_patterns)] // As long as there is one family.
                         _ => None,
                     }).collect();
                     VerifyPart::verify_many(engine, &known, lanes)
@@ -185,6 +183,7 @@ macro_rules! families {
 
 families! {
     MlDsa: family::ml_dsa::SigningKey, family::ml_dsa::VerifyKey;
+    SlhDsa: family::slh_dsa::SigningKey, family::slh_dsa::VerifyKey;
     Ed25519: family::ed25519::SigningKey, family::ed25519::VerifyKey;
 }
 
@@ -206,7 +205,6 @@ impl SigningKey {
     pub fn ml_dsa(&self) -> Option<&ml_dsa::SigningKey> {
         match &self.0 {
             Signing::MlDsa(key) => Some(&key.0),
-            #[allow(unreachable_patterns)] // As long as there is one family.
             _ => None,
         }
     }
@@ -217,7 +215,6 @@ impl VerifyKey {
     pub fn ml_dsa(&self) -> Option<&ml_dsa::VerifyKey> {
         match &self.0 {
             Verifying::MlDsa(key) => Some(key.expanded()),
-            #[allow(unreachable_patterns)] // As long as there is one family.
             _ => None,
         }
     }

@@ -61,6 +61,26 @@ impl Randomness<'_> {
         }
     }
 
+    /// `len` bytes a lane for an algorithm whose deterministic variant takes none.
+    pub(crate) fn optional(
+        self,
+        lanes: usize,
+        len: usize,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+        match self {
+            Randomness::Fresh(entropy) => {
+                let mut bytes = Zeroizing::new(vec![0; lanes * len]);
+                entropy.fill(&mut bytes)?;
+                Ok(Some(bytes))
+            }
+            Randomness::Deterministic => Ok(None),
+            Randomness::TestingOnly(bytes) => {
+                check_length("the given randomness", lanes * len, bytes)?;
+                Ok(Some(Zeroizing::new(bytes.to_vec())))
+            }
+        }
+    }
+
     /// `N` bytes a lane for an algorithm that can't do without.
     pub(crate) fn fresh<const N: usize>(
         self,

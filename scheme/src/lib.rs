@@ -26,6 +26,7 @@ pub mod message;
 pub mod ml_dsa;
 pub mod ml_kem;
 pub mod prehash;
+pub mod slh_dsa;
 
 pub use algorithms::Algorithm;
 pub use error::{Error, Status};

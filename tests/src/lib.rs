@@ -1,10 +1,12 @@
 //! What the cross-station tests share.
 //!
 //! - [`probe`]: kernels that count, widen or hinder others.
+//! - [`stopwatch`]: kernels that measure others, for the floors in docs/performance.md.
 //! - [`vectors`]: where published test vectors are found and how they are read.
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
 
 pub mod probe;
+pub mod stopwatch;
 pub mod vectors;
 
 /// Turns each `fn name<K: Kernels>(kernels: &K)` into the tests `portable::name`, `avx2::name` and

@@ -16,6 +16,10 @@ pub struct Probe<'a, K> {
     calls: AtomicUsize,
     permutations: AtomicUsize,
     slh: [AtomicUsize; 4],
+    /// Tweakable hashes are counted only, and all zero.
+    dry: bool,
+    /// The first chain of each call comes out wrong.
+    wrong_chain: bool,
 }
 
 /// What the tweakable hashes of SLH-DSA cost since the last look.
@@ -51,6 +55,8 @@ impl<'a, K: Kernels> Probe<'a, K> {
             calls: AtomicUsize::new(0),
             permutations: AtomicUsize::new(0),
             slh: Default::default(),
+            dry: false,
+            wrong_chain: false,
         }
     }
 
@@ -69,6 +75,18 @@ impl<'a, K: Kernels> Probe<'a, K> {
     /// Lets every ML-DSA norm check against `bound` fail.
     pub fn refusing(mut self, bound: i32) -> Self {
         self.refuse_bound = Some(bound);
+        self
+    }
+
+    /// Counts the tweakable hashes of SLH-DSA without computing them: all are zero.
+    pub fn dry(mut self) -> Self {
+        self.dry = true;
+        self
+    }
+
+    /// Flips a bit in the first chain of each call.
+    pub fn with_a_wrong_chain(mut self) -> Self {
+        self.wrong_chain = true;
         self
     }
 
@@ -267,13 +285,23 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
             let times = job.steps as usize + usize::from(job.sk_seed.is_some());
             self.count_tweaks(job.context, job.context.n, times, false);
         }
+        if self.dry {
+            jobs.iter_mut().for_each(|job| job.value.fill(0));
+            return;
+        }
         self.inner.slh_chain_many(jobs);
+        if let Some(job) = jobs.first_mut().filter(|_| self.wrong_chain) {
+            job.value[0] ^= 1;
+        }
     }
 
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         self.slh[0].fetch_add(1, Ordering::Relaxed);
         for job in jobs.iter() {
             self.count_tweaks(job.context, job.input.len(), 1, true);
+        }
+        if self.dry {
+            return jobs.iter_mut().for_each(|job| job.output.fill(0));
         }
         self.inner.slh_hash_many(jobs);
     }

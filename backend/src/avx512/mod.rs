@@ -6,6 +6,7 @@
 //!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
+//!      |     |-- sha512         eight lanes, for H and T_l with n above 16
 //!      |     `-- sha_ni         SHA-256 by its own instructions (beside this module)
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
@@ -40,6 +41,7 @@ mod kem_ntt;
 mod kem_pack;
 mod pack;
 mod registers;
+mod sha512;
 mod shuffle;
 mod slh;
 mod slh_shake;

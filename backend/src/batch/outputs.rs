@@ -57,6 +57,7 @@ impl Operation<'_> {
             }
             Operation::DsaSign { params, sig, .. } => wipe(sig, lane, params.sig_len()),
             Operation::DsaVerify { .. } => {}
+            Operation::Slh(operation) => operation.clear(lane),
             Operation::Ed25519(operation) => operation.clear(lane),
         }
     }

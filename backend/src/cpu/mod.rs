@@ -3,12 +3,13 @@
 mod dsa;
 mod ed25519;
 mod kem;
+mod slh;
 
 use std::cell::RefCell;
 
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::ml_dsa;
+use gabion_scheme::{ml_dsa, slh_dsa};
 
 use crate::batch::{Backend, Batch, Operation};
 
@@ -17,6 +18,7 @@ use crate::batch::{Backend, Batch, Operation};
 struct Scratch {
     kem: kem::Scratch,
     dsa: ml_dsa::Scratch,
+    slh: slh_dsa::Scratch,
 }
 
 thread_local! {
@@ -121,6 +123,7 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
         Operation::DsaVerify { params, keys, messages, sig } => {
             dsa::verify(k, params, keys, (messages, sig), status, dsa_scratch);
         }
+        Operation::Slh(operation) => slh::run(k, operation, status, &mut scratch.slh),
         Operation::Ed25519(operation) => ed25519::run(k, operation, status),
     }
 }

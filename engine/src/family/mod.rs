@@ -18,6 +18,7 @@
 pub(crate) mod ed25519;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
+pub(crate) mod slh_dsa;
 
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status};

@@ -44,7 +44,9 @@ fn the_table_of_algorithms_has_every_field() {
             "/sizes/seed",
             "/backend",
         ] {
-            assert!(row.pointer(field).is_some(), "{} has no {field}", row["name"]);
+            // SHA-2 came with the standard: not every algorithm has an old name.
+            let inside = field.starts_with("/old/") && row["old"].is_null();
+            assert!(inside || row.pointer(field).is_some(), "{} has no {field}", row["name"]);
         }
         let sizes = &row["sizes"];
         match row["kind"].as_str().unwrap() {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The command line prints this table, the provider registers from it, the tests check it. Sources:
-//! FIPS 203 tables 2 and 3, FIPS 204 tables 1 and 2, the CSOR object identifiers, RFC 9881, RFC 9935,
-//! the IANA TLS registries; old names and numbers as wolfSSL and Open Quantum Safe used them.
+//! FIPS 203 tables 2 and 3, FIPS 204 tables 1 and 2, FIPS 205 table 2, the CSOR object identifiers,
+//! RFC 9881, RFC 9909, RFC 9935, the IANA TLS registries; old names and numbers as wolfSSL and Open Quantum Safe used them.
 //!
 //! To add an algorithm: a row in its family's file, a line in the list below. Nothing else counts
 //! rows or lists them.
@@ -17,6 +17,7 @@ mod ed25519;
 mod ml_dsa;
 mod ml_kem;
 mod old;
+mod slh_dsa;
 
 use std::fmt;
 use std::str::FromStr;
@@ -59,6 +60,30 @@ algorithms! {
     MlDsa87 = ml_dsa::ML_DSA_87,
 
     // SLH-DSA
+    /// SLH-DSA-SHA2-128s (FIPS 205).
+    SlhDsaSha2_128s = slh_dsa::SLH_DSA_SHA2_128S,
+    /// SLH-DSA-SHA2-128f (FIPS 205).
+    SlhDsaSha2_128f = slh_dsa::SLH_DSA_SHA2_128F,
+    /// SLH-DSA-SHA2-192s (FIPS 205).
+    SlhDsaSha2_192s = slh_dsa::SLH_DSA_SHA2_192S,
+    /// SLH-DSA-SHA2-192f (FIPS 205).
+    SlhDsaSha2_192f = slh_dsa::SLH_DSA_SHA2_192F,
+    /// SLH-DSA-SHA2-256s (FIPS 205).
+    SlhDsaSha2_256s = slh_dsa::SLH_DSA_SHA2_256S,
+    /// SLH-DSA-SHA2-256f (FIPS 205).
+    SlhDsaSha2_256f = slh_dsa::SLH_DSA_SHA2_256F,
+    /// SLH-DSA-SHAKE-128s (FIPS 205).
+    SlhDsaShake128s = slh_dsa::SLH_DSA_SHAKE_128S,
+    /// SLH-DSA-SHAKE-128f (FIPS 205).
+    SlhDsaShake128f = slh_dsa::SLH_DSA_SHAKE_128F,
+    /// SLH-DSA-SHAKE-192s (FIPS 205).
+    SlhDsaShake192s = slh_dsa::SLH_DSA_SHAKE_192S,
+    /// SLH-DSA-SHAKE-192f (FIPS 205).
+    SlhDsaShake192f = slh_dsa::SLH_DSA_SHAKE_192F,
+    /// SLH-DSA-SHAKE-256s (FIPS 205).
+    SlhDsaShake256s = slh_dsa::SLH_DSA_SHAKE_256S,
+    /// SLH-DSA-SHAKE-256f (FIPS 205).
+    SlhDsaShake256f = slh_dsa::SLH_DSA_SHAKE_256F,
 
     // Falcon, FN-DSA
 
@@ -106,6 +131,8 @@ pub enum Family {
     MlKem,
     /// FIPS 204.
     MlDsa,
+    /// FIPS 205.
+    SlhDsa,
     /// RFC 8032 on edwards25519.
     Ed25519,
 }

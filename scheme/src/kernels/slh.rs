@@ -111,6 +111,35 @@ impl SlhAddress {
     /// Where the hash address (WOTS+) or the tree index (FORS) begins.
     pub const HASH: usize = 28;
 
+    /// An address of a layer, a tree and a type, all else zero (setLayerAddress, setTreeAddress,
+    /// setTypeAndClear; the tree address of every parameter set fits 64 bits).
+    pub fn new(layer: u32, tree: u64, kind: u32) -> Self {
+        let mut address = [0; 32];
+        address[..4].copy_from_slice(&layer.to_be_bytes());
+        address[8..16].copy_from_slice(&tree.to_be_bytes());
+        address[16..20].copy_from_slice(&kind.to_be_bytes());
+        SlhAddress(address)
+    }
+
+    /// The same layer and tree with another type, and all behind it zero (setTypeAndClear).
+    pub fn of_type(mut self, kind: u32) -> Self {
+        self.0[Self::TYPE..].fill(0);
+        self.0[Self::TYPE..Self::TYPE + 4].copy_from_slice(&kind.to_be_bytes());
+        self
+    }
+
+    /// The same address with another key pair address.
+    pub fn with_key_pair(mut self, key_pair: u32) -> Self {
+        self.0[20..24].copy_from_slice(&key_pair.to_be_bytes());
+        self
+    }
+
+    /// The same address with another chain address (WOTS+) or tree height.
+    pub fn with_chain(mut self, chain: u32) -> Self {
+        self.0[24..28].copy_from_slice(&chain.to_be_bytes());
+        self
+    }
+
     /// The type word: one of [`address_type`].
     pub fn kind(&self) -> u32 {
         let [.., a, b, c, d] = self.0.first_chunk::<{ Self::TYPE + 4 }>().map_or([0; 20], |x| *x);

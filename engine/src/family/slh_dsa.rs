@@ -1,0 +1,133 @@
+//! SLH-DSA (FIPS 205): signing keys with their top tree, batches as a backend takes them.
+
+use std::sync::Arc;
+
+use gabion_backend::{Batch, Keys, Operation, Slh};
+use gabion_scheme::slh_dsa::{self, Params, params};
+use gabion_scheme::{Algorithm, Status};
+
+use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use crate::error::{Error, check_length, unknown};
+use crate::route::Engine;
+
+/// A private key with its public key and top tree.
+#[derive(Clone)]
+pub(crate) struct SigningKey(pub(crate) Arc<slh_dsa::SigningKey>);
+
+/// A public key.
+#[derive(Clone)]
+pub(crate) enum VerifyKey {
+    Alone(Arc<slh_dsa::VerifyKey>),
+    OfPair(Arc<slh_dsa::SigningKey>),
+}
+
+impl VerifyKey {
+    fn expanded(&self) -> &slh_dsa::VerifyKey {
+        match self {
+            VerifyKey::Alone(key) => key,
+            VerifyKey::OfPair(key) => key.verify_key(),
+        }
+    }
+}
+
+fn params_of(algorithm: Algorithm) -> Result<&'static Params, Error> {
+    params(algorithm).ok_or_else(|| unknown(algorithm))
+}
+
+impl SigningPart for SigningKey {
+    type Public = VerifyKey;
+
+    fn algorithm(&self) -> Algorithm {
+        self.0.params().algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+
+    /// None: what key generation draws are three of the four parts of the private key, and no form
+    /// of it by themselves (RFC 9909, section 6).
+    fn seed(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn public(&self) -> VerifyKey {
+        VerifyKey::OfPair(Arc::clone(&self.0))
+    }
+
+    fn public_bytes(&self) -> &[u8] {
+        self.0.verify_key().bytes()
+    }
+
+    /// slh_keygen_internal (FIPS 205, Algorithm 18) of SK.seed, SK.prf and PK.seed.
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+        let params = params_of(algorithm)?;
+        check_length("an SLH-DSA seed (SK.seed, SK.prf, PK.seed)", params.seed_len(), seed)?;
+        let mut keys = [slh_dsa::SigningKey::blank(params)];
+        engine.run_one(Operation::Slh(Slh::Generate { params, seeds: seed, keys: &mut keys }))?;
+        let [key] = keys;
+        Ok(SigningKey(Arc::new(key)))
+    }
+
+    /// Works out the top tree, which costs as much as key generation, and checks PK.root with it.
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let params = params_of(algorithm)?;
+        check_length("an SLH-DSA private key", params.sk_len(), bytes)?;
+        let mut keys = [slh_dsa::SigningKey::blank(params)];
+        engine.run_one(Operation::Slh(Slh::DecodePrivate { params, bytes, keys: &mut keys }))?;
+        let [key] = keys;
+        Ok(SigningKey(Arc::new(key)))
+    }
+
+    /// slh_sign and hash_slh_sign (FIPS 205, Algorithms 22 and 23), by the kind of message.
+    fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
+        let Some(params) = keys.first().map(|key| key.0.params()) else { return Ok(()) };
+        let SignLanes { messages, randomness, signatures: sig, lengths, status } = lanes;
+        let opt_rand = randomness.optional(keys.len(), params.n)?;
+        let opt_rand = opt_rand.as_ref().map(|bytes| &bytes[..]);
+        let known: Vec<_> = keys.iter().map(|key| &*key.0).collect();
+        let keys = Keys::Known(&known);
+        let operation = Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig });
+        engine.run(&mut Batch { operation, status })?;
+        for (length, status) in lengths.iter_mut().zip(status) {
+            *length = if status.is_ok() { params.sig_len() } else { 0 };
+        }
+        Ok(())
+    }
+}
+
+impl VerifyPart for VerifyKey {
+    fn algorithm(&self) -> Algorithm {
+        self.expanded().params().algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.expanded().bytes()
+    }
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let params = params_of(algorithm)?;
+        check_length("an SLH-DSA public key", params.pk_len(), bytes)?;
+        let mut keys = [slh_dsa::VerifyKey::blank(params)];
+        engine.run_one(Operation::Slh(Slh::DecodePublic { params, bytes, keys: &mut keys }))?;
+        let [key] = keys;
+        Ok(VerifyKey::Alone(Arc::new(key)))
+    }
+
+    /// slh_verify and hash_slh_verify (FIPS 205, Algorithms 24 and 25).
+    fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
+        let Some(params) = keys.first().map(|key| key.expanded().params()) else { return Ok(()) };
+        let VerifyLanes { messages, signatures: sig, lengths, status } = lanes;
+        let known: Vec<_> = keys.iter().map(|key| key.expanded()).collect();
+        let keys = Keys::Known(&known);
+        let operation = Operation::Slh(Slh::Verify { params, keys, messages, sig });
+        engine.run(&mut Batch { operation, status })?;
+        for (length, status) in lengths.iter().zip(status) {
+            // What was verified had zeros behind it; a signature has one length.
+            if *length != params.sig_len() && status.is_ok() {
+                *status = Status::InvalidSignature;
+            }
+        }
+        Ok(())
+    }
+}

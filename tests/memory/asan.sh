@@ -1,0 +1,42 @@
+#!/bin/sh
+# AddressSanitizer over the unit and conformance tests of what contains unsafe code: the kernels of
+# every instruction set (backend), the barriers (scheme), and what calls them. A program that reads
+# past its buffer is compiled first and has to be caught, so that a sanitizer that sees nothing fails.
+set -eu
+cd "$(dirname "$0")/../.."
+target=$(rustc -vV | sed -n 's/^host: //p')
+case $target in
+x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu) ;;
+*)
+    echo "AddressSanitizer: not on $target; nothing was run" >&2
+    exit 0
+    ;;
+esac
+
+# The option belongs to the nightly compiler, but the stable one has the sanitizer and ships its
+# run-time library; this variable lets it be asked for. Nothing that is built so is installed.
+RUSTC_BOOTSTRAP=1
+RUSTFLAGS="-Zsanitizer=address"
+export RUSTC_BOOTSTRAP RUSTFLAGS
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/leaky.rs" <<'END'
+fn main() {
+    let bytes = vec![1u8; 32].into_boxed_slice();
+    let beyond = std::hint::black_box(32);
+    // SAFETY: none; this is the mistake that has to be caught.
+    println!("{}", unsafe { *bytes.as_ptr().add(beyond) });
+}
+END
+rustc --edition 2024 -Zsanitizer=address -o "$work/leaky" "$work/leaky.rs"
+if "$work/leaky" >"$work/out" 2>&1 || ! grep -q heap-buffer-overflow "$work/out"; then
+    cat "$work/out" >&2
+    echo "AddressSanitizer did not see a read past a buffer" >&2
+    exit 1
+fi
+
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/asan
+export CARGO_TARGET_DIR
+cargo test --locked --target "$target" --lib --tests \
+    --package gabion-scheme --package gabion-backend --package gabion-engine

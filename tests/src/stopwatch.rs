@@ -1,0 +1,231 @@
+//! Kernels that measure others on the way: what a batch hashes, and what its arithmetic takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gabion_engine::{Backend, Batch};
+use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+
+/// A counter of time; its unit is the time-stamp counter's tick, or a nanosecond where there is none.
+fn now() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reading the counter has no precondition.
+    return unsafe { core::arch::x86_64::_rdtsc() };
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        use std::time::Instant;
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+}
+
+/// What was counted since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Permutations Keccak-f\[1600\].
+    pub permutations: f64,
+    /// Compressions of SHA-256.
+    pub sha256: f64,
+    /// Compressions of SHA-512.
+    pub sha512: f64,
+    /// Ticks in kernels that do not hash, less what looking at the clock took.
+    pub arithmetic: f64,
+    /// Ticks in the backend as a whole, less the same.
+    pub all: f64,
+    /// Lanes that it ran.
+    pub lanes: f64,
+}
+
+#[derive(Default)]
+struct Counters {
+    permutations: AtomicU64,
+    sha256: AtomicU64,
+    sha512: AtomicU64,
+    arithmetic: AtomicU64,
+    calls: AtomicU64,
+    all: AtomicU64,
+    lanes: AtomicU64,
+}
+
+/// Reads what [`Stopwatch`] and [`Timed`] counted.
+#[derive(Clone, Default)]
+pub struct Watch(Arc<Counters>);
+
+impl Watch {
+    /// Kernels and a backend over `inner` that count here; `wrap` makes the backend of the kernels.
+    pub fn backend<K: Kernels, B: Backend>(
+        &self,
+        inner: K,
+        wrap: impl FnOnce(Stopwatch<K>) -> B,
+    ) -> Timed<B> {
+        let inner = wrap(Stopwatch { inner, counters: Arc::clone(&self.0) });
+        Timed { inner, counters: Arc::clone(&self.0) }
+    }
+
+    /// What was counted since the last call of this function.
+    pub fn take(&self) -> Totals {
+        let counters = &*self.0;
+        let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed) as f64;
+        // Half of the two looks at the clock around a kernel falls into its time, all of it into
+        // the backend's.
+        let looks = take(&counters.calls) * look();
+        Totals {
+            permutations: take(&counters.permutations),
+            sha256: take(&counters.sha256),
+            sha512: take(&counters.sha512),
+            arithmetic: (take(&counters.arithmetic) - looks / 2.0).max(0.0),
+            all: (take(&counters.all) - looks).max(0.0),
+            lanes: take(&counters.lanes),
+        }
+    }
+}
+
+/// Ticks that two looks at the clock take.
+fn look() -> f64 {
+    let mut samples: Vec<u64> = (0..1001)
+        .map(|_| {
+            let start = now();
+            std::hint::black_box(now());
+            now() - start
+        })
+        .collect();
+    samples.sort_unstable();
+    samples[samples.len() / 2] as f64
+}
+
+/// A backend that counts its lanes and the time it takes.
+pub struct Timed<B> {
+    inner: B,
+    counters: Arc<Counters>,
+}
+
+impl<B: Backend> Backend for Timed<B> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        let start = now();
+        self.inner.run(batch);
+        self.counters.all.fetch_add(now() - start, Ordering::Relaxed);
+        self.counters.lanes.fetch_add(batch.lanes() as u64, Ordering::Relaxed);
+    }
+}
+
+/// Passes everything on to `inner`, counts what is hashed and times the rest.
+pub struct Stopwatch<K> {
+    inner: K,
+    counters: Arc<Counters>,
+}
+
+impl<K: Kernels> Stopwatch<K> {
+    fn time<R>(&self, call: impl FnOnce(&K) -> R) -> R {
+        let start = now();
+        let result = call(&self.inner);
+        self.counters.arithmetic.fetch_add(now() - start, Ordering::Relaxed);
+        self.counters.calls.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+
+    /// Counts `times` tweakable hashes of `len` bytes, H or T_l where `long`.
+    fn tweaks(&self, context: &SlhContext, len: usize, times: usize, long: bool) {
+        let counters = &self.counters;
+        // A message ends with one byte of padding (SHAKE) or with one and the length (SHA-2).
+        let (counter, blocks) = match context.family {
+            SlhFamily::Shake => (&counters.permutations, (context.n + 32 + len) / 136 + 1),
+            SlhFamily::Sha2 if long && context.n > 16 => {
+                (&counters.sha512, (22 + len + 17).div_ceil(128))
+            }
+            SlhFamily::Sha2 => (&counters.sha256, (22 + len + 9).div_ceil(64)),
+        };
+        counter.fetch_add((times * blocks) as u64, Ordering::Relaxed);
+    }
+}
+
+/// Kernels that are timed and passed on.
+macro_rules! timed {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $type),*) $(-> $result)? {
+            self.time(|inner| inner.$name($($argument),*))
+        })*
+    };
+}
+
+impl<K: Kernels> Kernels for Stopwatch<K> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
+        for job in jobs.iter() {
+            let input: usize = job.input.iter().map(|piece| piece.len()).sum();
+            let squeezes = job.output.len().div_ceil(job.xof.rate()).max(1);
+            let count = (input / job.xof.rate() + squeezes) as u64;
+            self.counters.permutations.fetch_add(count, Ordering::Relaxed);
+        }
+        self.inner.sponge_many(jobs);
+    }
+
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
+        for job in jobs.iter() {
+            let times = job.steps as usize + usize::from(job.sk_seed.is_some());
+            self.tweaks(job.context, job.context.n, times, false);
+        }
+        self.inner.slh_chain_many(jobs);
+    }
+
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
+        for job in jobs.iter() {
+            self.tweaks(job.context, job.input.len(), 1, true);
+        }
+        self.inner.slh_hash_many(jobs);
+    }
+
+    timed! {
+        fn kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize;
+        fn kem_cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]);
+        fn kem_ntt(polys: &mut [KemPoly]);
+        fn kem_inv_ntt(polys: &mut [KemPoly]);
+        fn kem_matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]);
+        fn kem_to_mont(polys: &mut [KemPoly]);
+        fn kem_add(acc: &mut [KemPoly], b: &[KemPoly]);
+        fn kem_sub_from(a: &KemPoly, acc: &mut KemPoly);
+        fn kem_encode12(polys: &[KemPoly], out: &mut [u8]);
+        fn kem_decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool;
+        fn kem_compress(d: usize, polys: &[KemPoly], out: &mut [u8]);
+        fn kem_decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]);
+        fn dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize;
+        fn dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize;
+        fn dsa_ntt(polys: &mut [DsaPoly]);
+        fn dsa_inv_ntt(polys: &mut [DsaPoly]);
+        fn dsa_matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]);
+        fn dsa_pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]);
+        fn dsa_add(acc: &mut [DsaPoly], b: &[DsaPoly]);
+        fn dsa_sub(acc: &mut [DsaPoly], b: &[DsaPoly]);
+        fn dsa_add_small(acc: &mut DsaPoly, s: &KemPoly);
+        fn dsa_sub_small(acc: &mut DsaPoly, s: &KemPoly);
+        fn dsa_shift_left_d(polys: &mut [DsaPoly]);
+        fn dsa_power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly);
+        fn dsa_decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly);
+        fn dsa_make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize;
+        fn dsa_use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly);
+        fn dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool;
+        fn dsa_simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]);
+        fn dsa_simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly);
+        fn dsa_bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]);
+        fn dsa_bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly);
+        fn ed25519_base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]);
+        fn ed25519_verify_vartime(eq: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]);
+        fn ed25519_sum_vartime(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool;
+    }
+}
