@@ -42,6 +42,38 @@ pub(crate) const fn inverse_mod_2_32(q: u32) -> u32 {
     inverse
 }
 
+/// What two registers of `W` items hold: indices into the pair as it lies in memory.
+#[cfg(target_arch = "x86_64")]
+pub(crate) type Pair<const W: usize> = [[usize; W]; 2];
+
+/// A pair of registers as it lies in memory.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const fn in_order<const W: usize>() -> Pair<W> {
+    let mut pair = [[0; W]; 2];
+    let mut i = 0;
+    while i < W {
+        pair[0][i] = i;
+        pair[1][i] = W + i;
+        i += 1;
+    }
+    pair
+}
+
+/// Even runs of `run` items of both registers, alternating, and odd runs: what brings operands that
+/// lie `run` items apart to the same place of two registers. Its own inverse.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const fn exchange<const W: usize>(x: &Pair<W>, run: usize) -> Pair<W> {
+    let mut out = [[0; W]; 2];
+    let mut i = 0;
+    while i < W {
+        let from = i / run % 2;
+        out[0][i] = x[from][i - from * run];
+        out[1][i] = x[from][i - from * run + run];
+        i += 1;
+    }
+    out
+}
+
 /// Constants of ML-KEM.
 pub(crate) mod kem {
     use gabion_scheme::kernels::KEM_Q;
@@ -101,6 +133,16 @@ pub(crate) mod dsa {
         }
     }
 
+    /// The coefficient of a half byte (Algorithm 15); 0 for a rejected one.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const fn half_byte(eta: i8, b: i8) -> i8 {
+        match eta {
+            2 if b < 15 => 2 - b % 5,
+            4 if b < 9 => 4 - b,
+            _ => 0,
+        }
+    }
+
     /// zeta^BitRev8(i): the roots of Algorithms 41 and 42.
     pub(crate) const fn zeta(i: usize) -> u64 {
         pow_mod(ROOT, bit_reverse(i, 8), Q)
@@ -134,6 +176,15 @@ mod tests {
         assert_eq!(bit_reverse(0b000_0001, 7), 0b100_0000);
         assert_eq!(bit_reverse(0b1100_0010, 8), 0b0100_0011);
         assert!((0..128).all(|x| bit_reverse(bit_reverse(x, 7) as usize, 7) as usize == x));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn exchanges() {
+        let pair = in_order::<4>();
+        assert_eq!(exchange(&pair, 1), [[0, 4, 2, 6], [1, 5, 3, 7]]);
+        assert_eq!(exchange(&pair, 2), [[0, 1, 4, 5], [2, 3, 6, 7]]);
+        assert_eq!(exchange(&exchange(&pair, 1), 1), pair);
     }
 
     #[test]

@@ -4,6 +4,12 @@
 //!   Avx2 : Kernels              a token that only detection makes
 //!      |-- sponge               the scheduler of crate::sponge over four lanes
 //!      |     `-- keccak         Keccak-f[1600] on four states
+//!      |-- kem_ntt, dsa_ntt     transforms and products
+//!      |     `-- shuffle        exchanges between registers for layers within one
+//!      |-- kem_pack, dsa_pack   sampling, compression, encoding
+//!      |     `-- pack           fields of any width to bytes and back
+//!      |-- dsa_round            norms, and small products that come from ML-KEM's ring
+//!      |-- compiled             what works on each coefficient by itself: the portable code
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
 //!      |     `-- sha_ni         SHA-256 by its own instructions, where there are some
@@ -18,10 +24,16 @@
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::portable::Portable;
-
+mod compiled;
+mod dsa_ntt;
+mod dsa_pack;
+mod dsa_round;
 mod keccak;
+mod kem_ntt;
+mod kem_pack;
+mod pack;
 mod registers;
+mod shuffle;
 mod slh;
 mod slh_shake;
 mod sponge;
@@ -58,131 +70,165 @@ impl Kernels for Avx2 {
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
-        Portable.kem_rej_uniform_vartime(bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::rej_uniform_vartime(bytes, out) }
     }
 
     fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
-        Portable.kem_cbd(eta, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::cbd(eta, bytes, out) }
     }
 
     fn kem_ntt(&self, polys: &mut [KemPoly]) {
-        Portable.kem_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::ntt(polys) }
     }
 
     fn kem_inv_ntt(&self, polys: &mut [KemPoly]) {
-        Portable.kem_inv_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::inv_ntt(polys) }
     }
 
     fn kem_matvec(&self, out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-        Portable.kem_matvec(out, a, v)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_ntt::matvec(out, a, v) }
     }
 
     fn kem_to_mont(&self, polys: &mut [KemPoly]) {
-        Portable.kem_to_mont(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { polys.iter_mut().for_each(|p| compiled::kem_to_mont(p)) }
     }
 
     fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
-        Portable.kem_add(acc, b)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::kem_add(acc, b) }
     }
 
     fn kem_sub_from(&self, a: &KemPoly, acc: &mut KemPoly) {
-        Portable.kem_sub_from(a, acc)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::kem_sub_from(a, acc) }
     }
 
     fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
-        Portable.kem_encode12(polys, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::encode12(polys, out) }
     }
 
     fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
-        Portable.kem_decode12(bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::decode12(bytes, out) }
     }
 
     fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
-        Portable.kem_compress(d, polys, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::compress(d, polys, out) }
     }
 
     fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
-        Portable.kem_decompress(d, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_pack::decompress(d, bytes, out) }
     }
 
     fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        Portable.dsa_rej_uniform_vartime(bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::rej_uniform_vartime(bytes, out) }
     }
 
     fn dsa_rej_bounded_vartime(&self, eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        Portable.dsa_rej_bounded_vartime(eta, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::rej_bounded_vartime(eta, bytes, out) }
     }
 
     fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
-        Portable.dsa_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::ntt(polys) }
     }
 
     fn dsa_inv_ntt(&self, polys: &mut [DsaPoly]) {
-        Portable.dsa_inv_ntt(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::inv_ntt(polys) }
     }
 
     fn dsa_matvec(&self, out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
-        Portable.dsa_matvec(out, a, v)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::matvec(out, a, v) }
     }
 
     fn dsa_pointwise(&self, out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
-        Portable.dsa_pointwise(out, c, v)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_ntt::pointwise(out, c, v) }
     }
 
     fn dsa_add(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        Portable.dsa_add(acc, b)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::dsa_add(acc, b) }
     }
 
     fn dsa_sub(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        Portable.dsa_sub(acc, b)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::dsa_sub(acc, b) }
     }
 
     fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        Portable.dsa_add_small(acc, s)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::add_small(acc, s) }
     }
 
     fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        Portable.dsa_sub_small(acc, s)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::sub_small(acc, s) }
     }
 
     fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
-        Portable.dsa_shift_left_d(polys)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { polys.iter_mut().for_each(|p| compiled::dsa_shift_left_d(p)) }
     }
 
     fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
-        Portable.dsa_power2round(t, t1, t0)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::dsa_power2round(t, t1, t0) }
     }
 
     fn dsa_decompose(&self, gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
-        Portable.dsa_decompose(gamma2, r, r1, r0)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::dsa_decompose(gamma2, r, r1, r0) }
     }
 
     fn dsa_make_hint(&self, gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
-        Portable.dsa_make_hint(gamma2, r0, r1, hint)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::dsa_make_hint(gamma2, r0, r1, hint) }
     }
 
     fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
-        Portable.dsa_use_hint(gamma2, hint, r, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { compiled::dsa_use_hint(gamma2, hint, r, out) }
     }
 
     fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
-        Portable.dsa_norm_below(polys, bound)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_round::norm_below(polys, bound) }
     }
 
     fn dsa_simple_bit_pack(&self, bits: usize, p: &DsaPoly, out: &mut [u8]) {
-        Portable.dsa_simple_bit_pack(bits, p, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::simple_bit_pack(bits, p, out) }
     }
 
     fn dsa_simple_bit_unpack(&self, bits: usize, bytes: &[u8], out: &mut DsaPoly) {
-        Portable.dsa_simple_bit_unpack(bits, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::simple_bit_unpack(bits, bytes, out) }
     }
 
     fn dsa_bit_pack(&self, bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
-        Portable.dsa_bit_pack(bits, b, p, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::bit_pack(bits, b, p, out) }
     }
 
     fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
-        Portable.dsa_bit_unpack(bits, b, bytes, out)
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { dsa_pack::bit_unpack(bits, b, bytes, out) }
     }
 
     fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {

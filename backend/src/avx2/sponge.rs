@@ -71,7 +71,7 @@ impl Lanes<4, 4> for Avx2 {
             if length >= 32 {
                 return _mm256_storeu_si256(target.cast(), v);
             }
-            store_first(target, v, length);
+            registers::store_first(target, v, length);
         }
     }
 
@@ -154,35 +154,4 @@ fn copy_any(target: &mut [u8], piece: &[u8]) {
         || ends::<2>(target, piece)
         || ends::<1>(target, piece);
     debug_assert!(done || piece.is_empty());
-}
-
-/// Stores the first bytes of a register, 31 at most, from registers: nothing is left on the stack.
-///
-/// # Safety
-/// So many bytes can be written at the address.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-unsafe fn store_first(mut target: *mut u8, v: __m256i, length: usize) {
-    let mut half = _mm256_castsi256_si128(v);
-    // SAFETY: what is written ends `length` bytes from the first address at the latest.
-    unsafe {
-        if length & 16 != 0 {
-            _mm_storeu_si128(target.cast(), half);
-            target = target.add(16);
-            half = _mm256_extracti128_si256::<1>(v);
-        }
-        if length & 8 != 0 {
-            _mm_storel_epi64(target.cast(), half);
-            target = target.add(8);
-            half = _mm_unpackhi_epi64(half, half);
-        }
-        let mut word = _mm_cvtsi128_si64(half) as u64;
-        for width in [4, 2, 1] {
-            if length & width != 0 {
-                target.copy_from_nonoverlapping(word.to_le_bytes().as_ptr(), width);
-                target = target.add(width);
-                word >>= 8 * width;
-            }
-        }
-    }
 }

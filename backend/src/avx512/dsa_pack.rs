@@ -6,6 +6,7 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::{pack, registers};
+use crate::constants::dsa::half_byte;
 use crate::memory::{self, Table};
 
 /// Three bytes for each of sixteen candidates, and a fourth that is masked away.
@@ -58,12 +59,7 @@ const fn half_bytes(eta: i8) -> Table<i8, 64> {
     let mut table = Table([0; 64]);
     let mut i = 0;
     while i < 64 {
-        let b = i as i8 % 16;
-        table.0[i] = match eta {
-            2 if b < 15 => 2 - b % 5,
-            4 if b < 9 => 4 - b,
-            _ => 0,
-        };
+        table.0[i] = half_byte(eta, i as i8 % 16);
         i += 1;
     }
     table

@@ -86,16 +86,22 @@ fn centre(a: i32) -> i32 {
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_rej_uniform_vartime`]: CoeffFromThreeBytes
 /// (Algorithm 14) of each three bytes.
-pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
+#[inline(always)]
+pub(crate) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
     assert_eq!(bytes.len() % 3, 0, "RejNTTPoly reads 3 bytes at a time");
+    rej_uniform_into_vartime(bytes, &mut out.0)
+}
+
+/// The same into any number of coefficients: what a vector kernel leaves at the end.
+pub(crate) fn rej_uniform_into_vartime(bytes: &[u8], out: &mut [i32]) -> usize {
     let mut filled = 0;
     for b in bytes.chunks_exact(3) {
-        if filled == N {
+        if filled == out.len() {
             break;
         }
         let z = i32::from_le_bytes([b[0], b[1], b[2] & 0x7f, 0]);
         // A rejected candidate is overwritten by the next one.
-        out.0[filled] = z;
+        out[filled] = z;
         filled += usize::from(z < Q);
     }
     filled
@@ -104,7 +110,8 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
 /// See [`gabion_scheme::kernels::Kernels::dsa_rej_bounded_vartime`]: CoeffFromHalfByte
 /// (Algorithm 15) of each half byte. Which half bytes are rejected says nothing of the others;
 /// the accepted values are mapped without a branch, an index or a division.
-pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
+#[inline(always)]
+pub(crate) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
     // b mod 5 with b < 15: 205 / 1024 rounds down to 1 / 5 there.
     fn from_half_byte_2(b: i32) -> i32 {
         2 - (b - ((205 * b) >> 10) * 5)
@@ -152,7 +159,8 @@ fn ntt_layer<const LEN: usize>(w: &mut [i32; N]) {
 }
 
 /// NTT (Algorithm 41). Input |x| < q; output |x| < 9q.
-pub(super) fn ntt(p: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn ntt(p: &mut DsaPoly) {
     let w = &mut p.0;
     ntt_layer::<128>(w);
     ntt_layer::<64>(w);
@@ -179,7 +187,8 @@ fn inv_ntt_layer<const LEN: usize>(w: &mut [i32; N]) {
 }
 
 /// NTT^-1 (Algorithm 42) times 2^32. Input |x| < q; output |x| < q.
-pub(super) fn inv_ntt(p: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn inv_ntt(p: &mut DsaPoly) {
     let w = &mut p.0;
     inv_ntt_layer::<1>(w);
     inv_ntt_layer::<2>(w);
@@ -196,7 +205,8 @@ pub(super) fn inv_ntt(p: &mut DsaPoly) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_matvec`]. Constant time.
-pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
+#[inline(always)]
+pub(crate) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
     let row_len = v.len();
     assert!(row_len <= ROW_MAX, "a vector has at most {ROW_MAX} polynomials, not {row_len}");
     assert_eq!(a.len(), out.len() * row_len, "the matrix has a row for each output");
@@ -219,7 +229,8 @@ pub(super) fn matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_pointwise`]. Constant time.
-pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
+#[inline(always)]
+pub(crate) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
     assert_eq!(out.len(), v.len(), "one output for each polynomial of the vector");
     for (out, v) in out.iter_mut().zip(v) {
         for ((out, &c), &v) in out.0.iter_mut().zip(&c.0).zip(&v.0) {
@@ -229,7 +240,8 @@ pub(super) fn pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_add`]. Constant time.
-pub(super) fn add(acc: &mut [DsaPoly], b: &[DsaPoly]) {
+#[inline(always)]
+pub(crate) fn add(acc: &mut [DsaPoly], b: &[DsaPoly]) {
     assert_eq!(acc.len(), b.len(), "one summand for each polynomial");
     for (acc, b) in acc.iter_mut().zip(b) {
         for (a, b) in acc.0.iter_mut().zip(&b.0) {
@@ -239,7 +251,8 @@ pub(super) fn add(acc: &mut [DsaPoly], b: &[DsaPoly]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_sub`]. Constant time.
-pub(super) fn sub(acc: &mut [DsaPoly], b: &[DsaPoly]) {
+#[inline(always)]
+pub(crate) fn sub(acc: &mut [DsaPoly], b: &[DsaPoly]) {
     assert_eq!(acc.len(), b.len(), "one subtrahend for each polynomial");
     for (acc, b) in acc.iter_mut().zip(b) {
         for (a, b) in acc.0.iter_mut().zip(&b.0) {
@@ -250,14 +263,16 @@ pub(super) fn sub(acc: &mut [DsaPoly], b: &[DsaPoly]) {
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_shift_left_d`]. The greatest product,
 /// (2^10 - 1) 2^13, is q - 1, so it needs no reduction.
-pub(super) fn shift_left_d(p: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn shift_left_d(p: &mut DsaPoly) {
     for c in &mut p.0 {
         *c <<= D;
     }
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_power2round`]. Constant time.
-pub(super) fn power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
     for ((&r, r1), r0) in t.0.iter().zip(&mut t1.0).zip(&mut t0.0) {
         let r = canonical(r);
         // mod+- leaves r0 in -(2^12)+1..=2^12, so halves are rounded down.
@@ -301,7 +316,8 @@ fn decompose_coefficient<G: Gamma2>(r: i32) -> (i32, i32) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_decompose`]. Constant time.
-pub(super) fn decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
     match gamma2 {
         GAMMA2_88 => decompose_all::<Gamma2Of88>(r, r1, r0),
         GAMMA2_32 => decompose_all::<Gamma2Of32>(r, r1, r0),
@@ -309,6 +325,7 @@ pub(super) fn decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut Dsa
     }
 }
 
+#[inline(always)]
 fn decompose_all<G: Gamma2>(r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
     for ((&r, r1), r0) in r.0.iter().zip(&mut r1.0).zip(&mut r0.0) {
         (*r1, *r0) = decompose_coefficient::<G>(r);
@@ -316,7 +333,8 @@ fn decompose_all<G: Gamma2>(r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_make_hint`]. Constant time.
-pub(super) fn make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
+#[inline(always)]
+pub(crate) fn make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
     let mut ones = 0;
     for ((&r0, &r1), hint) in r0.0.iter().zip(&r1.0).zip(&mut hint.0) {
         let r0 = centre(r0);
@@ -333,7 +351,8 @@ pub(super) fn make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaP
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_use_hint`]. Constant time.
-pub(super) fn use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
     match gamma2 {
         GAMMA2_88 => use_hint_all::<Gamma2Of88>(hint, r, out),
         GAMMA2_32 => use_hint_all::<Gamma2Of32>(hint, r, out),
@@ -341,6 +360,7 @@ pub(super) fn use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPo
     }
 }
 
+#[inline(always)]
 fn use_hint_all<G: Gamma2>(hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
     for ((&h, &r), out) in hint.0.iter().zip(&r.0).zip(&mut out.0) {
         let (r1, r0) = decompose_coefficient::<G>(r);
@@ -354,7 +374,8 @@ fn use_hint_all<G: Gamma2>(hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_norm_below`]. Constant time: reads everything.
-pub(super) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
+#[inline(always)]
+pub(crate) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
     assert!(bound <= (Q - 1) / 8, "the bound is at most (q-1)/8, not {bound}");
     let mut exceeds = 0;
     for p in polys {
@@ -369,7 +390,8 @@ pub(super) fn norm_below(polys: &[DsaPoly], bound: i32) -> bool {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_simple_bit_pack`]. Constant time.
-pub(super) fn simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) {
+#[inline(always)]
+pub(crate) fn simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) {
     match bits {
         4 => pack::<4>(out, |i| p.0[i] as u32),
         6 => pack::<6>(out, |i| p.0[i] as u32),
@@ -379,7 +401,8 @@ pub(super) fn simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_simple_bit_unpack`]. Constant time.
-pub(super) fn simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly) {
     match bits {
         10 => unpack::<10>(bytes, |i, v| out.0[i] = v as i32),
         _ => panic!("bits is 10, not {bits}"),
@@ -387,7 +410,8 @@ pub(super) fn simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_bit_pack`]. Constant time.
-pub(super) fn bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
+#[inline(always)]
+pub(crate) fn bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
     match bits {
         3 => pack::<3>(out, |i| (b - p.0[i]) as u32),
         4 => pack::<4>(out, |i| (b - p.0[i]) as u32),
@@ -399,7 +423,8 @@ pub(super) fn bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_bit_unpack`]. Constant time.
-pub(super) fn bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
+#[inline(always)]
+pub(crate) fn bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
     match bits {
         3 => unpack::<3>(bytes, |i, v| out.0[i] = b - v as i32),
         4 => unpack::<4>(bytes, |i, v| out.0[i] = b - v as i32),

@@ -76,18 +76,24 @@ fn canonical(a: i16) -> i16 {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_rej_uniform_vartime`].
-pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
+#[inline(always)]
+pub(crate) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
     assert_eq!(bytes.len() % 3, 0, "SampleNTT reads 3 bytes at a time");
+    rej_uniform_into_vartime(bytes, &mut out.0)
+}
+
+/// The same into any number of coefficients: what a vector kernel leaves at the end.
+pub(crate) fn rej_uniform_into_vartime(bytes: &[u8], out: &mut [i16]) -> usize {
     let mut filled = 0;
     for b in bytes.chunks_exact(3) {
         let d1 = i16::from(b[0]) | (i16::from(b[1] & 15) << 8);
         let d2 = i16::from(b[1] >> 4) | (i16::from(b[2]) << 4);
         // A rejected candidate is overwritten by the next one.
         for d in [d1, d2] {
-            if filled == N {
-                return N;
+            if filled == out.len() {
+                return filled;
             }
-            out.0[filled] = d;
+            out[filled] = d;
             filled += usize::from(d < Q);
         }
     }
@@ -95,7 +101,8 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_cbd`]. Constant time.
-pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
+#[inline(always)]
+pub(crate) fn cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
     assert_eq!(bytes.len(), 64 * eta * out.len(), "SamplePolyCBD reads 64 eta bytes");
     match eta {
         2 => bytes.chunks_exact(128).zip(out).for_each(|(bytes, out)| cbd2(bytes, out)),
@@ -105,6 +112,7 @@ pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
 }
 
 /// Four bits a coefficient: two pairs of bits, added in parallel within a 32-bit word.
+#[inline(always)]
 fn cbd2(bytes: &[u8], out: &mut KemPoly) {
     for (chunk, coefficients) in bytes.chunks_exact(4).zip(out.0.chunks_exact_mut(8)) {
         let word = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
@@ -118,6 +126,7 @@ fn cbd2(bytes: &[u8], out: &mut KemPoly) {
 }
 
 /// Six bits a coefficient: two triples of bits, added in parallel within 24 bits.
+#[inline(always)]
 fn cbd3(bytes: &[u8], out: &mut KemPoly) {
     for (chunk, coefficients) in bytes.chunks_exact(3).zip(out.0.chunks_exact_mut(4)) {
         let word = u32::from_le_bytes([chunk[0], chunk[1], chunk[2], 0]);
@@ -145,7 +154,8 @@ fn ntt_layer<const LEN: usize>(f: &mut [i16; N]) {
 }
 
 /// NTT (Algorithm 9). Input |x| <= 2q; output |x| <= (q-1)/2.
-pub(super) fn ntt(p: &mut KemPoly) {
+#[inline(always)]
+pub(crate) fn ntt(p: &mut KemPoly) {
     let f = &mut p.0;
     ntt_layer::<128>(f);
     ntt_layer::<64>(f);
@@ -192,7 +202,8 @@ const REDUCES: [bool; 7] = {
 };
 
 /// NTT^-1 (Algorithm 10) times 2^16. Input |x| < 2q; output |x| < q.
-pub(super) fn inv_ntt(p: &mut KemPoly) {
+#[inline(always)]
+pub(crate) fn inv_ntt(p: &mut KemPoly) {
     let f = &mut p.0;
     inv_ntt_layer::<2, { REDUCES[0] }>(f);
     inv_ntt_layer::<4, { REDUCES[1] }>(f);
@@ -232,7 +243,8 @@ impl Operand {
 ///
 /// The factor gamma is multiplied into the vector once, not into each row; products are summed in
 /// 32 bits and reduced once a coefficient.
-pub(super) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
+#[inline(always)]
+pub(crate) fn matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
     let rank = v.len();
     assert!(rank <= RANK_MAX, "a vector has at most {RANK_MAX} polynomials, not {rank}");
     assert_eq!(a.len(), out.len() * rank, "the matrix has a row for each output");
@@ -274,14 +286,16 @@ fn add_products_of_pairs(sums: &mut [i32; N / 2], a: &[i16; N], b: &[i16; N]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_to_mont`]. Constant time.
-pub(super) fn to_mont(p: &mut KemPoly) {
+#[inline(always)]
+pub(crate) fn to_mont(p: &mut KemPoly) {
     for c in &mut p.0 {
         *c = mul(*c, const { Factor::new(1 << 16) });
     }
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_add`]. Constant time.
-pub(super) fn add(acc: &mut [KemPoly], b: &[KemPoly]) {
+#[inline(always)]
+pub(crate) fn add(acc: &mut [KemPoly], b: &[KemPoly]) {
     assert_eq!(acc.len(), b.len(), "as many to add as to add to");
     for (acc, b) in acc.iter_mut().zip(b) {
         for (a, b) in acc.0.iter_mut().zip(&b.0) {
@@ -291,20 +305,23 @@ pub(super) fn add(acc: &mut [KemPoly], b: &[KemPoly]) {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_sub_from`]. Constant time.
-pub(super) fn sub_from(a: &KemPoly, acc: &mut KemPoly) {
+#[inline(always)]
+pub(crate) fn sub_from(a: &KemPoly, acc: &mut KemPoly) {
     for (acc, a) in acc.0.iter_mut().zip(&a.0) {
         *acc = barrett_reduce(*a - *acc);
     }
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_encode12`]. Constant time.
-pub(super) fn encode12(polys: &[KemPoly], out: &mut [u8]) {
+#[inline(always)]
+pub(crate) fn encode12(polys: &[KemPoly], out: &mut [u8]) {
     pack_each::<12>(polys, out, canonical);
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decode12`]. Constant time: the answer is gathered
 /// from all coefficients.
-pub(super) fn decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool {
+#[inline(always)]
+pub(crate) fn decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool {
     let mut all_below = -1i16;
     unpack_each::<12>(bytes, out, |v| {
         // 2^12 < 2q: one conditional subtraction is enough.
@@ -349,7 +366,8 @@ fn decompress_coefficient<const D: usize>(y: u32) -> i16 {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_compress`]. Constant time.
-pub(super) fn compress(d: usize, polys: &[KemPoly], out: &mut [u8]) {
+#[inline(always)]
+pub(crate) fn compress(d: usize, polys: &[KemPoly], out: &mut [u8]) {
     match d {
         1 => pack_each::<1>(polys, out, compress_narrow::<1>),
         4 => pack_each::<4>(polys, out, compress_narrow::<4>),
@@ -385,7 +403,8 @@ fn unpack_each<const BITS: usize>(
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_decompress`]. Constant time.
-pub(super) fn decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]) {
+#[inline(always)]
+pub(crate) fn decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]) {
     match d {
         1 => unpack_each::<1>(bytes, out, decompress_coefficient::<1>),
         4 => unpack_each::<4>(bytes, out, decompress_coefficient::<4>),

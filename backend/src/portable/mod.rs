@@ -17,9 +17,9 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 mod bits;
-mod dsa;
+pub(crate) mod dsa;
 mod keccak;
-mod kem;
+pub(crate) mod kem;
 mod slh;
 
 pub use keccak::{ROUND_CONSTANTS, keccak_f1600};
