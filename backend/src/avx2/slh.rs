@@ -13,11 +13,11 @@ use crate::slh::shake;
 pub(super) fn chain_many(isa: Avx2, jobs: &mut [SlhChain<'_>]) {
     match jobs.first().map(|job| job.context.family) {
         Some(SlhFamily::Shake) => shake::chain_many(isa, jobs),
-        Some(SlhFamily::Sha2) if has_sha() => {
+        Some(SlhFamily::Sha2) => match sha_ni::Plain::detect() {
             // SAFETY: the processor supports the kernel's features, as just detected.
-            unsafe { sha_ni::chain_many(jobs) }
-        }
-        Some(SlhFamily::Sha2) => Portable.slh_chain_many(jobs),
+            Some(plain) => unsafe { sha_ni::chain_many(plain, jobs) },
+            None => Portable.slh_chain_many(jobs),
+        },
         None => {}
     }
 }
@@ -29,16 +29,12 @@ pub(super) fn hash_many(isa: Avx2, jobs: &mut [SlhHash<'_>]) {
         Some((SlhFamily::Shake, _)) => {
             shake::hash_many(jobs, |sponges| sponge::sponge_many(isa, sponges));
         }
-        Some((SlhFamily::Sha2, 16)) if has_sha() => {
+        Some((SlhFamily::Sha2, 16)) => match sha_ni::Plain::detect() {
             // SAFETY: the processor supports the kernel's features, as just detected.
-            unsafe { sha_ni::hash_many(jobs) }
-        }
+            Some(plain) => unsafe { sha_ni::hash_many(plain, jobs) },
+            None => Portable.slh_hash_many(jobs),
+        },
         Some((SlhFamily::Sha2, _)) => Portable.slh_hash_many(jobs),
         None => {}
     }
-}
-
-/// Whether the processor has the SHA extensions beside AVX2: AMD since Zen, Intel since Ice Lake.
-fn has_sha() -> bool {
-    is_x86_feature_detected!("sha")
 }

@@ -7,7 +7,7 @@
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
 //!      |     |-- sha512         eight lanes, for H and T_l with n above 16
-//!      |     `-- sha_ni         SHA-256 by its own instructions (beside this module)
+//!      |     `-- sha256         four streams, for all else of the SHA-2 family
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
 //!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
@@ -41,6 +41,7 @@ mod kem_ntt;
 mod kem_pack;
 mod pack;
 mod registers;
+mod sha256;
 mod sha512;
 mod shuffle;
 mod slh;
