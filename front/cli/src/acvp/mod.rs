@@ -11,6 +11,7 @@
 
 mod dsa;
 mod kem;
+mod slh;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,7 +59,7 @@ struct Mode {
 }
 
 /// Everything that can be run.
-const MODES: [Mode; 5] = [
+const MODES: [Mode; 8] = [
     Mode {
         algorithm: "ML-KEM",
         mode: "keyGen",
@@ -92,6 +93,27 @@ const MODES: [Mode; 5] = [
         mode: "sigVer",
         revision: "FIPS204",
         run: dsa::sigver,
+        answers: |_| &["testPassed"],
+    },
+    Mode {
+        algorithm: "SLH-DSA",
+        mode: "keyGen",
+        revision: "FIPS205",
+        run: slh::keygen,
+        answers: |_| &["pk", "sk"],
+    },
+    Mode {
+        algorithm: "SLH-DSA",
+        mode: "sigGen",
+        revision: "FIPS205",
+        run: slh::siggen,
+        answers: |_| &["signature"],
+    },
+    Mode {
+        algorithm: "SLH-DSA",
+        mode: "sigVer",
+        revision: "FIPS205",
+        run: slh::sigver,
         answers: |_| &["testPassed"],
     },
 ];

@@ -28,7 +28,7 @@ pub struct Args {
     /// File for the public key
     #[arg(long = "pub", value_name = "PUB")]
     public: Option<PathBuf>,
-    /// Form of the private key (RFC 9881, RFC 9935); `both` is what openssl writes, since it
+    /// Form of the private key (RFC 9881, RFC 9935), where there is a choice; `both` is what openssl writes, since it
     /// serves programs that read only one of them
     #[arg(long, value_enum, default_value_t = Format::Both)]
     format: Format,
@@ -59,12 +59,18 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
     let all = key.forms().unwrap_or(Forms { seed: None, expanded: None });
+    if args.format == Format::Seed && all.seed.is_none() {
+        return Err(Failure::Usage(format!(
+            "{algorithm} private keys have no seed form; leave --format out"
+        )));
+    }
     let forms = match args.format {
         Format::Seed if all.seed.is_some() => Forms { expanded: None, ..all },
         Format::Expanded => Forms { seed: None, ..all },
         _ => all,
     };
-    let private = der::encode_private(oid, &forms, args.der).map_err(encoding)?;
+    let private =
+        der::encode_private(oid, keys::inside(algorithm), &forms, args.der).map_err(encoding)?;
     let private = Output::prepare(&args.out, &private, Access::Secret, args.force)?;
     // Both files are complete on disk before the first one gets its name.
     let public = match &args.public {

@@ -68,6 +68,15 @@ pub enum Format {
     Both,
 }
 
+/// What stands inside the OCTET STRING of a private key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// The CHOICE of [`Forms`].
+    Choice,
+    /// The private key's bytes as they are (RFC 9909, section 6).
+    Bytes,
+}
+
 /// Why the bytes are not a key; completes the sentence "FILE ...".
 pub type Reason = String;
 
@@ -240,11 +249,14 @@ fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
 }
 
 impl<'a> Forms<'a> {
-    /// Reads the CHOICE inside a private key's OCTET STRING.
+    /// Reads what stands inside a private key's OCTET STRING.
     ///
     /// # Errors
     /// Any other structure, trailing bytes included.
-    pub fn from_octets(octets: &'a [u8]) -> Result<Self, Reason> {
+    pub fn from_octets(inside: Inside, octets: &'a [u8]) -> Result<Self, Reason> {
+        if inside == Inside::Bytes {
+            return Ok(Forms { seed: None, expanded: Some(octets) });
+        }
         let seed_tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
         let read = || -> pkcs8::der::Result<Option<Self>> {
             let choice = AnyRef::from_der(octets)?;
@@ -273,8 +285,11 @@ impl<'a> Forms<'a> {
         }
     }
 
-    /// Writes the CHOICE, in the forms that are there.
-    fn to_octets(&self) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+    /// Writes what stands inside, in the forms that are there.
+    fn to_octets(&self, inside: Inside) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+        if inside == Inside::Bytes {
+            return Ok(Zeroizing::new(self.expanded.unwrap_or_default().to_vec()));
+        }
         let seed_tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
         Ok(Zeroizing::new(match (self.seed, self.expanded) {
             (Some(seed), None) => AnyRef::new(seed_tag, seed)?.to_der()?,
@@ -297,7 +312,7 @@ impl<'a> Forms<'a> {
 
 fn algorithm(oid: &str) -> pkcs8::der::Result<AlgorithmIdentifierRef<'static>> {
     let oid = ObjectIdentifier::new(oid).map_err(pkcs8::der::Error::from)?;
-    // RFC 9881 and RFC 9935, section 2: the parameters are absent.
+    // RFC 9881 and RFC 9935, section 2, RFC 9909, section 3: the parameters are absent.
     Ok(AlgorithmIdentifierRef { oid, parameters: None })
 }
 
@@ -307,10 +322,11 @@ fn algorithm(oid: &str) -> pkcs8::der::Result<AlgorithmIdentifierRef<'static>> {
 /// A key too long for DER, which none is.
 pub fn encode_private(
     oid: &str,
+    inside: Inside,
     forms: &Forms<'_>,
     as_der: bool,
 ) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
-    let octets = forms.to_octets()?;
+    let octets = forms.to_octets(inside)?;
     let document = SecretDocument::encode_msg(&PrivateKeyInfo::new(algorithm(oid)?, &octets))?;
     if as_der {
         return Ok(document.to_bytes());
@@ -351,10 +367,11 @@ mod tests {
     fn every_form_comes_back() {
         for (seed, expanded) in [(true, false), (false, true), (true, true)] {
             for as_der in [false, true] {
-                let file = encode_private(OID, &forms(seed, expanded), as_der).unwrap();
+                let file =
+                    encode_private(OID, Inside::Choice, &forms(seed, expanded), as_der).unwrap();
                 let Ok(Encoded::Private(key)) = decoded(&file) else { panic!("not private") };
                 assert_eq!(key.oid, OID);
-                let back = Forms::from_octets(&key.octets).unwrap();
+                let back = Forms::from_octets(Inside::Choice, &key.octets).unwrap();
                 assert_eq!(back.seed, forms(seed, expanded).seed);
                 assert_eq!(back.expanded, forms(seed, expanded).expanded);
             }
@@ -367,7 +384,7 @@ mod tests {
     /// The tags of RFC 9881, appendix C: 80 20, 04 .., 30 .. 04 20.
     #[test]
     fn the_choice_has_the_tags_of_the_standard() {
-        let octets = |seed, expanded| forms(seed, expanded).to_octets().unwrap();
+        let octets = |seed, expanded| forms(seed, expanded).to_octets(Inside::Choice).unwrap();
         assert_eq!(octets(true, false)[..3], [0x80, 32, 1]);
         assert_eq!(octets(false, true)[..3], [0x04, 100, 2]);
         assert_eq!(octets(true, true)[..6], [0x30, 0x81, 136, 0x04, 32, 1]);
@@ -375,8 +392,8 @@ mod tests {
 
     #[test]
     fn truncated_and_garbled_files_are_refused_without_a_panic() {
-        let der = encode_private(OID, &forms(true, true), true).unwrap();
-        let pem = encode_private(OID, &forms(true, true), false).unwrap();
+        let der = encode_private(OID, Inside::Choice, &forms(true, true), true).unwrap();
+        let pem = encode_private(OID, Inside::Choice, &forms(true, true), false).unwrap();
         for file in [&der, &pem] {
             for len in 0..file.len() - 1 {
                 let result = decoded(&file[..len]);
@@ -391,7 +408,7 @@ mod tests {
                 let mut garbled = der.to_vec();
                 garbled[at] ^= 1 << bit;
                 if let Ok(Encoded::Private(key)) = decoded(&garbled) {
-                    let _ = Forms::from_octets(&key.octets);
+                    let _ = Forms::from_octets(Inside::Choice, &key.octets);
                 }
             }
         }

@@ -15,7 +15,7 @@ use gabion_engine::{
 
 use crate::failure::Failure;
 use crate::files;
-use der::{Encoded, Forms, Private, Public};
+use der::{Encoded, Forms, Inside, Private, Public};
 use passin::PassIn;
 
 /// A key out of a file.
@@ -282,7 +282,9 @@ fn foreign(oid: &str) -> String {
         Some(name @ "HashML-DSA") => {
             format!("a {name} key ({oid}; use a plain ML-DSA key with --prehash)")
         }
-        Some(name) if name.starts_with("Hash") => format!("a {name} key ({oid})"),
+        Some(name @ "HashSLH-DSA") => {
+            format!("a {name} key ({oid}; use a plain SLH-DSA key with --prehash)")
+        }
         Some(name) => format!("an {name} key ({oid})"),
         None => format!("a key of an unknown algorithm ({oid})"),
     }
@@ -293,7 +295,6 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
     const SIGS: &str = "2.16.840.1.101.3.4.3.";
     if let Some(last) = oid.strip_prefix(SIGS).and_then(|last| last.parse::<u32>().ok()) {
         return match last {
-            20..=31 => Some("SLH-DSA"),
             32..=34 => Some("HashML-DSA"),
             35..=46 => Some("HashSLH-DSA"),
             _ => None,
@@ -313,8 +314,16 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
     })
 }
 
+/// What stands inside the OCTET STRING of an algorithm's private keys.
+pub fn inside(algorithm: Algorithm) -> Inside {
+    match algorithm.info().family {
+        Family::SlhDsa => Inside::Bytes,
+        _ => Inside::Choice,
+    }
+}
+
 fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, Failure> {
-    let forms = Forms::from_octets(&key.octets)
+    let forms = Forms::from_octets(inside(algorithm), &key.octets)
         .map_err(|reason| Failure::Usage(format!("the file {reason}")))?;
     let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
         (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
@@ -381,7 +390,7 @@ mod tests {
     #[test]
     fn foreign_algorithms_are_named() {
         assert_eq!(foreign_name("1.3.101.112"), Some("Ed25519"));
-        assert_eq!(foreign_name("2.16.840.1.101.3.4.3.20"), Some("SLH-DSA"));
+        assert_eq!(foreign_name("2.16.840.1.101.3.4.3.35"), Some("HashSLH-DSA"));
         assert_eq!(foreign_name("1.3.6.1.4.1.2.267.7.6.5"), Some("DILITHIUM_LEVEL3"));
         assert_eq!(foreign_name("1.2.3"), None);
         assert_eq!(foreign("1.2.840.113549.1.1.1"), "an RSA key (1.2.840.113549.1.1.1)");

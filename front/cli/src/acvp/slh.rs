@@ -1,0 +1,74 @@
+//! SLH-DSA: keyGen, sigGen and sigVer over every interface.
+
+use gabion_engine::{Engine, Message, Prehash};
+
+use super::{Answer, Test, Trouble, answer, passed, upper_hex};
+
+/// `skSeed`, `skPrf` and `pkSeed` to `pk`, `sk`.
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let mut seed = Vec::new();
+    for name in ["skSeed", "skPrf", "pkSeed"] {
+        seed.extend(test.bytes(name)?);
+    }
+    let key = engine.dsa_from_seed(test.parameter_set()?, &seed)?;
+    Ok(answer([("pk", upper_hex(key.public_bytes())), ("sk", upper_hex(key.bytes()))]))
+}
+
+/// A message of a test, with its bytes.
+struct Input {
+    internal: bool,
+    context: Vec<u8>,
+    message: Vec<u8>,
+    prehash: Option<(Prehash, Vec<u8>)>,
+}
+
+impl Input {
+    /// By `signatureInterface` and `preHash`. Files from before there was a choice of interface name
+    /// none: they test the internal functions (FIPS 205, Algorithms 19 and 20).
+    fn read(test: &Test<'_>) -> Result<Input, Trouble> {
+        let internal =
+            !test.has("signatureInterface") || test.text("signatureInterface")? == "internal";
+        let context = test.optional_bytes("context")?.unwrap_or_default();
+        let message = test.bytes("message")?;
+        if internal || test.text("preHash")? == "pure" {
+            return Ok(Input { internal, context, message, prehash: None });
+        }
+        let name = test.text("hashAlg")?;
+        let hash: Prehash =
+            name.parse().map_err(|_| Trouble::File(format!("unknown hashAlg `{name}`")))?;
+        let prehash = Some((hash, hash.digest(&message)));
+        Ok(Input { internal, context, message, prehash })
+    }
+
+    fn message(&self) -> Message<'_> {
+        let Input { internal, context, message, prehash } = self;
+        match prehash {
+            Some((hash, digest)) => Message::Prehash { context, hash: *hash, digest },
+            None if *internal => Message::Internal(message),
+            None => Message::Pure { context, message },
+        }
+    }
+}
+
+/// `sk` and a message to `signature`.
+pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let input = Input::read(test)?;
+    let key = engine.dsa_private(test.parameter_set()?, &test.bytes("sk")?)?;
+    let signature = if test.flag("deterministic") {
+        engine.sign_deterministic(&key, input.message())?
+    } else {
+        let randomness = test.bytes("additionalRandomness")?;
+        engine.testing_only_sign_with(&key, input.message(), &randomness)?
+    };
+    Ok(answer([("signature", upper_hex(&signature))]))
+}
+
+/// `pk`, a message and `signature` to a verdict.
+pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let input = Input::read(test)?;
+    let signature = test.bytes("signature")?;
+    let verdict = engine
+        .dsa_public(test.parameter_set()?, &test.bytes("pk")?)
+        .and_then(|key| engine.verify(&key, input.message(), &signature));
+    passed(verdict)
+}
