@@ -209,7 +209,10 @@ pub fn measure(config: &Config, emit: impl FnMut(Row) -> bool) -> Result<(), Err
     let engine = match &config.backend {
         None => Engine::global()?,
         Some(_) => {
-            own = Engine::new(&gabion_engine::Config { backend: config.backend.clone() })?;
+            own = Engine::new(&gabion_engine::Config {
+                backend: config.backend.clone(),
+                ..Default::default()
+            })?;
             &own
         }
     };
@@ -236,7 +239,10 @@ pub fn measure_on(
                 .name()
         )));
     }
-    let reference = Engine::new(&gabion_engine::Config { backend: Some("portable".into()) })?;
+    let reference = Engine::new(&gabion_engine::Config {
+        backend: Some("portable".into()),
+        ..Default::default()
+    })?;
     let machine = Machine::detect();
     for case in cases {
         let backend = engine.backend_for(case.algorithm)?.name().to_owned();

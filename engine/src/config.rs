@@ -5,17 +5,31 @@ use std::ffi::OsString;
 /// The environment variable that chooses the backend.
 pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 
+/// The environment variable that has every signature verified before it is given out.
+pub const VERIFY_VARIABLE: &str = "GABION_VERIFY_AFTER_SIGN";
+
 /// What an engine may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Only the backend of this name; the best one that passes its self-test where `None`.
     pub backend: Option<String>,
+    /// Whether [`Engine::sign`](crate::Engine::sign), its variants and
+    /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they give it
+    /// out. A computation that was disturbed, by an attacker who heats memory cells or by a
+    /// processor that ages, can make a signature that gives the private key away: such a lane says
+    /// [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend is tested
+    /// again. Costs a verification each time, about a fifth of an ML-DSA signature. Off by default;
+    /// hedged signing, which is the default, already takes most of the profit out of such faults.
+    /// Batches that go through [`Engine::run`](crate::Engine::run) are not verified.
+    pub verify_after_sign: bool,
 }
 
 impl Config {
-    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose by detection.
+    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose by detection. Reads
+    /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on.
     pub fn from_environment() -> Self {
-        Config::from_variable(std::env::var_os(BACKEND_VARIABLE))
+        let verify_after_sign = is_on(std::env::var_os(VERIFY_VARIABLE));
+        Config { verify_after_sign, ..Config::from_variable(std::env::var_os(BACKEND_VARIABLE)) }
     }
 
     /// A value that is no text names no backend, and is not taken for an unset one.
@@ -23,8 +37,13 @@ impl Config {
         let backend = value
             .map(|name| name.to_string_lossy().into_owned())
             .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("auto"));
-        Config { backend }
+        Config { backend, ..Config::default() }
     }
+}
+
+/// Whether a switch in the environment is on.
+fn is_on(value: Option<OsString>) -> bool {
+    value.is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 #[cfg(test)]
@@ -40,5 +59,11 @@ mod tests {
         assert_eq!((chosen(b""), chosen(b"Auto")), (None, None));
         assert_eq!(chosen(b"portable"), Some("portable".to_owned()));
         assert!(chosen(b"portable\xff").is_some_and(|name| name != "portable"));
+    }
+    #[test]
+    fn a_switch_is_on_unless_it_is_plainly_off() {
+        let on = |value: Option<&str>| is_on(value.map(OsString::from));
+        assert_eq!([on(None), on(Some("")), on(Some("0"))], [false; 3]);
+        assert_eq!([on(Some("1")), on(Some("yes")), on(Some("no"))], [true; 3]);
     }
 }

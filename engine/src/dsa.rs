@@ -343,6 +343,7 @@ impl Engine {
             status: &mut status,
         };
         sign_lanes(self, &[key], lanes)?;
+        self.check_signed(&[key], &[message], &mut signature, &mut length, &mut status)?;
         lane_result(key.algorithm(), Task::Sign, status[0])?;
         signature.truncate(length[0]);
         Ok(signature)
@@ -402,7 +403,15 @@ impl Engine {
         if lens != [n; 3] || signatures.len() != n * room {
             return Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
         }
-        sign_lanes(self, keys, SignLanes { messages, randomness, signatures, lengths, status })
+        let lanes = SignLanes {
+            messages,
+            randomness,
+            signatures: &mut *signatures,
+            lengths: &mut *lengths,
+            status: &mut *status,
+        };
+        sign_lanes(self, keys, lanes)?;
+        self.check_signed(keys, messages, signatures, lengths, status)
     }
 
     /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them. Gives

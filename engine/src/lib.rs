@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+mod after_sign;
 mod cache;
 mod config;
 mod dsa;
@@ -43,7 +44,7 @@ mod slot;
 mod sync;
 
 pub use cache::{CacheStats, KeyCache};
-pub use config::{BACKEND_VARIABLE, Config};
+pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
 pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;

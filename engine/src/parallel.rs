@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gabion_backend::Batch;
 use gabion_scheme::Status;
+use gabion_scheme::algorithms::Family;
 
 use crate::error::Error;
 use crate::route::Engine;
@@ -20,6 +21,8 @@ use crate::route::Engine;
 /// Lanes of a piece at least: enough for every flow to fill its registers and to refill what it
 /// rejects, and, at some microseconds a lane, ten times what starting a thread takes.
 const LANES_MIN: usize = 64;
+/// The same for SLH-DSA, whose operations take many times longer and fill registers by themselves.
+const SLH_LANES_MIN: usize = 4;
 /// Pieces for each thread at most, so that a thread that comes late or is slowed leaves work to the
 /// others.
 const PIECES_EACH: usize = 4;
@@ -37,14 +40,18 @@ impl Engine {
         batch: &mut Batch<'_>,
         threads: NonZero<usize>,
     ) -> Result<(), Error> {
-        let threads = threads.get().min(batch.lanes() / LANES_MIN);
+        let (lanes_min, group) = match batch.algorithm().info().family {
+            Family::SlhDsa => (SLH_LANES_MIN, SLH_LANES_MIN),
+            _ => (LANES_MIN, GROUP),
+        };
+        let threads = threads.get().min(batch.lanes() / lanes_min);
         if threads < 2 {
             return self.run(batch);
         }
         batch.status.fill(Status::NotRun);
         batch.check()?;
-        let lanes = batch.lanes().div_ceil(threads * PIECES_EACH).next_multiple_of(GROUP);
-        let pieces = Mutex::new(batch.pieces(lanes.max(LANES_MIN)).into_iter());
+        let lanes = batch.lanes().div_ceil(threads * PIECES_EACH).next_multiple_of(group);
+        let pieces = Mutex::new(batch.pieces(lanes.max(lanes_min)).into_iter());
         let work = || {
             loop {
                 // A name of its own, so that the lock is not held while the piece runs.

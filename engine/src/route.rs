@@ -33,6 +33,7 @@ pub struct BackendReport {
 /// Routes batches to backends. Immutable but for self-test verdicts; share it by reference.
 pub struct Engine {
     slots: Vec<Slot>,
+    verify_after_sign: bool,
 }
 
 impl Engine {
@@ -72,7 +73,8 @@ impl Engine {
                 return Err(Error::NoSuchBackend { wanted: wanted.clone(), available });
             }
         }
-        Ok(Engine { slots: backends.into_iter().map(Slot::new).collect() })
+        let slots = backends.into_iter().map(Slot::new).collect();
+        Ok(Engine { slots, verify_after_sign: config.verify_after_sign })
     }
 
     /// The backend that runs this algorithm.
@@ -135,6 +137,18 @@ impl Engine {
         let (algorithm, task) = (batch.algorithm(), batch.task());
         self.run(&mut batch)?;
         status.iter().try_for_each(|&status| lane_result(algorithm, task, status))
+    }
+
+    /// [`Config::verify_after_sign`].
+    pub(crate) fn verifies_after_sign(&self) -> bool {
+        self.verify_after_sign
+    }
+
+    /// Tests the backend that runs an algorithm again, because it computed something wrong.
+    pub(crate) fn suspect(&self, algorithm: Algorithm) {
+        if let Some(slot) = self.slots.iter().find(|slot| slot.is_fit(algorithm)) {
+            slot.suspect(algorithm);
+        }
     }
 
     /// Runs a batch of one lane and turns its verdict into a result.

@@ -108,6 +108,14 @@ impl Slot {
         }
     }
 
+    /// Tests an algorithm again after a wrong result; withdraws the backend if the test fails.
+    pub(crate) fn suspect(&self, algorithm: Algorithm) {
+        self.say(&format!(
+            "made an {algorithm} signature that does not verify; it is tested again"
+        ));
+        self.test(algorithm);
+    }
+
     /// Why the backend runs nothing any more, if that is so.
     pub(crate) fn reason(&self) -> Option<String> {
         let known =

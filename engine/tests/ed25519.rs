@@ -11,7 +11,9 @@ const BOTH: [Algorithm; 2] = [Algorithm::Ed25519, Algorithm::Ed25519Zip215];
 
 fn engines() -> Vec<Engine> {
     let names = ["portable", "avx2", "avx512"];
-    let engine = |name: &str| Engine::new(&Config { backend: Some(name.to_owned()) }).ok();
+    let engine = |name: &str| {
+        Engine::new(&Config { backend: Some(name.to_owned()), ..Config::default() }).ok()
+    };
     names.into_iter().filter_map(engine).collect()
 }
 

@@ -18,7 +18,7 @@ fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
 fn engines() -> Vec<Engine> {
     cpus()
         .iter()
-        .map(|backend| Config { backend: Some(backend.name().to_owned()) })
+        .map(|backend| Config { backend: Some(backend.name().to_owned()), ..Config::default() })
         .map(|config| Engine::new(&config).unwrap())
         .collect()
 }
@@ -34,7 +34,8 @@ fn every_backend_passes_its_self_tests() {
 
 #[test]
 fn an_unknown_backend_is_named_with_those_there_are() {
-    let error = Engine::new(&Config { backend: Some("abacus".into()) }).err().unwrap();
+    let error =
+        Engine::new(&Config { backend: Some("abacus".into()), ..Config::default() }).err().unwrap();
     let text = error.to_string();
     assert!(text.contains("abacus") && text.contains("portable"), "{text}");
 }
@@ -91,7 +92,8 @@ fn wrong_kinds_and_lengths_are_named() {
 /// operations on the portable one.
 #[test]
 fn batches_agree_with_single_operations_around_the_lane_counts() {
-    let oracle = Engine::new(&Config { backend: Some("portable".into()) }).unwrap();
+    let oracle =
+        Engine::new(&Config { backend: Some("portable".into()), ..Config::default() }).unwrap();
     let algorithm = Algorithm::MlKem768;
     let params = ml_kem::params(algorithm).unwrap();
     for engine in engines() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gabion_backend::cpus;
 use gabion_engine::{
     Algorithm, Backend, BackendState, Batch, Config, Engine, Error, Keys, Message, Operation,
-    OsEntropy, Status, Task, ml_dsa, ml_kem,
+    OsEntropy, Randomness, Status, Task, ml_dsa, ml_kem,
 };
 
 /// What a [`Broken`] backend does once it was let loose.
@@ -22,6 +22,10 @@ enum Fault {
     LeavesALane,
     /// Runs nothing and says nothing.
     DoesNothing,
+    /// Flips a bit of the last signature, and calls it good.
+    Lies,
+    /// Does so once.
+    LiesOnce,
 }
 
 /// A backend that passes its self-tests and breaks afterwards.
@@ -53,6 +57,15 @@ impl Backend for Broken {
                 self.inner.run(batch);
                 panic!("a fault that a test put in");
             }
+            Fault::Lies | Fault::LiesOnce => {
+                self.inner.run(batch);
+                if let Operation::DsaSign { sig, .. } = &mut batch.operation
+                    && let Some(last) = sig.last_mut()
+                {
+                    *last ^= 1;
+                    self.loose.store(self.fault == Fault::Lies, Ordering::Relaxed);
+                }
+            }
             Fault::LeavesALane => {
                 self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::NotRun;
@@ -71,7 +84,8 @@ fn engine(fault: Fault, is_alone: bool) -> (Engine, Arc<AtomicBool>, Arc<AtomicU
     if !is_alone {
         backends.extend(cpus().pop());
     }
-    (Engine::with_backends(backends, &Config::default()).unwrap(), loose, calls)
+    let config = Config { verify_after_sign: true, ..Config::default() };
+    (Engine::with_backends(backends, &config).unwrap(), loose, calls)
 }
 
 const FAULTS: [Fault; 4] =
@@ -91,7 +105,7 @@ fn the_next_backend_serves_what_a_broken_one_lost() {
         assert_eq!(engine.decaps(&kem, &ct).unwrap(), shared, "{fault:?}");
         // A backend that panics may be asked again; one that loses lanes may not.
         let keeps_on = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
-        assert_eq!(calls.load(Ordering::Relaxed), if keeps_on { 4 } else { 1 }, "{fault:?}");
+        assert_eq!(calls.load(Ordering::Relaxed), if keeps_on { 5 } else { 1 }, "{fault:?}");
         loose.store(false, Ordering::Relaxed);
         match &engine.report()[0].state {
             BackendState::Ok => assert!(keeps_on, "{fault:?}"),
@@ -130,6 +144,49 @@ fn without_a_next_backend_nothing_comes_out() {
         assert_eq!((status, shared), ([Status::NotRun; 3], [[0; 32]; 3]), "{fault:?}");
         assert!(ct.iter().all(|&byte| byte == 0), "{fault:?}");
     }
+}
+
+#[test]
+fn a_wrong_signature_is_caught_before_it_is_given_out() {
+    let message = Message::Pure { context: b"", message: b"m" };
+    for fault in [Fault::Lies, Fault::LiesOnce] {
+        let (engine, loose, _) = engine(fault, false);
+        let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        assert!(engine.sign(&key, message, &OsEntropy).is_ok());
+        loose.store(true, Ordering::Relaxed);
+        let n = 3;
+        let output = Algorithm::MlDsa44.info().output;
+        let (mut signatures, mut lengths) = (vec![7; n * output], vec![7; n]);
+        let mut status = vec![Status::NotRun; n];
+        let (keys, messages) = (vec![&key; n], vec![message; n]);
+        let fresh = Randomness::Fresh(&OsEntropy);
+        engine
+            .sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status)
+            .unwrap();
+        assert_eq!(status, [Status::Ok, Status::Ok, Status::Fault], "{fault:?}");
+        assert_eq!(lengths, [output, output, 0]);
+        assert!(signatures[2 * output..].iter().all(|&byte| byte == 0));
+        for lane in signatures.chunks_exact(output).take(2) {
+            assert_eq!(engine.verify(&key.public(), message, lane), Ok(()));
+        }
+        // A fault that stays fails the self-test; one that passed leaves the backend in use.
+        assert!(engine.sign(&key, message, &OsEntropy).is_ok(), "{fault:?}");
+        let name = engine.backend_for(Algorithm::MlDsa44).unwrap().name();
+        assert_eq!(name, if fault == Fault::Lies { "portable" } else { "broken" });
+    }
+}
+
+#[test]
+fn one_wrong_signature_alone_is_an_error() {
+    let (engine, loose, _) = engine(Fault::LiesOnce, false);
+    let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    let message = Message::Pure { context: b"", message: b"m" };
+    assert!(engine.sign(&key, message, &OsEntropy).is_ok());
+    loose.store(true, Ordering::Relaxed);
+    let (algorithm, task) = (Algorithm::MlDsa65, Task::Sign);
+    let expected = Error::Lane { algorithm, task, status: Status::Fault };
+    assert_eq!(engine.sign(&key, message, &OsEntropy), Err(expected));
+    assert!(engine.sign(&key, message, &OsEntropy).is_ok());
 }
 
 #[test]

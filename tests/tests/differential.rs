@@ -32,7 +32,7 @@ fn rounds() -> usize {
 fn engines() -> Vec<Engine> {
     gabion_backend::cpus()
         .iter()
-        .map(|backend| Config { backend: Some(backend.name().to_owned()) })
+        .map(|backend| Config { backend: Some(backend.name().to_owned()), ..Config::default() })
         .map(|config| Engine::new(&config).unwrap())
         .collect()
 }

@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         println!("leaky demo: {}", leak());
         return ExitCode::SUCCESS;
     }
-    let config = Config { backend: Some("portable".to_owned()) };
+    let config = Config { backend: Some("portable".to_owned()), ..Config::default() };
     match Engine::new(&config).and_then(|engine| run(&engine)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

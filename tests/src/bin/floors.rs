@@ -69,7 +69,7 @@ fn measure<K: Kernels + 'static>(
     let prices = prices(same)?;
     let watch = Watch::default();
     let backend: Box<dyn Backend> = Box::new(watch.backend(kernels, Cpu::new));
-    let engine = Engine::with_backends(vec![backend], &gabion_engine::Config { backend: None })?;
+    let engine = Engine::with_backends(vec![backend], &gabion_engine::Config::default())?;
     // Every self-test runs now, so that none is counted below.
     engine.report();
     watch.take();
