@@ -26,7 +26,7 @@ pub struct Scratch {
     pub(super) squeezed: Vec<u8>,
     /// A of one lane.
     matrix: Vec<KemPoly>,
-    /// Polynomials in the NTT domain: (s, e) or y of each lane.
+    /// Polynomials in the NTT domain of one lane: (s, e), y or u.
     hat: Vec<KemPoly>,
     /// Results of matrix products of one lane.
     product: Vec<KemPoly>,
@@ -199,15 +199,16 @@ fn k_pke_keygen<K: Kernels>(
     }
     k.sponge_many(&mut jobs);
     drop(jobs);
-    let hat = room(&mut scratch.hat, n * 2 * p.k);
-    k.kem_cbd(p.eta1, prf, hat);
-    // Lines 16 to 18: t_hat = A s_hat + e_hat.
-    k.kem_ntt(hat);
+    // Lines 16 to 18: t_hat = A s_hat + e_hat. One lane at a time, so that all of it stays in the
+    // first-level cache.
+    let hat = room(&mut scratch.hat, 2 * p.k);
     let a = room(&mut scratch.matrix, p.k * p.k);
     let t_hat = room(&mut scratch.product, p.k);
-    let lanes = hat.chunks_exact(2 * p.k).zip(squeezed.chunks_exact(p.k * p.k * A_LEN));
+    let lanes = prf.chunks_exact(2 * p.k * prf_len).zip(squeezed.chunks_exact(p.k * p.k * A_LEN));
     for (lane, (pair, (noise, entries))) in g.iter().zip(lanes).enumerate() {
-        let (s_hat, e_hat) = noise.split_at(p.k);
+        k.kem_cbd(p.eta1, noise, hat);
+        k.kem_ntt(hat);
+        let (s_hat, e_hat) = hat.split_at(p.k);
         let rho = &pair[..32];
         parse_matrix(k, p, false, rho, entries, a);
         k.kem_matvec(t_hat, a, s_hat);
@@ -293,20 +294,20 @@ fn encrypt<K: Kernels>(
     }
     k.sponge_many(&mut jobs);
     drop(jobs);
-    let y_hat = room(&mut scratch.hat, n * p.k);
-    k.kem_cbd(p.eta1, y_prf, y_hat);
-    k.kem_ntt(y_hat);
+    let y_hat = room(&mut scratch.hat, p.k);
     let product = room(&mut scratch.product, p.k + 1);
     let noise = room(&mut scratch.noise, p.k + 2);
-    let lanes = y_hat.chunks_exact(p.k).zip(e_prf.chunks_exact((p.k + 1) * e_len));
-    for (((key, message), out), (y, e_bytes)) in
+    let lanes = y_prf.chunks_exact(p.k * y_len).zip(e_prf.chunks_exact((p.k + 1) * e_len));
+    for (((key, message), out), (y_bytes, e_bytes)) in
         keys.iter().zip(m).zip(ct.chunks_exact_mut(p.ct_len())).zip(lanes)
     {
+        k.kem_cbd(p.eta1, y_bytes, y_hat);
+        k.kem_ntt(y_hat);
         let (e, mu) = noise.split_at_mut(p.k + 1);
         k.kem_cbd(ETA2, e_bytes, e);
         k.kem_decompress(1, message, mu); // Line 20.
         // Lines 18 to 21: u = NTT^-1(A^T y) + e1, v = NTT^-1(t^T y) + e2 + mu.
-        k.kem_matvec(product, &key.matrix, y);
+        k.kem_matvec(product, &key.matrix, y_hat);
         k.kem_inv_ntt(product);
         k.kem_add(product, e);
         let (u, v) = product.split_at_mut(p.k);
@@ -376,17 +377,14 @@ fn decrypt<K: Kernels>(
     m: &mut [[u8; 32]],
     scratch: &mut Scratch,
 ) {
-    let u_hat = room(&mut scratch.hat, keys.len() * p.k);
-    for (polys, c) in u_hat.chunks_exact_mut(p.k).zip(ct.chunks_exact(p.ct_len())) {
-        k.kem_decompress(p.du, &c[..p.u_len()], polys);
-    }
-    k.kem_ntt(u_hat);
+    let u_hat = room(&mut scratch.hat, p.k);
     let product = room(&mut scratch.product, 1);
     let noise = room(&mut scratch.noise, 1);
-    let lanes = u_hat.chunks_exact(p.k).zip(ct.chunks_exact(p.ct_len()));
-    for ((key, message), (u, c)) in keys.iter().zip(m).zip(lanes) {
+    for ((key, message), c) in keys.iter().zip(m).zip(ct.chunks_exact(p.ct_len())) {
+        k.kem_decompress(p.du, &c[..p.u_len()], u_hat);
+        k.kem_ntt(u_hat);
         // Line 6: w = v' - NTT^-1(s^T u).
-        k.kem_matvec(product, &key.s_hat, u);
+        k.kem_matvec(product, &key.s_hat, u_hat);
         k.kem_inv_ntt(product);
         k.kem_decompress(p.dv, &c[p.u_len()..], noise);
         k.kem_sub_from(&noise[0], &mut product[0]);
