@@ -12,6 +12,7 @@
 //!   runs, and `run` may panic on a batch that was not checked.
 
 mod ed25519;
+mod fn_dsa;
 mod outputs;
 mod slh;
 mod split;
@@ -21,6 +22,7 @@ use gabion_scheme::error::{Error, Status};
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
 pub use ed25519::Ed25519;
+pub use fn_dsa::FnDsa;
 pub use slh::Slh;
 pub use task::Task;
 
@@ -172,6 +174,8 @@ pub enum Operation<'a> {
     Slh(Slh<'a>),
     /// Ed25519.
     Ed25519(Ed25519<'a>),
+    /// FN-DSA and Falcon.
+    FnDsa(FnDsa<'a>),
 }
 
 /// One operation over `status.len()` lanes.
@@ -200,6 +204,7 @@ impl Batch<'_> {
             | Operation::DsaVerify { params, .. } => params.algorithm,
             Operation::Slh(operation) => operation.algorithm(),
             Operation::Ed25519(operation) => operation.algorithm(),
+            Operation::FnDsa(operation) => operation.algorithm(),
         }
     }
 
@@ -225,6 +230,7 @@ impl Batch<'_> {
             Operation::DsaVerify { .. } => Task::Verify,
             Operation::Slh(operation) => operation.task(),
             Operation::Ed25519(operation) => operation.task(),
+            Operation::FnDsa(operation) => operation.task(),
         }
     }
 
@@ -286,6 +292,7 @@ impl Batch<'_> {
             }
             Operation::Slh(operation) => operation.fits(n),
             Operation::Ed25519(operation) => operation.fits(n),
+            Operation::FnDsa(operation) => operation.fits(n),
         };
         if fits {
             return Ok(());

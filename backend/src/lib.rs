@@ -30,5 +30,5 @@ mod sponge;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
-pub use batch::{Backend, Batch, Ed25519, Keys, Operation, Slh, Task};
+pub use batch::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task};
 pub use cpu::{Cpu, cpus};

@@ -14,11 +14,13 @@ use crate::route::Engine;
 macro_rules! families {
     ($($family:ident: $signing:path, $verify:path;)*) => {
         #[derive(Clone)]
+        #[allow(clippy::enum_variant_names)] // They are the families' names.
         enum Signing {
             $($family($signing),)*
         }
 
         #[derive(Clone)]
+        #[allow(clippy::enum_variant_names)] // They are the families' names.
         enum Verifying {
             $($family($verify),)*
         }
@@ -52,6 +54,12 @@ macro_rules! families {
                 }
             }
 
+            fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+                match &self.0 {
+                    $(Signing::$family(key) => SigningPart::check_message(key, message),)*
+                }
+            }
+
             /// The seed, where it is known. Secret.
             pub fn seed(&self) -> Option<&[u8]> {
                 match &self.0 {
@@ -61,6 +69,12 @@ macro_rules! families {
         }
 
         impl VerifyKey {
+            fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+                match &self.0 {
+                    $(Verifying::$family(key) => VerifyPart::check_message(key, message),)*
+                }
+            }
+
             /// The parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
@@ -185,6 +199,7 @@ families! {
     MlDsa: family::ml_dsa::SigningKey, family::ml_dsa::VerifyKey;
     SlhDsa: family::slh_dsa::SigningKey, family::slh_dsa::VerifyKey;
     Ed25519: family::ed25519::SigningKey, family::ed25519::VerifyKey;
+    FnDsa: family::fn_dsa::SigningKey, family::fn_dsa::VerifyKey;
 }
 
 /// Which algorithms the operations of this file take.
@@ -333,6 +348,7 @@ impl Engine {
         randomness: Randomness<'_>,
     ) -> Result<Vec<u8>, Error> {
         message.check()?;
+        key.check_message(&message)?;
         let mut signature = vec![0; key.algorithm().info().output];
         let (mut length, mut status) = ([0], [Status::NotRun]);
         let lanes = SignLanes {
@@ -361,6 +377,7 @@ impl Engine {
         signature: &[u8],
     ) -> Result<(), Error> {
         message.check()?;
+        key.check_message(&message)?;
         let room = key.algorithm().info().output;
         if signature.len() > room {
             return Err(Error::BadSignature);

@@ -7,6 +7,7 @@
 //! `-sign` with a context), from the seeds and messages that [`seed`] and [`message`] give. What
 //! SLH-DSA takes instead is in [`slh`].
 
+mod fn_dsa;
 mod slh;
 
 mod ed25519;
@@ -86,6 +87,10 @@ fn message<const N: usize>(lane: usize) -> [u8; N] {
 
 /// Tests one algorithm on one backend; the error says what differed.
 pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
+    if let Some(params) = gabion_scheme::fn_dsa::params(algorithm) {
+        return fn_dsa::run(backend, params)
+            .map_err(|what| format!("{algorithm} self-test: {what}"));
+    }
     let (lanes, column) = if backend.lanes() > 1 { (LANES_MANY, 1) } else { (LANES_FEW, 0) };
     let answer = if let Some(params) = ml_kem::params(algorithm) {
         kem(backend, params, lanes)

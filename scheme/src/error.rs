@@ -32,6 +32,14 @@ pub enum Error {
         /// Which check failed.
         reason: &'static str,
     },
+    /// A signature whose form is not that of its algorithm.
+    #[error("not the form of an {algorithm} signature: {reason}")]
+    Signature {
+        /// The parameter set.
+        algorithm: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A context string above 255 bytes (FIPS 204, Algorithm 2, line 1).
     #[error("the context has {0} bytes; at most 255 are allowed")]
     ContextTooLong(usize),

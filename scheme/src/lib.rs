@@ -11,6 +11,7 @@
 //! - [`algorithms`]: every name, OID, codepoint and size, as one table.
 //! - [`kernels`]: the seam to an instruction set.
 //! - [`ml_kem`], [`ml_dsa`]: the flows, over whole batches; a single operation is a batch of one.
+//! - [`fn_dsa`]: FN-DSA and Falcon over the crates that compute them.
 //! - [`ct`]: constant-time selection and comparison, and the marks where a value becomes public.
 //!
 //! No flow draws randomness: the caller hands it over, drawn once for a batch.
@@ -21,6 +22,7 @@ pub mod algorithms;
 pub mod ct;
 pub mod ed25519;
 pub mod error;
+pub mod fn_dsa;
 pub mod kernels;
 pub mod message;
 pub mod ml_dsa;

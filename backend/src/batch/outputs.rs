@@ -59,6 +59,7 @@ impl Operation<'_> {
             Operation::DsaVerify { .. } => {}
             Operation::Slh(operation) => operation.clear(lane),
             Operation::Ed25519(operation) => operation.clear(lane),
+            Operation::FnDsa(operation) => operation.clear(lane),
         }
     }
 }

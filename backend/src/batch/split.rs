@@ -118,6 +118,10 @@ impl<'a> Operation<'a> {
                 let (first, others) = operation.split_at(lane);
                 Ok((Operation::Ed25519(first), Operation::Ed25519(others)))
             }
+            Operation::FnDsa(operation) => {
+                let (first, others) = operation.split_at(lane);
+                Ok((Operation::FnDsa(first), Operation::FnDsa(others)))
+            }
         }
     }
 
@@ -162,6 +166,7 @@ impl<'a> Operation<'a> {
             }
             Operation::Slh(operation) => Operation::Slh(operation.reborrow()),
             Operation::Ed25519(operation) => Operation::Ed25519(operation.reborrow()),
+            Operation::FnDsa(operation) => Operation::FnDsa(operation.reborrow()),
         }
     }
 }

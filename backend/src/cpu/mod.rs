@@ -2,6 +2,7 @@
 
 mod dsa;
 mod ed25519;
+mod fn_dsa;
 mod kem;
 mod slh;
 
@@ -125,6 +126,7 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
         }
         Operation::Slh(operation) => slh::run(k, operation, status, &mut scratch.slh),
         Operation::Ed25519(operation) => ed25519::run(k, operation, status),
+        Operation::FnDsa(operation) => fn_dsa::run(operation, status),
     }
 }
 

@@ -16,6 +16,7 @@
 //! checked them.
 
 pub(crate) mod ed25519;
+pub(crate) mod fn_dsa;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
 pub(crate) mod slh_dsa;
@@ -101,6 +102,11 @@ pub(crate) trait SigningPart: Clone + Sized {
     }
     fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    /// Says why a message of the right form is none for this algorithm, if so; a lane of many says
+    /// [`Status::InvalidInput`].
+    fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+        self.public().check_message(message)
+    }
     fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error>;
 }
 
@@ -110,6 +116,10 @@ pub(crate) trait VerifyPart: Clone + Sized {
     fn bytes(&self) -> &[u8];
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    /// As that of [`SigningPart`].
+    fn check_message(&self, _: &Message<'_>) -> Result<(), Error> {
+        Ok(())
+    }
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error>;
 }
 

@@ -14,6 +14,7 @@
 //! rows or lists them.
 
 mod ed25519;
+mod fn_dsa;
 mod ml_dsa;
 mod ml_kem;
 mod old;
@@ -86,6 +87,18 @@ algorithms! {
     SlhDsaShake256f = slh_dsa::SLH_DSA_SHAKE_256F,
 
     // Falcon, FN-DSA
+    /// FN-DSA-512, as drafted.
+    FnDsa512 = fn_dsa::FN_DSA_512,
+    /// FN-DSA-1024, as drafted.
+    FnDsa1024 = fn_dsa::FN_DSA_1024,
+    /// Falcon-512 of round 3, signatures of variable length.
+    Falcon512 = fn_dsa::FALCON_512,
+    /// Falcon-1024 of round 3, signatures of variable length.
+    Falcon1024 = fn_dsa::FALCON_1024,
+    /// Falcon-512 of round 3, padded signatures.
+    FalconPadded512 = fn_dsa::FALCON_PADDED_512,
+    /// Falcon-1024 of round 3, padded signatures.
+    FalconPadded1024 = fn_dsa::FALCON_PADDED_1024,
 
     // Ed25519
     /// Ed25519 (RFC 8032), verified strictly.
@@ -135,6 +148,8 @@ pub enum Family {
     SlhDsa,
     /// RFC 8032 on edwards25519.
     Ed25519,
+    /// FIPS 206 as drafted, and Falcon.
+    FnDsa,
 }
 
 /// A name and number in a TLS registry.

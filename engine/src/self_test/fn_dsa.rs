@@ -1,0 +1,155 @@
+//! Known answers of FN-DSA and Falcon: two lanes, each with an answer of its own.
+//!
+//! The answers of FN-DSA are those that the authors publish with the crate's source (numbers 0 and 1
+//! of each degree). Those of Falcon are this crate's: no other implementation makes keys from the
+//! same seeds; another one verifies them in the tests. They cover keys, signatures and, since every
+//! signature is verified and a changed one refused, verification.
+
+use gabion_backend::{Backend, Batch, FnDsa, Keys, Operation};
+use gabion_scheme::fn_dsa::{self, Design, Params, RANDOM_LEN, SEED_LEN, SigningKey};
+use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::prehash::Prehash;
+use gabion_scheme::{Algorithm, Status, ct};
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+use sha3::{Digest, Sha3_256, Shake256};
+
+use super::all_ok;
+
+/// Lanes of the test. The crates have none of their own, so a backend has none either.
+const LANES: usize = 2;
+
+/// SHA3-256(sk || pk || sig) of each lane.
+static EXPECTED: [(Algorithm, [&str; LANES]); 6] = [
+    (
+        Algorithm::FnDsa512,
+        [
+            "71009cd3bc68f5061608ab541e9ae27ba0263c42fad97c112825075176d539d0",
+            "70d8e2492da097f5407459eb9e3d58697855984e305032973a49709d208ddf1d",
+        ],
+    ),
+    (
+        Algorithm::FnDsa1024,
+        [
+            "51bec3b8ca2565a94b2f1ad7bdc5f3844170495f235b8ea87fdae7e6d3b9dcb6",
+            "abed632dec978f230f17e1c9059e36a7f0edfbaac2969ee75100421ea3346446",
+        ],
+    ),
+    (
+        Algorithm::Falcon512,
+        [
+            "6e541a4fa47865a6e77b2aa40a065d83a2e7a0b799f9750458ba49f3e61cc29b",
+            "ffdec8e1d1f39ad0955fa1b9518a5f7c4c407cd95b78eee47a48e9273df9ad60",
+        ],
+    ),
+    (
+        Algorithm::Falcon1024,
+        [
+            "100996eb7b4208360a44eaa4c530f890be29f525a6f33e39c5a9e5a8d3e3815b",
+            "b868dc282e781f3de845788e69a47b6bcbedfc0f2ae4059c01d1d823ba760e87",
+        ],
+    ),
+    (
+        Algorithm::FalconPadded512,
+        [
+            "483b87e6afd063a22f95681484e9a7539aed2c1a68a638832e571298c9474a5c",
+            "5da2794c8e06c4f2a0e89bc2b8ee074b216da9c969aa7722aafd136de3f95621",
+        ],
+    ),
+    (
+        Algorithm::FalconPadded1024,
+        [
+            "ea0117ca65e651cca506053650a0ba2f4cd0144e58a0ca052d70af9847c5bc32",
+            "e974cb44aeea7ba0cd0984cae8161e240b98fa1ba331f76a58cc090f72593e95",
+        ],
+    ),
+];
+
+/// The seed of a lane's key and the randomness of its signature: SHAKE256 of the degree and the
+/// lane's number.
+fn seeds(params: &Params, lane: usize) -> ([u8; SEED_LEN], [u8; RANDOM_LEN]) {
+    let mut sponge = Shake256::default();
+    Update::update(&mut sponge, &[params.log_n as u8, lane as u8, 0, 0, 0]);
+    let mut source = sponge.finalize_xof();
+    let (mut seed, mut random) = ([0; SEED_LEN], [0; RANDOM_LEN]);
+    source.read(&mut seed);
+    source.read(&mut random);
+    (seed, random)
+}
+
+/// Tests one parameter set on one backend; the error says what differed.
+pub(super) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
+    let (seeds, random): (Vec<_>, Vec<_>) = (0..LANES).map(|lane| seeds(params, lane)).unzip();
+    let mut made: [Option<SigningKey>; LANES] = [None, None];
+    let generate = FnDsa::Generate { params, seeds: &seeds, keys: &mut made };
+    all_ok(backend, LANES, Operation::FnDsa(generate))?;
+    let keys: Vec<&SigningKey> = made.iter().flatten().collect();
+    let digest = Prehash::Sha3_256.digest(b"message");
+    let messages = match params.design {
+        Design::FnDsaDraft => [
+            Message::Pure { context: b"domain", message: b"message" },
+            Message::Prehash { context: b"domain", hash: Prehash::Sha3_256, digest: &digest },
+        ],
+        Design::Falcon => {
+            [b"message", b"Message"].map(|message| Message::Pure { context: b"", message })
+        }
+    };
+    let mut sig = vec![0; LANES * params.sig_len_max()];
+    let sign = FnDsa::Sign {
+        params,
+        keys: Keys::Known(&keys),
+        messages: &messages,
+        random: &random,
+        sig: &mut sig,
+    };
+    all_ok(backend, LANES, Operation::FnDsa(sign))?;
+    ct::declassify(&sig);
+    check_answers(params, &keys, &sig)?;
+    check_verdicts(backend, params, &keys, &messages, sig)
+}
+
+fn check_answers(params: &Params, keys: &[&SigningKey], sig: &[u8]) -> Result<(), String> {
+    let expected = EXPECTED.iter().find(|row| row.0 == params.algorithm).map(|row| row.1);
+    for (lane, sig) in sig.chunks_exact(params.sig_len_max()).enumerate() {
+        let mut hash = Sha3_256::new();
+        Digest::update(&mut hash, keys[lane].bytes());
+        Digest::update(&mut hash, keys[lane].verify_key().bytes());
+        Digest::update(&mut hash, &sig[..fn_dsa::made_len(params, sig)]);
+        let hash: [u8; 32] = hash.finalize().into();
+        // The self-test's secrets are constants of this file.
+        ct::declassify(&hash);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        if expected.is_none_or(|expected| expected[lane] != hash) {
+            return Err(format!("the known answer of lane {lane} differs"));
+        }
+    }
+    Ok(())
+}
+
+/// Good signatures verify; a corrupted one fails, and fails alone.
+fn check_verdicts(
+    backend: &dyn Backend,
+    params: &'static Params,
+    keys: &[&SigningKey],
+    messages: &[Message<'_>; LANES],
+    mut sig: Vec<u8>,
+) -> Result<(), String> {
+    let room = params.sig_len_max();
+    let lengths: Vec<_> = sig.chunks_exact(room).map(|sig| fn_dsa::made_len(params, sig)).collect();
+    let public: Vec<_> = keys.iter().map(|key| key.verify_key()).collect();
+    let verdicts = |sig: &[u8]| {
+        let mut status = [Status::NotRun; LANES];
+        let keys = Keys::Known(&public);
+        let verify = FnDsa::Verify { params, keys, messages, sig, lengths: &lengths };
+        let operation = Operation::FnDsa(verify);
+        backend.run(&mut Batch { operation, status: &mut status });
+        status
+    };
+    if verdicts(&sig) != [Status::Ok; LANES] {
+        return Err("a signature does not verify".to_owned());
+    }
+    sig[room + lengths[1] / 2] ^= 1;
+    if verdicts(&sig) != [Status::Ok, Status::InvalidSignature] {
+        return Err("a corrupted signature was not refused in its own lane alone".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Keys with everything that derives from them.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use sha3::Shake256;
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+use zeroize::Zeroizing;
+
+use super::crates::{self, Signer, Verifier};
+use super::params::{Design, MU_LEN, Params, SEED_LEN};
+use super::private::Basis;
+use crate::ct;
+use crate::error::Error;
+
+/// Signers that a key keeps for its next signatures: as many threads can sign at once without
+/// decoding it again, at 120 KiB each.
+const SIGNERS_MAX: usize = 16;
+
+/// A public key, decoded.
+pub struct VerifyKey {
+    params: &'static Params,
+    bytes: Vec<u8>,
+    verifier: Verifier,
+}
+
+impl VerifyKey {
+    /// Decodes a public key: the header, and n coefficients below q.
+    ///
+    /// # Errors
+    /// [`Error::Length`] and [`Error::PublicKey`].
+    pub fn decode(params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
+        Error::check_length("public key", params.pk_len(), bytes)?;
+        let refuse = |reason| Error::PublicKey { algorithm: params.algorithm.name(), reason };
+        if bytes[0] != params.pk_header() {
+            return Err(refuse("its first byte is not that of the parameter set"));
+        }
+        let verifier = Verifier::decode(params, bytes)
+            .ok_or_else(|| refuse("a coefficient is not below q = 12289"))?;
+        Ok(VerifyKey { params, bytes: bytes.to_vec(), verifier })
+    }
+
+    /// The parameter set.
+    pub fn params(&self) -> &'static Params {
+        self.params
+    }
+
+    /// The encoding, `pk_len` bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(super) fn verifier(&self) -> &Verifier {
+        &self.verifier
+    }
+}
+
+/// A private key with its public key. Sharing it between threads by reference is what it is made
+/// for: a signature takes a signer out of the key, and puts it back.
+pub struct SigningKey {
+    params: &'static Params,
+    bytes: Zeroizing<Vec<u8>>,
+    verify_key: VerifyKey,
+    signers: Mutex<Vec<Signer>>,
+}
+
+impl SigningKey {
+    /// Decodes a private key and tests it as key generation does: f and g are short, their
+    /// orthogonalised basis is, f G - g F = q. In FN-DSA the hash of the public key belongs to it.
+    ///
+    /// # Errors
+    /// [`Error::Length`] and [`Error::PrivateKey`].
+    pub fn decode(params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
+        Error::check_length("private key", params.sk_len(), bytes)?;
+        let refuse = |reason| Error::PrivateKey { algorithm: params.algorithm.name(), reason };
+        if bytes[0] != params.sk_header() {
+            return Err(refuse("its first byte is not that of the parameter set"));
+        }
+        if Basis::decode(params, bytes).is_none() {
+            return Err(refuse("f, g and F are no short basis (Falcon round 3, section 3.8.2)"));
+        }
+        let signer =
+            Signer::decode(params, bytes).ok_or_else(|| refuse("f, g and F do not decode"))?;
+        let mut public = vec![0; params.pk_len()];
+        signer.public_key(&mut public);
+        // The public key is what the private key makes public.
+        ct::declassify(&public);
+        if params.design == Design::FnDsaDraft {
+            let mut hash = [0; MU_LEN];
+            let mut sponge = Shake256::default();
+            sponge.update(&public);
+            sponge.finalize_xof().read(&mut hash);
+            if hash != bytes[bytes.len() - MU_LEN..] {
+                return Err(refuse("the hash in it is not that of its public key"));
+            }
+        }
+        let verify_key = VerifyKey::decode(params, &public)?;
+        let bytes = Zeroizing::new(bytes.to_vec());
+        Ok(SigningKey { params, bytes, verify_key, signers: Mutex::new(vec![signer]) })
+    }
+
+    /// The parameter set.
+    pub fn params(&self) -> &'static Params {
+        self.params
+    }
+
+    /// The encoding, `sk_len` bytes. Secret.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The public key that belongs to it.
+    pub fn verify_key(&self) -> &VerifyKey {
+        &self.verify_key
+    }
+
+    /// Calls `with` with a signer that nobody else has; none if the key does not decode again, which
+    /// a fault alone could bring about.
+    pub(super) fn with_signer<T>(&self, with: impl FnOnce(&mut Signer) -> T) -> Option<T> {
+        let signers = || self.signers.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = signers().pop();
+        let mut signer = match idle {
+            Some(signer) => signer,
+            None => Signer::decode(self.params, &self.bytes)?,
+        };
+        let result = with(&mut signer);
+        let mut idle = signers();
+        if idle.len() < SIGNERS_MAX {
+            idle.push(signer);
+        }
+        Some(result)
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({}, ..)", self.params.algorithm)
+    }
+}
+
+impl fmt::Debug for VerifyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerifyKey({}, ..)", self.params.algorithm)
+    }
+}
+
+/// Makes the key pair of a seed. None if what the crate made fails the tests of an imported key,
+/// which a fault alone could bring about.
+pub fn generate(params: &'static Params, seed: &[u8; SEED_LEN]) -> Option<SigningKey> {
+    let mut private = Zeroizing::new(vec![0; params.sk_len()]);
+    let mut public = vec![0; params.pk_len()];
+    crates::generate(params, seed, &mut private, &mut public);
+    let key = SigningKey::decode(params, &private).ok()?;
+    (key.verify_key.bytes == public).then_some(key)
+}
