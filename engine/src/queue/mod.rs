@@ -148,6 +148,24 @@ impl Queue {
     /// Starts `count` threads, which run what `submit_*` hands in. Without them it runs before
     /// `submit_*` returns.
     ///
+    /// # Examples
+    /// ```
+    /// use std::num::NonZero;
+    ///
+    /// use gabion_engine::{Algorithm, Engine, Limits, OsEntropy, Queue};
+    ///
+    /// let queue = Queue::new(Engine::global()?, OsEntropy, Limits::default());
+    /// let queue = queue.with_workers(NonZero::<usize>::MIN)?;
+    /// let pair = queue.kem_generate(Algorithm::MlKem768)?;
+    /// let tickets: Result<Vec<_>, _> =
+    ///     (0..10).map(|_| queue.submit_encaps(&pair.public())).collect();
+    /// for ticket in tickets? {
+    ///     let (ciphertext, shared) = ticket.wait()?;
+    ///     assert_eq!(queue.decaps(&pair, &ciphertext)?, shared);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When a thread can't be started; those that were are ended again.
     pub fn with_workers(mut self, count: NonZero<usize>) -> std::io::Result<Queue> {
