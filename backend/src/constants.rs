@@ -113,7 +113,9 @@ pub(crate) mod kem {
 pub(crate) mod dsa {
     use gabion_scheme::kernels::DSA_Q;
 
-    use super::{bit_reverse, centred, inverse_mod_2_32, pow_mod};
+    #[cfg(target_arch = "x86_64")]
+    use super::centred;
+    use super::{bit_reverse, inverse_mod_2_32, pow_mod};
 
     const Q: u64 = DSA_Q as u64;
     /// The primitive 512th root of unity (FIPS 204, section 2.5).
@@ -122,9 +124,11 @@ pub(crate) mod dsa {
     pub(crate) const Q_INVERSE: i32 = inverse_mod_2_32(DSA_Q as u32) as i32;
 
     /// A constant z as Barrett's method takes it: z, centred, and round(2^32 z / q).
+    #[cfg(target_arch = "x86_64")]
     #[derive(Clone, Copy)]
     pub(crate) struct Factor(pub(crate) i32, pub(crate) i32);
 
+    #[cfg(target_arch = "x86_64")]
     impl Factor {
         pub(crate) const fn new(z: u64) -> Self {
             let z = centred(z, Q);

@@ -52,38 +52,30 @@ const fn unpacking(bits: usize, width: usize) -> Unpacking {
 
 /// How numbers of F bits in 64 become bytes, those of a half together.
 struct Packing {
-    /// Bytes of a half.
-    length: usize,
     /// Left shifts that bring the odd numbers to their places within their first byte.
     place: Table<u64, 4>,
     /// For each output byte, the byte that its lowest bit belongs to; none beyond the last.
     first: Table<u8, 32>,
     /// For the output byte in which the second number begins, if it shares it, that number's first.
     second: Table<u8, 32>,
-    is_shared: bool,
 }
 
 const fn packing(bits: usize) -> Packing {
     const NONE: u8 = 0x80;
     assert!(bits.is_multiple_of(4));
-    let mut p = Packing {
-        length: bits / 4,
-        place: Table([0; 4]),
-        first: Table([NONE; 32]),
-        second: Table([NONE; 32]),
-        is_shared: !bits.is_multiple_of(8),
-    };
+    let mut p =
+        Packing { place: Table([0; 4]), first: Table([NONE; 32]), second: Table([NONE; 32]) };
     p.place.0[1] = bits as u64 % 8;
     p.place.0[3] = bits as u64 % 8;
     let mut half = 0;
     while half < 2 {
         let mut byte = 0;
-        while byte < p.length {
+        while byte < bits / 4 {
             let index = if 8 * byte < bits { byte } else { 8 + byte - bits / 8 };
             p.first.0[16 * half + byte] = index as u8;
             byte += 1;
         }
-        if p.is_shared {
+        if !bits.is_multiple_of(8) {
             p.second.0[16 * half + bits / 8] = 8;
         }
         half += 1;
@@ -151,14 +143,14 @@ pub(super) fn unpack<const BITS: usize>(bytes: &[u8], index: usize) -> __m256i {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack_words<const BITS: usize>(words: __m256i, out: &mut [u8], index: usize) {
     let pairs = _mm256_madd_epi16(words, _mm256_set1_epi32(1 | 1 << (16 + BITS)));
-    store(join(pairs, 2 * BITS), out, index, Fields::<BITS>::FOUR);
+    store(join(pairs, 2 * BITS), 4 * BITS, out, index, Fields::<BITS>::FOUR);
 }
 
 /// Packs eight double words below 2^BITS as fields from `8 * index` on. `BITS` is even.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack<const BITS: usize>(fields: __m256i, out: &mut [u8], index: usize) {
-    store(join(fields, BITS), out, index, Fields::<BITS>::TWO);
+    store(join(fields, BITS), 2 * BITS, out, index, Fields::<BITS>::TWO);
 }
 
 /// Joins two double words below 2^bits in each 64 bits.
@@ -170,16 +162,17 @@ fn join(fields: __m256i, bits: usize) -> __m256i {
     _mm256_srlv_epi64(fields, _mm256_set1_epi64x(up))
 }
 
+/// Stores numbers of `bits` bits in 64.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn store(numbers: __m256i, out: &mut [u8], index: usize, p: &Packing) {
+fn store(numbers: __m256i, bits: usize, out: &mut [u8], index: usize, p: &Packing) {
     let placed = _mm256_sllv_epi64(numbers, registers::table(&p.place));
     let mut bytes = _mm256_shuffle_epi8(placed, registers::table(&p.first));
-    if p.is_shared {
+    if !bits.is_multiple_of(8) {
         let second = _mm256_shuffle_epi8(placed, registers::table(&p.second));
         bytes = _mm256_or_si256(bytes, second);
     }
-    registers::store_halves(out, 2 * p.length * index, bytes, p.length);
+    registers::store_halves(out, bits / 2 * index, bytes, bits / 4);
 }
 
 /// Sixteen coefficients of two registers in one, as words. Each is in -2^15..2^16.

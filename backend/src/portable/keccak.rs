@@ -119,6 +119,7 @@ pub fn keccak_f1600(state: &mut [u64; 25]) {
 /// compiler's vectoriser has nothing to rebuild the rounds with (it halves their speed).
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2")]
+#[inline(never)]
 fn permute_bmi(state: &mut [u64; 25]) {
     permute(state);
 }

@@ -93,6 +93,7 @@ macro_rules! stations {
         }
 
         #[target_feature(enable = $features)]
+        #[inline(never)]
         fn absorb<const W: usize>(
             isa: $isa,
             state: &mut [$vector; 25],
@@ -105,6 +106,7 @@ macro_rules! stations {
         }
 
         #[target_feature(enable = $features)]
+        #[inline(never)]
         fn squeeze<const W: usize>(
             isa: $isa,
             state: &[$vector; 25],
@@ -116,6 +118,7 @@ macro_rules! stations {
         }
 
         #[target_feature(enable = $features)]
+        #[inline(never)]
         fn run_in_step(
             isa: $isa,
             state: &mut [$vector; 25],
@@ -127,6 +130,7 @@ macro_rules! stations {
         }
 
         #[target_feature(enable = $features)]
+        #[inline(never)]
         fn run_alone(
             isa: $isa,
             words: &mut [u64; 25],
