@@ -84,6 +84,9 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
 /// Defines `sponge_many` and its parts for an instruction set, within its own module: the token's
 /// type, its lanes, the lanes of a narrow step, its register and the features that the token stands
 /// for.
+///
+/// The parts stay functions of their own: a call is nothing beside a permutation, and the scan of the
+/// machine code is told which of their arguments describe jobs, and which point to data.
 macro_rules! stations {
     ($isa:ty, $n:literal, $narrow:literal, $vector:ty, $features:literal) => {
         /// Runs every sponge to its end.
@@ -92,6 +95,7 @@ macro_rules! stations {
             $crate::sponge::sponge_many::<$isa, $n, $narrow>(isa, jobs);
         }
 
+        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn absorb<const W: usize>(
@@ -105,6 +109,7 @@ macro_rules! stations {
             $crate::sponge::absorb::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs, fresh);
         }
 
+        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn squeeze<const W: usize>(
@@ -117,6 +122,7 @@ macro_rules! stations {
             $crate::sponge::squeeze::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs);
         }
 
+        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn run_in_step(
@@ -129,6 +135,7 @@ macro_rules! stations {
             $crate::sponge::run_in_step::<$isa, $n, $narrow>(isa, state, rows, jobs, group)
         }
 
+        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn run_alone(
