@@ -15,6 +15,7 @@
 //! Time depends on lengths and on `start` and `steps`, never on what is hashed.
 
 use core::arch::x86_64::*;
+use core::hint::black_box;
 
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
 
@@ -280,44 +281,61 @@ pub(crate) struct Lane {
     pub(crate) address: Address,
     /// What it hashes.
     pub(crate) value: Value,
+}
+
+/// Which chain a lane has, and whether it is at PRF.
+#[derive(Clone, Copy)]
+struct Place {
     job: usize,
-    /// Steps to go, and whether PRF is the only one of them.
-    left: u32,
     is_prf: bool,
 }
 
-impl Lane {
+/// The lanes, of which those below `count` have a chain.
+struct Lanes {
+    lanes: [Lane; LANES],
+    places: [Place; LANES],
+    /// Steps to go, of PRF or of F.
+    left: [u32; LANES],
+    count: usize,
+}
+
+impl Lanes {
+    /// Begins a chain in the next lane.
     #[inline]
     #[target_feature(enable = "sha,avx2,bmi2")]
-    fn new(jobs: &[SlhChain<'_>], job: usize) -> Self {
+    fn begin(&mut self, jobs: &[SlhChain<'_>], job: usize) {
         let chain = &jobs[job];
         let (address, left, value) = match chain.sk_seed {
             Some(secret) => (chain.address.of_secret(chain.start), 1, secret),
             None => (chain.address.with_hash(chain.start), chain.steps, &*chain.value),
         };
-        Lane {
-            job,
-            left,
-            is_prf: chain.sk_seed.is_some(),
+        self.lanes[self.count] = Lane {
             start: load_state(&chain.context.sha256),
             address: Address::new(&address),
             value: load_value(value),
-        }
+        };
+        self.places[self.count] = Place { job, is_prf: chain.sk_seed.is_some() };
+        self.left[self.count] = left;
+        self.count += 1;
     }
 
-    /// Goes on from PRF to F, or writes the value and says that the chain has ended.
+    /// Goes on from PRF to F, or writes the value and gives the lane to the last chain.
     #[inline]
     #[target_feature(enable = "sha,avx2,bmi2")]
-    fn ends(&mut self, jobs: &mut [SlhChain<'_>]) -> bool {
-        let chain = &mut jobs[self.job];
-        if self.is_prf && chain.steps > 0 {
-            self.is_prf = false;
-            self.left = chain.steps;
-            self.address = Address::new(&chain.address.with_hash(chain.start));
-            return false;
+    fn end(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) {
+        let Place { job, is_prf } = self.places[lane];
+        let chain = &mut jobs[job];
+        if is_prf && chain.steps > 0 {
+            self.places[lane].is_prf = false;
+            self.left[lane] = chain.steps;
+            self.lanes[lane].address = Address::new(&chain.address.with_hash(chain.start));
+            return;
         }
-        store_value(self.value, chain.value);
-        true
+        store_value(self.lanes[lane].value, chain.value);
+        self.count -= 1;
+        self.lanes[lane] = self.lanes[self.count];
+        self.places[lane] = self.places[self.count];
+        self.left[lane] = self.left[self.count];
     }
 }
 
@@ -380,12 +398,11 @@ fn step<const N: usize>(lanes: &mut [Lane; N], shuffles: &Shuffles) {
 #[target_feature(enable = "sha,avx2,bmi2")]
 fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
     let shuffles = Shuffles::load(layout);
-    let groups = lanes.len().div_ceil(STREAMS).max(1);
+    // One group, or two halves.
+    let middle = if lanes.len() > STREAMS { lanes.len().div_ceil(2) } else { lanes.len() };
     for _ in 0..steps {
-        let mut rest = &mut *lanes;
-        for left in (1..=groups).rev() {
-            let (group, after) = rest.split_at_mut(rest.len().div_ceil(left));
-            rest = after;
+        let (first, second) = lanes.split_at_mut(middle);
+        for group in [first, second] {
             if let Ok(group) = <&mut [Lane; STREAMS]>::try_from(&mut *group) {
                 four.step(group, &shuffles);
             } else if let Ok(group) = <&mut [Lane; 3]>::try_from(&mut *group) {
@@ -396,9 +413,6 @@ fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
                 step(group, &shuffles);
             }
         }
-    }
-    for lane in lanes {
-        lane.left -= steps;
     }
 }
 
@@ -413,29 +427,37 @@ pub(crate) fn chain_many<F: Four>(four: F, jobs: &mut [SlhChain<'_>]) {
         return;
     };
     let layout = &LAYOUTS[jobs[first].context.n / 8 - 2];
-    let mut lanes = [Lane::new(jobs, first); LANES];
-    let mut count = 1;
+    let zero = _mm_setzero_si128();
+    let blank =
+        Lane { start: [zero; 2], address: Address { words: zero, hash: zero }, value: [zero; 2] };
+    let mut lanes = Lanes {
+        lanes: [blank; LANES],
+        places: [Place { job: 0, is_prf: false }; LANES],
+        left: [0; LANES],
+        count: 0,
+    };
+    lanes.begin(jobs, first);
     loop {
-        while count < LANES {
+        while lanes.count < LANES {
             let Some(job) = queue.pop(jobs) else { break };
-            lanes[count] = Lane::new(jobs, job);
-            count += 1;
+            lanes.begin(jobs, job);
         }
-        let Some(steps) = lanes[..count].iter().map(|lane| lane.left).min() else {
+        if lanes.count == 0 {
             break;
-        };
-        advance(four, &mut lanes[..count], layout, steps);
-        let mut i = 0;
-        while i < count {
-            if lanes[i].left == 0 && lanes[i].ends(jobs) {
-                count -= 1;
-                lanes[i] = lanes[count];
-            } else {
-                i += 1;
+        }
+        // One by one: what passes through vector registers, the scan of machine code takes for data.
+        let left = lanes.left[..lanes.count].iter().map(|left| black_box(*left));
+        let steps = left.fold(u32::MAX, u32::min);
+        advance(four, &mut lanes.lanes[..lanes.count], layout, steps);
+        // From the last one: the chain that takes a lane over has been here already.
+        for lane in (0..lanes.count).rev() {
+            lanes.left[lane] -= steps;
+            if lanes.left[lane] == 0 {
+                lanes.end(lane, jobs);
             }
         }
     }
-    wipe(&mut lanes);
+    wipe(&mut lanes.lanes);
     four.clear();
 }
 
@@ -471,9 +493,6 @@ fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
         start: load_state(&job.context.sha256),
         address: Address::new(&job.address),
         value: load_value(job.input),
-        job: 0,
-        left: 1,
-        is_prf: false,
     };
     let mut lanes = [lane(&jobs[0]); LANES];
     for (slot, job) in lanes.iter_mut().zip(&*jobs).skip(1) {

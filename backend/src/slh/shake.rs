@@ -11,6 +11,8 @@
 //!
 //! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
 
+use core::hint::black_box;
+
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
 use gabion_scheme::kernels::{Sponge, Xof};
 
@@ -69,8 +71,7 @@ pub(crate) const fn value_word(v: usize) -> usize {
 #[derive(Clone, Copy)]
 struct Lane {
     job: usize,
-    /// Steps to go, and whether PRF is the only one of them.
-    left: u32,
+    /// Whether it is at PRF.
     is_prf: bool,
 }
 
@@ -78,6 +79,8 @@ struct Lane {
 struct Lanes<const N: usize, const V: usize> {
     block: Block<N>,
     lanes: [Lane; N],
+    /// Steps to go, of PRF or of F.
+    left: [u32; N],
     /// Lanes below this one have a chain.
     count: usize,
 }
@@ -88,7 +91,7 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
         let zero = [0; N];
         let mut block = Block { words: [zero; WORDS], hash: zero, around: zero, filler: zero };
         block.words[2 * V + ADDRESS] = [u64::from(Xof::Shake256.suffix()); N];
-        Lanes { block, lanes: [Lane { job: 0, left: 0, is_prf: false }; N], count: 0 }
+        Lanes { block, lanes: [Lane { job: 0, is_prf: false }; N], left: [0; N], count: 0 }
     }
 
     /// Writes whole words into the column of a lane, from word `at` on.
@@ -119,12 +122,14 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
                 let [.., a, b, c, d] = address.0;
                 self.put_address(lane, &address, u32::from_be_bytes([a, b, c, d]));
                 self.put(lane, value_word(V), secret);
-                self.lanes[lane] = Lane { job, left: 1, is_prf: true };
+                self.lanes[lane] = Lane { job, is_prf: true };
+                self.left[lane] = 1;
             }
             None => {
                 self.put_address(lane, &chain.address, chain.start);
                 self.put(lane, value_word(V), chain.value);
-                self.lanes[lane] = Lane { job, left: chain.steps, is_prf: false };
+                self.lanes[lane] = Lane { job, is_prf: false };
+                self.left[lane] = chain.steps;
             }
         }
     }
@@ -132,16 +137,18 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
     /// Goes on from PRF to F, or writes the value and says that the chain has ended.
     #[inline]
     fn ends(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) -> bool {
-        let Lane { job, is_prf, .. } = self.lanes[lane];
+        let Lane { job, is_prf } = self.lanes[lane];
         let chain = &mut jobs[job];
         if is_prf && chain.steps > 0 {
             self.put_address(lane, &chain.address, chain.start);
-            self.lanes[lane] = Lane { job, left: chain.steps, is_prf: false };
+            self.lanes[lane].is_prf = false;
+            self.left[lane] = chain.steps;
             return false;
         }
         let value = &self.block.words[value_word(V)..];
         for (word, bytes) in value.iter().zip(chain.value.as_chunks_mut::<8>().0) {
-            *bytes = word[lane].to_le_bytes();
+            // One by one: LLVM would gather them.
+            *bytes = black_box(word[lane]).to_le_bytes();
         }
         true
     }
@@ -149,6 +156,7 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
     /// Moves what is in one lane to another.
     fn move_lane(&mut self, from: usize, to: usize) {
         self.lanes[to] = self.lanes[from];
+        self.left[to] = self.left[from];
         let Block { words, hash, around, .. } = &mut self.block;
         for word in words.iter_mut().chain([hash, around]) {
             word[to] = word[from];
@@ -185,12 +193,15 @@ where
         lanes.begin(lanes.count, jobs, job);
         lanes.count += 1;
     }
-    while let Some(steps) = lanes.lanes[..lanes.count].iter().map(|lane| lane.left).min() {
+    while lanes.count > 0 {
+        // One by one: what passes through vector registers, the scan of machine code takes for data.
+        let left = lanes.left[..lanes.count].iter().map(|left| black_box(*left));
+        let steps = left.fold(u32::MAX, u32::min);
         isa.steps::<V>(&mut lanes.block, steps, lanes.count);
         let mut l = 0;
         while l < lanes.count {
-            lanes.lanes[l].left -= steps;
-            if lanes.lanes[l].left > 0 || !lanes.ends(l, jobs) {
+            lanes.left[l] -= steps;
+            if lanes.left[l] > 0 || !lanes.ends(l, jobs) {
                 l += 1;
             } else if let Some(job) = queue.pop(jobs) {
                 lanes.begin(l, jobs, job);

@@ -58,6 +58,11 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::dsa_pack::simple_bit_pack",
     "gabion_backend::avx512::dsa_pack::bit_pack",
     "gabion_backend::avx512::dsa_pack::bit_unpack",
+    // With the hash of a block of SHAKE256, which is taken in.
+    "gabion_backend::avx512::slh::chain_many",
+    "gabion_backend::avx512::sha512::compress",
+    "gabion_backend::sha_ni::advance",
+    "gabion_backend::avx512::slh::hash_many",
     // With the comparison and the choice, called or taken in.
     "gabion_scheme::ml_kem::flow::decaps",
 ];
@@ -79,9 +84,14 @@ const SPONGES: &[(&str, &[usize])] = &[
     ("class", &[ARGUMENTS[0]]),
 ];
 
+/// Functions that hand the hashes of SLH-DSA to lanes. They follow descriptions of jobs to contexts
+/// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
+const HASHES: &[&str] = &["slh::chain_many", "slh::hash_many", "sha512::hash", "sha512::absorb"];
+
 /// How a function's inputs are to be read; none if it is not scanned.
 fn model(name: &str) -> Option<Model> {
     let is_kernel = name.starts_with("gabion_backend::avx512::")
+        || name.starts_with("gabion_backend::sha_ni::advance")
         || name.starts_with("<gabion_backend::avx512::");
     if name.contains("_vartime") || name.ends_with("Avx512::detect") {
         return None;
@@ -91,7 +101,10 @@ fn model(name: &str) -> Option<Model> {
             return Some(Model::Jobs(described));
         }
     }
-    if name == "gabion_scheme::ml_kem::flow::decaps" {
+    let is_hashes = name
+        .strip_prefix("gabion_backend::avx512::")
+        .is_some_and(|name| HASHES.iter().any(|hashes| name.starts_with(hashes)));
+    if is_hashes || name == "gabion_scheme::ml_kem::flow::decaps" {
         return Some(Model::Flow);
     }
     let is_choice = ["gabion_scheme::ct::eq_mask", "gabion_scheme::ct::select"].contains(&name);
