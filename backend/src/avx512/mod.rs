@@ -24,6 +24,7 @@
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
@@ -256,6 +257,11 @@ impl Kernels for Avx512 {
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { slh::hash_many(*self, jobs) }
+    }
+
+    fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { sha512::hash_whole(jobs) }
     }
 
     fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {

@@ -7,11 +7,14 @@ use gabion_scheme::kernels::ed25519::{
     self as portable, EdEquation, EdKey, EdPoint, EdVerify, Scalar,
 };
 
+use gabion_scheme::kernels::sha512::Sha512;
+
 use super::counts;
 use super::reference::Rng;
 
 /// Runs every check of this file.
 pub fn check(k: &dyn Kernels) {
+    check_sha512(k);
     check_base_multiples(k);
     check_verify(k);
     check_sum(k);
@@ -19,6 +22,34 @@ pub fn check(k: &dyn Kernels) {
 
 fn bytes<const N: usize>(rng: &mut Rng) -> [u8; N] {
     core::array::from_fn(|_| (rng.next() >> 56) as u8)
+}
+
+/// Messages of lengths round the padding's borders, the longest beyond what lanes take, in any mix.
+fn check_sha512(k: &dyn Kernels) {
+    let mut rng = Rng::new(512);
+    let lengths = [0, 3, 32, 96, 111, 112, 127, 128, 129, 239, 240, 256, 700, 2031, 2032, 5000];
+    for count in counts() {
+        for shift in 0..lengths.len() {
+            let len = |i: usize| match shift {
+                0 => 96,
+                _ => lengths[(i * shift + i / 3) % lengths.len()],
+            };
+            let messages: Vec<_> = (0..count).map(|i| rng.bytes(len(i))).collect();
+            let mut digests = vec![[0; 64]; count];
+            let jobs = messages.iter().zip(&mut digests).enumerate();
+            let jobs = jobs.map(|(i, (message, digest))| {
+                let (a, rest) = message.split_at((13 * i).min(message.len()));
+                let (b, c) = rest.split_at(rest.len() / 2);
+                Sha512 { pieces: [a, b, c], digest }
+            });
+            k.sha512_many(&mut jobs.collect::<Vec<_>>());
+            for (message, digest) in messages.iter().zip(digests) {
+                let mut expected = [0; 64];
+                Sha512 { pieces: [message, &[], &[]], digest: &mut expected }.run();
+                assert_eq!(digest, expected, "{count} messages, {} bytes", message.len());
+            }
+        }
+    }
 }
 
 /// Scalars that make every digit extreme, and a random one.

@@ -4,7 +4,7 @@ use curve25519_dalek::scalar::Scalar;
 use zeroize::Zeroize;
 
 use super::encoding::is_admitted;
-use super::hash::sha512;
+use super::hash::sha512_many;
 use super::{PUBLIC_LEN, Rules, SEED_LEN};
 use crate::ct;
 use crate::kernels::Kernels;
@@ -92,8 +92,8 @@ impl VerifyKey {
 /// Key pairs of seeds (RFC 8032, section 5.1.5).
 pub fn keygen<K: Kernels + ?Sized>(k: &K, seeds: &[[u8; SEED_LEN]], keys: &mut [SigningKey]) {
     let mut scalars = Vec::with_capacity(seeds.len());
-    for (seed, key) in seeds.iter().zip(keys.iter_mut()) {
-        let mut digest = sha512(&[seed]);
+    let mut digests = sha512_many(k, seeds.iter().map(|seed| [&seed[..], &[], &[]]));
+    for ((seed, key), digest) in seeds.iter().zip(keys.iter_mut()).zip(&digests) {
         let mut clamped = [0; 32];
         clamped.copy_from_slice(&digest[..32]);
         clamped[0] &= 0xf8;
@@ -102,9 +102,9 @@ pub fn keygen<K: Kernels + ?Sized>(k: &K, seeds: &[[u8; SEED_LEN]], keys: &mut [
         key.scalar = Scalar::from_bytes_mod_order(clamped);
         key.prefix.copy_from_slice(&digest[32..]);
         scalars.push(key.scalar.to_bytes());
-        ct::wipe(&mut digest);
         ct::wipe(&mut clamped);
     }
+    ct::wipe(digests.as_flattened_mut());
     let mut public = vec![[0; PUBLIC_LEN]; seeds.len()];
     k.ed25519_base_multiples(&scalars, &mut public);
     // The public key is public.

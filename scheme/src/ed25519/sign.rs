@@ -2,28 +2,28 @@
 
 use zeroize::Zeroize;
 
-use super::hash::sha512_modulo_l;
+use super::hash::sha512_many_modulo_l;
 use super::{SIGNATURE_LEN, SigningKey};
 use crate::ct;
 use crate::kernels::Kernels;
 
 /// Signs every message; signing can't fail. `sig[n][64]`.
 pub fn sign<K: Kernels + ?Sized>(k: &K, keys: &[&SigningKey], messages: &[&[u8]], sig: &mut [u8]) {
-    let mut nonces: Vec<_> = keys
-        .iter()
-        .zip(messages)
-        .map(|(key, message)| sha512_modulo_l(&[&key.prefix, message]))
-        .collect();
+    let prefixed = keys.iter().zip(messages).map(|(key, message)| [&key.prefix[..], message, &[]]);
+    let mut nonces = sha512_many_modulo_l(k, prefixed);
     let mut bytes: Vec<_> = nonces.iter().map(|nonce| nonce.to_bytes()).collect();
     let mut commitments = vec![[0; 32]; keys.len()];
     k.ed25519_base_multiples(&bytes, &mut commitments);
     // R is the first half of the signature.
     ct::declassify(&commitments);
-    let lanes = keys.iter().zip(messages).zip(nonces.iter().zip(&commitments));
-    for (((key, message), (nonce, commitment)), sig) in
+    let committed = keys.iter().zip(messages).zip(&commitments);
+    let committed =
+        committed.map(|((key, message), commitment)| [&commitment[..], &key.public()[..], message]);
+    let challenges = sha512_many_modulo_l(k, committed);
+    let lanes = keys.iter().zip(challenges).zip(nonces.iter().zip(&commitments));
+    for (((key, challenge), (nonce, commitment)), sig) in
         lanes.zip(sig.as_chunks_mut::<SIGNATURE_LEN>().0)
     {
-        let challenge = sha512_modulo_l(&[commitment, key.public(), message]);
         let mut response = (challenge * key.scalar + nonce).to_bytes();
         // S is the second half of the signature.
         ct::declassify(&response);

@@ -3,7 +3,7 @@
 use curve25519_dalek::scalar::Scalar;
 
 use super::encoding::is_admitted;
-use super::hash::sha512_modulo_l;
+use super::hash::sha512_many_modulo_l;
 use super::{Rules, VerifyKey};
 use crate::error::Status;
 use crate::kernels::Kernels;
@@ -60,7 +60,7 @@ pub fn verify<K: Kernels + ?Sized>(
     for first in (0..status.len()).step_by(CHUNK) {
         let lanes = first..(first + CHUNK).min(status.len());
         let lanes = admit(keys, sig, lanes, status);
-        let challenges = challenges(keys, messages, sig, &lanes);
+        let challenges = challenges(k, keys, messages, sig, &lanes);
         let jobs = jobs(keys, sig, &lanes, &challenges);
         let mut verdicts = vec![false; jobs.len()];
         k.ed25519_verify_vartime(equation, &jobs, &mut verdicts);
@@ -88,7 +88,7 @@ pub fn verify_sum<K: Kernels + ?Sized>(
 ) {
     if keys.rules() == Rules::Zip215 && status.len() > 1 {
         let lanes = admit(keys, sig, 0..status.len(), status);
-        let challenges = challenges(keys, messages, sig, &lanes);
+        let challenges = challenges(k, keys, messages, sig, &lanes);
         let jobs = jobs(keys, sig, &lanes, &challenges);
         let z: Vec<_> = lanes.iter().map(|&lane| z[lane]).collect();
         if k.ed25519_sum_vartime(&jobs, &z) {
@@ -132,20 +132,18 @@ fn halves(sig: &[u8; 64]) -> (&[u8; 32], &[u8; 32]) {
 }
 
 /// SHA-512(R || A || M) modulo L of each lane.
-fn challenges(
+fn challenges<K: Kernels + ?Sized>(
+    k: &K,
     keys: VerifyKeys<'_>,
     messages: &[&[u8]],
     sig: &[[u8; 64]],
     lanes: &[usize],
 ) -> Vec<[u8; 32]> {
-    lanes
-        .iter()
-        .map(|&lane| {
-            let (r, _) = halves(&sig[lane]);
-            let key = keys.lane(lane);
-            sha512_modulo_l(&[r, key.encoded(), messages[lane]]).to_bytes()
-        })
-        .collect()
+    let hashed = lanes.iter().map(|&lane| {
+        let (r, _) = halves(&sig[lane]);
+        [&r[..], &keys.lane(lane).encoded()[..], messages[lane]]
+    });
+    sha512_many_modulo_l(k, hashed).iter().map(Scalar::to_bytes).collect()
 }
 
 fn jobs<'a>(

@@ -20,9 +20,11 @@
 //! - "residue" below means: congruent to the true value, |x| < q, sign free.
 
 pub mod ed25519;
+pub mod sha512;
 pub mod slh;
 
 use ed25519::{EdEquation, EdVerify};
+use sha512::Sha512;
 use slh::{SlhChain, SlhHash};
 use zeroize::Zeroize;
 
@@ -266,6 +268,11 @@ pub trait Kernels: Send + Sync {
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]);
 
     // ----- Ed25519 (RFC 8032) -----
+
+    /// Hashes every message, in any order. Time depends on their lengths.
+    fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {
+        jobs.iter_mut().for_each(Sha512::run);
+    }
 
     /// The encodings of `[scalar]B`, B the base point; scalars are below L.
     fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
