@@ -220,7 +220,8 @@ pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
             job.pad(padded[..blocks_of(job)].as_flattened_mut());
         }
         let mut state = SHA512_INITIAL.map(|word| _mm512_set1_epi64(word as i64));
-        for block in 0..most {
+        let mut block = 0;
+        while block < most {
             let before = state;
             absorb(&mut state, core::array::from_fn(|lane| &padded[lane][block][..]), 0);
             // Lanes that have ended stay as they are.
@@ -229,6 +230,7 @@ pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
             for (word, before) in state.iter_mut().zip(before) {
                 *word = _mm512_mask_mov_epi64(*word, ended, before);
             }
+            block += 1;
         }
         let order = registers::table(&BIG_ENDIAN);
         for (job, row) in jobs.iter_mut().zip(transpose(state)) {

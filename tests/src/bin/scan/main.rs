@@ -63,6 +63,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::sha512::compress",
     "gabion_backend::sha_ni::advance",
     "gabion_backend::avx512::slh::hash_many",
+    "gabion_backend::avx512::ed25519::base_multiples",
     // With the comparison and the choice, called or taken in.
     "gabion_scheme::ml_kem::flow::decaps",
 ];
