@@ -6,7 +6,7 @@ use gabion_engine::{Kind, OsEntropy};
 
 use crate::failure::Failure;
 use crate::files::{self, Access, Output};
-use crate::keys::der::{self, Format, Forms};
+use crate::keys::der::{self, Format, Forms, Inside};
 use crate::keys::{self, Key};
 
 /// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
     let all = key.forms().unwrap_or(Forms { seed: None, expanded: None });
-    if args.format == Format::Seed && all.seed.is_none() {
+    if args.format == Format::Seed && keys::inside(algorithm) == Inside::Bytes {
         return Err(Failure::Usage(format!(
             "{algorithm} private keys have no seed form; leave --format out"
         )));
