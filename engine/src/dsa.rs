@@ -200,6 +200,7 @@ families! {
     SlhDsa: family::slh_dsa::SigningKey, family::slh_dsa::VerifyKey;
     Ed25519: family::ed25519::SigningKey, family::ed25519::VerifyKey;
     FnDsa: family::fn_dsa::SigningKey, family::fn_dsa::VerifyKey;
+    Ecdsa: family::ecdsa::SigningKey, family::ecdsa::VerifyKey;
 }
 
 /// Which algorithms the operations of this file take.

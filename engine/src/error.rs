@@ -96,6 +96,16 @@ pub(crate) fn wrong_kind(
     Error::WrongAlgorithm { algorithm, operation, expected }
 }
 
+/// The error of a public key that a check refuses.
+pub(crate) fn public_key(algorithm: Algorithm, reason: &'static str) -> Error {
+    Error::Input(gabion_scheme::Error::PublicKey { algorithm: algorithm.name(), reason })
+}
+
+/// The error of a private key that a check refuses.
+pub(crate) fn private_key(algorithm: Algorithm, reason: &'static str) -> Error {
+    Error::Input(gabion_scheme::Error::PrivateKey { algorithm: algorithm.name(), reason })
+}
+
 /// The row of the algorithm that all keys of a batch have; none where there is no key.
 pub(crate) fn check_batch(
     lanes: usize,

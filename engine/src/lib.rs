@@ -32,8 +32,10 @@ mod after_sign;
 mod cache;
 mod config;
 mod dsa;
+mod ecc;
 mod entropy;
 mod error;
+mod exchange;
 mod family;
 mod kem;
 mod parallel;
@@ -48,6 +50,7 @@ pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
 pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
+pub use exchange::{ExchangePrivateKey, ExchangePublicKey};
 pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Task};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{

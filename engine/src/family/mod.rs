@@ -17,6 +17,7 @@
 
 pub(crate) mod ed25519;
 pub(crate) mod fn_dsa;
+pub(crate) mod ecdsa;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
 pub(crate) mod slh_dsa;

@@ -15,6 +15,7 @@
 
 mod ed25519;
 mod fn_dsa;
+mod ecc;
 mod ml_dsa;
 mod ml_kem;
 mod old;
@@ -107,6 +108,20 @@ algorithms! {
     Ed25519Zip215 = ed25519::ED25519_ZIP215,
 
     // Key exchange and ECDSA
+    /// X25519 (RFC 7748).
+    X25519 = ecc::X25519,
+    /// ECDH on P-256 (SP 800-56A).
+    EcdhP256 = ecc::ECDH_P256,
+    /// ECDH on P-384 (SP 800-56A).
+    EcdhP384 = ecc::ECDH_P384,
+    /// ECDH on P-521 (SP 800-56A).
+    EcdhP521 = ecc::ECDH_P521,
+    /// ECDSA on P-256 with SHA-256 (FIPS 186-5), signatures in DER.
+    EcdsaP256 = ecc::ECDSA_P256,
+    /// ECDSA on P-384 with SHA-384 (FIPS 186-5), signatures in DER.
+    EcdsaP384 = ecc::ECDSA_P384,
+    /// ECDSA on P-521 with SHA-512 (FIPS 186-5), signatures in DER.
+    EcdsaP521 = ecc::ECDSA_P521,
 
     // Hybrid KEMs
 
@@ -150,6 +165,10 @@ pub enum Family {
     Ed25519,
     /// FIPS 206 as drafted, and Falcon.
     FnDsa,
+    /// X25519 and ECDH.
+    Ecdh,
+    /// ECDSA.
+    Ecdsa,
 }
 
 /// A name and number in a TLS registry.

@@ -47,11 +47,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
     files::distinct(&outputs, &[])?;
 
-    let Some(oid) = algorithm.info().oid else {
-        return Err(Failure::Usage(format!(
-            "{algorithm} keys have no file format yet: no object identifier is assigned"
-        )));
-    };
+    let oid = keys::file_oid(algorithm)?;
     let engine = keys::engine()?;
     let key = match algorithm.info().kind {
         Kind::Kem => Key::KemPrivate(engine.kem_generate(algorithm, &OsEntropy)?),

@@ -270,7 +270,22 @@ impl Key {
 /// The algorithm of an object identifier; only identifiers count here, so that a name can't come in
 /// by a file.
 fn of_oid(oid: &str) -> Option<Algorithm> {
-    Algorithm::all().find(|algorithm| algorithm.info().oid == Some(oid))
+    Algorithm::all().find(|algorithm| {
+        let info = algorithm.info();
+        info.oid == Some(oid) && info.parameters_oid.is_none()
+    })
+}
+
+/// The object identifier that key files of an algorithm have.
+///
+/// # Errors
+/// [`Failure::Usage`] for an algorithm whose keys have no file format here.
+pub fn file_oid(algorithm: Algorithm) -> Result<&'static str, Failure> {
+    let info = algorithm.info();
+    match (info.family, info.oid) {
+        (Family::MlKem | Family::MlDsa, Some(oid)) => Ok(oid),
+        _ => Err(Failure::Usage(format!("there is no file format for {algorithm} keys here"))),
+    }
 }
 
 /// A key of an algorithm that is not ours, with its article.

@@ -1,0 +1,121 @@
+//! Curves by graviola: formally verified assembly of s2n-bignum under safe Rust.
+//!
+//! Every function answers `None` where this library does not serve: another curve, or a processor
+//! without what it needs.
+
+use graviola::hashing::{Sha256, Sha384};
+use graviola::key_agreement::{p256, p384, x25519};
+use graviola::signing::ecdsa;
+use zeroize::Zeroize;
+
+use super::Curve;
+
+/// Whether the processor has what the library insists on; it panics otherwise.
+fn serves(curve: Curve) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let detected = is_x86_feature_detected!("aes")
+        && is_x86_feature_detected!("pclmulqdq")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("adx")
+        && is_x86_feature_detected!("avx")
+        && is_x86_feature_detected!("avx2");
+    #[cfg(target_arch = "aarch64")]
+    let detected = std::arch::is_aarch64_feature_detected!("neon")
+        && std::arch::is_aarch64_feature_detected!("aes")
+        && std::arch::is_aarch64_feature_detected!("pmull")
+        && std::arch::is_aarch64_feature_detected!("sha2");
+    detected && curve != Curve::P521
+}
+
+pub(super) fn public_key(curve: Curve, private: &[u8]) -> Option<Option<Vec<u8>>> {
+    if !serves(curve) {
+        return None;
+    }
+    Some(match curve {
+        Curve::X25519 => x25519::StaticPrivateKey::try_from_slice(private)
+            .ok()
+            .map(|key| key.public_key().as_bytes().to_vec()),
+        Curve::P256 => p256::StaticPrivateKey::from_bytes(private)
+            .ok()
+            .map(|key| key.public_key_uncompressed().to_vec()),
+        Curve::P384 => p384::StaticPrivateKey::from_bytes(private)
+            .ok()
+            .map(|key| key.public_key_uncompressed().to_vec()),
+        Curve::P521 => return None,
+    })
+}
+
+pub(super) fn derive(
+    curve: Curve,
+    private: &[u8],
+    public: &[u8],
+    shared: &mut [u8],
+) -> Option<bool> {
+    /// One curve of the library; its modules have the same shape, and no trait in common.
+    macro_rules! derive {
+        ($module:ident, $private:ident, $public:ident) => {{
+            let key = $module::StaticPrivateKey::$private(private).ok();
+            let peer = $module::PublicKey::$public(public).ok();
+            match key.zip(peer).and_then(|(key, peer)| key.diffie_hellman(&peer).ok()) {
+                None => false,
+                Some(mut secret) => {
+                    shared.copy_from_slice(&secret.0);
+                    secret.0.zeroize();
+                    true
+                }
+            }
+        }};
+    }
+    if !serves(curve) {
+        return None;
+    }
+    Some(match curve {
+        Curve::X25519 => derive!(x25519, try_from_slice, try_from_slice),
+        Curve::P256 => derive!(p256, from_bytes, from_x962_uncompressed),
+        Curve::P384 => derive!(p384, from_bytes, from_x962_uncompressed),
+        Curve::P521 => return None,
+    })
+}
+
+/// Hedged with 16 bytes of the operating system's randomness; `None` also where there is none.
+pub(super) fn sign(curve: Curve, private: &[u8], message: &[u8]) -> Option<Vec<u8>> {
+    if !serves(curve) {
+        return None;
+    }
+    let mut room = [0; 2 * 48];
+    let made = match curve {
+        Curve::P256 => {
+            let private_key = p256::StaticPrivateKey::from_bytes(private).ok()?;
+            let key = ecdsa::SigningKey::<ecdsa::P256> { private_key };
+            key.sign::<Sha256>(&[message], &mut room)
+        }
+        Curve::P384 => {
+            let private_key = p384::StaticPrivateKey::from_bytes(private).ok()?;
+            let key = ecdsa::SigningKey::<ecdsa::P384> { private_key };
+            key.sign::<Sha384>(&[message], &mut room)
+        }
+        Curve::X25519 | Curve::P521 => return None,
+    };
+    made.ok().map(<[u8]>::to_vec)
+}
+
+pub(super) fn verify(
+    curve: Curve,
+    public: &[u8],
+    message: &[u8],
+    signature: &[u8],
+) -> Option<bool> {
+    if !serves(curve) {
+        return None;
+    }
+    Some(match curve {
+        Curve::P256 => ecdsa::VerifyingKey::<ecdsa::P256>::from_x962_uncompressed(public)
+            .and_then(|key| key.verify::<Sha256>(&[message], signature))
+            .is_ok(),
+        Curve::P384 => ecdsa::VerifyingKey::<ecdsa::P384>::from_x962_uncompressed(public)
+            .and_then(|key| key.verify::<Sha384>(&[message], signature))
+            .is_ok(),
+        Curve::X25519 | Curve::P521 => return None,
+    })
+}

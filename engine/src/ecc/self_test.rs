@@ -1,0 +1,146 @@
+//! Known answers of the curves, from OpenSSL 3.5.5 (`pkey -pubout`, `pkeyutl -derive`, and
+//! `pkeyutl -sign` with `nonce-type:1`, which is RFC 6979), through whichever library serves.
+
+use sha3::{Digest, Sha3_256};
+
+use super::{Curve, Hedge, Signed, derive, from_der, public_key, sign, to_der, verify};
+
+/// SHA3-256 over the public key of scalar 0, its secret with that of scalar 1, and its
+/// deterministic signature in DER, where the curve has signatures.
+const EXPECTED: [(Curve, &str); 4] = [
+    (Curve::X25519, "e65270b4a5d5bda37700ba97a5848071c31904640d281397655c8f10815b3bdb"),
+    (Curve::P256, "3b0032cf5cc3543feb69c73db985058b3d9ccc6f9c975dd7185f66c7214178cd"),
+    (Curve::P384, "839948d1f8b89e8bb062f6f0e61013d909f814b5b0f7141b7130ecd33294d1ec"),
+    (Curve::P521, "afe80a4bebe2233c2fcfdf7826a27d68c49fb2dd01246f0c194ff395e26bb707"),
+];
+
+/// A private scalar.
+fn scalar(curve: Curve, number: usize) -> Vec<u8> {
+    let byte = |j| (17 * number + 31 * j + 5) as u8;
+    let mut scalar: Vec<u8> = (0..curve.scalar_len()).map(byte).collect();
+    if curve == Curve::P521 {
+        scalar[0] = 0;
+    }
+    scalar
+}
+
+/// Tests one curve; the error says what differed.
+pub(crate) fn self_test(curve: Curve) -> Result<(), String> {
+    let differs = |what: &str| format!("{curve:?} self-test: {what}");
+    let keys = [scalar(curve, 0), scalar(curve, 1)];
+    let public = keys.each_ref().map(|key| public_key(curve, key).unwrap_or_default());
+    let mut hash = Sha3_256::new();
+    hash.update(&public[0]);
+    let mut shared = [vec![0; curve.scalar_len()], vec![0; curve.scalar_len()]];
+    for (mine, peer) in [(0, 1), (1, 0)] {
+        if !derive(curve, &keys[mine], &public[peer], &mut shared[mine]) {
+            return Err(differs("a good key was refused"));
+        }
+    }
+    if shared[0] != shared[1] {
+        return Err(differs("the two sides do not agree"));
+    }
+    hash.update(&shared[0]);
+    if curve != Curve::X25519 {
+        hash.update(signature(curve, &keys[0], &public[0]).map_err(differs)?);
+    }
+    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if EXPECTED.contains(&(curve, &digest)) {
+        return Ok(());
+    }
+    Err(differs("the known answer differs"))
+}
+
+/// The deterministic signature in DER, once both ways of signing were verified and a corrupted
+/// signature was refused.
+fn signature(curve: Curve, private: &[u8], public: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let message: Vec<u8> = (0..200).map(|j| (13 * j + 1) as u8).collect();
+    let digest = curve.hash().digest(&message);
+    let forms = [Signed::Message(&message), Signed::Digest(&digest)];
+    let (mut fixed, hedge) = (Vec::new(), [9; 32]);
+    for hedge in [Hedge::Fresh(&hedge), Hedge::None] {
+        let raw = sign(curve, private, forms[0], hedge).ok_or("a good key does not sign")?;
+        fixed = from_der(curve, &to_der(&raw)).ok_or("its own DER is refused")?;
+        let mut bad = fixed.clone();
+        bad[curve.scalar_len() - 1] ^= 1;
+        for form in forms {
+            if !verify(curve, public, form, &fixed) {
+                return Err("a good signature was refused");
+            }
+            if verify(curve, public, form, &bad) {
+                return Err("a corrupted signature was accepted");
+            }
+        }
+    }
+    Ok(to_der(&fixed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{is_public, portable};
+    use super::*;
+
+    const CURVES: [Curve; 4] = [Curve::X25519, Curve::P256, Curve::P384, Curve::P521];
+
+    #[test]
+    fn every_curve_passes() {
+        for curve in CURVES {
+            assert_eq!(self_test(curve), Ok(()));
+        }
+    }
+
+    /// The two libraries give the same, for good keys and for keys that must be refused.
+    #[test]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn both_libraries_agree() {
+        use super::super::{assembly, is_private};
+        let mut compared = 0;
+        for curve in CURVES {
+            let len = curve.scalar_len();
+            let mut private: Vec<_> = (0..20).map(|number| scalar(curve, number)).collect();
+            private.extend([vec![0; len], vec![0xff; len]]);
+            let mut public: Vec<_> =
+                private.iter().filter_map(|key| portable::public_key(curve, key)).collect();
+            let mut off = public[0].clone();
+            off[len - 1] ^= 1;
+            public.extend([off, vec![0; curve.public_len()], vec![0xff; curve.public_len()]]);
+            for key in &private {
+                let made = portable::public_key(curve, key);
+                assert_eq!(is_private(curve, key), made.is_some());
+                let Some(answer) = assembly::public_key(curve, key) else { continue };
+                assert_eq!(answer, made, "{curve:?}");
+                for peer in public.iter().filter(|peer| curve.is_formed(peer)) {
+                    let [mut a, mut b] = [vec![0; len], vec![0; len]];
+                    let good = portable::derive(curve, key, peer, &mut a);
+                    assert_eq!(assembly::derive(curve, key, peer, &mut b), Some(good));
+                    assert_eq!(a, b, "{curve:?}");
+                    compared += usize::from(good);
+                }
+            }
+            assert!(public[..20].iter().all(|key| is_public(curve, key)));
+            assert!(curve == Curve::X25519 || !is_public(curve, &public[20]));
+        }
+        println!("{compared} secrets compared");
+    }
+
+    #[test]
+    fn small_order_and_foreign_points_are_refused() {
+        let mut shared = vec![7; 32];
+        for point in [[0; 32], std::array::from_fn(|j| u8::from(j == 0))] {
+            assert!(!derive(Curve::X25519, &scalar(Curve::X25519, 0), &point, &mut shared));
+            assert_eq!(shared, [0; 32]);
+        }
+        for curve in [Curve::P256, Curve::P384, Curve::P521] {
+            let good = public_key(curve, &scalar(curve, 0)).unwrap();
+            let compressed = [&[2 + (good.last().unwrap() & 1)][..], &good[1..=curve.scalar_len()]];
+            let mut bad = good.clone();
+            bad[5] ^= 1;
+            for public in [&bad[..], &compressed.concat(), &[0], &good[1..]] {
+                let mut shared = vec![7; curve.scalar_len()];
+                assert!(!is_public(curve, public));
+                assert!(!derive(curve, &scalar(curve, 1), public, &mut shared));
+                assert!(shared.iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Key exchange: X25519 and ECDH on P-256, P-384 and P-521.
+
+use std::sync::Arc;
+
+use gabion_scheme::Algorithm;
+use zeroize::Zeroizing;
+
+use crate::ecc::{self, Curve};
+use crate::entropy::Entropy;
+use crate::error::{Error, check_length, private_key, public_key, wrong_kind};
+use crate::kem::SharedSecret;
+use crate::route::Engine;
+
+/// A private key of a key exchange with its public key. Immutable; clones share it.
+#[derive(Clone)]
+pub struct ExchangePrivateKey(Arc<Pair>);
+
+struct Pair {
+    private: Zeroizing<Vec<u8>>,
+    public: ExchangePublicKey,
+}
+
+/// A public key of a key exchange that was found to be one. Immutable; clones share it.
+#[derive(Clone)]
+pub struct ExchangePublicKey {
+    algorithm: Algorithm,
+    bytes: Arc<[u8]>,
+}
+
+impl ExchangePrivateKey {
+    /// The algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        self.0.public.algorithm
+    }
+
+    /// The public key that belongs to it.
+    pub fn public(&self) -> ExchangePublicKey {
+        self.0.public.clone()
+    }
+
+    /// The private scalar: little-endian for X25519, big-endian for the others. Secret.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0.private
+    }
+
+    /// The encoded public key that belongs to it.
+    pub fn public_bytes(&self) -> &[u8] {
+        &self.0.public.bytes
+    }
+}
+
+impl ExchangePublicKey {
+    /// The algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The key as TLS has it: 32 bytes of X25519, the uncompressed point of the others.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The curve of a key exchange, once its self-test has passed.
+fn curve_of(
+    engine: &Engine,
+    algorithm: Algorithm,
+    operation: &'static str,
+) -> Result<Curve, Error> {
+    use gabion_scheme::algorithms::Kind;
+    let expected = "a key exchange, such as X25519";
+    match Curve::of(algorithm) {
+        Some(curve) if algorithm.info().kind == Kind::KeyExchange => {
+            engine.backend_for(algorithm)?;
+            Ok(curve)
+        }
+        _ => Err(wrong_kind(algorithm, operation, expected)),
+    }
+}
+
+const SCALAR: &str = "it is no scalar from 1 to the order of the curve minus one";
+
+impl Engine {
+    /// Makes a key pair.
+    ///
+    /// # Errors
+    /// Not a key exchange; no randomness; no healthy backend.
+    pub fn exchange_generate(
+        &self,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<ExchangePrivateKey, Error> {
+        let curve = curve_of(self, algorithm, "generate exchange keys")?;
+        pair(algorithm, curve, ecc::generate(curve, entropy)?)
+    }
+
+    /// Takes a private scalar and computes its public key. Any 32 bytes are a key of X25519.
+    ///
+    /// # Errors
+    /// Not a key exchange; a wrong length; a number that is no scalar of the curve.
+    pub fn exchange_private(
+        &self,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<ExchangePrivateKey, Error> {
+        let curve = curve_of(self, algorithm, "decode an exchange key")?;
+        check_length("the private key", curve.scalar_len(), bytes)?;
+        if !ecc::is_private(curve, bytes) {
+            return Err(private_key(algorithm, SCALAR));
+        }
+        pair(algorithm, curve, Zeroizing::new(bytes.to_vec()))
+    }
+
+    /// Takes a peer's public key and checks it (SP 800-56A, section 5.6.2.3.3). Any 32 bytes are a
+    /// key of X25519.
+    ///
+    /// # Errors
+    /// Not a key exchange; a wrong length; no uncompressed point of the curve.
+    pub fn exchange_public(
+        &self,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<ExchangePublicKey, Error> {
+        let curve = curve_of(self, algorithm, "decode an exchange key")?;
+        check_length("the public key", curve.public_len(), bytes)?;
+        if !ecc::is_public(curve, bytes) {
+            return Err(public_key(algorithm, "it is no uncompressed point of the curve"));
+        }
+        Ok(ExchangePublicKey { algorithm, bytes: bytes.into() })
+    }
+
+    /// The shared secret: X25519 (RFC 7748, section 6.1), or the x coordinate of ECDH (SP 800-56A,
+    /// section 5.7.1.2).
+    ///
+    /// # Errors
+    /// Keys of two algorithms; a peer's key of small order, which gives an all-zero secret; no
+    /// healthy backend.
+    pub fn derive(
+        &self,
+        key: &ExchangePrivateKey,
+        peer: &ExchangePublicKey,
+    ) -> Result<SharedSecret, Error> {
+        let algorithm = key.algorithm();
+        let curve = curve_of(self, algorithm, "derive")?;
+        if peer.algorithm != algorithm {
+            return Err(wrong_kind(peer.algorithm, "derive with this key", algorithm.name()));
+        }
+        let mut shared = SharedSecret::blank(algorithm);
+        if ecc::derive(curve, key.bytes(), peer.bytes(), &mut shared) {
+            return Ok(shared);
+        }
+        Err(public_key(algorithm, "the secret with it is all zero"))
+    }
+}
+
+fn pair(
+    algorithm: Algorithm,
+    curve: Curve,
+    private: Zeroizing<Vec<u8>>,
+) -> Result<ExchangePrivateKey, Error> {
+    let public = ecc::public_key(curve, &private).ok_or_else(|| private_key(algorithm, SCALAR))?;
+    let public = ExchangePublicKey { algorithm, bytes: public.into() };
+    Ok(ExchangePrivateKey(Arc::new(Pair { private, public })))
+}

@@ -1,0 +1,178 @@
+//! ECDSA (FIPS 186-5) on P-256, P-384 and P-521 over the libraries of [`crate::ecc`]; signatures in
+//! DER. No lanes: operations run one after the other.
+
+use std::sync::Arc;
+
+use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::{Algorithm, Status};
+use zeroize::Zeroizing;
+
+use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use crate::ecc::{self, Curve, Hedge, Signed};
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, check_length, missing_seed, private_key, public_key, unknown};
+use crate::route::Engine;
+
+/// A private scalar and its point.
+#[derive(Clone)]
+pub(crate) struct SigningKey(Arc<Pair>);
+
+struct Pair {
+    private: Zeroizing<Vec<u8>>,
+    public: VerifyKey,
+}
+
+/// An uncompressed point.
+#[derive(Clone)]
+pub(crate) struct VerifyKey {
+    algorithm: Algorithm,
+    curve: Curve,
+    bytes: Arc<[u8]>,
+}
+
+/// The curve of an algorithm, once its self-test has passed.
+fn curve_of(engine: &Engine, algorithm: Algorithm) -> Result<Curve, Error> {
+    let curve = Curve::of(algorithm).ok_or_else(|| unknown(algorithm))?;
+    engine.backend_for(algorithm)?;
+    Ok(curve)
+}
+
+/// What is signed, in the forms that ECDSA has: a message, or its digest by the curve's hash;
+/// neither has a context.
+fn signed<'a>(curve: Curve, message: &Message<'a>) -> Option<Signed<'a>> {
+    match *message {
+        Message::Pure { context: [], message } => Some(Signed::Message(message)),
+        Message::Prehash { context: [], hash, digest } => {
+            let fits = hash == curve.hash() && digest.len() == hash.digest_len();
+            fits.then_some(Signed::Digest(digest))
+        }
+        _ => None,
+    }
+}
+
+fn pair(algorithm: Algorithm, curve: Curve, private: Zeroizing<Vec<u8>>) -> Option<SigningKey> {
+    let bytes = ecc::public_key(curve, &private)?.into();
+    Some(SigningKey(Arc::new(Pair { private, public: VerifyKey { algorithm, curve, bytes } })))
+}
+
+impl SigningPart for SigningKey {
+    type Public = VerifyKey;
+
+    fn algorithm(&self) -> Algorithm {
+        self.0.public.algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.private
+    }
+
+    fn seed(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn public(&self) -> VerifyKey {
+        self.0.public.clone()
+    }
+
+    fn public_bytes(&self) -> &[u8] {
+        &self.0.public.bytes
+    }
+
+    fn generate(
+        engine: &Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        let curve = curve_of(engine, algorithm)?;
+        let private = ecc::generate(curve, entropy)?;
+        pair(algorithm, curve, private).ok_or_else(|| private_key(algorithm, SCALAR))
+    }
+
+    fn from_seed(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Self, Error> {
+        Err(missing_seed(algorithm))
+    }
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let curve = curve_of(engine, algorithm)?;
+        check_length("an ECDSA private key", curve.scalar_len(), bytes)?;
+        if !ecc::is_private(curve, bytes) {
+            return Err(private_key(algorithm, SCALAR));
+        }
+        let private = Zeroizing::new(bytes.to_vec());
+        pair(algorithm, curve, private).ok_or_else(|| private_key(algorithm, SCALAR))
+    }
+
+    /// FIPS 186-5, section 6.4.1, with the nonce of RFC 6979.
+    fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let curve = curve_of(engine, first.algorithm())?;
+        let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
+        let room = first.algorithm().info().output;
+        let drawn = randomness.hedge::<32>(keys.len())?;
+        for (lane, key) in keys.iter().enumerate() {
+            let out = &mut signatures[lane * room..(lane + 1) * room];
+            out.fill(0);
+            lengths[lane] = 0;
+            let Some(signed) = signed(curve, &messages[lane]) else {
+                status[lane] = Status::InvalidInput;
+                continue;
+            };
+            let hedge = match randomness {
+                Randomness::Fresh(_) => Hedge::Fresh(&drawn[lane]),
+                Randomness::Deterministic => Hedge::None,
+                Randomness::TestingOnly(_) => Hedge::Given(&drawn[lane]),
+            };
+            let Some(raw) = ecc::sign(curve, &key.0.private, signed, hedge) else {
+                status[lane] = Status::Fault;
+                continue;
+            };
+            let der = ecc::to_der(&raw);
+            out[..der.len()].copy_from_slice(&der);
+            lengths[lane] = der.len();
+            status[lane] = Status::Ok;
+        }
+        Ok(())
+    }
+}
+
+impl VerifyPart for VerifyKey {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let curve = curve_of(engine, algorithm)?;
+        check_length("an ECDSA public key", curve.public_len(), bytes)?;
+        if !ecc::is_public(curve, bytes) {
+            return Err(public_key(algorithm, "it is no uncompressed point of the curve"));
+        }
+        Ok(VerifyKey { algorithm, curve, bytes: bytes.into() })
+    }
+
+    /// FIPS 186-5, section 6.4.2.
+    fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let curve = curve_of(engine, first.algorithm)?;
+        let VerifyLanes { messages, signatures, lengths, status } = lanes;
+        let room = first.algorithm.info().output;
+        for (lane, key) in keys.iter().enumerate() {
+            let der = &signatures[lane * room..][..lengths[lane]];
+            status[lane] = match signed(curve, &messages[lane]) {
+                None => Status::InvalidInput,
+                Some(signed) => {
+                    let good = ecc::from_der(curve, der)
+                        .is_some_and(|raw| ecc::verify(key.curve, &key.bytes, signed, &raw));
+                    if good { Status::Ok } else { Status::InvalidSignature }
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Why a private key is refused.
+const SCALAR: &str = "it is no scalar from 1 to the order of the curve minus one";
