@@ -211,7 +211,6 @@ macro_rules! families {
                 $(Some(Public::$family(_)) => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Public::$family(key) => Some(key),
-                        #[allow(unreachable_patterns)] // As long as there is one family.
                         _ => None,
                     }).collect();
                     EncapsPart::encaps_many(engine, &known, lanes)
@@ -230,7 +229,6 @@ macro_rules! families {
                 $(Some(Private::$family(_)) => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Private::$family(key) => Some(key),
-                        #[allow(unreachable_patterns)] // As long as there is one family.
                         _ => None,
                     }).collect();
                     DecapsPart::decaps_many(engine, &known, lanes)
@@ -242,6 +240,7 @@ macro_rules! families {
 
 families! {
     MlKem: family::ml_kem::PrivateKey, family::ml_kem::PublicKey;
+    Hybrid: family::hybrid::PrivateKey, family::hybrid::PublicKey;
 }
 
 /// Which algorithms the operations of this file take.
@@ -262,7 +261,6 @@ impl KemPrivateKey {
     pub fn ml_kem(&self) -> Option<&DecapsKey> {
         match &self.0 {
             Private::MlKem(key) => Some(&key.0),
-            #[allow(unreachable_patterns)] // As long as there is one family.
             _ => None,
         }
     }
@@ -273,7 +271,6 @@ impl KemPublicKey {
     pub fn ml_kem(&self) -> Option<&EncapsKey> {
         match &self.0 {
             Public::MlKem(key) => Some(key.expanded()),
-            #[allow(unreachable_patterns)] // As long as there is one family.
             _ => None,
         }
     }

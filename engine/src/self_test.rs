@@ -13,6 +13,7 @@ mod slh;
 mod ed25519;
 
 use crate::ecc;
+use crate::family::hybrid;
 
 use gabion_backend::{Backend, Batch, Keys, Operation};
 use gabion_scheme::ct;
@@ -105,6 +106,10 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
     } else if let Some(curve) = ecc::Curve::of(algorithm) {
         // No backend computes on curves; what the engine takes for it is tested all the same.
         return ecc::self_test(curve);
+    } else if let Some(parts) = hybrid::Parts::of(algorithm) {
+        ecc::self_test(parts.curve)?;
+        hybrid::self_test(parts)?;
+        return run(backend, parts.kem);
     } else {
         Err("there is no self-test for it".to_owned())
     };

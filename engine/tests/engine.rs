@@ -43,7 +43,8 @@ fn an_unknown_backend_is_named_with_those_there_are() {
 #[test]
 fn kem_round_trips_and_rejects_implicitly() {
     for engine in engines() {
-        for algorithm in algorithms(Kind::Kem) {
+        let is_ml_kem = |algorithm: &Algorithm| algorithm.info().family == Family::MlKem;
+        for algorithm in algorithms(Kind::Kem).filter(is_ml_kem) {
             let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
             let (mut ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
             assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);

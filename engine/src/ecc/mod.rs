@@ -111,17 +111,39 @@ pub(crate) fn generate(
     entropy: &dyn Entropy,
 ) -> Result<Zeroizing<Vec<u8>>, EntropyError> {
     let mut scalar = Zeroizing::new(vec![0; curve.scalar_len()]);
-    for _ in 0..CANDIDATES_MAX {
-        entropy.fill(&mut scalar)?;
-        if curve == Curve::P521 {
-            // 521 bits are 65 bytes and one bit.
-            scalar[0] &= 1;
-        }
-        if is_private(curve, &scalar) {
-            return Ok(scalar);
+    fill(curve, entropy, &mut scalar)?;
+    Ok(scalar)
+}
+
+/// Draws one private key a lane into `scalars`, all of them at once; the few that are no scalars
+/// again, each by itself.
+///
+/// # Errors
+/// As [`generate`].
+pub(crate) fn fill(
+    curve: Curve,
+    entropy: &dyn Entropy,
+    scalars: &mut [u8],
+) -> Result<(), EntropyError> {
+    entropy.fill(scalars)?;
+    for scalar in scalars.chunks_exact_mut(curve.scalar_len()) {
+        let mut draws = 1;
+        loop {
+            if curve == Curve::P521 {
+                // 521 bits are 65 bytes and one bit.
+                scalar[0] &= 1;
+            }
+            if is_private(curve, scalar) {
+                break;
+            }
+            if draws == CANDIDATES_MAX {
+                return Err(EntropyError(format!("{draws} draws gave no private key")));
+            }
+            entropy.fill(scalar)?;
+            draws += 1;
         }
     }
-    Err(EntropyError(format!("{CANDIDATES_MAX} draws gave no private key below the order")))
+    Ok(())
 }
 
 /// Whether a private key is one: the right length, and a scalar from 1 to the order minus one.

@@ -15,9 +15,10 @@
 //! status, leaves the outputs of failed lanes all zero, and may count on arrays that fit: the engine
 //! checked them.
 
+pub(crate) mod ecdsa;
 pub(crate) mod ed25519;
 pub(crate) mod fn_dsa;
-pub(crate) mod ecdsa;
+pub(crate) mod hybrid;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
 pub(crate) mod slh_dsa;

@@ -13,9 +13,10 @@
 //! To add an algorithm: a row in its family's file, a line in the list below. Nothing else counts
 //! rows or lists them.
 
+mod ecc;
 mod ed25519;
 mod fn_dsa;
-mod ecc;
+mod hybrid;
 mod ml_dsa;
 mod ml_kem;
 mod old;
@@ -124,6 +125,20 @@ algorithms! {
     EcdsaP521 = ecc::ECDSA_P521,
 
     // Hybrid KEMs
+    /// ML-KEM-768 and X25519, for TLS (RFC 10024).
+    X25519MlKem768 = hybrid::X25519_ML_KEM_768,
+    /// ECDH on P-256 and ML-KEM-768, for TLS (RFC 10024).
+    SecP256r1MlKem768 = hybrid::SECP256R1_ML_KEM_768,
+    /// ECDH on P-384 and ML-KEM-1024, for TLS (RFC 10024).
+    SecP384r1MlKem1024 = hybrid::SECP384R1_ML_KEM_1024,
+    /// ECDH on P-256 and ML-KEM-512, for TLS, by private agreement.
+    SecP256r1MlKem512 = hybrid::SECP256R1_ML_KEM_512,
+    /// ECDH on P-384 and ML-KEM-768, for TLS, by private agreement.
+    SecP384r1MlKem768 = hybrid::SECP384R1_ML_KEM_768,
+    /// ECDH on P-521 and ML-KEM-1024, for TLS, by private agreement.
+    SecP521r1MlKem1024 = hybrid::SECP521R1_ML_KEM_1024,
+    /// X-Wing: ML-KEM-768 and X25519 under a hash (draft-connolly-cfrg-xwing-kem).
+    XWing = hybrid::X_WING,
 
     // Composite signatures
 }
@@ -169,6 +184,8 @@ pub enum Family {
     Ecdh,
     /// ECDSA.
     Ecdsa,
+    /// ML-KEM beside a curve.
+    Hybrid,
 }
 
 /// A name and number in a TLS registry.

@@ -75,7 +75,7 @@ fn leak() -> u8 {
 fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
     let name = algorithm.to_string();
     // Curves are other people's libraries, which mark nothing as public.
-    if matches!(algorithm.info().family, Family::Ecdh | Family::Ecdsa) {
+    if matches!(algorithm.info().family, Family::Ecdh | Family::Ecdsa | Family::Hybrid) {
         return false;
     }
     let is_slow = algorithm.info().family == Family::SlhDsa && name.ends_with('s');

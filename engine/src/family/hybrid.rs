@@ -1,0 +1,399 @@
+//! Hybrid KEMs: ML-KEM in lanes beside a curve, one after the other.
+//!
+//! ```text
+//!   TLS groups   public, private, ct, secret = first part || second part    (RFC 10024)
+//!   X-Wing       secret = SHA3-256(K_M || K_X || ct_X || pk_X || label), private key = seed
+//! ```
+//!
+//! What the parts are, and which stands first, is a column of the table. A lane fails where either
+//! part does; its outputs are then all zero.
+
+use std::sync::Arc;
+
+use gabion_scheme::{Algorithm, Status};
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+use sha3::{Digest, Sha3_256, Shake256};
+use zeroize::Zeroizing;
+
+use super::ml_kem::{PrivateKey as MlKemPrivate, PublicKey as MlKemPublic};
+use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seed};
+use crate::ecc::{self, Curve};
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, check_length, exact, missing_seed, private_key, public_key, unknown};
+use crate::route::Engine;
+
+/// What an algorithm is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    algorithm: Algorithm,
+    pub(crate) kem: Algorithm,
+    pub(crate) curve: Curve,
+    kem_first: bool,
+    combiner: Combiner,
+}
+
+/// How the secret comes of those of the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combiner {
+    Concatenation,
+    XWing,
+}
+
+impl Parts {
+    /// The parts of a hybrid; none for every other algorithm.
+    pub(crate) fn of(algorithm: Algorithm) -> Option<Parts> {
+        use Algorithm as A;
+        use Combiner::{Concatenation, XWing};
+        let (kem, curve, kem_first, combiner) = match algorithm {
+            A::X25519MlKem768 => (A::MlKem768, Curve::X25519, true, Concatenation),
+            A::SecP256r1MlKem768 => (A::MlKem768, Curve::P256, false, Concatenation),
+            A::SecP384r1MlKem1024 => (A::MlKem1024, Curve::P384, false, Concatenation),
+            A::SecP256r1MlKem512 => (A::MlKem512, Curve::P256, false, Concatenation),
+            A::SecP384r1MlKem768 => (A::MlKem768, Curve::P384, false, Concatenation),
+            A::SecP521r1MlKem1024 => (A::MlKem1024, Curve::P521, false, Concatenation),
+            A::XWing => (A::MlKem768, Curve::X25519, true, XWing),
+            _ => return None,
+        };
+        Some(Parts { algorithm, kem, curve, kem_first, combiner })
+    }
+
+    /// The parts, once the self-test of the hybrid has passed, which is that of both.
+    fn tested(engine: &Engine, algorithm: Algorithm) -> Result<Parts, Error> {
+        let parts = Parts::of(algorithm).ok_or_else(|| unknown(algorithm))?;
+        engine.backend_for(algorithm)?;
+        Ok(parts)
+    }
+
+    /// Takes an encoding apart: ML-KEM's part of `kem_len` bytes, and the curve's.
+    fn split(self, bytes: &[u8], kem_len: usize) -> (&[u8], &[u8]) {
+        if self.kem_first {
+            return bytes.split_at(kem_len);
+        }
+        let (curve, kem) = bytes.split_at(bytes.len() - kem_len);
+        (kem, curve)
+    }
+
+    /// Puts ML-KEM's part and the curve's into `out`, which is as long as both.
+    fn join(self, kem: &[u8], curve: &[u8], out: &mut [u8]) {
+        let [first, second] = if self.kem_first { [kem, curve] } else { [curve, kem] };
+        out[..first.len()].copy_from_slice(first);
+        out[first.len()..].copy_from_slice(second);
+    }
+
+    /// The secret of both secrets, into `out`.
+    fn combine(self, [kem, curve]: [&[u8]; 2], [ct, public]: [&[u8]; 2], out: &mut [u8]) {
+        match self.combiner {
+            Combiner::Concatenation => self.join(kem, curve, out),
+            Combiner::XWing => out.copy_from_slice(&x_wing(kem, curve, ct, public)[..]),
+        }
+    }
+
+    /// Diffie-Hellman into `shared`. X-Wing takes the all-zero secret of X25519 as it comes (section
+    /// 5.4): its hash is secret as long as ML-KEM's secret is.
+    fn derive(self, private: &[u8], public: &[u8], shared: &mut [u8]) -> bool {
+        ecc::derive(self.curve, private, public, shared) || self.combiner == Combiner::XWing
+    }
+}
+
+/// X-Wing's combiner (draft-connolly-cfrg-xwing-kem, section 5.3).
+fn x_wing(kem: &[u8], curve: &[u8], ct: &[u8], public: &[u8]) -> Zeroizing<[u8; 32]> {
+    const LABEL: &[u8; 6] = br"\.//^\";
+    let mut hash = Sha3_256::new();
+    for part in [kem, curve, ct, public, LABEL] {
+        Digest::update(&mut hash, part);
+    }
+    Zeroizing::new(hash.finalize().into())
+}
+
+/// Tests what a hybrid adds to its parts: the answer is Python's `hashlib.sha3_256`.
+pub(crate) fn self_test(parts: Parts) -> Result<(), String> {
+    const EXPECTED: &str = "5c6bfaf8c3ec48ab3cee7c12129b39913b8a7fa1234115da7e1c55608ad19fb6";
+    let input: [[u8; 32]; 4] = std::array::from_fn(|part| [part as u8 + 1; 32]);
+    let secret = x_wing(&input[0], &input[1], &input[2], &input[3]);
+    let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    if parts.combiner == Combiner::XWing && secret != EXPECTED {
+        return Err(format!("{} self-test: the combiner's known answer differs", parts.algorithm));
+    }
+    Ok(())
+}
+
+/// Both private keys, with the public ones.
+#[derive(Clone)]
+pub(crate) struct PrivateKey(Arc<Pair>);
+
+struct Pair {
+    parts: Parts,
+    kem: MlKemPrivate,
+    scalar: Zeroizing<Vec<u8>>,
+    /// The encoding: of X-Wing the seed.
+    bytes: Zeroizing<Vec<u8>>,
+    public: PublicKey,
+}
+
+/// Both public keys.
+#[derive(Clone)]
+pub(crate) struct PublicKey(Arc<Public>);
+
+struct Public {
+    parts: Parts,
+    kem: MlKemPublic,
+    point: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+/// Puts a key pair together; `bytes` is its private encoding.
+fn pair(
+    parts: Parts,
+    kem: MlKemPrivate,
+    scalar: Zeroizing<Vec<u8>>,
+    bytes: Zeroizing<Vec<u8>>,
+) -> Result<PrivateKey, Error> {
+    let refused = || private_key(parts.algorithm, "its part on the curve is no private key");
+    if !ecc::is_private(parts.curve, &scalar) {
+        return Err(refused());
+    }
+    let point = ecc::public_key(parts.curve, &scalar).ok_or_else(refused)?;
+    let mut encoded = vec![0; parts.algorithm.info().public_key];
+    parts.join(kem.public_bytes(), &point, &mut encoded);
+    let public = Public { parts, kem: kem.public(), point, bytes: encoded };
+    Ok(PrivateKey(Arc::new(Pair {
+        parts,
+        kem,
+        scalar,
+        bytes,
+        public: PublicKey(Arc::new(public)),
+    })))
+}
+
+impl DecapsPart for PrivateKey {
+    type Public = PublicKey;
+
+    fn algorithm(&self) -> Algorithm {
+        self.0.parts.algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    fn seed(&self) -> Option<&[u8]> {
+        (self.0.parts.combiner == Combiner::XWing).then_some(&self.0.bytes[..])
+    }
+
+    fn public(&self) -> PublicKey {
+        self.0.public.clone()
+    }
+
+    fn public_bytes(&self) -> &[u8] {
+        &self.0.public.0.bytes
+    }
+
+    fn generate(
+        engine: &Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        let parts = Parts::tested(engine, algorithm)?;
+        if parts.combiner == Combiner::XWing {
+            return Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?);
+        }
+        let kem = MlKemPrivate::generate(engine, parts.kem, entropy)?;
+        let scalar = ecc::generate(parts.curve, entropy)?;
+        let mut bytes = Zeroizing::new(vec![0; algorithm.info().private_key]);
+        parts.join(kem.bytes(), &scalar, &mut bytes);
+        pair(parts, kem, scalar, bytes)
+    }
+
+    /// X-Wing's expandDecapsulationKey (section 5.2): SHAKE256 of the seed gives d, z and the scalar.
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+        let parts = Parts::tested(engine, algorithm)?;
+        if parts.combiner != Combiner::XWing {
+            return Err(missing_seed(algorithm));
+        }
+        let seed: &[u8; 32] = exact("an X-Wing seed", seed)?;
+        let mut expanded = Zeroizing::new([0; 96]);
+        Shake256::default().chain(seed).finalize_xof().read(&mut expanded[..]);
+        let (kem, scalar) = expanded.split_at(64);
+        let kem = MlKemPrivate::from_seed(engine, parts.kem, kem)?;
+        let scalar = Zeroizing::new(scalar.to_vec());
+        pair(parts, kem, scalar, Zeroizing::new(seed.to_vec()))
+    }
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let parts = Parts::tested(engine, algorithm)?;
+        check_length("a hybrid private key", algorithm.info().private_key, bytes)?;
+        if parts.combiner == Combiner::XWing {
+            return Self::from_seed(engine, algorithm, bytes);
+        }
+        let (kem, scalar) = parts.split(bytes, parts.kem.info().private_key);
+        let kem = MlKemPrivate::decode(engine, parts.kem, kem)?;
+        let scalar = Zeroizing::new(scalar.to_vec());
+        pair(parts, kem, scalar, Zeroizing::new(bytes.to_vec()))
+    }
+
+    fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let parts = Parts::tested(engine, first.algorithm())?;
+        let DecapsLanes { ct, shared, status } = lanes;
+        let (info, kem_info) = (parts.algorithm.info(), parts.kem.info());
+        let split: Vec<_> =
+            ct.chunks_exact(info.output).map(|ct| parts.split(ct, kem_info.output)).collect();
+        let kem_ct: Vec<u8> = split.iter().flat_map(|ct| ct.0).copied().collect();
+        let mut kem_shared = Zeroizing::new(vec![0; keys.len() * kem_info.shared_secret]);
+        let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
+        let kem_lanes = DecapsLanes { ct: &kem_ct, shared: &mut kem_shared, status };
+        MlKemPrivate::decaps_many(engine, &kem_keys, kem_lanes)?;
+        let mut secret = Zeroizing::new(vec![0; parts.curve.scalar_len()]);
+        let kem_secrets = kem_shared.chunks_exact(kem_info.shared_secret);
+        for (lane, (out, kem)) in
+            shared.chunks_exact_mut(info.shared_secret).zip(kem_secrets).enumerate()
+        {
+            let (key, ct) = (&keys[lane].0, split[lane].1);
+            out.fill(0);
+            if !status[lane].is_ok() {
+                continue;
+            }
+            if parts.derive(&key.scalar, ct, &mut secret) {
+                parts.combine([kem, &secret], [ct, &key.public.0.point], out);
+            } else {
+                status[lane] = Status::InvalidInput;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EncapsPart for PublicKey {
+    fn algorithm(&self) -> Algorithm {
+        self.0.parts.algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let parts = Parts::tested(engine, algorithm)?;
+        check_length("a hybrid public key", algorithm.info().public_key, bytes)?;
+        let (kem, point) = parts.split(bytes, parts.kem.info().public_key);
+        if !ecc::is_public(parts.curve, point) {
+            return Err(public_key(algorithm, "its part on the curve is no uncompressed point"));
+        }
+        let kem = MlKemPublic::decode(engine, parts.kem, kem)?;
+        Ok(PublicKey(Arc::new(Public { parts, kem, point: point.to_vec(), bytes: bytes.to_vec() })))
+    }
+
+    /// Randomness a lane: m of ML-KEM (32 bytes), then the ephemeral scalar.
+    fn encaps_many(engine: &Engine, keys: &[&Self], lanes: EncapsLanes<'_>) -> Result<(), Error> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let parts = Parts::tested(engine, first.algorithm())?;
+        let EncapsLanes { randomness, ct, shared, status } = lanes;
+        let (info, kem_info) = (parts.algorithm.info(), parts.kem.info());
+        let n = keys.len();
+        let (m, scalars) = ephemeral(parts, randomness, n)?;
+        let mut kem_ct = vec![0; n * kem_info.output];
+        let mut kem_shared = Zeroizing::new(vec![0; n * kem_info.shared_secret]);
+        let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
+        let kem_lanes = EncapsLanes {
+            // Drawn above, together with the scalars.
+            randomness: Randomness::TestingOnly(&m),
+            ct: &mut kem_ct,
+            shared: &mut kem_shared,
+            status,
+        };
+        MlKemPublic::encaps_many(engine, &kem_keys, kem_lanes)?;
+        let mut secret = Zeroizing::new(vec![0; parts.curve.scalar_len()]);
+        for (lane, key) in keys.iter().enumerate() {
+            let ct = &mut ct[lane * info.output..(lane + 1) * info.output];
+            let shared = &mut shared[lane * info.shared_secret..(lane + 1) * info.shared_secret];
+            ct.fill(0);
+            shared.fill(0);
+            if !status[lane].is_ok() {
+                continue;
+            }
+            let len = parts.curve.scalar_len();
+            let scalar = &scalars[lane * len..(lane + 1) * len];
+            let kem = &kem_shared[lane * kem_info.shared_secret..][..kem_info.shared_secret];
+            let Some(share) = ecc::public_key(parts.curve, scalar) else {
+                status[lane] = Status::InvalidInput;
+                continue;
+            };
+            if parts.derive(scalar, &key.0.point, &mut secret) {
+                parts.combine([kem, &secret], [&share, &key.0.point], shared);
+                parts.join(&kem_ct[lane * kem_info.output..][..kem_info.output], &share, ct);
+            } else {
+                status[lane] = Status::InvalidKey;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The randomness of `n` encapsulations: m of every lane, and every lane's ephemeral scalar.
+#[allow(clippy::type_complexity)] // Two arrays, both wiped.
+fn ephemeral(
+    parts: Parts,
+    randomness: Randomness<'_>,
+    n: usize,
+) -> Result<(Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>), Error> {
+    let len = parts.curve.scalar_len();
+    let mut m = Zeroizing::new(vec![0; 32 * n]);
+    let mut scalars = Zeroizing::new(vec![0; len * n]);
+    match randomness {
+        Randomness::Fresh(entropy) => {
+            entropy.fill(&mut m)?;
+            ecc::fill(parts.curve, entropy, &mut scalars)?;
+        }
+        Randomness::Deterministic => {
+            return Err(Error::WrongAlgorithm {
+                algorithm: parts.algorithm,
+                operation: "work without randomness",
+                expected: "an algorithm that has a deterministic variant",
+            });
+        }
+        Randomness::TestingOnly(bytes) => {
+            check_length("the given randomness", n * (32 + len), bytes)?;
+            for (lane, given) in bytes.chunks_exact(32 + len).enumerate() {
+                m[32 * lane..][..32].copy_from_slice(&given[..32]);
+                scalars[len * lane..][..len].copy_from_slice(&given[32..]);
+            }
+        }
+    }
+    Ok((m, scalars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gabion_scheme::algorithms::Family;
+
+    #[test]
+    fn parts_are_those_of_the_table() {
+        let mut seen = 0;
+        for algorithm in Algorithm::all() {
+            let info = algorithm.info();
+            let parts = Parts::of(algorithm);
+            assert_eq!(parts.is_some(), info.family == Family::Hybrid, "{algorithm}");
+            let Some(parts) = parts else { continue };
+            let named: Vec<Algorithm> =
+                info.parts.iter().map(|name| name.parse().unwrap()).collect();
+            let at = usize::from(!parts.kem_first);
+            assert_eq!(named[at], parts.kem, "{algorithm}");
+            assert_eq!(Curve::of(named[1 - at]), Some(parts.curve), "{algorithm}");
+            let curve = named[1 - at].info();
+            assert_eq!(info.public_key, parts.kem.info().public_key + curve.public_key);
+            assert_eq!(info.output, parts.kem.info().output + curve.public_key);
+            if parts.combiner == Combiner::Concatenation {
+                assert_eq!(info.private_key, parts.kem.info().private_key + curve.private_key);
+                assert_eq!(info.shared_secret, 32 + curve.shared_secret);
+            }
+            seen += 1;
+        }
+        assert_eq!(seen, 7);
+    }
+
+    #[test]
+    fn a_wrong_combiner_fails_the_self_test() {
+        assert_eq!(self_test(Parts::of(Algorithm::XWing).unwrap()), Ok(()));
+    }
+}

@@ -1,0 +1,38 @@
+//! The engine's TLS hybrids against OpenSSL's own, both ways, through libcrypto.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod common;
+
+use common::libcrypto::{Context, Libcrypto, Params};
+use gabion_engine::{Algorithm, Engine, OsEntropy};
+
+const STOCK: &str = "provider=default";
+
+#[test]
+fn hybrids_agree_with_those_of_openssl() {
+    let lib: &'static Libcrypto = Box::leak(Box::new(Libcrypto::load(&common::prefix())));
+    let stock = Context::bare(lib);
+    let engine = Engine::global().unwrap();
+    for algorithm in
+        [Algorithm::X25519MlKem768, Algorithm::SecP256r1MlKem768, Algorithm::SecP384r1MlKem1024]
+    {
+        let (name, info) = (algorithm.name(), algorithm.info());
+        // To theirs, of which libcrypto hands out the public half only.
+        let theirs = stock.generate(name, STOCK, &Params::default()).expect("they make a key");
+        let public = theirs.part("encoded-pub-key").expect("a public key");
+        let public = engine.kem_public(algorithm, &public).unwrap();
+        let (ct, shared) = engine.encaps(&public, &OsEntropy).unwrap();
+        let opened = theirs.decapsulate(STOCK, &ct).expect("they decapsulate");
+        assert_eq!((&opened[..], opened.len()), (&shared[..], info.shared_secret), "{name}");
+        // Ours, read there.
+        let ours = engine.kem_generate(algorithm, &OsEntropy).unwrap();
+        let keys =
+            Params::default().octets("pub", ours.public_bytes()).octets("priv", ours.bytes());
+        let read = stock.import(name, STOCK, &keys).expect("they read our key");
+        let (ct, shared) = read.encapsulate(STOCK, &Params::default()).expect("they encapsulate");
+        assert_eq!(*engine.decaps(&ours, &ct).unwrap(), shared[..], "{name}");
+        let (ct, shared) = engine.encaps(&ours.public(), &OsEntropy).unwrap();
+        assert_eq!(read.decapsulate(STOCK, &ct).unwrap(), shared[..], "{name}");
+    }
+}

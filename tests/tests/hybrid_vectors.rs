@@ -1,0 +1,155 @@
+//! Hybrid KEMs: X-Wing against its published vectors, and every hybrid against its own parts.
+
+#![allow(clippy::unwrap_used)] // A panic is how a test fails.
+
+use gabion_engine::{Algorithm, Config, Engine, Error, Family, OsEntropy, Randomness, Status, ct};
+use gabion_tests::vectors::{self, hex, list};
+
+fn engines() -> Vec<Engine> {
+    ["", "portable"]
+        .into_iter()
+        .map(|name| Config {
+            backend: (!name.is_empty()).then(|| name.to_owned()),
+            ..Config::default()
+        })
+        .map(|config| Engine::new(&config).unwrap())
+        .collect()
+}
+
+fn hybrids() -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(|algorithm| algorithm.info().family == Family::Hybrid)
+}
+
+/// The draft's vectors: seed, eseed -> sk, pk, ct, ss.
+#[test]
+fn x_wing_vectors() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let Some(file) = vectors::json("xwing/test-vectors.json") else { return };
+    for test in list(&file) {
+        let key = engine.kem_from_seed(Algorithm::XWing, &hex(&test["seed"])).unwrap();
+        assert_eq!(key.bytes(), hex(&test["sk"]));
+        assert_eq!(key.public_bytes(), hex(&test["pk"]));
+        let eseed = hex(&test["eseed"]);
+        let (ct, shared) = engine.testing_only_encaps_with(&key.public(), &eseed).unwrap();
+        assert_eq!(ct, hex(&test["ct"]));
+        assert_eq!(shared[..], hex(&test["ss"]));
+        assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
+    }
+    assert_eq!(list(&file).len(), 2);
+}
+
+/// A TLS hybrid is its parts, one after the other: computed here from ML-KEM and the exchange.
+#[test]
+fn tls_hybrids_are_their_parts() {
+    for engine in engines() {
+        for algorithm in hybrids().filter(|algorithm| *algorithm != Algorithm::XWing) {
+            let info = algorithm.info();
+            let parts: Vec<Algorithm> =
+                info.parts.iter().map(|name| name.parse().unwrap()).collect();
+            let kem_first = parts[0].info().family == Family::MlKem;
+            let (kem, curve) = if kem_first { (parts[0], parts[1]) } else { (parts[1], parts[0]) };
+            let split = |bytes: &[u8], len: usize| {
+                let (a, b) = bytes.split_at(if kem_first { len } else { bytes.len() - len });
+                if kem_first { (a.to_vec(), b.to_vec()) } else { (b.to_vec(), a.to_vec()) }
+            };
+            let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
+            let (dk, scalar) = split(key.bytes(), kem.info().private_key);
+            let (ek, point) = split(key.public_bytes(), kem.info().public_key);
+            let kem_key = engine.kem_private(kem, &dk).unwrap();
+            let curve_key = engine.exchange_private(curve, &scalar).unwrap();
+            assert_eq!((kem_key.public_bytes(), curve_key.public_bytes()), (&ek[..], &point[..]));
+            let (ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
+            let (kem_ct, share) = split(&ct, kem.info().output);
+            let kem_secret = engine.decaps(&kem_key, &kem_ct).unwrap();
+            let peer = engine.exchange_public(curve, &share).unwrap();
+            let curve_secret = engine.derive(&curve_key, &peer).unwrap();
+            let (first, second) =
+                if kem_first { (kem_secret, curve_secret) } else { (curve_secret, kem_secret) };
+            assert_eq!(shared[..], [&first[..], &second[..]].concat(), "{algorithm}");
+            assert_eq!(shared.len(), info.shared_secret);
+            assert_eq!(ct.len(), info.output);
+        }
+    }
+}
+
+/// The sizes and numbers of the registry, written down a second time on purpose.
+#[test]
+fn shares_and_secrets_have_the_registered_sizes() {
+    for (name, number, client, server, secret) in [
+        ("X25519MLKEM768", 4588, 1216, 1120, 64),
+        ("SecP256r1MLKEM768", 4587, 1249, 1153, 64),
+        ("SecP384r1MLKEM1024", 4589, 1665, 1665, 80),
+        ("p256_mlkem512", 12107, 865, 833, 64),
+        ("p384_mlkem768", 12108, 1281, 1185, 80),
+        ("p521_mlkem1024", 12109, 1701, 1701, 98),
+    ] {
+        let info = name.parse::<Algorithm>().unwrap().info();
+        let sizes = (info.public_key, info.output, info.shared_secret);
+        assert_eq!(sizes, (client, server, secret), "{name}");
+        assert_eq!(info.tls.unwrap().number, number, "{name}");
+    }
+    assert_eq!(Algorithm::lookup("P256_KYBER_LEVEL1").unwrap().0, Algorithm::SecP256r1MlKem512);
+}
+
+/// A share that is no point fails its own lane, with nothing in its output.
+#[test]
+fn a_bad_share_fails_alone() {
+    for engine in engines() {
+        for algorithm in hybrids() {
+            let info = algorithm.info();
+            let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
+            let public = key.public();
+            let n = 3;
+            let (mut ct, mut shared) = (vec![0; n * info.output], vec![7; n * info.shared_secret]);
+            let mut status = vec![Status::NotRun; n];
+            let fresh = Randomness::Fresh(&OsEntropy);
+            engine.encaps_many(&[&public; 3], fresh, &mut ct, &mut shared, &mut status).unwrap();
+            // The curve's share of the middle lane becomes the neutral element, or nothing at all.
+            let kem: Algorithm =
+                info.parts[usize::from(info.parts[0].starts_with("ECDH"))].parse().unwrap();
+            let at = info.output + if info.parts[0] == kem.name() { kem.info().output } else { 0 };
+            ct[at..at + info.output - kem.info().output].fill(0);
+            let mut opened = vec![7; shared.len()];
+            engine.decaps_many(&[&key; 3], &ct, &mut opened, &mut status).unwrap();
+            let len = info.shared_secret;
+            assert_eq!(opened[..len], shared[..len], "{algorithm}");
+            assert_eq!(opened[2 * len..], shared[2 * len..], "{algorithm}");
+            let middle = &opened[len..2 * len];
+            let refused = status == [Status::Ok, Status::InvalidInput, Status::Ok];
+            // X-Wing hashes the all-zero secret of X25519 with ML-KEM's.
+            assert_eq!(refused, algorithm != Algorithm::XWing, "{algorithm}: {status:?}");
+            assert_eq!(middle.iter().all(|&byte| byte == 0), refused, "{algorithm}");
+            assert_ne!(middle, &shared[len..2 * len]);
+            let single = engine.decaps(&key, &ct[info.output..2 * info.output]);
+            assert_eq!(single.is_err(), refused, "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn keys_whose_parts_are_bad_are_refused() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    for algorithm in hybrids().filter(|algorithm| algorithm.info().parts[0] != "ML-KEM-768") {
+        let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
+        let mut public = key.public_bytes().to_vec();
+        public[7] ^= 1;
+        assert!(matches!(engine.kem_public(algorithm, &public), Err(Error::Input(_))));
+        let mut public = key.public_bytes().to_vec();
+        let last = public.len() - 40;
+        public[last - 3..last].fill(0xff);
+        assert!(engine.kem_public(algorithm, &public).is_err(), "{algorithm}: above q");
+        let mut private = key.bytes().to_vec();
+        private[..32].fill(0xff);
+        private[32..66].fill(0xff);
+        assert!(engine.kem_private(algorithm, &private).is_err(), "{algorithm}");
+        let again = engine.kem_private(algorithm, key.bytes()).unwrap();
+        assert_eq!(again.public_bytes(), key.public_bytes());
+        assert!(ct::eq_mask(again.bytes(), key.bytes()) == u64::MAX && again.seed().is_none());
+        assert!(engine.kem_from_seed(algorithm, &[1; 32]).is_err());
+    }
+    let seed = [3; 32];
+    let key = engine.kem_private(Algorithm::XWing, &seed).unwrap();
+    assert_eq!(key.seed(), Some(&seed[..]));
+    let again = engine.kem_from_seed(Algorithm::XWing, &seed).unwrap();
+    assert_eq!(again.public_bytes(), key.public_bytes());
+}
