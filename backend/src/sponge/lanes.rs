@@ -95,7 +95,6 @@ macro_rules! stations {
             $crate::sponge::sponge_many::<$isa, $n, $narrow>(isa, jobs);
         }
 
-        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn absorb<const W: usize>(
@@ -109,7 +108,6 @@ macro_rules! stations {
             $crate::sponge::absorb::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs, fresh);
         }
 
-        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn squeeze<const W: usize>(
@@ -122,7 +120,6 @@ macro_rules! stations {
             $crate::sponge::squeeze::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs);
         }
 
-        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn run_in_step(
@@ -135,7 +132,6 @@ macro_rules! stations {
             $crate::sponge::run_in_step::<$isa, $n, $narrow>(isa, state, rows, jobs, group)
         }
 
-        #[inline(never)]
         #[target_feature(enable = $features)]
         #[inline(never)]
         fn run_alone(
