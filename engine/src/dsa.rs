@@ -201,6 +201,7 @@ families! {
     Ed25519: family::ed25519::SigningKey, family::ed25519::VerifyKey;
     FnDsa: family::fn_dsa::SigningKey, family::fn_dsa::VerifyKey;
     Ecdsa: family::ecdsa::SigningKey, family::ecdsa::VerifyKey;
+    Composite: family::composite::SigningKey, family::composite::VerifyKey;
 }
 
 /// Which algorithms the operations of this file take.

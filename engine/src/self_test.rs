@@ -16,6 +16,7 @@ use crate::ecc;
 use crate::family::hybrid;
 
 use gabion_backend::{Backend, Batch, Keys, Operation};
+use gabion_scheme::composite::{self, Classical};
 use gabion_scheme::ct;
 use gabion_scheme::ed25519::Rules;
 use gabion_scheme::ml_dsa::{self, Message};
@@ -90,6 +91,14 @@ fn message<const N: usize>(lane: usize) -> [u8; N] {
 
 /// Tests one algorithm on one backend; the error says what differed.
 pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
+    if let Some(params) = composite::params(algorithm) {
+        // A backend runs the parts that have lanes; the others are no backend's.
+        let classical = match params.classical {
+            Classical::Ed25519 => run(backend, Algorithm::Ed25519),
+            _ => Ok(()),
+        };
+        return classical.and_then(|()| run(backend, params.ml_dsa));
+    }
     if let Some(params) = gabion_scheme::fn_dsa::params(algorithm) {
         return fn_dsa::run(backend, params)
             .map_err(|what| format!("{algorithm} self-test: {what}"));

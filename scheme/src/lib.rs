@@ -12,6 +12,7 @@
 //! - [`kernels`]: the seam to an instruction set.
 //! - [`ml_kem`], [`ml_dsa`]: the flows, over whole batches; a single operation is a batch of one.
 //! - [`fn_dsa`]: FN-DSA and Falcon over the crates that compute them.
+//! - [`composite`], [`rsa`]: composite ML-DSA signatures, and their RSA.
 //! - [`ct`]: constant-time selection and comparison, and the marks where a value becomes public.
 //!
 //! No flow draws randomness: the caller hands it over, drawn once for a batch.
@@ -19,6 +20,7 @@
 #![deny(unsafe_code)]
 
 pub mod algorithms;
+pub mod composite;
 pub mod ct;
 pub mod ed25519;
 pub mod error;
@@ -28,6 +30,7 @@ pub mod message;
 pub mod ml_dsa;
 pub mod ml_kem;
 pub mod prehash;
+pub mod rsa;
 pub mod slh_dsa;
 
 pub use algorithms::Algorithm;

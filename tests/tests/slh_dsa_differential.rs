@@ -32,7 +32,8 @@ fn counts() -> (usize, usize) {
 
 fn engines() -> Vec<Engine> {
     let backends = gabion_backend::cpus();
-    let configs = backends.iter().map(|b| Config { backend: Some(b.name().to_owned()) });
+    let configs =
+        backends.iter().map(|b| Config { backend: Some(b.name().to_owned()), ..Config::default() });
     configs.map(|config| Engine::new(&config).unwrap()).collect()
 }
 

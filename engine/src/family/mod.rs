@@ -15,6 +15,7 @@
 //! status, leaves the outputs of failed lanes all zero, and may count on arrays that fit: the engine
 //! checked them.
 
+pub(crate) mod composite;
 pub(crate) mod ecdsa;
 pub(crate) mod ed25519;
 pub(crate) mod fn_dsa;

@@ -13,6 +13,7 @@
 //! To add an algorithm: a row in its family's file, a line in the list below. Nothing else counts
 //! rows or lists them.
 
+mod composite;
 mod ecc;
 mod ed25519;
 mod fn_dsa;
@@ -141,6 +142,36 @@ algorithms! {
     XWing = hybrid::X_WING,
 
     // Composite signatures
+    /// Composite of ML-DSA-44 and RSA-2048 PSS (draft 19).
+    MlDsa44Rsa2048PssSha256 = composite::MLDSA44_RSA2048_PSS_SHA256,
+    /// Composite of ML-DSA-44 and RSA-2048 PKCS#1 v1.5 (draft 19).
+    MlDsa44Rsa2048Pkcs15Sha256 = composite::MLDSA44_RSA2048_PKCS15_SHA256,
+    /// Composite of ML-DSA-44 and Ed25519 (draft 19).
+    MlDsa44Ed25519Sha512 = composite::MLDSA44_ED25519_SHA512,
+    /// Composite of ML-DSA-44 and ECDSA-P256 (draft 19).
+    MlDsa44EcdsaP256Sha256 = composite::MLDSA44_ECDSA_P256_SHA256,
+    /// Composite of ML-DSA-65 and RSA-3072 PSS (draft 19).
+    MlDsa65Rsa3072PssSha512 = composite::MLDSA65_RSA3072_PSS_SHA512,
+    /// Composite of ML-DSA-65 and RSA-3072 PKCS#1 v1.5 (draft 19).
+    MlDsa65Rsa3072Pkcs15Sha512 = composite::MLDSA65_RSA3072_PKCS15_SHA512,
+    /// Composite of ML-DSA-65 and RSA-4096 PSS (draft 19).
+    MlDsa65Rsa4096PssSha512 = composite::MLDSA65_RSA4096_PSS_SHA512,
+    /// Composite of ML-DSA-65 and RSA-4096 PKCS#1 v1.5 (draft 19).
+    MlDsa65Rsa4096Pkcs15Sha512 = composite::MLDSA65_RSA4096_PKCS15_SHA512,
+    /// Composite of ML-DSA-65 and ECDSA-P256 (draft 19).
+    MlDsa65EcdsaP256Sha512 = composite::MLDSA65_ECDSA_P256_SHA512,
+    /// Composite of ML-DSA-65 and ECDSA-P384 (draft 19).
+    MlDsa65EcdsaP384Sha512 = composite::MLDSA65_ECDSA_P384_SHA512,
+    /// Composite of ML-DSA-65 and Ed25519 (draft 19).
+    MlDsa65Ed25519Sha512 = composite::MLDSA65_ED25519_SHA512,
+    /// Composite of ML-DSA-87 and ECDSA-P384 (draft 19).
+    MlDsa87EcdsaP384Sha512 = composite::MLDSA87_ECDSA_P384_SHA512,
+    /// Composite of ML-DSA-87 and RSA-3072 PSS (draft 19).
+    MlDsa87Rsa3072PssSha512 = composite::MLDSA87_RSA3072_PSS_SHA512,
+    /// Composite of ML-DSA-87 and RSA-4096 PSS (draft 19).
+    MlDsa87Rsa4096PssSha512 = composite::MLDSA87_RSA4096_PSS_SHA512,
+    /// Composite of ML-DSA-87 and ECDSA-P521 (draft 19).
+    MlDsa87EcdsaP521Sha512 = composite::MLDSA87_ECDSA_P521_SHA512,
 }
 
 /// What an algorithm is for.
@@ -186,6 +217,8 @@ pub enum Family {
     Ecdsa,
     /// ML-KEM beside a curve.
     Hybrid,
+    /// draft-ietf-lamps-pq-composite-sigs.
+    Composite,
 }
 
 /// A name and number in a TLS registry.
@@ -345,8 +378,15 @@ impl fmt::Display for Algorithm {
 
 /// A name that stands in no row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown algorithm `{0}`; `gabion algorithms` lists those there are")]
+#[error("{}; `gabion algorithms` lists those there are", what_is_wrong_with(.0))]
 pub struct UnknownAlgorithm(pub String);
+
+fn what_is_wrong_with(name: &str) -> String {
+    match composite::refused(name) {
+        Some(part) => format!("`{name}` is not supported, because {part} is not"),
+        None => format!("unknown algorithm `{name}`"),
+    }
+}
 
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
@@ -377,7 +417,11 @@ mod tests {
                 assert_eq!(Algorithm::lookup(&name.to_lowercase()), Some((row.algorithm, None)));
             }
         }
-        assert!("KYBER".parse::<Algorithm>().is_err());
+        let error = |name: &str| name.parse::<Algorithm>().unwrap_err().to_string();
+        assert!(error("KYBER").starts_with("unknown algorithm `KYBER`"));
+        for name in ["id-MLDSA87-Ed448-SHAKE256", "mldsa87-ed448-shake256", "1.3.6.1.5.5.7.6.51"] {
+            assert!(error(name).contains("because Ed448 is not"), "{name}");
+        }
     }
 
     #[test]

@@ -1,0 +1,422 @@
+//! Composite ML-DSA signatures: the ML-DSA parts of a batch run as one batch of ML-DSA, those of
+//! Ed25519 as one of Ed25519, the other classical parts one after the other.
+//!
+//! A signature is made only if both parts were; it verifies only if both parts do, and both are
+//! always computed, so that nothing but the verdict on the whole comes out.
+
+use std::sync::Arc;
+
+use gabion_backend::{Batch, Keys, Operation};
+use gabion_scheme::composite::{Classical, Params, PrivateKey, PublicKey, RANDOM_LEN, params};
+use gabion_scheme::ml_dsa::{self, Message, SEED_LEN};
+use gabion_scheme::{Algorithm, Status};
+use zeroize::Zeroizing;
+
+use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use super::{ed25519 as family_ed25519, ml_dsa as family_ml_dsa};
+use crate::entropy::{Entropy, Randomness};
+use crate::error::{Error, missing_seed, unknown};
+use crate::route::Engine;
+
+/// Bytes of an Ed25519 signature.
+const ED25519_LEN: usize = 64;
+/// Bytes of randomness of a signature: rnd of ML-DSA, then that of the classical part.
+const SIGN_RANDOM_LEN: usize = 32 + RANDOM_LEN;
+
+/// A private key with its public key.
+#[derive(Clone)]
+pub(crate) struct SigningKey(Arc<Pair>);
+
+struct Pair {
+    ml_dsa: family_ml_dsa::SigningKey,
+    classical: ClassicalKey,
+    bytes: Zeroizing<Vec<u8>>,
+    public: VerifyKey,
+}
+
+/// A public key.
+#[derive(Clone)]
+pub(crate) struct VerifyKey(Arc<Public>);
+
+struct Public {
+    params: &'static Params,
+    ml_dsa: family_ml_dsa::VerifyKey,
+    classical: ClassicalPublic,
+    bytes: Vec<u8>,
+}
+
+/// The classical part of a private key.
+enum ClassicalKey {
+    Alone(PrivateKey),
+    Ed25519(family_ed25519::SigningKey),
+}
+
+/// The classical part of a public key.
+#[derive(Clone)]
+enum ClassicalPublic {
+    Alone(PublicKey),
+    Ed25519(family_ed25519::VerifyKey),
+}
+
+impl ClassicalKey {
+    fn generate(
+        engine: &Engine,
+        classical: Classical,
+        random: &[u8; RANDOM_LEN],
+    ) -> Result<Self, Error> {
+        if classical == Classical::Ed25519 {
+            return Self::decode(engine, classical, random);
+        }
+        Ok(ClassicalKey::Alone(PrivateKey::generate(classical, random)?))
+    }
+
+    fn decode(engine: &Engine, classical: Classical, bytes: &[u8]) -> Result<Self, Error> {
+        if classical == Classical::Ed25519 {
+            return SigningPart::decode(engine, Algorithm::Ed25519, bytes)
+                .map(ClassicalKey::Ed25519);
+        }
+        Ok(ClassicalKey::Alone(PrivateKey::decode(classical, bytes)?))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            ClassicalKey::Alone(key) => key.bytes(),
+            ClassicalKey::Ed25519(key) => SigningPart::bytes(key),
+        }
+    }
+
+    fn public(&self) -> ClassicalPublic {
+        match self {
+            ClassicalKey::Alone(key) => ClassicalPublic::Alone(key.public().clone()),
+            ClassicalKey::Ed25519(key) => ClassicalPublic::Ed25519(key.public()),
+        }
+    }
+}
+
+impl ClassicalPublic {
+    fn decode(engine: &Engine, classical: Classical, bytes: &[u8]) -> Result<Self, Error> {
+        if classical == Classical::Ed25519 {
+            return VerifyPart::decode(engine, Algorithm::Ed25519, bytes)
+                .map(ClassicalPublic::Ed25519);
+        }
+        Ok(ClassicalPublic::Alone(PublicKey::decode(classical, bytes)?))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            ClassicalPublic::Alone(key) => key.bytes(),
+            ClassicalPublic::Ed25519(key) => VerifyPart::bytes(key),
+        }
+    }
+}
+
+/// The classical signatures of M' of every lane; none where one could not be made.
+fn sign_classical(
+    engine: &Engine,
+    keys: &[&SigningKey],
+    texts: &[Vec<u8>],
+    random: &[[u8; SIGN_RANDOM_LEN]],
+) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    let sign = |((key, text), random): ((&&SigningKey, &Vec<u8>), &[u8; SIGN_RANDOM_LEN])| {
+        let random = Zeroizing::new(std::array::from_fn(|i| random[32 + i]));
+        match &key.0.classical {
+            ClassicalKey::Alone(key) => key.sign(text, &random),
+            ClassicalKey::Ed25519(_) => None,
+        }
+    };
+    let of_lanes = |key: &&SigningKey| match &key.0.classical {
+        ClassicalKey::Ed25519(key) => Some(key.clone()),
+        ClassicalKey::Alone(_) => None,
+    };
+    let with_lanes: Vec<_> = keys.iter().filter_map(of_lanes).collect();
+    if with_lanes.is_empty() {
+        return Ok(keys.iter().zip(texts).zip(random).map(sign).collect());
+    }
+    let n = with_lanes.len();
+    let (mut signatures, mut lengths) = (vec![0; n * ED25519_LEN], vec![0; n]);
+    let mut status = vec![Status::NotRun; n];
+    let lanes = SignLanes {
+        messages: &plain(texts),
+        randomness: Randomness::Deterministic,
+        signatures: &mut signatures,
+        lengths: &mut lengths,
+        status: &mut status,
+    };
+    SigningPart::sign_many(engine, &with_lanes.iter().collect::<Vec<_>>(), lanes)?;
+    let made = signatures.chunks_exact(ED25519_LEN).zip(status);
+    Ok(made.map(|(signature, status)| status.is_ok().then(|| signature.to_vec())).collect())
+}
+
+/// Whether the classical signature of M' of every lane verifies.
+fn verify_classical(
+    engine: &Engine,
+    keys: &[&VerifyKey],
+    texts: &[Vec<u8>],
+    signatures: &[&[u8]],
+) -> Result<Vec<bool>, Error> {
+    let of_lanes = |key: &&VerifyKey| match &key.0.classical {
+        ClassicalPublic::Ed25519(key) => Some(key.clone()),
+        ClassicalPublic::Alone(_) => None,
+    };
+    let with_lanes: Vec<_> = keys.iter().filter_map(of_lanes).collect();
+    if with_lanes.is_empty() {
+        let verify = |((key, text), sig): ((&&VerifyKey, &Vec<u8>), &&[u8])| matches!(&key.0.classical, ClassicalPublic::Alone(key) if key.verify(text, sig));
+        return Ok(keys.iter().zip(texts).zip(signatures).map(verify).collect());
+    }
+    let mut laid_out = vec![0; with_lanes.len() * ED25519_LEN];
+    for (place, signature) in laid_out.chunks_exact_mut(ED25519_LEN).zip(signatures) {
+        let len = signature.len().min(ED25519_LEN);
+        place[..len].copy_from_slice(&signature[..len]);
+    }
+    let lengths: Vec<_> = signatures.iter().map(|signature| signature.len()).collect();
+    let mut status = vec![Status::NotRun; with_lanes.len()];
+    let lanes = VerifyLanes {
+        messages: &plain(texts),
+        signatures: &laid_out,
+        lengths: &lengths,
+        status: &mut status,
+    };
+    VerifyPart::verify_many(engine, &with_lanes.iter().collect::<Vec<_>>(), lanes)?;
+    Ok(status.into_iter().map(Status::is_ok).collect())
+}
+
+fn plain(texts: &[Vec<u8>]) -> Vec<Message<'_>> {
+    texts.iter().map(|message| Message::Pure { context: &[], message }).collect()
+}
+
+fn params_of(algorithm: Algorithm) -> Result<&'static Params, Error> {
+    params(algorithm).ok_or_else(|| unknown(algorithm))
+}
+
+/// A key too short to have two parts.
+fn too_short(what: &'static str, expected: usize, got: usize) -> Error {
+    Error::Input(gabion_scheme::Error::Length { what, expected, got })
+}
+
+impl SigningKey {
+    /// Puts the parts together: a seed of ML-DSA and a classical key.
+    fn new(
+        engine: &Engine,
+        params: &'static Params,
+        seed: &[u8],
+        classical: ClassicalKey,
+    ) -> Result<Self, Error> {
+        let ml_dsa = family_ml_dsa::SigningKey::from_seed(engine, params.ml_dsa, seed)?;
+        let bytes = Zeroizing::new([seed, classical.bytes()].concat());
+        let of_classical = classical.public();
+        let public = VerifyKey(Arc::new(Public {
+            params,
+            bytes: [ml_dsa.public_bytes(), of_classical.bytes()].concat(),
+            ml_dsa: ml_dsa.public(),
+            classical: of_classical,
+        }));
+        Ok(SigningKey(Arc::new(Pair { ml_dsa, classical, bytes, public })))
+    }
+
+    fn params(&self) -> &'static Params {
+        self.0.public.0.params
+    }
+}
+
+impl SigningPart for SigningKey {
+    type Public = VerifyKey;
+
+    fn algorithm(&self) -> Algorithm {
+        self.params().algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    /// The private key begins with ML-DSA's seed; there is none for the whole.
+    fn seed(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn public(&self) -> VerifyKey {
+        self.0.public.clone()
+    }
+
+    fn public_bytes(&self) -> &[u8] {
+        &self.0.public.0.bytes
+    }
+
+    /// Composite-ML-DSA.KeyGen (section 3.1).
+    fn generate(
+        engine: &Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        let params = params_of(algorithm)?;
+        let drawn = Randomness::Fresh(entropy);
+        let drawn = drawn.fresh::<{ SEED_LEN + RANDOM_LEN }>(algorithm, 1)?;
+        let (seed, random) = drawn[0].split_at(SEED_LEN);
+        let random = Zeroizing::new(std::array::from_fn(|i| random[i]));
+        let classical = ClassicalKey::generate(engine, params.classical, &random)?;
+        Self::new(engine, params, seed, classical)
+    }
+
+    fn from_seed(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Self, Error> {
+        Err(missing_seed(algorithm))
+    }
+
+    /// DeserializePrivateKey (section 4.2).
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let params = params_of(algorithm)?;
+        let (seed, classical) = bytes
+            .split_at_checked(SEED_LEN)
+            .ok_or_else(|| too_short("a composite private key", SEED_LEN, bytes.len()))?;
+        let classical = ClassicalKey::decode(engine, params.classical, classical)?;
+        Self::new(engine, params, seed, classical)
+    }
+
+    /// Composite-ML-DSA.Sign (section 3.2), the ML-DSA parts of all lanes together.
+    fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
+        let Some(params) = keys.first().map(|key| key.params()) else { return Ok(()) };
+        let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
+        let random = randomness.fresh::<SIGN_RANDOM_LEN>(params.algorithm, keys.len())?;
+        let rnd: Zeroizing<Vec<[u8; 32]>> =
+            Zeroizing::new(random.iter().map(|r| std::array::from_fn(|i| r[i])).collect());
+        let texts = Representatives::new(params, messages);
+        let known: Vec<_> = keys.iter().map(|key| &*key.0.ml_dsa.0).collect();
+        let Some(ml_dsa) = ml_dsa::params(params.ml_dsa) else {
+            return Err(unknown(params.ml_dsa));
+        };
+        let mut parts = vec![0; keys.len() * ml_dsa.sig_len()];
+        let operation = Operation::DsaSign {
+            params: ml_dsa,
+            keys: Keys::Known(&known),
+            messages: &texts.messages(params),
+            rnd: &rnd,
+            sig: &mut parts,
+        };
+        engine.run(&mut Batch { operation, status })?;
+        let classical = sign_classical(engine, keys, &texts.0, &random)?;
+        signatures.fill(0);
+        let room = params.algorithm.info().output;
+        let outputs = signatures.chunks_exact_mut(room).zip(lengths.iter_mut());
+        let parts = parts.chunks_exact(ml_dsa.sig_len());
+        let parts = parts.zip(classical);
+        for (lane, (((signature, length), (part, classical)), status)) in
+            outputs.zip(parts).zip(status.iter_mut()).enumerate()
+        {
+            *length = 0;
+            if !texts.is_good(lane) {
+                *status = Status::InvalidInput;
+            }
+            match classical {
+                Some(classical) if status.is_ok() => {
+                    *length = part.len() + classical.len();
+                    signature[..part.len()].copy_from_slice(part);
+                    signature[part.len()..*length].copy_from_slice(&classical);
+                }
+                None if status.is_ok() => *status = Status::Fault,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl VerifyPart for VerifyKey {
+    fn algorithm(&self) -> Algorithm {
+        self.0.params.algorithm
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    /// DeserializePublicKey (section 4.1).
+    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let params = params_of(algorithm)?;
+        let len = params.ml_dsa.info().public_key;
+        let (ml_dsa, classical) = bytes
+            .split_at_checked(len)
+            .ok_or_else(|| too_short("a composite public key", len, bytes.len()))?;
+        Ok(VerifyKey(Arc::new(Public {
+            params,
+            ml_dsa: family_ml_dsa::VerifyKey::decode(engine, params.ml_dsa, ml_dsa)?,
+            classical: ClassicalPublic::decode(engine, params.classical, classical)?,
+            bytes: bytes.to_vec(),
+        })))
+    }
+
+    /// Only messages with a context that are not hashed yet.
+    fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+        let operation = match message {
+            Message::Pure { .. } => return Ok(()),
+            Message::Prehash { .. } => "sign a digest: it hashes the message itself",
+            Message::Mu(_) => "sign a representative mu",
+            Message::Internal(_) => "sign a formatted message",
+        };
+        let algorithm = self.0.params.algorithm.name();
+        Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+    }
+
+    /// Composite-ML-DSA.Verify (section 3.3), the ML-DSA parts of all lanes together.
+    fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
+        let Some(params) = keys.first().map(|key| key.0.params) else { return Ok(()) };
+        let VerifyLanes { messages, signatures, lengths, status } = lanes;
+        let texts = Representatives::new(params, messages);
+        let known: Vec<_> = keys.iter().map(|key| key.0.ml_dsa.expanded()).collect();
+        let Some(ml_dsa) = ml_dsa::params(params.ml_dsa) else {
+            return Err(unknown(params.ml_dsa));
+        };
+        let room = params.algorithm.info().output;
+        let len = ml_dsa.sig_len();
+        // The table's longest signature is longer than its ML-DSA part.
+        let parts: Vec<u8> = signatures
+            .chunks_exact(room)
+            .flat_map(|signature| &signature[..len])
+            .copied()
+            .collect();
+        let operation = Operation::DsaVerify {
+            params: ml_dsa,
+            keys: Keys::Known(&known),
+            messages: &texts.messages(params),
+            sig: &parts,
+        };
+        engine.run(&mut Batch { operation, status })?;
+        let classical: Vec<&[u8]> = signatures
+            .chunks_exact(room)
+            .zip(lengths)
+            .map(|(signature, &length)| signature.get(len..length).unwrap_or_default())
+            .collect();
+        let good = verify_classical(engine, keys, &texts.0, &classical)?;
+        for (lane, (good, status)) in good.into_iter().zip(status).enumerate() {
+            if !texts.is_good(lane) {
+                *status = Status::InvalidInput;
+            } else if status.is_ok() && !good {
+                *status = Status::InvalidSignature;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// M' of each lane; empty where the message has a form that composites do not have.
+struct Representatives(Vec<Vec<u8>>);
+
+impl Representatives {
+    fn new(params: &Params, messages: &[Message<'_>]) -> Self {
+        let representative = |message: &Message<'_>| match *message {
+            Message::Pure { context, message } if context.len() <= 255 => {
+                params.representative(context, message)
+            }
+            _ => Vec::new(),
+        };
+        Representatives(messages.iter().map(representative).collect())
+    }
+
+    fn is_good(&self, lane: usize) -> bool {
+        !self.0[lane].is_empty()
+    }
+
+    /// What the ML-DSA parts sign: M' with the label for its context.
+    fn messages<'a>(&'a self, params: &'a Params) -> Vec<Message<'a>> {
+        let context = params.label.as_bytes();
+        self.0.iter().map(|message| Message::Pure { context, message }).collect()
+    }
+}

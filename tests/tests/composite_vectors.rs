@@ -1,0 +1,156 @@
+//! Composite ML-DSA signatures by the draft's own test vectors and by BouncyCastle's certificates.
+//!
+//! The vectors are of an edition with the object identifiers and the construction of draft 19 (keys
+//! without wrapping, no randomizer): every signature that has a supported classical part verifies.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
+use gabion_engine::{Algorithm, Config, Engine, Error, Family, Message, OsEntropy};
+use gabion_tests::vectors::{self, list, text};
+
+fn engine() -> Engine {
+    Engine::new(&Config::default()).unwrap()
+}
+
+fn composites() -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(|algorithm| algorithm.info().family == Family::Composite)
+}
+
+/// RFC 4648, section 4.
+fn base64(text: &str) -> Vec<u8> {
+    let value = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => panic!("`{}` is no base 64", c as char),
+    };
+    let digits: Vec<u8> = text.bytes().filter(|&c| c != b'=').map(value).collect();
+    let mut out = Vec::new();
+    for chunk in digits.chunks(4) {
+        let bits =
+            chunk.iter().fold(0u32, |n, &d| n << 6 | u32::from(d)) << (6 * (4 - chunk.len()));
+        out.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
+    }
+    out
+}
+
+#[test]
+fn the_drafts_signatures_verify_and_its_keys_sign() {
+    let Some(file) = vectors::json("composite-sigs/testvectors.json") else { return };
+    let engine = engine();
+    let (m, ctx) = (base64(text(&file["m"])), base64(text(&file["ctx"])));
+    let plain = Message::Pure { context: b"", message: &m };
+    let with_context = Message::Pure { context: &ctx, message: &m };
+    let (mut verified, mut refused) = (0, 0);
+    for test in list(&file["tests"]) {
+        let name = text(&test["tcId"]);
+        if name.starts_with("id-ML-DSA") {
+            continue;
+        }
+        let Ok(algorithm) = name.parse::<Algorithm>() else {
+            let error = name.parse::<Algorithm>().unwrap_err().to_string();
+            assert!(error.contains("is not supported, because"), "{error}");
+            refused += 1;
+            continue;
+        };
+        let field = |field: &str| base64(text(&test[field]));
+        let public = engine.dsa_public(algorithm, &field("pk")).unwrap();
+        assert_eq!(public.bytes(), field("pk"));
+        for (message, signature) in [(plain, field("s")), (with_context, field("sWithContext"))] {
+            assert_eq!(engine.verify(&public, message, &signature), Ok(()), "{name}");
+            // Either part alone is not enough, and neither is a part of another length.
+            for place in [0, signature.len() - 1] {
+                let mut bad = signature.clone();
+                bad[place] ^= 1;
+                let verdict = engine.verify(&public, message, &bad);
+                assert_eq!(verdict, Err(Error::BadSignature), "{name}, byte {place}");
+            }
+            let shorter = &signature[..signature.len() - 1];
+            assert_eq!(engine.verify(&public, message, shorter), Err(Error::BadSignature));
+        }
+        let verdict = engine.verify(&public, with_context, &field("s"));
+        assert_eq!(verdict, Err(Error::BadSignature), "{name}");
+        let key = engine.dsa_private(algorithm, &field("sk")).unwrap();
+        assert_eq!(key.bytes(), field("sk"));
+        assert_eq!(key.public_bytes(), field("pk"));
+        let ours = engine.sign(&key, with_context, &OsEntropy).unwrap();
+        assert_eq!(engine.verify(&public, with_context, &ours), Ok(()), "{name}");
+        assert!(ours.len() <= algorithm.info().output);
+        verified += 1;
+    }
+    assert!(verified >= 10 && refused >= 2, "{verified} verified, {refused} refused");
+}
+
+/// The contents of one DER element with this tag, and what follows it.
+fn element(tag: u8, der: &[u8]) -> (&[u8], &[u8]) {
+    assert_eq!(der[0], tag, "tag {:02x}", der[0]);
+    let (len, header) = match der[1] {
+        short @ 0..0x80 => (usize::from(short), 2),
+        long => {
+            let digits = usize::from(long & 0x7f);
+            let len = der[2..2 + digits].iter().fold(0, |n, &d| n << 8 | usize::from(d));
+            (len, 2 + digits)
+        }
+    };
+    der[header..].split_at(len)
+}
+
+/// BouncyCastle's self-signed certificates and private keys of every supported composite.
+#[test]
+fn bouncycastles_certificates_verify_and_its_keys_belong_to_them() {
+    let engine = engine();
+    for algorithm in composites() {
+        let info = algorithm.info();
+        let name = info.oid_name.unwrap().trim_start_matches("id-");
+        let path = format!("pqc-certificates/bc/{name}-{}", info.oid.unwrap());
+        let Some(der) = vectors::bytes(&format!("{path}_ta.der")) else { return };
+        let (body, _) = element(0x30, &der);
+        let (inner, rest) = element(0x30, body);
+        let signed = &body[..body.len() - rest.len()];
+        let (signature, _) = element(0x03, element(0x30, rest).1);
+        let mut rest = inner;
+        for tag in [0xa0, 0x02, 0x30, 0x30, 0x30, 0x30] {
+            rest = element(tag, rest).1;
+        }
+        let (public, _) = element(0x03, element(0x30, element(0x30, rest).0).1);
+        let key = engine.dsa_public(algorithm, &public[1..]).unwrap();
+        let message = Message::Pure { context: b"", message: signed };
+        assert_eq!(engine.verify(&key, message, &signature[1..]), Ok(()), "{name}");
+
+        let private = vectors::bytes(&format!("{path}_priv.der")).unwrap();
+        let (body, _) = element(0x30, &private);
+        let (bytes, _) = element(0x04, element(0x30, element(0x02, body).1).1);
+        let pair = engine.dsa_private(algorithm, bytes).unwrap();
+        assert_eq!(pair.public_bytes(), &public[1..], "{name}");
+    }
+}
+
+/// Holds without any files: every composite makes keys that sign, and reads what it wrote.
+#[test]
+fn every_composite_round_trips() {
+    let engine = engine();
+    assert_eq!(composites().count(), 15);
+    for algorithm in composites() {
+        let info = algorithm.info();
+        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        assert!(key.bytes().len() <= info.private_key, "{algorithm}");
+        assert_eq!(key.public_bytes().len(), info.public_key, "{algorithm}");
+        let again = engine.dsa_private(algorithm, key.bytes()).unwrap();
+        let public = engine.dsa_public(algorithm, again.public_bytes()).unwrap();
+        let message = Message::Pure { context: b"c", message: b"text" };
+        let signature = engine.sign(&again, message, &OsEntropy).unwrap();
+        assert_eq!(engine.verify(&public, message, &signature), Ok(()), "{algorithm}");
+        let other = Message::Pure { context: b"", message: b"text" };
+        assert_eq!(engine.verify(&public, other, &signature), Err(Error::BadSignature));
+        for (place, len) in [(3, 31), (40, 20)] {
+            assert!(engine.dsa_private(algorithm, &key.bytes()[place..][..len]).is_err());
+        }
+        assert!(engine.dsa_public(algorithm, &public.bytes()[1..]).is_err());
+        let error = engine.sign_deterministic(&key, message).unwrap_err().to_string();
+        assert!(error.contains("randomness"), "{error}");
+        let digest = gabion_engine::Message::Mu(&[0; 64]);
+        assert!(matches!(engine.sign(&key, digest, &OsEntropy), Err(Error::Input(_))));
+    }
+}
