@@ -16,6 +16,7 @@
 mod dsa;
 mod ed25519;
 mod kem;
+mod slh;
 
 use std::sync::Barrier;
 
@@ -29,6 +30,8 @@ use crate::machine::Machine;
 
 /// Key pairs that operations on fresh keys walk through; as many as the other workspace's.
 const KEYS: usize = 16;
+/// Samples of what takes long at least.
+const SLOW_SAMPLES_MIN: usize = 5;
 /// Fewest samples of a median.
 const SAMPLES_MIN: usize = 16;
 /// Largest batch that can be measured: what its inputs take stays below 100 MiB.
@@ -176,7 +179,7 @@ impl Case {
         Algorithm::all().flat_map(|algorithm| {
             let operations: &'static [Operation] = match algorithm.info().family {
                 Family::MlKem => &KEM,
-                Family::MlDsa | Family::Ed25519 => &DSA,
+                Family::MlDsa | Family::Ed25519 | Family::SlhDsa => &DSA,
                 _ => &[],
             };
             operations.iter().flat_map(move |&operation| {
@@ -300,6 +303,14 @@ fn measure_case(
             let inputs = kem::Inputs::new(reference, case.algorithm, config.batch)?;
             kem::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || kem::call(engine, &inputs, case))
+        }
+        _ if case.algorithm.info().family == Family::SlhDsa => {
+            let inputs = slh::Inputs::new(engine, reference, case, config.batch)?;
+            slh::check(engine, &inputs, case)?;
+            // Every signature takes the same hashes, and some take a second.
+            let samples_min = if signing { SLOW_SAMPLES_MIN } else { SAMPLES_MIN };
+            let plan = Plan { samples_min, centre: Centre::Median, ..plan };
+            side_by_side(config.threads, &plan, || slh::call(engine, &inputs, case))
         }
         _ if case.algorithm.info().family == Family::Ed25519 => {
             let inputs = ed25519::Inputs::new(reference, case, config.batch)?;

@@ -51,14 +51,14 @@ pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
 pub use exchange::{ExchangePrivateKey, ExchangePublicKey};
-pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Task};
+pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Slh, Task};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,
 };
 pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;
-pub use gabion_scheme::{Algorithm, Status, ct, ed25519, ml_dsa, ml_kem};
+pub use gabion_scheme::{Algorithm, Status, ct, ed25519, ml_dsa, ml_kem, slh_dsa};
 pub use kem::{KemPrivateKey, KemPublicKey, SharedSecret};
 pub use queue::{Limits, Queue, Ticket};
 pub use route::{BackendReport, BackendState, Engine};
