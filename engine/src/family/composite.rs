@@ -47,14 +47,14 @@ struct Public {
 
 /// The classical part of a private key.
 enum ClassicalKey {
-    Alone(PrivateKey),
+    Alone(Box<PrivateKey>),
     Ed25519(family_ed25519::SigningKey),
 }
 
 /// The classical part of a public key.
 #[derive(Clone)]
 enum ClassicalPublic {
-    Alone(PublicKey),
+    Alone(Box<PublicKey>),
     Ed25519(family_ed25519::VerifyKey),
 }
 
@@ -67,7 +67,7 @@ impl ClassicalKey {
         if classical == Classical::Ed25519 {
             return Self::decode(engine, classical, random);
         }
-        Ok(ClassicalKey::Alone(PrivateKey::generate(classical, random)?))
+        Ok(ClassicalKey::Alone(Box::new(PrivateKey::generate(classical, random)?)))
     }
 
     fn decode(engine: &Engine, classical: Classical, bytes: &[u8]) -> Result<Self, Error> {
@@ -75,7 +75,7 @@ impl ClassicalKey {
             return SigningPart::decode(engine, Algorithm::Ed25519, bytes)
                 .map(ClassicalKey::Ed25519);
         }
-        Ok(ClassicalKey::Alone(PrivateKey::decode(classical, bytes)?))
+        Ok(ClassicalKey::Alone(Box::new(PrivateKey::decode(classical, bytes)?)))
     }
 
     fn bytes(&self) -> &[u8] {
@@ -87,7 +87,7 @@ impl ClassicalKey {
 
     fn public(&self) -> ClassicalPublic {
         match self {
-            ClassicalKey::Alone(key) => ClassicalPublic::Alone(key.public().clone()),
+            ClassicalKey::Alone(key) => ClassicalPublic::Alone(Box::new(key.public().clone())),
             ClassicalKey::Ed25519(key) => ClassicalPublic::Ed25519(key.public()),
         }
     }
@@ -99,7 +99,7 @@ impl ClassicalPublic {
             return VerifyPart::decode(engine, Algorithm::Ed25519, bytes)
                 .map(ClassicalPublic::Ed25519);
         }
-        Ok(ClassicalPublic::Alone(PublicKey::decode(classical, bytes)?))
+        Ok(ClassicalPublic::Alone(Box::new(PublicKey::decode(classical, bytes)?)))
     }
 
     fn bytes(&self) -> &[u8] {
