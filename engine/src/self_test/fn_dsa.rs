@@ -1,9 +1,9 @@
 //! Known answers of FN-DSA and Falcon: two lanes, each with an answer of its own.
 //!
 //! The answers of FN-DSA are those that the authors publish with the crate's source (numbers 0 and 1
-//! of each degree). Those of Falcon are this crate's: no other implementation makes keys from the
-//! same seeds; another one verifies them in the tests. They cover keys, signatures and, since every
-//! signature is verified and a changed one refused, verification.
+//! of each degree). Those of Falcon are this crate's, since no other implementation makes keys from the
+//! same seeds; other people's signatures are verified in the tests. The answers cover keys, signatures
+//! and, since every signature is verified and a changed one refused, verification.
 
 use gabion_backend::{Backend, Batch, FnDsa, Keys, Operation};
 use gabion_scheme::fn_dsa::{self, Design, Params, RANDOM_LEN, SEED_LEN, SigningKey};
