@@ -402,7 +402,7 @@ impl Key<'_> {
     /// Decapsulates.
     pub fn decapsulate(&self, query: &str, ct: &[u8]) -> Option<Vec<u8>> {
         let ctx = self.operation(query);
-        let mut secret = vec![0; 64];
+        let mut secret = vec![0; 128];
         let mut len = secret.len();
         // SAFETY: live objects, room as long as said.
         let done = unsafe {
