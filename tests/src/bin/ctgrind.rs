@@ -74,8 +74,12 @@ fn leak() -> u8 {
 /// SLH-DSA, which differ from the quick ones in the heights of their trees and take minutes here.
 fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
     let name = algorithm.to_string();
-    // Curves are other people's libraries, which mark nothing as public.
-    if matches!(algorithm.info().family, Family::Ecdh | Family::Ecdsa | Family::Hybrid) {
+    // Curves, FN-DSA and RSA are other people's libraries, which mark nothing as public.
+    let other_peoples = matches!(
+        algorithm.info().family,
+        Family::Ecdh | Family::Ecdsa | Family::Hybrid | Family::FnDsa | Family::Composite
+    );
+    if other_peoples {
         return false;
     }
     let is_slow = algorithm.info().family == Family::SlhDsa && name.ends_with('s');
