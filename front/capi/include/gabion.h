@@ -174,7 +174,7 @@ typedef struct gabion_message {
     const uint8_t *context; /* at most 255 bytes; may be NULL if context_len is 0 */
     size_t context_len;
     const char *prehash; /* NULL for the pure variant; else the hash whose digest `message` is, for
-                            example "SHA2-512" */
+                            example "SHA2-512"; a name that is none fails the whole call */
 } gabion_message;
 
 /* Signs, hedged with fresh randomness where the algorithm has that.

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
 use gabion_engine::{
-    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, VerifyKey,
+    Algorithm, Engine, Error, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, VerifyKey,
 };
 
 use crate::algorithms::name;
@@ -84,6 +84,20 @@ pub fn not_of(algorithm: Algorithm, operation: &str) -> Failure {
     Failure::new(code::ALGORITHM, format!("{algorithm} can't {operation}"))
 }
 
+/// Asks the engine for a key in the way that the algorithm's kind has.
+fn by_kind<T>(
+    algorithm: Algorithm,
+    kem: impl FnOnce(&Engine) -> Result<T, Error>,
+    signature: impl FnOnce(&Engine) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    let engine = Engine::global()?;
+    match algorithm.info().kind {
+        Kind::Kem => Ok(kem(engine)?),
+        Kind::Signature => Ok(signature(engine)?),
+        _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
+    }
+}
+
 /// Makes a handle at `out`, which is NULL until there is one.
 ///
 /// # Safety
@@ -110,14 +124,11 @@ pub unsafe extern "C" fn gabion_private_key_generate(
     let body = || {
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
-        let engine = Engine::global()?;
-        match algorithm.info().kind {
-            Kind::Kem => Ok(PrivateKey::Kem(engine.kem_generate(algorithm, &OsEntropy)?)),
-            Kind::Signature => {
-                Ok(PrivateKey::Signature(engine.dsa_generate(algorithm, &OsEntropy)?))
-            }
-            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
-        }
+        by_kind(
+            algorithm,
+            |engine| engine.kem_generate(algorithm, &OsEntropy).map(PrivateKey::Kem),
+            |engine| engine.dsa_generate(algorithm, &OsEntropy).map(PrivateKey::Signature),
+        )
     };
     // SAFETY: the caller's condition.
     unsafe { make(key, body) }
@@ -138,12 +149,11 @@ pub unsafe extern "C" fn gabion_private_key_from_seed(
         // SAFETY: the caller's condition, for both.
         let (algorithm, seed) =
             unsafe { (input::algorithm(algorithm)?, input::slice("seed", seed, seed_len)?) };
-        let engine = Engine::global()?;
-        match algorithm.info().kind {
-            Kind::Kem => Ok(PrivateKey::Kem(engine.kem_from_seed(algorithm, seed)?)),
-            Kind::Signature => Ok(PrivateKey::Signature(engine.dsa_from_seed(algorithm, seed)?)),
-            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
-        }
+        by_kind(
+            algorithm,
+            |engine| engine.kem_from_seed(algorithm, seed).map(PrivateKey::Kem),
+            |engine| engine.dsa_from_seed(algorithm, seed).map(PrivateKey::Signature),
+        )
     };
     // SAFETY: the caller's condition.
     unsafe { make(key, body) }
@@ -164,12 +174,11 @@ pub unsafe extern "C" fn gabion_private_key_import(
         // SAFETY: the caller's condition, for both.
         let (algorithm, bytes) =
             unsafe { (input::algorithm(algorithm)?, input::slice("bytes", bytes, len)?) };
-        let engine = Engine::global()?;
-        match algorithm.info().kind {
-            Kind::Kem => Ok(PrivateKey::Kem(engine.kem_private(algorithm, bytes)?)),
-            Kind::Signature => Ok(PrivateKey::Signature(engine.dsa_private(algorithm, bytes)?)),
-            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
-        }
+        by_kind(
+            algorithm,
+            |engine| engine.kem_private(algorithm, bytes).map(PrivateKey::Kem),
+            |engine| engine.dsa_private(algorithm, bytes).map(PrivateKey::Signature),
+        )
     };
     // SAFETY: the caller's condition.
     unsafe { make(key, body) }
@@ -190,12 +199,11 @@ pub unsafe extern "C" fn gabion_public_key_import(
         // SAFETY: the caller's condition, for both.
         let (algorithm, bytes) =
             unsafe { (input::algorithm(algorithm)?, input::slice("bytes", bytes, len)?) };
-        let engine = Engine::global()?;
-        match algorithm.info().kind {
-            Kind::Kem => Ok(PublicKey::Kem(engine.kem_public(algorithm, bytes)?)),
-            Kind::Signature => Ok(PublicKey::Signature(engine.dsa_public(algorithm, bytes)?)),
-            _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
-        }
+        by_kind(
+            algorithm,
+            |engine| engine.kem_public(algorithm, bytes).map(PublicKey::Kem),
+            |engine| engine.dsa_public(algorithm, bytes).map(PublicKey::Signature),
+        )
     };
     // SAFETY: the caller's condition.
     unsafe { make(key, body) }

@@ -112,7 +112,8 @@ pub unsafe extern "C" fn gabion_verify(
     })
 }
 
-/// The messages of a batch. One of the wrong form fails its own lane, which the engine sees to.
+/// The messages of a batch. A context or a digest of the wrong length fails its own lane, which the
+/// engine sees to; a NULL or an unknown hash is misuse and fails the call.
 ///
 /// # Safety
 /// `messages` is NULL or has `n` messages.
