@@ -55,6 +55,7 @@ pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Slh, Task};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,
+    UnknownAlgorithm,
 };
 pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;

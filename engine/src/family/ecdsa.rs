@@ -153,6 +153,20 @@ impl VerifyPart for VerifyKey {
         Ok(VerifyKey { algorithm, curve, bytes: bytes.into() })
     }
 
+    fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+        if signed(self.curve, message).is_some() {
+            return Ok(());
+        }
+        let operation = match message {
+            Message::Pure { .. } => "sign with a context",
+            Message::Prehash { .. } => "sign a digest of another hash than its curve's",
+            Message::Mu(_) => "sign a representative mu",
+            Message::Internal(_) => "sign a formatted message",
+        };
+        let algorithm = self.algorithm.name();
+        Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+    }
+
     /// FIPS 186-5, section 6.4.2.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let Some(first) = keys.first() else { return Ok(()) };

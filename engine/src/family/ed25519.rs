@@ -169,6 +169,18 @@ impl VerifyPart for VerifyKey {
         }
     }
 
+    fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+        let operation = match message {
+            Message::Pure { context: [], .. } => return Ok(()),
+            Message::Pure { .. } => "sign with a context",
+            Message::Prehash { .. } => "sign a digest",
+            Message::Mu(_) => "sign a representative mu",
+            Message::Internal(_) => "sign a formatted message",
+        };
+        let algorithm = self.algorithm().name();
+        Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+    }
+
     /// RFC 8032, section 5.1.7, or ZIP 215.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let Some(rules) = keys.first().map(|key| key.0.rules) else { return Ok(()) };

@@ -138,12 +138,12 @@ fn wrong_kinds_of_key_are_named() {
     work.write("ct", [0; 1088]);
     work.gabion(&["sign", "--key", "kem"])
         .fails(2)
-        .says("kem holds an ML-KEM-768 key; signing needs ML-DSA-44, ML-DSA-65, ");
+        .says("kem holds an ML-KEM-768 key; signing needs the key of a signature algorithm, such");
     work.gabion(&["sign", "--key", "dsa.pub"]).fails(2).says("needs the private key");
     work.gabion(&["verify", "--key", "kem.pub", "--sig", "ct"]).fails(2).says("verifying needs");
     work.gabion(&["encaps", "--key", "dsa.pub", "--out", "a", "--secret", "b"])
         .fails(2)
-        .says("encapsulating needs ML-KEM-512");
+        .says("encapsulating needs the key of a KEM, such as ML-KEM-768");
     work.gabion(&["decaps", "--key", "dsa", "--secret", "b", "ct"]).fails(2).says("ML-KEM-768");
     work.gabion(&["decaps", "--key", "kem.pub", "--secret", "b", "ct"])
         .fails(2)
@@ -164,7 +164,7 @@ fn old_names_are_accepted_with_a_note() {
     );
     work.gabion(&["sign", "--key", "key", "--out", "sig"]).ok();
     assert_eq!(work.read("sig").len(), 3309);
-    work.gabion(&["keygen", "ed448", "--out", "other"]).fails(2).says("ML-KEM-512");
+    work.gabion(&["keygen", "ed448", "--out", "other"]).fails(2).says("`gabion algorithms` lists");
     assert!(!work.has("other"));
 }
 

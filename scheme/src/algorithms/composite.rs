@@ -14,6 +14,7 @@ const fn is_ecdsa(part: &str) -> bool {
 macro_rules! composite {
     ($name:literal, $ml_dsa:expr, $classical:literal, $arc:literal, $sizes:expr) => {
         AlgorithmInfo {
+            draft: true,
             oid: Some(concat!("1.3.6.1.5.5.7.6.", $arc)),
             oid_name: Some(concat!("id-", $name)),
             parts: &[$ml_dsa.name, $classical],

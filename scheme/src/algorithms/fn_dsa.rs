@@ -10,7 +10,8 @@ const fn row(
     sizes: [usize; 3],
 ) -> AlgorithmInfo {
     let strength = (Some(category), security_bits);
-    AlgorithmInfo::new((Kind::Signature, Family::FnDsa), name, standard, strength, sizes)
+    let row = AlgorithmInfo::new((Kind::Signature, Family::FnDsa), name, standard, strength, sizes);
+    AlgorithmInfo { draft: true, ..row }
 }
 
 /// `names`: that of liboqs and this table, that of its TLS scheme, wolfSSL's where it has one.

@@ -44,7 +44,7 @@ const fn registered(row: AlgorithmInfo, openssl: &'static [&'static str]) -> Alg
 
 /// A private group: wolfSSL's name and that of Open Quantum Safe.
 const fn private(row: AlgorithmInfo, oqs: &'static str) -> AlgorithmInfo {
-    AlgorithmInfo { wolfssl: Some(row.name), oqs: Some(oqs), ..row }
+    AlgorithmInfo { draft: true, wolfssl: Some(row.name), oqs: Some(oqs), ..row }
 }
 
 pub(super) const X25519_ML_KEM_768: AlgorithmInfo = registered(
@@ -121,6 +121,9 @@ pub(super) const SECP521R1_ML_KEM_1024: AlgorithmInfo = private(
 
 /// The private key is the seed; the secret is a hash of everything.
 pub(super) const X_WING: AlgorithmInfo = AlgorithmInfo {
+    draft: true,
+    oid: Some("1.3.6.1.4.1.62253.25722"),
+    oid_name: Some("id-XWing"),
     parts: &["ML-KEM-768", "X25519"],
     seed: Some(32),
     shared_secret: 32,

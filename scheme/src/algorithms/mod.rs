@@ -245,6 +245,8 @@ pub struct AlgorithmInfo {
     pub name: &'static str,
     /// The standard, or the draft with its version.
     pub standard: &'static str,
+    /// Whether that is a draft, a submission or a private agreement, and no standard.
+    pub draft: bool,
     /// What it is for.
     pub kind: Kind,
     /// What it is implemented by.
@@ -302,6 +304,7 @@ impl AlgorithmInfo {
             algorithm: Algorithm::MlKem512,
             name,
             standard,
+            draft: false,
             kind,
             family,
             category,

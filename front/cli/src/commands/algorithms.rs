@@ -67,6 +67,7 @@ fn as_json(row: &AlgorithmInfo, backend: &str) -> Value {
     json!({
         "name": row.name,
         "standard": row.standard,
+        "draft": row.draft,
         "kind": row.kind.name(),
         "category": row.category,
         "security_bits": row.security_bits,

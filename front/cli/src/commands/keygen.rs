@@ -47,17 +47,19 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
     files::distinct(&outputs, &[])?;
 
-    let oid = keys::file_oid(algorithm)?;
+    let form = keys::file_form(algorithm)?;
+    keys::note_draft(algorithm);
     let engine = keys::engine()?;
     let key = match algorithm.info().kind {
         Kind::Kem => Key::KemPrivate(engine.kem_generate(algorithm, &OsEntropy)?),
-        _ => Key::Signing(engine.dsa_generate(algorithm, &OsEntropy)?),
+        Kind::Signature => Key::Signing(engine.dsa_generate(algorithm, &OsEntropy)?),
+        _ => Key::ExchangePrivate(engine.exchange_generate(algorithm, &OsEntropy)?),
     };
     let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
-    let all = key.forms().unwrap_or(Forms { seed: None, expanded: None });
-    if args.format == Format::Seed && keys::inside(algorithm) == Inside::Bytes {
+    let all = key.forms().unwrap_or_default();
+    if args.format == Format::Seed && form.inside != Inside::Choice {
         return Err(Failure::Usage(format!(
-            "{algorithm} private keys have no seed form; leave --format out"
+            "{algorithm} private keys have one form and no seed form; leave --format out"
         )));
     }
     let forms = match args.format {
@@ -65,14 +67,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Format::Expanded => Forms { seed: None, ..all },
         _ => all,
     };
-    let private =
-        der::encode_private(oid, keys::inside(algorithm), &forms, args.der).map_err(encoding)?;
+    let private = der::encode_private(form, &forms, args.der).map_err(encoding)?;
     let private = Output::prepare(&args.out, &private, Access::Secret, args.force)?;
     // Both files are complete on disk before the first one gets its name.
     let public = match &args.public {
         None => None,
         Some(path) => {
-            let bytes = der::encode_public(oid, &key.public_bytes(), args.der).map_err(encoding)?;
+            let bytes = der::encode_public(form, key.public_bytes(), args.der).map_err(encoding)?;
             Some(Output::prepare(path, &bytes, Access::Public, args.force)?)
         }
     };

@@ -5,6 +5,7 @@ mod algorithms;
 mod bench;
 mod bundle;
 mod decaps;
+mod derive;
 mod doctor;
 mod encaps;
 mod exec;
@@ -27,6 +28,7 @@ pub enum Command {
     Bench(bench::Args),
     Bundle(bundle::Args),
     Decaps(decaps::Args),
+    Derive(derive::Args),
     Doctor(doctor::Args),
     Encaps(encaps::Args),
     Exec(exec::Args),
@@ -47,6 +49,7 @@ impl Command {
             Command::Bench(args) => bench::run(args),
             Command::Bundle(args) => bundle::run(args),
             Command::Decaps(args) => decaps::run(args),
+            Command::Derive(args) => derive::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Encaps(args) => encaps::run(args),
             Command::Exec(args) => exec::run(args),

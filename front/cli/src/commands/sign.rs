@@ -14,7 +14,8 @@ use crate::keys::{self, KeyArgs};
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem && echo hi | gabion sign --key key.pem --out hi.sig
 ///
-/// Signs the message itself (pure ML-DSA or SLH-DSA), hedged with fresh randomness.
+/// Signs the message itself (not a digest of it, unless --prehash is given), hedged with fresh
+/// randomness where the algorithm takes any.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -36,7 +37,8 @@ pub struct MessageArgs {
     /// Context string in hexadecimal, at most 255 bytes; signer and verifier must agree on it
     #[arg(long, value_name = "HEX", value_parser = context, default_value = "")]
     context: Context,
-    /// Sign the digest of the message (HashML-DSA, HashSLH-DSA): SHA2-256, SHA2-512, SHA3-256, SHAKE-128 ..
+    /// Sign the digest of the message (HashML-DSA, HashSLH-DSA): SHA2-256, SHA2-512, SHA3-256,
+    /// SHAKE-128 ..
     #[arg(long, value_name = "HASH")]
     prehash: Option<Prehash>,
     /// The message; `-` is standard input

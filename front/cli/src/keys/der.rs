@@ -3,12 +3,15 @@
 //! ```text
 //!   bytes ─ PEM? ─> label, DER ─┬─ PRIVATE KEY            PKCS#8 (RFC 5958)
 //!                               ├─ ENCRYPTED PRIVATE KEY  PBES2 around it (RFC 8018)
+//!                               ├─ EC PRIVATE KEY         ECPrivateKey alone (RFC 5915)
 //!                               ├─ PUBLIC KEY             SubjectPublicKeyInfo (RFC 5280)
 //!                               └─ CERTIFICATE            the SubjectPublicKeyInfo inside
 //! ```
 
-use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
-use pkcs8::der::{Decode, Encode, Reader, SecretDocument, Tag, TagNumber, Tagged, pem};
+use pkcs8::der::asn1::{AnyRef, BitStringRef, ContextSpecific, ContextSpecificRef, OctetStringRef};
+use pkcs8::der::{
+    Decode, Encode, Reader, SecretDocument, Tag, TagMode, TagNumber, Tagged, asn1::UintRef, pem,
+};
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use pkcs8::{EncryptedPrivateKeyInfo, ObjectIdentifier, PrivateKeyInfo};
 use zeroize::Zeroizing;
@@ -21,12 +24,29 @@ pub enum Encoded {
     Public(Public),
 }
 
-/// A private key as PKCS#8 carries it.
-pub struct Private {
+/// An AlgorithmIdentifier.
+pub struct Identifier {
     /// The algorithm's object identifier, dotted.
     pub oid: String,
-    /// Whether parameters stand beside it.
-    pub has_parameters: bool,
+    /// What stands beside it.
+    pub parameters: Parameters,
+}
+
+/// The parameters of an [`Identifier`].
+#[derive(PartialEq, Eq)]
+pub enum Parameters {
+    /// Nothing.
+    Absent,
+    /// An object identifier, dotted: a named curve.
+    Named(String),
+    /// Anything else.
+    Other,
+}
+
+/// A private key as PKCS#8 carries it.
+pub struct Private {
+    /// The algorithm.
+    pub identifier: Identifier,
     /// What stands inside the OCTET STRING.
     pub octets: Zeroizing<Vec<u8>>,
     /// The public key that a version 2 structure carries beside it.
@@ -35,26 +55,23 @@ pub struct Private {
 
 /// A public key as SubjectPublicKeyInfo carries it.
 pub struct Public {
-    /// The algorithm's object identifier, dotted.
-    pub oid: String,
-    /// Whether parameters stand beside it.
-    pub has_parameters: bool,
+    /// The algorithm.
+    pub identifier: Identifier,
     /// What stands inside the BIT STRING.
     pub bytes: Vec<u8>,
     /// Whether it came out of a certificate.
     pub from_certificate: bool,
 }
 
-/// The private key of RFC 9881, section 6 and RFC 9935, section 6.
-///
-/// ```text
-/// CHOICE { seed [0] OCTET STRING, expandedKey OCTET STRING, both SEQUENCE { seed, expandedKey } }
-/// ```
+/// What the OCTET STRING of a private key holds, where it holds it.
+#[derive(Clone, Copy, Default)]
 pub struct Forms<'a> {
-    /// The seed form.
+    /// The seed.
     pub seed: Option<&'a [u8]>,
-    /// The expanded form.
+    /// The private key as the engine has it.
     pub expanded: Option<&'a [u8]>,
+    /// The public key.
+    pub public: Option<&'a [u8]>,
 }
 
 /// Which of [`Forms`] to write.
@@ -71,17 +88,39 @@ pub enum Format {
 /// What stands inside the OCTET STRING of a private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// The CHOICE of [`Forms`].
+    /// RFC 9881, section 6 and RFC 9935, section 6; its `expandedKey` is also the CurvePrivateKey of
+    /// RFC 8410, section 7.
+    ///
+    /// ```text
+    /// CHOICE { seed [0] OCTET STRING, expandedKey OCTET STRING, both SEQUENCE { seed, expandedKey } }
+    /// ```
     Choice,
     /// The private key's bytes as they are (RFC 9909, section 6).
     Bytes,
+    /// ECPrivateKey (RFC 5915) on a named curve, with the public key inside, as openssl writes.
+    Curve(&'static str),
+    /// An OCTET STRING of the private key, of so many bytes, and then the public one: what Open
+    /// Quantum Safe's provider writes. The public key may be missing.
+    WithPublic(usize),
+}
+
+/// How the key files of an algorithm look.
+#[derive(Clone, Copy)]
+pub struct FileForm {
+    /// The algorithm's object identifier, dotted.
+    pub oid: &'static str,
+    /// The one beside it.
+    pub parameters: Option<&'static str>,
+    /// What stands inside a private key.
+    pub inside: Inside,
 }
 
 /// Why the bytes are not a key; completes the sentence "FILE ...".
 pub type Reason = String;
 
 /// Labels of PEM blocks that are read.
-const LABELS: [&str; 4] = ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
+const LABELS: [&str; 5] =
+    ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
 
 /// Decodes a key file; `password` is asked only when the key is encrypted.
 ///
@@ -102,6 +141,7 @@ pub fn decode<E>(
     };
     Ok(match shape(&der) {
         Some(Shape::Private) => decode_private(&der).map(Encoded::Private),
+        Some(Shape::EcPrivate) => decode_ec_private(&der).map(Encoded::Private),
         Some(Shape::Public) => decode_public(&der).map(Encoded::Public),
         Some(Shape::Certificate) => decode_certificate(&der).map(Encoded::Public),
         Some(Shape::Encrypted) => {
@@ -136,6 +176,11 @@ fn unwrap_pem(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
         foreign.get_or_insert(label);
         rest = after;
     }
+    if let Some(label @ ("RSA PRIVATE KEY" | "DSA PRIVATE KEY")) = foreign {
+        return Err(format!(
+            "holds `{label}`, an old form; convert it with `openssl pkcs8 -topk8 -nocrypt`"
+        ));
+    }
     let found = foreign.map_or("no complete PEM block".to_owned(), |label| format!("`{label}`"));
     Err(format!("holds {found}; expected one of {}", LABELS.join(", ")))
 }
@@ -164,12 +209,13 @@ fn decode_block(label: &str, body: &str) -> Result<Zeroizing<Vec<u8>>, Reason> {
 
 enum Shape {
     Private,
+    EcPrivate,
     Encrypted,
     Public,
     Certificate,
 }
 
-/// Tells the four structures apart by the tags of their first fields.
+/// Tells the structures apart by the tags of their first fields.
 fn shape(der: &[u8]) -> Option<Shape> {
     let outer = AnyRef::from_der(der).ok()?;
     if outer.tag() != Tag::Sequence {
@@ -179,6 +225,7 @@ fn shape(der: &[u8]) -> Option<Shape> {
     let mut next = || AnyRef::decode(&mut fields).ok();
     match (next()?.tag(), next()?.tag(), next().map(|field| field.tag())) {
         (Tag::Integer, Tag::Sequence, _) => Some(Shape::Private),
+        (Tag::Integer, Tag::OctetString, _) => Some(Shape::EcPrivate),
         (Tag::Sequence, Tag::OctetString, None) => Some(Shape::Encrypted),
         (Tag::Sequence, Tag::BitString, None) => Some(Shape::Public),
         (Tag::Sequence, Tag::Sequence, Some(Tag::BitString)) => Some(Shape::Certificate),
@@ -190,14 +237,33 @@ fn damaged(what: &str, cause: impl std::fmt::Display) -> Reason {
     format!("holds a damaged {what}: {cause}")
 }
 
+fn identifier(algorithm: &AlgorithmIdentifierRef<'_>) -> Identifier {
+    let parameters = algorithm.parameters.map_or(Parameters::Absent, parameters);
+    Identifier { oid: algorithm.oid.to_string(), parameters }
+}
+
+fn parameters(any: AnyRef<'_>) -> Parameters {
+    match any.decode_as::<ObjectIdentifier>() {
+        Ok(oid) => Parameters::Named(oid.to_string()),
+        Err(_) => Parameters::Other,
+    }
+}
+
 fn decode_private(der: &[u8]) -> Result<Private, Reason> {
     let info = PrivateKeyInfo::from_der(der).map_err(|cause| damaged("private key", cause))?;
     Ok(Private {
-        oid: info.algorithm.oid.to_string(),
-        has_parameters: info.algorithm.parameters.is_some(),
+        identifier: identifier(&info.algorithm),
         octets: Zeroizing::new(info.private_key.to_vec()),
         public: info.public_key.map(<[u8]>::to_vec),
     })
+}
+
+/// An ECPrivateKey that stands alone: `openssl pkey -outform DER` and `openssl ecparam` write it so.
+fn decode_ec_private(der: &[u8]) -> Result<Private, Reason> {
+    let key = EcPrivateKey::from_der(der).map_err(|cause| damaged("private key", cause))?;
+    let parameters = key.curve.map_or(Parameters::Absent, parameters);
+    let identifier = Identifier { oid: EC_PUBLIC_KEY.to_owned(), parameters };
+    Ok(Private { identifier, octets: Zeroizing::new(der.to_vec()), public: None })
 }
 
 fn decode_public(der: &[u8]) -> Result<Public, Reason> {
@@ -206,8 +272,7 @@ fn decode_public(der: &[u8]) -> Result<Public, Reason> {
     let bytes = info.subject_public_key.as_bytes();
     let bytes = bytes.ok_or("holds a public key that does not end on a whole byte")?;
     Ok(Public {
-        oid: info.algorithm.oid.to_string(),
-        has_parameters: info.algorithm.parameters.is_some(),
+        identifier: identifier(&info.algorithm),
         bytes: bytes.to_vec(),
         from_certificate: false,
     })
@@ -254,66 +319,118 @@ impl<'a> Forms<'a> {
     /// # Errors
     /// Any other structure, trailing bytes included.
     pub fn from_octets(inside: Inside, octets: &'a [u8]) -> Result<Self, Reason> {
-        if inside == Inside::Bytes {
-            return Ok(Forms { seed: None, expanded: Some(octets) });
-        }
-        let seed_tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
-        let read = || -> pkcs8::der::Result<Option<Self>> {
-            let choice = AnyRef::from_der(octets)?;
-            if choice.tag() == seed_tag {
-                return Ok(Some(Forms { seed: Some(choice.value()), expanded: None }));
+        let (read, expected) = match inside {
+            Inside::Bytes => return Ok(Forms { expanded: Some(octets), ..Forms::default() }),
+            Inside::Choice => (
+                read_choice(octets),
+                "in none of the three forms seed, expandedKey and both (RFC 9881, RFC 9935)",
+            ),
+            Inside::Curve(curve) => {
+                (read_curve(octets, curve), "that is no ECPrivateKey of its curve (RFC 5915)")
             }
-            match choice.tag() {
-                Tag::OctetString => Ok(Some(Forms { seed: None, expanded: Some(choice.value()) })),
-                Tag::Sequence => choice.sequence(|both| {
-                    let seed = OctetStringRef::decode(both)?;
-                    let expanded = OctetStringRef::decode(both)?;
-                    let (seed, expanded) = (seed.as_bytes(), expanded.as_bytes());
-                    Ok(Some(Forms { seed: Some(seed), expanded: Some(expanded) }))
-                }),
-                _ => Ok(None),
+            Inside::WithPublic(len) => {
+                let read = OctetStringRef::from_der(octets).map(|both| {
+                    let (private, public) =
+                        both.as_bytes().split_at_checked(len).unwrap_or((both.as_bytes(), &[]));
+                    let public = (!public.is_empty()).then_some(public);
+                    Some(Forms { seed: None, expanded: Some(private), public })
+                });
+                (read, "")
             }
         };
-        match read() {
+        match read {
             Ok(Some(forms)) => Ok(forms),
-            Ok(None) => {
-                Err("holds a private key in none of the three forms seed, expandedKey and \
-                             both (RFC 9881, RFC 9935)"
-                    .to_owned())
-            }
+            Ok(None) => Err(format!("holds a private key {expected}")),
             Err(cause) => Err(damaged("private key", cause)),
         }
     }
 
     /// Writes what stands inside, in the forms that are there.
-    fn to_octets(&self, inside: Inside) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
-        if inside == Inside::Bytes {
-            return Ok(Zeroizing::new(self.expanded.unwrap_or_default().to_vec()));
-        }
-        let seed_tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
-        Ok(Zeroizing::new(match (self.seed, self.expanded) {
-            (Some(seed), None) => AnyRef::new(seed_tag, seed)?.to_der()?,
-            (seed, expanded) => {
-                let octets = |bytes| OctetStringRef::new(bytes)?.to_der();
-                let expanded = Zeroizing::new(octets(expanded.unwrap_or_default())?);
-                match seed {
-                    None => expanded.to_vec(),
-                    Some(seed) => {
-                        let mut body = Zeroizing::new(octets(seed)?);
-                        body.reserve_exact(expanded.len());
-                        body.extend_from_slice(&expanded);
-                        AnyRef::new(Tag::Sequence, &body)?.to_der()?
-                    }
-                }
+    fn to_octets(self, inside: Inside) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+        let octets = |bytes| OctetStringRef::new(bytes)?.to_der().map(Zeroizing::new);
+        let expanded = self.expanded.unwrap_or_default();
+        match (inside, self.seed) {
+            (Inside::Bytes, _) => Ok(Zeroizing::new(expanded.to_vec())),
+            (Inside::Choice, None) => octets(expanded),
+            (Inside::Choice, Some(seed)) if self.expanded.is_none() => {
+                AnyRef::new(SEED_TAG, seed)?.to_der().map(Zeroizing::new)
             }
-        }))
+            (Inside::Choice, Some(seed)) => sequence(&[&octets(seed)?, &octets(expanded)?]),
+            (Inside::Curve(_), _) => {
+                let version = UintRef::new(&[1])?.to_der()?;
+                let point = BitStringRef::from_bytes(self.public.unwrap_or_default())?;
+                let (tag_number, tag_mode) = (TagNumber::N1, TagMode::Explicit);
+                let public = ContextSpecificRef { tag_number, tag_mode, value: &point }.to_der()?;
+                sequence(&[&version, &octets(expanded)?, &public])
+            }
+            (Inside::WithPublic(_), _) => {
+                let public = self.public.unwrap_or_default();
+                octets(&Zeroizing::new([expanded, public].concat()))
+            }
+        }
     }
 }
 
-fn algorithm(oid: &str) -> pkcs8::der::Result<AlgorithmIdentifierRef<'static>> {
-    let oid = ObjectIdentifier::new(oid).map_err(pkcs8::der::Error::from)?;
-    // RFC 9881 and RFC 9935, section 2, RFC 9909, section 3: the parameters are absent.
-    Ok(AlgorithmIdentifierRef { oid, parameters: None })
+const SEED_TAG: Tag = Tag::ContextSpecific { constructed: false, number: TagNumber::N0 };
+
+/// A SEQUENCE of encoded fields, which may be secret.
+fn sequence(fields: &[&[u8]]) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+    let body = Zeroizing::new(fields.concat());
+    AnyRef::new(Tag::Sequence, &body)?.to_der().map(Zeroizing::new)
+}
+
+/// [`Inside::Choice`].
+fn read_choice(octets: &[u8]) -> pkcs8::der::Result<Option<Forms<'_>>> {
+    let choice = AnyRef::from_der(octets)?;
+    let forms = Forms::default();
+    match choice.tag() {
+        SEED_TAG => Ok(Some(Forms { seed: Some(choice.value()), ..forms })),
+        Tag::OctetString => Ok(Some(Forms { expanded: Some(choice.value()), ..forms })),
+        Tag::Sequence => choice.sequence(|both| {
+            let seed = OctetStringRef::decode(both)?;
+            let expanded = OctetStringRef::decode(both)?;
+            let (seed, expanded) = (seed.as_bytes(), expanded.as_bytes());
+            Ok(Some(Forms { seed: Some(seed), expanded: Some(expanded), ..forms }))
+        }),
+        _ => Ok(None),
+    }
+}
+
+/// The fields of an ECPrivateKey (RFC 5915, section 3) of version 1.
+struct EcPrivateKey<'a> {
+    scalar: &'a [u8],
+    curve: Option<AnyRef<'a>>,
+    public: Option<BitStringRef<'a>>,
+}
+
+/// `id-ecPublicKey` (RFC 5480, section 2.1.1).
+const EC_PUBLIC_KEY: &str = "1.2.840.10045.2.1";
+
+impl<'a> EcPrivateKey<'a> {
+    fn from_der(der: &'a [u8]) -> pkcs8::der::Result<Self> {
+        AnyRef::from_der(der)?.sequence(|fields| {
+            if u8::decode(fields)? != 1 {
+                return Err(Tag::Integer.value_error());
+            }
+            let scalar = OctetStringRef::decode(fields)?.as_bytes();
+            let curve = ContextSpecific::decode_explicit(fields, TagNumber::N0)?;
+            let public = ContextSpecific::decode_explicit(fields, TagNumber::N1)?;
+            let (curve, public) = (curve.map(|curve| curve.value), public.map(|it| it.value));
+            Ok(EcPrivateKey { scalar, curve, public })
+        })
+    }
+}
+
+/// [`Inside::Curve`]; the curve is named elsewhere, and may be named here again.
+fn read_curve<'a>(octets: &'a [u8], curve: &str) -> pkcs8::der::Result<Option<Forms<'a>>> {
+    let key = EcPrivateKey::from_der(octets)?;
+    let named_otherwise =
+        key.curve.is_some_and(|named| parameters(named) != Parameters::Named(curve.to_owned()));
+    let public = key.public.map(|public| public.as_bytes());
+    if named_otherwise || public == Some(None) {
+        return Ok(None);
+    }
+    Ok(Some(Forms { seed: None, expanded: Some(key.scalar), public: public.flatten() }))
 }
 
 /// Encodes a private key as PKCS#8, PEM unless `as_der`.
@@ -321,13 +438,14 @@ fn algorithm(oid: &str) -> pkcs8::der::Result<AlgorithmIdentifierRef<'static>> {
 /// # Errors
 /// A key too long for DER, which none is.
 pub fn encode_private(
-    oid: &str,
-    inside: Inside,
+    form: FileForm,
     forms: &Forms<'_>,
     as_der: bool,
 ) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
-    let octets = forms.to_octets(inside)?;
-    let document = SecretDocument::encode_msg(&PrivateKeyInfo::new(algorithm(oid)?, &octets))?;
+    let octets = forms.to_octets(form.inside)?;
+    let (oid, curve) = oids(form)?;
+    let algorithm = AlgorithmIdentifierRef { oid, parameters: curve.as_ref().map(AnyRef::from) };
+    let document = SecretDocument::encode_msg(&PrivateKeyInfo::new(algorithm, &octets))?;
     if as_der {
         return Ok(document.to_bytes());
     }
@@ -339,9 +457,11 @@ pub fn encode_private(
 ///
 /// # Errors
 /// A key too long for DER, which none is.
-pub fn encode_public(oid: &str, bytes: &[u8], as_der: bool) -> pkcs8::der::Result<Vec<u8>> {
+pub fn encode_public(form: FileForm, bytes: &[u8], as_der: bool) -> pkcs8::der::Result<Vec<u8>> {
     let subject_public_key = BitStringRef::from_bytes(bytes)?;
-    let info = SubjectPublicKeyInfoRef { algorithm: algorithm(oid)?, subject_public_key };
+    let (oid, curve) = oids(form)?;
+    let algorithm = AlgorithmIdentifierRef { oid, parameters: curve.as_ref().map(AnyRef::from) };
+    let info = SubjectPublicKeyInfoRef { algorithm, subject_public_key };
     let document = pkcs8::Document::encode_msg(&info)?;
     if as_der {
         return Ok(document.into_vec());
@@ -349,36 +469,47 @@ pub fn encode_public(oid: &str, bytes: &[u8], as_der: bool) -> pkcs8::der::Resul
     Ok(document.to_pem("PUBLIC KEY", pem::LineEnding::LF)?.into_bytes())
 }
 
+/// The algorithm's identifier and its curve's. Where there is no curve, nothing stands beside: RFC
+/// 8410, section 3, RFC 9881 and RFC 9935, section 2, RFC 9909, section 3.
+fn oids(form: FileForm) -> pkcs8::der::Result<(ObjectIdentifier, Option<ObjectIdentifier>)> {
+    let oid = |text| ObjectIdentifier::new(text).map_err(pkcs8::der::Error::from);
+    Ok((oid(form.oid)?, form.parameters.map(oid).transpose()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const OID: &str = "2.16.840.1.101.3.4.3.17";
+    const FORM: FileForm = FileForm { oid: OID, parameters: None, inside: Inside::Choice };
 
     fn decoded(bytes: &[u8]) -> Result<Encoded, Reason> {
         decode(bytes, || Err("encrypted".to_owned())).and_then(|inner| inner)
     }
 
     fn forms(seed: bool, expanded: bool) -> Forms<'static> {
-        Forms { seed: seed.then_some(&[1; 32]), expanded: expanded.then_some(&[2; 100]) }
+        Forms {
+            seed: seed.then_some(&[1; 32]),
+            expanded: expanded.then_some(&[2; 100]),
+            public: None,
+        }
     }
 
     #[test]
     fn every_form_comes_back() {
         for (seed, expanded) in [(true, false), (false, true), (true, true)] {
             for as_der in [false, true] {
-                let file =
-                    encode_private(OID, Inside::Choice, &forms(seed, expanded), as_der).unwrap();
+                let file = encode_private(FORM, &forms(seed, expanded), as_der).unwrap();
                 let Ok(Encoded::Private(key)) = decoded(&file) else { panic!("not private") };
-                assert_eq!(key.oid, OID);
+                assert_eq!(key.identifier.oid, OID);
                 let back = Forms::from_octets(Inside::Choice, &key.octets).unwrap();
                 assert_eq!(back.seed, forms(seed, expanded).seed);
                 assert_eq!(back.expanded, forms(seed, expanded).expanded);
             }
         }
-        let file = encode_public(OID, &[3; 50], false).unwrap();
+        let file = encode_public(FORM, &[3; 50], false).unwrap();
         let Ok(Encoded::Public(key)) = decoded(&file) else { panic!("not public") };
-        assert_eq!((key.oid.as_str(), key.bytes), (OID, vec![3; 50]));
+        assert_eq!((key.identifier.oid.as_str(), key.bytes), (OID, vec![3; 50]));
     }
 
     /// The tags of RFC 9881, appendix C: 80 20, 04 .., 30 .. 04 20.
@@ -392,8 +523,8 @@ mod tests {
 
     #[test]
     fn truncated_and_garbled_files_are_refused_without_a_panic() {
-        let der = encode_private(OID, Inside::Choice, &forms(true, true), true).unwrap();
-        let pem = encode_private(OID, Inside::Choice, &forms(true, true), false).unwrap();
+        let der = encode_private(FORM, &forms(true, true), true).unwrap();
+        let pem = encode_private(FORM, &forms(true, true), false).unwrap();
         for file in [&der, &pem] {
             for len in 0..file.len() - 1 {
                 let result = decoded(&file[..len]);
@@ -416,7 +547,7 @@ mod tests {
 
     #[test]
     fn other_blocks_are_skipped_and_named() {
-        let key = encode_public(OID, &[3; 50], false).unwrap();
+        let key = encode_public(FORM, &[3; 50], false).unwrap();
         let other = b"text\n-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----\n";
         let both = [&other[..], &key].concat();
         assert!(matches!(decoded(&both), Ok(Encoded::Public(_))));
@@ -426,7 +557,7 @@ mod tests {
 
     #[test]
     fn lines_of_any_length_are_read() {
-        let key = String::from_utf8(encode_public(OID, &[3; 50], false).unwrap()).unwrap();
+        let key = String::from_utf8(encode_public(FORM, &[3; 50], false).unwrap()).unwrap();
         let (begin, rest) = key.split_once('\n').unwrap();
         let (body, end) = rest.split_once("-----END").unwrap();
         let one_line = format!("{begin}\r\n{}\r\n-----END{end}", body.replace('\n', ""));

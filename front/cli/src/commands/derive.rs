@@ -1,0 +1,50 @@
+//! `gabion derive`: the secret that two keys of a key exchange share.
+
+use std::path::PathBuf;
+
+use crate::commands::sign::check_standard_input;
+use crate::failure::Failure;
+use crate::files::{self, Access, Output};
+use crate::keys::{self, KeyArgs};
+
+/// Derive the secret that a private key shares with another's public key
+///
+/// Example:
+///   gabion keygen X25519 --out mine.pem --pub mine.pub.pem
+///   gabion keygen X25519 --out theirs.pem --pub theirs.pub.pem
+///   gabion derive --key mine.pem --peer theirs.pub.pem --secret secret.bin
+///
+/// X25519, or ECDH on P-256, P-384 or P-521: what `openssl pkeyutl -derive` gives. A quantum
+/// computer breaks them; `gabion encaps` with ML-KEM is the way it can't.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyArgs,
+    /// Public key of the other side, PEM or DER; a certificate or private key will do
+    #[arg(long, value_name = "PEER")]
+    peer: PathBuf,
+    /// File for the shared secret, mode 0600; `-` is standard output
+    #[arg(long, value_name = "SS")]
+    secret: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    check_standard_input(&args.key, &[("--peer", &args.peer)])?;
+    let inputs = [("--key", args.key.key.as_path()), ("--peer", args.peer.as_path())];
+    files::distinct(&[("--secret", &args.secret)], &inputs)?;
+    let engine = keys::engine()?;
+    let key = args.key.exchange_key(engine)?;
+    let peer = KeyArgs { key: args.peer, passin: None }.peer_key(engine)?;
+    if peer.algorithm() != key.algorithm() {
+        return Err(Failure::Usage(format!(
+            "the private key is of {} and the other side's of {}; both must be of one",
+            key.algorithm(),
+            peer.algorithm()
+        )));
+    }
+    let secret = engine.derive(&key, &peer)?;
+    Output::prepare(&args.secret, &secret[..], Access::Secret, true)?.commit()?;
+    Ok(0)
+}
