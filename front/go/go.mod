@@ -1,0 +1,5 @@
+module gabion/fipstls
+
+go 1.25
+
+require golang.org/x/net v0.47.0

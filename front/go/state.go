@@ -1,0 +1,87 @@
+package fipstls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+)
+
+// Negotiated is what a handshake agreed on, in OpenSSL's words.
+type Negotiated struct {
+	Version     uint16 // Version12 or Version13, say
+	CipherSuite string
+	Group       string // the key exchange, such as "X25519MLKEM768"; empty where libssl can't tell
+	Signature   string // the peer's, such as "mldsa65"; empty where none was made (resumption)
+	Protocol    string // by ALPN
+	ServerName  string // by SNI
+	Resumed     bool
+	// FIPS says that everything came from a FIPS provider in a library context where nothing else is
+	// found; for a Config without FIPSRequired, that the process's own context was one when the
+	// configuration was first used.
+	FIPS bool
+}
+
+// Negotiated reports what the handshake agreed on; the zero value before it is done.
+func (c *Conn) Negotiated() Negotiated {
+	if !c.isDone.Load() {
+		return Negotiated{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Negotiated{
+		Version:     c.info.version,
+		CipherSuite: c.info.cipher,
+		Group:       c.info.group,
+		Signature:   c.info.signature,
+		Protocol:    c.info.alpn,
+		ServerName:  c.info.serverName,
+		Resumed:     c.info.resumed,
+		FIPS:        c.context.fips,
+	}
+}
+
+// groupIDs are the codepoints of groups that Go has a name for, by OpenSSL's names.
+var groupIDs = map[string]tls.CurveID{
+	"secp256r1": tls.CurveP256, "prime256v1": tls.CurveP256, "P-256": tls.CurveP256,
+	"secp384r1": tls.CurveP384, "P-384": tls.CurveP384,
+	"secp521r1": tls.CurveP521, "P-521": tls.CurveP521,
+	"x25519": tls.X25519, "X25519": tls.X25519,
+	"X25519MLKEM768": tls.X25519MLKEM768,
+	// RFC-to-be of the ECDHE-MLKEM draft; Go has constants for them from 1.26.
+	"SecP256r1MLKEM768": 4587, "SecP384r1MLKEM1024": 4589,
+}
+
+// ConnectionState reports the handshake as crypto/tls would, for code that expects that: net/http,
+// gRPC, callbacks. OCSP responses, SCTs and ExportKeyingMaterial are not in it; see
+// [Conn.ExportKeyingMaterial]. Certificates are there if this was called before Close.
+func (c *Conn) ConnectionState() tls.ConnectionState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != nil {
+		return *c.state
+	}
+	state := tls.ConnectionState{
+		Version:                    c.info.version,
+		HandshakeComplete:          c.isDone.Load(),
+		DidResume:                  c.info.resumed,
+		CipherSuite:                c.info.cipherID,
+		CurveID:                    groupIDs[c.info.group],
+		NegotiatedProtocol:         c.info.alpn,
+		NegotiatedProtocolIsMutual: c.info.alpn != "",
+		ServerName:                 c.info.serverName,
+	}
+	if c.context == nil || c.freed || c.info.version == 0 {
+		return state
+	}
+	state.PeerCertificates = c.context.certs.parse(c.native.chain(false))
+	if c.context.verifies() && len(state.PeerCertificates) > 0 {
+		chain := c.context.certs.parse(c.native.chain(true))
+		if len(chain) == 0 { // a resumed session remembers that it was verified, not how
+			chain = state.PeerCertificates
+		}
+		state.VerifiedChains = [][]*x509.Certificate{chain}
+	}
+	if state.HandshakeComplete {
+		c.state = &state
+	}
+	return state
+}
