@@ -10,18 +10,21 @@
 //! [`batch`] holds the seam; [`cpus`] lists what this machine can run, best first.
 
 #[cfg(target_arch = "x86_64")]
+#[cfg_attr(emulated_lanes, allow(unused_unsafe))] // It calls `sha_ni`.
 pub mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]
 pub mod avx512;
 pub mod batch;
 mod constants;
 pub mod cpu;
+#[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
+mod emulated;
 #[cfg(target_arch = "x86_64")]
 mod memory;
 pub mod portable;
 #[cfg(target_arch = "x86_64")]
 mod sha2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]
 mod sha_ni;
 #[cfg(target_arch = "x86_64")]
 mod slh;
@@ -29,6 +32,10 @@ mod slh;
 mod sponge;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
+
+// The modules `avx512` and `sha_ni`, over emulated instructions.
+#[cfg(emulated_lanes)]
+include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task};
 pub use cpu::{Cpu, cpus};

@@ -12,7 +12,7 @@ use crate::memory::Table;
 use crate::portable::keccak_f1600;
 use crate::sponge::{Lanes, Row, SHORT, State, stations};
 
-stations!(Avx2, 4, 4, __m256i, "avx2,bmi1,bmi2,popcnt");
+stations!(Avx2, 4, 4, __m256i, #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]);
 
 /// All ones and then zeros: a register that is read `n` words before the middle has `n` words set.
 static FIRST_WORDS: Table<u64, 8> = Table([!0, !0, !0, !0, 0, 0, 0, 0]);

@@ -9,7 +9,10 @@ use gabion_scheme::kernels::Sponge;
 use super::{Avx512, keccak, registers};
 use crate::sponge::{Lanes, Row, SHORT, State, stations};
 
-stations!(Avx512, 8, 4, __m512i, "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt");
+stations! {
+    Avx512, 8, 4, __m512i,
+    #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+}
 
 impl Lanes<8, 4> for Avx512 {
     type Vector = __m512i;

@@ -82,20 +82,20 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
 }
 
 /// Defines `sponge_many` and its parts for an instruction set, within its own module: the token's
-/// type, its lanes, the lanes of a narrow step, its register and the features that the token stands
-/// for.
+/// type, its lanes, the lanes of a narrow step, its register, and as an attribute the features that
+/// the token stands for.
 ///
 /// The parts stay functions of their own: a call is nothing beside a permutation, and the scan of the
 /// machine code is told which of their arguments describe jobs, and which point to data.
 macro_rules! stations {
-    ($isa:ty, $n:literal, $narrow:literal, $vector:ty, $features:literal) => {
+    ($isa:ty, $n:literal, $narrow:literal, $vector:ty, $(#[$features:meta])?) => {
         /// Runs every sponge to its end.
-        #[target_feature(enable = $features)]
+        $(#[$features])?
         pub(super) fn sponge_many(isa: $isa, jobs: &mut [Sponge<'_>]) {
             $crate::sponge::sponge_many::<$isa, $n, $narrow>(isa, jobs);
         }
 
-        #[target_feature(enable = $features)]
+        $(#[$features])?
         #[inline(never)]
         fn absorb<const W: usize>(
             isa: $isa,
@@ -108,7 +108,7 @@ macro_rules! stations {
             $crate::sponge::absorb::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs, fresh);
         }
 
-        #[target_feature(enable = $features)]
+        $(#[$features])?
         #[inline(never)]
         fn squeeze<const W: usize>(
             isa: $isa,
@@ -120,7 +120,7 @@ macro_rules! stations {
             $crate::sponge::squeeze::<$isa, $n, $narrow, W>(isa, state, lanes, rows, jobs);
         }
 
-        #[target_feature(enable = $features)]
+        $(#[$features])?
         #[inline(never)]
         fn run_in_step(
             isa: $isa,
@@ -132,7 +132,7 @@ macro_rules! stations {
             $crate::sponge::run_in_step::<$isa, $n, $narrow>(isa, state, rows, jobs, group)
         }
 
-        #[target_feature(enable = $features)]
+        $(#[$features])?
         #[inline(never)]
         fn run_alone(
             isa: $isa,

@@ -1,0 +1,51 @@
+//! With `--cfg emulated_lanes`, the kernels that need AVX-512 or the SHA extensions as text for the
+//! emulated instruction set (`src/emulated/mod.rs` says which words change). Otherwise nothing.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// What is written in another way. The rest of each file is the kernel as it is.
+fn emulated(text: &str) -> String {
+    let mut text = text
+        .replace("core::arch::x86_64::", "crate::emulated::")
+        .replace("core::arch::asm", "crate::emulated::asm")
+        .replace("\"avx512\"\n", "\"avx512-emulated\"\n");
+    // Neither kind has brackets inside.
+    for (begin, end, instead) in
+        [("#[target_feature(", "]", ""), ("is_x86_feature_detected!(", ")", "true")]
+    {
+        while let Some(at) = text.find(begin) {
+            let length = text[at..].find(end).map_or(text.len() - at, |length| length + end.len());
+            text.replace_range(at..at + length, instead);
+        }
+    }
+    text
+}
+
+fn write(from: &Path, to: &Path) -> io::Result<()> {
+    fs::write(to, emulated(&fs::read_to_string(from)?))
+}
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    if env::var_os("CARGO_CFG_EMULATED_LANES").is_none() {
+        return Ok(());
+    }
+    println!("cargo::rerun-if-changed=src/avx512");
+    println!("cargo::rerun-if-changed=src/sha_ni.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    fs::create_dir_all(out.join("avx512"))?;
+    for file in fs::read_dir("src/avx512")? {
+        let path = file?.path();
+        write(&path, &out.join("avx512").join(path.file_name().unwrap_or_default()))?;
+    }
+    write(Path::new("src/sha_ni.rs"), &out.join("sha_ni.rs"))?;
+    // Modules by absolute paths, for `include!` at the root of the crate.
+    let module = |visibility: &str, name: &str, file: &str| {
+        let path = out.join(file);
+        format!("#[allow(unused)]\n#[path = {path:?}]\n{visibility} mod {name};\n")
+    };
+    let modules =
+        module("pub", "avx512", "avx512/mod.rs") + &module("pub(crate)", "sha_ni", "sha_ni.rs");
+    fs::write(out.join("emulated.rs"), modules)
+}
