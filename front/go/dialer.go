@@ -115,8 +115,7 @@ type listener struct {
 }
 
 // NewListener returns a listener whose connections are [Server] connections over inner's. Their first
-// Read or Write performs the handshake. http.Server.Serve takes it; with a Protocols that has
-// UnencryptedHTTP2, and h2 in NextProtos, it serves HTTP/2 too.
+// Read or Write performs the handshake. For HTTP see [Serve], which knows HTTP/2.
 func NewListener(inner net.Listener, config *Config) net.Listener {
 	return &listener{inner, config}
 }

@@ -2,6 +2,8 @@ package fipstls
 
 import (
 	"crypto/tls"
+	"io"
+	"log"
 	"testing"
 )
 
@@ -9,3 +11,6 @@ import (
 func goServer(t testing.TB, w *world) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{w.server.tlsCertificate(t)}, MaxVersion: tls.VersionTLS13}
 }
+
+// discardLog is for servers whose clients fail on purpose.
+var discardLog = log.New(io.Discard, "", 0)

@@ -85,3 +85,13 @@ func (c *Conn) ConnectionState() tls.ConnectionState {
 	}
 	return state
 }
+
+// sharedState is one ConnectionState for all responses of a connection, as net/http has it.
+func (c *Conn) sharedState() *tls.ConnectionState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == nil {
+		return &tls.ConnectionState{HandshakeComplete: true, Version: c.info.version, CipherSuite: c.info.cipherID}
+	}
+	return c.state
+}
