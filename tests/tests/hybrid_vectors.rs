@@ -116,7 +116,7 @@ fn a_bad_share_fails_alone() {
             assert_eq!(opened[2 * len..], shared[2 * len..], "{algorithm}");
             let middle = &opened[len..2 * len];
             let refused = status == [Status::Ok, Status::InvalidInput, Status::Ok];
-            // X-Wing hashes the all-zero secret of X25519 with ML-KEM's.
+            // X-Wing's draft does not refuse the all-zero secret of X25519: it is hashed with ML-KEM's.
             assert_eq!(refused, algorithm != Algorithm::XWing, "{algorithm}: {status:?}");
             assert_eq!(middle.iter().all(|&byte| byte == 0), refused, "{algorithm}");
             assert_ne!(middle, &shared[len..2 * len]);

@@ -88,8 +88,10 @@ impl Parts {
         }
     }
 
-    /// Diffie-Hellman into `shared`. X-Wing takes the all-zero secret of X25519 as it comes (section
-    /// 5.4): its hash is secret as long as ML-KEM's secret is.
+    /// Diffie-Hellman into `shared`. X-Wing's draft calls X25519 of RFC 7748 as a function (revision
+    /// 10, sections 5.4 and 5.5) and says nothing of the all-zero value, which RFC 7748 lets callers
+    /// refuse; implementations differ. It is taken as it comes: every ciphertext has a secret, and
+    /// that is hashed, so it is secret as long as ML-KEM's is.
     fn derive(self, private: &[u8], public: &[u8], shared: &mut [u8]) -> bool {
         ecc::derive(self.curve, private, public, shared) || self.combiner == Combiner::XWing
     }

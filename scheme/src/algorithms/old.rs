@@ -91,7 +91,8 @@ pub static OLD_NAMES: [OldName; 26] = [
     kem(("P256_KYBER_LEVEL1", &[]), Some(12090), None, Some("SecP256r1MLKEM512")),
     kem(("P384_KYBER_LEVEL3", &[]), Some(12092), None, Some("SecP384r1MLKEM768")),
     kem(("P521_KYBER_LEVEL5", &[]), Some(12093), None, Some("SecP521r1MLKEM1024")),
-    // Kyber and Dilithium over AES and SHA-2 were dropped by their authors and by NIST.
+    // Kyber and Dilithium over AES and SHA-2 were dropped by their authors and by NIST. wolfSSL's
+    // tables gave them names, and of Kyber sizes, but neither codepoints nor object identifiers.
     kem(("KYBER_90S_LEVEL1", &["KYBER512-90S"]), None, Some([800, 1632, 768]), None),
     kem(("KYBER_90S_LEVEL3", &["KYBER768-90S"]), None, Some([1184, 2400, 1088]), None),
     kem(("KYBER_90S_LEVEL5", &["KYBER1024-90S"]), None, Some([1568, 3168, 1568]), None),
