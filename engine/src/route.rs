@@ -89,6 +89,16 @@ impl Engine {
             .ok_or(Error::NoBackend(algorithm))
     }
 
+    /// The backend that is first to run this algorithm, without running its self-test, which
+    /// [`Self::backend_for`] does: the best one that has failed none so far.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] if every backend has failed a self-test.
+    pub fn backend_first(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
+        let slot = self.slots.iter().find(|slot| slot.reason().is_none());
+        slot.map(|slot| &*slot.backend).ok_or(Error::NoBackend(algorithm))
+    }
+
     /// Runs every self-test and reports on every backend, best first.
     pub fn report(&self) -> Vec<BackendReport> {
         self.slots

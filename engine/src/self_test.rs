@@ -89,15 +89,44 @@ fn message<const N: usize>(lane: usize) -> [u8; N] {
     std::array::from_fn(|j| (29 * lane + 13 * j + 1) as u8)
 }
 
-/// Tests one algorithm on one backend; the error says what differed.
-pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
+/// The algorithms whose self-tests are part of this one's. They are tested once for all that need
+/// them, so that a process tests ML-DSA-65 once and not with each of its composites.
+pub(crate) fn parts(algorithm: Algorithm) -> Vec<Algorithm> {
+    use Algorithm as A;
     if let Some(params) = composite::params(algorithm) {
-        // A backend runs the parts that have lanes; the others are no backend's.
         let classical = match params.classical {
-            Classical::Ed25519 => run(backend, Algorithm::Ed25519),
-            _ => Ok(()),
+            // There is no algorithm of that name; the crate verifies what it signs.
+            Classical::Rsa(_) => None,
+            Classical::Ecdsa(curve) => Some(curve.ecdsa()),
+            Classical::Ed25519 => Some(A::Ed25519),
         };
-        return classical.and_then(|()| run(backend, params.ml_dsa));
+        return [params.ml_dsa].into_iter().chain(classical).collect();
+    }
+    if hybrid::Parts::of(algorithm).is_some() {
+        let named = algorithm.info().parts.iter().filter_map(|name| name.parse().ok());
+        // A curve's exchange has the test of its signature.
+        return named.map(|part| parts(part).first().copied().unwrap_or(part)).collect();
+    }
+    match algorithm {
+        // One curve, and a signature has a key as an exchange has one.
+        A::EcdhP256 => vec![A::EcdsaP256],
+        A::EcdhP384 => vec![A::EcdsaP384],
+        A::EcdhP521 => vec![A::EcdsaP521],
+        _ => slh::stands_for(algorithm).into_iter().collect(),
+    }
+}
+
+/// Tests what an algorithm has beside its [`parts`] on one backend; the error says what differed.
+pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
+    if let Some(parts) = hybrid::Parts::of(algorithm) {
+        return hybrid::self_test(parts);
+    }
+    if !parts(algorithm).is_empty() {
+        return Ok(());
+    }
+    if let Some(curve) = ecc::Curve::of(algorithm) {
+        // No backend computes on curves; what the engine takes for it is tested all the same.
+        return ecc::self_test(curve);
     }
     if let Some(params) = gabion_scheme::fn_dsa::params(algorithm) {
         return fn_dsa::run(backend, params)
@@ -112,13 +141,6 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
         slh::answer(backend, params)
     } else if let Some(rules) = ed25519_rules(algorithm) {
         ed25519::run(backend, rules, lanes)
-    } else if let Some(curve) = ecc::Curve::of(algorithm) {
-        // No backend computes on curves; what the engine takes for it is tested all the same.
-        return ecc::self_test(curve);
-    } else if let Some(parts) = hybrid::Parts::of(algorithm) {
-        ecc::self_test(parts.curve)?;
-        hybrid::self_test(parts)?;
-        return run(backend, parts.kem);
     } else {
         Err("there is no self-test for it".to_owned())
     };
@@ -257,4 +279,33 @@ fn dsa(
         hash.update(sig);
     }
     Ok(hash.finalize().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gabion_backend::cpus;
+
+    /// Parts are tested before what they are parts of, and have none of themselves: a thread that
+    /// tests never waits for itself.
+    #[test]
+    fn parts_have_no_parts() {
+        let mut with_parts = 0;
+        for algorithm in Algorithm::all() {
+            let of = parts(algorithm);
+            assert!(of.iter().all(|&part| parts(part).is_empty()), "{algorithm}");
+            with_parts += usize::from(!of.is_empty());
+        }
+        // 15 composites, 7 hybrids, 6 small sets of SLH-DSA, 3 of ECDH.
+        assert_eq!(with_parts, 31);
+    }
+
+    #[test]
+    fn every_algorithm_passes_on_every_backend() {
+        for backend in cpus() {
+            for algorithm in Algorithm::all() {
+                assert_eq!(run(&*backend, algorithm), Ok(()), "{}", backend.name());
+            }
+        }
+    }
 }

@@ -85,7 +85,8 @@ impl Slot {
                         Ordering::Relaxed,
                     );
                     if claim.is_ok() {
-                        let passed = self.test(algorithm);
+                        let mut parts = self_test::parts(algorithm).into_iter();
+                        let passed = parts.all(|part| self.is_fit(part)) && self.test(algorithm);
                         verdict.store(if passed { PASSED } else { FAILED }, Ordering::Release);
                     }
                 }
@@ -93,9 +94,9 @@ impl Slot {
         }
     }
 
-    /// Runs the self-test of one algorithm, whatever an earlier one said; withdraws the backend if
-    /// it fails.
-    pub(crate) fn test(&self, algorithm: Algorithm) -> bool {
+    /// Runs the self-test of one algorithm without its parts, whatever an earlier one said;
+    /// withdraws the backend if it fails.
+    fn test(&self, algorithm: Algorithm) -> bool {
         let verdict = catch_unwind(AssertUnwindSafe(|| self_test::run(&*self.backend, algorithm)));
         let verdict =
             verdict.unwrap_or_else(|_| Err(format!("{algorithm} self-test: it panicked")));
@@ -113,7 +114,10 @@ impl Slot {
         self.say(&format!(
             "made an {algorithm} signature that does not verify; it is tested again"
         ));
-        self.test(algorithm);
+        let parts = self_test::parts(algorithm).into_iter().chain([algorithm]);
+        parts.for_each(|part| {
+            self.test(part);
+        });
     }
 
     /// Why the backend runs nothing any more, if that is so.

@@ -62,11 +62,17 @@ fn kem_round_trips_and_rejects_implicitly() {
 
 #[test]
 fn signatures_round_trip_in_every_mode() {
-    for engine in engines() {
+    for (at, engine) in engines().into_iter().enumerate() {
         let takes_context = |algorithm: &Algorithm| {
             !matches!(algorithm.info().family, Family::Ed25519 | Family::FnDsa | Family::Composite)
         };
-        for algorithm in algorithms(Kind::Signature).filter(takes_context) {
+        // Without the best backend's lanes a small set signs for a second; the quick sets of the same
+        // hashes go the same way.
+        let is_quick = |algorithm: &Algorithm| {
+            at == 0 || algorithm.info().family != Family::SlhDsa || !algorithm.name().ends_with('s')
+        };
+        let all = algorithms(Kind::Signature);
+        for algorithm in all.filter(takes_context).filter(is_quick) {
             let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
             // ECDSA has no contexts.
             let context: &[u8] = if algorithm.info().family == Family::Ecdsa { b"" } else { b"c" };

@@ -16,6 +16,8 @@
 mod assembly;
 mod der;
 mod portable;
+#[cfg(test)]
+mod rfc6979;
 mod self_test;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod wycheproof;

@@ -1,27 +1,27 @@
-//! Composite ML-DSA signatures: the ML-DSA parts of a batch run as one batch of ML-DSA, those of
-//! Ed25519 as one of Ed25519, the other classical parts one after the other.
+//! Composite ML-DSA signatures: the ML-DSA parts of a batch run as one batch of ML-DSA; of the
+//! classical parts those of Ed25519 run as one too, the others one after the other.
 //!
 //! A signature is made only if both parts were; it verifies only if both parts do, and both are
 //! always computed, so that nothing but the verdict on the whole comes out.
 
+mod classical;
+
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Keys, Operation};
-use gabion_scheme::composite::{Classical, Params, PrivateKey, PublicKey, RANDOM_LEN, params};
+use gabion_scheme::composite::{Params, params};
 use gabion_scheme::ml_dsa::{self, Message, SEED_LEN};
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
+use super::ml_dsa as family_ml_dsa;
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
-use super::{ed25519 as family_ed25519, ml_dsa as family_ml_dsa};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, missing_seed, unknown};
 use crate::route::Engine;
 
-/// Bytes of an Ed25519 signature.
-const ED25519_LEN: usize = 64;
 /// Bytes of randomness of a signature: rnd of ML-DSA, then that of the classical part.
-const SIGN_RANDOM_LEN: usize = 32 + RANDOM_LEN;
+const SIGN_RANDOM_LEN: usize = 32 + classical::RANDOM_LEN;
 
 /// A private key with its public key.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(crate) struct SigningKey(Arc<Pair>);
 
 struct Pair {
     ml_dsa: family_ml_dsa::SigningKey,
-    classical: ClassicalKey,
+    classical: classical::Private,
     bytes: Zeroizing<Vec<u8>>,
     public: VerifyKey,
 }
@@ -41,147 +41,8 @@ pub(crate) struct VerifyKey(Arc<Public>);
 struct Public {
     params: &'static Params,
     ml_dsa: family_ml_dsa::VerifyKey,
-    classical: ClassicalPublic,
+    classical: classical::Public,
     bytes: Vec<u8>,
-}
-
-/// The classical part of a private key.
-enum ClassicalKey {
-    Alone(Box<PrivateKey>),
-    Ed25519(family_ed25519::SigningKey),
-}
-
-/// The classical part of a public key.
-#[derive(Clone)]
-enum ClassicalPublic {
-    Alone(Box<PublicKey>),
-    Ed25519(family_ed25519::VerifyKey),
-}
-
-impl ClassicalKey {
-    fn generate(
-        engine: &Engine,
-        classical: Classical,
-        random: &[u8; RANDOM_LEN],
-    ) -> Result<Self, Error> {
-        if classical == Classical::Ed25519 {
-            return Self::decode(engine, classical, random);
-        }
-        Ok(ClassicalKey::Alone(Box::new(PrivateKey::generate(classical, random)?)))
-    }
-
-    fn decode(engine: &Engine, classical: Classical, bytes: &[u8]) -> Result<Self, Error> {
-        if classical == Classical::Ed25519 {
-            return SigningPart::decode(engine, Algorithm::Ed25519, bytes)
-                .map(ClassicalKey::Ed25519);
-        }
-        Ok(ClassicalKey::Alone(Box::new(PrivateKey::decode(classical, bytes)?)))
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            ClassicalKey::Alone(key) => key.bytes(),
-            ClassicalKey::Ed25519(key) => SigningPart::bytes(key),
-        }
-    }
-
-    fn public(&self) -> ClassicalPublic {
-        match self {
-            ClassicalKey::Alone(key) => ClassicalPublic::Alone(Box::new(key.public().clone())),
-            ClassicalKey::Ed25519(key) => ClassicalPublic::Ed25519(key.public()),
-        }
-    }
-}
-
-impl ClassicalPublic {
-    fn decode(engine: &Engine, classical: Classical, bytes: &[u8]) -> Result<Self, Error> {
-        if classical == Classical::Ed25519 {
-            return VerifyPart::decode(engine, Algorithm::Ed25519, bytes)
-                .map(ClassicalPublic::Ed25519);
-        }
-        Ok(ClassicalPublic::Alone(Box::new(PublicKey::decode(classical, bytes)?)))
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            ClassicalPublic::Alone(key) => key.bytes(),
-            ClassicalPublic::Ed25519(key) => VerifyPart::bytes(key),
-        }
-    }
-}
-
-/// The classical signatures of M' of every lane; none where one could not be made.
-fn sign_classical(
-    engine: &Engine,
-    keys: &[&SigningKey],
-    texts: &[Vec<u8>],
-    random: &[[u8; SIGN_RANDOM_LEN]],
-) -> Result<Vec<Option<Vec<u8>>>, Error> {
-    let sign = |((key, text), random): ((&&SigningKey, &Vec<u8>), &[u8; SIGN_RANDOM_LEN])| {
-        let random = Zeroizing::new(std::array::from_fn(|i| random[32 + i]));
-        match &key.0.classical {
-            ClassicalKey::Alone(key) => key.sign(text, &random),
-            ClassicalKey::Ed25519(_) => None,
-        }
-    };
-    let of_lanes = |key: &&SigningKey| match &key.0.classical {
-        ClassicalKey::Ed25519(key) => Some(key.clone()),
-        ClassicalKey::Alone(_) => None,
-    };
-    let with_lanes: Vec<_> = keys.iter().filter_map(of_lanes).collect();
-    if with_lanes.is_empty() {
-        return Ok(keys.iter().zip(texts).zip(random).map(sign).collect());
-    }
-    let n = with_lanes.len();
-    let (mut signatures, mut lengths) = (vec![0; n * ED25519_LEN], vec![0; n]);
-    let mut status = vec![Status::NotRun; n];
-    let lanes = SignLanes {
-        messages: &plain(texts),
-        randomness: Randomness::Deterministic,
-        signatures: &mut signatures,
-        lengths: &mut lengths,
-        status: &mut status,
-    };
-    SigningPart::sign_many(engine, &with_lanes.iter().collect::<Vec<_>>(), lanes)?;
-    let made = signatures.chunks_exact(ED25519_LEN).zip(status);
-    Ok(made.map(|(signature, status)| status.is_ok().then(|| signature.to_vec())).collect())
-}
-
-/// Whether the classical signature of M' of every lane verifies.
-fn verify_classical(
-    engine: &Engine,
-    keys: &[&VerifyKey],
-    texts: &[Vec<u8>],
-    signatures: &[&[u8]],
-) -> Result<Vec<bool>, Error> {
-    let of_lanes = |key: &&VerifyKey| match &key.0.classical {
-        ClassicalPublic::Ed25519(key) => Some(key.clone()),
-        ClassicalPublic::Alone(_) => None,
-    };
-    let with_lanes: Vec<_> = keys.iter().filter_map(of_lanes).collect();
-    if with_lanes.is_empty() {
-        let verify = |((key, text), sig): ((&&VerifyKey, &Vec<u8>), &&[u8])| matches!(&key.0.classical, ClassicalPublic::Alone(key) if key.verify(text, sig));
-        return Ok(keys.iter().zip(texts).zip(signatures).map(verify).collect());
-    }
-    let mut laid_out = vec![0; with_lanes.len() * ED25519_LEN];
-    for (place, signature) in laid_out.chunks_exact_mut(ED25519_LEN).zip(signatures) {
-        let len = signature.len().min(ED25519_LEN);
-        place[..len].copy_from_slice(&signature[..len]);
-    }
-    let lengths: Vec<_> = signatures.iter().map(|signature| signature.len()).collect();
-    let mut status = vec![Status::NotRun; with_lanes.len()];
-    let lanes = VerifyLanes {
-        messages: &plain(texts),
-        signatures: &laid_out,
-        lengths: &lengths,
-        status: &mut status,
-    };
-    VerifyPart::verify_many(engine, &with_lanes.iter().collect::<Vec<_>>(), lanes)?;
-    Ok(status.into_iter().map(Status::is_ok).collect())
-}
-
-fn plain(texts: &[Vec<u8>]) -> Vec<Message<'_>> {
-    texts.iter().map(|message| Message::Pure { context: &[], message }).collect()
 }
 
 fn params_of(algorithm: Algorithm) -> Result<&'static Params, Error> {
@@ -199,7 +60,7 @@ impl SigningKey {
         engine: &Engine,
         params: &'static Params,
         seed: &[u8],
-        classical: ClassicalKey,
+        classical: classical::Private,
     ) -> Result<Self, Error> {
         let ml_dsa = family_ml_dsa::SigningKey::from_seed(engine, params.ml_dsa, seed)?;
         let bytes = Zeroizing::new([seed, classical.bytes()].concat());
@@ -249,12 +110,9 @@ impl SigningPart for SigningKey {
         entropy: &dyn Entropy,
     ) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
-        let drawn = Randomness::Fresh(entropy);
-        let drawn = drawn.fresh::<{ SEED_LEN + RANDOM_LEN }>(algorithm, 1)?;
-        let (seed, random) = drawn[0].split_at(SEED_LEN);
-        let random = Zeroizing::new(std::array::from_fn(|i| random[i]));
-        let classical = ClassicalKey::generate(engine, params.classical, &random)?;
-        Self::new(engine, params, seed, classical)
+        let seed = Randomness::Fresh(entropy).fresh::<SEED_LEN>(algorithm, 1)?;
+        let classical = classical::Private::generate(engine, params.classical, entropy)?;
+        Self::new(engine, params, &seed[0], classical)
     }
 
     fn from_seed(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Self, Error> {
@@ -267,7 +125,7 @@ impl SigningPart for SigningKey {
         let (seed, classical) = bytes
             .split_at_checked(SEED_LEN)
             .ok_or_else(|| too_short("a composite private key", SEED_LEN, bytes.len()))?;
-        let classical = ClassicalKey::decode(engine, params.classical, classical)?;
+        let classical = classical::Private::decode(engine, params.classical, classical)?;
         Self::new(engine, params, seed, classical)
     }
 
@@ -276,6 +134,7 @@ impl SigningPart for SigningKey {
         let Some(params) = keys.first().map(|key| key.params()) else { return Ok(()) };
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
         let random = randomness.fresh::<SIGN_RANDOM_LEN>(params.algorithm, keys.len())?;
+        let is_given = matches!(randomness, Randomness::TestingOnly(_));
         let rnd: Zeroizing<Vec<[u8; 32]>> =
             Zeroizing::new(random.iter().map(|r| std::array::from_fn(|i| r[i])).collect());
         let texts = Representatives::new(params, messages);
@@ -292,7 +151,10 @@ impl SigningPart for SigningKey {
             sig: &mut parts,
         };
         engine.run(&mut Batch { operation, status })?;
-        let classical = sign_classical(engine, keys, &texts.0, &random)?;
+        let classical: Vec<_> = keys.iter().map(|key| &key.0.classical).collect();
+        let random: Zeroizing<Vec<[u8; classical::RANDOM_LEN]>> =
+            Zeroizing::new(random.iter().map(|r| std::array::from_fn(|i| r[32 + i])).collect());
+        let classical = classical::sign(engine, &classical, &texts.0, (&random, is_given))?;
         signatures.fill(0);
         let room = params.algorithm.info().output;
         let outputs = signatures.chunks_exact_mut(room).zip(lengths.iter_mut());
@@ -338,7 +200,7 @@ impl VerifyPart for VerifyKey {
         Ok(VerifyKey(Arc::new(Public {
             params,
             ml_dsa: family_ml_dsa::VerifyKey::decode(engine, params.ml_dsa, ml_dsa)?,
-            classical: ClassicalPublic::decode(engine, params.classical, classical)?,
+            classical: classical::Public::decode(engine, params.classical, classical)?,
             bytes: bytes.to_vec(),
         })))
     }
@@ -379,12 +241,13 @@ impl VerifyPart for VerifyKey {
             sig: &parts,
         };
         engine.run(&mut Batch { operation, status })?;
-        let classical: Vec<&[u8]> = signatures
+        let parts: Vec<&[u8]> = signatures
             .chunks_exact(room)
             .zip(lengths)
             .map(|(signature, &length)| signature.get(len..length).unwrap_or_default())
             .collect();
-        let good = verify_classical(engine, keys, &texts.0, &classical)?;
+        let classical: Vec<_> = keys.iter().map(|key| &key.0.classical).collect();
+        let good = classical::verify(engine, &classical, &texts.0, &parts)?;
         for (lane, (good, status)) in good.into_iter().zip(status).enumerate() {
             if !texts.is_good(lane) {
                 *status = Status::InvalidInput;

@@ -55,6 +55,22 @@ fn pair(algorithm: Algorithm, curve: Curve, private: Zeroizing<Vec<u8>>) -> Opti
     Some(SigningKey(Arc::new(Pair { private, public: VerifyKey { algorithm, curve, bytes } })))
 }
 
+impl SigningKey {
+    /// A signature in DER; none if the computation failed.
+    pub(super) fn sign_one(&self, signed: Signed<'_>, hedge: Hedge<'_>) -> Option<Vec<u8>> {
+        let raw = ecc::sign(self.0.public.curve, &self.0.private, signed, hedge)?;
+        Some(ecc::to_der(&raw))
+    }
+}
+
+impl VerifyKey {
+    /// Whether a signature in DER verifies.
+    pub(super) fn verify_one(&self, signed: Signed<'_>, der: &[u8]) -> bool {
+        let raw = ecc::from_der(self.curve, der);
+        raw.is_some_and(|raw| ecc::verify(self.curve, &self.bytes, signed, &raw))
+    }
+}
+
 impl SigningPart for SigningKey {
     type Public = VerifyKey;
 
@@ -122,11 +138,10 @@ impl SigningPart for SigningKey {
                 Randomness::Deterministic => Hedge::None,
                 Randomness::TestingOnly(_) => Hedge::Given(&drawn[lane]),
             };
-            let Some(raw) = ecc::sign(curve, &key.0.private, signed, hedge) else {
+            let Some(der) = key.sign_one(signed, hedge) else {
                 status[lane] = Status::Fault;
                 continue;
             };
-            let der = ecc::to_der(&raw);
             out[..der.len()].copy_from_slice(&der);
             lengths[lane] = der.len();
             status[lane] = Status::Ok;
@@ -177,11 +192,8 @@ impl VerifyPart for VerifyKey {
             let der = &signatures[lane * room..][..lengths[lane]];
             status[lane] = match signed(curve, &messages[lane]) {
                 None => Status::InvalidInput,
-                Some(signed) => {
-                    let good = ecc::from_der(curve, der)
-                        .is_some_and(|raw| ecc::verify(key.curve, &key.bytes, signed, &raw));
-                    if good { Status::Ok } else { Status::InvalidSignature }
-                }
+                Some(signed) if key.verify_one(signed, der) => Status::Ok,
+                Some(_) => Status::InvalidSignature,
             };
         }
         Ok(())

@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     let backends: Result<Vec<&str>, _> = ALGORITHMS
         .iter()
-        .map(|row| engine.backend_for(row.algorithm).map(|backend| backend.name()))
+        .map(|row| engine.backend_first(row.algorithm).map(|backend| backend.name()))
         .collect();
     let rows = ALGORITHMS.iter().zip(backends?);
     if args.json {

@@ -15,13 +15,9 @@
 //! The parts over the brainpool curves and Ed448 are not here; the table of algorithms refuses
 //! their names.
 
-mod classical;
-
 use crate::algorithms::Algorithm;
 use crate::prehash::Prehash;
 use crate::rsa::{self, Padding};
-
-pub use classical::{PrivateKey, PublicKey, RANDOM_LEN};
 
 /// What every M' begins with (section 2.2).
 const PREFIX: &[u8; 32] = b"CompositeAlgorithmSignatures2025";
@@ -192,6 +188,15 @@ pub fn params(algorithm: Algorithm) -> Option<&'static Params> {
 }
 
 impl Curve {
+    /// ECDSA on it, in the table.
+    pub const fn ecdsa(self) -> Algorithm {
+        match self {
+            Curve::P256 => Algorithm::EcdsaP256,
+            Curve::P384 => Algorithm::EcdsaP384,
+            Curve::P521 => Algorithm::EcdsaP521,
+        }
+    }
+
     /// Bytes of a scalar.
     pub const fn scalar_len(self) -> usize {
         match self {
