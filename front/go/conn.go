@@ -247,22 +247,13 @@ func (c *Conn) handshake() error {
 func (c *Conn) finishLocked() error {
 	c.info = c.native.info()
 	c.more = c.native.pending() || c.inFrom < c.inTo
-	session := c.native.takeOffered()
+	if offered := c.native.takeOffered(); offered != nil {
+		freeSession(offered)
+	}
 	c.mu.Unlock()
 	if verify := c.context.verify; verify != nil {
 		if err := verify(c); err != nil {
-			if session != nil {
-				freeSession(session)
-			}
 			return err
-		}
-	}
-	if session != nil {
-		// TLS 1.2 goes on with the session that was resumed; 1.3 gives new ones.
-		if c.info.resumed && c.info.version < Version13 {
-			c.context.sessions.put(c.sessionKey, session)
-		} else {
-			freeSession(session)
 		}
 	}
 	c.mu.Lock()
@@ -291,6 +282,9 @@ func (c *Conn) failureLocked(op string, status stepStatus) error {
 	code := c.native.verify()
 	if op == "handshake" && c.context.verifies() && code != verifyOK && c.native.alert() < 0 && c.native.isVerifyFailure() {
 		chain := c.context.certs.parse(c.native.chain(false))
+		if len(chain) == 0 { // 1.1.1 keeps only what it tried to verify
+			chain = c.context.certs.parse(c.native.chain(true))
+		}
 		return newVerificationError(code, verifyText(code), c.name, chain)
 	}
 	return &Error{Op: op, Code: c.native.code(), Reason: c.native.reason(), alert: c.native.alert()}

@@ -191,8 +191,18 @@ static int resumed_name_matches(fip_conn *conn) {
     return ok == 1;
 }
 
+// libssl announces no session of a TLS 1.2 handshake that resumed one, though it may carry a new ticket.
+static void keep_resumed(fip_conn *conn) {
+    if (conn->offered == NULL || !ossl.SSL_session_reused(conn->ssl) ||
+        ossl.SSL_version(conn->ssl) >= VERSION_TLS_1_3)
+        return;
+    SSL_SESSION *session = ossl.SSL_get1_session(conn->ssl);
+    if (session != NULL && !fip_new_session(conn->ssl, session)) ossl.SSL_SESSION_free(session);
+}
+
 static int handshake(fip_conn *conn) {
     int result = ossl.SSL_do_handshake(conn->ssl);
+    if (result == 1) keep_resumed(conn);
     if (result == 1 && !resumed_name_matches(conn)) {
         conn->status = FIP_FAILED;
         conn->refused = 1;

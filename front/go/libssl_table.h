@@ -121,6 +121,7 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     NEED(STACK *, SSL_get_peer_cert_chain, (const SSL *))                                           \
     NEED(STACK *, SSL_get0_verified_chain, (const SSL *))                                           \
     NEED(int, SSL_set_session, (SSL *, SSL_SESSION *))                                              \
+    NEED(SSL_SESSION *, SSL_get1_session, (SSL *))                                                  \
     NEED(void, SSL_SESSION_free, (SSL_SESSION *))                                                   \
     NEED(const char *, SSL_get_servername, (const SSL *, int))                                      \
     NEED(int, SSL_get_peer_signature_type_nid, (const SSL *, int *))                                \

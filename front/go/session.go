@@ -13,7 +13,7 @@ const (
 
 // sessionCache keeps a client's sessions by server name and ALPN offer; the context is the third part
 // of the key, since each has a cache of its own. A session is taken out when it is used: TLS 1.3
-// recommends single use (RFC 8446, appendix C.4), and 1.2 puts it back after each handshake.
+// recommends single use (RFC 8446, appendix C.4), and 1.2 gives it again in each handshake.
 type sessionCache struct {
 	mu     sync.Mutex
 	max    int
