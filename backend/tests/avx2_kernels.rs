@@ -22,7 +22,10 @@ fn sponges() {
 
 #[test]
 fn ml_kem_polynomials() {
-    on_avx2(|k| conformance::kem::check(k));
+    on_avx2(|k| {
+        conformance::kem::check(k);
+        conformance::kem_sampling::check(k);
+    });
 }
 
 #[test]

@@ -13,6 +13,7 @@ fn sponges() {
 #[test]
 fn ml_kem_polynomials() {
     conformance::kem::check(&Portable);
+    conformance::kem_sampling::check(&Portable);
 }
 
 #[test]

@@ -65,6 +65,15 @@ impl Lanes<4, 4> for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn gather(self, words: [*const u8; 4]) -> __m256i {
+        // SAFETY: the token proves that the processor has AVX2, and the words can be read.
+        unsafe {
+            let [a, b, c, d] = words.map(|word| word.cast::<i64>().read_unaligned());
+            _mm256_set_epi64x(d, c, b, a)
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, target: *mut u8, v: __m256i, length: usize) {
         // SAFETY: the token proves that the processor has AVX2, and so much can be written.
         unsafe {

@@ -156,6 +156,9 @@ macro_rules! words {
     (store $move:literal $r:literal $stride:literal: $($w:literal)*) => {
         concat!($($move, " [{state} + ", $stride, " * ", $w, "], ", $r, $w, "\n"),*)
     };
+    (store_permuted $move:literal $r:literal $stride:literal: $($w:literal)*) => {
+        concat!($($move, " [{permuted} + ", $stride, " * ", $w, "], ", $r, $w, "\n"),*)
+    };
     ($direction:ident $move:literal $r:literal $stride:literal) => {
         words!($direction $move $r $stride:
             0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24)
@@ -218,6 +221,9 @@ permutation! {
 /// word 16 is that bit and all others are zero.
 pub(super) type ShortBlock = [__m512i; 13];
 
+/// Word 16 of a short block.
+static LAST_BIT: u64 = 1 << 63;
+
 /// Defines a hash of one short block over one width of register.
 macro_rules! short_hash {
     ($(#[$doc:meta])* $name:ident, $r:literal) => {
@@ -225,7 +231,6 @@ macro_rules! short_hash {
         #[inline]
         #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
         pub(super) fn $name(block: &ShortBlock, output: &mut [__m512i; 4]) {
-            static LAST_BIT: u64 = 1 << 63;
             // SAFETY: reads the 13 words of the block, the last bit and the 24 constants, writes
             // the four words of output; every vector register is declared lost.
             unsafe {
@@ -272,6 +277,57 @@ short_hash! {
 short_hash! {
     /// The same in lanes 0 to 3. Of the other lanes of the output nothing is written.
     short_hash_low_4, "ymm"
+}
+
+/// Defines a permutation of one short block over one width of register.
+macro_rules! short_permutation {
+    ($(#[$doc:meta])* $name:ident, $r:literal) => {
+        $(#[$doc])*
+        #[inline]
+        #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+        pub(super) fn $name(block: &ShortBlock, permuted: &mut State) {
+            // SAFETY: reads the 13 words of the block, the last bit and the 24 constants, writes
+            // the 25 words of the state; every vector register is declared lost.
+            unsafe {
+                asm!(
+                    words!(load "vmovdqu64" $r "64": 0 1 2 3 4 5 6 7 8 9 10 11 12),
+                    concat!("vpbroadcastq ", $r, "16, qword ptr [{bit}]"),
+                    first_round!($r),
+                    "add {constants}, 8",
+                    "2:",
+                    round!($r),
+                    "add {constants}, 8",
+                    "cmp {constants}, {end}",
+                    "jne 2b",
+                    words!(store_permuted "vmovdqu64" $r "64"),
+                    state = in(reg) block,
+                    permuted = in(reg) permuted,
+                    bit = in(reg) &LAST_BIT,
+                    constants = inout(reg) CONSTANTS.as_ptr() => _,
+                    end = in(reg) CONSTANTS.as_ptr_range().end,
+                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _,
+                    out("zmm4") _, out("zmm5") _, out("zmm6") _, out("zmm7") _,
+                    out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+                    out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _,
+                    out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+                    out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+                    out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _,
+                    out("zmm28") _, out("zmm29") _, out("zmm30") _, out("zmm31") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+short_permutation! {
+    /// The states of a short block in each lane, permuted.
+    permute_short_8, "zmm"
+}
+
+short_permutation! {
+    /// The same in lanes 0 to 3. Of the other lanes nothing is written.
+    permute_short_low_4, "ymm"
 }
 
 /// Transposes eight rows of eight 64-bit words.

@@ -98,6 +98,31 @@ pub(super) fn cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
     registers::clear();
 }
 
+/// SamplePolyCBD_2 of the 128 bytes in two registers.
+///
+/// A look-up needs the nibbles in the lowest four bits of words and takes no notice of all but one
+/// of the others; the table holds everything twice for that one.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn binomial_2(first: __m512i, second: __m512i, out: &mut [__m512i; 8]) {
+    let table = registers::table(&BINOMIAL_2_TWICE);
+    for (r, out) in out.iter_mut().enumerate() {
+        let bytes = if r < 4 { first } else { second };
+        let nibbles = pack::spread_nibbles(bytes, r % 4);
+        *out = _mm512_permutexvar_epi16(nibbles, table);
+    }
+}
+
+static BINOMIAL_2_TWICE: Table<i16, 32> = {
+    let [Table(mut values)] = binomial::<1>(2);
+    let mut i = 0;
+    while i < 16 {
+        values[16 + i] = values[i];
+        i += 1;
+    }
+    Table(values)
+};
+
 /// The representative in 0..q of |x| <= 2q. A negative number is the greater one as unsigned.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]

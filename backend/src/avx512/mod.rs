@@ -12,6 +12,7 @@
 //!      |     |-- shuffle        exchanges between registers for layers within one
 //!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
 //!      |-- dsa_small            small products of ML-DSA that come from ML-KEM's ring
+//!      |-- kem_sample           polynomials from seeds: keccak and sampling in one
 //!      |-- kem_pack, dsa_pack   sampling, compression, encoding
 //!      |     `-- pack           fields of any width to bytes and back
 //!      |-- dsa_round            rounding, hints, norms
@@ -24,6 +25,7 @@
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
@@ -40,6 +42,7 @@ mod field25519;
 mod keccak;
 mod kem_ntt;
 mod kem_pack;
+mod kem_sample;
 mod pack;
 mod registers;
 mod sha256;
@@ -147,6 +150,16 @@ impl Kernels for Avx512 {
     fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { kem_pack::decompress(d, bytes, out) }
+    }
+
+    fn kem_sample_ntt_vartime(&self, jobs: &mut [KemUniform<'_>]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_sample::sample_ntt_vartime(jobs) }
+    }
+
+    fn kem_sample_cbd(&self, eta: usize, jobs: &mut [KemNoise<'_>]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { kem_sample::sample_cbd(eta, jobs) }
     }
 
     fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {

@@ -129,6 +129,24 @@ pub(super) fn unpack_words<const BITS: usize>(bytes: __m512i) -> __m512i {
     _mm512_and_si512(spread(bytes, Fields::<BITS>::WORDS), mask)
 }
 
+/// The nibbles of 16 of the 64 bytes, those of quarter `quarter`, in the lowest bits of words; above
+/// them there is garbage.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn spread_nibbles(bytes: __m512i, quarter: usize) -> __m512i {
+    static GATHER: [Table<u8, 64>; 4] = {
+        let mut tables = [Fields::<4>::WORDS.gather; 4];
+        let mut i = 0;
+        while i < 4 * 64 {
+            tables[i / 64].0[i % 64] += 16 * (i / 64) as u8;
+            i += 1;
+        }
+        tables
+    };
+    let gathered = _mm512_permutexvar_epi8(registers::table(&GATHER[quarter]), bytes);
+    _mm512_multishift_epi64_epi8(registers::table(&Fields::<4>::WORDS.select), gathered)
+}
+
 /// Thirty-two fields, in words and times 2^(15 - BITS), from the first `4 * BITS` bytes.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]

@@ -220,3 +220,19 @@ pub(crate) fn _mm512_inserti64x4<const HALF: i32>(a: __m512i, b: __m256i) -> __m
     out.0[4 * HALF as usize..][..4].copy_from_slice(&b.0);
     out
 }
+
+/// Eight words, the last one first.
+#[inline]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn _mm512_set_epi64(
+    h: i64,
+    g: i64,
+    f: i64,
+    e: i64,
+    d: i64,
+    c: i64,
+    b: i64,
+    a: i64,
+) -> __m512i {
+    cast([a, b, c, d, e, f, g, h])
+}

@@ -182,6 +182,7 @@ same! { constants_are_the_processors:
     _mm512_set1_epi16(x: i16);
     _mm512_set1_epi32(x: i32);
     _mm512_set1_epi64(x: i64);
+    _mm512_set_epi64(h: i64, g: i64, f: i64, e: i64, d: i64, c: i64, b: i64, a: i64);
     _mm_setzero_si128();
     _mm_cvtsi32_si128(x: i32);
     _mm_cvtsi64_si128(x: i64);

@@ -166,7 +166,15 @@ unsafe fn add_block<L: Lanes<N, M>, const N: usize, const M: usize>(
     sources: [*const u8; N],
     words: usize,
 ) {
-    for g in 0..words.div_ceil(N) {
+    let mut groups = words.div_ceil(N);
+    if words % N == 1 {
+        // The last word of a block of SHAKE256 or SHA3-256, alone in its group.
+        groups -= 1;
+        // SAFETY: `words` is 21 at most, so the word lies within ROW bytes.
+        let input = unsafe { isa.gather(sources.map(|source| source.add(8 * (words - 1)))) };
+        state[words - 1] = isa.xor(state[words - 1], input);
+    }
+    for g in 0..groups {
         let count = N.min(words - N * g);
         let mut input = [isa.splat(0); N];
         for (input, source) in input.iter_mut().zip(sources) {

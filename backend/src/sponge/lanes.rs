@@ -22,6 +22,11 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
     /// # Safety
     /// N words can be read there.
     unsafe fn load(self, words: *const u8, count: usize) -> Self::Vector;
+    /// The word at each address.
+    ///
+    /// # Safety
+    /// A word can be read at each.
+    unsafe fn gather(self, words: [*const u8; N]) -> Self::Vector;
     /// Stores the first `length` bytes of a register, or all where there are fewer.
     ///
     /// # Safety

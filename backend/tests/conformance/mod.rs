@@ -16,6 +16,7 @@ pub mod dsa;
 pub mod dsa_rounding;
 pub mod ed25519;
 pub mod kem;
+pub mod kem_sampling;
 pub mod misuse;
 pub mod reference;
 pub mod slh;
@@ -26,6 +27,7 @@ pub mod sponge;
 pub fn check_all(k: &dyn Kernels) {
     sponge::check(k);
     kem::check(k);
+    kem_sampling::check(k);
     dsa::check(k);
     dsa_rounding::check(k);
     slh::check(k);

@@ -20,10 +20,12 @@
 //! - "residue" below means: congruent to the true value, |x| < q, sign free.
 
 pub mod ed25519;
+pub mod kem;
 pub mod sha512;
 pub mod slh;
 
 use ed25519::{EdEquation, EdVerify};
+use kem::{KemNoise, KemUniform};
 use sha512::Sha512;
 use slh::{SlhChain, SlhHash};
 use zeroize::Zeroize;
@@ -171,6 +173,16 @@ pub trait Kernels: Send + Sync {
     /// Decompress_d(ByteDecode_d(bytes)) (Algorithm 6, equation 4.8), `32 * d` bytes a polynomial;
     /// d is one of 1, 4, 5, 10, 11. Output in 0..q.
     fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]);
+
+    /// Makes every entry of A, in any order. Time depends on the seeds rho, which are public.
+    fn kem_sample_ntt_vartime(&self, jobs: &mut [KemUniform<'_>]) {
+        kem::sample_ntt_vartime(self, jobs);
+    }
+
+    /// Makes every polynomial of noise, in any order; eta is 2 or 3.
+    fn kem_sample_cbd(&self, eta: usize, jobs: &mut [KemNoise<'_>]) {
+        kem::sample_cbd(self, eta, jobs);
+    }
 
     // ----- ML-DSA (FIPS 204) -----
 

@@ -1,12 +1,10 @@
 //! KeyGen, Encaps and Decaps over batches.
 
-use super::keys::{A_LEN, DecapsKey, EncapsKey, parse_matrix, push_matrix_jobs};
-use super::{ETA2, Params, SECRET_LEN, SEED_LEN};
+use super::keys::{DecapsKey, EncapsKey, parse_matrix, push_matrix_jobs, push_uniform_jobs};
+use super::{ETA2, Params, SECRET_LEN, SEED_LEN, SIDE_BY_SIDE};
 use crate::ct;
+use crate::kernels::kem::{KemNoise, UNIFORM_LEN};
 use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
-
-/// Bytes of PRF output for eta = 3, the longest.
-const PRF_MAX: usize = 192;
 
 /// The index bytes of the PRF (FIPS 203, equation 4.3).
 static PRF_INDEX: [[u8; 1]; 16] =
@@ -20,21 +18,21 @@ pub struct Scratch {
     g: Vec<[u8; 64]>,
     /// Outputs of J, 32 bytes a lane.
     j: Vec<[u8; 32]>,
-    /// Outputs of the PRF, [`PRF_MAX`] bytes a polynomial.
+    /// Outputs of the PRF, `64 * eta` bytes a polynomial.
     prf: Vec<u8>,
     /// Squeezed bytes of A.
     pub(super) squeezed: Vec<u8>,
-    /// A of one lane.
+    /// A of up to [`SIDE_BY_SIDE`] lanes.
     matrix: Vec<KemPoly>,
-    /// Polynomials in the NTT domain of one lane: (s, e), y or u.
+    /// Polynomials in the NTT domain of as many lanes: (s, e), y or u.
     hat: Vec<KemPoly>,
-    /// Results of matrix products of one lane.
+    /// Results of matrix products: of one lane, or w of as many lanes.
     product: Vec<KemPoly>,
-    /// Noise of one lane: e1, e2, and the message.
+    /// Noise e1 and e2, or v', of as many lanes.
     noise: Vec<KemPoly>,
     /// Messages m', 32 bytes a lane.
     message: Vec<[u8; 32]>,
-    /// Re-encrypted ciphertexts.
+    /// The re-encrypted ciphertext of one lane.
     ct: Vec<u8>,
 }
 
@@ -188,35 +186,94 @@ fn k_pke_keygen<K: Kernels>(
     for pair in g.iter() {
         ct::declassify(&pair[..32]); // rho is part of the public key.
     }
-    // Lines 3 to 15: A, s and e of every lane, in one go.
-    let prf_len = 64 * p.eta1;
-    let squeezed = room(&mut scratch.squeezed, n * p.k * p.k * A_LEN);
-    let prf = room(&mut scratch.prf, n * 2 * p.k * prf_len);
-    let mut jobs = Vec::with_capacity(n * (p.k * p.k + 2 * p.k));
-    push_matrix_jobs(p, false, g.iter().map(|pair| &pair[..32]), squeezed, &mut jobs);
-    for (pair, part) in g.iter().zip(prf.chunks_exact_mut(2 * p.k * prf_len)) {
-        push_prf_jobs(&pair[32..], 0, part, prf_len, &mut jobs);
+    // One lane at a time from A to t_hat, so that its polynomials stay in the first-level cache.
+    let t_hat = room(&mut scratch.product, p.k);
+    for (block, pairs) in g.chunks(SIDE_BY_SIDE).enumerate() {
+        let a = room(&mut scratch.matrix, pairs.len() * p.k * p.k);
+        let hat = room(&mut scratch.hat, pairs.len() * 2 * p.k);
+        if pairs.len() < SIDE_BY_SIDE {
+            sample_few(k, p, pairs, (&mut scratch.squeezed, &mut scratch.prf), a, hat);
+        } else {
+            sample_many(k, p, pairs, a, hat);
+        }
+        // Lines 16 to 18: t_hat = A s_hat + e_hat.
+        let lanes = a.chunks_exact(p.k * p.k).zip(hat.chunks_exact_mut(2 * p.k));
+        for (lane, (pair, (a, hat))) in pairs.iter().zip(lanes).enumerate() {
+            k.kem_ntt(hat);
+            let (s_hat, e_hat) = hat.split_at(p.k);
+            k.kem_matvec(t_hat, a, s_hat);
+            k.kem_to_mont(t_hat);
+            k.kem_add(t_hat, e_hat);
+            each(block * SIDE_BY_SIDE + lane, &Made { rho: &pair[..32], a, s_hat, t_hat });
+        }
+    }
+    scratch.wipe();
+}
+
+/// Lines 3 to 15 of K-PKE.KeyGen: A, s and e of each (rho, sigma), whose sponges share lanes.
+fn sample_few<K: Kernels>(
+    k: &K,
+    p: &Params,
+    pairs: &[[u8; 64]],
+    (squeezed, prf): (&mut Vec<u8>, &mut Vec<u8>),
+    a: &mut [KemPoly],
+    noise: &mut [KemPoly],
+) {
+    let (entries, len) = (p.k * p.k, 64 * p.eta1);
+    let squeezed = room(squeezed, pairs.len() * entries * UNIFORM_LEN);
+    let prf = room(prf, pairs.len() * 2 * p.k * len);
+    let mut jobs = Vec::with_capacity(pairs.len() * (entries + 2 * p.k));
+    push_matrix_jobs(p, false, pairs.iter().map(|pair| &pair[..32]), squeezed, &mut jobs);
+    for (pair, part) in pairs.iter().zip(prf.chunks_exact_mut(2 * p.k * len)) {
+        push_prf_jobs(&pair[32..], 0, part, len, &mut jobs);
     }
     k.sponge_many(&mut jobs);
     drop(jobs);
-    // Lines 16 to 18: t_hat = A s_hat + e_hat. One lane at a time, so that all of it stays in the
-    // first-level cache.
-    let hat = room(&mut scratch.hat, 2 * p.k);
-    let a = room(&mut scratch.matrix, p.k * p.k);
-    let t_hat = room(&mut scratch.product, p.k);
-    let lanes = prf.chunks_exact(2 * p.k * prf_len).zip(squeezed.chunks_exact(p.k * p.k * A_LEN));
-    for (lane, (pair, (noise, entries))) in g.iter().zip(lanes).enumerate() {
-        k.kem_cbd(p.eta1, noise, hat);
-        k.kem_ntt(hat);
-        let (s_hat, e_hat) = hat.split_at(p.k);
-        let rho = &pair[..32];
-        parse_matrix(k, p, false, rho, entries, a);
-        k.kem_matvec(t_hat, a, s_hat);
-        k.kem_to_mont(t_hat);
-        k.kem_add(t_hat, e_hat);
-        each(lane, &Made { rho, a, s_hat, t_hat });
+    k.kem_cbd(p.eta1, prf, noise);
+    let lanes = a.chunks_exact_mut(entries).zip(squeezed.chunks_exact(entries * UNIFORM_LEN));
+    for (pair, (a, squeezed)) in pairs.iter().zip(lanes) {
+        parse_matrix(k, p, false, &pair[..32], squeezed, a);
     }
-    scratch.wipe();
+}
+
+/// The same where each kind fills the lanes by itself.
+fn sample_many<K: Kernels>(
+    k: &K,
+    p: &Params,
+    pairs: &[[u8; 64]],
+    a: &mut [KemPoly],
+    noise: &mut [KemPoly],
+) {
+    let mut jobs = Vec::with_capacity(a.len());
+    for (pair, a) in pairs.iter().zip(a.chunks_exact_mut(p.k * p.k)) {
+        push_uniform_jobs(p, false, halves(pair)[0], a, &mut jobs);
+    }
+    k.kem_sample_ntt_vartime(&mut jobs);
+    sample_noise(k, p.eta1, 0, pairs, noise);
+}
+
+/// The halves of an output of G.
+fn halves(pair: &[u8; 64]) -> [&[u8; 32]; 2] {
+    let (halves, _) = pair.as_chunks::<32>();
+    [&halves[0], &halves[1]]
+}
+
+/// As many polynomials of noise from the second half of each pair, from index `first` on.
+fn sample_noise<K: Kernels>(
+    k: &K,
+    eta: usize,
+    first: usize,
+    pairs: &[[u8; 64]],
+    noise: &mut [KemPoly],
+) {
+    let mut jobs = Vec::with_capacity(noise.len());
+    for (pair, noise) in pairs.iter().zip(noise.chunks_exact_mut(noise.len() / pairs.len())) {
+        let seed = halves(pair)[1];
+        for (out, [index]) in noise.iter_mut().zip(&PRF_INDEX[first..]) {
+            jobs.push(KemNoise { seed, index: *index, out });
+        }
+    }
+    k.kem_sample_cbd(eta, &mut jobs);
 }
 
 /// Adds the sponges PRF(seed, first), PRF(seed, first + 1), .. that fill `out`, `len` bytes each.
@@ -261,7 +318,9 @@ pub fn encaps<K: Kernels>(
         .collect();
     k.sponge_many(&mut jobs);
     drop(jobs);
-    encrypt(k, p, keys, m, pairs, ct, scratch);
+    encrypt(k, p, keys, m, pairs, scratch, |lane, made| {
+        made.encode(k, p, &mut ct[lane * p.ct_len()..(lane + 1) * p.ct_len()]);
+    });
     ct::declassify(ct); // A ciphertext is public.
     for (secret, pair) in shared.iter_mut().zip(pairs.iter()) {
         secret.copy_from_slice(&pair[..32]);
@@ -270,20 +329,72 @@ pub fn encaps<K: Kernels>(
     scratch.wipe();
 }
 
-/// K-PKE.Encrypt (FIPS 203, Algorithm 14) with r in the second half of each pair.
+/// What K-PKE.Encrypt makes in one lane, before it is compressed.
+struct Encrypted<'a> {
+    u: &'a [KemPoly],
+    v: &'a [KemPoly],
+}
+
+impl Encrypted<'_> {
+    /// Algorithm 14, lines 22 and 23.
+    fn encode<K: Kernels>(&self, k: &K, p: &Params, out: &mut [u8]) {
+        let (u_out, v_out) = out.split_at_mut(p.u_len());
+        k.kem_compress(p.du, self.u, u_out);
+        k.kem_compress(p.dv, self.v, v_out);
+    }
+}
+
+/// K-PKE.Encrypt (FIPS 203, Algorithm 14) with r in the second half of each pair; hands each lane to
+/// `each` before it is encoded.
 fn encrypt<K: Kernels>(
     k: &K,
     p: &Params,
     keys: &[&EncapsKey],
     m: &[[u8; 32]],
     pairs: &[[u8; 64]],
-    ct: &mut [u8],
     scratch: &mut Scratch,
+    mut each: impl FnMut(usize, &Encrypted<'_>),
 ) {
-    // Lines 9 to 17: y from PRF_eta1, e1 and e2 from PRF_eta2.
-    let n = keys.len();
-    let (y_len, e_len) = (64 * p.eta1, 64 * ETA2);
-    let prf = room(&mut scratch.prf, n * (p.k * y_len + (p.k + 1) * e_len));
+    let product = room(&mut scratch.product, p.k + 1);
+    let mut mu = [KemPoly::default()];
+    let blocks = keys.chunks(SIDE_BY_SIDE).zip(m.chunks(SIDE_BY_SIDE));
+    for (block, ((keys, m), pairs)) in blocks.zip(pairs.chunks(SIDE_BY_SIDE)).enumerate() {
+        // Lines 9 to 18: y from PRF_eta1, e1 and e2 from PRF_eta2.
+        let y_hat = room(&mut scratch.hat, keys.len() * p.k);
+        let e = room(&mut scratch.noise, keys.len() * (p.k + 1));
+        if keys.len() < SIDE_BY_SIDE {
+            sample_few_for_encrypt(k, p, pairs, &mut scratch.prf, y_hat, e);
+        } else {
+            sample_noise(k, p.eta1, 0, pairs, y_hat);
+            sample_noise(k, ETA2, p.k, pairs, e);
+        }
+        k.kem_ntt(y_hat);
+        let noise = y_hat.chunks_exact(p.k).zip(e.chunks_exact(p.k + 1));
+        for (lane, ((key, message), (y_hat, e))) in keys.iter().zip(m).zip(noise).enumerate() {
+            k.kem_decompress(1, message, &mut mu); // Line 20.
+            // Lines 19 and 21: u = NTT^-1(A^T y) + e1, v = NTT^-1(t^T y) + e2 + mu.
+            k.kem_matvec(product, &key.matrix, y_hat);
+            k.kem_inv_ntt(product);
+            k.kem_add(product, e);
+            let (u, v) = product.split_at_mut(p.k);
+            k.kem_add(v, &mu);
+            each(block * SIDE_BY_SIDE + lane, &Encrypted { u, v });
+        }
+    }
+    ct::wipe(&mut mu);
+}
+
+/// Lines 9 to 17 of K-PKE.Encrypt for a few lanes, whose sponges share those of the kernels.
+fn sample_few_for_encrypt<K: Kernels>(
+    k: &K,
+    p: &Params,
+    pairs: &[[u8; 64]],
+    prf: &mut Vec<u8>,
+    y: &mut [KemPoly],
+    e: &mut [KemPoly],
+) {
+    let (n, y_len, e_len) = (pairs.len(), 64 * p.eta1, 64 * ETA2);
+    let prf = room(prf, n * (p.k * y_len + (p.k + 1) * e_len));
     let (y_prf, e_prf) = prf.split_at_mut(n * p.k * y_len);
     let mut jobs = Vec::with_capacity(n * (2 * p.k + 1));
     for (pair, part) in pairs.iter().zip(y_prf.chunks_exact_mut(p.k * y_len)) {
@@ -294,29 +405,8 @@ fn encrypt<K: Kernels>(
     }
     k.sponge_many(&mut jobs);
     drop(jobs);
-    let y_hat = room(&mut scratch.hat, p.k);
-    let product = room(&mut scratch.product, p.k + 1);
-    let noise = room(&mut scratch.noise, p.k + 2);
-    let lanes = y_prf.chunks_exact(p.k * y_len).zip(e_prf.chunks_exact((p.k + 1) * e_len));
-    for (((key, message), out), (y_bytes, e_bytes)) in
-        keys.iter().zip(m).zip(ct.chunks_exact_mut(p.ct_len())).zip(lanes)
-    {
-        k.kem_cbd(p.eta1, y_bytes, y_hat);
-        k.kem_ntt(y_hat);
-        let (e, mu) = noise.split_at_mut(p.k + 1);
-        k.kem_cbd(ETA2, e_bytes, e);
-        k.kem_decompress(1, message, mu); // Line 20.
-        // Lines 18 to 21: u = NTT^-1(A^T y) + e1, v = NTT^-1(t^T y) + e2 + mu.
-        k.kem_matvec(product, &key.matrix, y_hat);
-        k.kem_inv_ntt(product);
-        k.kem_add(product, e);
-        let (u, v) = product.split_at_mut(p.k);
-        k.kem_add(v, mu);
-        // Lines 22 and 23.
-        let (u_out, v_out) = out.split_at_mut(p.u_len());
-        k.kem_compress(p.du, u, u_out);
-        k.kem_compress(p.dv, v, v_out);
-    }
+    k.kem_cbd(p.eta1, y_prf, y);
+    k.kem_cbd(ETA2, e_prf, e);
 }
 
 /// Decapsulation: ML-KEM.Decaps_internal (FIPS 203, Algorithm 18).
@@ -355,17 +445,27 @@ pub fn decaps<K: Kernels>(
     drop(jobs);
     // Lines 8 to 11: encrypt again, and choose without a branch.
     let encaps_keys: Vec<&EncapsKey> = keys.iter().map(|key| &key.encaps).collect();
-    let again_ct = room(&mut again, n * p.ct_len());
-    encrypt(k, p, &encaps_keys, m, pairs, again_ct, scratch);
-    let both = ct.chunks_exact(p.ct_len()).zip(again_ct.chunks_exact(p.ct_len()));
-    for (((secret, (c, c2)), pair), k_bar) in
-        shared.iter_mut().zip(both).zip(pairs.iter()).zip(rejected.iter())
-    {
-        let (accepted, _) = pair.split_first_chunk::<32>().unwrap_or((&[0; 32], &[]));
-        ct::select(ct::eq_mask(c, c2), accepted, k_bar, secret);
-    }
+    let again_ct = room(&mut again, p.ct_len());
+    encrypt(k, p, &encaps_keys, m, pairs, scratch, |lane, made| {
+        made.encode(k, p, again_ct);
+        let c = &ct[lane * p.ct_len()..(lane + 1) * p.ct_len()];
+        choose((c, again_ct), halves(&pairs[lane])[0], &rejected[lane], &mut shared[lane]);
+    });
     (scratch.g, scratch.j, scratch.ct, scratch.message) = (g, j, again, message);
     scratch.wipe();
+}
+
+/// Lines 9 to 11 of Algorithm 18: `accepted` where the ciphertexts are the same, else `rejected`.
+///
+/// A function of its own in machine code, where the scan for constant time reads it.
+#[inline(never)]
+fn choose(
+    (c, again): (&[u8], &[u8]),
+    accepted: &[u8; 32],
+    rejected: &[u8; 32],
+    out: &mut [u8; 32],
+) {
+    ct::select(ct::eq_mask(c, again), accepted, rejected, out);
 }
 
 /// K-PKE.Decrypt (FIPS 203, Algorithm 15) into `m`.
@@ -377,20 +477,28 @@ fn decrypt<K: Kernels>(
     m: &mut [[u8; 32]],
     scratch: &mut Scratch,
 ) {
-    let u_hat = room(&mut scratch.hat, p.k);
-    let product = room(&mut scratch.product, 1);
-    let noise = room(&mut scratch.noise, 1);
-    for ((key, message), c) in keys.iter().zip(m).zip(ct.chunks_exact(p.ct_len())) {
-        k.kem_decompress(p.du, &c[..p.u_len()], u_hat);
+    let blocks = keys.chunks(SIDE_BY_SIDE).zip(m.chunks_mut(SIDE_BY_SIDE));
+    for ((keys, m), ct) in blocks.zip(ct.chunks(SIDE_BY_SIDE * p.ct_len())) {
+        let u_hat = room(&mut scratch.hat, keys.len() * p.k);
+        let w = room(&mut scratch.product, keys.len());
+        let v = room(&mut scratch.noise, keys.len());
+        let encoded = u_hat.chunks_exact_mut(p.k).zip(v.chunks_exact_mut(1));
+        for ((u, v), c) in encoded.zip(ct.chunks_exact(p.ct_len())) {
+            k.kem_decompress(p.du, &c[..p.u_len()], u);
+            k.kem_decompress(p.dv, &c[p.u_len()..], v);
+        }
         k.kem_ntt(u_hat);
         // Line 6: w = v' - NTT^-1(s^T u).
-        k.kem_matvec(product, &key.s_hat, u_hat);
-        k.kem_inv_ntt(product);
-        k.kem_decompress(p.dv, &c[p.u_len()..], noise);
-        k.kem_sub_from(&noise[0], &mut product[0]);
-        k.kem_compress(1, product, message);
+        for ((key, u_hat), w) in keys.iter().zip(u_hat.chunks_exact(p.k)).zip(w.chunks_exact_mut(1))
+        {
+            k.kem_matvec(w, &key.s_hat, u_hat);
+        }
+        k.kem_inv_ntt(w);
+        for (v, w) in v.iter().zip(w.iter_mut()) {
+            k.kem_sub_from(v, w);
+        }
+        k.kem_compress(1, w, m.as_flattened_mut());
     }
 }
 
-/// Every PRF output fits the buffer that the index table and the parameters imply.
-const _: () = assert!(PRF_MAX == 64 * 3 && SECRET_LEN * 2 == SEED_LEN);
+const _: () = assert!(SECRET_LEN * 2 == SEED_LEN);

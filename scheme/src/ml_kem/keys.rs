@@ -1,15 +1,10 @@
 //! Expanded ML-KEM keys: everything that depends on the key alone, computed once.
 
-use super::{K_MAX, Params, SEED_LEN, Scratch, keygen};
+use super::{K_MAX, Params, SEED_LEN, SIDE_BY_SIDE, Scratch, keygen};
 use crate::ct;
 use crate::error::{Error, Status};
+use crate::kernels::kem::{KemUniform, UNIFORM_LEN, parse_vartime};
 use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
-
-/// SHAKE128 blocks squeezed at first for one entry of A: 504 bytes hold 336 candidates, of which
-/// 273 +- 7 are accepted; 1 in 120 entries needs more than the 3 blocks.
-const A_BLOCKS: usize = 3;
-/// Bytes squeezed at first for one entry of A.
-pub(super) const A_LEN: usize = A_BLOCKS * 168;
 
 /// The index bytes that follow rho, `[first][second]`.
 static INDEX: [[[u8; 2]; K_MAX]; K_MAX] = {
@@ -232,7 +227,29 @@ fn expand<'a, K: Kernels>(
         let canonical = k.kem_decode12(&encoded[..384 * p.k], &mut key.matrix[entries..]);
         *state = if canonical { Status::Ok } else { Status::InvalidKey };
     }
-    ct::resize(&mut scratch.squeezed, keys.len() * entries * A_LEN, 0);
+    if keys.len() < SIDE_BY_SIDE {
+        expand_few(k, p, keys, scratch);
+    } else {
+        expand_many(k, p, keys);
+    }
+    for (key, state) in keys.iter_mut().zip(status.iter()) {
+        key.expanded = state.is_ok();
+        if !key.expanded {
+            key.matrix[entries..].fill(KemPoly::default());
+            key.bytes.fill(0);
+        }
+    }
+}
+
+/// H(ek) and A^T of each key, which share lanes.
+fn expand_few<K: Kernels>(
+    k: &K,
+    p: &'static Params,
+    keys: &mut [&mut EncapsKey],
+    scratch: &mut Scratch,
+) {
+    let entries = p.k * p.k;
+    ct::resize(&mut scratch.squeezed, keys.len() * entries * UNIFORM_LEN, 0);
     let mut jobs = Vec::with_capacity(keys.len() * (entries + 1));
     let mut rhos = Vec::with_capacity(keys.len());
     for key in keys.iter_mut() {
@@ -243,16 +260,26 @@ fn expand<'a, K: Kernels>(
     push_matrix_jobs(p, true, rhos.into_iter(), &mut scratch.squeezed, &mut jobs);
     k.sponge_many(&mut jobs);
     drop(jobs);
-    let parts = scratch.squeezed.chunks_exact(entries * A_LEN);
-    for ((key, part), state) in keys.iter_mut().zip(parts).zip(status.iter()) {
+    let parts = scratch.squeezed.chunks_exact(entries * UNIFORM_LEN);
+    for (key, part) in keys.iter_mut().zip(parts) {
         let (rho, a_t) = (&key.bytes[384 * p.k..], &mut key.matrix[..entries]);
         parse_matrix(k, p, true, rho, part, a_t);
-        key.expanded = state.is_ok();
-        if !key.expanded {
-            key.matrix[entries..].fill(KemPoly::default());
-            key.bytes.fill(0);
+    }
+}
+
+/// The same where each fills the lanes by itself.
+fn expand_many<K: Kernels>(k: &K, p: &'static Params, keys: &mut [&mut EncapsKey]) {
+    let mut hashes = Vec::with_capacity(keys.len());
+    let mut entries = Vec::with_capacity(keys.len() * p.k * p.k);
+    for key in keys.iter_mut() {
+        let EncapsKey { bytes, hash, matrix, .. } = &mut **key;
+        hashes.push(Sponge::new(Xof::Sha3_256, [&bytes[..]], hash));
+        if let Some(rho) = bytes.last_chunk() {
+            push_uniform_jobs(p, true, rho, &mut matrix[..p.k * p.k], &mut entries);
         }
     }
+    k.sponge_many(&mut hashes);
+    k.kem_sample_ntt_vartime(&mut entries);
 }
 
 /// Decodes and expands `keys.len()` decapsulation keys from their concatenation.
@@ -293,7 +320,7 @@ pub fn expand_decaps_keys<K: Kernels>(
     }
 }
 
-/// Adds the sponges that make A (or A^T) of each rho, k * k entries of [`A_LEN`] bytes each.
+/// Adds the sponges that make A (or A^T) of each rho, k * k entries of [`UNIFORM_LEN`] bytes each.
 pub(super) fn push_matrix_jobs<'a>(
     p: &Params,
     transposed: bool,
@@ -301,7 +328,7 @@ pub(super) fn push_matrix_jobs<'a>(
     squeezed: &'a mut [u8],
     jobs: &mut Vec<Sponge<'a>>,
 ) {
-    let mut parts = squeezed.chunks_exact_mut(A_LEN);
+    let mut parts = squeezed.chunks_exact_mut(UNIFORM_LEN);
     for rho in rhos {
         for (entry, part) in (0..p.k * p.k).zip(&mut parts) {
             let index = entry_index(p, transposed, entry);
@@ -312,7 +339,7 @@ pub(super) fn push_matrix_jobs<'a>(
 
 /// The two bytes after rho for entry number `entry`: A[i][j] = SampleNTT(rho || j || i)
 /// (FIPS 203, Algorithm 13, line 5).
-fn entry_index(p: &Params, transposed: bool, entry: usize) -> &'static [u8] {
+fn entry_index(p: &Params, transposed: bool, entry: usize) -> &'static [u8; 2] {
     let (row, column) = (entry / p.k, entry % p.k);
     let (i, j) = if transposed { (column, row) } else { (row, column) };
     &INDEX[j][i]
@@ -327,16 +354,20 @@ pub(super) fn parse_matrix<K: Kernels>(
     squeezed: &[u8],
     a: &mut [KemPoly],
 ) {
-    for (entry, (poly, part)) in a.iter_mut().zip(squeezed.chunks_exact(A_LEN)).enumerate() {
-        let mut blocks = A_BLOCKS;
-        let mut accepted = k.kem_rej_uniform_vartime(part, poly);
-        while accepted < 256 {
-            // Rare, and in public data: squeeze anew with one block more.
-            blocks += 1;
-            let mut longer = vec![0u8; blocks * 168];
-            let index = entry_index(p, transposed, entry);
-            k.sponge_many(&mut [Sponge::new(Xof::Shake128, [rho, index], &mut longer)]);
-            accepted = k.kem_rej_uniform_vartime(&longer, poly);
-        }
+    for (entry, (poly, part)) in a.iter_mut().zip(squeezed.chunks_exact(UNIFORM_LEN)).enumerate() {
+        parse_vartime(k, (rho, *entry_index(p, transposed, entry)), part, poly);
+    }
+}
+
+/// Adds the entries of A (or A^T) of one rho.
+pub(super) fn push_uniform_jobs<'a>(
+    p: &Params,
+    transposed: bool,
+    rho: &'a [u8; 32],
+    a: &'a mut [KemPoly],
+    jobs: &mut Vec<KemUniform<'a>>,
+) {
+    for (entry, out) in a.iter_mut().enumerate() {
+        jobs.push(KemUniform { rho, index: *entry_index(p, transposed, entry), out });
     }
 }

@@ -26,6 +26,9 @@ pub const SEED_LEN: usize = 64;
 pub(crate) const ETA2: usize = 2;
 /// Rows and columns of the matrix, at most.
 pub(crate) const K_MAX: usize = 4;
+/// Operations of which the entries of A alone fill the lanes, and the noise alone, and so on. Of
+/// fewer, sponges of all kinds share lanes.
+pub(crate) const SIDE_BY_SIDE: usize = 8;
 
 /// One row of FIPS 203, table 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,6 +39,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::kem_ntt::add",
     "gabion_backend::avx512::kem_ntt::sub_from",
     "gabion_backend::avx512::kem_pack::cbd",
+    "gabion_backend::avx512::kem_sample::sample_cbd",
     "gabion_backend::avx512::kem_pack::encode12",
     "gabion_backend::avx512::kem_pack::decode12",
     "gabion_backend::avx512::kem_pack::compress",
@@ -91,7 +92,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx2::compiled::dsa_decompose",
     "gabion_backend::avx2::compiled::dsa_make_hint",
     // With the comparison and the choice, called or taken in.
-    "gabion_scheme::ml_kem::flow::decaps",
+    "gabion_scheme::ml_kem::flow::choose",
 ];
 
 /// Functions that schedule sponges, and which of their arguments point to descriptions of jobs and
@@ -110,6 +111,9 @@ const SPONGES: &[(&str, &[usize])] = &[
     ("Queue::advance", &[ARGUMENTS[0], ARGUMENTS[1]]),
     ("class", &[ARGUMENTS[0]]),
 ];
+
+/// Kernels that take descriptions of jobs, and which of their arguments point to them.
+const SAMPLERS: &[(&str, &[usize])] = &[("kem_sample::sample_cbd", &[ARGUMENTS[1]])];
 
 /// Functions that hand the hashes of SLH-DSA to lanes. They follow descriptions of jobs to contexts
 /// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
@@ -132,13 +136,21 @@ fn model(name: &str) -> Option<Model> {
             return Some(Model::Jobs(described));
         }
     }
+    if let Some((_, described)) = SAMPLERS.iter().find(|(name, _)| kernel == Some(name)) {
+        return Some(Model::Jobs(described));
+    }
     let is_hashes = name
         .strip_prefix("gabion_backend::avx512::")
         .is_some_and(|name| HASHES.iter().any(|hashes| name.starts_with(hashes)));
-    if is_hashes || name == "gabion_scheme::ml_kem::flow::decaps" {
+    if is_hashes {
         return Some(Model::Flow);
     }
-    let is_choice = ["gabion_scheme::ct::eq_mask", "gabion_scheme::ct::select"].contains(&name);
+    let is_choice = [
+        "gabion_scheme::ct::eq_mask",
+        "gabion_scheme::ct::select",
+        "gabion_scheme::ml_kem::flow::choose",
+    ]
+    .contains(&name);
     let is_sha_ni = name.starts_with("gabion_backend::sha_ni::advance");
     (kernel.is_some() || is_sha_ni || is_choice).then_some(Model::Kernel)
 }
