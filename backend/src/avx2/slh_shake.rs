@@ -5,6 +5,7 @@ use core::arch::x86_64::*;
 use super::keccak::{State, permute_4};
 use super::{Avx2, registers};
 use crate::memory::{Table, wipe};
+use crate::portable::keccak_f1600;
 use crate::slh::shake::{Block, Steps, WORDS, hash_word, value_word};
 
 /// Permutes the bytes of each 64-bit word so that the lower half goes to the upper, the last byte
@@ -23,7 +24,10 @@ static HASH_ADDRESS: Table<u8, 32> = {
 
 impl Steps<4> for Avx2 {
     #[inline(always)]
-    fn steps<const V: usize>(self, block: &mut Block<4>, steps: u32, _count: usize) {
+    fn steps<const V: usize>(self, block: &mut Block<4>, steps: u32, count: usize) {
+        if count == 1 {
+            return advance_alone::<V>(block, steps);
+        }
         // SAFETY: the token proves that the processor has AVX2.
         unsafe { advance::<V>(block, steps) }
     }
@@ -33,6 +37,29 @@ impl Steps<4> for Avx2 {
         // SAFETY: the token proves that the processor has AVX2.
         unsafe { registers::clear() }
     }
+}
+
+/// As many steps in lane 0, in general registers: one state takes 940 cycles there, and four take 1150
+/// in lanes.
+#[inline(never)]
+fn advance_alone<const V: usize>(block: &mut Block<4>, steps: u32) {
+    let mut state = [0; 25];
+    for _ in 0..steps {
+        let hash = block.hash[0];
+        let address = u64::from((hash as u32).swap_bytes()) << 32;
+        block.words[hash_word(V)][0] = block.around[0] | address;
+        block.hash[0] = hash + 1;
+        for (word, lanes) in state.iter_mut().zip(&block.words) {
+            *word = lanes[0];
+        }
+        state[WORDS..].fill(0);
+        state[16] = 1 << 63;
+        keccak_f1600(&mut state);
+        for (lanes, word) in block.words[value_word(V)..value_word(V) + V].iter_mut().zip(state) {
+            lanes[0] = word;
+        }
+    }
+    wipe(&mut state);
 }
 
 /// As many steps in every lane.
