@@ -24,8 +24,10 @@ fn now() -> u64 {
 /// What was counted since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Permutations Keccak-f\[1600\].
+    /// Permutations Keccak-f\[1600\] in sponges.
     pub permutations: f64,
+    /// The same in chains of SLH-DSA, which absorb and squeeze less.
+    pub shake_steps: f64,
     /// Compressions of SHA-256.
     pub sha256: f64,
     /// Compressions of SHA-512.
@@ -41,6 +43,7 @@ pub struct Totals {
 #[derive(Default)]
 struct Counters {
     permutations: AtomicU64,
+    shake_steps: AtomicU64,
     sha256: AtomicU64,
     sha512: AtomicU64,
     arithmetic: AtomicU64,
@@ -73,6 +76,7 @@ impl Watch {
         let looks = take(&counters.calls) * look();
         Totals {
             permutations: take(&counters.permutations),
+            shake_steps: take(&counters.shake_steps),
             sha256: take(&counters.sha256),
             sha512: take(&counters.sha512),
             arithmetic: (take(&counters.arithmetic) - looks / 2.0).max(0.0),
@@ -138,7 +142,8 @@ impl<K: Kernels> Stopwatch<K> {
         let counters = &self.counters;
         // A message ends with one byte of padding (SHAKE) or with one and the length (SHA-2).
         let (counter, blocks) = match context.family {
-            SlhFamily::Shake => (&counters.permutations, (context.n + 32 + len) / 136 + 1),
+            SlhFamily::Shake if long => (&counters.permutations, (context.n + 32 + len) / 136 + 1),
+            SlhFamily::Shake => (&counters.shake_steps, 1),
             SlhFamily::Sha2 if long && context.n > 16 => {
                 (&counters.sha512, (22 + len + 17).div_ceil(128))
             }

@@ -70,8 +70,8 @@ fn primitives(page: &mut String, engine: &[Value], floors: &[Value], peers: &[Va
          was expanded before.\nThe best peer is the one with the fewest cycles of all that were \
          measured, in the form of key that\nit has; ratios above 1 say that Gabion needs fewer. The \
          floor is what the operation hashes, at the price\nof a hash when every lane is full, and its \
-         arithmetic kernels as they are, in a batch of 64; what is\nabove it is moving bytes, idle \
-         lanes and bookkeeping.\n\n\
+         arithmetic kernels as they are, in a batch of 64 (of\none for SLH-DSA, whose hashes fill the \
+         lanes by themselves); what is above it is moving bytes, idle\nlanes and bookkeeping.\n\n\
          | algorithm | operation | key | Gabion, one | Gabion, batch of 64 | floor | best peer | its \
          cycles | one | batch |\n|---|---|---|---:|---:|---:|---|---:|---:|---:|\n",
     );

@@ -2,13 +2,13 @@
 //! docs/performance.md, as one JSON object a line.
 //!
 //! ```text
-//! cargo run --release -p gabion-tests --bin floors [FILTER]
+//! cargo run --release -p gabion-tests --bin floors [FILTER [BATCH]]
 //! ```
 //!
 //! A floor is the hashing of an operation at the price that a hash has when every lane is full
 //! and nothing is absorbed or squeezed but whole blocks, plus the time of the arithmetic kernels as
 //! they are. What is above it is moving bytes, idle lanes and bookkeeping. Both are measured here, on the
-//! best backend, in batches of 64, by the harness that `gabion bench engine` uses.
+//! best backend, in batches of BATCH (64), by the harness that `gabion bench engine` uses.
 
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ use gabion_scheme::kernels::{Kernels, Sponge, Xof};
 use gabion_tests::stopwatch::{Totals, Watch};
 use serde_json::json;
 
-/// Operations of a call.
+/// Hashes of a call that is measured for the price of one, and operations unless told otherwise.
 const BATCH: usize = 64;
 /// Seconds for each figure.
 const SECONDS: f64 = 0.3;
@@ -29,13 +29,20 @@ const SECONDS: f64 = 0.3;
 /// Core cycles of one of each, all lanes full.
 struct Prices {
     permutation: f64,
+    /// A step of a chain of SLH-DSA's SHAKE family.
+    shake_step: f64,
     sha256: f64,
     sha512: f64,
 }
 
 fn main() -> ExitCode {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    match run(&filter) {
+    let batch = std::env::args().nth(2).map_or(Ok(BATCH), |batch| batch.parse());
+    let Ok(batch) = batch else {
+        eprintln!("error: BATCH is the number of operations of a call");
+        return ExitCode::from(2);
+    };
+    match run(&filter, batch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -44,25 +51,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(filter: &str) -> Result<(), Box<dyn std::error::Error>> {
+fn run(filter: &str, batch: usize) -> Result<(), Box<dyn std::error::Error>> {
     #[cfg(target_arch = "x86_64")]
     if let (Some(kernels), Some(again)) =
         (gabion_backend::avx512::Avx512::detect(), gabion_backend::avx512::Avx512::detect())
     {
-        return measure(filter, kernels, &again);
+        return measure((filter, batch), kernels, &again);
     }
     #[cfg(target_arch = "x86_64")]
     if let (Some(kernels), Some(again)) =
         (gabion_backend::avx2::Avx2::detect(), gabion_backend::avx2::Avx2::detect())
     {
-        return measure(filter, kernels, &again);
+        return measure((filter, batch), kernels, &again);
     }
     use gabion_backend::portable::Portable;
-    measure(filter, Portable, &Portable)
+    measure((filter, batch), Portable, &Portable)
 }
 
 fn measure<K: Kernels + 'static>(
-    filter: &str,
+    (filter, batch): (&str, usize),
     kernels: K,
     same: &K,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -76,7 +83,7 @@ fn measure<K: Kernels + 'static>(
     let config = Config {
         filter: Some(regex::Regex::new(filter)?),
         backend: None,
-        batch: BATCH,
+        batch,
         threads: 1,
         seconds: SECONDS,
     };
@@ -92,6 +99,7 @@ fn measure<K: Kernels + 'static>(
 fn line(row: &gabion_bench::engine::Row, totals: &Totals, prices: &Prices) -> serde_json::Value {
     let each = |total: f64| total / totals.lanes;
     let hashing = each(totals.permutations) * prices.permutation
+        + each(totals.shake_steps) * prices.shake_step
         + each(totals.sha256) * prices.sha256
         + each(totals.sha512) * prices.sha512;
     // The arithmetic's share of the time is the same in ticks as in cycles.
@@ -105,9 +113,11 @@ fn line(row: &gabion_bench::engine::Row, totals: &Totals, prices: &Prices) -> se
         "backend": row.backend,
         "batch": row.batch,
         "permutations": round(each(totals.permutations)),
+        "shake_steps": round(each(totals.shake_steps)),
         "sha256": round(each(totals.sha256)),
         "sha512": round(each(totals.sha512)),
         "cycles_per_permutation": round(prices.permutation),
+        "cycles_per_shake_step": round(prices.shake_step),
         "cycles_per_sha256": round(prices.sha256),
         "cycles_per_sha512": round(prices.sha512),
         "hashing_cycles": hashing.round(),
@@ -150,20 +160,24 @@ fn prices<K: Kernels>(k: &K) -> Result<Prices, Box<dyn std::error::Error>> {
     };
     let (short, long) = (context(16), context(32));
     let mut values = vec![[9u8; 32]; BATCH];
-    let sha256 = price(BATCH * STEPS, &mut || {
-        let mut jobs: Vec<SlhChain<'_>> = values
-            .iter_mut()
-            .map(|value| SlhChain {
-                context: &short,
-                address: SlhAddress::default(),
-                sk_seed: None,
-                start: 0,
-                steps: STEPS as u32,
-                value: &mut value[..16],
-            })
-            .collect();
-        k.slh_chain_many(&mut jobs);
-    });
+    let chains = [SlhContext { family: SlhFamily::Shake, ..context(16) }, short];
+    let mut chain_price = |context: &SlhContext| {
+        price(BATCH * STEPS, &mut || {
+            let mut jobs: Vec<SlhChain<'_>> = values
+                .iter_mut()
+                .map(|value| SlhChain {
+                    context,
+                    address: SlhAddress::default(),
+                    sk_seed: None,
+                    start: 0,
+                    steps: STEPS as u32,
+                    value: &mut value[..16],
+                })
+                .collect();
+            k.slh_chain_many(&mut jobs);
+        })
+    };
+    let [shake_step, sha256] = [chain_price(&chains[0]), chain_price(&chains[1])];
     // 22 bytes of address, the message, 17 bytes of padding at least: 67 * 32 is what T_l takes.
     let input = vec![1u8; 67 * 32];
     let blocks = (22 + input.len() + 17).div_ceil(128);
@@ -179,5 +193,5 @@ fn prices<K: Kernels>(k: &K) -> Result<Prices, Box<dyn std::error::Error>> {
             .collect();
         k.slh_hash_many(&mut jobs);
     });
-    Ok(Prices { permutation, sha256, sha512 })
+    Ok(Prices { permutation, shake_step, sha256, sha512 })
 }
