@@ -1,10 +1,12 @@
 //! What the cross-station tests share.
 //!
+//! - [`der`]: what certificates and keys of others are wrapped in.
 //! - [`probe`]: kernels that count, widen or hinder others.
 //! - [`stopwatch`]: kernels that measure others, for the floors in docs/performance.md.
 //! - [`vectors`]: where published test vectors are found and how they are read.
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
 
+pub mod der;
 pub mod probe;
 pub mod stopwatch;
 pub mod vectors;

@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use gabion_engine::{Algorithm, Config, Engine, Error, Family, Message, OsEntropy};
+use gabion_tests::der::{Certificate, base64, certificate, private_key};
 use gabion_tests::vectors::{self, list, text};
 
 fn engine() -> Engine {
@@ -14,26 +15,6 @@ fn engine() -> Engine {
 
 fn composites() -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(|algorithm| algorithm.info().family == Family::Composite)
-}
-
-/// RFC 4648, section 4.
-fn base64(text: &str) -> Vec<u8> {
-    let value = |c: u8| match c {
-        b'A'..=b'Z' => c - b'A',
-        b'a'..=b'z' => c - b'a' + 26,
-        b'0'..=b'9' => c - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => panic!("`{}` is no base 64", c as char),
-    };
-    let digits: Vec<u8> = text.bytes().filter(|&c| c != b'=').map(value).collect();
-    let mut out = Vec::new();
-    for chunk in digits.chunks(4) {
-        let bits =
-            chunk.iter().fold(0u32, |n, &d| n << 6 | u32::from(d)) << (6 * (4 - chunk.len()));
-        out.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
-    }
-    out
 }
 
 #[test]
@@ -83,20 +64,6 @@ fn the_drafts_signatures_verify_and_its_keys_sign() {
     assert!(verified >= 10 && refused >= 2, "{verified} verified, {refused} refused");
 }
 
-/// The contents of one DER element with this tag, and what follows it.
-fn element(tag: u8, der: &[u8]) -> (&[u8], &[u8]) {
-    assert_eq!(der[0], tag, "tag {:02x}", der[0]);
-    let (len, header) = match der[1] {
-        short @ 0..0x80 => (usize::from(short), 2),
-        long => {
-            let digits = usize::from(long & 0x7f);
-            let len = der[2..2 + digits].iter().fold(0, |n, &d| n << 8 | usize::from(d));
-            (len, 2 + digits)
-        }
-    };
-    der[header..].split_at(len)
-}
-
 /// BouncyCastle's self-signed certificates and private keys of every supported composite.
 #[test]
 fn bouncycastles_certificates_verify_and_its_keys_belong_to_them() {
@@ -106,24 +73,14 @@ fn bouncycastles_certificates_verify_and_its_keys_belong_to_them() {
         let name = info.oid_name.unwrap().trim_start_matches("id-");
         let path = format!("pqc-certificates/bc/{name}-{}", info.oid.unwrap());
         let Some(der) = vectors::bytes(&format!("{path}_ta.der")) else { return };
-        let (body, _) = element(0x30, &der);
-        let (inner, rest) = element(0x30, body);
-        let signed = &body[..body.len() - rest.len()];
-        let (signature, _) = element(0x03, element(0x30, rest).1);
-        let mut rest = inner;
-        for tag in [0xa0, 0x02, 0x30, 0x30, 0x30, 0x30] {
-            rest = element(tag, rest).1;
-        }
-        let (public, _) = element(0x03, element(0x30, element(0x30, rest).0).1);
-        let key = engine.dsa_public(algorithm, &public[1..]).unwrap();
+        let Certificate { signed, public, signature } = certificate(&der);
+        let key = engine.dsa_public(algorithm, public).unwrap();
         let message = Message::Pure { context: b"", message: signed };
-        assert_eq!(engine.verify(&key, message, &signature[1..]), Ok(()), "{name}");
+        assert_eq!(engine.verify(&key, message, signature), Ok(()), "{name}");
 
         let private = vectors::bytes(&format!("{path}_priv.der")).unwrap();
-        let (body, _) = element(0x30, &private);
-        let (bytes, _) = element(0x04, element(0x30, element(0x02, body).1).1);
-        let pair = engine.dsa_private(algorithm, bytes).unwrap();
-        assert_eq!(pair.public_bytes(), &public[1..], "{name}");
+        let pair = engine.dsa_private(algorithm, private_key(&private)).unwrap();
+        assert_eq!(pair.public_bytes(), public, "{name}");
     }
 }
 

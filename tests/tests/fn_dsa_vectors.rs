@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use gabion_scheme::fn_dsa::{self, Params, SigningKey, VerifyKey};
 use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};
+use gabion_tests::der::{Certificate, certificate};
 use gabion_tests::vectors::{self, unhex};
 
 fn params(algorithm: Algorithm) -> &'static Params {
@@ -128,38 +129,6 @@ fn pqcleans_signatures_verify() {
     }
 }
 
-/// The contents of one DER element with this tag, and what follows it.
-fn element(tag: u8, der: &[u8]) -> (&[u8], &[u8]) {
-    assert_eq!(der[0], tag, "tag {:02x}", der[0]);
-    let (len, header) = match der[1] {
-        short @ 0..0x80 => (usize::from(short), 2),
-        long => {
-            let digits = usize::from(long & 0x7f);
-            let len = der[2..2 + digits].iter().fold(0, |n, &d| n << 8 | usize::from(d));
-            (len, 2 + digits)
-        }
-    };
-    der[header..].split_at(len)
-}
-
-/// A self-signed certificate: what is signed, the public key, the signature.
-fn certificate(der: &[u8]) -> (&[u8], &[u8], &[u8]) {
-    let (body, _) = element(0x30, der);
-    let (inner, rest) = element(0x30, body);
-    let signed = &body[..body.len() - rest.len()];
-    let (_, rest) = element(0x30, rest);
-    let (signature, _) = element(0x03, rest);
-    // Version, serial number, algorithm, issuer, validity, subject, then the key.
-    let mut rest = inner;
-    for tag in [0xa0, 0x02, 0x30, 0x30, 0x30, 0x30] {
-        rest = element(tag, rest).1;
-    }
-    let (key, _) = element(0x30, rest);
-    let (_, rest) = element(0x30, key);
-    let (public, _) = element(0x03, rest);
-    (signed, &public[1..], &signature[1..])
-}
-
 #[test]
 fn bouncycastles_certificates_verify() {
     for (name, algorithm) in [
@@ -167,7 +136,7 @@ fn bouncycastles_certificates_verify() {
         ("falcon-1024-1.3.9999.3.14_ta.der", Algorithm::Falcon1024),
     ] {
         let Some(der) = vectors::bytes(&format!("pqc-certificates/bc/{name}")) else { return };
-        let (signed, public, signature) = certificate(&der);
+        let Certificate { signed, public, signature } = certificate(&der);
         check(params(algorithm), public, signed, signature);
     }
 }
