@@ -34,7 +34,7 @@ mod sponge;
 mod tests;
 
 // The modules `avx512` and `sha_ni`, over emulated instructions.
-#[cfg(emulated_lanes)]
+#[cfg(all(target_arch = "x86_64", emulated_lanes))]
 include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task};

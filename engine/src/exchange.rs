@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gabion_scheme::Algorithm;
+use gabion_scheme::{Algorithm, ct};
 use zeroize::Zeroizing;
 
 use crate::ecc::{self, Curve};
@@ -159,6 +159,7 @@ fn pair(
     private: Zeroizing<Vec<u8>>,
 ) -> Result<ExchangePrivateKey, Error> {
     let public = ecc::public_key(curve, &private).ok_or_else(|| private_key(algorithm, SCALAR))?;
+    ct::declassify(&public); // A public key.
     let public = ExchangePublicKey { algorithm, bytes: public.into() };
     Ok(ExchangePrivateKey(Arc::new(Pair { private, public })))
 }

@@ -3,6 +3,7 @@
 
 use core::arch::x86_64::*;
 
+use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::{pack, registers};
@@ -86,7 +87,8 @@ pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
         let x = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(registers::load(bytes, at)));
         // Low nibble first, high nibble second.
         let x = _mm512_and_si512(_mm512_or_si512(x, _mm512_slli_epi16::<4>(x)), low_nibbles);
-        let good = _mm512_mask_cmplt_epu8_mask(present, x, limit);
+        // Public: that a half byte was rejected, which is independent of the accepted ones.
+        let good = ct::declassified(_mm512_mask_cmplt_epu8_mask(present, x, limit));
         let coefficients = _mm512_maskz_compress_epi8(good, _mm512_shuffle_epi8(table, x));
         registers::store(&mut accepted.0, count, coefficients, 64);
         count += good.count_ones() as usize;

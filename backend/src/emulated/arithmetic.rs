@@ -1,6 +1,8 @@
 //! Arithmetic, logic and shifts on elements.
 
-use super::{__m128i, __m256i, __m512i, both, cast, each};
+use core::hint::black_box;
+
+use super::{__m128i, __m256i, __m512i, both, cast, clamp, each};
 
 /// Defines functions of two registers, element by element: the operation on two `$t`.
 macro_rules! of_two {
@@ -43,7 +45,7 @@ of_two! {
 /// A shift by a count that may be anything; counts of the width and more leave zero.
 #[inline(always)]
 fn shift(a: u64, count: u64, width: u64, by: impl Fn(u64, u32) -> u64) -> u64 {
-    let keep = u64::from(count < width).wrapping_neg();
+    let keep = black_box(u64::from(count < width).wrapping_neg());
     by(a, (count % 64) as u32) & keep
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn _mm512_maddubs_epi16(a: __m512i, b: __m512i) -> __m512i {
     let mut out = [0i16; 32];
     for (i, out) in out.iter_mut().enumerate() {
         let product = |j: usize| i32::from(a[j]) * i32::from(b[j]);
-        *out = (product(2 * i) + product(2 * i + 1)).clamp(-0x8000, 0x7fff) as i16;
+        *out = clamp(product(2 * i) + product(2 * i + 1), -0x8000, 0x7fff) as i16;
     }
     cast(out)
 }

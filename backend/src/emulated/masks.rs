@@ -9,7 +9,8 @@ fn mask_of<T: Word, const N: usize>(a: [T; N], b: [T; N], f: impl Fn(T, T) -> bo
     for i in 0..N {
         mask |= u64::from(f(a[i], b[i])) << i;
     }
-    mask
+    // What the mask decides is not to become a branch on the comparison.
+    black_box(mask)
 }
 
 /// Defines comparisons of two registers, and those that count only where a bit is set.
@@ -104,9 +105,12 @@ fn compress<T: Word, const N: usize>(mask: u64, a: [T; N]) -> [T; N] {
     let mut before = 0;
     for (i, item) in a.into_iter().enumerate() {
         let bit = mask >> i & 1;
-        for (place, out) in out.iter_mut().enumerate() {
-            let is_here = is_zero(place as u64 ^ before) & bit;
-            *out = item.or_else(T::spread(is_here), *out);
+        let mut masks = [T::ZERO; N];
+        for (place, mask) in masks.iter_mut().enumerate() {
+            *mask = T::spread(is_zero(place as u64 ^ before) & bit);
+        }
+        for (out, mask) in out.iter_mut().zip(black_box(masks)) {
+            *out = item.or_else(mask, *out);
         }
         before += bit;
     }
@@ -137,7 +141,7 @@ pub(crate) fn _mm512_maskz_expand_epi8(mask: __mmask64, a: __m512i) -> __m512i {
     for (i, out) in out.iter_mut().enumerate() {
         let bit = mask >> i & 1;
         // No more than 63 came before.
-        *out = look_up(&a, before as usize) & u8::spread(bit);
+        *out = look_up(&a, before as usize) & black_box(u8::spread(bit));
         before += bit;
     }
     cast(out)

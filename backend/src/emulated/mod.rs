@@ -21,6 +21,8 @@
 
 #![allow(non_camel_case_types)] // Names are those of `core::arch`.
 
+use core::hint::black_box;
+
 mod arithmetic;
 mod assembly;
 mod masks;
@@ -110,9 +112,15 @@ words!(u8 i8 u16 i16 u32 i32 u64 i64);
 /// The element of a table at an index, all of which is read.
 #[inline(always)]
 fn look_up<T: Word, const N: usize>(table: &[T; N], index: usize) -> T {
+    let mut masks = [T::ZERO; N];
+    for (i, mask) in masks.iter_mut().enumerate() {
+        *mask = T::spread(is_zero((i ^ index) as u64));
+    }
+    // The compiler is not to see that these are masks: it would choose between addresses.
+    let masks = black_box(masks);
     let mut found = T::ZERO;
-    for (i, item) in table.iter().enumerate() {
-        found = item.or_else(T::spread(is_zero((i ^ index) as u64)), found);
+    for (item, mask) in table.iter().zip(masks) {
+        found = item.or_else(mask, found);
     }
     found
 }
@@ -123,12 +131,25 @@ fn is_zero(x: u64) -> u64 {
     x.wrapping_sub(1) >> 63
 }
 
+/// The nearest number from `low` to `high`. The library's function is a branch at times.
+#[inline(always)]
+fn clamp(x: i32, low: i32, high: i32) -> i32 {
+    let x = i64::from(x);
+    let x = i64::from(low).or_else(black_box((x - i64::from(low)) >> 63), x);
+    i64::from(high).or_else(black_box((i64::from(high) - x) >> 63), x) as i32
+}
+
 /// Elements of `a` where a bit of `mask` is set, and of `b` elsewhere.
 #[inline(always)]
 fn choose<T: Word, const N: usize>(mask: u64, a: [T; N], b: [T; N]) -> [T; N] {
+    let mut masks = [T::ZERO; N];
+    for (i, item) in masks.iter_mut().enumerate() {
+        *item = T::spread(mask >> i & 1);
+    }
+    let masks = black_box(masks); // As in `look_up`.
     let mut out = b;
     for i in 0..N {
-        out[i] = a[i].or_else(T::spread(mask >> i & 1), b[i]);
+        out[i] = a[i].or_else(masks[i], b[i]);
     }
     out
 }

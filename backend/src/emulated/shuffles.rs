@@ -40,7 +40,7 @@ pub(crate) fn _mm_shuffle_epi8(a: __m128i, index: __m128i) -> __m128i {
 
 #[inline(always)]
 fn shuffle_bytes(a: [u8; 16], index: [u8; 16]) -> [u8; 16] {
-    each(index, |i| look_up(&a, (i % 16).into()) & u8::spread(u64::from(i >> 7) ^ 1))
+    each(index, |i| look_up(&a, (i % 16).into()) & black_box(u8::spread(u64::from(i >> 7) ^ 1)))
 }
 
 /// Which of four elements a constant puts at place `i`.
@@ -142,7 +142,7 @@ macro_rules! lookups {
             let (a, b): ([$t; $n], [$t; $n]) = (cast(a), cast(b));
             cast(each(cast::<_, [$t; $n]>(index), |i| {
                 let i = i as usize;
-                let is_second = <$t>::spread((i / $n % 2) as u64);
+                let is_second = black_box(<$t>::spread((i / $n % 2) as u64));
                 look_up(&b, i % $n).or_else(is_second, look_up(&a, i % $n))
             }))
         }
@@ -179,7 +179,7 @@ pub(crate) fn _mm512_multishift_epi64_epi8(places: __m512i, a: __m512i) -> __m51
 /// Elements of half the size, as near as they come to those of each quarter of `a`, then of `b`.
 #[inline]
 pub(crate) fn _mm512_packus_epi16(a: __m512i, b: __m512i) -> __m512i {
-    let narrow = |x: __m128i| each(cast::<_, [i16; 8]>(x), |x| x.clamp(0, 0xff) as u8);
+    let narrow = |x: __m128i| each(cast::<_, [i16; 8]>(x), |x| clamp(x.into(), 0, 0xff) as u8);
     let (a, b) = (split(a), split(b));
     join(core::array::from_fn(|q| {
         let (a, b) = (narrow(a[q]), narrow(b[q]));
@@ -189,7 +189,7 @@ pub(crate) fn _mm512_packus_epi16(a: __m512i, b: __m512i) -> __m512i {
 
 #[inline]
 pub(crate) fn _mm512_packus_epi32(a: __m512i, b: __m512i) -> __m512i {
-    let narrow = |x: __m128i| each(cast::<_, [i32; 4]>(x), |x| x.clamp(0, 0xffff) as u16);
+    let narrow = |x: __m128i| each(cast::<_, [i32; 4]>(x), |x| clamp(x, 0, 0xffff) as u16);
     let (a, b) = (split(a), split(b));
     join(core::array::from_fn(|q| {
         let (a, b) = (narrow(a[q]), narrow(b[q]));
