@@ -4,7 +4,7 @@
 //!   fresh keys   a lane is a signature: [k](-A) in 51 digits of 5 bits over a table of its own,
 //!                [s]B in 26 digits of 10 bits; 252 doublings for both
 //!   known keys   the same with rows of the key and of B in four pieces: 60 doublings
-//!   one known    a lane is a piece of k or of s, and the eight lanes are added up
+//!   one alone    not here: see ed25519_one_vartime
 //!   a sum        a lane adds up every eighth signature; all share the doublings
 //! ```
 //!
@@ -18,6 +18,7 @@ use gabion_scheme::kernels::ed25519::{
 };
 
 use super::ed25519::{BASE_ROWS, base_rows};
+use super::ed25519_one_vartime as one;
 use super::edwards::{
     Affine, Cached, CachedRow, Extended, IDENTITY, affine, decode, invert_all, load8, progression,
 };
@@ -40,7 +41,7 @@ const BASE_PIECE_DIGITS: usize = 7;
 
 /// Digits of `bits` bits of a number, in -2^(bits - 1)..2^(bits - 1), the least first. The number
 /// must be so small that the last digit takes the last carry.
-fn signed_digits<const N: usize>(bytes: &[u8], bits: usize) -> [i16; N] {
+pub(super) fn signed_digits<const N: usize>(bytes: &[u8], bits: usize) -> [i16; N] {
     let mut carry = 0;
     core::array::from_fn(|i| {
         let at = |k: usize| u32::from(bytes.get(k).copied().unwrap_or(0));
@@ -201,44 +202,14 @@ fn eight_known(jobs: &[EdVerify<'_>; 8], keys: [&[PointRow]; 8]) -> Extended {
     sum
 }
 
-/// `[s]B + [k](-A)` of one known key, in every lane.
-#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn one_known(job: &EdVerify<'_>, key: &[PointRow]) -> Extended {
-    let base = base_rows();
-    let k = signed_digits::<DIGITS>(job.k, 5);
-    let s = signed_digits::<BASE_DIGITS>(job.s, 10);
-    // Lanes 0 to 3 are pieces of k, lanes 4 to 7 pieces of s.
-    let rows: [&[PointRow]; 8] = core::array::from_fn(|lane| match lane {
-        0..4 => &key[ROWS_PER_PIECE * lane..][..ROWS_PER_PIECE],
-        _ => &base[BASE_ROWS * (lane - 4)..][..BASE_ROWS],
-    });
-    let mut sum = Extended::identity();
-    for m in (0..PIECE_DIGITS).rev() {
-        if m < PIECE_DIGITS - 1 {
-            sum = sum.double_times(5);
-        }
-        let digits = core::array::from_fn(|lane| match lane {
-            0..4 => digit(&k, PIECE_DIGITS * lane + m),
-            _ if m % 2 == 1 => 0,
-            _ => digit(&s, BASE_PIECE_DIGITS * (lane - 4) + m / 2),
-        });
-        sum = add_rows::<true>(&sum, digits, rows);
-    }
-    sum.sum_of_lanes()
-}
-
 /// Whether each equation holds; false where A, or in the cofactored equation R, is no point.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(super) fn verify(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]) {
     if let [job] = jobs {
         verdicts[0] = match known(job) {
-            Some(rows) => {
-                let mut good = [0xff];
-                settle(equation, &[one_known(job, rows)], core::slice::from_ref(job), &mut good);
-                good[0] & 1 == 1
-            }
-            // One fresh signature leaves seven lanes idle, and waits for eight.
-            None => seam::verify_vartime(equation, job),
+            Some(rows) => one::verify_known(equation, job, rows),
+            None => one::verify_fresh(equation, job)
+                .unwrap_or_else(|| seam::verify_vartime(equation, job)),
         };
         return;
     }

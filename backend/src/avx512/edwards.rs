@@ -261,7 +261,7 @@ pub(super) fn invert_all(elements: &mut [Fe]) {
         products.push(product);
         product = mul(&product, element);
     }
-    let [mut inverse] = invert(&[product]);
+    let mut inverse = invert(&product);
     for (element, before) in elements.iter_mut().zip(&products).rev() {
         let own = mul(&inverse, before);
         inverse = mul(&inverse, element);

@@ -21,6 +21,8 @@
 
 use core::arch::x86_64::*;
 
+use super::quad25519;
+
 /// Eight field elements: limbs below 2^52.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -299,10 +301,10 @@ fn mul_each<const G: usize>(x: &[Fe; G], y: &[Fe; G]) -> [Fe; G] {
     core::array::from_fn(|g| mul(&x[g], &y[g]))
 }
 
-/// `(x^(2^250 - 1), x^11)`: what both exponents below begin with.
+/// `x^(2^250 - 1)`.
 #[inline]
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn power_250<const G: usize>(x: &[Fe; G]) -> ([Fe; G], [Fe; G]) {
+fn power_250<const G: usize>(x: &[Fe; G]) -> [Fe; G] {
     let x2 = square_times(x, 1);
     let x9 = mul_each(&square_times(&x2, 2), x);
     let x11 = mul_each(&x9, &x2);
@@ -313,19 +315,24 @@ fn power_250<const G: usize>(x: &[Fe; G]) -> ([Fe; G], [Fe; G]) {
     let e50 = mul_each(&square_times(&e40, 10), &e10);
     let e100 = mul_each(&square_times(&e50, 50), &e50);
     let e200 = mul_each(&square_times(&e100, 100), &e100);
-    (mul_each(&square_times(&e200, 50), &e50), x11)
+    mul_each(&square_times(&e200, 50), &e50)
 }
 
-/// `x^(p - 2)`: the inverse, and 0 for 0.
+/// `x^(p - 2)`: the inverse, and 0 for 0 (in the lanes i and i + 4 if one of them is 0).
+///
+/// A chain of 254 squares waits for each one. In registers half as wide each takes half as long, and
+/// two lanes need one inverse: that of their product.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn invert<const G: usize>(x: &[Fe; G]) -> [Fe; G] {
-    let (e250, x11) = power_250(x);
-    mul_each(&square_times(&e250, 5), &x11)
+pub(super) fn invert(x: &Fe) -> Fe {
+    let other = Fe(x.0.map(|limb| _mm512_shuffle_i64x2::<0b01_00_11_10>(limb, limb)));
+    let product = mul(x, &other);
+    let half = quad25519::Fe(product.0.map(|limb| _mm512_castsi512_si256(limb)));
+    let [inverse] = quad25519::invert(&[half]);
+    mul(&Fe(inverse.0.map(|limb| _mm512_broadcast_i64x4(limb))), &other)
 }
 
 /// `x^((p - 5) / 8)`, the heart of a square root (RFC 8032, section 5.1.3).
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(super) fn power_p58<const G: usize>(x: &[Fe; G]) -> [Fe; G] {
-    let (e250, _) = power_250(x);
-    mul_each(&square_times(&e250, 2), x)
+    mul_each(&square_times(&power_250(x), 2), x)
 }
