@@ -47,7 +47,7 @@ fn base_shifted(bits: [usize; 8]) -> Extended {
             here |= u8::from(*wanted == bit) << lane;
         }
         out = out.replaced_where(here, &p);
-        p = p.double::<true>();
+        p.double::<true>();
     }
     out
 }
@@ -57,7 +57,7 @@ fn make_comb() -> CombTable {
     let mut table = vec![[[0; 16]; 15]; DIGITS];
     for group in 0..DIGITS.div_ceil(8) {
         let p = base_shifted(core::array::from_fn(|lane| 5 * (8 * group + lane)));
-        let odd = affine(&progression(p, &p.double::<true>().cached(), 16));
+        let odd = affine(&progression(p, &p.doubled().cached(), 16));
         for (j, point) in odd.iter().enumerate() {
             let limbs = point.limbs().map(|limb| store8(limb));
             for (lane, row) in table[8 * group..].iter_mut().take(8).enumerate() {
@@ -75,7 +75,7 @@ fn make_stretches() -> StretchTable {
     (0..8)
         .map(|m| {
             let p = base_shifted(core::array::from_fn(|lane| 4 * (8 * lane + m)));
-            let odd = affine(&progression(p, &p.double::<true>().cached(), 8));
+            let odd = affine(&progression(p, &p.doubled().cached(), 8));
             core::array::from_fn(|j| odd[j].limbs().map(|limb| store8(limb)))
         })
         .collect()
@@ -86,8 +86,10 @@ fn make_stretches() -> StretchTable {
 fn make_base_rows() -> Vec<PointRow> {
     // A lane is a half of a piece: multiples 1 to 256 and 257 to 512.
     let p = base_shifted(core::array::from_fn(|lane| BASE_PIECE_BITS * (lane % 4)));
-    let far = p.double_times(8);
-    let start = Extended::identity().replaced_where(0xf0, &far).add::<true>(&p.cached());
+    let mut far = p;
+    far.double_times(8);
+    let mut start = Extended::identity().replaced_where(0xf0, &far);
+    start.add::<true>(&p.cached());
     let half = BASE_ROWS / 2;
     let mut rows = vec![IDENTITY; 4 * BASE_ROWS];
     for (i, point) in affine(&progression(start, &p.cached(), half)).iter().enumerate() {
@@ -198,7 +200,7 @@ fn eight_base_multiples(scalars: &[[u8; 32]]) -> Extended {
             _mm512_permutex2var_epi64(load8(&halves[0]), index, load8(&halves[1]))
         };
         let point = Affine::from_limbs(core::array::from_fn(limb));
-        sum = sum.add_affine::<true>(&point.negated_where(negative));
+        sum.add_affine::<true>(&point.negated_where(negative));
     }
     ct::wipe(words.as_flattened_mut());
     sum
@@ -225,7 +227,7 @@ fn base_multiple(scalar: &[u8; 32]) -> Extended {
                 *limb = _mm512_mask_mov_epi64(*limb, here, load8(other));
             }
         }
-        sum = sum.add_affine::<true>(&Affine::from_limbs(limbs).negated_where(negative));
+        sum.add_affine::<true>(&Affine::from_limbs(limbs).negated_where(negative));
     }
     ct::wipe(&mut half);
     ct::wipe(&mut words);

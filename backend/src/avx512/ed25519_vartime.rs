@@ -26,14 +26,18 @@ use super::field25519::Fe;
 
 /// Signatures whose points wait for one inversion.
 const CHUNK: usize = 64;
-/// Signatures whose tables [`sum`] keeps at once: 2 * 16 rows of 192 bytes each.
+/// Signatures whose tables [`sum`] keeps at once: 2 * 8 rows of 192 bytes each.
 const SUM_CHUNK: usize = 128;
 /// Digits of a scalar in radix 2^5.
 const DIGITS: usize = 51;
 /// Digits of a scalar in radix 2^10.
 const BASE_DIGITS: usize = 26;
-/// Digits of a number of 128 bits in radix 2^5.
-const SUM_DIGITS: usize = 26;
+/// Bits of the scalars in a [`sum`]: the carry of a number below L may make one more.
+const SUM_BITS: usize = 254;
+/// Points in a [`sum`]'s chunk: A and R of each signature, and B.
+const SUM_TERMS: usize = 2 * SUM_CHUNK + 1;
+/// Rows of a table of a [`sum`]: the multiples 1, 3, .., 15 of eight points.
+const SUM_TABLE: usize = 64;
 /// Digits of k in a piece of a known key: 65 bits.
 const PIECE_DIGITS: usize = 13;
 /// Digits of s in a piece of the base table: 70 bits.
@@ -80,7 +84,7 @@ fn make_rows(key: &EdPoint) -> Vec<PointRow> {
     let [(a, _)] = decode(&[words_of([key.encoded(); 8])]);
     let (mut start, mut shifted) = (a.negated(), a.negated());
     for piece in 1..ROW_PIECES {
-        shifted = shifted.double_times(ROW_PIECE_BITS);
+        shifted.double_times(ROW_PIECE_BITS);
         start = start.replaced_where(1 << piece, &shifted);
     }
     let points = affine(&progression(start, &start.cached(), ROWS_PER_PIECE));
@@ -107,27 +111,28 @@ fn row(rows: &[PointRow], digit: i16) -> &PointRow {
 
 /// Adds one row of multiples to each lane, as its digit says.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn add_rows<const T: bool>(sum: &Extended, digits: [i16; 8], rows: [&[PointRow]; 8]) -> Extended {
+fn add_rows<const T: bool>(sum: &mut Extended, digits: [i16; 8], rows: [&[PointRow]; 8]) {
     let rows = core::array::from_fn(|lane| row(rows[lane], digits[lane]));
-    sum.add_affine::<T>(&Affine::from_rows(&rows, negative(digits)))
+    sum.add_affine::<T>(&Affine::from_rows(&rows, negative(digits)));
 }
 
-/// Multiples 1 to 16 of eight points, [multiple][lane].
-type LaneTable = [[CachedRow; 8]; 16];
+/// Multiples 1 to N of eight points, [multiple][lane].
+type LaneTable<const N: usize> = [[CachedRow; 8]; N];
 
 /// Fills a table.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn fill_table(point: &Extended, table: &mut LaneTable) {
+fn fill_table<const N: usize>(point: &Extended, table: &mut LaneTable<N>) {
     let one = point.cached();
     table[0] = one.rows();
     // Even multiples are doubled: what they come from is there long before.
     let (mut halves, mut previous) = ([*point; 9], *point);
-    for i in 2..=16 {
-        previous = match i % 2 {
-            0 => halves[i / 2].double::<true>(),
-            _ => previous.add::<true>(&one),
-        };
-        if i <= 8 {
+    for i in 2..=N {
+        if i % 2 == 0 {
+            previous = halves[i / 2].doubled();
+        } else {
+            previous.add::<true>(&one);
+        }
+        if i <= N / 2 {
             halves[i] = previous;
         }
         table[i - 1] = previous.cached().rows();
@@ -136,17 +141,17 @@ fn fill_table(point: &Extended, table: &mut LaneTable) {
 
 /// Adds one multiple of a table to each lane, as its digit says.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn add_table<const T: bool>(sum: &Extended, digits: [i16; 8], table: &LaneTable) -> Extended {
+fn add_table<const T: bool>(sum: &mut Extended, digits: [i16; 8], table: &[[CachedRow; 8]]) {
     let rows = core::array::from_fn(|lane| match usize::from(digits[lane].unsigned_abs()) {
         0 => &CachedRow::IDENTITY,
         multiple => &table[multiple - 1][lane],
     });
-    sum.add::<T>(&Cached::from_rows(&rows, negative(digits)))
+    sum.add::<T>(&Cached::from_rows(&rows, negative(digits)));
 }
 
 /// `[s]B + [k](-A)` of eight fresh keys, given A.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn fresh(jobs: &[EdVerify<'_>; 8], a: &Extended, table: &mut LaneTable) -> Extended {
+fn fresh(jobs: &[EdVerify<'_>; 8], a: &Extended, table: &mut LaneTable<16>) -> Extended {
     fill_table(&a.negated(), table);
     let base = [&base_rows()[..BASE_ROWS]; 8];
     let k = jobs.map(|job| signed_digits::<DIGITS>(job.k, 5));
@@ -154,19 +159,19 @@ fn fresh(jobs: &[EdVerify<'_>; 8], a: &Extended, table: &mut LaneTable) -> Exten
     let mut sum = Extended::identity();
     for i in (0..DIGITS).rev() {
         if i < DIGITS - 1 {
-            sum = sum.double_times(5);
+            sum.double_times(5);
         }
         let digits = k.each_ref().map(|digits| digits[i]);
         if i % 2 == 1 {
-            sum = add_table::<false>(&sum, digits, table);
+            add_table::<false>(&mut sum, digits, table);
             continue;
         }
-        sum = add_table::<true>(&sum, digits, table);
+        add_table::<true>(&mut sum, digits, table);
         let digits = s.each_ref().map(|digits| digits[i / 2]);
-        sum = match i {
-            0 => add_rows::<true>(&sum, digits, base),
-            _ => add_rows::<false>(&sum, digits, base),
-        };
+        match i {
+            0 => add_rows::<true>(&mut sum, digits, base),
+            _ => add_rows::<false>(&mut sum, digits, base),
+        }
     }
     sum
 }
@@ -185,17 +190,17 @@ fn eight_known(jobs: &[EdVerify<'_>; 8], keys: [&[PointRow]; 8]) -> Extended {
     let mut sum = Extended::identity();
     for m in (0..PIECE_DIGITS).rev() {
         if m < PIECE_DIGITS - 1 {
-            sum = sum.double_times(5);
+            sum.double_times(5);
         }
         for piece in 0..ROW_PIECES {
             let digits = k.each_ref().map(|digits| digit(digits, PIECE_DIGITS * piece + m));
             let rows = keys.map(|rows| &rows[ROWS_PER_PIECE * piece..][..ROWS_PER_PIECE]);
-            sum = add_rows::<true>(&sum, digits, rows);
+            add_rows::<true>(&mut sum, digits, rows);
             if m % 2 == 0 {
                 let i = BASE_PIECE_DIGITS * piece + m / 2;
                 let digits = s.each_ref().map(|digits| digit(digits, i));
                 let rows = &base[BASE_ROWS * piece..][..BASE_ROWS];
-                sum = add_rows::<true>(&sum, digits, [rows; 8]);
+                add_rows::<true>(&mut sum, digits, [rows; 8]);
             }
         }
     }
@@ -256,8 +261,10 @@ fn settle(equation: EdEquation, points: &[Extended], jobs: &[EdVerify<'_>], good
     if equation == EdEquation::Cofactored {
         for ((point, jobs), good) in groups {
             let [(r, mask)] = decode(&[words_of(eight(jobs).map(|job| job.r))]);
-            let difference = point.add::<false>(&r.negated().cached());
-            *good &= mask & difference.double_times(3).is_identity();
+            let mut difference = *point;
+            difference.add::<false>(&r.negated().cached());
+            difference.double_times(3);
+            *good &= mask & difference.is_identity();
         }
         return;
     }
@@ -279,60 +286,116 @@ pub(super) fn sum(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
     let mut total = Extended::identity();
     for (jobs, z) in jobs.chunks(SUM_CHUNK).zip(z.chunks(SUM_CHUNK)) {
         match sum_of_chunk(jobs, z) {
-            Some(sum) => total = total.add::<true>(&sum.cached()),
+            Some(sum) => total.add::<true>(&sum.cached()),
             None => return false,
         }
     }
-    total.double_times(3).is_identity() == 0xff
+    total.double_times(3);
+    total.is_identity() == 0xff
 }
 
-/// What a lane multiplies in [`sum_of_chunk`].
-struct Term {
-    table: LaneTable,
-    digits: [[i16; DIGITS]; 8],
-    /// Digits from here on are zero.
-    len: usize,
+/// The digits of a [`sum`]: for each bit of the scalars, the odd multiples that are added there. Any
+/// lane can take any of them, since their sum is what counts.
+struct Schedule {
+    /// `[bit][i]`: a row of the tables, and [`Schedule::NEGATIVE`] where it is subtracted.
+    rows: Vec<[u16; SUM_TERMS]>,
+    /// How many there are for each bit.
+    len: [usize; SUM_BITS],
+}
+
+impl Schedule {
+    const NEGATIVE: u16 = 1 << 15;
+
+    fn new() -> Schedule {
+        Schedule { rows: vec![[0; SUM_TERMS]; SUM_BITS], len: [0; SUM_BITS] }
+    }
+
+    /// Adds the digits of a number below L, odd and between -15 and 15, of which five bits in a row
+    /// have one at most (width-5 non-adjacent form). `row` is that of the point itself.
+    fn add(&mut self, bytes: &[u8; 32], row: usize) {
+        let mut words = [0; 5];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        let (mut bit, mut carry) = (0, 0);
+        while bit < SUM_BITS {
+            // 63 bits, so that the carry has room.
+            let (word, shift) = (bit / 64, bit % 64);
+            let bits = words[word] >> shift | words[word + 1] << 1 << (63 - shift);
+            let bits = (bits & (u64::MAX >> 1)) + carry;
+            // Skipped zeros may have been ones with a carry, which then goes on.
+            let zeros = (bits.trailing_zeros() as usize).min(63 - 5);
+            bit += zeros;
+            let digit = bits >> zeros & 31;
+            if digit & 1 == 0 {
+                continue;
+            }
+            // Digits above 16 are negative, and carry.
+            carry = digit >> 4;
+            let sign = (carry as u16).wrapping_neg();
+            let absolute = (digit as u16 ^ (sign & 31)).wrapping_add(carry as u16);
+            self.rows[bit][self.len[bit]] =
+                (row as u16 + 8 * (absolute / 2)) | (sign & Schedule::NEGATIVE);
+            self.len[bit] += 1;
+            bit += 5;
+        }
+    }
 }
 
 /// The sum of `z ([s]B - [k]A - R)`, or nothing if some A or R is no point.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
+    // Three groups of eight rows [multiple][lane]: those of B, and by turns of A and R.
+    let mut tables = vec![CachedRow::IDENTITY; SUM_TABLE * (1 + 2 * jobs.len().div_ceil(8))];
+    let (base_table, point_tables) = tables.split_at_mut(SUM_TABLE);
+    fill_odd(&Extended::base(), base_table);
+    let mut schedule = Schedule::new();
     let mut base = Scalar::ZERO;
-    let mut terms = Vec::with_capacity(2 * jobs.len().div_ceil(8));
-    for (jobs, z) in jobs.chunks(8).zip(z.chunks(8)) {
+    let groups = jobs.chunks(8).zip(z.chunks(8)).zip(point_tables.chunks_exact_mut(2 * SUM_TABLE));
+    for (group, ((jobs, z), tables)) in groups.enumerate() {
         let lanes = eight(jobs);
         let words = [lanes.map(|job| job.key.encoded()), lanes.map(|job| job.r)];
         let [(a, a_good), (r, r_good)] = decode(&[words_of(words[0]), words_of(words[1])]);
         if a_good & r_good != 0xff {
             return None;
         }
-        // Lanes behind the last job have digits 0.
-        let (mut a_digits, mut r_digits) = ([[0; DIGITS]; 8], [[0; DIGITS]; 8]);
+        let (a_table, r_table) = tables.split_at_mut(SUM_TABLE);
+        fill_odd(&a.negated(), a_table);
+        fill_odd(&r.negated(), r_table);
         for (lane, (job, z)) in jobs.iter().zip(z).enumerate() {
             let z = short_scalar(z);
             base += z * scalar(job.s);
-            a_digits[lane] = signed_digits(&(z * scalar(job.k)).to_bytes(), 5);
-            r_digits[lane] = signed_digits(&z.to_bytes(), 5);
-        }
-        for (point, digits, len) in [(a, a_digits, DIGITS), (r, r_digits, SUM_DIGITS)] {
-            let table = [[CachedRow::IDENTITY; 8]; 16];
-            terms.push(Term { table, digits, len });
-            let last = terms.len() - 1;
-            fill_table(&point.negated(), &mut terms[last].table);
+            let row = SUM_TABLE * (1 + 2 * group) + lane;
+            schedule.add(&(z * scalar(job.k)).to_bytes(), row);
+            schedule.add(&z.to_bytes(), row + SUM_TABLE);
         }
     }
-    let base = signed_digits::<BASE_DIGITS>(&base.to_bytes(), 10);
+    schedule.add(&base.to_bytes(), 0);
     let mut sum = Extended::identity();
-    for i in (0..DIGITS).rev() {
-        sum = sum.double_times(5);
-        for term in terms.iter().filter(|term| i < term.len) {
-            let digits = term.digits.each_ref().map(|digits| digits[i]);
-            sum = add_table::<true>(&sum, digits, &term.table);
-        }
-        if i % 2 == 0 {
-            let digits = [base[i / 2], 0, 0, 0, 0, 0, 0, 0];
-            sum = add_rows::<true>(&sum, digits, [&base_rows()[..BASE_ROWS]; 8]);
+    for (rows, len) in schedule.rows.iter().zip(schedule.len).rev() {
+        sum.double::<true>();
+        for lanes in rows[..len].chunks(8) {
+            let rows = core::array::from_fn(|lane| match lanes.get(lane) {
+                Some(row) => &tables[usize::from(row & !Schedule::NEGATIVE)],
+                None => &CachedRow::IDENTITY,
+            });
+            let is_negative = |lane: usize| lanes.get(lane).is_some_and(|row| row >> 15 == 1);
+            let negative = (0..8).fold(0, |mask, lane| mask | u8::from(is_negative(lane)) << lane);
+            sum.add::<true>(&Cached::from_rows(&rows, negative));
         }
     }
     Some(sum.sum_of_lanes())
+}
+
+/// Fills a table with the multiples 1, 3, .., 15 of eight points, [multiple][lane].
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+fn fill_odd(point: &Extended, table: &mut [CachedRow]) {
+    let two = point.doubled().cached();
+    let mut multiple = *point;
+    for (i, rows) in table.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        if i > 0 {
+            multiple.add::<true>(&two);
+        }
+        *rows = multiple.cached().rows();
+    }
 }
