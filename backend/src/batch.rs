@@ -17,6 +17,7 @@ mod outputs;
 mod slh;
 mod split;
 mod task;
+mod x25519;
 
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
@@ -25,6 +26,7 @@ pub use ed25519::Ed25519;
 pub use fn_dsa::FnDsa;
 pub use slh::Slh;
 pub use task::Task;
+pub use x25519::X25519;
 
 /// The keys of a batch.
 pub enum Keys<'a, T> {
@@ -176,6 +178,8 @@ pub enum Operation<'a> {
     Ed25519(Ed25519<'a>),
     /// FN-DSA and Falcon.
     FnDsa(FnDsa<'a>),
+    /// X25519.
+    X25519(X25519<'a>),
 }
 
 /// One operation over `status.len()` lanes.
@@ -205,6 +209,7 @@ impl Batch<'_> {
             Operation::Slh(operation) => operation.algorithm(),
             Operation::Ed25519(operation) => operation.algorithm(),
             Operation::FnDsa(operation) => operation.algorithm(),
+            Operation::X25519(operation) => operation.algorithm(),
         }
     }
 
@@ -231,6 +236,7 @@ impl Batch<'_> {
             Operation::Slh(operation) => operation.task(),
             Operation::Ed25519(operation) => operation.task(),
             Operation::FnDsa(operation) => operation.task(),
+            Operation::X25519(operation) => operation.task(),
         }
     }
 
@@ -293,6 +299,7 @@ impl Batch<'_> {
             Operation::Slh(operation) => operation.fits(n),
             Operation::Ed25519(operation) => operation.fits(n),
             Operation::FnDsa(operation) => operation.fits(n),
+            Operation::X25519(operation) => operation.fits(n),
         };
         if fits {
             return Ok(());

@@ -44,6 +44,11 @@ fn slh_dsa_hashes() {
 }
 
 #[test]
+fn x25519_curve() {
+    on_avx512(|k| conformance::x25519::check(k));
+}
+
+#[test]
 fn ed25519_curve() {
     on_avx512(|k| conformance::ed25519::check(k));
 }

@@ -94,6 +94,32 @@ impl Engine {
         pair(algorithm, curve, ecc::generate(curve, entropy)?)
     }
 
+    /// Makes `n` key pairs: of X25519 in the lanes of a backend that has some for it. For pools of
+    /// ephemeral keys.
+    ///
+    /// # Errors
+    /// As [`Self::exchange_generate`]; then there is no key at all.
+    pub fn exchange_generate_many(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<ExchangePrivateKey>, Error> {
+        let curve = curve_of(self, algorithm, "generate exchange keys")?;
+        let mut scalars = Zeroizing::new(vec![0; n * curve.scalar_len()]);
+        ecc::fill(curve, entropy, &mut scalars)?;
+        let lanes: Vec<_> = scalars.chunks_exact(curve.scalar_len()).collect();
+        let points = ecc::lanes::public_keys(self, curve, &lanes)?;
+        let keys = lanes.into_iter().zip(points);
+        keys.map(|(scalar, point)| {
+            let public = point.ok_or_else(|| private_key(algorithm, SCALAR))?;
+            let public = ExchangePublicKey { algorithm, bytes: public.into() };
+            let private = Zeroizing::new(scalar.to_vec());
+            Ok(ExchangePrivateKey(Arc::new(Pair { private, public })))
+        })
+        .collect()
+    }
+
     /// Takes a private scalar and computes its public key. Any 32 bytes are a key of X25519.
     ///
     /// # Errors
@@ -150,6 +176,42 @@ impl Engine {
             return Ok(shared);
         }
         Err(public_key(algorithm, "the secret with it is all zero"))
+    }
+
+    /// The shared secrets of keys of one algorithm, each with the peer's key beside it: of X25519 in
+    /// the lanes of a backend that has some for it. A lane fails by itself, with the error of
+    /// [`Self::derive`].
+    ///
+    /// # Errors
+    /// Keys of two algorithms; no healthy backend.
+    pub fn derive_many(
+        &self,
+        lanes: &[(&ExchangePrivateKey, &ExchangePublicKey)],
+    ) -> Result<Vec<Result<SharedSecret, Error>>, Error> {
+        let Some((key, _)) = lanes.first() else { return Ok(Vec::new()) };
+        let algorithm = key.algorithm();
+        let curve = curve_of(self, algorithm, "derive")?;
+        for (key, peer) in lanes {
+            for other in [key.algorithm(), peer.algorithm] {
+                if other != algorithm {
+                    return Err(wrong_kind(other, "derive in this batch", algorithm.name()));
+                }
+            }
+        }
+        let private: Vec<_> = lanes.iter().map(|lane| lane.0.bytes()).collect();
+        let public: Vec<_> = lanes.iter().map(|lane| lane.1.bytes()).collect();
+        let mut shared = Zeroizing::new(vec![0; lanes.len() * curve.scalar_len()]);
+        let good = ecc::lanes::derive_many(self, curve, &private, &public, &mut shared)?;
+        let secrets = shared.chunks_exact(curve.scalar_len()).zip(good);
+        let secret = |(bytes, is_good): (&[u8], bool)| {
+            let mut secret = SharedSecret::blank(algorithm);
+            secret.copy_from_slice(bytes);
+            match is_good {
+                true => Ok(secret),
+                false => Err(public_key(algorithm, "the secret with it is all zero")),
+            }
+        };
+        Ok(secrets.map(secret).collect())
     }
 }
 

@@ -51,7 +51,7 @@ pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
 pub use exchange::{ExchangePrivateKey, ExchangePublicKey};
-pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Slh, Task};
+pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Slh, Task, X25519};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,

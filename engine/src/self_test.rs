@@ -124,15 +124,19 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
     if !parts(algorithm).is_empty() {
         return Ok(());
     }
+    let (lanes, column) = if backend.lanes() > 1 { (LANES_MANY, 1) } else { (LANES_FEW, 0) };
     if let Some(curve) = ecc::Curve::of(algorithm) {
-        // No backend computes on curves; what the engine takes for it is tested all the same.
-        return ecc::self_test(curve);
+        // What single operations take is no backend's, and is tested all the same.
+        ecc::self_test(curve)?;
+        return match curve {
+            ecc::Curve::X25519 => ecc::lanes::self_test(backend, lanes),
+            _ => Ok(()),
+        };
     }
     if let Some(params) = gabion_scheme::fn_dsa::params(algorithm) {
         return fn_dsa::run(backend, params)
             .map_err(|what| format!("{algorithm} self-test: {what}"));
     }
-    let (lanes, column) = if backend.lanes() > 1 { (LANES_MANY, 1) } else { (LANES_FEW, 0) };
     let answer = if let Some(params) = ml_kem::params(algorithm) {
         kem(backend, params, lanes)
     } else if let Some(params) = ml_dsa::params(algorithm) {

@@ -32,6 +32,7 @@ pub mod ml_kem;
 pub mod prehash;
 pub mod rsa;
 pub mod slh_dsa;
+pub mod x25519;
 
 pub use algorithms::Algorithm;
 pub use error::{Error, Status};

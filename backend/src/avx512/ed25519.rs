@@ -21,7 +21,7 @@ use super::field25519::{Fe, all};
 use super::registers;
 
 /// Scalars whose points wait for one inversion.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 /// Digits of a scalar in radix 2^5.
 const DIGITS: usize = 51;
 /// Multiples in a piece of [`base_rows`]: 1 to 512.
@@ -176,7 +176,7 @@ fn encode_all(points: &[Extended], out: &mut [[u8; 32]]) {
 
 /// `[scalar]B`, a lane a scalar; eight at most, at least one.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn eight_base_multiples(scalars: &[[u8; 32]]) -> Extended {
+pub(super) fn eight_base_multiples(scalars: &[[u8; 32]]) -> Extended {
     let table = comb();
     let mut words = [[0u64; 8]; 4];
     for lane in 0..8 {

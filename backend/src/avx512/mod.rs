@@ -55,6 +55,7 @@ mod shuffle;
 mod slh;
 mod slh_shake;
 mod sponge;
+mod x25519;
 
 /// The AVX-512 instruction set. Having one is the proof that this processor has it.
 #[derive(Clone, Copy, Debug)]
@@ -299,5 +300,15 @@ impl Kernels for Avx512 {
     fn ed25519_sum_vartime(&self, jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { ed25519_vartime::sum(jobs, z) }
+    }
+
+    fn x25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { x25519::base_multiples(scalars, out) }
+    }
+
+    fn x25519_multiples(&self, scalars: &[[u8; 32]], points: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { x25519::multiples(scalars, points, out) }
     }
 }

@@ -60,6 +60,7 @@ impl Operation<'_> {
             Operation::Slh(operation) => operation.clear(lane),
             Operation::Ed25519(operation) => operation.clear(lane),
             Operation::FnDsa(operation) => operation.clear(lane),
+            Operation::X25519(operation) => operation.clear(lane),
         }
     }
 }

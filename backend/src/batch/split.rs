@@ -122,6 +122,10 @@ impl<'a> Operation<'a> {
                 let (first, others) = operation.split_at(lane);
                 Ok((Operation::FnDsa(first), Operation::FnDsa(others)))
             }
+            Operation::X25519(operation) => {
+                let (first, others) = operation.split_at(lane);
+                Ok((Operation::X25519(first), Operation::X25519(others)))
+            }
         }
     }
 
@@ -167,6 +171,7 @@ impl<'a> Operation<'a> {
             Operation::Slh(operation) => Operation::Slh(operation.reborrow()),
             Operation::Ed25519(operation) => Operation::Ed25519(operation.reborrow()),
             Operation::FnDsa(operation) => Operation::FnDsa(operation.reborrow()),
+            Operation::X25519(operation) => Operation::X25519(operation.reborrow()),
         }
     }
 }

@@ -16,6 +16,8 @@ pub enum Task {
     Encaps,
     /// Decapsulation.
     Decaps,
+    /// The shared secret of a key exchange.
+    Derive,
     /// Signing.
     Sign,
     /// Verification.
@@ -31,6 +33,7 @@ impl Task {
             Task::DecodePrivate => "decode a private key",
             Task::Encaps => "encaps",
             Task::Decaps => "decaps",
+            Task::Derive => "derive",
             Task::Sign => "sign",
             Task::Verify => "verify",
         }

@@ -5,6 +5,7 @@ mod ed25519;
 mod fn_dsa;
 mod kem;
 mod slh;
+mod x25519;
 
 use std::cell::RefCell;
 
@@ -127,6 +128,7 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
         Operation::Slh(operation) => slh::run(k, operation, status, &mut scratch.slh),
         Operation::Ed25519(operation) => ed25519::run(k, operation, status),
         Operation::FnDsa(operation) => fn_dsa::run(operation, status),
+        Operation::X25519(operation) => x25519::run(k, operation, status),
     }
 }
 

@@ -27,6 +27,7 @@ mod arithmetic;
 mod assembly;
 mod masks;
 mod memory;
+mod quads;
 mod sha;
 mod shuffles;
 #[cfg(all(test, not(emulated_lanes)))]
@@ -36,6 +37,7 @@ pub(crate) use arithmetic::*;
 pub(crate) use assembly::{Machine, Program, asm};
 pub(crate) use masks::*;
 pub(crate) use memory::*;
+pub(crate) use quads::*;
 pub(crate) use sha::*;
 pub(crate) use shuffles::*;
 

@@ -291,6 +291,34 @@ same! { shuffles_are_the_processors:
     _mm512_inserti64x4 [0 1](a: __m512i, b: __m256i);
 }
 
+same! { quads_are_the_processors:
+    _mm256_add_epi64(a: __m256i, b: __m256i);
+    _mm256_and_si256(a: __m256i, b: __m256i);
+    _mm256_or_si256(a: __m256i, b: __m256i);
+    _mm256_xor_si256(a: __m256i, b: __m256i);
+    _mm256_mullo_epi64(a: __m256i, b: __m256i);
+    _mm256_madd52lo_epu64(a: __m256i, b: __m256i, c: __m256i);
+    _mm256_madd52hi_epu64(a: __m256i, b: __m256i, c: __m256i);
+    _mm256_unpacklo_epi64(a: __m256i, b: __m256i);
+    _mm256_unpackhi_epi64(a: __m256i, b: __m256i);
+    _mm256_setzero_si256();
+    _mm256_set1_epi64x(x: i64);
+    _mm256_setr_epi64x(a: i64, b: i64, c: i64, d: i64);
+    _mm256_slli_epi64 [0 1 63 64 200](a: __m256i);
+    _mm256_srli_epi64 [0 1 63 64 200](a: __m256i);
+    _mm256_shrdi_epi64 [0 1 51 63 200](a: __m256i, b: __m256i);
+    _mm256_permute4x64_epi64 [0x1b 0xb1 0x0e 0x93](a: __m256i);
+    _mm256_mask_permutex_epi64 [0x1b 0xb1 0x0e 0x93](source: __m256i, m: u8, a: __m256i);
+    _mm256_mask_add_epi64(source: __m256i, m: u8, a: __m256i, b: __m256i);
+    _mm256_mask_sub_epi64(source: __m256i, m: u8, a: __m256i, b: __m256i);
+    _mm256_mask_blend_epi64(m: u8, a: __m256i, b: __m256i);
+    _mm256_blend_epi32 [0xf0 0x0f 0xa5 0](a: __m256i, b: __m256i);
+    _mm256_cmpeq_epi64_mask(a: __m256i, b: __m256i);
+    _mm256_mask_cmpeq_epi64_mask(m: u8, a: __m256i, b: __m256i);
+    _mm256_testn_epi64_mask(a: __m256i, b: __m256i);
+    _mm512_broadcast_i64x4(a: __m256i);
+}
+
 same! { sha_256_is_the_processors:
     _mm_sha256rnds2_epu32(cdgh: __m128i, abef: __m128i, wk: __m128i);
     _mm_sha256msg1_epu32(a: __m128i, b: __m128i);
@@ -354,7 +382,8 @@ fn memory_is_the_processors() {
             _mm_loadl_epi64(source.cast()).assert_same(expected, "64 bits");
         }
         let (a, b) = (__m512i::any(&mut inputs), __m128i::any(&mut inputs));
-        let (mut stored, mut expected) = ([[7u8; 128]; 3], [[7u8; 128]; 3]);
+        let (mut stored, mut expected) = ([[7u8; 128]; 4], [[7u8; 128]; 4]);
+        let c = __m256i::any(&mut inputs);
         // SAFETY: as above.
         unsafe {
             _mm512_storeu_si512(stored[0][at..].as_mut_ptr().cast(), a);
@@ -363,6 +392,8 @@ fn memory_is_the_processors() {
             real::_mm_storeu_si128(expected[1][at..].as_mut_ptr().cast(), b.real());
             _mm_storel_epi64(stored[2][at..].as_mut_ptr().cast(), b);
             real::_mm_storel_epi64(expected[2][at..].as_mut_ptr().cast(), b.real());
+            _mm256_storeu_si256(stored[3][at..].as_mut_ptr().cast(), c);
+            real::_mm256_storeu_si256(expected[3][at..].as_mut_ptr().cast(), c.real());
         }
         assert_eq!(stored, expected);
         _mm256_zeroall(); // Nothing to compare: no register is left to look at.
@@ -509,6 +540,7 @@ fn every_function_and_instruction_is_compared() {
         include_str!("arithmetic.rs"),
         include_str!("masks.rs"),
         include_str!("memory.rs"),
+        include_str!("quads.rs"),
         include_str!("sha.rs"),
         include_str!("shuffles.rs"),
     ] {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tests/portable_kernels.rs --+
-//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, ed25519, misuse
+//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, curves, misuse
 //!                                                        `--> reference (definitions)
 //! ```
 //!
@@ -21,6 +21,7 @@ pub mod misuse;
 pub mod reference;
 pub mod slh;
 pub mod sponge;
+pub mod x25519;
 
 /// Runs every check against `k`.
 #[allow(dead_code)]
@@ -32,6 +33,7 @@ pub fn check_all(k: &dyn Kernels) {
     dsa_rounding::check(k);
     slh::check(k);
     ed25519::check(k);
+    x25519::check(k);
     misuse::check(k);
 }
 

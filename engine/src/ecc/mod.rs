@@ -15,6 +15,7 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod assembly;
 mod der;
+pub(crate) mod lanes;
 mod portable;
 #[cfg(test)]
 mod rfc6979;

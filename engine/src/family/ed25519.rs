@@ -6,6 +6,7 @@ use gabion_backend::{Batch, Ed25519, Keys, Operation};
 use gabion_scheme::ed25519::{self, PUBLIC_LEN, Rules, SEED_LEN, SIGNATURE_LEN};
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status};
+use zeroize::Zeroizing;
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::entropy::{Entropy, OsEntropy};
@@ -116,6 +117,23 @@ impl SigningPart for SigningKey {
         engine.run_one(Operation::Ed25519(Ed25519::Generate { seeds, keys: &mut keys }))?;
         let [signing] = keys;
         Ok(SigningKey(Arc::new(Pair { rules, signing, public: OnceLock::new() })))
+    }
+
+    /// In lanes.
+    fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        let rules = rules_of(algorithm)?;
+        let mut seeds = Zeroizing::new(vec![[0; SEED_LEN]; n]);
+        entropy.fill(seeds.as_flattened_mut())?;
+        let mut keys = vec![ed25519::SigningKey::blank(); n];
+        let operation = Ed25519::Generate { seeds: &seeds, keys: &mut keys };
+        engine.run_all(Operation::Ed25519(operation), n)?;
+        let pair = |signing| Pair { rules, signing, public: OnceLock::new() };
+        Ok(keys.into_iter().map(|signing| SigningKey(Arc::new(pair(signing)))).collect())
     }
 
     /// The private key is the seed.

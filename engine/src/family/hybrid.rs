@@ -88,12 +88,21 @@ impl Parts {
         }
     }
 
-    /// Diffie-Hellman into `shared`. X-Wing's draft calls X25519 of RFC 7748 as a function (revision
-    /// 10, sections 5.4 and 5.5) and says nothing of the all-zero value, which RFC 7748 lets callers
-    /// refuse; implementations differ. It is taken as it comes: every ciphertext has a secret, and
-    /// that is hashed, so it is secret as long as ML-KEM's is.
-    fn derive(self, private: &[u8], public: &[u8], shared: &mut [u8]) -> bool {
-        ecc::derive(self.curve, private, public, shared) || self.combiner == Combiner::XWing
+    /// Diffie-Hellman of each private key with the public one beside it, and whether its secret may
+    /// be used. X-Wing's draft calls X25519 of RFC 7748 as a function (revision 10, sections 5.4 and
+    /// 5.5) and says nothing of the all-zero value, which RFC 7748 lets callers refuse;
+    /// implementations differ. It is taken as it comes: every ciphertext has a secret, and that is
+    /// hashed, so it is secret as long as ML-KEM's is.
+    fn derive_many(
+        self,
+        engine: &Engine,
+        private: &[&[u8]],
+        public: &[&[u8]],
+    ) -> Result<(Zeroizing<Vec<u8>>, Vec<bool>), Error> {
+        let mut shared = Zeroizing::new(vec![0; private.len() * self.curve.scalar_len()]);
+        let good = ecc::lanes::derive_many(engine, self.curve, private, public, &mut shared)?;
+        let takes_all = self.combiner == Combiner::XWing;
+        Ok((shared, good.into_iter().map(|good| good || takes_all).collect()))
     }
 }
 
@@ -150,11 +159,23 @@ fn pair(
     scalar: Zeroizing<Vec<u8>>,
     bytes: Zeroizing<Vec<u8>>,
 ) -> Result<PrivateKey, Error> {
+    let point = ecc::public_key(parts.curve, &scalar);
+    pair_with(parts, kem, scalar, bytes, point)
+}
+
+/// The same, given what the curve's private key has for a public one.
+fn pair_with(
+    parts: Parts,
+    kem: MlKemPrivate,
+    scalar: Zeroizing<Vec<u8>>,
+    bytes: Zeroizing<Vec<u8>>,
+    point: Option<Vec<u8>>,
+) -> Result<PrivateKey, Error> {
     let refused = || private_key(parts.algorithm, "its part on the curve is no private key");
     if !ecc::is_private(parts.curve, &scalar) {
         return Err(refused());
     }
-    let point = ecc::public_key(parts.curve, &scalar).ok_or_else(refused)?;
+    let point = point.ok_or_else(refused)?;
     let mut encoded = vec![0; parts.algorithm.info().public_key];
     parts.join(kem.public_bytes(), &point, &mut encoded);
     let public = Public { parts, kem: kem.public(), point, bytes: encoded };
@@ -206,6 +227,32 @@ impl DecapsPart for PrivateKey {
         pair(parts, kem, scalar, bytes)
     }
 
+    /// ML-KEM's parts in lanes, and those of X25519. X-Wing's come from seeds, one by one.
+    fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        let parts = Parts::tested(engine, algorithm)?;
+        if parts.combiner == Combiner::XWing {
+            return (0..n).map(|_| Self::generate(engine, algorithm, entropy)).collect();
+        }
+        let kems = MlKemPrivate::generate_many(engine, parts.kem, n, entropy)?;
+        let len = parts.curve.scalar_len();
+        let mut scalars = Zeroizing::new(vec![0; n * len]);
+        ecc::fill(parts.curve, entropy, &mut scalars)?;
+        let lanes: Vec<_> = scalars.chunks_exact(len).collect();
+        let points = ecc::lanes::public_keys(engine, parts.curve, &lanes)?;
+        let keys = kems.into_iter().zip(lanes).zip(points);
+        keys.map(|((kem, scalar), point)| {
+            let mut bytes = Zeroizing::new(vec![0; algorithm.info().private_key]);
+            parts.join(kem.bytes(), scalar, &mut bytes);
+            pair_with(parts, kem, Zeroizing::new(scalar.to_vec()), bytes, point)
+        })
+        .collect()
+    }
+
     /// X-Wing's expandDecapsulationKey (section 5.2): SHAKE256 of the seed gives d, z and the scalar.
     fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
         let parts = Parts::tested(engine, algorithm)?;
@@ -245,9 +292,12 @@ impl DecapsPart for PrivateKey {
         let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
         let kem_lanes = DecapsLanes { ct: &kem_ct, shared: &mut kem_shared, status };
         MlKemPrivate::decaps_many(engine, &kem_keys, kem_lanes)?;
-        let mut secret = Zeroizing::new(vec![0; parts.curve.scalar_len()]);
-        let kem_secrets = kem_shared.chunks_exact(kem_info.shared_secret);
-        for (lane, (out, kem)) in
+        let private: Vec<_> = keys.iter().map(|key| &key.0.scalar[..]).collect();
+        let points: Vec<_> = split.iter().map(|ct| ct.1).collect();
+        let (secrets, good) = parts.derive_many(engine, &private, &points)?;
+        let secrets = secrets.chunks_exact(parts.curve.scalar_len());
+        let kem_secrets = kem_shared.chunks_exact(kem_info.shared_secret).zip(secrets);
+        for (lane, (out, (kem, secret))) in
             shared.chunks_exact_mut(info.shared_secret).zip(kem_secrets).enumerate()
         {
             let (key, ct) = (&keys[lane].0, split[lane].1);
@@ -255,8 +305,8 @@ impl DecapsPart for PrivateKey {
             if !status[lane].is_ok() {
                 continue;
             }
-            if parts.derive(&key.scalar, ct, &mut secret) {
-                parts.combine([kem, &secret], [ct, &key.public.0.point], out);
+            if good[lane] {
+                parts.combine([kem, secret], [ct, &key.public.0.point], out);
             } else {
                 status[lane] = Status::InvalidInput;
             }
@@ -304,7 +354,11 @@ impl EncapsPart for PublicKey {
             status,
         };
         MlKemPublic::encaps_many(engine, &kem_keys, kem_lanes)?;
-        let mut secret = Zeroizing::new(vec![0; parts.curve.scalar_len()]);
+        let len = parts.curve.scalar_len();
+        let private: Vec<_> = scalars.chunks_exact(len).collect();
+        let points: Vec<_> = keys.iter().map(|key| &key.0.point[..]).collect();
+        let shares = ecc::lanes::public_keys(engine, parts.curve, &private)?;
+        let (secrets, good) = parts.derive_many(engine, &private, &points)?;
         for (lane, key) in keys.iter().enumerate() {
             let ct = &mut ct[lane * info.output..(lane + 1) * info.output];
             let shared = &mut shared[lane * info.shared_secret..(lane + 1) * info.shared_secret];
@@ -313,16 +367,15 @@ impl EncapsPart for PublicKey {
             if !status[lane].is_ok() {
                 continue;
             }
-            let len = parts.curve.scalar_len();
-            let scalar = &scalars[lane * len..(lane + 1) * len];
+            let secret = &secrets[lane * len..(lane + 1) * len];
             let kem = &kem_shared[lane * kem_info.shared_secret..][..kem_info.shared_secret];
-            let Some(share) = ecc::public_key(parts.curve, scalar) else {
+            let Some(share) = &shares[lane] else {
                 status[lane] = Status::InvalidInput;
                 continue;
             };
-            if parts.derive(scalar, &key.0.point, &mut secret) {
-                parts.combine([kem, &secret], [&share, &key.0.point], shared);
-                parts.join(&kem_ct[lane * kem_info.output..][..kem_info.output], &share, ct);
+            if good[lane] {
+                parts.combine([kem, secret], [share, &key.0.point], shared);
+                parts.join(&kem_ct[lane * kem_info.output..][..kem_info.output], share, ct);
             } else {
                 status[lane] = Status::InvalidKey;
             }

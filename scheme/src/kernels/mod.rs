@@ -23,6 +23,7 @@ pub mod ed25519;
 pub mod kem;
 pub mod sha512;
 pub mod slh;
+pub mod x25519;
 
 use ed25519::{EdEquation, EdVerify};
 use kem::{KemNoise, KemUniform};
@@ -307,6 +308,16 @@ pub trait Kernels: Send + Sync {
     /// every A and R is a point.
     fn ed25519_sum_vartime(&self, jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
         ed25519::sum_vartime(jobs, z)
+    }
+
+    /// u of `[scalar]B` on the Montgomery curve; scalars are below L and not 0.
+    fn x25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        x25519::base_multiples(scalars, out);
+    }
+
+    /// u of multiples of points; scalars are clamped. See [`x25519::multiples`].
+    fn x25519_multiples(&self, scalars: &[[u8; 32]], points: &[[u8; 32]], out: &mut [[u8; 32]]) {
+        x25519::multiples(scalars, points, out);
     }
 }
 

@@ -65,6 +65,8 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::sha_ni::advance",
     "gabion_backend::avx512::slh::hash_many",
     "gabion_backend::avx512::ed25519::base_multiples",
+    "gabion_backend::avx512::x25519::base_multiples",
+    "gabion_backend::avx512::x25519::multiples",
     "gabion_backend::avx2::kem_ntt::ntt",
     "gabion_backend::avx2::kem_ntt::inv_ntt",
     "gabion_backend::avx2::kem_ntt::matvec",
