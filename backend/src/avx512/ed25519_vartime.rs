@@ -342,35 +342,63 @@ impl Schedule {
     }
 }
 
+/// The points of a sum, encoded, and what they are multiplied by: R of every signature, A of every
+/// key; and what B is multiplied by. A key that stands in several lanes is one point.
+fn terms<'a>(jobs: &[EdVerify<'a>], z: &[[u8; 16]]) -> (Vec<(&'a [u8; 32], Scalar)>, Scalar) {
+    const SLOTS: usize = 4 * SUM_CHUNK;
+    let mut base = Scalar::ZERO;
+    let mut terms = Vec::with_capacity(2 * jobs.len());
+    // Where the terms of keys are, 0 for none, by bits of the key; who sends keys that share them
+    // makes us compare all with all, which is little beside the sum.
+    let mut places = [0u16; SLOTS];
+    for (job, z) in jobs.iter().zip(z) {
+        let z = short_scalar(z);
+        base += z * scalar(job.s);
+        terms.push((job.r, z));
+        let (key, factor) = (job.key.encoded(), z * scalar(job.k));
+        let mut slot = usize::from(u16::from_le_bytes([key[0], key[1]])) % SLOTS;
+        while places[slot] != 0 && terms[usize::from(places[slot])].0 != key {
+            slot = (slot + 1) % SLOTS;
+        }
+        if places[slot] == 0 {
+            places[slot] = terms.len() as u16;
+            terms.push((key, factor));
+        } else {
+            terms[usize::from(places[slot])].1 += factor;
+        }
+    }
+    (terms, base)
+}
+
 /// The sum of `z ([s]B - [k]A - R)`, or nothing if some A or R is no point.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn sum_of_chunk(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> Option<Extended> {
-    // Three groups of eight rows [multiple][lane]: those of B, and by turns of A and R.
-    let mut tables = vec![CachedRow::IDENTITY; SUM_TABLE * (1 + 2 * jobs.len().div_ceil(8))];
+    let (terms, base) = terms(jobs, z);
+    // Groups of eight rows [multiple][lane]: of B, and of sixteen points at a time.
+    let mut tables = vec![CachedRow::IDENTITY; SUM_TABLE * (1 + 2 * terms.len().div_ceil(16))];
     let (base_table, point_tables) = tables.split_at_mut(SUM_TABLE);
     fill_odd(&Extended::base(), base_table);
     let mut schedule = Schedule::new();
-    let mut base = Scalar::ZERO;
-    let groups = jobs.chunks(8).zip(z.chunks(8)).zip(point_tables.chunks_exact_mut(2 * SUM_TABLE));
-    for (group, ((jobs, z), tables)) in groups.enumerate() {
-        let lanes = eight(jobs);
-        let words = [lanes.map(|job| job.key.encoded()), lanes.map(|job| job.r)];
-        let [(a, a_good), (r, r_good)] = decode(&[words_of(words[0]), words_of(words[1])]);
-        if a_good & r_good != 0xff {
-            return None;
+    schedule.add(&base.to_bytes(), 0);
+    let pairs = terms.chunks(16).zip(point_tables.chunks_exact_mut(2 * SUM_TABLE));
+    for (pair, (terms, tables)) in pairs.enumerate() {
+        // The last one fills a pair of groups up.
+        let encoded = |i: usize| terms[i.min(terms.len() - 1)].0;
+        let words =
+            [0, 8].map(|first| words_of([0, 1, 2, 3, 4, 5, 6, 7].map(|i| encoded(first + i))));
+        for ((point, good), table) in
+            decode(&words).into_iter().zip(tables.chunks_exact_mut(SUM_TABLE))
+        {
+            if good != 0xff {
+                return None;
+            }
+            fill_odd(&point.negated(), table);
         }
-        let (a_table, r_table) = tables.split_at_mut(SUM_TABLE);
-        fill_odd(&a.negated(), a_table);
-        fill_odd(&r.negated(), r_table);
-        for (lane, (job, z)) in jobs.iter().zip(z).enumerate() {
-            let z = short_scalar(z);
-            base += z * scalar(job.s);
-            let row = SUM_TABLE * (1 + 2 * group) + lane;
-            schedule.add(&(z * scalar(job.k)).to_bytes(), row);
-            schedule.add(&z.to_bytes(), row + SUM_TABLE);
+        for (i, (_, factor)) in terms.iter().enumerate() {
+            let row = SUM_TABLE * (1 + 2 * pair + i / 8) + i % 8;
+            schedule.add(&factor.to_bytes(), row);
         }
     }
-    schedule.add(&base.to_bytes(), 0);
     let mut sum = Extended::identity();
     for (rows, len) in schedule.rows.iter().zip(schedule.len).rev() {
         sum.double::<true>();
