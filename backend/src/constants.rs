@@ -43,11 +43,11 @@ pub(crate) const fn inverse_mod_2_32(q: u32) -> u32 {
 }
 
 /// What two registers of `W` items hold: indices into the pair as it lies in memory.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) type Pair<const W: usize> = [[usize; W]; 2];
 
 /// A pair of registers as it lies in memory.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) const fn in_order<const W: usize>() -> Pair<W> {
     let mut pair = [[0; W]; 2];
     let mut i = 0;
@@ -61,7 +61,7 @@ pub(crate) const fn in_order<const W: usize>() -> Pair<W> {
 
 /// Even runs of `run` items of both registers, alternating, and odd runs: what brings operands that
 /// lie `run` items apart to the same place of two registers. Its own inverse.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) const fn exchange<const W: usize>(x: &Pair<W>, run: usize) -> Pair<W> {
     let mut out = [[0; W]; 2];
     let mut i = 0;
@@ -73,6 +73,25 @@ pub(crate) const fn exchange<const W: usize>(x: &Pair<W>, run: usize) -> Pair<W>
     }
     out
 }
+
+/// For each set of eight, the places of its members, in order.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) static MEMBERS: [[u8; 8]; 256] = {
+    let mut members = [[0; 8]; 256];
+    let mut set = 0;
+    while set < 256 {
+        let (mut place, mut count) = (0, 0);
+        while place < 8 {
+            if set >> place & 1 == 1 {
+                members[set][count] = place as u8;
+                count += 1;
+            }
+            place += 1;
+        }
+        set += 1;
+    }
+    members
+};
 
 /// Constants of ML-KEM.
 pub(crate) mod kem {
@@ -138,7 +157,7 @@ pub(crate) mod dsa {
     }
 
     /// The coefficient of a half byte (Algorithm 15); 0 for a rejected one.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(crate) const fn half_byte(eta: i8, b: i8) -> i8 {
         match eta {
             2 if b < 15 => 2 - b % 5,
@@ -183,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn exchanges() {
         let pair = in_order::<4>();
         assert_eq!(exchange(&pair, 1), [[0, 4, 2, 6], [1, 5, 3, 7]]);

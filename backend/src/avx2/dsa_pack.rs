@@ -7,6 +7,7 @@ use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
 
 use super::{pack, registers};
+use crate::constants::MEMBERS;
 use crate::constants::dsa::half_byte;
 use crate::memory::{Table, wipe};
 use crate::portable;
@@ -24,7 +25,7 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
         let candidates = _mm256_and_si256(pack::unpack::<24>(bytes, index), low_bits);
         let accepted = _mm256_castsi256_ps(_mm256_cmpgt_epi32(q, candidates));
         let set = _mm256_movemask_ps(accepted) as usize;
-        let places = _mm256_cvtepu8_epi32(registers::load_8(&pack::MEMBERS[set]));
+        let places = _mm256_cvtepu8_epi32(registers::load_8(&MEMBERS[set]));
         let coefficients = _mm256_permutevar8x32_epi32(candidates, places);
         let target = out.0[count..count + 8].as_mut_ptr();
         // SAFETY: eight coefficients.
@@ -81,7 +82,7 @@ pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
         let (low, high) = (_mm256_castsi256_si128(values), _mm256_extracti128_si256::<1>(values));
         let eights = [low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)];
         for (eight, set) in eights.into_iter().zip(good.to_le_bytes()) {
-            let places = registers::load_8(&pack::MEMBERS[usize::from(set)]);
+            let places = registers::load_8(&MEMBERS[usize::from(set)]);
             let target = accepted[count..count + 8].as_mut_ptr();
             // SAFETY: eight bytes.
             unsafe { _mm_storel_epi64(target.cast(), _mm_shuffle_epi8(eight, places)) };

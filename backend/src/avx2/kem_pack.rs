@@ -7,6 +7,7 @@ use gabion_scheme::kernels::{KEM_Q, KemPoly, N};
 
 use super::kem_ntt::reduce;
 use super::{pack, registers};
+use crate::constants::MEMBERS;
 use crate::memory::Table;
 use crate::portable;
 
@@ -41,7 +42,7 @@ pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn to_the_front(words: __m128i, set: u8) -> __m128i {
     // Places of words to places of their bytes: 2 p and 2 p + 1.
-    let places = _mm_cvtepu8_epi16(registers::load_8(&pack::MEMBERS[usize::from(set)]));
+    let places = _mm_cvtepu8_epi16(registers::load_8(&MEMBERS[usize::from(set)]));
     let low = _mm_add_epi16(places, places);
     let both = _mm_or_si128(low, _mm_slli_epi16::<8>(_mm_add_epi16(low, _mm_set1_epi16(1))));
     _mm_shuffle_epi8(words, both)

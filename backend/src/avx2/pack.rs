@@ -181,21 +181,3 @@ fn store(numbers: __m256i, bits: usize, out: &mut [u8], index: usize, p: &Packin
 pub(super) fn narrow([a, b]: [__m256i; 2]) -> __m256i {
     _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(a, b))
 }
-
-/// For each set of eight, the places of its members, in order.
-pub(super) static MEMBERS: [[u8; 8]; 256] = {
-    let mut members = [[0; 8]; 256];
-    let mut set = 0;
-    while set < 256 {
-        let (mut place, mut count) = (0, 0);
-        while place < 8 {
-            if set >> place & 1 == 1 {
-                members[set][count] = place as u8;
-                count += 1;
-            }
-            place += 1;
-        }
-        set += 1;
-    }
-    members
-};

@@ -10,7 +10,7 @@ use gabion_scheme::kernels::Sponge;
 use super::{Avx2, keccak, registers};
 use crate::memory::Table;
 use crate::portable::keccak_f1600;
-use crate::sponge::{Lanes, Row, SHORT, State, stations};
+use crate::sponge::{Lanes, Row, SHORT, State, copy_any, stations};
 
 stations!(Avx2, 4, 4, __m256i, #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]);
 
@@ -140,27 +140,4 @@ impl Lanes<4, 4> for Avx2 {
     }
 
     stations!(methods: __m256i, 4);
-}
-
-/// Copies a piece of unusual length: the last half of a row of bytes is the first half once more
-/// where there are not that many.
-#[inline(always)]
-fn copy_any(target: &mut [u8], piece: &[u8]) {
-    /// The first and the last `W` of `W` to `2 W` bytes.
-    #[inline(always)]
-    fn ends<const W: usize>(target: &mut [u8], piece: &[u8]) -> bool {
-        let (Some(first), Some(last)) = (piece.first_chunk::<W>(), piece.last_chunk::<W>()) else {
-            return false;
-        };
-        target[..W].copy_from_slice(first);
-        target[piece.len() - W..].copy_from_slice(last);
-        true
-    }
-    let done = ends::<32>(target, piece)
-        || ends::<16>(target, piece)
-        || ends::<8>(target, piece)
-        || ends::<4>(target, piece)
-        || ends::<2>(target, piece)
-        || ends::<1>(target, piece);
-    debug_assert!(done || piece.is_empty());
 }

@@ -86,6 +86,29 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
     fn run_alone(self, words: &mut [u64; 25], lane: Lane, job: &mut Sponge<'_>);
 }
 
+/// Copies a piece of unusual length: the last half of a row of bytes is the first half once more
+/// where there are not that many.
+#[inline(always)]
+pub(crate) fn copy_any(target: &mut [u8], piece: &[u8]) {
+    /// The first and the last `W` of `W` to `2 W` bytes.
+    #[inline(always)]
+    fn ends<const W: usize>(target: &mut [u8], piece: &[u8]) -> bool {
+        let (Some(first), Some(last)) = (piece.first_chunk::<W>(), piece.last_chunk::<W>()) else {
+            return false;
+        };
+        target[..W].copy_from_slice(first);
+        target[piece.len() - W..].copy_from_slice(last);
+        true
+    }
+    let done = ends::<32>(target, piece)
+        || ends::<16>(target, piece)
+        || ends::<8>(target, piece)
+        || ends::<4>(target, piece)
+        || ends::<2>(target, piece)
+        || ends::<1>(target, piece);
+    debug_assert!(done || piece.is_empty());
+}
+
 /// Defines `sponge_many` and its parts for an instruction set, within its own module: the token's
 /// type, its lanes, the lanes of a narrow step, its register, and as an attribute the features that
 /// the token stands for.

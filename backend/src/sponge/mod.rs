@@ -32,7 +32,7 @@ mod lanes;
 mod queue;
 
 pub(crate) use in_step::run_in_step;
-pub(crate) use lanes::{Lanes, stations};
+pub(crate) use lanes::{Lanes, copy_any, stations};
 use queue::Queue;
 
 /// Bytes of a staged block: the largest rate, 168, in whole registers.

@@ -16,8 +16,8 @@ pub const SHA512_INITIAL: [u64; 8] = [
     0x5be0_cd19_137e_2179,
 ];
 
-/// Bytes of a block.
-const BLOCK: usize = 128;
+/// Bytes of a block (FIPS 180-4, figure 1).
+pub const BLOCK: usize = 128;
 
 /// One computation of SHA-512 (FIPS 180-4, section 6.4) over the concatenation of the pieces, which
 /// may be secret.
@@ -54,14 +54,10 @@ impl Sha512<'_> {
         }
     }
 
-    /// Hashes the message by itself, portably.
-    pub fn run(&mut self) {
-        let mut state = SHA512_INITIAL;
+    /// Hands over each block of the padded message, one after the other.
+    pub fn for_each_block(&self, mut compress: impl FnMut(&[u8; BLOCK])) {
         let mut block = [[0u8; BLOCK]];
         let mut filled = 0;
-        let mut compress = |block: &[u8; BLOCK]| {
-            sha2::compress512(&mut state, core::slice::from_ref(GenericArray::from_slice(block)));
-        };
         for mut piece in self.pieces {
             while !piece.is_empty() {
                 let (head, rest) = piece.split_at(piece.len().min(BLOCK - filled));
@@ -82,10 +78,18 @@ impl Sha512<'_> {
         }
         block[0][BLOCK - 16..].copy_from_slice(&(8 * self.len() as u128).to_be_bytes());
         compress(&block[0]);
+        ct::wipe(&mut block);
+    }
+
+    /// Hashes the message by itself, portably.
+    pub fn run(&mut self) {
+        let mut state = SHA512_INITIAL;
+        self.for_each_block(|block| {
+            sha2::compress512(&mut state, core::slice::from_ref(GenericArray::from_slice(block)));
+        });
         for (word, bytes) in state.iter().zip(self.digest.as_chunks_mut::<8>().0) {
             *bytes = word.to_be_bytes();
         }
-        ct::wipe(&mut block);
         ct::wipe(&mut state);
     }
 }
