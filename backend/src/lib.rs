@@ -4,7 +4,7 @@
 //!   engine --Batch--> Backend::run        one operation, one parameter set, many lanes
 //!                        |
 //!                        +-- cpu::Cpu<K>  the flows of gabion-scheme over the kernels K
-//!                              K = portable::Portable | avx2::Avx2 | avx512::Avx512
+//!                              K = portable::Portable | avx2::Avx2 | avx512::Avx512 | neon::Neon
 //! ```
 //!
 //! [`batch`] holds the seam; [`cpus`] lists what this machine can run, best first.
@@ -19,18 +19,20 @@ mod constants;
 pub mod cpu;
 #[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
 mod emulated;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod memory;
+#[cfg(target_arch = "aarch64")]
+pub mod neon;
 pub mod portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sha2;
 #[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]
 mod sha_ni;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod slh;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sponge;
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 
 // The modules `avx512` and `sha_ni`, over emulated instructions.

@@ -38,6 +38,7 @@ unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 ///
 /// Around a loop over polynomials LLVM otherwise loads a kernel's tables ahead, widened to 32 bits
 /// for a 16-bit multiplication, and then narrows and spills them: half again as slow.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block)] // The address passes through; nothing is read.
 pub(crate) fn opaque<T>(table: &'static T) -> &'static T {

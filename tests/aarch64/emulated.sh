@@ -17,6 +17,8 @@ if [ ! -d "$sysroot/lib/rustlib/$target" ] || ! command -v qemu-aarch64 >/dev/nu
     exit 0
 fi
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu"
+GABION_TEST_NEEDS_EXTENSIONS=1 # A test that does not find them fails instead of passing by.
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER
+export GABION_TEST_NEEDS_EXTENSIONS
 cargo test --locked --package gabion-backend --target "$target"

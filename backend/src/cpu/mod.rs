@@ -59,6 +59,10 @@ pub fn cpus() -> Vec<Box<dyn Backend>> {
     if let Some(kernels) = crate::avx2::Avx2::detect() {
         all.push(Box::new(Cpu::new(kernels)));
     }
+    #[cfg(target_arch = "aarch64")]
+    if let Some(kernels) = crate::neon::Neon::detect() {
+        all.push(Box::new(Cpu::new(kernels)));
+    }
     all.push(Box::new(Cpu::new(crate::portable::Portable)));
     all
 }

@@ -41,7 +41,9 @@ pub(crate) struct Block<const N: usize> {
     filler: [u64; N],
 }
 
-// SAFETY: whole numbers only, whose size is a multiple of the alignment for 4 and 8 lanes.
+// SAFETY: whole numbers only, whose size is a multiple of the alignment for 2, 4 and 8 lanes.
+unsafe impl Plain for Block<2> {}
+// SAFETY: as above.
 unsafe impl Plain for Block<4> {}
 // SAFETY: as above.
 unsafe impl Plain for Block<8> {}

@@ -3,9 +3,11 @@
 mod kernels;
 mod sponge;
 
-/// Turns each `fn name(k: &dyn Kernels)` into the tests `avx512::name` and `avx2::name`.
+/// Turns each `fn name(k: &dyn Kernels)` into the tests `avx512::name` and `avx2::name`, or
+/// `neon::name` and `neon_without_extensions::name`.
 macro_rules! on_every_instruction_set {
     ($($name:ident),+ $(,)?) => {
+        #[cfg(target_arch = "x86_64")]
         mod avx512 {
             $(
                 #[test]
@@ -17,12 +19,37 @@ macro_rules! on_every_instruction_set {
             )+
         }
 
+        #[cfg(target_arch = "x86_64")]
         mod avx2 {
             $(
                 #[test]
                 fn $name() {
                     if let Some(k) = crate::avx2::Avx2::detect() {
                         super::$name(&k);
+                    }
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "aarch64")]
+        mod neon {
+            $(
+                #[test]
+                fn $name() {
+                    if let Some(k) = crate::neon::Neon::detect() {
+                        super::$name(&k);
+                    }
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "aarch64")]
+        mod neon_without_extensions {
+            $(
+                #[test]
+                fn $name() {
+                    if let Some(k) = crate::neon::Neon::detect() {
+                        super::$name(&k.without_extensions());
                     }
                 }
             )+

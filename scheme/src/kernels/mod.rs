@@ -119,7 +119,7 @@ impl<'a> Sponge<'a> {
 
 /// What an instruction set supplies. See the module's contract.
 pub trait Kernels: Send + Sync {
-    /// A short name for reports: `portable`, `avx2`, `avx512`.
+    /// A short name for reports: `portable`, `avx2`, `avx512`, `neon`.
     fn name(&self) -> &'static str;
 
     /// How many independent operations fill this instruction set's lanes.

@@ -12,6 +12,13 @@ use gabion_ship::{pins, preflight, provider, sha256_file};
 use super::{Check, Verdict};
 use crate::openssl::Openssl;
 
+/// The backends that a processor of this architecture may lack, and what it then lacks itself.
+const EXTENSIONS: &[(&str, &str)] = if cfg!(target_arch = "x86_64") {
+    &[("avx512", "the AVX-512 extensions"), ("avx2", "the AVX2 and BMI extensions")]
+} else {
+    &[]
+};
+
 const BUILD: &str = "gabion bundle build";
 const REPAIR: &str = "gabion bundle build --repair";
 
@@ -100,9 +107,7 @@ fn backends() -> Vec<Check> {
             other => Check::new(name, Verdict::Broken, format!("{other:?}")),
         });
     }
-    for (name, extensions) in
-        [("avx512", "the AVX-512 extensions"), ("avx2", "the AVX2 and BMI extensions")]
-    {
+    for &(name, extensions) in EXTENSIONS {
         if !found.iter().any(|backend| backend.name == name) {
             let check = format!("backend {name}");
             let detail = format!("this processor lacks {extensions} it needs; everything works");

@@ -1,0 +1,356 @@
+//! SHA-256 by the SHA2 extension, two streams side by side (FIPS 180-4, section 6.2), and what
+//! SLH-DSA makes of it (FIPS 205, section 11.2).
+//!
+//! ```text
+//!   chain   [state after PK.seed] <- ADRSc || value || padding      one block a step; the value
+//!                                                                   never leaves its registers
+//!   hash    [state after PK.seed] <- ADRSc || input || padding      block by block
+//! ```
+//!
+//! Four rounds are two instructions that wait for the two before them, and take two more for the
+//! schedule. On Arm's cores one unit does them all, one a cycle, with a latency of four (their
+//! optimisation guides): 56 for a block, which one stream spreads over some 64 cycles and two fill.
+//!
+//! Time depends on lengths and on `start` and `steps`, never on what is hashed.
+
+use core::arch::aarch64::*;
+
+use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
+
+use super::registers;
+use super::slh::{ADDRESS, for_each_block};
+use crate::memory::{Plain, Table, wipe};
+use crate::sha2::SHA256_ROUNDS;
+use crate::slh::Queue;
+
+/// Streams that run side by side.
+const STREAMS: usize = 2;
+
+/// In memory, for the loop to walk over.
+static ROUNDS: [u32; 64] = SHA256_ROUNDS;
+
+/// Words a to d and e to h.
+type State = [uint32x4_t; 2];
+/// A block, word by word.
+type Block = [uint32x4_t; 4];
+
+/// One block into each of N states, side by side.
+#[inline]
+#[target_feature(enable = "neon,sha2")]
+fn compress<const N: usize>(states: &mut [State; N], blocks: &[Block; N]) {
+    let before = *states;
+    let mut w = *blocks;
+    for (group, constants) in ROUNDS.as_chunks::<4>().0.iter().enumerate() {
+        // SAFETY: four words.
+        let constants = unsafe { vld1q_u32(constants.as_ptr()) };
+        for (state, w) in states.iter_mut().zip(&mut w) {
+            let next = w[0];
+            // The four words of the schedule that are used sixteen rounds later; the last ones go
+            // unused.
+            let later = if group < 12 {
+                vsha256su1q_u32(vsha256su0q_u32(w[0], w[1]), w[2], w[3])
+            } else {
+                next
+            };
+            *w = [w[1], w[2], w[3], later];
+            let words = vaddq_u32(next, constants);
+            let [abcd, efgh] = *state;
+            *state = [vsha256hq_u32(abcd, efgh, words), vsha256h2q_u32(efgh, abcd, words)];
+        }
+    }
+    for (state, before) in states.iter_mut().zip(before) {
+        *state = [vaddq_u32(state[0], before[0]), vaddq_u32(state[1], before[1])];
+    }
+}
+
+/// The words of 16 bytes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn words(bytes: uint8x16_t) -> uint32x4_t {
+    vreinterpretq_u32_u8(vrev32q_u8(bytes))
+}
+
+/// The bytes of four words.
+#[inline]
+#[target_feature(enable = "neon")]
+fn bytes(words: uint32x4_t) -> uint8x16_t {
+    vrev32q_u8(vreinterpretq_u8_u32(words))
+}
+
+/// The state after PK.seed.
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_state(words: &[u32; 8]) -> State {
+    // SAFETY: eight words are two registers.
+    unsafe { [vld1q_u32(words.as_ptr()), vld1q_u32(words[4..].as_ptr())] }
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_block(block: &[u8; 64]) -> Block {
+    let [a, b, c, d] = *block.as_chunks::<16>().0 else {
+        unreachable!("64 bytes are four times 16")
+    };
+    [
+        words(registers::load_16(&a)),
+        words(registers::load_16(&b)),
+        words(registers::load_16(&c)),
+        words(registers::load_16(&d)),
+    ]
+}
+
+/// Reads n bytes, 16, 24 or 32, as the words of a hash value.
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_value(value: &[u8]) -> State {
+    let (low, high) = value.split_at(16);
+    // SAFETY: 16 bytes and, as matched, 8 or 16 more.
+    let (low, high) = unsafe {
+        let low = vld1q_u8(low.as_ptr());
+        match high.len() {
+            0 => (low, vdupq_n_u8(0)),
+            8 => (low, vcombine_u8(vld1_u8(high.as_ptr()), vdup_n_u8(0))),
+            16 => (low, vld1q_u8(high.as_ptr())),
+            more => panic!("n is 16, 24 or 32, not {}", 16 + more),
+        }
+    };
+    [words(low), words(high)]
+}
+
+/// Writes n bytes, 16, 24 or 32.
+#[inline]
+#[target_feature(enable = "neon")]
+fn store_value(value: State, target: &mut [u8]) {
+    let (low, high) = target.split_at_mut(16);
+    // SAFETY: 16 bytes and, as matched, 8 or 16 more.
+    unsafe {
+        vst1q_u8(low.as_mut_ptr(), bytes(value[0]));
+        match high.len() {
+            0 => {}
+            8 => vst1_u8(high.as_mut_ptr(), vget_low_u8(bytes(value[1]))),
+            16 => vst1q_u8(high.as_mut_ptr(), bytes(value[1])),
+            more => panic!("n is 16, 24 or 32, not {}", 16 + more),
+        }
+    }
+}
+
+/// Where the words of a block of F come from, for one n: byte indices into the value, and what is
+/// added to them.
+///
+/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits.
+struct Layout {
+    /// For words 4 to 7 of the block, 8 to 11 and 12 to 15.
+    shuffles: [Table<u8, 16>; 3],
+    /// Words 8 to 15 without the value: the bit that ends the message, and its length.
+    padding: [[u32; 4]; 2],
+}
+
+impl Layout {
+    /// For hash values of n bytes.
+    const fn new(n: usize) -> Self {
+        const NOTHING: u8 = 0x80;
+        let mut layout = Layout { shuffles: [Table([NOTHING; 16]); 3], padding: [[0; 4]; 2] };
+        let mut i = 0;
+        while i < n {
+            // In registers the first byte of a word is the topmost.
+            let to = ADDRESS + i;
+            layout.shuffles[to / 16 - 1].0[to % 16 / 4 * 4 + 3 - to % 4] =
+                (i / 4 * 4 + 3 - i % 4) as u8;
+            i += 1;
+        }
+        let end = ADDRESS + n;
+        layout.padding[end / 16 - 2][end % 16 / 4] = 0x80 << (8 * (3 - end % 4));
+        layout.padding[1][3] = 8 * (64 + end) as u32;
+        layout
+    }
+}
+
+static LAYOUTS: [Layout; 3] = [Layout::new(16), Layout::new(24), Layout::new(32)];
+
+/// One chain on its way.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Lane {
+    /// The state after PK.seed.
+    start: State,
+    /// Words 0 to 3 of the block.
+    address: uint32x4_t,
+    /// Words 5 and 4 of the block without the value, as one number: 16 bits of the address, the
+    /// hash address, and 16 bits of zeros.
+    hash: uint64x2_t,
+    /// What the next step hashes.
+    value: State,
+}
+
+// SAFETY: registers only, which have no padding between them, and any bits are a value.
+unsafe impl Plain for Lane {}
+
+impl Lane {
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn new(start: &[u32; 8], address: &SlhAddress, value: State) -> Self {
+        let mut lane =
+            Lane { start: load_state(start), address: vdupq_n_u32(0), hash: vdupq_n_u64(0), value };
+        lane.set_address(address);
+        lane
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn set_address(&mut self, address: &SlhAddress) {
+        let compressed = address.compressed();
+        let [.., a, b, c, d, e, f] = compressed;
+        self.hash =
+            vcombine_u64(vcreate_u64(u64::from_be_bytes([a, b, c, d, e, f, 0, 0])), vcreate_u64(0));
+        if let Some(first) = compressed.first_chunk() {
+            self.address = words(registers::load_16(first));
+        }
+    }
+
+    /// The block of the address and the value, and the next address.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn next_block(&mut self, layout: &Layout) -> Block {
+        let [low, high] = self.value.map(|half| vreinterpretq_u8_u32(half));
+        let [words_4, words_8, words_12] = [
+            vqtbl1q_u8(low, registers::table(&layout.shuffles[0])),
+            vqtbl2q_u8(uint8x16x2_t(low, high), registers::table(&layout.shuffles[1])),
+            vqtbl2q_u8(uint8x16x2_t(low, high), registers::table(&layout.shuffles[2])),
+        ]
+        .map(|bytes| vreinterpretq_u32_u8(bytes));
+        let hash = vrev64q_u32(vreinterpretq_u32_u64(self.hash));
+        self.hash = vaddq_u64(self.hash, vcombine_u64(vcreate_u64(1 << 16), vcreate_u64(0)));
+        // SAFETY: four words each.
+        let padding = unsafe { layout.padding.each_ref().map(|words| vld1q_u32(words.as_ptr())) };
+        [
+            self.address,
+            vorrq_u32(words_4, hash),
+            vorrq_u32(words_8, padding[0]),
+            vorrq_u32(words_12, padding[1]),
+        ]
+    }
+}
+
+/// As many steps in each of N lanes.
+#[inline(never)]
+#[target_feature(enable = "neon,sha2")]
+fn advance<const N: usize>(lanes: &mut [Lane; N], layout: &Layout, steps: u32) {
+    for _ in 0..steps {
+        let mut states = lanes.each_ref().map(|lane| lane.start);
+        let blocks = lanes.each_mut().map(|lane| lane.next_block(layout));
+        compress(&mut states, &blocks);
+        for (lane, state) in lanes.iter_mut().zip(states) {
+            lane.value = state;
+        }
+    }
+}
+
+/// Which chain a lane has, whether it is at PRF, and how many steps are to go.
+#[derive(Clone, Copy)]
+struct Place {
+    job: usize,
+    is_prf: bool,
+    left: u32,
+}
+
+/// Begins a chain.
+#[inline]
+#[target_feature(enable = "neon")]
+fn begin(jobs: &[SlhChain<'_>], job: usize) -> (Lane, Place) {
+    let chain = &jobs[job];
+    let is_prf = chain.sk_seed.is_some();
+    let (address, left, value) = match chain.sk_seed {
+        Some(secret) => (chain.address.of_secret(chain.start), 1, secret),
+        None => (chain.address.with_hash(chain.start), chain.steps, &*chain.value),
+    };
+    let lane = Lane::new(&chain.context.sha256, &address, load_value(value));
+    (lane, Place { job, is_prf, left })
+}
+
+/// Goes on from PRF to F, or writes the value and says that the chain has ended.
+#[inline]
+#[target_feature(enable = "neon")]
+fn ends(lane: &mut Lane, place: &mut Place, jobs: &mut [SlhChain<'_>]) -> bool {
+    let chain = &mut jobs[place.job];
+    if place.is_prf && chain.steps > 0 {
+        *place = Place { is_prf: false, left: chain.steps, ..*place };
+        lane.set_address(&chain.address.with_hash(chain.start));
+        return false;
+    }
+    store_value(lane.value, chain.value);
+    true
+}
+
+/// Runs every chain of the SHA-2 family to its end.
+///
+/// Both lanes take steps together until one of them has no more, and then it takes the next chain.
+#[target_feature(enable = "neon,sha2")]
+pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {
+    SlhChain::assert_all(jobs);
+    let mut queue = Queue::new();
+    let Some(first) = queue.pop(jobs) else {
+        return;
+    };
+    let layout = &LAYOUTS[jobs[first].context.n / 8 - 2];
+    let (lane, place) = begin(jobs, first);
+    let (mut lanes, mut places) = ([lane; STREAMS], [place; STREAMS]);
+    let mut count = 1;
+    loop {
+        while count < STREAMS
+            && let Some(job) = queue.pop(jobs)
+        {
+            (lanes[count], places[count]) = begin(jobs, job);
+            count += 1;
+        }
+        if count == 0 {
+            break;
+        }
+        let steps = places[..count].iter().fold(u32::MAX, |steps, place| steps.min(place.left));
+        if count == STREAMS {
+            advance(&mut lanes, layout, steps);
+        } else {
+            advance(core::array::from_mut(&mut lanes[0]), layout, steps);
+        }
+        // From the last one: the chain that takes a lane over has been here already.
+        for l in (0..count).rev() {
+            places[l].left -= steps;
+            if places[l].left == 0 && ends(&mut lanes[l], &mut places[l], jobs) {
+                count -= 1;
+                (lanes[l], places[l]) = (lanes[count], places[count]);
+            }
+        }
+    }
+    wipe(&mut lanes);
+    registers::clear();
+}
+
+/// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
+#[target_feature(enable = "neon,sha2")]
+pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
+    SlhHash::assert_all(jobs);
+    // Neighbours of one length run side by side, as the flows hand them over.
+    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
+        for group in run.chunks_mut(STREAMS) {
+            match group {
+                [a, b] => hash([a, b]),
+                [a] => hash([a]),
+                _ => {}
+            }
+        }
+    }
+    registers::clear();
+}
+
+/// Hashes of one length, side by side.
+#[inline(never)]
+#[target_feature(enable = "neon,sha2")]
+fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
+    let mut states = jobs.each_ref().map(|job| load_state(&job.context.sha256));
+    for_each_block::<N, 64>(&jobs, |blocks| {
+        compress(&mut states, &blocks.map(|block| load_block(block)));
+    });
+    for (job, state) in jobs.into_iter().zip(states) {
+        store_value(state, job.output);
+    }
+    wipe(states.as_flattened_mut());
+}
