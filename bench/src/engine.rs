@@ -16,6 +16,7 @@
 mod dsa;
 mod ed25519;
 mod kem;
+mod many;
 mod slh;
 
 use std::sync::Barrier;
@@ -60,6 +61,15 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// The cases that the filter picks.
+    pub fn wanted(&self) -> impl Iterator<Item = Case> {
+        let picks =
+            |case: &Case| self.filter.as_ref().is_none_or(|filter| filter.is_match(&case.name()));
+        Case::all().filter(picks)
+    }
+}
+
 /// An operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -74,6 +84,8 @@ pub enum Operation {
     Sign,
     /// Of such a signature.
     Verify,
+    /// Private key and another's encoded public key to the secret that they share.
+    Derive,
 }
 
 impl Operation {
@@ -85,6 +97,7 @@ impl Operation {
             Operation::Decaps => "decaps",
             Operation::Sign => "sign",
             Operation::Verify => "verify",
+            Operation::Derive => "derive",
         }
     }
 }
@@ -177,10 +190,12 @@ impl Case {
         const KEM: [Operation; 3] = [Operation::Keygen, Operation::Encaps, Operation::Decaps];
         const DSA: [Operation; 3] = [Operation::Keygen, Operation::Sign, Operation::Verify];
         Algorithm::all().flat_map(|algorithm| {
-            let operations: &'static [Operation] = match algorithm.info().family {
-                Family::MlKem => &KEM,
-                Family::MlDsa | Family::Ed25519 | Family::SlhDsa => &DSA,
-                _ => &[],
+            let operations: &'static [Operation] = match algorithm.info().kind {
+                Kind::Kem => &KEM,
+                // RSA keys take from one second to ten.
+                Kind::Signature if algorithm.info().parts.iter().any(is_rsa) => &DSA[1..],
+                Kind::Signature => &DSA,
+                _ => &[Operation::Keygen, Operation::Derive],
             };
             operations.iter().flat_map(move |&operation| {
                 [Key::Fresh, Key::Cached]
@@ -196,6 +211,10 @@ impl Case {
     pub fn name(&self) -> String {
         format!("{}:{}:{}", self.algorithm, self.operation.word(), self.key.word())
     }
+}
+
+fn is_rsa(part: &&str) -> bool {
+    part.starts_with("RSA")
 }
 
 /// Something that can be timed: one call works on all lanes of one batch, the batches in turn.
@@ -232,8 +251,7 @@ pub fn measure_on(
     mut emit: impl FnMut(Row) -> bool,
 ) -> Result<(), Error> {
     check_ranges(config)?;
-    let wanted = |case: &Case| config.filter.as_ref().is_none_or(|re| re.is_match(&case.name()));
-    let cases: Vec<Case> = Case::all().filter(wanted).collect();
+    let cases: Vec<Case> = config.wanted().collect();
     if cases.is_empty() {
         let filter = config.filter.as_ref().map_or("", Regex::as_str);
         return Err(Error::Usage(format!(
@@ -298,13 +316,13 @@ fn measure_case(
         centre: if signing { Centre::Mean } else { Centre::Median },
         operations_per_call: config.batch,
     };
-    match case.algorithm.info().kind {
-        Kind::Kem => {
+    match case.algorithm.info().family {
+        Family::MlKem => {
             let inputs = kem::Inputs::new(reference, case.algorithm, config.batch)?;
             kem::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || kem::call(engine, &inputs, case))
         }
-        _ if case.algorithm.info().family == Family::SlhDsa => {
+        Family::SlhDsa => {
             let inputs = slh::Inputs::new(engine, reference, case, config.batch)?;
             slh::check(engine, &inputs, case)?;
             // Every signature takes the same hashes, and some take a second.
@@ -312,15 +330,20 @@ fn measure_case(
             let plan = Plan { samples_min, centre: Centre::Median, ..plan };
             side_by_side(config.threads, &plan, || slh::call(engine, &inputs, case))
         }
-        _ if case.algorithm.info().family == Family::Ed25519 => {
+        Family::Ed25519 => {
             let inputs = ed25519::Inputs::new(reference, case, config.batch)?;
             ed25519::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || ed25519::call(engine, &inputs, case))
         }
-        _ => {
+        Family::MlDsa => {
             let inputs = dsa::Inputs::new(reference, case, config.batch)?;
             dsa::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || dsa::call(engine, &inputs, case))
+        }
+        _ => {
+            let inputs = many::Inputs::new(reference, case, config.batch)?;
+            many::check(engine, reference, &inputs, case)?;
+            side_by_side(config.threads, &plan, || many::call(engine, &inputs, case))
         }
     }
 }

@@ -13,10 +13,12 @@ use crate::failure::Failure;
 /// Example:
 ///   gabion bench engine --filter 'ML-DSA-65:sign' --batch 16 --seconds 0.5
 ///
-/// Every result is first compared with the portable backend's. Cycles are core cycles, measured
+/// Every result is first compared with the portable backend's, or verified by it where randomness
+/// decides it. Cycles are core cycles, measured
 /// against a chain of instructions of known length, since clocks drift. Signing is the mean over
 /// 1024 messages, whose numbers of attempts differ; everything else is a median. `fresh` decodes,
-/// checks and expands an encoded key on the way, `cached` uses an expanded one.
+/// checks and expands an encoded key on the way, `cached` uses an expanded one. Keys of RSA are not
+/// made: that takes seconds.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -58,16 +60,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         threads: args.threads,
         seconds: args.seconds,
     };
+    let width = config.wanted().map(|case| case.algorithm.name().len()).max().unwrap_or(0);
     let mut failed = None;
     let mut first = true;
     engine::measure(&config, |row| {
         let line = if args.json {
             serde_json::to_string(&row).map_err(|cause| cause.to_string())
         } else {
-            let head = if std::mem::take(&mut first) { head(&row) } else { String::new() };
-            Ok(head + &table_line(&row))
+            let head = if std::mem::take(&mut first) { head(&row, width) } else { String::new() };
+            Ok(head + &table_line(&row, width))
         };
-        // Each row is printed as it comes: a run over everything takes half a minute.
+        // Each row is printed as it comes: a run over everything takes many minutes.
         let mut out = std::io::stdout().lock();
         let written = line.and_then(|line| {
             writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|cause| cause.to_string())
@@ -82,9 +85,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
 }
 
-fn head(row: &Row) -> String {
+fn head(row: &Row, width: usize) -> String {
     format!(
-        "{}, {} cores\n{:<12} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9} {:>9} {:>11}\n",
+        "{}, {} cores\n{:<width$} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9} {:>9} {:>11}\n",
         row.machine.cpu,
         row.machine.cores,
         "algorithm",
@@ -100,10 +103,10 @@ fn head(row: &Row) -> String {
     )
 }
 
-fn table_line(row: &Row) -> String {
+fn table_line(row: &Row, width: usize) -> String {
     let cycles = row.figures.core_cycles_per_op;
     format!(
-        "{:<12} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9.2} {:>9.2} {:>11.0}",
+        "{:<width$} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9.2} {:>9.2} {:>11.0}",
         row.algorithm,
         row.operation.word(),
         row.key.word(),
