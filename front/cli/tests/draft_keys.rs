@@ -56,6 +56,8 @@ fn the_x_wing_example_of_the_draft_is_read() {
     work.gabion(&["decaps", "--key", "key", "--secret", "got", "ct"]).ok();
     assert_eq!(work.read("sent"), work.read("got"));
     work.gabion(&["keygen", "X-Wing", "--out", "made", "--pub", "pub"]).ok().says(NOTE);
+    work.gabion(&["keygen", "X-Wing", "--out", "seed", "--format", "seed"]).ok();
+    assert_eq!(work.read("seed").len(), private.len());
     let head = |text: &str, chars: usize| text.lines().nth(1).unwrap()[..chars].to_owned();
     let text = |name: &str| String::from_utf8(work.read(name)).unwrap();
     assert_eq!(text("made").len(), private.len());

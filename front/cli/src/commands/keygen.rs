@@ -57,13 +57,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
     let all = key.forms().unwrap_or_default();
-    if args.format == Format::Seed && form.inside != Inside::Choice {
+    // X-Wing's one form is its seed.
+    let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
+    if args.format == Format::Seed && form.inside != Inside::Choice && !is_seed {
         return Err(Failure::Usage(format!(
             "{algorithm} private keys have one form and no seed form; leave --format out"
         )));
     }
     let forms = match args.format {
-        Format::Seed if all.seed.is_some() => Forms { expanded: None, ..all },
+        Format::Seed if all.seed.is_some() && form.inside == Inside::Choice => {
+            Forms { expanded: None, ..all }
+        }
         Format::Expanded => Forms { seed: None, ..all },
         _ => all,
     };

@@ -75,23 +75,34 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
                 "{successor}, which followed {name}, is not there; `gabion algorithms` lists what \
                  there is"
             ),
-            None => match similar(name) {
-                Some(close) => format!("unknown algorithm `{name}`; is {close} meant?"),
-                None => UnknownAlgorithm(name.to_owned()).to_string(),
+            None => match similar(name).as_slice() {
+                [] => UnknownAlgorithm(name.to_owned()).to_string(),
+                [close] => format!("unknown algorithm `{name}`; is {close} meant?"),
+                close => {
+                    let close: Vec<&str> = close.iter().map(|algorithm| algorithm.name()).collect();
+                    format!("unknown algorithm `{name}`; there are {}", close.join(", "))
+                }
             },
         })),
     }
 }
 
-/// The algorithm whose name differs from `name` in nothing but case and punctuation, if one does.
-fn similar(name: &str) -> Option<Algorithm> {
+/// The algorithms that have a name which differs from `name` in nothing but case and punctuation; if
+/// there is none, those whose name contains it.
+fn similar(name: &str) -> Vec<Algorithm> {
     let plain = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect()
     };
-    Algorithm::all().find(|algorithm| {
-        algorithm.info().names().any(|known| plain(known) == plain(name))
-            || plain(algorithm.name()).strip_suffix("draft") == Some(&plain(name))
-    })
+    let wanted = plain(name);
+    let is_same = |algorithm: &Algorithm| {
+        algorithm.info().names().any(|known| plain(known) == wanted)
+            || plain(algorithm.name()).strip_suffix("draft") == Some(&wanted)
+    };
+    let same: Vec<Algorithm> = Algorithm::all().filter(is_same).collect();
+    if !same.is_empty() || wanted.len() < 3 {
+        return same;
+    }
+    Algorithm::all().filter(|algorithm| plain(algorithm.name()).contains(&wanted)).collect()
 }
 
 /// Says on stderr that an algorithm is no standard yet, where it is none.
@@ -494,6 +505,7 @@ mod tests {
             ("Kyber_90s_level1", "KYBER_90S_LEVEL1 has no successor"),
             ("fn-dsa-512", "unknown algorithm `fn-dsa-512`; is FN-DSA-512-draft meant?"),
             ("ecdsa p256", "unknown algorithm `ecdsa p256`; is ECDSA-P-256 meant?"),
+            ("falcon", "unknown algorithm `falcon`; there are Falcon-512, Falcon-1024, Falcon-pad"),
             ("MLDSA87-Ed448-SHAKE256", "`MLDSA87-Ed448-SHAKE256` is not supported, because Ed448"),
         ] {
             let text = refused(name);
