@@ -1,61 +1,7 @@
-//! The `gabion` command: decode the command line, call a station, encode the answer.
-//!
-//! Each command lives in its own module of [`commands`] and exposes `Args` (clap) and
-//! `run(Args) -> Result<u8, Failure>`, where the number is the exit code of a completed command.
-
-mod acvp;
-mod commands;
-mod failure;
-mod ffi;
-mod files;
-mod keys;
-mod openssl;
-mod style;
-mod table;
+//! The `gabion` command; what it does is in the library beside it.
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
-
-/// Post-quantum cryptography for servers.
-#[derive(Parser)]
-#[command(name = "gabion", version)]
-#[command(after_help = "Example:\n  gabion keygen ML-DSA-65 --out key.pem --pub pub.pem")]
-struct Cli {
-    #[command(subcommand)]
-    command: commands::Command,
-}
-
 fn main() -> ExitCode {
-    ffi::end_quietly_when_the_reader_is_gone();
-    let matches = examples_first(Cli::command()).get_matches();
-    // A command line that clap has matched decodes; were it not so, clap says why and exits with 2.
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match cli.command.run() {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::from(failure.exit_code())
-        }
-    }
-}
-
-/// Has the help of every command open with its sentence and its example, before the options.
-fn examples_first(command: clap::Command) -> clap::Command {
-    const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}\n";
-    let command = command.mut_subcommands(examples_first);
-    match command.get_after_help() {
-        Some(_) => command.help_template(TEMPLATE),
-        None => command,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        examples_first(Cli::command()).debug_assert();
-    }
+    gabion_cli::main()
 }

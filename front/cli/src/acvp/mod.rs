@@ -13,7 +13,7 @@ mod dsa;
 mod kem;
 mod slh;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use gabion_engine::{Algorithm, Engine};
@@ -238,13 +238,19 @@ fn objects<'a>(
 ) -> Result<Vec<Numbered<'a>>, String> {
     let list = holder.get(name).and_then(Value::as_array);
     let list = list.ok_or_else(|| format!("no array `{name}`"))?;
-    list.iter()
-        .map(|element| {
-            let object = element.as_object()?;
-            Some((object.get(id)?.as_u64()?, object))
-        })
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| format!("an element of `{name}` has no number `{id}`"))
+    let mut seen = BTreeSet::new();
+    let mut numbered = Vec::with_capacity(list.len());
+    for element in list {
+        let found =
+            element.as_object().and_then(|object| Some((object.get(id)?.as_u64()?, object)));
+        let (number, object) =
+            found.ok_or_else(|| format!("an element of `{name}` has no number `{id}`"))?;
+        if !seen.insert(number) {
+            return Err(format!("`{name}` has {id} {number} twice; one would hide the other"));
+        }
+        numbered.push((number, object));
+    }
+    Ok(numbered)
 }
 
 /// Runs every test of a file.
@@ -365,7 +371,7 @@ pub fn compare(
     tests: impl Iterator<Item = Id>,
     expected: &BTreeMap<Id, Answer>,
 ) -> (usize, Vec<String>) {
-    let all: std::collections::BTreeSet<Id> = tests.chain(expected.keys().copied()).collect();
+    let all: BTreeSet<Id> = tests.chain(expected.keys().copied()).collect();
     let mut wrong = Vec::new();
     for id in &all {
         let difference = match (answers.get(id), expected.get(id)) {
@@ -420,6 +426,31 @@ mod tests {
         ]);
         assert_eq!(compare(&ours, ids(), &more).0, 2);
         assert_eq!(compare(&ours, ids(), &more).1.len(), 1);
+    }
+
+    /// Answers are kept by number: of two tests with one number, one would hide the other.
+    #[test]
+    fn two_tests_with_one_number_are_refused() {
+        let engine = Engine::global().unwrap();
+        let seed = "00".repeat(32);
+        let test = |id: u64| json!({ "tcId": id, "d": seed, "z": seed });
+        let group = |id: u64, tests: Value| json!({ "tgId": id, "parameterSet": "ML-KEM-512", "tests": tests });
+        let file = |groups: Value| {
+            json!({ "algorithm": "ML-KEM", "mode": "keyGen", "revision": "FIPS203",
+                    "testGroups": groups })
+        };
+        let right = file(json!([group(1, json!([test(1), test(2)])), group(2, json!([test(1)]))]));
+        assert_eq!(run(engine, &right).unwrap().answers.len(), 3);
+        for groups in [
+            json!([group(1, json!([test(1), test(1)]))]),
+            json!([group(1, json!([test(1)])), group(1, json!([test(1)]))]),
+        ] {
+            let Err(Failure::Usage(text)) = run(engine, &file(groups.clone())) else {
+                panic!("{groups} was run")
+            };
+            assert!(text.contains("Id 1 twice"), "{text}");
+            assert!(expected(&file(groups)).is_err());
+        }
     }
 
     #[test]

@@ -24,6 +24,16 @@ pub enum Encoded {
     Public(Public),
 }
 
+impl Encoded {
+    /// The algorithm's identifier.
+    pub fn identifier(&self) -> &Identifier {
+        match self {
+            Encoded::Private(key) => &key.identifier,
+            Encoded::Public(key) => &key.identifier,
+        }
+    }
+}
+
 /// An AlgorithmIdentifier.
 pub struct Identifier {
     /// The algorithm's object identifier, dotted.
@@ -121,6 +131,13 @@ pub type Reason = String;
 /// Labels of PEM blocks that are read.
 const LABELS: [&str; 5] =
     ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
+
+/// Most rounds of PBKDF2 that are run, some seconds' worth: what RFC 8018, section 4.2, has for
+/// especially critical keys. openssl writes 2048.
+const PBKDF2_ITERATIONS_MAX: u32 = 10_000_000;
+/// Most bytes that scrypt goes through (RFC 7914: N * r * p * 128), 256 MiB: 16 times what openssl
+/// writes, 8 times what it reads.
+const SCRYPT_BYTES_MAX: u128 = 256 << 20;
 
 /// Decodes a key file; `password` is asked only when the key is encrypted.
 ///
@@ -307,10 +324,37 @@ fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
                                   expected PBES2 with PBKDF2 or scrypt and AES-CBC"
         )
     })?;
+    check_cost(&encrypted)?;
     let clear = encrypted
         .decrypt(password)
         .map_err(|_| "does not open with this password, or is damaged".to_owned())?;
     Ok(clear.to_bytes())
+}
+
+/// Refuses to derive a key at a price that no program asks for: the file names the number of rounds
+/// and the memory, and may come from anybody.
+fn check_cost(encrypted: &EncryptedPrivateKeyInfo<'_>) -> Result<(), Reason> {
+    let Some(parameters) = encrypted.encryption_algorithm.pbes2() else { return Ok(()) };
+    if let Some(kdf) = parameters.kdf.pbkdf2()
+        && kdf.iteration_count > PBKDF2_ITERATIONS_MAX
+    {
+        return Err(format!(
+            "is encrypted with PBKDF2 with {} iterations; expected at most {PBKDF2_ITERATIONS_MAX}",
+            kdf.iteration_count
+        ));
+    }
+    if let Some(kdf) = parameters.kdf.scrypt() {
+        let (n, r, p) = (kdf.cost_parameter, kdf.block_size, kdf.parallelization);
+        let bytes = u128::from(n) * u128::from(r) * u128::from(p) * 128;
+        // RFC 7914, section 2: N is a power of two above 1.
+        if n < 2 || bytes > SCRYPT_BYTES_MAX {
+            return Err(format!(
+                "is encrypted with scrypt with N = {n}, r = {r}, p = {p}; expected N of 2 at least \
+                 and N * r * p * 128 of {SCRYPT_BYTES_MAX} at most"
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl<'a> Forms<'a> {
@@ -543,6 +587,46 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A file that says itself how long it takes to open must not decide that it takes for ever, nor
+    /// how much memory it takes.
+    #[test]
+    fn costs_that_no_program_writes_are_refused_before_they_are_paid() {
+        use pkcs8::pkcs5::pbes2::{EncryptionScheme, Kdf, Parameters, ScryptParams};
+        let file = |kdf: Kdf<'_>| {
+            let encryption = EncryptionScheme::Aes256Cbc { iv: &[0; 16] };
+            let parameters = Parameters { kdf, encryption };
+            let encryption_algorithm = pkcs8::pkcs5::EncryptionScheme::Pbes2(parameters);
+            EncryptedPrivateKeyInfo { encryption_algorithm, encrypted_data: &[0; 32] }.to_der()
+        };
+        let opened = |kdf| match decode::<()>(&file(kdf).unwrap(), || Ok(Vec::new().into())) {
+            Ok(Err(reason)) => reason,
+            _ => panic!("opened"),
+        };
+        let scrypt = |cost_parameter, block_size, parallelization| {
+            let salt = &[1; 8];
+            let key_length = None;
+            ScryptParams { salt, cost_parameter, block_size, parallelization, key_length }.into()
+        };
+        for costs in [(0, 8, 1), (1, 8, 1), (1 << 30, 8, 1), (1 << 63, 8, 1), (1 << 14, 8, 17)] {
+            let reason = opened(scrypt(costs.0, costs.1, costs.2));
+            assert!(reason.contains("scrypt with N = "), "{costs:?}: {reason}");
+        }
+        assert!(opened(scrypt(1 << 10, 8, 1)).contains("does not open"));
+        let pbkdf2 = |iteration_count| {
+            let salt = &[1; 8];
+            let prf = pkcs8::pkcs5::pbes2::Pbkdf2Prf::HmacWithSha256;
+            let key_length = None;
+            Kdf::Pbkdf2(pkcs8::pkcs5::pbes2::Pbkdf2Params {
+                salt,
+                iteration_count,
+                key_length,
+                prf,
+            })
+        };
+        assert!(opened(pbkdf2(u32::MAX)).contains("PBKDF2 with 4294967295 iterations"));
+        assert!(opened(pbkdf2(2048)).contains("does not open"));
     }
 
     #[test]

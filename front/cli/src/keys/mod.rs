@@ -158,10 +158,7 @@ impl KeyArgs {
             Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),
             other => other,
         };
-        let identifier = match &encoded {
-            Encoded::Private(key) => &key.identifier,
-            Encoded::Public(key) => &key.identifier,
-        };
+        let identifier = encoded.identifier();
         let algorithm =
             match of_identifier(identifier, kind).map_err(Failure::Usage).map_err(of_file)? {
                 Some(algorithm) if algorithm.info().kind == kind => algorithm,
@@ -169,19 +166,14 @@ impl KeyArgs {
                 None => return Err(self.wrong(&foreign(&identifier.oid), what, kind)),
             };
         note_draft(algorithm);
-        match encoded {
-            Encoded::Private(key) => private(engine, algorithm, &key).map_err(of_file),
-            Encoded::Public(encoded) => {
-                let key = public(engine, algorithm, &encoded).map_err(of_file)?;
-                if encoded.from_certificate {
-                    eprintln!(
-                        "note: only the public key is taken from the certificate {file}; its \
-                         signature and validity are not checked"
-                    );
-                }
-                Ok(key)
-            }
+        let key = Key::decode(engine, algorithm, &encoded).map_err(of_file)?;
+        if matches!(&encoded, Encoded::Public(key) if key.from_certificate) {
+            eprintln!(
+                "note: only the public key is taken from the certificate {file}; its signature \
+                 and validity are not checked"
+            );
         }
+        Ok(key)
     }
 
     /// The key, for verifying.
@@ -289,6 +281,21 @@ impl KeyArgs {
 }
 
 impl Key {
+    /// The key of an algorithm that a file's structure carries.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for a key that a check refuses, and for parts that do not belong together.
+    pub fn decode(
+        engine: &Engine,
+        algorithm: Algorithm,
+        encoded: &Encoded,
+    ) -> Result<Key, Failure> {
+        match encoded {
+            Encoded::Private(key) => private(engine, algorithm, key),
+            Encoded::Public(key) => public(engine, algorithm, key),
+        }
+    }
+
     /// The parameter set.
     pub fn algorithm(&self) -> Algorithm {
         match self {
@@ -334,7 +341,7 @@ impl Key {
 ///
 /// # Errors
 /// Parameters that do not belong beside the identifier.
-fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algorithm>, String> {
+pub fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algorithm>, String> {
     let of_oid = || Algorithm::all().filter(|a| a.info().oid == Some(&identifier.oid));
     let fits =
         |algorithm: &Algorithm| match (algorithm.info().parameters_oid, &identifier.parameters) {
@@ -433,6 +440,10 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
 fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, Failure> {
     let forms = Forms::from_octets(file_form(algorithm)?.inside, &key.octets)
         .map_err(|reason| Failure::Usage(format!("the file {reason}")))?;
+    // The CHOICE of forms is RFC 9881's and RFC 9935's; RFC 8410 has an OCTET STRING in its place.
+    if forms.seed.is_some() && !matches!(algorithm.info().family, Family::MlKem | Family::MlDsa) {
+        return Err(Failure::Usage(format!("{algorithm} private keys have no seed form")));
+    }
     let expanded = forms.expanded.unwrap_or_default();
     let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
         (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
@@ -451,10 +462,7 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, 
             engine.dsa_private_both(algorithm, seed, expanded).map(Key::Signing)
         }
         (Kind::Signature, None, _) => engine.dsa_private(algorithm, expanded).map(Key::Signing),
-        (_, Some(_), _) => {
-            return Err(Failure::Usage(format!("{algorithm} private keys have no seed form")));
-        }
-        (_, None, _) => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
+        _ => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
     }?;
     let beside = [forms.public, key.public.as_deref()];
     if beside.into_iter().flatten().any(|public| public != made.public_bytes()) {
@@ -532,6 +540,19 @@ mod tests {
                     assert!(file_form(instead.parse().unwrap()).is_ok(), "{text}");
                 }
             }
+        }
+    }
+
+    /// Found by fuzzing: a seed in the tag that ML-DSA has for it was taken for an Ed25519 key.
+    #[test]
+    fn only_algorithms_that_have_a_seed_form_take_one() {
+        for (algorithm, takes) in [(Algorithm::MlDsa44, true), (Algorithm::Ed25519, false)] {
+            let form = file_form(algorithm).unwrap();
+            let forms = Forms { seed: Some(&[7; 32]), ..Forms::default() };
+            let file = der::encode_private(form, &forms, true).unwrap();
+            let Ok(Ok(encoded)) = der::decode::<()>(&file, || Err(())) else { panic!("no key") };
+            let key = Key::decode(engine().unwrap(), algorithm, &encoded);
+            assert_eq!(key.is_ok(), takes, "{algorithm}");
         }
     }
 
