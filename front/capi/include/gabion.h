@@ -12,6 +12,7 @@
  *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
  *   expanded when it is made, never changes, and may be used by any number of threads at once.
  * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
+ *   Buffers that one call fills overlap neither each other nor what it reads.
  * Lengths are in bytes and are checked: one that does not fit is GABION_E_LENGTH, and the text says
  *   what would have. Where a length is passed by pointer, it is the room on the way in and what was
  *   used on the way out; with a NULL buffer only the length needed is written.

@@ -110,8 +110,7 @@ pub unsafe extern "C" fn gabion_backend(
 ) -> Code {
     border(|| {
         // SAFETY: the caller's condition; bytes and C's characters have one layout.
-        let text = unsafe { input::slice_mut("name", text.cast::<u8>(), room) }?;
-        text.fill(0);
+        let text = unsafe { input::output("name", text.cast::<u8>(), room, 0) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         let name = Engine::global()?.backend_for(algorithm)?.name();

@@ -37,21 +37,28 @@ pub unsafe fn slice<'a, T>(what: &str, data: *const T, len: usize) -> Result<&'a
     }
 }
 
-/// The array of `len` items at `data`, to be filled; NULL stands for an empty one.
+/// The array of `len` items at `data`, to be filled, each `blank` until then; NULL stands for an
+/// empty one. A function asks for all of its outputs before it refuses anything, so that none of
+/// them holds what was there before.
 ///
 /// # Safety
 /// `data` is NULL or points to `len` items that nothing else uses during the call.
-pub unsafe fn slice_mut<'a, T>(
+pub unsafe fn output<'a, T: Copy>(
     what: &str,
     data: *mut T,
     len: usize,
+    blank: T,
 ) -> Result<&'a mut [T], Failure> {
     total(what, len, size_of::<T>())?;
     match (data.is_null(), len) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(missing(what)),
-        // SAFETY: not NULL, `len` items as the caller says, and no longer than an array can be.
-        _ => Ok(unsafe { std::slice::from_raw_parts_mut(data, len) }),
+        _ => {
+            // SAFETY: not NULL, `len` items as the caller says, and no longer than an array can be.
+            let items = unsafe { std::slice::from_raw_parts_mut(data, len) };
+            items.fill(blank);
+            Ok(items)
+        }
     }
 }
 
@@ -102,20 +109,26 @@ pub unsafe fn algorithm(name: *const c_char) -> Result<Algorithm, Failure> {
     })
 }
 
-/// Writes `bytes` to the caller's buffer and its length to `*len`, which held the room; with a NULL
-/// buffer only the length.
+/// Writes the bytes that `made` gives to the caller's buffer and their length to `*len`, which held
+/// the room; with a NULL buffer only the length.
 ///
 /// # Safety
 /// `len` is NULL or a place for a length; `out` is NULL or has `*len` bytes.
-pub unsafe fn give(what: &str, bytes: &[u8], out: *mut u8, len: *mut usize) -> Result<(), Failure> {
+pub unsafe fn give<'a>(
+    what: &str,
+    out: *mut u8,
+    len: *mut usize,
+    made: impl FnOnce() -> Result<&'a [u8], Failure>,
+) -> Result<(), Failure> {
     // SAFETY: the caller's condition is this function's.
     let len = unsafe { place("the length", len) }?;
+    // SAFETY: the caller's condition; a NULL buffer has no bytes.
+    let room = unsafe { output(what, out, if out.is_null() { 0 } else { *len }, 0) }?;
+    let bytes = made()?;
     if !out.is_null() {
-        if *len < bytes.len() {
-            return Err(wrong_length(what, bytes.len(), *len));
-        }
-        // SAFETY: the buffer has `*len` bytes, which is enough.
-        unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        let got = room.len();
+        let place = room.get_mut(..bytes.len());
+        place.ok_or_else(|| wrong_length(what, bytes.len(), got))?.copy_from_slice(bytes);
     }
     *len = bytes.len();
     Ok(())

@@ -41,12 +41,11 @@ pub unsafe extern "C" fn gabion_encaps(
         // SAFETY: the caller's condition, for both.
         let (ciphertext, secret) = unsafe {
             (
-                input::slice_mut("ciphertext", ciphertext, ciphertext_len)?,
-                input::slice_mut("secret", secret, secret_len)?,
+                input::output("ciphertext", ciphertext, ciphertext_len, 0),
+                input::output("secret", secret, secret_len, 0),
             )
         };
-        ciphertext.fill(0);
-        secret.fill(0);
+        let (ciphertext, secret) = (ciphertext?, secret?);
         // SAFETY: the caller's condition.
         let key = unsafe { input::reference("key", key) }?.kem()?;
         check(key.algorithm().info(), 1, ciphertext.len(), secret.len())?;
@@ -71,8 +70,7 @@ pub unsafe extern "C" fn gabion_decaps(
 ) -> Code {
     border(|| {
         // SAFETY: the caller's condition.
-        let secret = unsafe { input::slice_mut("secret", secret, secret_len) }?;
-        secret.fill(0);
+        let secret = unsafe { input::output("secret", secret, secret_len, 0) }?;
         // SAFETY: the caller's condition, for both.
         let (key, ciphertext) = unsafe {
             (
@@ -104,14 +102,12 @@ pub unsafe extern "C" fn gabion_encaps_many(
         // SAFETY: the caller's condition, for all three.
         let (ciphertexts, secrets, status) = unsafe {
             (
-                input::slice_mut("ciphertexts", ciphertexts, ciphertexts_len)?,
-                input::slice_mut("secrets", secrets, secrets_len)?,
-                input::slice_mut("status", status, n)?,
+                input::output("ciphertexts", ciphertexts, ciphertexts_len, 0),
+                input::output("secrets", secrets, secrets_len, 0),
+                input::output("status", status, n, of_lane(Status::NotRun)),
             )
         };
-        ciphertexts.fill(0);
-        secrets.fill(0);
-        status.fill(of_lane(Status::NotRun));
+        let (ciphertexts, secrets, status) = (ciphertexts?, secrets?, status?);
         // SAFETY: the caller's condition.
         let keys = unsafe { handles(keys, n) }?;
         let keys: Vec<_> = keys.iter().map(|key| key.kem()).collect::<Result<_, _>>()?;
@@ -144,12 +140,11 @@ pub unsafe extern "C" fn gabion_decaps_many(
         // SAFETY: the caller's condition, for both.
         let (secrets, status) = unsafe {
             (
-                input::slice_mut("secrets", secrets, secrets_len)?,
-                input::slice_mut("status", status, n)?,
+                input::output("secrets", secrets, secrets_len, 0),
+                input::output("status", status, n, of_lane(Status::NotRun)),
             )
         };
-        secrets.fill(0);
-        status.fill(of_lane(Status::NotRun));
+        let (secrets, status) = (secrets?, status?);
         // SAFETY: the caller's condition, for both.
         let (ciphertexts, keys) = unsafe {
             (input::slice("ciphertexts", ciphertexts, ciphertexts_len)?, handles(keys, n)?)

@@ -239,15 +239,15 @@ pub unsafe extern "C" fn gabion_private_key_export(
     bytes: *mut u8,
     len: *mut usize,
 ) -> Code {
-    border(|| {
+    let encoded = || {
         // SAFETY: the caller's condition.
-        let encoded = match unsafe { input::reference("key", key) }? {
+        Ok(match unsafe { input::reference("key", key) }? {
             PrivateKey::Kem(key) => key.bytes(),
             PrivateKey::Signature(key) => key.bytes(),
-        };
-        // SAFETY: the caller's condition.
-        unsafe { input::give("room for the private key", encoded, bytes, len) }
-    })
+        })
+    };
+    // SAFETY: the caller's condition.
+    border(|| unsafe { input::give("room for the private key", bytes, len, encoded) })
 }
 
 /// Writes the seed of a private key, where it is known.
@@ -260,18 +260,18 @@ pub unsafe extern "C" fn gabion_private_key_seed(
     seed: *mut u8,
     len: *mut usize,
 ) -> Code {
-    border(|| {
+    let known = || {
         // SAFETY: the caller's condition.
         let known = match unsafe { input::reference("key", key) }? {
             PrivateKey::Kem(key) => key.seed(),
             PrivateKey::Signature(key) => key.seed(),
         };
-        let known = known.ok_or_else(|| {
+        known.ok_or_else(|| {
             Failure::new(code::KEY, "the seed of this key is not known: it came without one")
-        })?;
-        // SAFETY: the caller's condition.
-        unsafe { input::give("room for the seed", known, seed, len) }
-    })
+        })
+    };
+    // SAFETY: the caller's condition.
+    border(|| unsafe { input::give("room for the seed", seed, len, known) })
 }
 
 /// Writes a public key.
@@ -284,15 +284,15 @@ pub unsafe extern "C" fn gabion_public_key_export(
     bytes: *mut u8,
     len: *mut usize,
 ) -> Code {
-    border(|| {
+    let encoded = || {
         // SAFETY: the caller's condition.
-        let encoded = match unsafe { input::reference("key", key) }? {
+        Ok(match unsafe { input::reference("key", key) }? {
             PublicKey::Kem(key) => key.bytes(),
             PublicKey::Signature(key) => key.bytes(),
-        };
-        // SAFETY: the caller's condition.
-        unsafe { input::give("room for the public key", encoded, bytes, len) }
-    })
+        })
+    };
+    // SAFETY: the caller's condition.
+    border(|| unsafe { input::give("room for the public key", bytes, len, encoded) })
 }
 
 /// The name of a private key's algorithm; NULL for NULL.

@@ -12,11 +12,16 @@ use crate::keys::{PrivateKey, PublicKey};
 /// `gabion_message`.
 #[repr(C)]
 pub struct Message {
-    message: *const u8,
-    message_len: usize,
-    context: *const u8,
-    context_len: usize,
-    prehash: *const c_char,
+    /// The message, or its digest.
+    pub message: *const u8,
+    /// Its bytes.
+    pub message_len: usize,
+    /// The context.
+    pub context: *const u8,
+    /// Its bytes.
+    pub context_len: usize,
+    /// The name of the hash that made the digest; NULL where the message itself is signed.
+    pub prehash: *const c_char,
 }
 
 impl Message {
@@ -65,9 +70,8 @@ pub unsafe extern "C" fn gabion_sign(
         let room = *len;
         // SAFETY: the caller's condition; a NULL buffer has no bytes.
         let out = unsafe {
-            input::slice_mut("signature", signature, if signature.is_null() { 0 } else { room })
+            input::output("signature", signature, if signature.is_null() { 0 } else { room }, 0)
         }?;
-        out.fill(0);
         // SAFETY: the caller's condition.
         let key = unsafe { input::reference("key", key) }?.signature()?;
         let longest = key.algorithm().info().output;
@@ -146,14 +150,12 @@ pub unsafe extern "C" fn gabion_sign_many(
         // SAFETY: the caller's condition, for all three.
         let (signatures, lens, status) = unsafe {
             (
-                input::slice_mut("signatures", signatures, signatures_len)?,
-                input::slice_mut("signature_lens", signature_lens, n)?,
-                input::slice_mut("status", status, n)?,
+                input::output("signatures", signatures, signatures_len, 0),
+                input::output("signature_lens", signature_lens, n, 0),
+                input::output("status", status, n, of_lane(Status::NotRun)),
             )
         };
-        signatures.fill(0);
-        lens.fill(0);
-        status.fill(of_lane(Status::NotRun));
+        let (signatures, lens, status) = (signatures?, lens?, status?);
         // SAFETY: the caller's condition, for both.
         let (keys, messages) = unsafe { (handles(keys, n)?, messages(messages_in, n)?) };
         let keys: Vec<_> = keys.iter().map(|key| key.signature()).collect::<Result<_, _>>()?;
@@ -188,8 +190,7 @@ pub unsafe extern "C" fn gabion_verify_many(
 ) -> Code {
     border(|| {
         // SAFETY: the caller's condition.
-        let status = unsafe { input::slice_mut("status", status, n) }?;
-        status.fill(of_lane(Status::NotRun));
+        let status = unsafe { input::output("status", status, n, of_lane(Status::NotRun)) }?;
         // SAFETY: the caller's condition, for all three.
         let (signatures, keys, messages) = unsafe {
             (
