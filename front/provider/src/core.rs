@@ -308,6 +308,27 @@ pub unsafe fn take_back<T>(pointer: *mut c_void) {
     }
 }
 
+/// The entry point that frees what [`hand_over`] gave.
+///
+/// # Safety
+/// As [`take_back`]: the core frees a key or a context once, after its last use.
+pub unsafe extern "C" fn free<T>(pointer: *mut c_void) {
+    // SAFETY: as the caller vouches.
+    unsafe { take_back::<T>(pointer) }
+}
+
+/// The entry point that copies a context.
+///
+/// # Safety
+/// `context` is null or came from `hand_over::<T>`, and nothing changes it meanwhile.
+pub unsafe extern "C" fn dupctx<T: Clone>(context: *mut c_void) -> *mut c_void {
+    border(None, std::ptr::null_mut(), || {
+        // SAFETY: as the caller vouches.
+        let context = unsafe { borrow::<T>(context) }?;
+        Ok(hand_over(context.clone()))
+    })
+}
+
 /// The text of a C string, if it is one.
 ///
 /// # Safety

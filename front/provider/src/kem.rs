@@ -6,7 +6,9 @@ use std::ptr::null_mut;
 use gabion_engine::{Algorithm, KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
-use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, engine, hand_over, take_back};
+use crate::core::{
+    ProviderRef, border, borrow, borrow_mut, counted, dupctx, engine, free, hand_over,
+};
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
@@ -21,8 +23,8 @@ const fn table<const INDEX: usize>() -> [Dispatch; 10] {
     use function as f;
     [
         entry!(f::KEM_NEWCTX, newctx::<INDEX>, New),
-        entry!(f::KEM_DUPCTX, dupctx, New),
-        entry!(f::KEM_FREECTX, freectx, Free),
+        entry!(f::KEM_DUPCTX, dupctx::<Context>, New),
+        entry!(f::KEM_FREECTX, free::<Context>, Free),
         entry!(f::KEM_ENCAPSULATE_INIT, encapsulate_init, Init),
         entry!(f::KEM_ENCAPSULATE, encapsulate, Encapsulate),
         entry!(f::KEM_DECAPSULATE_INIT, decapsulate_init, Init),
@@ -87,19 +89,6 @@ unsafe extern "C" fn newctx<const INDEX: usize>(context: *mut c_void) -> *mut c_
         let algorithm = SERVED[INDEX];
         Ok(hand_over(Context { provider, algorithm, role: Role::None, ikme: None }))
     })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    border(None, null_mut(), || {
-        // SAFETY: the core passes a context of newctx.
-        let context = unsafe { borrow::<Context>(context) }?;
-        Ok(hand_over(context.clone()))
-    })
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    // SAFETY: the core frees a context once, after its last use.
-    unsafe { take_back::<Context>(context) }
 }
 
 /// Begins an operation with a key, `role` of which says what it is used for.

@@ -9,7 +9,7 @@ use std::ptr::{null, null_mut};
 use gabion_engine::{Algorithm, Kind};
 use zeroize::Zeroizing;
 
-use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, hand_over, take_back};
+use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, free, hand_over};
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{Forms, Key, Material};
@@ -25,7 +25,7 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
     use function as f;
     [
         entry!(f::KEYMGMT_NEW, new::<INDEX>, New),
-        entry!(f::KEYMGMT_FREE, free, Free),
+        entry!(f::KEYMGMT_FREE, free::<Key>, Free),
         entry!(f::KEYMGMT_HAS, has, Has),
         entry!(f::KEYMGMT_MATCH, match_keys, Match),
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
@@ -33,7 +33,7 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
         entry!(f::KEYMGMT_GEN_SET_PARAMS, gen_set_params, SetParams),
         entry!(f::KEYMGMT_GEN_SETTABLE_PARAMS, gen_settable_params, SettableOfContext),
         entry!(f::KEYMGMT_GEN, generate, Generate),
-        entry!(f::KEYMGMT_GEN_CLEANUP, gen_cleanup, Free),
+        entry!(f::KEYMGMT_GEN_CLEANUP, free::<Generation>, Free),
         entry!(f::KEYMGMT_IMPORT, import, Import),
         entry!(f::KEYMGMT_IMPORT_TYPES, transfer_types, TransferTypes),
         entry!(f::KEYMGMT_EXPORT, export, Export),
@@ -67,11 +67,6 @@ unsafe extern "C" fn new<const INDEX: usize>(context: *mut c_void) -> *mut c_voi
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || Ok(hand_over(Key::empty(provider, SERVED[INDEX]))))
-}
-
-unsafe extern "C" fn free(key: *mut c_void) {
-    // SAFETY: the core frees a key once, after its last use.
-    unsafe { take_back::<Key>(key) }
 }
 
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
@@ -216,11 +211,6 @@ unsafe extern "C" fn generate(
         };
         Ok(hand_over(Key::with(provider, algorithm, material)))
     })
-}
-
-unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
-    // SAFETY: the core frees what gen_init gave once, after its last use.
-    unsafe { take_back::<Generation>(generation) }
 }
 
 /// Takes a key from another provider or from the program. Refusing makes OpenSSL go on with the

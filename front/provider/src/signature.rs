@@ -11,7 +11,7 @@ use gabion_engine::{Algorithm, Error, Message, SigningKey, VerifyKey, ml_dsa::CO
 use zeroize::Zeroizing;
 
 use crate::core::{
-    ProviderRef, border, borrow, borrow_mut, c_text, counted, engine, hand_over, take_back,
+    ProviderRef, border, borrow, borrow_mut, c_text, counted, dupctx, engine, free, hand_over,
 };
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
@@ -28,8 +28,8 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
     use function as f;
     [
         entry!(f::SIGNATURE_NEWCTX, newctx::<INDEX>, New),
-        entry!(f::SIGNATURE_DUPCTX, dupctx, Duplicate),
-        entry!(f::SIGNATURE_FREECTX, freectx, Free),
+        entry!(f::SIGNATURE_DUPCTX, dupctx::<Context>, Duplicate),
+        entry!(f::SIGNATURE_FREECTX, free::<Context>, Free),
         entry!(f::SIGNATURE_SIGN_MESSAGE_INIT, sign_init, Init),
         entry!(f::SIGNATURE_SIGN, sign, Sign),
         entry!(f::SIGNATURE_SIGN_MESSAGE_UPDATE, update, Update),
@@ -221,19 +221,6 @@ unsafe extern "C" fn newctx<const INDEX: usize>(
             signature: Vec::new(),
         }))
     })
-}
-
-unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
-    border(None, null_mut(), || {
-        // SAFETY: the core passes a context of newctx.
-        let context = unsafe { borrow::<Context>(context) }?;
-        Ok(hand_over(context.clone()))
-    })
-}
-
-unsafe extern "C" fn freectx(context: *mut c_void) {
-    // SAFETY: the core frees a context once, after its last use.
-    unsafe { take_back::<Context>(context) }
 }
 
 /// Begins an operation with a key, or with the one that the context has.
