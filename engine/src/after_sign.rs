@@ -12,7 +12,7 @@ impl Engine {
     /// verify is wiped, its lane says [`Status::Fault`], and the backend is tested again.
     ///
     /// # Errors
-    /// No healthy backend; then every signature is wiped.
+    /// No healthy backend; then no signature may be given out.
     pub(crate) fn check_signed(
         &self,
         keys: &[&SigningKey],
@@ -28,13 +28,7 @@ impl Engine {
         let public: Vec<VerifyKey> = keys.iter().map(|key| key.public()).collect();
         let public: Vec<&VerifyKey> = public.iter().collect();
         let mut verdicts = vec![Status::NotRun; keys.len()];
-        if let Err(error) = self.verify_many(&public, messages, signatures, lengths, &mut verdicts)
-        {
-            ct::wipe(signatures);
-            lengths.fill(0);
-            status.fill(Status::NotRun);
-            return Err(error);
-        }
+        self.verify_many(&public, messages, signatures, lengths, &mut verdicts)?;
         let mut is_sound = true;
         let lanes = signatures.chunks_exact_mut(algorithm.info().output).zip(lengths);
         for ((status, verdict), (signature, length)) in status.iter_mut().zip(verdicts).zip(lanes) {

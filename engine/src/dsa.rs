@@ -3,7 +3,7 @@
 use gabion_backend::Task;
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::ml_dsa::{self, Message};
-use gabion_scheme::{Algorithm, Status};
+use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_batch, lane_result, same_key, wrong_kind};
@@ -406,6 +406,7 @@ impl Engine {
     ///
     /// # Errors
     /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
+    /// Then no lane has run, and every output is zero.
     pub fn sign_many(
         &self,
         keys: &[&SigningKey],
@@ -415,8 +416,26 @@ impl Engine {
         lengths: &mut [usize],
         status: &mut [Status],
     ) -> Result<(), Error> {
-        let n = keys.len();
         status.fill(Status::NotRun);
+        let lanes = SignLanes {
+            messages,
+            randomness,
+            signatures: &mut *signatures,
+            lengths: &mut *lengths,
+            status: &mut *status,
+        };
+        let ran = self.sign_fitting(keys, lanes);
+        if ran.is_err() {
+            status.fill(Status::NotRun);
+            lengths.fill(0);
+            ct::wipe(signatures);
+        }
+        ran
+    }
+
+    fn sign_fitting(&self, keys: &[&SigningKey], lanes: SignLanes<'_>) -> Result<(), Error> {
+        let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
+        let n = keys.len();
         let room = check_batch(n, keys.iter().map(|key| key.algorithm()))?.map_or(0, |i| i.output);
         let lens = [messages.len(), lengths.len(), status.len()];
         if lens != [n; 3] || signatures.len() != n * room {

@@ -405,6 +405,7 @@ impl Engine {
     ///
     /// # Errors
     /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
+    /// Then no lane has run, and every output is zero.
     pub fn encaps_many(
         &self,
         keys: &[&KemPublicKey],
@@ -415,14 +416,24 @@ impl Engine {
     ) -> Result<(), Error> {
         status.fill(Status::NotRun);
         let lens = (ct.len(), shared.len(), status.len());
-        check_lanes(keys.iter().map(|key| key.algorithm()), keys.len(), lens)?;
-        encaps_lanes(self, keys, EncapsLanes { randomness, ct, shared, status })
+        let algorithms = keys.iter().map(|key| key.algorithm());
+        let ran = check_lanes(algorithms, keys.len(), lens).and_then(|()| {
+            let (ct, shared, status) = (&mut *ct, &mut *shared, &mut *status);
+            encaps_lanes(self, keys, EncapsLanes { randomness, ct, shared, status })
+        });
+        if ran.is_err() {
+            status.fill(Status::NotRun);
+            ct.fill(0);
+            ct::wipe(shared);
+        }
+        ran
     }
 
     /// Decapsulates many ciphertexts, lane by lane, laid out as [`Self::encaps_many`] leaves them.
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend.
+    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. Then no lane has
+    /// run, and every output is zero.
     pub fn decaps_many(
         &self,
         keys: &[&KemPrivateKey],
@@ -432,8 +443,16 @@ impl Engine {
     ) -> Result<(), Error> {
         status.fill(Status::NotRun);
         let lens = (ct.len(), shared.len(), status.len());
-        check_lanes(keys.iter().map(|key| key.algorithm()), keys.len(), lens)?;
-        decaps_lanes(self, keys, DecapsLanes { ct, shared, status })
+        let algorithms = keys.iter().map(|key| key.algorithm());
+        let ran = check_lanes(algorithms, keys.len(), lens).and_then(|()| {
+            let (shared, status) = (&mut *shared, &mut *status);
+            decaps_lanes(self, keys, DecapsLanes { ct, shared, status })
+        });
+        if ran.is_err() {
+            status.fill(Status::NotRun);
+            ct::wipe(shared);
+        }
+        ran
     }
 }
 

@@ -191,7 +191,18 @@ fn kem(
     let mut keys = vec![ml_kem::DecapsKey::blank(params); n];
     let operation = Operation::KemGenerate { params, seeds: &seeds, keys: &mut keys };
     all_ok(backend, n, operation)?;
-    let known: Vec<_> = keys.iter().map(ml_kem::DecapsKey::encaps_key).collect();
+    // Every second lane works with what its keys' encodings are decoded to.
+    let ek: Vec<u8> = keys.iter().flat_map(|key| key.encaps_key().bytes()).copied().collect();
+    let dk: Vec<u8> = keys.iter().flat_map(|key| key.bytes()).copied().collect();
+    let mut public = vec![ml_kem::EncapsKey::blank(params); n];
+    let mut private = vec![ml_kem::DecapsKey::blank(params); n];
+    let operation = Operation::KemDecodePublic { params, bytes: &ek, keys: &mut public };
+    all_ok(backend, n, operation)?;
+    let operation = Operation::KemDecodePrivate { params, bytes: &dk, keys: &mut private };
+    all_ok(backend, n, operation)?;
+    let known: Vec<_> = (0..n)
+        .map(|lane| if lane % 2 == 0 { keys[lane].encaps_key() } else { &public[lane] })
+        .collect();
     let m: Vec<[u8; 32]> = (0..n).map(message).collect();
     let mut ct = vec![0; n * params.ct_len()];
     let mut shared = vec![[0; 32]; n];
@@ -201,7 +212,8 @@ fn kem(
         n,
         Operation::KemEncaps { params, keys: keys_known, m: &m, ct: &mut ct, shared: &mut shared },
     )?;
-    let known: Vec<_> = keys.iter().collect();
+    let known: Vec<_> =
+        (0..n).map(|lane| if lane % 2 == 0 { &keys[lane] } else { &private[lane] }).collect();
     let mut opened = vec![[0; 32]; n];
     let (own, operation_ct) = (Keys::Known(&known[..]), &ct[..]);
     all_ok(
@@ -249,7 +261,17 @@ fn dsa(
     let texts: Vec<[u8; 200]> = (0..n).map(message).collect();
     let messages: Vec<Message<'_>> =
         texts.iter().map(|text| Message::Pure { context: CONTEXT, message: text }).collect();
-    let known: Vec<_> = keys.iter().collect();
+    // Every second lane works with what its keys' encodings are decoded to.
+    let pk: Vec<u8> = keys.iter().flat_map(|key| key.verify_key().bytes()).copied().collect();
+    let sk: Vec<u8> = keys.iter().flat_map(|key| key.bytes()).copied().collect();
+    let mut decoded: Vec<_> = (0..n).map(|_| ml_dsa::VerifyKey::blank(params)).collect();
+    let mut private: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
+    let operation = Operation::DsaDecodePublic { params, bytes: &pk, keys: &mut decoded };
+    all_ok(backend, n, operation)?;
+    let operation = Operation::DsaDecodePrivate { params, bytes: &sk, keys: &mut private };
+    all_ok(backend, n, operation)?;
+    let known: Vec<_> =
+        (0..n).map(|lane| if lane % 2 == 0 { &keys[lane] } else { &private[lane] }).collect();
     let mut sig = vec![0; n * params.sig_len()];
     let rnd = vec![[0; 32]; n];
     let own = Keys::Known(&known[..]);
@@ -258,7 +280,9 @@ fn dsa(
         n,
         Operation::DsaSign { params, keys: own, messages: &messages, rnd: &rnd, sig: &mut sig },
     )?;
-    let public: Vec<_> = keys.iter().map(ml_dsa::SigningKey::verify_key).collect();
+    let public: Vec<_> = (0..n)
+        .map(|lane| if lane % 2 == 0 { keys[lane].verify_key() } else { &decoded[lane] })
+        .collect();
     let verify_keys = Keys::Known(&public[..]);
     all_ok(
         backend,

@@ -1,0 +1,230 @@
+//! Backends that compute garbage, operation by operation, and randomness that ends at any draw.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gabion_backend::{FnDsa, cpus};
+use gabion_engine::{
+    Algorithm, Backend, Batch, Config, Ed25519, Engine, Entropy, EntropyError, Error, Kind,
+    Message, Operation, OsEntropy, Randomness, Slh, Status, Task,
+};
+
+/// What is wrong with the results of one kind of operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Garbage {
+    /// One bit of the last lane's last output.
+    Bit,
+    /// The keys of two lanes are exchanged.
+    Exchanged,
+    /// Every lane says that it succeeded.
+    AllOk,
+    /// Every lane says that it failed.
+    AllFailed,
+}
+
+struct Wrong {
+    inner: Box<dyn Backend>,
+    task: Task,
+    garbage: Garbage,
+}
+
+impl Backend for Wrong {
+    fn name(&self) -> &'static str {
+        "wrong"
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        self.inner.run(batch);
+        if batch.task() != self.task {
+            return;
+        }
+        match self.garbage {
+            Garbage::Bit => flip(&mut batch.operation),
+            Garbage::Exchanged => exchange(&mut batch.operation),
+            Garbage::AllOk => batch.status.fill(Status::Ok),
+            Garbage::AllFailed => batch.status.fill(Status::InvalidSignature),
+        }
+    }
+}
+
+fn flip(operation: &mut Operation<'_>) {
+    let last = match operation {
+        Operation::KemEncaps { ct, .. } => ct.last_mut(),
+        Operation::KemDecaps { shared, .. } => shared.last_mut().map(|secret| &mut secret[31]),
+        // Where a signature is shorter than its place, its end is not its last byte.
+        Operation::FnDsa(FnDsa::Sign { sig, .. }) => sig.get_mut(100),
+        Operation::DsaSign { sig, .. }
+        | Operation::Slh(Slh::Sign { sig, .. })
+        | Operation::Ed25519(Ed25519::Sign { sig, .. }) => sig.last_mut(),
+        _ => None,
+    };
+    if let Some(byte) = last {
+        *byte ^= 1;
+    }
+}
+
+/// Exchanges the first key and the last. A batch of one is left as it is.
+fn exchange(operation: &mut Operation<'_>) {
+    fn ends<K>(keys: &mut [K]) {
+        keys.reverse();
+    }
+    match operation {
+        Operation::KemGenerate { keys, .. } | Operation::KemDecodePrivate { keys, .. } => {
+            ends(keys);
+        }
+        Operation::KemDecodePublic { keys, .. } => ends(keys),
+        Operation::DsaGenerate { keys, .. } | Operation::DsaDecodePrivate { keys, .. } => {
+            ends(keys);
+        }
+        Operation::DsaDecodePublic { keys, .. } => ends(keys),
+        Operation::Ed25519(Ed25519::Generate { keys, .. }) => ends(keys),
+        Operation::FnDsa(FnDsa::Generate { keys, .. }) => ends(keys),
+        _ => {}
+    }
+}
+
+/// An algorithm of each family that backends run.
+const FAMILIES: [Algorithm; 5] = [
+    Algorithm::MlKem512,
+    Algorithm::MlDsa44,
+    Algorithm::SlhDsaShake128f,
+    Algorithm::Ed25519,
+    Algorithm::FnDsa512,
+];
+
+#[test]
+fn a_backend_that_gives_garbage_never_passes_its_self_test() {
+    for algorithm in FAMILIES {
+        let is_kem = algorithm.info().kind == Kind::Kem;
+        let mut faults: Vec<(Task, Garbage)> = if is_kem {
+            vec![(Task::Encaps, Garbage::Bit), (Task::Decaps, Garbage::Bit)]
+        } else {
+            vec![
+                (Task::Sign, Garbage::Bit),
+                (Task::Verify, Garbage::AllOk),
+                (Task::Verify, Garbage::AllFailed),
+            ]
+        };
+        if algorithm != Algorithm::SlhDsaShake128f {
+            faults.push((Task::Keygen, Garbage::Exchanged));
+        }
+        if matches!(algorithm, Algorithm::MlKem512 | Algorithm::MlDsa44) {
+            faults.push((Task::DecodePublic, Garbage::Exchanged));
+            faults.push((Task::DecodePrivate, Garbage::Exchanged));
+        }
+        for (task, garbage) in faults {
+            let wrong = Wrong { inner: cpus().remove(0), task, garbage };
+            let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(wrong)];
+            backends.extend(cpus().pop());
+            let engine = Engine::with_backends(backends, &Config::default()).unwrap();
+            let serves = engine.backend_for(algorithm).unwrap().name();
+            assert_eq!(serves, "portable", "{algorithm}: {garbage:?} of {task}");
+        }
+    }
+}
+
+/// Randomness that ends after some draws, and leaves behind what it has filled so far.
+struct Ending {
+    left: AtomicUsize,
+}
+
+impl Ending {
+    fn after(draws: usize) -> Self {
+        Ending { left: AtomicUsize::new(draws) }
+    }
+}
+
+impl Entropy for Ending {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        OsEntropy.fill(out)?;
+        let left =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+        left.map(drop).map_err(|_| EntropyError("played".into()))
+    }
+}
+
+/// Runs `operation` with randomness that ends at each draw in turn, until it has enough: before that
+/// it must say that there was none. Returns how many draws it took.
+fn starved(mut operation: impl FnMut(&Ending) -> Result<(), Error>) -> usize {
+    for draws in 0..200 {
+        match operation(&Ending::after(draws)) {
+            Ok(()) => return draws,
+            Err(error) => assert!(matches!(error, Error::Entropy(_)), "{error}"),
+        }
+    }
+    panic!("it draws for ever");
+}
+
+/// RSA's primes take too many draws to starve each of them; one such set stands for all.
+fn is_long(algorithm: Algorithm) -> bool {
+    algorithm.name().contains("RSA")
+}
+
+#[test]
+fn where_randomness_ends_nothing_is_given_out() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    for algorithm in Algorithm::all().filter(|algorithm| !is_long(*algorithm)) {
+        let info = algorithm.info();
+        let n = 3;
+        let mut status = vec![Status::Ok; n];
+        match info.kind {
+            Kind::Kem => {
+                let draws = starved(|entropy| engine.kem_generate(algorithm, entropy).map(drop));
+                assert!(draws > 0, "{algorithm}");
+                let key = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
+                let (mut ct, mut shared) = (vec![], vec![]);
+                starved(|entropy| {
+                    (ct, shared) = (vec![7; n * info.output], vec![7; n * info.shared_secret]);
+                    let fresh = Randomness::Fresh(entropy);
+                    let made =
+                        engine.encaps_many(&[&key; 3], fresh, &mut ct, &mut shared, &mut status);
+                    if made.is_err() {
+                        assert_eq!(status, [Status::NotRun; 3], "{algorithm}");
+                        assert!(ct.iter().chain(&shared).all(|&b| b == 0), "{algorithm}");
+                    }
+                    made
+                });
+                assert_eq!(status, [Status::Ok; 3], "{algorithm}");
+            }
+            // The small sets of SLH-DSA take their time; their code is that of the quick ones.
+            Kind::Signature if !info.name.ends_with('s') => {
+                let draws = starved(|entropy| engine.dsa_generate(algorithm, entropy).map(drop));
+                assert!(draws > 0, "{algorithm}");
+                let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+                let messages = [Message::Pure { context: b"", message: b"m" }; 3];
+                let (mut signatures, mut lengths) = (vec![], vec![]);
+                starved(|entropy| {
+                    (signatures, lengths) = (vec![7; n * info.output], vec![7; n]);
+                    let made = engine.sign_many(
+                        &[&key; 3],
+                        &messages,
+                        Randomness::Fresh(entropy),
+                        &mut signatures,
+                        &mut lengths,
+                        &mut status,
+                    );
+                    if made.is_err() {
+                        assert_eq!(
+                            (&status[..], &lengths[..]),
+                            (&[Status::NotRun; 3][..], &[0; 3][..])
+                        );
+                        assert!(signatures.iter().all(|&byte| byte == 0), "{algorithm}");
+                    }
+                    made
+                });
+                assert_eq!(status, [Status::Ok; 3], "{algorithm}");
+            }
+            Kind::Signature => {}
+            _ => {
+                assert!(
+                    starved(|entropy| engine.exchange_generate(algorithm, entropy).map(drop)) > 0
+                );
+            }
+        }
+    }
+}
