@@ -7,7 +7,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench install soak
+.PHONY: all run test check format bench fuzz install soak
 
 all:
 	cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
@@ -56,6 +56,10 @@ ifeq ($(DESTDIR),)
 	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \
 	else $(PREFIX)/bin/gabion provider refresh; fi
 endif
+
+# Coverage-guided fuzzing of everything that reads foreign bytes, a minute a target.
+fuzz:
+	script/fuzz
 
 # The long counts; the last run's results are bench/results/soak.ndjson.
 soak:

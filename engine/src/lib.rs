@@ -61,5 +61,7 @@ pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::{Algorithm, Status, ct, ed25519, ml_dsa, ml_kem, slh_dsa};
 pub use kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+#[cfg(fuzzing)]
+pub use queue::testing_only_schedule;
 pub use queue::{Limits, Queue, Ticket};
 pub use route::{BackendReport, BackendState, Engine};

@@ -1,12 +1,14 @@
 //! What the cross-station tests share.
 //!
 //! - [`der`]: what certificates and keys of others are wrapped in.
+//! - [`fuzz`]: what is fuzzed, as functions of bytes.
 //! - [`probe`]: kernels that count, widen or hinder others.
 //! - [`stopwatch`]: kernels that measure others, for the floors in docs/performance.md.
 //! - [`vectors`]: where published test vectors are found and how they are read.
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
 
 pub mod der;
+pub mod fuzz;
 pub mod probe;
 pub mod stopwatch;
 pub mod vectors;
@@ -19,7 +21,7 @@ macro_rules! on_every_backend {
         mod portable {
             $(
                 #[test]
-                fn $name() {
+            fn $name() {
                     super::$name(&gabion_backend::portable::Portable);
                 }
             )+
@@ -29,7 +31,7 @@ macro_rules! on_every_backend {
         mod avx2 {
             $(
                 #[test]
-                fn $name() {
+            fn $name() {
                     match gabion_backend::avx2::Avx2::detect() {
                         Some(kernels) => super::$name(&kernels),
                         None => eprintln!("this processor has no AVX2: nothing tested"),
@@ -42,7 +44,7 @@ macro_rules! on_every_backend {
         mod avx512 {
             $(
                 #[test]
-                fn $name() {
+            fn $name() {
                     match gabion_backend::avx512::Avx512::detect() {
                         Some(kernels) => super::$name(&kernels),
                         None => eprintln!("this processor has no AVX-512: nothing tested"),

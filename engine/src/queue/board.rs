@@ -74,6 +74,24 @@ impl Board {
         self.changed.notify_all();
     }
 
+    /// The next turn, if one waits.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn try_next(&self) -> Option<Box<dyn Turn>> {
+        lock(&self.state).turns.pop_front()
+    }
+
+    /// How many turns wait.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn turns(&self) -> usize {
+        lock(&self.state).turns.len()
+    }
+
+    /// How many jobs were taken and are not over.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn pending(&self) -> usize {
+        lock(&self.state).pending
+    }
+
     pub(super) fn is_of_this_process(&self) -> bool {
         self.process == std::process::id()
     }

@@ -218,7 +218,7 @@ impl<J: Job> Gate<J> {
     }
 
     /// How many roles are taken.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn leaders(&self) -> usize {
         lock(&self.line).leaders()
     }

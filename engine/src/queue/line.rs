@@ -93,7 +93,7 @@ impl<E> Line<E> {
     }
 
     /// How many roles are taken.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn leaders(&self) -> usize {
         self.leaders
     }

@@ -34,7 +34,7 @@ mod jobs;
 mod line;
 #[cfg(all(test, loom))]
 mod loom;
-#[cfg(all(test, not(loom)))]
+#[cfg(any(all(test, not(loom)), fuzzing))]
 mod simulation;
 mod ticket;
 
@@ -54,6 +54,8 @@ use board::Workers;
 use gate::{Gate, Job, Refused};
 use jobs::{Copied, Decaps, DsaGenerate, Encaps, KemGenerate, Shared, Sign, Verify, message_len};
 
+#[cfg(fuzzing)]
+pub use simulation::testing_only_schedule;
 pub use ticket::Ticket;
 
 /// Bounds of a queue; each holds for every pair of algorithm and operation by itself.

@@ -1,29 +1,57 @@
-//! Thousands of schedules in virtual time, each from a seed: callers come, jobs take as long as dice
-//! say, batches fail, panic or come back short, the queue fills and closes. The real gate decides;
-//! only the blocking is played, by callers that are events.
+//! Thousands of schedules in virtual time, each from a seed or from a fuzzer's bytes: callers come and
+//! wait or leave a ticket, jobs take as long as dice say, batches fail, panic or come back short,
+//! tickets are dropped or called back, the queue fills and closes. The real gate and the real board
+//! decide; only the blocking is played, by callers and workers that are events.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
+#![cfg_attr(not(test), allow(dead_code))] // A fuzzer brings bytes and no seeds.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use super::Limits;
+use super::board::Board;
 use super::gate::{Gate, Job, Place, Promise, Refused, Role, keep_all, run_caught};
-use super::ticket::{Call, Seat};
+use super::ticket::{Call, Seat, Ticket};
+use crate::error::Error;
+use crate::sync::{Mutex, lock};
 
-/// xorshift64*: dice that fall the same way for the same seed.
-struct Dice(Cell<u64>);
+/// What decides.
+enum Dice {
+    /// xorshift64*: dice that fall the same way for the same seed.
+    Seed(Cell<u64>),
+    /// Bytes, then zeros.
+    Bytes(Vec<u8>, Cell<usize>),
+}
 
 impl Dice {
+    fn of_seed(seed: u64) -> Self {
+        Dice::Seed(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1))
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Self {
+        Dice::Bytes(bytes.to_vec(), Cell::new(0))
+    }
+
     fn below(&self, n: u64) -> u64 {
-        let mut x = self.0.get();
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        self.0.set(x);
-        x.wrapping_mul(0x2545_f491_4f6c_dd1d) % n
+        let number = match self {
+            Dice::Seed(state) => {
+                let mut x = state.get();
+                x ^= x >> 12;
+                x ^= x << 25;
+                x ^= x >> 27;
+                state.set(x);
+                x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+            }
+            Dice::Bytes(bytes, at) => {
+                let next = || u64::from(bytes.get(at.replace(at.get() + 1)).copied().unwrap_or(0));
+                if n > 256 { next() << 8 | next() } else { next() }
+            }
+        };
+        number % n
     }
 }
 
@@ -43,15 +71,22 @@ struct Played {
 }
 
 /// The number of the job, or that it was lost.
-type Output = Result<usize, ()>;
+type Output = Result<usize, Error>;
+
+/// The jobs in the order in which they began.
+type Begun = Mutex<Vec<usize>>;
 
 impl Job for Played {
     type Output = Output;
-    type Context = ();
+    type Context = Begun;
 
-    fn run((): &(), jobs: Vec<Self>) -> Vec<Output> {
+    fn run(begun: &Begun, jobs: Vec<Self>) -> Vec<Output> {
+        lock(begun).extend(jobs.iter().map(|job| job.number));
         let mut outputs: Vec<Output> = jobs.iter().map(|job| Ok(job.number)).collect();
-        assert!(jobs.iter().all(|job| job.fate != Fate::Panics), "played");
+        if jobs.iter().any(|job| job.fate == Fate::Panics) {
+            // Not a panic!, whose hook would print it, or end a fuzzer.
+            resume_unwind(Box::new("played"));
+        }
         if jobs.iter().any(|job| job.fate == Fate::Short) {
             outputs.pop();
         }
@@ -59,7 +94,7 @@ impl Job for Played {
     }
 
     fn lost() -> Output {
-        Err(())
+        Err(Error::Lost)
     }
 }
 
@@ -70,7 +105,11 @@ enum Event<'g> {
     EndsAlone(usize, Role<'g, Played>),
     /// The batch that it leads is over.
     EndsRound(usize, Role<'g, Played>, Vec<Output>, Vec<Promise<Played>>),
+    /// A worker takes the turn that waited longest; its batch takes no time, its way to it did.
+    Works,
     Closes,
+    /// The workers are told to go when all is done.
+    Stops,
 }
 
 /// How a job ended.
@@ -83,23 +122,32 @@ enum End {
 
 struct World<'g> {
     gate: &'g Gate<Played>,
+    board: Arc<Board>,
     limits: Limits,
     dice: &'g Dice,
     now: u64,
-    /// By time; the second number keeps events of one time apart.
-    events: BTreeMap<(u64, u64), Event<'g>>,
+    /// By time; of one time, in an order that dice decide; a count keeps them apart.
+    events: BTreeMap<(u64, u64, u64), Event<'g>>,
+    count: u64,
     seated: Vec<(usize, Arc<Seat<Played, Output>>)>,
+    tickets: Vec<(usize, Ticket<usize>)>,
+    /// What callbacks were told.
+    told: Arc<Mutex<Vec<(usize, Output)>>>,
+    /// Jobs whose ticket was dropped: nobody learns how they end.
+    dropped: Vec<usize>,
+    /// Events [`Event::Works`] that are still to come.
+    working: usize,
     ends: Vec<Option<End>>,
-    /// The jobs in the order in which they began.
-    begun: Vec<usize>,
     /// Those that waited, in the order in which they sat down.
     sat: Vec<usize>,
     is_closed: bool,
+    is_stopped: bool,
 }
 
 impl<'g> World<'g> {
     fn at(&mut self, delay: u64, event: Event<'g>) {
-        let key = (self.now + delay, self.events.len() as u64 + (self.dice.below(1 << 40) << 20));
+        self.count += 1;
+        let key = (self.now + delay, self.dice.below(256), self.count);
         self.events.insert(key, event);
     }
 
@@ -111,8 +159,7 @@ impl<'g> World<'g> {
         let number = job.number;
         let (jobs, promises) = role.gather(job);
         assert!(jobs.len() <= self.limits.lanes_max.get());
-        self.begun.extend(jobs.iter().map(|job| job.number));
-        let outputs = run_caught(&(), jobs);
+        let outputs = run_caught(self.gate.context(), jobs);
         let delay = 1 + self.dice.below(50);
         self.at(delay, Event::EndsRound(number, role, outputs, promises));
     }
@@ -121,6 +168,9 @@ impl<'g> World<'g> {
         match event {
             Event::Comes(job) => {
                 let number = job.number;
+                if self.dice.below(3) == 0 {
+                    return self.submit(job);
+                }
                 if self.dice.below(2) == 0
                     && let Some(role) = self.gate.enter()
                 {
@@ -132,12 +182,7 @@ impl<'g> World<'g> {
                         self.sat.push(number);
                         self.seated.push((number, seat));
                     }
-                    Err(refused) => {
-                        let room = self.gate.len() < self.limits.depth;
-                        assert_eq!(refused == Refused::Closed, self.is_closed);
-                        assert!(self.is_closed || !room, "refused though there is room");
-                        self.end(number, End::Refused(refused));
-                    }
+                    Err(refused) => self.refuse(number, refused, self.is_closed),
                 }
             }
             Event::EndsAlone(number, role) => {
@@ -149,15 +194,77 @@ impl<'g> World<'g> {
                 let own = keep_all(outputs, promises);
                 self.end(number, if own == Ok(number) { End::Done } else { End::Lost });
             }
+            Event::Works => {
+                self.working -= 1;
+                self.board.try_next().expect("a turn for each worker that comes").run();
+            }
             Event::Closes => {
                 self.gate.close();
                 self.is_closed = true;
             }
+            Event::Stops => {
+                self.board.close();
+                self.is_stopped = true;
+            }
+        }
+    }
+
+    fn refuse(&mut self, number: usize, refused: Refused, is_closed: bool) {
+        let room = self.gate.len() < self.limits.depth;
+        assert_eq!(refused == Refused::Closed, is_closed);
+        assert!(is_closed || !room, "refused though there is room");
+        self.end(number, End::Refused(refused));
+    }
+
+    /// Hands a job in, and polls its ticket, has itself called back, or drops it.
+    fn submit(&mut self, job: Played) {
+        let number = job.number;
+        let ticket = match self.gate.submit(&self.board, job) {
+            Ok(slip) => Ticket::new(slip),
+            Err(refused) => {
+                return self.refuse(number, refused, self.is_closed || self.is_stopped);
+            }
+        };
+        match self.dice.below(4) {
+            0 => self.dropped.push(number),
+            1 => {
+                let (told, panics) = (Arc::clone(&self.told), self.dice.below(8) == 0);
+                ticket.then(move |output| {
+                    lock(&told).push((number, output));
+                    if panics {
+                        resume_unwind(Box::new("played"));
+                    }
+                });
+            }
+            _ => self.tickets.push((number, ticket)),
+        }
+    }
+
+    /// Collects what tickets and callbacks say, and sends a worker for each new turn.
+    fn collect(&mut self) {
+        let told = std::mem::take(&mut *lock(&self.told));
+        let mut outputs = told;
+        self.tickets.retain_mut(|(number, ticket)| match ticket.poll() {
+            Some(output) => {
+                outputs.push((*number, output));
+                assert!(ticket.poll().is_none(), "a result twice");
+                false
+            }
+            None => true,
+        });
+        for (number, output) in outputs {
+            assert!(output.is_err() || output == Ok(number), "somebody else's output");
+            self.end(number, if output.is_ok() { End::Done } else { End::Lost });
+        }
+        while self.working < self.board.turns() {
+            self.working += 1;
+            let delay = self.dice.below(50);
+            self.at(delay, Event::Works);
         }
     }
 
     fn alone(&mut self, number: usize, role: Role<'g, Played>) {
-        self.begun.push(number);
+        lock(self.gate.context()).push(number);
         let delay = 1 + self.dice.below(50);
         self.at(delay, Event::EndsAlone(number, role));
     }
@@ -189,8 +296,8 @@ impl<'g> World<'g> {
     }
 }
 
-fn play(seed: u64) -> Vec<End> {
-    let dice = Dice(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+/// Plays one schedule; the ends of its jobs, but of those whose ticket was dropped.
+fn play(dice: &Dice) -> Vec<End> {
     let some = |n: u64| NonZero::new(1 + dice.below(n) as usize).unwrap();
     let limits = Limits {
         depth: dice.below(12) as usize,
@@ -198,21 +305,27 @@ fn play(seed: u64) -> Vec<End> {
         leaders_max: some(3),
         message_max: 0,
     };
-    let gate = Gate::<Played>::new(limits, Arc::new(()));
+    let gate = Gate::<Played>::new(limits, Arc::default());
     let jobs = 1 + dice.below(60) as usize;
     // From a caller every now and then to all of them at once.
     let span = 1 + dice.below(20) * jobs as u64;
     let mut world = World {
         gate: &gate,
+        board: Board::new(),
         limits,
-        dice: &dice,
+        dice,
         now: 0,
         events: BTreeMap::new(),
+        count: 0,
         seated: Vec::new(),
+        tickets: Vec::new(),
+        told: Arc::default(),
+        dropped: Vec::new(),
+        working: 0,
         ends: vec![None; jobs],
-        begun: Vec::new(),
         sat: Vec::new(),
         is_closed: false,
+        is_stopped: false,
     };
     let faults = dice.below(3) == 0;
     for number in 0..jobs {
@@ -226,34 +339,44 @@ fn play(seed: u64) -> Vec<End> {
     if dice.below(4) == 0 {
         world.at(dice.below(2 * span), Event::Closes);
     }
-    while let Some(((now, _), event)) = world.events.pop_first() {
+    if dice.below(4) == 0 {
+        world.at(dice.below(2 * span), Event::Stops);
+    }
+    while let Some(((now, ..), event)) = world.events.pop_first() {
         world.now = now;
         world.step(event);
         world.wake();
+        world.collect();
         world.check();
     }
-    assert!(world.seated.is_empty() && gate.len() == 0, "somebody waits for ever");
+    let nobody = world.seated.is_empty() && world.tickets.is_empty();
+    assert!(nobody && gate.len() == 0, "somebody waits for ever");
     assert_eq!(gate.leaders(), 0, "a role was not given back");
-    let ends: Vec<End> = world.ends.iter().map(|end| end.expect("every job ends")).collect();
+    assert_eq!((world.board.turns(), world.board.pending()), (0, 0), "the workers never go");
+    world.dropped.iter().for_each(|&job| assert_eq!(world.ends[job], None, "who told it?"));
+    let told = (0..jobs).filter(|job| !world.dropped.contains(job));
+    let ends: Vec<End> = told.map(|job| world.ends[job].expect("every job ends")).collect();
     if !faults {
         assert!(!ends.contains(&End::Lost));
     }
-    let begun_seated: Vec<_> = world.begun.iter().filter(|n| world.sat.contains(n)).collect();
+    let begun = lock(gate.context());
+    let begun_seated: Vec<_> = begun.iter().filter(|n| world.sat.contains(n)).collect();
     assert_eq!(begun_seated, world.sat.iter().collect::<Vec<_>>(), "out of order");
     ends
 }
 
+/// Plays the schedule that the bytes describe; panics where a rule of the queue is broken.
+#[cfg(fuzzing)]
+pub fn testing_only_schedule(bytes: &[u8]) {
+    play(&Dice::of_bytes(bytes));
+}
+
+#[cfg(test)]
 #[test]
 fn every_job_ends_once_and_in_order_in_thousands_of_schedules() {
-    std::panic::set_hook(Box::new(|info| {
-        // The panics that are played would fill the screen.
-        if !info.to_string().contains("played") {
-            eprintln!("{info}");
-        }
-    }));
     let mut seen = [0usize; 4];
     for seed in 0..5_000 {
-        for end in play(seed) {
+        for end in play(&Dice::of_seed(seed)) {
             let kind = match end {
                 End::Done => 0,
                 End::Lost => 1,
@@ -263,7 +386,17 @@ fn every_job_ends_once_and_in_order_in_thousands_of_schedules() {
             seen[kind] += 1;
         }
     }
-    let _ = std::panic::take_hook();
     // The schedules reach what they are for.
     assert!(seen.iter().all(|&count| count > 500), "{seen:?}");
+}
+
+/// What a fuzzer does, with bytes of every length.
+#[cfg(test)]
+#[test]
+fn any_bytes_are_a_schedule() {
+    let dice = Dice::of_seed(0);
+    for round in 0..2_000 {
+        let bytes: Vec<u8> = (0..round % 400).map(|_| dice.below(256) as u8).collect();
+        assert!(play(&Dice::of_bytes(&bytes)).len() <= 60);
+    }
 }

@@ -53,7 +53,7 @@ impl<J, O> Seat<J, O> {
     }
 
     /// The call, if it came.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn poll(&self) -> Option<Call<J, O>> {
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, SeatState::Gone) {

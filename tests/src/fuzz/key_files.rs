@@ -1,0 +1,106 @@
+//! Key files as the command line reads them: PEM and DER of PKCS#8, SubjectPublicKeyInfo and
+//! certificates.
+
+use gabion_cli::keys::der::{self, Encoded, Forms};
+use gabion_cli::keys::{self, Key};
+use gabion_engine::{Algorithm, Kind};
+use zeroize::Zeroizing;
+
+use super::known::{self, engine};
+
+/// The password that encrypted seeds open with.
+const PASSWORD: &[u8] = b"gabion";
+
+/// An Ed25519 key encrypted with [`PASSWORD`] as `openssl pkcs8 -topk8` does it: PBKDF2, scrypt.
+const ENCRYPTED: [&str; 2] = [
+    "\
+30819a305606092a864886f70d01050d3049302806092a864886f70d01050c301b04085cce0dee0c93ac21020101300c\
+06082a864886f70d02090500301d06096086480165030401020410cdb7bf1e45c6173174c20fe45aecd34f0440d114b5\
+29340d0bbd44c34ca77d21fc4613423e270d709682aa67a133631cccf7bd555d1c2e8e544d0663871624da81745d36ae\
+ff1764b5e172ba5b2b79d35988",
+    "\
+308192304e06092a864886f70d01050d3041302006092b06010401da47040b301304086f10425c89c39e6d0201020201\
+01020101301d060960864801650304012a041035c080923199eeb3db04554d2bd8455b0440a8c06ca3c82a3f695d6991\
+f209ff6e354db857d9dcd977f05355f12e777827be814ee95f5eb9b11259995f87460525ee7cd7b93899f8bbf9a4f7d6\
+c962393f2b",
+];
+
+/// Algorithms of every form of file that takes microseconds to use.
+const CHOICES: [Algorithm; 8] = [
+    Algorithm::MlKem512,
+    Algorithm::MlDsa44,
+    Algorithm::SlhDsaShake128f,
+    Algorithm::Ed25519,
+    Algorithm::X25519,
+    Algorithm::EcdhP256,
+    Algorithm::FnDsa512,
+    Algorithm::Falcon512,
+];
+
+/// A public and a private key in every form, as PEM and as DER; something encrypted.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = ENCRYPTED.map(crate::vectors::unhex).to_vec();
+    for algorithm in CHOICES {
+        let known = known::of(algorithm);
+        let Ok(form) = keys::file_form(algorithm) else { continue };
+        let seed = (!known.seed.is_empty()).then_some(&known.seed[..]);
+        let (expanded, public) = (Some(&known.private[..]), Some(&known.public[..]));
+        for as_der in [false, true] {
+            seeds.push(der::encode_public(form, &known.public, as_der).expect("it encodes"));
+            for (seed, expanded) in [(seed, None), (None, expanded), (seed, expanded)] {
+                let file = der::encode_private(form, &Forms { seed, expanded, public }, as_der);
+                seeds.push(file.expect("it encodes").to_vec());
+            }
+        }
+    }
+    seeds
+}
+
+/// A file is refused with a reason, or gives a key that is written to a file that gives it again.
+pub fn run(data: &[u8]) {
+    let Ok(first) = decode(data) else { return };
+    for kind in [Kind::Kem, Kind::Signature, Kind::KeyExchange] {
+        let Ok(Some(algorithm)) = keys::of_identifier(first.identifier(), kind) else { continue };
+        let Ok(key) = Key::decode(engine(), algorithm, &first) else { continue };
+        assert_eq!(key.algorithm(), algorithm);
+        same(&first, &key);
+        let form = keys::file_form(algorithm).expect("it came out of a file");
+        for as_der in [false, true] {
+            let file = match key.forms() {
+                Some(forms) => der::encode_private(form, &forms, as_der).map(|file| file.to_vec()),
+                None => der::encode_public(form, key.public_bytes(), as_der),
+            };
+            let again = decode(&file.expect("what was read can be written"));
+            let again = again.expect("what was written can be read");
+            let again = Key::decode(engine(), algorithm, &again).expect("and is a key");
+            assert_eq!(again.public_bytes(), key.public_bytes(), "{algorithm}: another key");
+            match (key.forms(), again.forms()) {
+                (Some(one), Some(two)) => {
+                    assert_eq!((one.seed, one.expanded), (two.seed, two.expanded), "{algorithm}");
+                }
+                (one, two) => assert!(one.is_none() && two.is_none(), "{algorithm}"),
+            }
+        }
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<Encoded, String> {
+    let password = || Ok::<_, String>(Zeroizing::new(PASSWORD.to_vec()));
+    der::decode(bytes, password).and_then(|inner| inner)
+}
+
+/// The key has the bytes that stand in the file.
+fn same(encoded: &Encoded, key: &Key) {
+    let algorithm = key.algorithm();
+    match encoded {
+        Encoded::Public(file) => assert_eq!(key.public_bytes(), file.bytes, "{algorithm}"),
+        Encoded::Private(file) => {
+            let forms = key.forms().expect("a private key has forms");
+            let form = keys::file_form(algorithm).expect("it came out of a file");
+            let given = Forms::from_octets(form.inside, &file.octets).expect("it was decoded");
+            assert!(given.seed.is_none_or(|seed| forms.seed == Some(seed)), "another seed");
+            let is_same = given.expanded.is_none_or(|bytes| forms.expanded == Some(bytes));
+            assert!(is_same, "{algorithm}: another key");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What every target begins with: engines, and for each algorithm a key pair with what it made.
+
+use std::fmt::Debug;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gabion_engine::{
+    ALGORITHMS, Algorithm, Config, Engine, Entropy, EntropyError, Error, Family, Kind, Message,
+    Status,
+};
+use sha3::Shake256;
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+
+/// Bytes that are the same in every run: SHAKE256 of a label and a counter.
+pub struct Fixed(u64, AtomicU64);
+
+impl Fixed {
+    /// A stream of its own for each label.
+    pub fn new(label: u64) -> Self {
+        Fixed(label, AtomicU64::new(0))
+    }
+}
+
+impl Entropy for Fixed {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        let mut hash = Shake256::default();
+        hash.update(&self.0.to_le_bytes());
+        hash.update(&self.1.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        hash.finalize_xof().read(out);
+        Ok(())
+    }
+}
+
+/// The message of [`Known::output`].
+pub const MESSAGE: &[u8] = b"what the known signature signs";
+
+/// A key pair and what it made, as bytes.
+pub struct Known {
+    /// Whose they are.
+    pub algorithm: Algorithm,
+    /// The encoded public key.
+    pub public: Vec<u8>,
+    /// The encoded private key.
+    pub private: Vec<u8>,
+    /// The seed; empty where there is none.
+    pub seed: Vec<u8>,
+    /// A ciphertext, or the signature of [`MESSAGE`]; empty for a key exchange.
+    pub output: Vec<u8>,
+    /// The secret of the ciphertext; empty for others.
+    pub shared: Vec<u8>,
+}
+
+/// The engine that picks the best backend, and one that has only the portable one.
+pub fn engines() -> &'static [Engine; 2] {
+    static ENGINES: OnceLock<[Engine; 2]> = OnceLock::new();
+    ENGINES.get_or_init(|| {
+        ["auto", "portable"].map(|name| {
+            let backend = (name != "auto").then(|| name.to_owned());
+            Engine::new(&Config { backend, ..Config::default() }).expect("every machine has it")
+        })
+    })
+}
+
+/// The best engine.
+pub fn engine() -> &'static Engine {
+    &engines()[0]
+}
+
+/// What both engines say, which must be the same.
+pub fn agreed<T: PartialEq + Debug>(ask: impl Fn(&Engine) -> Result<T, Error>) -> Result<T, Error> {
+    let [best, portable] = engines().each_ref().map(&ask);
+    assert_eq!(best, portable, "the best backend and the portable one differ");
+    best
+}
+
+/// The algorithms that `wanted` picks. RSA of 3072 and 4096 bits is left to that of 2048: the code is
+/// the same, and a key takes seconds to make.
+pub fn algorithms(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
+    let is_long = |name: &str| name.contains("RSA3072") || name.contains("RSA4096");
+    let rows = ALGORITHMS.iter().filter(|row| wanted(row.kind, row.family) && !is_long(row.name));
+    rows.map(|row| row.algorithm).collect()
+}
+
+/// Whether signatures of an algorithm have an ECDSA signature in them: `(r, -s)` then verifies as
+/// well as `(r, s)`.
+pub fn has_ecdsa(algorithm: Algorithm) -> bool {
+    algorithm.name().to_uppercase().contains("ECDSA")
+}
+
+/// The verdict on a lane that stands for a single operation's result.
+///
+/// # Panics
+/// On a failure that no input can cause.
+pub fn verdict<T>(result: &Result<T, Error>) -> Status {
+    match result {
+        Ok(_) => Status::Ok,
+        Err(Error::BadSignature) => Status::InvalidSignature,
+        Err(Error::Input(_) | Error::WrongAlgorithm { .. }) => Status::InvalidInput,
+        Err(Error::Lane { status, .. }) => *status,
+        Err(error) => panic!("no input causes this: {error}"),
+    }
+}
+
+/// The material of an algorithm, made once.
+pub fn of(algorithm: Algorithm) -> &'static Known {
+    static KNOWN: [OnceLock<Known>; ALGORITHMS.len()] =
+        [const { OnceLock::new() }; ALGORITHMS.len()];
+    KNOWN[algorithm as usize].get_or_init(|| make(algorithm).expect("it can be made"))
+}
+
+fn make(algorithm: Algorithm) -> Result<Known, Error> {
+    let (engine, entropy) = (engine(), Fixed::new(algorithm as u64));
+    let seed_of = |seed: Option<&[u8]>| seed.unwrap_or_default().to_vec();
+    Ok(match algorithm.info().kind {
+        Kind::Kem => {
+            let key = engine.kem_generate(algorithm, &entropy)?;
+            let (output, shared) = engine.encaps(&key.public(), &entropy)?;
+            let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());
+            let (seed, shared) = (seed_of(key.seed()), shared.to_vec());
+            Known { algorithm, public, private, seed, output, shared }
+        }
+        Kind::Signature => {
+            let key = engine.dsa_generate(algorithm, &entropy)?;
+            let message = Message::Pure { context: b"", message: MESSAGE };
+            let output = engine.sign(&key, message, &entropy)?;
+            let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());
+            let (seed, shared) = (seed_of(key.seed()), Vec::new());
+            Known { algorithm, public, private, seed, output, shared }
+        }
+        _ => {
+            let key = engine.exchange_generate(algorithm, &entropy)?;
+            let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());
+            let (seed, output, shared) = Default::default();
+            Known { algorithm, public, private, seed, output, shared }
+        }
+    })
+}

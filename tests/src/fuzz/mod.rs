@@ -1,0 +1,80 @@
+//! What is fuzzed: one function of bytes for everything that reads what others wrote.
+//!
+//! ```text
+//!   fuzz/fuzz_targets/NAME.rs --libFuzzer's bytes--+
+//!   tests/tests/fuzz.rs ------seeds, their edits---+--> TARGETS[NAME].run(bytes): panics on a defect
+//!                       \-----regressions/NAME/* --+
+//! ```
+//!
+//! A target reads its bytes as choices ([`Input`]): which algorithm, which known good encoding, which
+//! edits of it; so that what is searched lies near what is accepted. Targets assert what has to hold
+//! for any input: what is decoded encodes to the same bytes; a lane of a batch has the verdict of
+//! the single operation, whatever stands beside it; a failed lane is zero; the best backend and the
+//! portable one agree.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a target reports a defect.
+
+mod acvp;
+mod c_interface;
+mod ciphertexts;
+mod input;
+mod key_files;
+mod known;
+mod private_keys;
+mod public_keys;
+mod queue;
+mod signatures;
+
+use std::path::Path;
+
+pub use input::Input;
+
+/// One function that is fuzzed.
+pub struct Target {
+    /// Its name: that of the program in `fuzz/fuzz_targets` and of the folder of its corpus.
+    pub name: &'static str,
+    /// Runs one input. Panics on a defect, and never because of what the input says.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with: together they reach every arm.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every target.
+pub const TARGETS: [Target; 8] = [
+    Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
+    Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
+    Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
+    Target { name: "key_files", run: key_files::run, seeds: key_files::seeds },
+    Target { name: "private_keys", run: private_keys::run, seeds: private_keys::seeds },
+    Target { name: "public_keys", run: public_keys::run, seeds: public_keys::seeds },
+    Target { name: "queue", run: queue::run, seeds: queue::seeds },
+    Target { name: "signatures", run: signatures::run, seeds: signatures::seeds },
+];
+
+/// Runs the target of that name.
+///
+/// # Panics
+/// On a defect that the input shows, or a name that is none.
+pub fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.expect("a row of TARGETS has the name").run)(data);
+}
+
+/// The inputs that once showed a defect, `tests/regressions/TARGET/NAME`, by name.
+///
+/// # Errors
+/// A folder or a file that can't be read. A target without a folder has none.
+pub fn regressions(target: &str) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(target);
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        found
+            .push((entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?));
+    }
+    found.sort();
+    Ok(found)
+}
