@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, N, Sponge};
 
@@ -128,6 +130,15 @@ impl<'a, K: Kernels> Probe<'a, K> {
     }
 }
 
+/// Kernels that are passed on.
+macro_rules! passed_on {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $type),*) $(-> $result)? {
+            self.inner.$name($($argument),*)
+        })*
+    };
+}
+
 impl<K: Kernels> Kernels for Probe<'_, K> {
     fn name(&self) -> &'static str {
         "probe"
@@ -153,50 +164,6 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         self.starve(bytes, count, &mut out.0[N - 1])
     }
 
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
-        self.inner.kem_cbd(eta, bytes, out);
-    }
-
-    fn kem_ntt(&self, polys: &mut [KemPoly]) {
-        self.inner.kem_ntt(polys);
-    }
-
-    fn kem_inv_ntt(&self, polys: &mut [KemPoly]) {
-        self.inner.kem_inv_ntt(polys);
-    }
-
-    fn kem_matvec(&self, out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-        self.inner.kem_matvec(out, a, v);
-    }
-
-    fn kem_to_mont(&self, polys: &mut [KemPoly]) {
-        self.inner.kem_to_mont(polys);
-    }
-
-    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
-        self.inner.kem_add(acc, b);
-    }
-
-    fn kem_sub_from(&self, a: &KemPoly, acc: &mut KemPoly) {
-        self.inner.kem_sub_from(a, acc);
-    }
-
-    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
-        self.inner.kem_encode12(polys, out);
-    }
-
-    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
-        self.inner.kem_decode12(bytes, out)
-    }
-
-    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
-        self.inner.kem_compress(d, polys, out);
-    }
-
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
-        self.inner.kem_decompress(d, bytes, out);
-    }
-
     fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {
         let count = self.inner.dsa_rej_uniform_vartime(bytes, out);
         self.starve(bytes, count, &mut out.0[N - 1])
@@ -207,76 +174,8 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         self.starve(bytes, count, &mut out.0[N - 1])
     }
 
-    fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
-        self.inner.dsa_ntt(polys);
-    }
-
-    fn dsa_inv_ntt(&self, polys: &mut [DsaPoly]) {
-        self.inner.dsa_inv_ntt(polys);
-    }
-
-    fn dsa_matvec(&self, out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
-        self.inner.dsa_matvec(out, a, v);
-    }
-
-    fn dsa_pointwise(&self, out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
-        self.inner.dsa_pointwise(out, c, v);
-    }
-
-    fn dsa_add(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        self.inner.dsa_add(acc, b);
-    }
-
-    fn dsa_sub(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        self.inner.dsa_sub(acc, b);
-    }
-
-    fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        self.inner.dsa_add_small(acc, s);
-    }
-
-    fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        self.inner.dsa_sub_small(acc, s);
-    }
-
-    fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
-        self.inner.dsa_shift_left_d(polys);
-    }
-
-    fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
-        self.inner.dsa_power2round(t, t1, t0);
-    }
-
-    fn dsa_decompose(&self, gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
-        self.inner.dsa_decompose(gamma2, r, r1, r0);
-    }
-
-    fn dsa_make_hint(&self, gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
-        self.inner.dsa_make_hint(gamma2, r0, r1, hint)
-    }
-
-    fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
-        self.inner.dsa_use_hint(gamma2, hint, r, out);
-    }
-
     fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
         self.inner.dsa_norm_below(polys, bound) && self.refuse_bound != Some(bound)
-    }
-
-    fn dsa_simple_bit_pack(&self, bits: usize, p: &DsaPoly, out: &mut [u8]) {
-        self.inner.dsa_simple_bit_pack(bits, p, out);
-    }
-
-    fn dsa_simple_bit_unpack(&self, bits: usize, bytes: &[u8], out: &mut DsaPoly) {
-        self.inner.dsa_simple_bit_unpack(bits, bytes, out);
-    }
-
-    fn dsa_bit_pack(&self, bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
-        self.inner.dsa_bit_pack(bits, b, p, out);
-    }
-
-    fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
-        self.inner.dsa_bit_unpack(bits, b, bytes, out);
     }
 
     fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
@@ -305,4 +204,10 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
         }
         self.inner.slh_hash_many(jobs);
     }
+
+    fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {
+        self.inner.sha512_many(jobs);
+    }
+
+    crate::plain_kernels!(passed_on);
 }

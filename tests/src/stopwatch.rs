@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_engine::{Backend, Batch};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
@@ -196,41 +197,17 @@ impl<K: Kernels> Kernels for Stopwatch<K> {
         self.inner.slh_hash_many(jobs);
     }
 
+    fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {
+        let blocks: usize = jobs.iter().map(Sha512::blocks).sum();
+        self.counters.sha512.fetch_add(blocks as u64, Ordering::Relaxed);
+        self.inner.sha512_many(jobs);
+    }
+
     timed! {
         fn kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize;
-        fn kem_cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]);
-        fn kem_ntt(polys: &mut [KemPoly]);
-        fn kem_inv_ntt(polys: &mut [KemPoly]);
-        fn kem_matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]);
-        fn kem_to_mont(polys: &mut [KemPoly]);
-        fn kem_add(acc: &mut [KemPoly], b: &[KemPoly]);
-        fn kem_sub_from(a: &KemPoly, acc: &mut KemPoly);
-        fn kem_encode12(polys: &[KemPoly], out: &mut [u8]);
-        fn kem_decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool;
-        fn kem_compress(d: usize, polys: &[KemPoly], out: &mut [u8]);
-        fn kem_decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]);
         fn dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize;
         fn dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize;
-        fn dsa_ntt(polys: &mut [DsaPoly]);
-        fn dsa_inv_ntt(polys: &mut [DsaPoly]);
-        fn dsa_matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]);
-        fn dsa_pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]);
-        fn dsa_add(acc: &mut [DsaPoly], b: &[DsaPoly]);
-        fn dsa_sub(acc: &mut [DsaPoly], b: &[DsaPoly]);
-        fn dsa_add_small(acc: &mut DsaPoly, s: &KemPoly);
-        fn dsa_sub_small(acc: &mut DsaPoly, s: &KemPoly);
-        fn dsa_shift_left_d(polys: &mut [DsaPoly]);
-        fn dsa_power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly);
-        fn dsa_decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly);
-        fn dsa_make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize;
-        fn dsa_use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly);
         fn dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool;
-        fn dsa_simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]);
-        fn dsa_simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly);
-        fn dsa_bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]);
-        fn dsa_bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly);
-        fn ed25519_base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]);
-        fn ed25519_verify_vartime(eq: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]);
-        fn ed25519_sum_vartime(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool;
     }
+    crate::plain_kernels!(timed);
 }
