@@ -7,7 +7,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench fuzz install soak
+.PHONY: all run test check format bench bench-go fuzz install soak
 
 all:
 	cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
@@ -32,6 +32,10 @@ format:
 NAME ?= $(shell uname -m)
 bench:
 	script/bench $(NAME)
+
+# What a Go client pays for libssl's TLS, with each libssl that is here: bench/results/go-NAME.ndjson.
+bench-go:
+	cd front/go/bench && go run . -out ../../../bench/results/go-$(NAME).ndjson
 
 # The command, the provider module, and the C library with its header; the bundles of the user who calls this get the same module.
 # `make && sudo make install` builds as the user: root builds only what is not there.

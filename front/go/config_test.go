@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -548,6 +549,22 @@ func TestResumption(t *testing.T) {
 				t.Error("resumed in spite of SessionCacheDisabled")
 			}
 		})
+	}
+}
+
+// A session outlives the connection that it came from, however that one ends.
+func TestEveryNewConnectionResumes(t *testing.T) {
+	leavesNothing(t)
+	h := goHTTPServer(t, false)
+	client := h.client(t, func(base *http.Transport) { base.DisableKeepAlives = true })
+	full := 0
+	for range 200 {
+		if response, _ := get(t, client, h.url+"/bytes/10"); !response.TLS.DidResume {
+			full++
+		}
+	}
+	if full != 1 {
+		t.Errorf("%d of 200 handshakes were full ones", full)
 	}
 }
 

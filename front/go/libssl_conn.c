@@ -29,7 +29,7 @@ static int bio_read(BIO *bio, char *buf, int len) {
     fip_conn *conn = ossl.BIO_get_data(bio);
     size_t left = conn->in_len - conn->in_used;
     ossl.BIO_clear_flags(bio, 0x0F);
-    if (left == 0 || len <= 0) {
+    if (conn->in == NULL || left == 0 || len <= 0) {
         ossl.BIO_set_flags(bio, 0x01 | 0x08); // BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY
         return -1;
     }
@@ -46,7 +46,7 @@ static int bio_write(BIO *bio, const char *buf, int len) {
     ossl.BIO_clear_flags(bio, 0x0F);
     if (len <= 0) return 0;
     size_t size = (size_t)len;
-    if (conn->spill_len == 0 && conn->out_cap - conn->out_len >= size) {
+    if (conn->out != NULL && conn->spill_len == 0 && conn->out_cap - conn->out_len >= size) {
         memcpy(conn->out + conn->out_len, buf, size);
         conn->out_len += size;
         return len;
@@ -156,7 +156,13 @@ failed:
 }
 
 void fip_conn_free(fip_conn *conn) {
-    if (conn->ssl != NULL) ossl.SSL_free(conn->ssl);
+    if (conn->ssl != NULL) {
+        // A connection that is freed without close_notify would take its session out of use for all
+        // its owners; fatal alerts have done so already. These bytes go to the spill, and nowhere.
+        conn->in_used = conn->out_len = 0;
+        ossl.SSL_shutdown(conn->ssl);
+        ossl.SSL_free(conn->ssl);
+    }
     ossl.ERR_clear_error();
     if (conn->session != NULL) fip_session_free(conn->session);
     if (conn->offered != NULL) fip_session_free(conn->offered);
@@ -220,6 +226,8 @@ static int read_records(fip_conn *conn, unsigned char *buf, size_t len) {
         result = ossl.SSL_read_ex(conn->ssl, buf + conn->n, len - conn->n, &got);
         if (result != 1) break;
         conn->n += got;
+        // Asking for more than there is costs as much as a small record does.
+        if (conn->in_used == conn->in_len && ossl.SSL_pending(conn->ssl) == 0) break;
     }
     return result;
 }
@@ -355,6 +363,10 @@ static void signature_name(SSL *ssl, char *out, size_t len) {
     }
     if (ossl.SSL_get_peer_signature_type_nid(ssl, &type) != 1) return;
     const char *kind = ossl.OBJ_nid2sn(type);
+    if (kind != NULL && strncmp(kind, "id-ml-dsa-", 10) == 0) { // the name in TLS is mldsa65
+        snprintf(out, len, "mldsa%s", kind + 10);
+        return;
+    }
     if (type == 408) kind = "ecdsa"; // NID_X9_62_id_ecPublicKey
     if (type == 912) kind = "rsa_pss_rsae"; // NID_rsassaPss
     if (type == 6) kind = "rsa_pkcs1"; // NID_rsaEncryption

@@ -149,11 +149,12 @@ func writeFile(t testing.TB, name string, data []byte) string {
 type world struct {
 	ca             *authority
 	server, client identity
+	shared         *Config
 }
 
 func newWorld(t testing.TB) *world {
 	ca := newAuthority(t, "test authority")
-	return &world{ca, ca.issue(t, nil, "localhost", "example.test", "127.0.0.1", "::1"), ca.issue(t, nil, "client.test")}
+	return &world{ca: ca, server: ca.issue(t, nil, "localhost", "example.test", "127.0.0.1", "::1"), client: ca.issue(t, nil, "client.test")}
 }
 
 // config is closed when the test ends.
@@ -168,4 +169,12 @@ func (w *world) clientConfig(t testing.TB) *Config {
 
 func (w *world) serverConfig(t testing.TB) *Config {
 	return closing(t, &Config{Cert: w.server.certPEM, Key: w.server.keyPEM})
+}
+
+// clientConfigShared is the same one each time, with its sessions.
+func (w *world) clientConfigShared(t testing.TB) *Config {
+	if w.shared == nil {
+		w.shared = w.clientConfig(t)
+	}
+	return w.shared
 }

@@ -45,7 +45,7 @@ run() {
     failed=$((failed + lost))
     echo "$ran passed, $lost failed, $skipped skipped"
     # Why something did not run is part of the result.
-    grep -A 1 '^ *--- SKIP' "$log" | grep -v '^--$' | sort | uniq -c || true
+    grep -B 1 '^ *--- SKIP' "$log" | grep '_test.go:' | sed 's/^ */    not run: /' | sort -u || true
     [ "$ok" -eq 1 ] || grep -v '^ *--- PASS\|^=== ' "$log" | tail -n 60
 }
 
