@@ -31,7 +31,10 @@ fn sponges() {
 
 #[test]
 fn ml_kem_polynomials() {
-    on_neon(|k| conformance::kem::check(k));
+    on_neon(|k| {
+        conformance::kem::check(k);
+        conformance::kem_sampling::check(k);
+    });
 }
 
 #[test]

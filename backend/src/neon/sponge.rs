@@ -50,6 +50,12 @@ impl Lanes<2, 2> for Sha3 {
     }
 
     #[inline(always)]
+    unsafe fn gather(self, [a, b]: [*const u8; 2]) -> uint64x2_t {
+        // SAFETY: the token proves that the processor has NEON, and a word can be read at each.
+        unsafe { vreinterpretq_u64_u8(vcombine_u8(vld1_u8(a), vld1_u8(b))) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, target: *mut u8, v: uint64x2_t, length: usize) {
         // SAFETY: the token proves that the processor has NEON, and so much can be written.
         unsafe {
