@@ -96,14 +96,22 @@ impl<const BITS: usize> Fields<BITS> {
 #[inline]
 #[target_feature(enable = "neon")]
 fn load(bytes: &[u8], at: usize) -> uint8x16_t {
-    static IN_ORDER: Table<u8, 16> = Table([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-    if let Some(bytes) = bytes[at..].first_chunk() {
-        return registers::load_16(bytes);
+    match bytes.get(at..at + 16) {
+        // SAFETY: sixteen bytes.
+        Some(bytes) => unsafe { vld1q_u8(bytes.as_ptr()) },
+        None => load_last(bytes, at),
     }
+}
+
+/// The same at the end of `bytes`. Not by way of memory, where a copy would be left.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "neon")]
+fn load_last(bytes: &[u8], at: usize) -> uint8x16_t {
+    static IN_ORDER: Table<u8, 16> = Table([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
     let Some(last) = bytes.last_chunk() else {
         panic!("16 bytes at least, not {}", bytes.len());
     };
-    // Not by way of memory, where a copy would be left.
     let surplus = vdupq_n_u8((16 - (bytes.len() - at)) as u8);
     vqtbl1q_u8(registers::load_16(last), vaddq_u8(registers::table(&IN_ORDER), surplus))
 }
@@ -188,15 +196,21 @@ fn store<const BITS: usize, const COUNT: usize>(
     if !bits.is_multiple_of(8) {
         bytes = vorrq_u8(bytes, vqtbl1q_u8(placed, registers::table(&p.second)));
     }
-    let out = &mut out[at..];
-    if out.len() >= 16 {
+    match out.get_mut(at..at + 16) {
         // SAFETY: sixteen bytes.
-        unsafe { vst1q_u8(out.as_mut_ptr(), bytes) };
-    } else {
-        let target = out[..bits / 4].as_mut_ptr();
-        // SAFETY: so many bytes, and fewer than 16.
-        unsafe { registers::store_first(target, bytes, bits / 4) };
+        Some(out) => unsafe { vst1q_u8(out.as_mut_ptr(), bytes) },
+        None => store_last(bytes, &mut out[at..at + bits / 4]),
     }
+}
+
+/// Stores as many bytes as there is room for, 15 at most.
+#[cold]
+#[inline(never)]
+#[target_feature(enable = "neon")]
+fn store_last(bytes: uint8x16_t, out: &mut [u8]) {
+    assert!(out.len() < 16, "fewer bytes than a register has");
+    // SAFETY: so many bytes.
+    unsafe { registers::store_first(out.as_mut_ptr(), bytes, out.len()) };
 }
 
 /// Eight coefficients of two registers in one, as words: their lower halves.

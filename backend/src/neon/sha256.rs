@@ -88,15 +88,11 @@ fn load_state(words: &[u32; 8]) -> State {
 #[inline]
 #[target_feature(enable = "neon")]
 fn load_block(block: &[u8; 64]) -> Block {
-    let [a, b, c, d] = *block.as_chunks::<16>().0 else {
-        unreachable!("64 bytes are four times 16")
-    };
-    [
-        words(registers::load_16(&a)),
-        words(registers::load_16(&b)),
-        words(registers::load_16(&c)),
-        words(registers::load_16(&d)),
-    ]
+    let mut w = [vdupq_n_u32(0); 4];
+    for (w, bytes) in w.iter_mut().zip(block.as_chunks().0) {
+        *w = words(registers::load_16(bytes));
+    }
+    w
 }
 
 /// Reads n bytes, 16, 24 or 32, as the words of a hash value.
@@ -211,22 +207,22 @@ impl Lane {
     #[inline]
     #[target_feature(enable = "neon")]
     fn next_block(&mut self, layout: &Layout) -> Block {
-        let [low, high] = self.value.map(|half| vreinterpretq_u8_u32(half));
-        let [words_4, words_8, words_12] = [
-            vqtbl1q_u8(low, registers::table(&layout.shuffles[0])),
-            vqtbl2q_u8(uint8x16x2_t(low, high), registers::table(&layout.shuffles[1])),
-            vqtbl2q_u8(uint8x16x2_t(low, high), registers::table(&layout.shuffles[2])),
-        ]
-        .map(|bytes| vreinterpretq_u32_u8(bytes));
+        let low = vreinterpretq_u8_u32(self.value[0]);
+        let both = uint8x16x2_t(low, vreinterpretq_u8_u32(self.value[1]));
+        let words_4 = vqtbl1q_u8(low, registers::table(&layout.shuffles[0]));
+        let words_8 = vqtbl2q_u8(both, registers::table(&layout.shuffles[1]));
+        let words_12 = vqtbl2q_u8(both, registers::table(&layout.shuffles[2]));
         let hash = vrev64q_u32(vreinterpretq_u32_u64(self.hash));
         self.hash = vaddq_u64(self.hash, vcombine_u64(vcreate_u64(1 << 16), vcreate_u64(0)));
         // SAFETY: four words each.
-        let padding = unsafe { layout.padding.each_ref().map(|words| vld1q_u32(words.as_ptr())) };
+        let (padding_8, padding_12) = unsafe {
+            (vld1q_u32(layout.padding[0].as_ptr()), vld1q_u32(layout.padding[1].as_ptr()))
+        };
         [
             self.address,
-            vorrq_u32(words_4, hash),
-            vorrq_u32(words_8, padding[0]),
-            vorrq_u32(words_12, padding[1]),
+            vorrq_u32(vreinterpretq_u32_u8(words_4), hash),
+            vorrq_u32(vreinterpretq_u32_u8(words_8), padding_8),
+            vorrq_u32(vreinterpretq_u32_u8(words_12), padding_12),
         ]
     }
 }
@@ -236,8 +232,11 @@ impl Lane {
 #[target_feature(enable = "neon,sha2")]
 fn advance<const N: usize>(lanes: &mut [Lane; N], layout: &Layout, steps: u32) {
     for _ in 0..steps {
-        let mut states = lanes.each_ref().map(|lane| lane.start);
-        let blocks = lanes.each_mut().map(|lane| lane.next_block(layout));
+        let mut states = [[vdupq_n_u32(0); 2]; N];
+        let mut blocks = [[vdupq_n_u32(0); 4]; N];
+        for (lane, (state, block)) in lanes.iter_mut().zip(states.iter_mut().zip(&mut blocks)) {
+            (*state, *block) = (lane.start, lane.next_block(layout));
+        }
         compress(&mut states, &blocks);
         for (lane, state) in lanes.iter_mut().zip(states) {
             lane.value = state;
@@ -345,9 +344,16 @@ pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
 #[inline(never)]
 #[target_feature(enable = "neon,sha2")]
 fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
-    let mut states = jobs.each_ref().map(|job| load_state(&job.context.sha256));
+    let mut states = [[vdupq_n_u32(0); 2]; N];
+    for (state, job) in states.iter_mut().zip(&jobs) {
+        *state = load_state(&job.context.sha256);
+    }
     for_each_block::<N, 64>(&jobs, |blocks| {
-        compress(&mut states, &blocks.map(|block| load_block(block)));
+        let mut words = [[vdupq_n_u32(0); 4]; N];
+        for (words, block) in words.iter_mut().zip(blocks) {
+            *words = load_block(block);
+        }
+        compress(&mut states, &words);
     });
     for (job, state) in jobs.into_iter().zip(states) {
         store_value(state, job.output);

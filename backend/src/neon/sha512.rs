@@ -67,8 +67,12 @@ fn compress<const N: usize>(states: &mut [State; N], blocks: &[Block; N]) {
 #[inline]
 #[target_feature(enable = "neon")]
 fn load_state(words: &[u64; 8]) -> State {
-    // SAFETY: two words each.
-    [0, 2, 4, 6].map(|at| unsafe { vld1q_u64(words[at..at + 2].as_ptr()) })
+    let mut state = [vdupq_n_u64(0); 4];
+    for (state, words) in state.iter_mut().zip(words.as_chunks::<2>().0) {
+        // SAFETY: two words.
+        *state = unsafe { vld1q_u64(words.as_ptr()) };
+    }
+    state
 }
 
 #[inline]
@@ -118,9 +122,16 @@ pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
 #[inline(never)]
 #[target_feature(enable = "neon,sha3")]
 fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
-    let mut states = jobs.each_ref().map(|job| load_state(&job.context.sha512));
+    let mut states = [[vdupq_n_u64(0); 4]; N];
+    for (state, job) in states.iter_mut().zip(&jobs) {
+        *state = load_state(&job.context.sha512);
+    }
     for_each_block::<N, BLOCK>(&jobs, |blocks| {
-        compress(&mut states, &blocks.map(|block| load_block(block)));
+        let mut words = [[vdupq_n_u64(0); 8]; N];
+        for (words, block) in words.iter_mut().zip(blocks) {
+            *words = load_block(block);
+        }
+        compress(&mut states, &words);
     });
     for (job, state) in jobs.into_iter().zip(states) {
         store_value(state, job.output);
