@@ -50,6 +50,8 @@ macro_rules! plain_kernels {
             fn ed25519_base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]);
             fn ed25519_verify_vartime(eq: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]);
             fn ed25519_sum_vartime(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool;
+            fn x25519_base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]);
+            fn x25519_multiples(scalars: &[[u8; 32]], points: &[[u8; 32]], out: &mut [[u8; 32]]);
         }
     };
 }
