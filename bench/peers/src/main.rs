@@ -556,6 +556,7 @@ fn dsa_round(
 }
 
 /// Rows of a scheme whose slots have pairs of their own: keygen, and sign and verify with that pair.
+/// Ed25519's private key is the seed that keygen takes, so signing with a fresh one is both.
 fn signer_rows(name: &'static str, peers: &[Box<dyn Peer>], report: &mut Report<'_>) -> Result<()> {
     let mut slots = Vec::new();
     for peer in peers {
@@ -571,24 +572,27 @@ fn signer_rows(name: &'static str, peers: &[Box<dyn Peer>], report: &mut Report<
     // A signature of a small set takes up to some seconds, and verifying any takes the same hashes.
     let is_small = name.starts_with("SLH-DSA") && name.ends_with('s');
     let messages = if is_small { 1 } else { KEYS };
-    for (operation, key) in [
+    let rows = [
         (Operation::Keygen, Key::Fresh),
+        (Operation::Sign, Key::Fresh),
         (Operation::Sign, Key::Cached),
         (Operation::Verify, Key::Cached),
-    ] {
+    ];
+    let has_row = |row: &(Operation, Key)| *row != rows[1] || name == "Ed25519";
+    for (operation, key) in rows.into_iter().filter(has_row) {
         report.rows(
             (name, operation, key),
             &mut slots,
             |_| if operation == Operation::Verify { Randomness::None } else { Randomness::Drawn },
             |_| true,
-            |report, _, signer| signer_round(operation, signer, messages, report),
+            |report, _, signer| signer_round((operation, key), signer, messages, report),
         )?;
     }
     Ok(())
 }
 
 fn signer_round(
-    operation: Operation,
+    (operation, key): (Operation, Key),
     signer: &mut dyn Signer,
     messages: usize,
     report: &mut Report<'_>,
@@ -608,9 +612,14 @@ fn signer_round(
     };
     report.clock.measure(&plan, |call| match operation {
         Operation::Keygen => signer.keygen(),
-        Operation::Sign => signer.sign(&inputs::message(call)).map(|signature| {
-            std::hint::black_box(signature);
-        }),
+        Operation::Sign => {
+            if key == Key::Fresh {
+                signer.keygen()?;
+            }
+            signer.sign(&inputs::message(call)).map(|signature| {
+                std::hint::black_box(signature);
+            })
+        }
         _ => match signer.verify(&inputs::message(call % messages), &signed[call % messages])? {
             true => Ok(()),
             false => Err(Error::Disagreement("a valid signature was refused".to_owned())),
