@@ -148,56 +148,98 @@ fn absorb(state: &mut [__m512i; 8], lanes: [&[u8]; LANES], at: usize) {
     wipe(&mut w);
 }
 
+/// Where the bytes of a compressed address (FIPS 205, section 11.2) come from.
+static COMPRESSED: Table<u8, 64> = {
+    let mut table = [0; 64];
+    table[0] = 3;
+    let mut i = 1;
+    while i < ADDRESS {
+        table[i] = if i < 9 { 7 + i as u8 } else { 10 + i as u8 };
+        i += 1;
+    }
+    Table(table)
+};
+
+/// Bytes from `ADDRESS` on come from the first ones.
+static BEHIND_ADDRESS: Table<u8, 64> = {
+    let mut table = [0; 64];
+    let mut i = ADDRESS;
+    while i < 64 {
+        table[i] = (i - ADDRESS) as u8;
+        i += 1;
+    }
+    Table(table)
+};
+
+/// The first 64 bytes of ADRSc || input.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+fn first_half(job: &SlhHash<'_>) -> __m512i {
+    let (within, behind) = (registers::table(&COMPRESSED), registers::table(&BEHIND_ADDRESS));
+    let head = registers::first(ADDRESS);
+    let address = registers::load(&job.address.0, 0);
+    let input = registers::load(job.input, 0);
+    _mm512_or_si512(
+        _mm512_maskz_permutexvar_epi8(head, within, address),
+        _mm512_maskz_permutexvar_epi8(!head, behind, input),
+    )
+}
+
 /// Hashes eight messages at most, all of one length, side by side. Lanes beyond them repeat the
 /// first.
+///
+/// Each half of a block is put together in registers: a load that meets several stores waits for
+/// all of them, and the messages of nodes are one block.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
-    let job = |lane: usize| &jobs[if lane < jobs.len() { lane } else { 0 }];
-    let inputs: [&[u8]; LANES] = core::array::from_fn(|lane| job(lane).input);
-    let length = inputs[0].len();
-    assert!(inputs.iter().all(|input| input.len() == length), "lanes of one length");
-    let starts = core::array::from_fn(|lane| {
-        registers::load(job(lane).context.sha512.map(u64::to_ne_bytes).as_flattened(), 0)
-    });
-    let mut state = transpose(starts);
-    // The first block, and after all whole ones the last, or the last two.
-    let mut ends = [[0u8; 2 * BLOCK]; LANES];
-    let head = length.min(BLOCK - ADDRESS);
-    for (lane, (end, input)) in ends.iter_mut().zip(inputs).enumerate() {
-        end[..ADDRESS].copy_from_slice(&job(lane).address.compressed());
-        end[ADDRESS..ADDRESS + head].copy_from_slice(&input[..head]);
-    }
-    let mut filled = ADDRESS + head;
-    if filled == BLOCK {
-        absorb(&mut state, ends.each_ref().map(|end| &end[..]), 0);
-        let mut at = head;
-        while at + BLOCK <= length {
-            absorb(&mut state, inputs, at);
-            at += BLOCK;
-        }
-        filled = length - at;
-        for (end, input) in ends.iter_mut().zip(inputs) {
-            *end = [0; 2 * BLOCK];
-            end[..filled].copy_from_slice(&input[at..]);
-        }
-    }
-    // The length takes 16 bytes, of which the first are zero.
-    let blocks = if filled + 1 + 16 > BLOCK { 2 } else { 1 };
-    let bits = 8 * (BLOCK + ADDRESS + length) as u64;
-    for end in &mut ends {
-        end[filled] = 0x80;
-        end[BLOCK * blocks - 8..BLOCK * blocks].copy_from_slice(&bits.to_be_bytes());
-    }
-    for block in 0..blocks {
-        absorb(&mut state, ends.each_ref().map(|end| &end[..]), BLOCK * block);
-    }
+    /// Bytes of half a block.
+    const HALF: usize = BLOCK / 2;
+    let length = jobs[0].input.len();
+    assert!(jobs.iter().all(|job| job.input.len() == length), "lanes of one length");
     let order = registers::table(&BIG_ENDIAN);
+    let mut rows = [_mm512_setzero_si512(); LANES];
+    for (lane, row) in rows.iter_mut().enumerate() {
+        let job = &jobs[if lane < jobs.len() { lane } else { 0 }];
+        // SAFETY: eight words of 64 bits are a register.
+        *row = unsafe { _mm512_loadu_si512(job.context.sha512.as_ptr().cast()) };
+    }
+    let mut state = transpose(rows);
+    let mut w = [_mm512_setzero_si512(); 16];
+    // The bit that ends the message is followed by 16 bytes of length, of which the first are zero.
+    let end = ADDRESS + length;
+    let halves = 2 * (end + 1 + 16).div_ceil(BLOCK);
+    let bits = 8 * (BLOCK + end) as u64;
+    for half in 0..halves {
+        let start = HALF * half;
+        let mut padding = _mm512_setzero_si512();
+        if (start..start + HALF).contains(&end) {
+            let (word, byte) = ((end - start) / 8, (end - start) % 8);
+            padding = _mm512_maskz_mov_epi64(1 << word, _mm512_set1_epi64(0x80 << (8 * byte)));
+        }
+        if half == halves - 1 {
+            let bits = _mm512_set1_epi64(bits.swap_bytes() as i64);
+            padding = _mm512_or_si512(padding, _mm512_maskz_mov_epi64(1 << 7, bits));
+        }
+        for (lane, row) in rows.iter_mut().enumerate() {
+            let job = &jobs[if lane < jobs.len() { lane } else { 0 }];
+            let bytes = match half {
+                0 => first_half(job),
+                _ => registers::load(job.input, (start - ADDRESS).min(length)),
+            };
+            *row = _mm512_shuffle_epi8(_mm512_or_si512(bytes, padding), order);
+        }
+        w[LANES * (half % 2)..][..LANES].copy_from_slice(&transpose(rows));
+        if half % 2 == 1 {
+            compress(&mut state, &mut w);
+        }
+    }
     for (job, row) in jobs.iter_mut().zip(transpose(state)) {
         let n = job.output.len();
         registers::store(job.output, 0, _mm512_shuffle_epi8(row, order), n);
     }
-    wipe(&mut ends);
+    wipe(&mut w);
+    wipe(&mut rows);
     registers::clear();
 }
 
@@ -208,10 +250,6 @@ const COPIED_BLOCKS: usize = 16;
 /// on their lengths.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
-    if let [job] = jobs {
-        // A signature's nonce and challenge: the room that lanes need costs as much as the hash.
-        return job.run();
-    }
     let blocks_of = |job: &Sha512<'_>| job.blocks();
     let mut padded = vec![[[0u8; BLOCK]; COPIED_BLOCKS]; LANES];
     for jobs in jobs.chunks_mut(LANES) {
