@@ -249,7 +249,9 @@ fn sample_many<K: Kernels>(
         push_uniform_jobs(p, false, halves(pair)[0], a, &mut jobs);
     }
     k.kem_sample_ntt_vartime(&mut jobs);
-    sample_noise(k, p.eta1, 0, pairs, noise);
+    let mut jobs = Vec::with_capacity(noise.len());
+    push_noise_jobs(0, pairs, noise, &mut jobs);
+    k.kem_sample_cbd(p.eta1, &mut jobs);
 }
 
 /// The halves of an output of G.
@@ -258,22 +260,20 @@ fn halves(pair: &[u8; 64]) -> [&[u8; 32]; 2] {
     [&halves[0], &halves[1]]
 }
 
-/// As many polynomials of noise from the second half of each pair, from index `first` on.
-fn sample_noise<K: Kernels>(
-    k: &K,
-    eta: usize,
+/// Adds as many polynomials of noise from the second half of each pair, from index `first` on.
+fn push_noise_jobs<'a>(
     first: usize,
-    pairs: &[[u8; 64]],
-    noise: &mut [KemPoly],
+    pairs: &'a [[u8; 64]],
+    noise: &'a mut [KemPoly],
+    jobs: &mut Vec<KemNoise<'a>>,
 ) {
-    let mut jobs = Vec::with_capacity(noise.len());
-    for (pair, noise) in pairs.iter().zip(noise.chunks_exact_mut(noise.len() / pairs.len())) {
+    let each = noise.len() / pairs.len();
+    for (pair, noise) in pairs.iter().zip(noise.chunks_exact_mut(each)) {
         let seed = halves(pair)[1];
         for (out, [index]) in noise.iter_mut().zip(&PRF_INDEX[first..]) {
             jobs.push(KemNoise { seed, index: *index, out });
         }
     }
-    k.kem_sample_cbd(eta, &mut jobs);
 }
 
 /// Adds the sponges PRF(seed, first), PRF(seed, first + 1), .. that fill `out`, `len` bytes each.
@@ -362,11 +362,17 @@ fn encrypt<K: Kernels>(
         // Lines 9 to 18: y from PRF_eta1, e1 and e2 from PRF_eta2.
         let y_hat = room(&mut scratch.hat, keys.len() * p.k);
         let e = room(&mut scratch.noise, keys.len() * (p.k + 1));
-        if keys.len() < SIDE_BY_SIDE {
+        if p.eta1 != ETA2 && keys.len() < SIDE_BY_SIDE {
             sample_few_for_encrypt(k, p, pairs, &mut scratch.prf, y_hat, e);
         } else {
-            sample_noise(k, p.eta1, 0, pairs, y_hat);
-            sample_noise(k, ETA2, p.k, pairs, e);
+            let mut jobs = Vec::with_capacity(y_hat.len() + e.len());
+            push_noise_jobs(0, pairs, y_hat, &mut jobs);
+            if p.eta1 != ETA2 {
+                k.kem_sample_cbd(p.eta1, &mut jobs);
+                jobs.clear();
+            }
+            push_noise_jobs(p.k, pairs, e, &mut jobs);
+            k.kem_sample_cbd(ETA2, &mut jobs);
         }
         k.kem_ntt(y_hat);
         let noise = y_hat.chunks_exact(p.k).zip(e.chunks_exact(p.k + 1));
