@@ -62,6 +62,7 @@ const EXPECTED: &[&str] = &[
     // With the hash of a block of SHAKE256, which is taken in.
     "gabion_backend::avx512::slh::chain_many",
     "gabion_backend::avx512::sha512::compress",
+    "gabion_backend::avx512::sha512::hash_whole",
     "gabion_backend::sha_ni::advance",
     "gabion_backend::avx512::slh::hash_many",
     "gabion_backend::avx512::ed25519::base_multiples",
