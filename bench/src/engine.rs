@@ -64,8 +64,9 @@ impl Default for Config {
 impl Config {
     /// The cases that the filter picks.
     pub fn wanted(&self) -> impl Iterator<Item = Case> {
-        let picks =
-            |case: &Case| self.filter.as_ref().is_none_or(|filter| filter.is_match(&case.name()));
+        let picks = move |case: &Case| {
+            self.filter.as_ref().is_none_or(|filter| filter.is_match(&case.name()))
+        };
         Case::all().filter(picks)
     }
 }

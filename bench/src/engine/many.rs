@@ -1,5 +1,5 @@
-//! The families without a module of their own under measurement, through the engine's doors for many
-//! keys of any algorithm: FN-DSA, ECDSA, composites, hybrids and the key exchanges.
+//! The families without a module of their own under measurement, through the doors for many keys of
+//! any algorithm: FN-DSA, ECDSA, composites, hybrids and the key exchanges.
 //!
 //! These draw randomness where they take any, so that results can't be compared with the portable
 //! backend's: it verifies the signatures instead, decapsulates the ciphertexts and derives the

@@ -87,8 +87,8 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
     }
 }
 
-/// The algorithms that have a name which differs from `name` in nothing but case and punctuation; if
-/// there is none, those whose name contains it.
+/// The algorithms that have a name which differs from `name` in case and punctuation only; if there
+/// is none, those whose name contains it.
 fn similar(name: &str) -> Vec<Algorithm> {
     let plain = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect()

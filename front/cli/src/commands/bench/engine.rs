@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         threads: args.threads,
         seconds: args.seconds,
     };
-    let width = config.wanted().map(|case| case.algorithm.name().len()).max().unwrap_or(0);
+    let width = config.wanted().map(|case| case.algorithm.name().len()).max().unwrap_or(0).max(12);
     let mut failed = None;
     let mut first = true;
     engine::measure(&config, |row| {
