@@ -359,8 +359,8 @@ fn tickets_are_fetched_in_every_way() {
             let (i, result) = called.recv().unwrap();
             check(&engine, &key, &texts[i], result);
         }
-        // All together, or all but the first, where a worker took that at once.
-        assert!(watch.lanes.load(Ordering::Relaxed) >= 39);
+        // In no more than two batches: what was there when a worker woke up, and the rest.
+        assert!(watch.lanes.load(Ordering::Relaxed) >= 20);
     }
 }
 
@@ -404,6 +404,34 @@ fn shutdown_completes_every_ticket_and_takes_no_more() {
         assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
     }
     queue.shutdown();
+}
+
+/// Each of two threads that shut a queue down, and one that comes after a callback did, finds every
+/// ticket complete.
+#[test]
+fn whoever_shuts_down_waits_for_every_ticket() {
+    for in_a_callback in [false, true] {
+        let engine = Engine::global().unwrap();
+        let queue = Queue::new(engine, OsEntropy, Limits::default()).with_workers(some(1)).unwrap();
+        let queue = Arc::new(queue);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let inside = Arc::clone(&queue);
+        queue.submit_kem_generate(KEM).unwrap().then(move |_| {
+            if in_a_callback {
+                inside.shutdown();
+            }
+            released.recv().unwrap();
+        });
+        let behind = queue.submit_kem_generate(KEM).unwrap();
+        std::thread::scope(|scope| {
+            let shutting = [(); 2].map(|()| scope.spawn(|| queue.shutdown()));
+            until(|| matches!(queue.submit_kem_generate(KEM), Err(Error::Closed)));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(shutting.iter().all(|thread| !thread.is_finished()), "{in_a_callback}");
+            release.send(()).unwrap();
+        });
+        assert!(behind.is_ready());
+    }
 }
 
 #[test]

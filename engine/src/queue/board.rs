@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
 
 use crate::sync::{Condvar, Mutex, lock, wait_until};
 
@@ -19,6 +19,9 @@ pub(super) trait Turn: Send {
 pub(super) struct Board {
     state: Mutex<State>,
     changed: Condvar,
+    /// Told when the board is left: by no more than this, or a turn's call could go to somebody who
+    /// takes none.
+    left: Condvar,
     /// Threads do not survive a fork: in a child there is nobody to take a turn.
     process: u32,
 }
@@ -34,7 +37,8 @@ struct State {
 impl Board {
     pub(super) fn new() -> Arc<Self> {
         let (state, changed) = (Mutex::new(State::default()), Condvar::new());
-        Arc::new(Board { state, changed, process: std::process::id() })
+        let (left, process) = (Condvar::new(), std::process::id());
+        Arc::new(Board { state, changed, left, process })
     }
 
     /// Counts a job in; false if no more are taken.
@@ -51,9 +55,10 @@ impl Board {
     pub(super) fn finish(&self) {
         let mut state = lock(&self.state);
         state.pending -= 1;
-        if state.is_closed && state.pending == 0 {
+        if state.is_left() {
             drop(state);
             self.changed.notify_all();
+            self.left.notify_all();
         }
     }
 
@@ -72,6 +77,12 @@ impl Board {
     pub(super) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.changed.notify_all();
+        self.left.notify_all();
+    }
+
+    /// Waits until no more jobs are taken and none is left.
+    fn wait_left(&self) {
+        drop(wait_until(&self.left, lock(&self.state), State::is_left));
     }
 
     /// The next turn, if one waits.
@@ -116,17 +127,20 @@ impl State {
 pub(super) struct Workers {
     pub(super) board: Arc<Board>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    ids: Vec<ThreadId>,
 }
 
 impl Workers {
     /// Starts `count` threads.
     pub(super) fn start(count: usize) -> std::io::Result<Workers> {
-        let workers = Workers { board: Board::new(), threads: Mutex::new(Vec::new()) };
+        let (board, threads, ids) = (Board::new(), Mutex::new(Vec::new()), Vec::new());
+        let mut workers = Workers { board, threads, ids };
         for number in 0..count {
             let board = Arc::clone(&workers.board);
             let thread = std::thread::Builder::new().name(format!("gabion-{number}"));
             // If this fails, the drop of `workers` ends those that were started.
             let thread = thread.spawn(move || board.work())?;
+            workers.ids.push(thread.thread().id());
             lock(&workers.threads).push(thread);
         }
         Ok(workers)
@@ -138,15 +152,15 @@ impl Workers {
             return;
         }
         self.board.close();
-        let threads = std::mem::take(&mut *lock(&self.threads));
         // A callback may drop the last reference to a queue. A worker can't wait for itself, nor for
         // others that wait for its jobs: then they end by themselves.
-        let own = std::thread::current().id();
-        if threads.iter().all(|thread| thread.thread().id() != own) {
-            for thread in threads {
-                let _ = thread.join();
-            }
+        if self.ids.contains(&std::thread::current().id()) {
+            return;
         }
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        // Another caller may have taken the threads, and be waiting for them.
+        self.board.wait_left();
     }
 }
 
