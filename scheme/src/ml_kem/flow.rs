@@ -455,23 +455,26 @@ pub fn decaps<K: Kernels>(
     encrypt(k, p, &encaps_keys, m, pairs, scratch, |lane, made| {
         made.encode(k, p, again_ct);
         let c = &ct[lane * p.ct_len()..(lane + 1) * p.ct_len()];
-        choose((c, again_ct), halves(&pairs[lane])[0], &rejected[lane], &mut shared[lane]);
+        let accepted = halves(&pairs[lane])[0];
+        choose(same(c, again_ct), accepted, &rejected[lane], &mut shared[lane]);
     });
     (scratch.g, scratch.j, scratch.ct, scratch.message) = (g, j, again, message);
     scratch.wipe();
 }
 
-/// Lines 9 to 11 of Algorithm 18: `accepted` where the ciphertexts are the same, else `rejected`.
+/// Line 9 of Algorithm 18: all ones where the ciphertexts are the same, else zero.
 ///
-/// A function of its own in machine code, where the scan for constant time reads it.
+/// As [`choose`], a function of its own in machine code, where the scan for constant time reads it;
+/// with arguments that fit into registers, for what comes from memory is a secret there.
 #[inline(never)]
-fn choose(
-    (c, again): (&[u8], &[u8]),
-    accepted: &[u8; 32],
-    rejected: &[u8; 32],
-    out: &mut [u8; 32],
-) {
-    ct::select(ct::eq_mask(c, again), accepted, rejected, out);
+fn same(c: &[u8], again: &[u8]) -> u64 {
+    ct::eq_mask(c, again)
+}
+
+/// Lines 9 to 11 of Algorithm 18: `accepted` where `same` is all ones, `rejected` where it is zero.
+#[inline(never)]
+fn choose(same: u64, accepted: &[u8; 32], rejected: &[u8; 32], out: &mut [u8; 32]) {
+    ct::select(same, accepted, rejected, out);
 }
 
 /// K-PKE.Decrypt (FIPS 203, Algorithm 15) into `m`.

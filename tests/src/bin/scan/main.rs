@@ -95,6 +95,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx2::compiled::dsa_decompose",
     "gabion_backend::avx2::compiled::dsa_make_hint",
     // With the comparison and the choice, called or taken in.
+    "gabion_scheme::ml_kem::flow::same",
     "gabion_scheme::ml_kem::flow::choose",
 ];
 
@@ -151,6 +152,7 @@ fn model(name: &str) -> Option<Model> {
     let is_choice = [
         "gabion_scheme::ct::eq_mask",
         "gabion_scheme::ct::select",
+        "gabion_scheme::ml_kem::flow::same",
         "gabion_scheme::ml_kem::flow::choose",
     ]
     .contains(&name);
