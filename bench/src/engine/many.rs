@@ -251,8 +251,7 @@ fn kem(
     all_ok(&out.status)
 }
 
-/// A key exchange has no door for many: one after the other. Every peer's key is decoded on the
-/// way, since it is never seen again.
+/// Every peer's key is decoded on the way, since it is never seen again.
 fn exchange(
     engine: &Engine,
     (inputs, keys): (&Inputs, &[ExchangePrivateKey]),
@@ -260,24 +259,32 @@ fn exchange(
     number: usize,
     out: &mut Outputs,
 ) -> Result<(), Error> {
-    let algorithm = inputs.algorithm;
-    out.public.clear();
-    let places = out.secrets.chunks_exact_mut(algorithm.info().shared_secret);
-    for (lane, place) in places.enumerate() {
-        if case.operation == Operation::Keygen {
-            let made = engine.exchange_generate(algorithm, &out.stream)?;
-            out.public.push(made.public_bytes().to_vec());
-            continue;
-        }
-        let peer = engine.exchange_public(algorithm, inputs.fresh(number, lane, 1))?;
-        let secret = match case.key {
-            Key::Fresh => {
-                let bytes = inputs.fresh(number, lane, 0);
-                engine.derive(&engine.exchange_private(algorithm, bytes)?, &peer)?
-            }
-            Key::Cached => engine.derive(&keys[0], &peer)?,
+    let (algorithm, batch) = (inputs.algorithm, inputs.batch);
+    if case.operation == Operation::Keygen {
+        let made = match batch {
+            1 => vec![engine.exchange_generate(algorithm, &out.stream)?],
+            _ => engine.exchange_generate_many(algorithm, batch, &out.stream)?,
         };
-        place.copy_from_slice(&secret);
+        out.public = made.iter().map(|key| key.public_bytes().to_vec()).collect();
+        return Ok(());
+    }
+    let own = |lane| match case.key {
+        Key::Fresh => engine.exchange_private(algorithm, inputs.fresh(number, lane, 0)),
+        Key::Cached => Ok(keys[0].clone()),
+    };
+    let pair = |lane| {
+        let peer = engine.exchange_public(algorithm, inputs.fresh(number, lane, 1))?;
+        Ok((own(lane)?, peer))
+    };
+    let pairs: Vec<_> = (0..batch).map(pair).collect::<Result<_, gabion_engine::Error>>()?;
+    let lanes: Vec<_> = pairs.iter().map(|(own, peer)| (own, peer)).collect();
+    let secrets = match lanes[..] {
+        [(own, peer)] => vec![engine.derive(own, peer)],
+        _ => engine.derive_many(&lanes)?,
+    };
+    let places = out.secrets.chunks_exact_mut(algorithm.info().shared_secret);
+    for (place, secret) in places.zip(secrets) {
+        place.copy_from_slice(&secret?);
     }
     Ok(())
 }
