@@ -111,13 +111,8 @@ impl Engine {
         let lanes: Vec<_> = scalars.chunks_exact(curve.scalar_len()).collect();
         let points = ecc::lanes::public_keys(self, curve, &lanes)?;
         let keys = lanes.into_iter().zip(points);
-        keys.map(|(scalar, point)| {
-            let public = point.ok_or_else(|| private_key(algorithm, SCALAR))?;
-            let public = ExchangePublicKey { algorithm, bytes: public.into() };
-            let private = Zeroizing::new(scalar.to_vec());
-            Ok(ExchangePrivateKey(Arc::new(Pair { private, public })))
-        })
-        .collect()
+        keys.map(|(scalar, point)| paired(algorithm, Zeroizing::new(scalar.to_vec()), point))
+            .collect()
     }
 
     /// Takes a private scalar and computes its public key. Any 32 bytes are a key of X25519.
@@ -220,7 +215,17 @@ fn pair(
     curve: Curve,
     private: Zeroizing<Vec<u8>>,
 ) -> Result<ExchangePrivateKey, Error> {
-    let public = ecc::public_key(curve, &private).ok_or_else(|| private_key(algorithm, SCALAR))?;
+    let public = ecc::public_key(curve, &private);
+    paired(algorithm, private, public)
+}
+
+/// A private key with its public one, if it has one.
+fn paired(
+    algorithm: Algorithm,
+    private: Zeroizing<Vec<u8>>,
+    public: Option<Vec<u8>>,
+) -> Result<ExchangePrivateKey, Error> {
+    let public = public.ok_or_else(|| private_key(algorithm, SCALAR))?;
     ct::declassify(&public); // A public key.
     let public = ExchangePublicKey { algorithm, bytes: public.into() };
     Ok(ExchangePrivateKey(Arc::new(Pair { private, public })))

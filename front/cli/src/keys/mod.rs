@@ -126,6 +126,11 @@ fn needed(kind: Kind) -> &'static str {
     }
 }
 
+/// A key of an algorithm in a message, with its article.
+fn named(algorithm: Algorithm) -> String {
+    format!("an {algorithm} key")
+}
+
 /// The file that holds the key and what to call it in messages.
 fn name_of(path: &Path) -> String {
     files::shown(path, "standard input")
@@ -162,7 +167,7 @@ impl KeyArgs {
         let algorithm =
             match of_identifier(identifier, kind).map_err(Failure::Usage).map_err(of_file)? {
                 Some(algorithm) if algorithm.info().kind == kind => algorithm,
-                Some(other) => return Err(self.wrong(&format!("an {other} key"), what, kind)),
+                Some(other) => return Err(self.wrong(&named(other), what, kind)),
                 None => return Err(self.wrong(&foreign(&identifier.oid), what, kind)),
             };
         note_draft(algorithm);
@@ -184,11 +189,7 @@ impl KeyArgs {
         match self.load(engine, "verifying", Kind::Signature)? {
             Key::Verify(key) => Ok(key),
             Key::Signing(key) => Ok(key.public()),
-            other => Err(self.wrong(
-                &format!("an {} key", other.algorithm()),
-                "verifying",
-                Kind::Signature,
-            )),
+            other => Err(self.wrong(&named(other.algorithm()), "verifying", Kind::Signature)),
         }
     }
 
@@ -200,11 +201,7 @@ impl KeyArgs {
         match self.load(engine, "signing", Kind::Signature)? {
             Key::Signing(key) => Ok(key),
             Key::Verify(key) => Err(self.not_private(key.algorithm(), "signing")),
-            other => Err(self.wrong(
-                &format!("an {} key", other.algorithm()),
-                "signing",
-                Kind::Signature,
-            )),
+            other => Err(self.wrong(&named(other.algorithm()), "signing", Kind::Signature)),
         }
     }
 
@@ -216,11 +213,7 @@ impl KeyArgs {
         match self.load(engine, "encapsulating", Kind::Kem)? {
             Key::KemPublic(key) => Ok(key),
             Key::KemPrivate(key) => Ok(key.public()),
-            other => Err(self.wrong(
-                &format!("an {} key", other.algorithm()),
-                "encapsulating",
-                Kind::Kem,
-            )),
+            other => Err(self.wrong(&named(other.algorithm()), "encapsulating", Kind::Kem)),
         }
     }
 
@@ -232,11 +225,7 @@ impl KeyArgs {
         match self.load(engine, "decapsulating", Kind::Kem)? {
             Key::KemPrivate(key) => Ok(key),
             Key::KemPublic(key) => Err(self.not_private(key.algorithm(), "decapsulating")),
-            other => Err(self.wrong(
-                &format!("an {} key", other.algorithm()),
-                "decapsulating",
-                Kind::Kem,
-            )),
+            other => Err(self.wrong(&named(other.algorithm()), "decapsulating", Kind::Kem)),
         }
     }
 
@@ -259,10 +248,7 @@ impl KeyArgs {
         match self.load(engine, "deriving", Kind::KeyExchange)? {
             Key::ExchangePublic(key) => Ok(key),
             Key::ExchangePrivate(key) => Ok(key.public()),
-            other => {
-                let found = format!("an {} key", other.algorithm());
-                Err(self.wrong(&found, "deriving", Kind::KeyExchange))
-            }
+            other => Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange)),
         }
     }
 
