@@ -13,52 +13,14 @@ use core::arch::aarch64::*;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly};
 
 use super::constants::{DSA_BROADCAST, DSA_FORWARD, DSA_INVERSE, Factor, Roots};
+use super::layers::layers;
 use super::registers;
 use super::shuffle::exchange;
 use crate::constants::dsa::{Q_INVERSE, zeta};
 
-/// A constant for each coefficient, both forms.
-#[derive(Clone, Copy)]
-struct Constant {
-    z: int32x4_t,
-    quotient: int32x4_t,
-}
-
-/// The same constant for all coefficients.
-#[inline]
-#[target_feature(enable = "neon")]
-fn broadcast(Factor(z, quotient): Factor<i32>) -> Constant {
-    Constant { z: vdupq_n_s32(z), quotient: vdupq_n_s32(quotient) }
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn constant([z, quotient]: &[[i32; 4]; 2]) -> Constant {
-    // SAFETY: four double words each.
-    unsafe { Constant { z: vld1q_s32(z.as_ptr()), quotient: vld1q_s32(quotient.as_ptr()) } }
-}
-
-/// b z modulo q for any b: |result| <= (1/2 + |b| / 2^32) q < q.
-#[inline]
-#[target_feature(enable = "neon")]
-fn multiply(b: int32x4_t, c: Constant) -> int32x4_t {
-    let quotient = vqrdmulhq_s32(b, c.quotient);
-    vmlsq_s32(vmulq_s32(b, c.z), quotient, vdupq_n_s32(DSA_Q))
-}
-
-/// A butterfly of the NTT.
-#[inline]
-#[target_feature(enable = "neon")]
-fn butterfly(a: int32x4_t, b: int32x4_t, c: Constant) -> (int32x4_t, int32x4_t) {
-    let t = multiply(b, c);
-    (vaddq_s32(a, t), vsubq_s32(a, t))
-}
-
-/// A butterfly of the inverse NTT.
-#[inline]
-#[target_feature(enable = "neon")]
-fn inverse_butterfly(a: int32x4_t, b: int32x4_t, c: Constant) -> (int32x4_t, int32x4_t) {
-    (vaddq_s32(a, b), multiply(vsubq_s32(b, a), c))
+layers! {
+    int32x4_t of 4 i32 modulo DSA_Q,
+    vdupq_n_s32 vld1q_s32 vaddq_s32 vsubq_s32 vmulq_s32 vmlsq_s32 vqrdmulhq_s32
 }
 
 /// NTT of each polynomial. From |x| < 2q, each of eight layers adds (1/2 + 2^-6) q at most: below
@@ -69,28 +31,6 @@ pub(super) fn ntt(polys: &mut [DsaPoly]) {
         ntt_one(registers::dsa_mut(p));
     }
     registers::clear();
-}
-
-/// A layer over registers that lie `DISTANCE` apart, of eight, with its roots.
-#[inline]
-#[target_feature(enable = "neon")]
-fn layer_between<const DISTANCE: usize>(w: &mut [int32x4_t; 8], factors: &[Factor<i32>]) {
-    for (block, factor) in factors[..4 / DISTANCE].iter().enumerate() {
-        let c = broadcast(*factor);
-        for low in 2 * DISTANCE * block..2 * DISTANCE * block + DISTANCE {
-            (w[low], w[low + DISTANCE]) = butterfly(w[low], w[low + DISTANCE], c);
-        }
-    }
-}
-
-/// A layer within neighbours: 0 for length 2, 1 for length 1.
-#[inline]
-#[target_feature(enable = "neon")]
-fn layer_within<const LAYER: usize>(w: &mut [int32x4_t; 8], roots: &[Roots<i32, 4>; 4]) {
-    for (pair, roots) in w.as_chunks_mut::<2>().0.iter_mut().zip(roots) {
-        let (a, b) = exchange::<LAYER>(pair[0], pair[1]);
-        (pair[0], pair[1]) = butterfly(a, b, constant(&roots[LAYER]));
-    }
 }
 
 #[inline]
@@ -134,18 +74,6 @@ pub(super) fn inv_ntt(polys: &mut [DsaPoly]) {
         inv_ntt_one(registers::dsa_mut(p));
     }
     registers::clear();
-}
-
-/// A layer over registers that lie `DISTANCE` apart, of eight, with its roots in rising order.
-#[inline]
-#[target_feature(enable = "neon")]
-fn inverse_layer_between<const DISTANCE: usize>(w: &mut [int32x4_t; 8], factors: &[Factor<i32>]) {
-    for (block, factor) in factors[..4 / DISTANCE].iter().rev().enumerate() {
-        let c = broadcast(*factor);
-        for low in 2 * DISTANCE * block..2 * DISTANCE * block + DISTANCE {
-            (w[low], w[low + DISTANCE]) = inverse_butterfly(w[low], w[low + DISTANCE], c);
-        }
-    }
 }
 
 /// A layer within neighbours: 0 for length 2, 1 for length 1.

@@ -13,36 +13,13 @@ use core::arch::aarch64::*;
 use gabion_scheme::kernels::{KEM_Q, KemPoly};
 
 use super::constants::{Factor, KEM_BROADCAST, KEM_FORWARD, KEM_GAMMAS, KEM_INVERSE, Roots};
+use super::layers::layers;
 use super::{registers, shuffle};
 use crate::constants::kem::{Q_INVERSE, zeta};
 
-/// A constant for each coefficient, both forms.
-#[derive(Clone, Copy)]
-struct Constant {
-    z: int16x8_t,
-    quotient: int16x8_t,
-}
-
-/// The same constant for all coefficients.
-#[inline]
-#[target_feature(enable = "neon")]
-fn broadcast(Factor(z, quotient): Factor<i16>) -> Constant {
-    Constant { z: vdupq_n_s16(z), quotient: vdupq_n_s16(quotient) }
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn constant([z, quotient]: &[[i16; 8]; 2]) -> Constant {
-    // SAFETY: eight words each.
-    unsafe { Constant { z: vld1q_s16(z.as_ptr()), quotient: vld1q_s16(quotient.as_ptr()) } }
-}
-
-/// b z modulo q for any b: |result| <= (1/2 + |b| / 2^16) q < q.
-#[inline]
-#[target_feature(enable = "neon")]
-fn multiply(b: int16x8_t, c: Constant) -> int16x8_t {
-    let quotient = vqrdmulhq_s16(b, c.quotient);
-    vmlsq_s16(vmulq_s16(b, c.z), quotient, vdupq_n_s16(KEM_Q))
+layers! {
+    int16x8_t of 8 i16 modulo KEM_Q,
+    vdupq_n_s16 vld1q_s16 vaddq_s16 vsubq_s16 vmulq_s16 vmlsq_s16 vqrdmulhq_s16
 }
 
 /// Barrett reduction of any |x| < 2^15: |result| < q, and at most q / 2 + 0.016 |x| + 1.
@@ -53,21 +30,6 @@ fn multiply(b: int16x8_t, c: Constant) -> int16x8_t {
 #[target_feature(enable = "neon")]
 pub(super) fn reduce(x: int16x8_t) -> int16x8_t {
     vmlsq_s16(x, vqrdmulhq_n_s16(x, 10), vdupq_n_s16(KEM_Q))
-}
-
-/// A butterfly of the NTT.
-#[inline]
-#[target_feature(enable = "neon")]
-fn butterfly(a: int16x8_t, b: int16x8_t, c: Constant) -> (int16x8_t, int16x8_t) {
-    let t = multiply(b, c);
-    (vaddq_s16(a, t), vsubq_s16(a, t))
-}
-
-/// A butterfly of the inverse NTT.
-#[inline]
-#[target_feature(enable = "neon")]
-fn inverse_butterfly(a: int16x8_t, b: int16x8_t, c: Constant) -> (int16x8_t, int16x8_t) {
-    (vaddq_s16(a, b), multiply(vsubq_s16(b, a), c))
 }
 
 /// Exchanges parts of two registers for a layer within them.
@@ -86,28 +48,6 @@ pub(super) fn ntt(polys: &mut [KemPoly]) {
         ntt_one(registers::kem_mut(p));
     }
     registers::clear();
-}
-
-/// A layer over registers that lie `DISTANCE` apart, of eight, with its roots.
-#[inline]
-#[target_feature(enable = "neon")]
-fn layer_between<const DISTANCE: usize>(f: &mut [int16x8_t; 8], factors: &[Factor<i16>]) {
-    for (block, factor) in factors[..4 / DISTANCE].iter().enumerate() {
-        let c = broadcast(*factor);
-        for low in 2 * DISTANCE * block..2 * DISTANCE * block + DISTANCE {
-            (f[low], f[low + DISTANCE]) = butterfly(f[low], f[low + DISTANCE], c);
-        }
-    }
-}
-
-/// A layer within neighbours: 0 for length 4, 1 for length 2.
-#[inline]
-#[target_feature(enable = "neon")]
-fn layer_within<const LAYER: usize>(f: &mut [int16x8_t; 8], roots: &[Roots<i16, 8>; 4]) {
-    for (pair, roots) in f.as_chunks_mut::<2>().0.iter_mut().zip(roots) {
-        let (a, b) = exchange::<LAYER>(pair[0], pair[1]);
-        (pair[0], pair[1]) = butterfly(a, b, constant(&roots[LAYER]));
-    }
 }
 
 #[inline]
@@ -155,18 +95,6 @@ pub(super) fn inv_ntt(polys: &mut [KemPoly]) {
         inv_ntt_one(registers::kem_mut(p));
     }
     registers::clear();
-}
-
-/// A layer over registers that lie `DISTANCE` apart, of eight, with its roots in rising order.
-#[inline]
-#[target_feature(enable = "neon")]
-fn inverse_layer_between<const DISTANCE: usize>(f: &mut [int16x8_t; 8], factors: &[Factor<i16>]) {
-    for (block, factor) in factors[..4 / DISTANCE].iter().rev().enumerate() {
-        let c = broadcast(*factor);
-        for low in 2 * DISTANCE * block..2 * DISTANCE * block + DISTANCE {
-            (f[low], f[low + DISTANCE]) = inverse_butterfly(f[low], f[low + DISTANCE], c);
-        }
-    }
 }
 
 /// A layer within neighbours: 0 for length 4, whose sums are reduced, and 1 for length 2.

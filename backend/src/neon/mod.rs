@@ -42,6 +42,7 @@ mod dsa_round;
 mod keccak;
 mod kem_ntt;
 mod kem_pack;
+mod layers;
 mod pack;
 mod registers;
 mod sha256;
