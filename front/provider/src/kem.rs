@@ -12,17 +12,16 @@ use crate::core::{
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
-use crate::names::SERVED;
+use crate::names::{SERVED, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of KEMs are registered.
-pub static TABLES: [[Dispatch; 10]; SERVED.len()] =
-    [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
+pub static TABLES: [[Dispatch; 10]; SERVED.len()] = for_each_served!(table);
 
-const fn table<const INDEX: usize>() -> [Dispatch; 10] {
+const fn table<const PLACE: usize>() -> [Dispatch; 10] {
     use function as f;
     [
-        entry!(f::KEM_NEWCTX, newctx::<INDEX>, New),
+        entry!(f::KEM_NEWCTX, newctx::<PLACE>, New),
         entry!(f::KEM_DUPCTX, dupctx::<Context>, New),
         entry!(f::KEM_FREECTX, free::<Context>, Free),
         entry!(f::KEM_ENCAPSULATE_INIT, encapsulate_init, Init),
@@ -82,11 +81,11 @@ impl Context {
     }
 }
 
-unsafe extern "C" fn newctx<const INDEX: usize>(context: *mut c_void) -> *mut c_void {
+unsafe extern "C" fn newctx<const PLACE: usize>(context: *mut c_void) -> *mut c_void {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || {
-        let algorithm = SERVED[INDEX];
+        let algorithm = at::<PLACE>();
         Ok(hand_over(Context { provider, algorithm, role: Role::None, ikme: None }))
     })
 }

@@ -13,23 +13,22 @@ use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, free, hand_o
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{Forms, Key, Material};
-use crate::names::SERVED;
+use crate::names::{SERVED, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`].
-pub static TABLES: [[Dispatch; 20]; SERVED.len()] =
-    [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
+pub static TABLES: [[Dispatch; 20]; SERVED.len()] = for_each_served!(table);
 
-/// The table of one algorithm, by its index.
-const fn table<const INDEX: usize>() -> [Dispatch; 20] {
+/// The table of one algorithm, by its place in the table of algorithms.
+const fn table<const PLACE: usize>() -> [Dispatch; 20] {
     use function as f;
     [
-        entry!(f::KEYMGMT_NEW, new::<INDEX>, New),
+        entry!(f::KEYMGMT_NEW, new::<PLACE>, New),
         entry!(f::KEYMGMT_FREE, free::<Key>, Free),
         entry!(f::KEYMGMT_HAS, has, Has),
         entry!(f::KEYMGMT_MATCH, match_keys, Match),
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
-        entry!(f::KEYMGMT_GEN_INIT, gen_init::<INDEX>, GenInit),
+        entry!(f::KEYMGMT_GEN_INIT, gen_init::<PLACE>, GenInit),
         entry!(f::KEYMGMT_GEN_SET_PARAMS, gen_set_params, SetParams),
         entry!(f::KEYMGMT_GEN_SETTABLE_PARAMS, gen_settable_params, SettableOfContext),
         entry!(f::KEYMGMT_GEN, generate, Generate),
@@ -40,9 +39,9 @@ const fn table<const INDEX: usize>() -> [Dispatch; 20] {
         entry!(f::KEYMGMT_EXPORT_TYPES, transfer_types, TransferTypes),
         entry!(f::KEYMGMT_DUP, duplicate, Duplicate),
         entry!(f::KEYMGMT_GET_PARAMS, get_params, GetParams),
-        entry!(f::KEYMGMT_GETTABLE_PARAMS, gettable_params::<INDEX>, Settable),
+        entry!(f::KEYMGMT_GETTABLE_PARAMS, gettable_params::<PLACE>, Settable),
         entry!(f::KEYMGMT_SET_PARAMS, set_params, SetParams),
-        entry!(f::KEYMGMT_SETTABLE_PARAMS, settable_params::<INDEX>, Settable),
+        entry!(f::KEYMGMT_SETTABLE_PARAMS, settable_params::<PLACE>, Settable),
         Dispatch::END,
     ]
 }
@@ -63,10 +62,10 @@ type Duplicate = unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
 type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
 type Settable = unsafe extern "C" fn(*mut c_void) -> *const Param;
 
-unsafe extern "C" fn new<const INDEX: usize>(context: *mut c_void) -> *mut c_void {
+unsafe extern "C" fn new<const PLACE: usize>(context: *mut c_void) -> *mut c_void {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
-    border(Some(&provider), null_mut(), || Ok(hand_over(Key::empty(provider, SERVED[INDEX]))))
+    border(Some(&provider), null_mut(), || Ok(hand_over(Key::empty(provider, at::<PLACE>()))))
 }
 
 unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
@@ -148,7 +147,7 @@ impl Generation {
     }
 }
 
-unsafe extern "C" fn gen_init<const INDEX: usize>(
+unsafe extern "C" fn gen_init<const PLACE: usize>(
     context: *mut c_void,
     selection: c_int,
     params: *const Param,
@@ -159,7 +158,7 @@ unsafe extern "C" fn gen_init<const INDEX: usize>(
         if selection & (select::PRIVATE_KEY | select::DOMAIN_PARAMETERS) == 0 {
             return Err(Failure::Misuse("only a key pair can be generated, not a public key"));
         }
-        let algorithm = SERVED[INDEX];
+        let algorithm = at::<PLACE>();
         let mut generation = Generation { provider, algorithm, selection, seed: None };
         // SAFETY: the core passes a list with an end, or null.
         generation.set(unsafe { ParamsIn::new(params) })?;
@@ -352,10 +351,10 @@ fn bits(algorithm: Algorithm) -> i32 {
     }
 }
 
-unsafe extern "C" fn gettable_params<const INDEX: usize>(_: *mut c_void) -> *const Param {
+unsafe extern "C" fn gettable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
     static KEM: [Param; 9] = gettable(Param::takes_octets(name::ENCODED_PUB));
     static SIGNATURE: [Param; 9] = gettable(Param::takes_utf8(name::MANDATORY_DIGEST));
-    match SERVED[INDEX].info().kind {
+    match at::<PLACE>().info().kind {
         Kind::Kem => KEM.as_ptr(),
         _ => SIGNATURE.as_ptr(),
     }
@@ -403,10 +402,10 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
     }
 }
 
-unsafe extern "C" fn settable_params<const INDEX: usize>(_: *mut c_void) -> *const Param {
+unsafe extern "C" fn settable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
     static KEM: [Param; 2] = [Param::takes_octets(name::ENCODED_PUB), Param::END];
     static NONE: [Param; 1] = [Param::END];
-    match SERVED[INDEX].info().kind {
+    match at::<PLACE>().info().kind {
         Kind::Kem => KEM.as_ptr(),
         _ => NONE.as_ptr(),
     }

@@ -3,20 +3,60 @@
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
-use gabion_engine::{Algorithm, AlgorithmInfo, Kind};
+use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Kind};
 
 use crate::ffi::{AlgorithmEntry, operation};
 use crate::{kem, keymgmt, signature};
 
-/// The rows of the table of algorithms that the provider serves, in the order of its own tables.
-pub const SERVED: [Algorithm; 6] = [
-    Algorithm::MlKem512,
-    Algorithm::MlKem768,
-    Algorithm::MlKem1024,
-    Algorithm::MlDsa44,
-    Algorithm::MlDsa65,
-    Algorithm::MlDsa87,
-];
+/// The list of what the provider serves: one line an algorithm. The lists that the core gets, the
+/// dispatch tables and the counters follow from it.
+macro_rules! served {
+    ($($algorithm:ident,)*) => {
+        /// The rows of the table of algorithms that the provider serves, in the order of its own
+        /// tables.
+        pub const SERVED: [Algorithm; [$(Algorithm::$algorithm),*].len()] =
+            [$(Algorithm::$algorithm),*];
+
+        /// Calls a `const fn` for each of [`SERVED`], with the algorithm's place in the table of
+        /// algorithms as its const argument, and makes an array of what it gives.
+        macro_rules! for_each_served {
+            ($function:ident) => {
+                [$($function::<{ Algorithm::$algorithm as usize }>()),*]
+            };
+        }
+        pub(crate) use for_each_served;
+    };
+}
+
+served! {
+    MlKem512,
+    MlKem768,
+    MlKem1024,
+    MlDsa44,
+    MlDsa65,
+    MlDsa87,
+}
+
+/// The algorithm at a place of the table of algorithms: what a const argument stands for.
+pub fn at<const PLACE: usize>() -> Algorithm {
+    ALGORITHMS[PLACE].algorithm
+}
+
+/// The place of an algorithm in [`SERVED`]; none where it is not served.
+pub fn served(algorithm: Algorithm) -> Option<usize> {
+    const NONE: u8 = u8::MAX;
+    const PLACES: [u8; ALGORITHMS.len()] = {
+        assert!(SERVED.len() < NONE as usize);
+        let mut places = [NONE; ALGORITHMS.len()];
+        let mut index = 0;
+        while index < SERVED.len() {
+            places[SERVED[index] as usize] = index as u8;
+            index += 1;
+        }
+        places
+    };
+    Some(PLACES[algorithm as usize]).filter(|&place| place != NONE).map(usize::from)
+}
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
@@ -82,13 +122,29 @@ impl Tables {
 
 impl Names {
     fn of(info: &AlgorithmInfo) -> Self {
-        let names: Vec<&str> = info.openssl.iter().copied().chain(info.oid).collect();
-        let all = names.join(":");
+        let all = all_names(info).join(":");
         let description = format!("Gabion {} ({})", info.name, info.standard);
         // The table holds no zero byte; a test holds it to that.
         let c = |text: String| CString::new(text).unwrap_or_default();
         Names { all: c(all), description: c(description) }
     }
+}
+
+/// The names that an algorithm is fetched by: those of the default provider where it has the
+/// algorithm, else the standard's and those that wolfSSL and Open Quantum Safe gave it; then its
+/// object identifier.
+fn all_names(info: &AlgorithmInfo) -> Vec<&'static str> {
+    let mut names = info.openssl.to_vec();
+    if names.is_empty() {
+        let others = [Some(info.name), info.oid_name, info.wolfssl, info.oqs];
+        for name in others.into_iter().flatten() {
+            // OpenSSL's names do not mind case.
+            if !names.iter().any(|known: &&str| known.eq_ignore_ascii_case(name)) {
+                names.push(name);
+            }
+        }
+    }
+    names.into_iter().chain(info.oid).collect()
 }
 
 /// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
@@ -132,11 +188,22 @@ mod tests {
     #[test]
     fn texts_of_the_table_are_c_strings() {
         for info in SERVED.map(Algorithm::info) {
-            assert_eq!(info.openssl[0], info.name);
-            assert!(info.oid.is_some() && info.tls.is_some());
-            assert!(info.category.is_some() && info.seed.is_some());
+            assert_eq!(all_names(info)[0], info.name);
+            assert!(info.category.is_some(), "{}", info.name);
             assert!(!Names::of(info).all.is_empty() && !Names::of(info).description.is_empty());
+            let c_names = Names::of(info).all;
+            // A colon in a name would be two names.
+            assert_eq!(c_names.to_bytes().split(|b| *b == b':').count(), all_names(info).len());
         }
+    }
+
+    #[test]
+    fn places_lead_back_to_the_list() {
+        for (index, algorithm) in SERVED.into_iter().enumerate() {
+            assert_eq!(served(algorithm), Some(index), "{algorithm}");
+        }
+        assert_eq!(served(Algorithm::EcdhP521), None);
+        assert_eq!(at::<{ Algorithm::MlDsa65 as usize }>(), Algorithm::MlDsa65);
     }
 
     #[test]
@@ -148,9 +215,13 @@ mod tests {
     #[test]
     fn lists_end_and_hold_only_their_kind() {
         let tables = Tables::new();
-        for (operation, len) in
-            [(operation::KEYMGMT, 6), (operation::KEM, 3), (operation::SIGNATURE, 3)]
-        {
+        let of = |kind: Kind| SERVED.iter().filter(|served| served.info().kind == kind).count();
+        for (operation, len) in [
+            (operation::KEYMGMT, SERVED.len()),
+            (operation::KEM, of(Kind::Kem)),
+            (operation::SIGNATURE, of(Kind::Signature)),
+        ] {
+            assert!(len >= 3);
             let list = tables.of(operation);
             // SAFETY: the list has len entries and an end.
             unsafe {

@@ -16,18 +16,17 @@ use crate::core::{
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
 use crate::key::Key;
-use crate::names::{SERVED, algorithm_identifier};
+use crate::names::{SERVED, algorithm_identifier, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
 /// registered.
-pub static TABLES: [[Dispatch; 20]; SERVED.len()] =
-    [table::<0>(), table::<1>(), table::<2>(), table::<3>(), table::<4>(), table::<5>()];
+pub static TABLES: [[Dispatch; 20]; SERVED.len()] = for_each_served!(table);
 
-const fn table<const INDEX: usize>() -> [Dispatch; 20] {
+const fn table<const PLACE: usize>() -> [Dispatch; 20] {
     use function as f;
     [
-        entry!(f::SIGNATURE_NEWCTX, newctx::<INDEX>, New),
+        entry!(f::SIGNATURE_NEWCTX, newctx::<PLACE>, New),
         entry!(f::SIGNATURE_DUPCTX, dupctx::<Context>, Duplicate),
         entry!(f::SIGNATURE_FREECTX, free::<Context>, Free),
         entry!(f::SIGNATURE_SIGN_MESSAGE_INIT, sign_init, Init),
@@ -201,7 +200,7 @@ impl Context {
     }
 }
 
-unsafe extern "C" fn newctx<const INDEX: usize>(
+unsafe extern "C" fn newctx<const PLACE: usize>(
     context: *mut c_void,
     _query: *const c_char,
 ) -> *mut c_void {
@@ -210,7 +209,7 @@ unsafe extern "C" fn newctx<const INDEX: usize>(
     border(Some(&provider), null_mut(), || {
         Ok(hand_over(Context {
             provider,
-            algorithm: SERVED[INDEX],
+            algorithm: at::<PLACE>(),
             role: Role::None,
             context: Vec::new(),
             formatted: false,

@@ -6,7 +6,7 @@
 //!          8    u32 x 4        header; loads of the provider
 //!         24    u64 loads
 //!   offset 64   row 0          64 bytes each: algorithm, operation (texts, zero-padded),
-//!         128   row 1 ..       calls, errors, reserved
+//!         128   row 1 ..       calls, errors
 //! ```
 //!
 //! Counters are added to atomically and never reset; delete the file to start again. What was counted
@@ -20,24 +20,28 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_engine::{Algorithm, Kind};
 
-use crate::names::SERVED;
+use crate::names::{SERVED, served};
 
 /// The environment variable that names the file.
 pub const STATS_VARIABLE: &str = "GABION_STATS";
 
 const MAGIC: [u8; 8] = *b"GABIONST";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Room for an algorithm's name and for an operation's.
+const NAME: usize = 40;
+const OPERATION: usize = 8;
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
 const ROWS: usize = SERVED.len() * OPERATIONS;
 const FILE_LEN: usize = size_of::<Header>() + ROWS * size_of::<Counter>();
+/// A file of counters is never longer, whichever build made it: 16,000 rows.
+const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,11 +112,10 @@ struct Header {
 /// One row of the file.
 #[repr(C, align(64))]
 pub(crate) struct Counter {
-    algorithm: [u8; 24],
-    operation: [u8; 16],
+    algorithm: [u8; NAME],
+    operation: [u8; OPERATION],
     calls: AtomicU64,
     errors: AtomicU64,
-    reserved: u64,
 }
 
 const _: () = assert!(size_of::<Header>() == 64 && size_of::<Counter>() == 64);
@@ -134,11 +137,10 @@ impl Header {
 impl Counter {
     const fn nameless() -> Self {
         Counter {
-            algorithm: [0; 24],
-            operation: [0; 16],
+            algorithm: [0; NAME],
+            operation: [0; OPERATION],
             calls: AtomicU64::new(0),
             errors: AtomicU64::new(0),
-            reserved: 0,
         }
     }
 
@@ -188,8 +190,7 @@ pub(crate) fn counter(algorithm: Algorithm, operation: Operation) -> &'static Co
 
 /// The row of an operation. Keys are of served algorithms only; another would share the first row.
 fn place(algorithm: Algorithm, operation: Operation) -> usize {
-    let served = SERVED.iter().position(|served| *served == algorithm).unwrap_or(0);
-    served * OPERATIONS + operation.place()
+    served(algorithm).unwrap_or(0) * OPERATIONS + operation.place()
 }
 
 /// Counts that the provider was loaded; opens the file.
@@ -310,30 +311,50 @@ fn prepare(mut file: &File, path: &Path) -> Result<(), StatsError> {
     if metadata.len() == 0 {
         return file.write_all(&fresh_file()).map_err(io);
     }
-    let mut content = vec![0; FILE_LEN];
-    let len = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
-    if len == FILE_LEN {
-        file.read_exact_at(&mut content, 0).map_err(io)?;
+    let content = load(file, path)?;
+    head(&content, path)?;
+    let fresh = fresh_file();
+    let names = |file: &[u8], row: usize| {
+        let start = size_of::<Header>() + row * size_of::<Counter>();
+        file[start..start + NAME + OPERATION].to_vec()
+    };
+    // Another build of the provider may serve other algorithms.
+    if content.len() != FILE_LEN || (0..ROWS).any(|row| names(&content, row) != names(&fresh, row))
+    {
+        return Err(StatsError::Foreign { path: path.to_owned(), reason: "other algorithms" });
     }
-    check(&content, len, path)
+    Ok(())
 }
 
-fn check(content: &[u8], len: usize, path: &Path) -> Result<(), StatsError> {
-    let foreign = |reason| Err(StatsError::Foreign { path: path.to_owned(), reason });
-    if len != FILE_LEN {
-        return foreign("other length");
+/// Reads a whole file, if it is not longer than any file of counters.
+fn load(file: &File, path: &Path) -> Result<Vec<u8>, StatsError> {
+    let mut content = Vec::new();
+    file.take(FILE_LEN_MAX + 1)
+        .read_to_end(&mut content)
+        .map_err(|cause| StatsError::Io { path: path.to_owned(), cause })?;
+    Ok(content)
+}
+
+/// Checks what every file of this version has, whatever algorithms are in it; gives its rows.
+fn head(content: &[u8], path: &Path) -> Result<usize, StatsError> {
+    let foreign = |reason| StatsError::Foreign { path: path.to_owned(), reason };
+    let head: &[u8; size_of::<Header>()] =
+        content.first_chunk().ok_or_else(|| foreign("other length"))?;
+    if head[..8] != MAGIC {
+        return Err(foreign("other magic"));
     }
-    let fresh = fresh_file();
-    let same_names = |index: usize| {
-        let names = size_of::<Header>() + index * size_of::<Counter>();
-        content[names..names + 40] == fresh[names..names + 40]
-    };
-    match () {
-        () if content[..8] != MAGIC => foreign("other magic"),
-        () if content[8..24] != fresh[8..24] => foreign("other version"),
-        () if !(0..ROWS).all(same_names) => foreign("other algorithms"),
-        () => Ok(()),
+    let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| head[at + byte]));
+    if [word(8), word(16), word(20)]
+        != [VERSION, size_of::<Counter>() as u32, size_of::<Header>() as u32]
+    {
+        return Err(foreign("other version"));
     }
+    let rows = word(12) as usize;
+    let whole = rows.checked_mul(size_of::<Counter>()).and_then(|len| len.checked_add(head.len()));
+    if whole != Some(content.len()) {
+        return Err(foreign("other length"));
+    }
+    Ok(rows)
 }
 
 /// The counters of one algorithm and operation.
@@ -354,7 +375,7 @@ pub struct Row {
 pub struct Snapshot {
     /// How many times the provider was loaded, by all processes.
     pub loads: u64,
-    /// Every algorithm and operation, in the order of the algorithms' table, zeros included.
+    /// Every algorithm and operation that the provider serves, zeros included.
     pub rows: Vec<Row>,
 }
 
@@ -368,30 +389,28 @@ impl Snapshot {
     }
 }
 
-/// Reads a file of counters, while it is in use or afterwards.
+/// Reads a file of counters, while it is in use or afterwards; another build's too, which may have
+/// served other algorithms.
 ///
 /// # Errors
 /// The file cannot be read, or is no such file.
 pub fn read(path: &Path) -> Result<Snapshot, StatsError> {
-    let io = |cause| StatsError::Io { path: path.to_owned(), cause };
-    let mut content = Vec::new();
-    // One byte more than expected is enough to see that it is something else.
-    let file = File::open(path).map_err(io)?;
-    file.take(FILE_LEN as u64 + 1).read_to_end(&mut content).map_err(io)?;
-    check(&content, content.len(), path)?;
+    let file = File::open(path).map_err(|cause| StatsError::Io { path: path.to_owned(), cause })?;
+    let content = load(&file, path)?;
+    let rows = head(&content, path)?;
     let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| content[at + index]));
     let text = |at: usize, len: usize| {
         let bytes = &content[at..at + len];
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(len);
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
-    let rows = (0..ROWS)
+    let rows = (0..rows)
         .map(|index| size_of::<Header>() + index * size_of::<Counter>())
         .map(|at| Row {
-            algorithm: text(at, 24),
-            operation: text(at + 24, 16),
-            calls: word(at + 40),
-            errors: word(at + 48),
+            algorithm: text(at, NAME),
+            operation: text(at + NAME, OPERATION),
+            calls: word(at + 48),
+            errors: word(at + 56),
         })
         .collect();
     Ok(Snapshot { loads: word(24), rows })
@@ -431,9 +450,42 @@ mod tests {
         for info in SERVED.map(Algorithm::info) {
             for operation in Operation::of(info.kind) {
                 let row = &rows[place(info.algorithm, operation)];
-                assert_eq!(row.algorithm, padded::<24>(info.name));
-                assert_eq!(row.operation, padded::<16>(operation.name()));
+                assert_eq!(row.algorithm, padded::<NAME>(info.name));
+                assert_eq!(row.operation, padded::<OPERATION>(operation.name()));
             }
+        }
+    }
+
+    #[test]
+    fn another_builds_file_is_read_and_not_written() {
+        let folder = scratch();
+        let path = folder.path().join("stats");
+        let mut file = fresh_file();
+        file.truncate(size_of::<Header>() + 2 * size_of::<Counter>());
+        file[12] = 2;
+        file[13] = 0;
+        file[64..71].copy_from_slice(b"OTHER-1");
+        file[64 + 48] = 9;
+        std::fs::write(&path, &file).unwrap();
+        assert!(matches!(open(&path), Err(StatsError::Foreign { reason: "other algorithms", .. })));
+        let snapshot = read(&path).unwrap();
+        assert_eq!(snapshot.rows.len(), 2);
+        assert_eq!(
+            (snapshot.rows[0].algorithm.as_str(), snapshot.rows[0].calls),
+            ("OTHER-1512", 9)
+        );
+        for rows in [1, 3] {
+            file[12] = rows;
+            std::fs::write(&path, &file).unwrap();
+            assert!(matches!(read(&path), Err(StatsError::Foreign { reason: "other length", .. })));
+        }
+    }
+
+    #[test]
+    fn names_fit_their_rows() {
+        for info in SERVED.map(Algorithm::info) {
+            assert!(info.name.len() < NAME, "{}", info.name);
+            assert!(Operation::of(info.kind).iter().all(|of| of.name().len() < OPERATION));
         }
     }
 
