@@ -33,6 +33,8 @@ pub mod stats;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
+use gabion_engine::Engine;
+
 use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
 use crate::error::{Failure, REASONS};
 use crate::ffi::{
@@ -57,6 +59,9 @@ pub unsafe extern "C" fn OSSL_provider_init(
             return Ok(0);
         }
         stats::count_load();
+        // Reads the environment now: nginx empties it in its workers, which sign first. An error
+        // stays in the engine, and every operation reports it.
+        let _ = Engine::global();
         // SAFETY: the core passes its dispatch table and room for ours.
         unsafe {
             *context = Provider::new(handle, from_core).into_context();
