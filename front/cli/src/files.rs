@@ -1,7 +1,7 @@
 //! Reading inputs and writing outputs: `-`, size limits, and nothing half-written.
 
 use std::fs::{File, Permissions};
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -179,6 +179,20 @@ pub fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Refuses to write bytes to a terminal, which may take some of them for commands.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the option, where an output is standard output and that a terminal.
+pub fn not_a_terminal(outputs: &[(&str, &Path)]) -> Result<(), Failure> {
+    match outputs.iter().find(|(_, path)| is_standard(path)) {
+        Some((name, _)) if std::io::stdout().is_terminal() => Err(Failure::Usage(format!(
+            "binary output is not written to a terminal; name a file with {name}, or redirect \
+             standard output"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses that two inputs both come from standard input.

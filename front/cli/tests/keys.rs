@@ -6,7 +6,7 @@ mod harness;
 
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{ALGORITHMS, Work, bundle, is_kem, vectors};
+use harness::{ALGORITHMS, Done, Work, bundle, is_kem, vectors};
 
 const FORMATS: [&str; 3] = ["seed", "expanded", "both"];
 
@@ -97,6 +97,33 @@ fn a_dash_is_standard_input_and_output() {
     let got = work.gabion_fed(&["decaps", "--key", "kem", "--secret", "-", "-"], &ct).ok().out;
     assert_eq!(work.read("sent"), got);
     work.gabion(&["encaps", "--key", "kem", "--out", "-", "--secret", "-"]).fails(2);
+}
+
+#[test]
+fn bytes_are_not_written_to_a_terminal() {
+    let work = Work::new();
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "key", "--pub", "pub"]).ok();
+    work.gabion(&["keygen", "ML-KEM-768", "--out", "kem", "--pub", "kem.pub"]).ok();
+    work.gabion(&["encaps", "--key", "kem.pub", "--out", "ct", "--secret", "sent"]).ok();
+    work.gabion(&["keygen", "X25519", "--out", "mine", "--pub", "mine.pub"]).ok();
+    let on_terminal = |arguments: &[&str]| {
+        // The controlling side of a new terminal is one too.
+        let terminal = std::fs::File::options().read(true).write(true).open("/dev/ptmx").unwrap();
+        Done::of(work.command(arguments).stdout(terminal).output().unwrap())
+    };
+    for (arguments, option) in [
+        (&["sign", "--key", "key"][..], "--out"),
+        (&["encaps", "--key", "kem.pub", "--out", "ct2", "--secret", "-"], "--secret"),
+        (&["decaps", "--key", "kem", "--secret", "-", "ct"], "--secret"),
+        (&["derive", "--key", "mine", "--peer", "mine.pub", "--secret", "-"], "--secret"),
+        (&["keygen", "ML-DSA-44", "--out", "-", "--der"], "--out"),
+    ] {
+        on_terminal(arguments).fails(2).says("terminal").says(&format!("with {option},"));
+    }
+    assert!(!work.has("ct2"));
+    on_terminal(&["sign", "--key", "key", "--out", "sig"]).ok();
+    on_terminal(&["keygen", "ML-DSA-44", "--out", "-"]).ok();
+    assert_eq!(work.gabion(&["sign", "--key", "key"]).ok().out.len(), 2420);
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("CT", &args.ciphertext)])?;
     let inputs = [("--key", args.key.key.as_path()), ("CT", args.ciphertext.as_path())];
     files::distinct(&[("--secret", &args.secret)], &inputs)?;
+    files::not_a_terminal(&[("--secret", &args.secret)])?;
     let engine = keys::engine()?;
     let key = args.key.decaps_key(engine)?;
     let ciphertext = files::read(&args.ciphertext, files::SMALL_MAX)?;

@@ -34,6 +34,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("--peer", &args.peer)])?;
     let inputs = [("--key", args.key.key.as_path()), ("--peer", args.peer.as_path())];
     files::distinct(&[("--secret", &args.secret)], &inputs)?;
+    files::not_a_terminal(&[("--secret", &args.secret)])?;
     let engine = keys::engine()?;
     let key = args.key.exchange_key(engine)?;
     let peer = KeyArgs { key: args.peer, passin: None }.peer_key(engine)?;

@@ -34,6 +34,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[])?;
     let outputs = [("--out", args.out.as_path()), ("--secret", args.secret.as_path())];
     files::distinct(&outputs, &[("--key", &args.key.key)])?;
+    files::not_a_terminal(&outputs)?;
     let engine = keys::engine()?;
     let key = args.key.encaps_key(engine)?;
     let (ciphertext, secret) = engine.encaps(&key, &OsEntropy)?;

@@ -46,6 +46,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let mut outputs = vec![("--out", args.out.as_path())];
     outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
     files::distinct(&outputs, &[])?;
+    if args.der {
+        files::not_a_terminal(&outputs)?;
+    }
 
     let form = keys::file_form(algorithm)?;
     keys::note_draft(algorithm);

@@ -26,7 +26,7 @@ pub struct Args {
     /// Sign without randomness: the same key and message always give the same signature
     #[arg(long)]
     deterministic: bool,
-    /// File for the signature
+    /// File for the signature; `-` is standard output, which then is no terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
 }
@@ -100,6 +100,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("FILE", args.mode.file())])?;
     let inputs = [("--key", args.key.key.as_path()), ("FILE", args.mode.file())];
     files::distinct(&[("--out", &args.out)], &inputs)?;
+    files::not_a_terminal(&[("--out", &args.out)])?;
     let engine = keys::engine()?;
     let key = args.key.signing_key(engine)?;
     let signature = args.mode.with_message(|message| {
