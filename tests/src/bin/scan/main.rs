@@ -63,11 +63,17 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::slh::chain_many",
     "gabion_backend::avx512::sha512::compress",
     "gabion_backend::avx512::sha512::hash_whole",
+    "gabion_backend::sha_ni::compress",
     "gabion_backend::sha_ni::advance",
+    "gabion_backend::sha_ni::hash",
+    "gabion_backend::sha_ni::hash_nodes",
     "gabion_backend::avx512::slh::hash_many",
     "gabion_backend::avx512::ed25519::base_multiples",
     "gabion_backend::avx512::x25519::base_multiples",
     "gabion_backend::avx512::x25519::multiples",
+    // Of one element or point, for keys and signatures.
+    "gabion_backend::avx512::quad25519::invert",
+    "gabion_backend::avx512::quad25519::power_250",
     "gabion_backend::avx2::kem_ntt::ntt",
     "gabion_backend::avx2::kem_ntt::inv_ntt",
     "gabion_backend::avx2::kem_ntt::matvec",
@@ -121,7 +127,15 @@ const SAMPLERS: &[(&str, &[usize])] = &[("kem_sample::sample_cbd", &[ARGUMENTS[1
 
 /// Functions that hand the hashes of SLH-DSA to lanes. They follow descriptions of jobs to contexts
 /// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
-const HASHES: &[&str] = &["slh::chain_many", "slh::hash_many", "sha512::hash", "sha512::absorb"];
+const HASHES: &[&str] = &[
+    "avx512::slh::chain_many",
+    "avx512::slh::hash_many",
+    "avx512::sha512::hash",
+    "avx512::sha512::absorb",
+    "sha_ni::Lanes::begin",
+    "sha_ni::chain_many",
+    "sha_ni::hash",
+];
 
 /// How a function's inputs are to be read; none if it is not scanned.
 fn model(name: &str) -> Option<Model> {
@@ -144,7 +158,7 @@ fn model(name: &str) -> Option<Model> {
         return Some(Model::Jobs(described));
     }
     let is_hashes = name
-        .strip_prefix("gabion_backend::avx512::")
+        .strip_prefix("gabion_backend::")
         .is_some_and(|name| HASHES.iter().any(|hashes| name.starts_with(hashes)));
     if is_hashes {
         return Some(Model::Flow);
@@ -156,7 +170,9 @@ fn model(name: &str) -> Option<Model> {
         "gabion_scheme::ml_kem::flow::choose",
     ]
     .contains(&name);
-    let is_sha_ni = name.starts_with("gabion_backend::sha_ni::advance");
+    let is_sha_ni = ["gabion_backend::sha_ni::advance", "gabion_backend::sha_ni::compress"]
+        .iter()
+        .any(|kernel| name.starts_with(kernel));
     (kernel.is_some() || is_sha_ni || is_choice).then_some(Model::Kernel)
 }
 
