@@ -3,11 +3,11 @@
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
-use gabion_engine::{Algorithm, AlgorithmInfo, Kind};
+use gabion_engine::{AlgorithmInfo, Family, Kind};
 
 use crate::error::Failure;
 use crate::ffi::{Callback, Param};
-use crate::names::SERVED;
+use crate::served::{SERVED, Served};
 
 /// TLS 1.3 and whatever comes after it (0: no highest version); never DTLS.
 const TLS_MIN: c_int = 0x0304;
@@ -17,16 +17,24 @@ const DTLS_NEVER: c_int = -1;
 /// Reports what there is for a capability. Returns 1 also where that is nothing: libssl gives up on
 /// a 0, and no context could be made.
 ///
+/// `drafts` adds the signature schemes without a settled codepoint.
+///
 /// # Errors
 /// A text of the table that is no C string.
-pub fn report(name: &CStr, callback: Callback, argument: *mut c_void) -> Result<c_int, Failure> {
+pub fn report(
+    name: &CStr,
+    drafts: bool,
+    callback: Callback,
+    argument: *mut c_void,
+) -> Result<c_int, Failure> {
     let is = |wanted: &str| name.to_bytes().eq_ignore_ascii_case(wanted.as_bytes());
     let kind = match () {
         () if is("TLS-GROUP") => Kind::Kem,
         () if is("TLS-SIGALG") => Kind::Signature,
         () => return Ok(1),
     };
-    for info in SERVED.map(Algorithm::info).into_iter().filter(|info| info.kind == kind) {
+    let rows = SERVED.into_iter().filter(|served| served.hash.is_none()).map(Served::info);
+    for info in rows.filter(|info| info.kind == kind && (drafts || !is_draft_scheme(info))) {
         let going_on = match kind {
             Kind::Kem => report_group(info, callback, argument),
             _ => report_scheme(info, callback, argument),
@@ -36,6 +44,13 @@ pub fn report(name: &CStr, callback: Callback, argument: *mut c_void) -> Result<
         }
     }
     Ok(1)
+}
+
+/// Whether TLS has no settled codepoint for a signature: those of SLH-DSA are of
+/// draft-reddy-tls-slhdsa, those of Falcon private to Open Quantum Safe and wolfSSL. libssl offers
+/// every scheme that it is told of, so that these would lengthen every ClientHello.
+fn is_draft_scheme(info: &AlgorithmInfo) -> bool {
+    info.kind == Kind::Signature && info.family != Family::MlDsa
 }
 
 fn c_string(text: &str) -> Result<CString, Failure> {
@@ -112,16 +127,18 @@ mod tests {
     #[test]
     fn a_capability_without_entries_is_no_failure() {
         let mut calls: c_int = 10;
-        let mut ask = |name| {
+        let mut ask = |name, drafts| {
             let before = calls;
-            let answer = report(name, count, std::ptr::from_mut(&mut calls).cast());
+            let answer = report(name, drafts, count, std::ptr::from_mut(&mut calls).cast());
             (answer, calls - before)
         };
-        assert_eq!(ask(c"TLS-GROUP"), (Ok(1), 3));
-        assert_eq!(ask(c"tls-sigalg"), (Ok(1), 3));
-        assert_eq!(ask(c"SOMETHING-NEW"), (Ok(1), 0));
+        assert_eq!(ask(c"TLS-GROUP", false), (Ok(1), 3));
+        assert_eq!(ask(c"tls-sigalg", false), (Ok(1), 3));
+        // And twelve SLH-DSA, four Falcon.
+        assert_eq!(ask(c"tls-sigalg", true), (Ok(1), 19));
+        assert_eq!(ask(c"SOMETHING-NEW", true), (Ok(1), 0));
         calls = 0;
-        let answer = report(c"TLS-GROUP", count, std::ptr::from_mut(&mut calls).cast());
+        let answer = report(c"TLS-GROUP", false, count, std::ptr::from_mut(&mut calls).cast());
         assert_eq!((answer, calls), (Ok(0), 2), "a callback that stops is heard");
     }
 }

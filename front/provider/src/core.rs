@@ -7,11 +7,13 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, OsEntropy};
+use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 
 use crate::error::Failure;
-use crate::ffi::{AnyFunction, CoreHandle, Dispatch, function};
+use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function};
 use crate::names::Tables;
+use crate::served::Served;
+use crate::settings;
 use crate::stats::{self, Operation};
 
 type NewError = unsafe extern "C" fn(*const CoreHandle);
@@ -19,6 +21,10 @@ type SetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_in
 /// The last argument is a va_list: on the supported targets (x86-64 and AArch64 Linux), where it is
 /// larger than two registers, C passes its address.
 type VsetError = unsafe extern "C" fn(*const CoreHandle, u32, *const c_char, *mut c_void);
+type GetCoreParams = unsafe extern "C" fn(*const CoreHandle, *mut Param) -> c_int;
+type CreateObject =
+    unsafe extern "C" fn(*const CoreHandle, *const c_char, *const c_char, *const c_char) -> c_int;
+type AddSignature = CreateObject;
 type GetUserEntropy =
     unsafe extern "C" fn(*const CoreHandle, *mut *mut c_uchar, c_int, usize, usize) -> usize;
 type CleanupUserEntropy = unsafe extern "C" fn(*const CoreHandle, *mut c_uchar, usize);
@@ -29,6 +35,9 @@ struct Upcalls {
     new_error: Option<NewError>,
     set_error_debug: Option<SetErrorDebug>,
     vset_error: Option<VsetError>,
+    get_params: Option<GetCoreParams>,
+    create_object: Option<CreateObject>,
+    add_signature: Option<AddSignature>,
     get_user_entropy: Option<GetUserEntropy>,
     cleanup_user_entropy: Option<CleanupUserEntropy>,
 }
@@ -39,6 +48,8 @@ pub struct Provider {
     upcalls: Upcalls,
     /// What it registers.
     pub tables: Tables,
+    /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
+    pub tls_drafts: bool,
 }
 
 /// The provider that a key or a context came from.
@@ -87,7 +98,38 @@ impl Provider {
                 at = at.add(1);
             }
         }
-        Provider { handle, upcalls, tables: Tables::new() }
+        let mut provider = Provider { handle, upcalls, tables: Tables::new(), tls_drafts: false };
+        provider.tls_drafts = settings::tls_drafts(provider.setting(settings::TLS_DRAFTS));
+        provider.name_objects();
+        provider
+    }
+
+    /// What the provider's section of the configuration file says under a name.
+    fn setting(&self, name: &'static CStr) -> Option<&CStr> {
+        let mut answer = std::ptr::null();
+        let mut params = [Param::asks_text(name, &mut answer), Param::END];
+        // SAFETY: the core's function; a list with an end, with room for the pointer; the text is the
+        // core's and stays as long as the provider.
+        unsafe {
+            (self.upcalls.get_params?)(self.handle, params.as_mut_ptr());
+            c_text(answer)
+        }
+    }
+
+    /// Tells OpenSSL the object identifiers of signatures that it does not know, and that each is
+    /// its own key type: without that no certificate with them verifies.
+    fn name_objects(&self) {
+        let (Some(create), Some(add)) = (self.upcalls.create_object, self.upcalls.add_signature)
+        else {
+            return;
+        };
+        for (oid, short, long) in self.tables.unknown_objects() {
+            // SAFETY: the core's functions and C strings; what exists already is left as it is.
+            unsafe {
+                create(self.handle, oid.as_ptr(), short.as_ptr(), long.as_ptr());
+                add(self.handle, oid.as_ptr(), c"".as_ptr(), oid.as_ptr());
+            }
+        }
     }
 
     /// Hands the provider to the core.
@@ -137,6 +179,15 @@ impl Upcalls {
                 }
                 function::CORE_VSET_ERROR => {
                     self.vset_error = Some(transmute::<AnyFunction, VsetError>(function));
+                }
+                function::CORE_GET_PARAMS => {
+                    self.get_params = Some(transmute::<AnyFunction, GetCoreParams>(function));
+                }
+                function::CORE_OBJ_CREATE => {
+                    self.create_object = Some(transmute::<AnyFunction, CreateObject>(function));
+                }
+                function::CORE_OBJ_ADD_SIGID => {
+                    self.add_signature = Some(transmute::<AnyFunction, AddSignature>(function));
                 }
                 function::GET_USER_ENTROPY => {
                     self.get_user_entropy =
@@ -228,7 +279,7 @@ pub fn border<T>(
 /// As [`border`], and counts the call, and its failure, for `GABION_STATS`.
 pub fn counted<T>(
     provider: &Provider,
-    algorithm: Algorithm,
+    algorithm: Served,
     operation: Operation,
     refusal: T,
     body: impl FnOnce() -> Result<T, Failure>,
@@ -341,6 +392,7 @@ pub unsafe fn c_text<'a>(text: *const c_char) -> Option<&'a CStr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::served::SERVED;
     use std::sync::Mutex;
 
     /// What the fake core was told: reasons and texts.
@@ -377,7 +429,8 @@ mod tests {
     }
 
     fn provider(upcalls: Upcalls) -> Provider {
-        Provider { handle: std::ptr::null(), upcalls, tables: Tables::new() }
+        let tables = Tables::new();
+        Provider { handle: std::ptr::null(), upcalls, tables, tls_drafts: false }
     }
 
     #[test]
@@ -392,7 +445,7 @@ mod tests {
             panic!("100% wrong");
         });
         assert_eq!(answer, 0);
-        let (algorithm, operation) = (Algorithm::MlDsa87, Operation::Sign);
+        let (algorithm, operation) = (SERVED[5], Operation::Sign);
         let answer = counted(&provider, algorithm, operation, 0, || -> Result<c_int, Failure> {
             panic!("{} wrong", "quite");
         });

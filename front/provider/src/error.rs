@@ -2,9 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
-use gabion_engine::Algorithm;
-
 use crate::ffi::Item;
+use crate::served::Served;
 
 /// Why an entry point did not do what it was asked. No message carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +19,14 @@ pub enum Failure {
         key: &'static str,
         /// What was expected.
         expected: &'static str,
+    },
+    /// A parameter that the algorithm does not have.
+    #[error("{algorithm} takes no parameter `{key}`")]
+    NoSuchParameter {
+        /// The algorithm.
+        algorithm: Served,
+        /// The parameter's name.
+        key: &'static str,
     },
     /// A byte string of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
@@ -45,7 +52,7 @@ pub enum Failure {
     #[error("the {algorithm} key has no {part}; {operation} needs one")]
     MissingKey {
         /// The algorithm that was asked for.
-        algorithm: Algorithm,
+        algorithm: Served,
         /// The part that is missing.
         part: &'static str,
         /// What was asked.
@@ -55,11 +62,11 @@ pub enum Failure {
     #[error("the {algorithm} public key does not belong to the private key")]
     KeysDiffer {
         /// The algorithm of both.
-        algorithm: Algorithm,
+        algorithm: Served,
     },
     /// A pairwise test failed.
     #[error("the {0} key pair failed its pairwise test")]
-    Pairwise(Algorithm),
+    Pairwise(Served),
     /// The call does not fit the interface.
     #[error("{0}")]
     Misuse(&'static str),
@@ -83,7 +90,10 @@ impl Failure {
     pub fn reason(&self) -> u32 {
         use gabion_engine::Error;
         match self {
-            Failure::Parameter { .. } | Failure::TooSmall { .. } | Failure::Misuse(_) => 2,
+            Failure::Parameter { .. }
+            | Failure::NoSuchParameter { .. }
+            | Failure::TooSmall { .. }
+            | Failure::Misuse(_) => 2,
             Failure::MissingKey { .. } => 3,
             Failure::KeysDiffer { .. } => 4,
             Failure::Engine(Error::Entropy(_)) => 5,
@@ -121,7 +131,7 @@ pub static REASONS: [Item; 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gabion_engine::{EntropyError, Error};
+    use gabion_engine::{Algorithm, EntropyError, Error};
 
     #[test]
     fn faults_are_told_apart_from_bad_input() {

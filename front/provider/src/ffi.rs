@@ -91,6 +91,7 @@ const INTEGER: c_uint = 1;
 const UNSIGNED: c_uint = 2;
 const UTF8: c_uint = 4;
 const OCTETS: c_uint = 5;
+const UTF8_PTR: c_uint = 6;
 const OCTETS_PTR: c_uint = 7;
 /// What `return_size` holds before a parameter is answered (OSSL_PARAM_UNMODIFIED).
 const UNMODIFIED: usize = usize::MAX;
@@ -136,9 +137,27 @@ impl Param {
         Param { data_size, ..Param::of(key, UTF8, value.to_bytes_with_nul()) }
     }
 
+    /// Asks the core for a text of its own; `answer` must outlive the call, and stays null where there
+    /// is no such text.
+    pub fn asks_text(key: &'static CStr, answer: &mut *const c_char) -> Param {
+        let data = std::ptr::from_mut(answer).cast();
+        Param {
+            data,
+            data_size: size_of::<*const c_char>(),
+            ..Param::empty(key.as_ptr(), UTF8_PTR)
+        }
+    }
+
     /// Bytes for a callback to read; `value` must outlive the call.
     pub fn octets(key: &'static CStr, value: &[u8]) -> Param {
         Param::of(key, OCTETS, value)
+    }
+
+    /// Whether this is the parameter of that name.
+    #[cfg(test)]
+    pub fn is(&self, key: &CStr) -> bool {
+        // SAFETY: keys are C strings, but for that of a list's end.
+        !self.key.is_null() && unsafe { CStr::from_ptr(self.key) } == key
     }
 
     fn of<T>(key: &'static CStr, data_type: c_uint, value: &[T]) -> Param {
@@ -175,6 +194,15 @@ impl<'a> ParamsIn<'a> {
             }
         }
         None
+    }
+
+    /// The name of the first parameter that is also in a constant list.
+    pub fn first_of(self, list: &'static [Param]) -> Option<&'static str> {
+        list.iter().filter(|known| !known.key.is_null()).find_map(|known| {
+            // SAFETY: the keys of constant lists are literals.
+            let key: &'static CStr = unsafe { CStr::from_ptr(known.key) };
+            self.find(key).map(|_| key.to_str().unwrap_or("?"))
+        })
     }
 
     /// The byte string of that name; an absent or empty one is `None`.
@@ -293,7 +321,6 @@ impl<'a> ParamsOut<'a> {
     /// # Errors
     /// The parameter is of another type or its buffer too small.
     pub fn utf8(&mut self, key: &'static CStr, value: &'static CStr) -> Result<(), Failure> {
-        const UTF8_PTR: c_uint = 6;
         match self.find(key) {
             None => Ok(()),
             Some(param) if param.data_type == UTF8 => {
@@ -411,9 +438,12 @@ pub mod name {
 pub mod function {
     use std::ffi::c_int;
 
+    pub const CORE_GET_PARAMS: c_int = 2;
     pub const CORE_NEW_ERROR: c_int = 5;
     pub const CORE_SET_ERROR_DEBUG: c_int = 6;
     pub const CORE_VSET_ERROR: c_int = 7;
+    pub const CORE_OBJ_ADD_SIGID: c_int = 11;
+    pub const CORE_OBJ_CREATE: c_int = 12;
     pub const CLEANUP_USER_ENTROPY: c_int = 96;
     pub const GET_USER_ENTROPY: c_int = 98;
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{Algorithm, KemPrivateKey, KemPublicKey};
+use gabion_engine::{KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
 use crate::core::{
@@ -12,7 +12,7 @@ use crate::core::{
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
-use crate::names::{SERVED, at, for_each_served};
+use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of KEMs are registered.
@@ -48,7 +48,7 @@ type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 #[derive(Clone)]
 struct Context {
     provider: ProviderRef,
-    algorithm: Algorithm,
+    algorithm: Served,
     role: Role,
     /// Randomness for one encapsulation, given by a test.
     ikme: Option<Zeroizing<[u8; 32]>>,

@@ -3,11 +3,14 @@
 use std::sync::OnceLock;
 
 use gabion_engine::{
-    Algorithm, KemPrivateKey, KemPublicKey, Kind, Message, SigningKey, VerifyKey, ct,
+    Family, KemPrivateKey, KemPublicKey, Kind, Message, SigningKey, VerifyKey, ct,
 };
+
+use zeroize::Zeroizing;
 
 use crate::core::{ProviderRef, engine};
 use crate::error::Failure;
+use crate::served::Served;
 
 /// What a key holds. Clones share the memory of the expanded key.
 #[derive(Clone)]
@@ -33,40 +36,46 @@ pub struct Forms<'a> {
     pub public: Option<&'a [u8]>,
 }
 
+impl Forms<'_> {
+    /// An SLH-DSA private key of which only the secret half came, with the public key behind it
+    /// (FIPS 205, figure 15): a form that OpenSSL takes.
+    fn joined(&self, algorithm: Served) -> Option<Zeroizing<Vec<u8>>> {
+        let info = algorithm.info();
+        let half =
+            |bytes: &&[u8]| info.family == Family::SlhDsa && bytes.len() == info.private_key / 2;
+        let secret = self.private.filter(half)?;
+        Some(Zeroizing::new([secret, self.public?].concat()))
+    }
+}
+
 impl Material {
     /// Makes the material of whatever forms there are, which must belong together.
     ///
     /// # Errors
     /// No form at all; a form of the wrong length or that fails the standard's checks; forms that
     /// do not belong together.
-    pub fn import(algorithm: Algorithm, forms: Forms<'_>) -> Result<Self, Failure> {
-        let engine = engine()?;
-        let kem = algorithm.info().kind == Kind::Kem;
-        let material = match (kem, forms.seed, forms.private, forms.public) {
+    pub fn import(algorithm: Served, forms: Forms<'_>) -> Result<Self, Failure> {
+        let (engine, row) = (engine()?, algorithm.algorithm);
+        let kem = row.info().kind == Kind::Kem;
+        let joined = forms.joined(algorithm);
+        let private = joined.as_deref().map(Vec::as_slice).or(forms.private);
+        let material = match (kem, forms.seed, private, forms.public) {
             (true, Some(seed), Some(private), _) => {
-                Material::KemPrivate(engine.kem_private_both(algorithm, seed, private)?)
+                Material::KemPrivate(engine.kem_private_both(row, seed, private)?)
             }
-            (true, Some(seed), None, _) => {
-                Material::KemPrivate(engine.kem_from_seed(algorithm, seed)?)
-            }
+            (true, Some(seed), None, _) => Material::KemPrivate(engine.kem_from_seed(row, seed)?),
             (true, None, Some(private), _) => {
-                Material::KemPrivate(engine.kem_private(algorithm, private)?)
+                Material::KemPrivate(engine.kem_private(row, private)?)
             }
             (true, None, None, Some(public)) => {
-                Material::KemPublic(engine.kem_public(algorithm, public)?)
+                Material::KemPublic(engine.kem_public(row, public)?)
             }
             (false, Some(seed), Some(private), _) => {
-                Material::Signing(engine.dsa_private_both(algorithm, seed, private)?)
+                Material::Signing(engine.dsa_private_both(row, seed, private)?)
             }
-            (false, Some(seed), None, _) => {
-                Material::Signing(engine.dsa_from_seed(algorithm, seed)?)
-            }
-            (false, None, Some(private), _) => {
-                Material::Signing(engine.dsa_private(algorithm, private)?)
-            }
-            (false, None, None, Some(public)) => {
-                Material::Verify(engine.dsa_public(algorithm, public)?)
-            }
+            (false, Some(seed), None, _) => Material::Signing(engine.dsa_from_seed(row, seed)?),
+            (false, None, Some(private), _) => Material::Signing(engine.dsa_private(row, private)?),
+            (false, None, None, Some(public)) => Material::Verify(engine.dsa_public(row, public)?),
             (_, None, None, None) => {
                 return Err(Failure::Misuse("no key came in; expected `seed`, `priv` or `pub`"));
             }
@@ -81,11 +90,11 @@ impl Material {
     ///
     /// # Errors
     /// No randomness; no healthy backend.
-    pub fn generate(algorithm: Algorithm, provider: ProviderRef) -> Result<Self, Failure> {
+    pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<Self, Failure> {
         let engine = engine()?;
         Ok(match algorithm.info().kind {
-            Kind::Kem => Material::KemPrivate(engine.kem_generate(algorithm, &provider)?),
-            _ => Material::Signing(engine.dsa_generate(algorithm, &provider)?),
+            Kind::Kem => Material::KemPrivate(engine.kem_generate(algorithm.algorithm, &provider)?),
+            _ => Material::Signing(engine.dsa_generate(algorithm.algorithm, &provider)?),
         })
     }
 
@@ -141,7 +150,7 @@ impl Material {
     ///
     /// # Errors
     /// [`Failure::Pairwise`] if they do not; no randomness; no healthy backend.
-    pub fn pairwise_test(&self, provider: ProviderRef) -> Result<(), Failure> {
+    pub fn pairwise_test(&self, algorithm: Served, provider: ProviderRef) -> Result<(), Failure> {
         let engine = engine()?;
         match self {
             Material::KemPublic(_) | Material::Verify(_) => Ok(()),
@@ -149,7 +158,7 @@ impl Material {
                 let (ciphertext, shared) = engine.encaps(&key.public(), &provider)?;
                 let opened = engine.decaps(key, &ciphertext)?;
                 if shared != opened {
-                    return Err(Failure::Pairwise(key.algorithm()));
+                    return Err(Failure::Pairwise(algorithm));
                 }
                 Ok(())
             }
@@ -158,7 +167,7 @@ impl Material {
                 let signature = engine.sign(key, message, &provider)?;
                 engine
                     .verify(&key.public(), message, &signature)
-                    .map_err(|_| Failure::Pairwise(key.algorithm()))
+                    .map_err(|_| Failure::Pairwise(algorithm))
             }
         }
     }
@@ -172,18 +181,18 @@ pub struct Key {
     /// Where it came from.
     pub provider: ProviderRef,
     /// Its algorithm.
-    pub algorithm: Algorithm,
+    pub algorithm: Served,
     material: OnceLock<Material>,
 }
 
 impl Key {
     /// A key without material.
-    pub fn empty(provider: ProviderRef, algorithm: Algorithm) -> Self {
+    pub fn empty(provider: ProviderRef, algorithm: Served) -> Self {
         Key { provider, algorithm, material: OnceLock::new() }
     }
 
     /// A key with material.
-    pub fn with(provider: ProviderRef, algorithm: Algorithm, material: Material) -> Self {
+    pub fn with(provider: ProviderRef, algorithm: Served, material: Material) -> Self {
         Key { provider, algorithm, material: OnceLock::from(material) }
     }
 

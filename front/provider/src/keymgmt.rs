@@ -6,14 +6,14 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use gabion_engine::{Algorithm, Kind};
+use gabion_engine::Kind;
 use zeroize::Zeroizing;
 
 use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, free, hand_over};
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{Forms, Key, Material};
-use crate::names::{SERVED, at, for_each_served};
+use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`].
@@ -30,13 +30,13 @@ const fn table<const PLACE: usize>() -> [Dispatch; 20] {
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
         entry!(f::KEYMGMT_GEN_INIT, gen_init::<PLACE>, GenInit),
         entry!(f::KEYMGMT_GEN_SET_PARAMS, gen_set_params, SetParams),
-        entry!(f::KEYMGMT_GEN_SETTABLE_PARAMS, gen_settable_params, SettableOfContext),
+        entry!(f::KEYMGMT_GEN_SETTABLE_PARAMS, gen_settable_params::<PLACE>, SettableOfContext),
         entry!(f::KEYMGMT_GEN, generate, Generate),
         entry!(f::KEYMGMT_GEN_CLEANUP, free::<Generation>, Free),
         entry!(f::KEYMGMT_IMPORT, import, Import),
-        entry!(f::KEYMGMT_IMPORT_TYPES, transfer_types, TransferTypes),
+        entry!(f::KEYMGMT_IMPORT_TYPES, transfer_types::<PLACE>, TransferTypes),
         entry!(f::KEYMGMT_EXPORT, export, Export),
-        entry!(f::KEYMGMT_EXPORT_TYPES, transfer_types, TransferTypes),
+        entry!(f::KEYMGMT_EXPORT_TYPES, transfer_types::<PLACE>, TransferTypes),
         entry!(f::KEYMGMT_DUP, duplicate, Duplicate),
         entry!(f::KEYMGMT_GET_PARAMS, get_params, GetParams),
         entry!(f::KEYMGMT_GETTABLE_PARAMS, gettable_params::<PLACE>, Settable),
@@ -117,7 +117,7 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
         }
         // What the standards check of one half was checked when it came in.
         if selection & select::KEYPAIR == select::KEYPAIR {
-            material.pairwise_test(key.provider)?;
+            material.pairwise_test(key.algorithm, key.provider)?;
         }
         Ok(1)
     })
@@ -126,17 +126,19 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
 /// A generation that was begun.
 struct Generation {
     provider: ProviderRef,
-    algorithm: Algorithm,
+    algorithm: Served,
     selection: c_int,
     /// Used once: a second key from the same context is a fresh one.
     seed: Option<Zeroizing<Vec<u8>>>,
 }
 
+/// Why a key cannot be made of a seed that came.
+const NO_SEED: Failure = Failure::Misuse("keys of this algorithm cannot be made of a seed");
+
 impl Generation {
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
         if let Some(seed) = params.octets_or_empty(name::SEED)? {
-            // Every algorithm that is served has a seed form; a test holds the list to that.
-            let expected = self.algorithm.info().seed.unwrap_or(0);
+            let expected = self.algorithm.info().seed.ok_or(NO_SEED)?;
             if seed.len() != expected {
                 let what = "the seed to generate a key from";
                 return Err(Failure::length(what, expected, seed.len()));
@@ -179,9 +181,15 @@ unsafe extern "C" fn gen_set_params(generation: *mut c_void, params: *const Para
     })
 }
 
-unsafe extern "C" fn gen_settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
+    _: *mut c_void,
+    _: *mut c_void,
+) -> *const Param {
     static SETTABLE: [Param; 2] = [Param::takes_octets(name::SEED), Param::END];
-    SETTABLE.as_ptr()
+    match at::<PLACE>().info().seed {
+        Some(_) => SETTABLE.as_ptr(),
+        None => SETTABLE[1..].as_ptr(),
+    }
 }
 
 /// Makes the key. Without the key pair in the selection it is an empty one, into which a TLS server
@@ -227,7 +235,9 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
         let params = unsafe { ParamsIn::new(params) };
         let mut forms = Forms { public: params.octets(name::PUB)?, ..Forms::default() };
         if selection & select::PRIVATE_KEY != 0 {
-            forms.seed = params.octets(name::SEED)?;
+            if key.algorithm.keeps_seed() {
+                forms.seed = params.octets(name::SEED)?;
+            }
             forms.private = params.octets(name::PRIV)?;
         }
         key.fill(Material::import(key.algorithm, forms)?)?;
@@ -235,14 +245,18 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
     })
 }
 
-unsafe extern "C" fn transfer_types(selection: c_int) -> *const Param {
+unsafe extern "C" fn transfer_types<const PLACE: usize>(selection: c_int) -> *const Param {
     static TYPES: [Param; 4] = [
         Param::takes_octets(name::SEED),
         Param::takes_octets(name::PRIV),
         Param::takes_octets(name::PUB),
         Param::END,
     ];
-    if selection & select::KEYPAIR == 0 { null() } else { TYPES.as_ptr() }
+    match (selection & select::KEYPAIR, at::<PLACE>().keeps_seed()) {
+        (0, _) => null(),
+        (_, true) => TYPES.as_ptr(),
+        (_, false) => TYPES[1..].as_ptr(),
+    }
 }
 
 unsafe extern "C" fn export(
@@ -342,7 +356,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
 
 /// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, the
 /// bits of an ML-DSA public key.
-fn bits(algorithm: Algorithm) -> i32 {
+fn bits(algorithm: Served) -> i32 {
     let info = algorithm.info();
     match info.kind {
         // The public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).

@@ -3,7 +3,7 @@
 //! ```text
 //!   libcrypto --OSSL_provider_init--> core: what the core offers; the border that stops panics
 //!       |
-//!       +-- query_operation --> names: SERVED -> keymgmt, kem, signature (one table a row)
+//!       +-- query_operation --> names: served -> keymgmt, kem, signature (one table a row)
 //!       +-- get_capabilities -> capabilities: TLS groups and schemes of the same rows
 //!       |
 //!       +-- EVP_PKEY_*  ------> keymgmt -> key --+
@@ -27,6 +27,8 @@ mod kem;
 mod key;
 mod keymgmt;
 mod names;
+mod served;
+mod settings;
 mod signature;
 pub mod stats;
 
@@ -157,7 +159,9 @@ unsafe extern "C" fn get_capabilities(
     // SAFETY: the core passes the context that this provider gave it, and a C string.
     let (provider, capability) = unsafe { (ProviderRef::new(context), c_text(capability)) };
     border(Some(&provider), 0, || match (capability, callback) {
-        (Some(capability), Some(callback)) => capabilities::report(capability, callback, argument),
+        (Some(capability), Some(callback)) => {
+            capabilities::report(capability, provider.tls_drafts, callback, argument)
+        }
         _ => Ok(1),
     })
 }
@@ -168,8 +172,8 @@ unsafe extern "C" fn self_test(context: *mut c_void) -> c_int {
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), 0, || {
         let engine = engine()?;
-        for algorithm in names::SERVED {
-            engine.backend_for(algorithm).map_err(Failure::from)?;
+        for served in served::SERVED {
+            engine.backend_for(served.algorithm).map_err(Failure::from)?;
         }
         Ok(1)
     })

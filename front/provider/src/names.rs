@@ -3,60 +3,11 @@
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
-use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Kind};
+use gabion_engine::Kind;
 
 use crate::ffi::{AlgorithmEntry, operation};
+use crate::served::{SERVED, Served};
 use crate::{kem, keymgmt, signature};
-
-/// The list of what the provider serves: one line an algorithm. The lists that the core gets, the
-/// dispatch tables and the counters follow from it.
-macro_rules! served {
-    ($($algorithm:ident,)*) => {
-        /// The rows of the table of algorithms that the provider serves, in the order of its own
-        /// tables.
-        pub const SERVED: [Algorithm; [$(Algorithm::$algorithm),*].len()] =
-            [$(Algorithm::$algorithm),*];
-
-        /// Calls a `const fn` for each of [`SERVED`], with the algorithm's place in the table of
-        /// algorithms as its const argument, and makes an array of what it gives.
-        macro_rules! for_each_served {
-            ($function:ident) => {
-                [$($function::<{ Algorithm::$algorithm as usize }>()),*]
-            };
-        }
-        pub(crate) use for_each_served;
-    };
-}
-
-served! {
-    MlKem512,
-    MlKem768,
-    MlKem1024,
-    MlDsa44,
-    MlDsa65,
-    MlDsa87,
-}
-
-/// The algorithm at a place of the table of algorithms: what a const argument stands for.
-pub fn at<const PLACE: usize>() -> Algorithm {
-    ALGORITHMS[PLACE].algorithm
-}
-
-/// The place of an algorithm in [`SERVED`]; none where it is not served.
-pub fn served(algorithm: Algorithm) -> Option<usize> {
-    const NONE: u8 = u8::MAX;
-    const PLACES: [u8; ALGORITHMS.len()] = {
-        assert!(SERVED.len() < NONE as usize);
-        let mut places = [NONE; ALGORITHMS.len()];
-        let mut index = 0;
-        while index < SERVED.len() {
-            places[SERVED[index] as usize] = index as u8;
-            index += 1;
-        }
-        places
-    };
-    Some(PLACES[algorithm as usize]).filter(|&place| place != NONE).map(usize::from)
-}
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
@@ -66,6 +17,8 @@ struct Names {
     /// All of them, the main one first, separated by colons.
     all: CString,
     description: CString,
+    /// Object identifier, short and long name, where OpenSSL must be told of them.
+    object: Option<[CString; 3]>,
 }
 
 /// The lists that the core asks for, and the strings that they point into. Immutable once made.
@@ -73,13 +26,13 @@ pub struct Tables {
     keymgmt: Vec<AlgorithmEntry>,
     kem: Vec<AlgorithmEntry>,
     signature: Vec<AlgorithmEntry>,
-    _names: Vec<Names>,
+    names: Vec<Names>,
 }
 
 impl Tables {
     /// Makes the lists.
     pub fn new() -> Self {
-        let names: Vec<Names> = SERVED.iter().map(|served| Names::of(served.info())).collect();
+        let names: Vec<Names> = SERVED.into_iter().map(Names::of).collect();
         let list = |kind: Option<Kind>, table: fn(usize) -> *const crate::ffi::Dispatch| {
             let mut entries: Vec<AlgorithmEntry> = SERVED
                 .iter()
@@ -105,8 +58,14 @@ impl Tables {
             keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
             kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
             signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
-            _names: names,
+            names,
         }
+    }
+
+    /// Object identifier, short and long name of each signature that OpenSSL does not know.
+    pub fn unknown_objects(&self) -> impl Iterator<Item = (&CStr, &CStr, &CStr)> {
+        let objects = self.names.iter().filter_map(|names| names.object.as_ref());
+        objects.map(|[oid, short, long]| (oid.as_c_str(), short.as_c_str(), long.as_c_str()))
     }
 
     /// The list of an operation; null where the provider has nothing for it.
@@ -121,37 +80,24 @@ impl Tables {
 }
 
 impl Names {
-    fn of(info: &AlgorithmInfo) -> Self {
-        let all = all_names(info).join(":");
-        let description = format!("Gabion {} ({})", info.name, info.standard);
+    fn of(served: Served) -> Self {
+        let all = served.names().join(":");
+        let description = format!("Gabion {served} ({})", served.info().standard);
         // The table holds no zero byte; a test holds it to that.
         let c = |text: String| CString::new(text).unwrap_or_default();
-        Names { all: c(all), description: c(description) }
+        let is_unknown = served.info().kind == Kind::Signature && !served.is_known_object();
+        let object = served.oid().filter(|_| is_unknown).map(|oid| {
+            let short = served.names().get(1).copied().unwrap_or(served.name());
+            [oid, short, served.name()].map(|text| c(text.to_owned()))
+        });
+        Names { all: c(all), description: c(description), object }
     }
-}
-
-/// The names that an algorithm is fetched by: those of the default provider where it has the
-/// algorithm, else the standard's and those that wolfSSL and Open Quantum Safe gave it; then its
-/// object identifier.
-fn all_names(info: &AlgorithmInfo) -> Vec<&'static str> {
-    let mut names = info.openssl.to_vec();
-    if names.is_empty() {
-        let others = [Some(info.name), info.oid_name, info.wolfssl, info.oqs];
-        for name in others.into_iter().flatten() {
-            // OpenSSL's names do not mind case.
-            if !names.iter().any(|known: &&str| known.eq_ignore_ascii_case(name)) {
-                names.push(name);
-            }
-        }
-    }
-    names.into_iter().chain(info.oid).collect()
 }
 
 /// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
-/// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }.
-pub fn algorithm_identifier(info: &AlgorithmInfo) -> Vec<u8> {
-    let mut arcs =
-        info.oid.unwrap_or_default().split('.').map(|arc| arc.parse::<u64>().unwrap_or(0));
+/// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }. None where there is no identifier.
+pub fn algorithm_identifier(served: Served) -> Option<Vec<u8>> {
+    let mut arcs = served.oid()?.split('.').map(|arc| arc.parse::<u64>().unwrap_or(0));
     let first = arcs.next().unwrap_or(0) * 40 + arcs.next().unwrap_or(0);
     let mut oid: Vec<u8> = Vec::new();
     for arc in std::iter::once(first).chain(arcs) {
@@ -165,7 +111,7 @@ pub fn algorithm_identifier(info: &AlgorithmInfo) -> Vec<u8> {
     }
     let mut der = vec![0x30, oid.len() as u8 + 2, 0x06, oid.len() as u8];
     der.extend(oid);
-    der
+    Some(der)
 }
 
 #[cfg(test)]
@@ -173,43 +119,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_default_provider() {
-        let names = |algorithm: Algorithm| Names::of(algorithm.info()).all;
-        assert_eq!(
-            names(Algorithm::MlKem768).to_str(),
-            Ok("ML-KEM-768:MLKEM768:id-alg-ml-kem-768:2.16.840.1.101.3.4.4.2")
-        );
-        assert_eq!(
-            names(Algorithm::MlDsa65).to_str(),
-            Ok("ML-DSA-65:MLDSA65:id-ml-dsa-65:2.16.840.1.101.3.4.3.18")
-        );
-    }
-
-    #[test]
     fn texts_of_the_table_are_c_strings() {
-        for info in SERVED.map(Algorithm::info) {
-            assert_eq!(all_names(info)[0], info.name);
-            assert!(info.category.is_some(), "{}", info.name);
-            assert!(!Names::of(info).all.is_empty() && !Names::of(info).description.is_empty());
-            let c_names = Names::of(info).all;
+        for served in SERVED {
+            assert!(served.info().category.is_some());
+            let names = Names::of(served);
+            assert!(!names.all.is_empty() && !names.description.is_empty());
             // A colon in a name would be two names.
-            assert_eq!(c_names.to_bytes().split(|b| *b == b':').count(), all_names(info).len());
+            let count = names.all.to_bytes().split(|byte| *byte == b':').count();
+            assert_eq!(count, served.names().len());
         }
-    }
-
-    #[test]
-    fn places_lead_back_to_the_list() {
-        for (index, algorithm) in SERVED.into_iter().enumerate() {
-            assert_eq!(served(algorithm), Some(index), "{algorithm}");
-        }
-        assert_eq!(served(Algorithm::EcdhP521), None);
-        assert_eq!(at::<{ Algorithm::MlDsa65 as usize }>(), Algorithm::MlDsa65);
     }
 
     #[test]
     fn algorithm_identifier_is_der() {
-        let der = algorithm_identifier(Algorithm::MlDsa65.info());
-        assert_eq!(der, b"\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12");
+        let of = |name: &str| {
+            algorithm_identifier(*SERVED.iter().find(|served| served.name() == name).unwrap())
+        };
+        let der = b"\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12";
+        assert_eq!(of("ML-DSA-65").as_deref(), Some(&der[..]));
+        // An arc above 127.
+        assert_eq!(of("Falcon-512").as_deref(), Some(&b"\x30\x07\x06\x05\x2b\xce\x0f\x03\x0b"[..]));
+        assert_eq!(of("FN-DSA-512-draft"), None);
     }
 
     #[test]

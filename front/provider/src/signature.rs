@@ -1,13 +1,16 @@
 //! Signatures: the entry points behind EVP_DigestSign, EVP_PKEY_sign_message and their like.
 //!
-//! What the default provider offers for ML-DSA in 3.5 and 4.0 together: signing and verifying in one
-//! call, with or without the digest interface's name, and message by message in pieces (4.0 only
-//! there; here with both). The pieces are gathered, since the engine takes a whole message.
+//! What the default provider offers for ML-DSA in 3.5 and 4.0 together, for every algorithm: signing
+//! and verifying in one call, with or without the digest interface's name, and message by message in
+//! pieces (ML-DSA in 4.0 only there). The pieces are gathered, since the engine takes a whole message.
+//! Which parameters an algorithm takes is in [`left_out`]; all else is the same for all.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{Algorithm, Error, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX};
+use gabion_engine::{
+    Algorithm, Error, Family, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
+};
 use zeroize::Zeroizing;
 
 use crate::core::{
@@ -16,7 +19,8 @@ use crate::core::{
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
 use crate::key::Key;
-use crate::names::{SERVED, algorithm_identifier, at, for_each_served};
+use crate::names::algorithm_identifier;
+use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
@@ -44,7 +48,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 20] {
         entry!(f::SIGNATURE_GET_CTX_PARAMS, get_ctx_params, GetParams),
         entry!(f::SIGNATURE_GETTABLE_CTX_PARAMS, gettable_ctx_params, Settable),
         entry!(f::SIGNATURE_SET_CTX_PARAMS, set_ctx_params, SetParams),
-        entry!(f::SIGNATURE_SETTABLE_CTX_PARAMS, settable_ctx_params, Settable),
+        entry!(f::SIGNATURE_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
         Dispatch::END,
     ]
 }
@@ -69,7 +73,7 @@ type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 #[derive(Clone)]
 struct Context {
     provider: ProviderRef,
-    algorithm: Algorithm,
+    algorithm: Served,
     role: Role,
     /// The context string of the standard.
     context: Vec<u8>,
@@ -79,7 +83,7 @@ struct Context {
     mu: bool,
     deterministic: bool,
     /// Randomness for signing, given by a test.
-    test_entropy: Option<Zeroizing<[u8; 32]>>,
+    test_entropy: Option<Zeroizing<Vec<u8>>>,
     /// What `update` gathered; `None` before its first call.
     gathered: Option<Vec<u8>>,
     /// The signature that `verify_final` will check.
@@ -95,6 +99,10 @@ enum Role {
 
 impl Context {
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        // To pass over one would sign something else than what was asked for.
+        if let Some(key) = params.first_of(&PARAMETERS[..left_out(self.algorithm)]) {
+            return Err(Failure::NoSuchParameter { algorithm: self.algorithm, key });
+        }
         if let Some(context) = params.octets_or_empty(name::CONTEXT_STRING)? {
             if context.len() > CONTEXT_MAX {
                 self.context.clear();
@@ -106,9 +114,13 @@ impl Context {
             self.context = context.to_vec();
         }
         if let Some(entropy) = params.octets_or_empty(name::TEST_ENTROPY)? {
-            let wrong = || Failure::length("the randomness `test-entropy`", 32, entropy.len());
             self.test_entropy = None;
-            self.test_entropy = Some(Zeroizing::new(entropy.try_into().map_err(|_| wrong())?));
+            let expected = entropy_len(self.algorithm);
+            if entropy.len() != expected {
+                let what = "the randomness `test-entropy`";
+                return Err(Failure::length(what, expected, entropy.len()));
+            }
+            self.test_entropy = Some(Zeroizing::new(entropy.to_vec()));
         }
         if let Some(deterministic) = params.int(name::DETERMINISTIC)? {
             self.deterministic = deterministic == 1;
@@ -161,16 +173,24 @@ impl Context {
         Ok(1)
     }
 
-    fn message<'a>(&'a self, message: &'a [u8]) -> Result<Message<'a>, Failure> {
-        if self.mu {
-            let mu = message.try_into();
-            return mu
-                .map(Message::Mu)
-                .map_err(|_| Failure::length("the representative mu", 64, message.len()));
-        }
-        Ok(match self.formatted {
-            true => Message::Internal(message),
-            false => Message::Pure { context: &self.context, message },
+    /// What of a message is signed; `digest` holds that of a pre-hash variant.
+    fn message<'a>(
+        &'a self,
+        message: &'a [u8],
+        digest: &'a mut Vec<u8>,
+    ) -> Result<Message<'a>, Failure> {
+        let context = &self.context;
+        Ok(match self.algorithm.hash {
+            _ if self.mu => {
+                let wrong = |_| Failure::length("the representative mu", 64, message.len());
+                Message::Mu(message.try_into().map_err(wrong)?)
+            }
+            _ if self.formatted => Message::Internal(message),
+            Some(hash) => {
+                *digest = hash.digest(message);
+                Message::Prehash { context, hash, digest }
+            }
+            None => Message::Pure { context, message },
         })
     }
 
@@ -178,7 +198,8 @@ impl Context {
         let Role::Sign(key) = &self.role else {
             return Err(Failure::Misuse("signing was not initialised"));
         };
-        let message = self.message(message)?;
+        let mut digest = Vec::new();
+        let message = self.message(message, &mut digest)?;
         let engine = engine()?;
         Ok(match &self.test_entropy {
             Some(rnd) => engine.testing_only_sign_with(key, message, &rnd[..])?,
@@ -192,7 +213,9 @@ impl Context {
         let Role::Verify(key) = &self.role else {
             return Err(Failure::Misuse("verification was not initialised"));
         };
-        match engine()?.verify(key, self.message(message)?, signature) {
+        let mut digest = Vec::new();
+        let message = self.message(message, &mut digest)?;
+        match engine()?.verify(key, message, signature) {
             Ok(()) => Ok(1),
             Err(Error::BadSignature) => Ok(0),
             Err(error) => Err(error.into()),
@@ -259,7 +282,7 @@ unsafe extern "C" fn verify_init(
     unsafe { init(context, key, params, |key| Ok(Role::Verify(key.verify()?))) }
 }
 
-/// ML-DSA hashes the message itself: no digest may be named.
+/// The algorithms hash the message themselves: no digest may be named.
 unsafe fn no_digest(context: *mut c_void, digest: *const c_char) -> bool {
     // SAFETY: the core passes a C string, or null.
     let named = unsafe { c_text(digest) }.is_some_and(|name| !name.is_empty());
@@ -268,7 +291,7 @@ unsafe fn no_digest(context: *mut c_void, digest: *const c_char) -> bool {
         return false;
     };
     border(Some(&context.provider), false, || match named {
-        true => Err(Failure::Misuse("ML-DSA takes no digest; pass NULL or an empty name")),
+        true => Err(Failure::Misuse("the algorithm hashes by itself; pass NULL or an empty name")),
         false => Ok(true),
     })
 }
@@ -323,9 +346,16 @@ unsafe fn write_signature(
             .unwrap_or(context.gathered.as_deref())
             .ok_or(Failure::Misuse("no message was given to sign"))?;
         let made = context.sign(message)?;
+        if made.len() > room {
+            return Err(Failure::TooSmall {
+                what: "the signature",
+                expected: made.len(),
+                got: room,
+            });
+        }
         // SAFETY: the caller vouches for the room that was checked above.
-        unsafe { signature.copy_from_nonoverlapping(made.as_ptr(), expected) };
-        signature_len.into_iter().for_each(|len| *len = expected);
+        unsafe { signature.copy_from_nonoverlapping(made.as_ptr(), made.len()) };
+        signature_len.into_iter().for_each(|len| *len = made.len());
         Ok(1)
     })
 }
@@ -415,8 +445,10 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
     border(Some(&context.provider), 0, || {
         // SAFETY: the core passes a list with an end that is ours for the call, or null.
         let mut params = unsafe { ParamsOut::new(params) };
-        let identifier = algorithm_identifier(context.algorithm.info());
-        params.octets(name::ALGORITHM_ID, &identifier)?;
+        // Without an identifier there can be no certificate: nothing is answered.
+        if let Some(identifier) = algorithm_identifier(context.algorithm) {
+            params.octets(name::ALGORITHM_ID, &identifier)?;
+        }
         Ok(1)
     })
 }
@@ -439,15 +471,65 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     })
 }
 
-unsafe extern "C" fn settable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static SETTABLE: [Param; 7] = [
-        Param::takes_octets(name::CONTEXT_STRING),
-        Param::takes_octets(name::TEST_ENTROPY),
-        Param::takes_int(name::DETERMINISTIC),
-        Param::takes_int(name::MU),
-        Param::takes_int(name::MESSAGE_ENCODING),
-        Param::takes_octets(name::SIGNATURE),
-        Param::END,
-    ];
-    SETTABLE.as_ptr()
+unsafe extern "C" fn settable_ctx_params<const PLACE: usize>(
+    _: *mut c_void,
+    _: *mut c_void,
+) -> *const Param {
+    PARAMETERS[left_out(at::<PLACE>())..].as_ptr()
+}
+
+/// Every parameter that can be set. Each algorithm takes the end of the list, from its own start
+/// on.
+static PARAMETERS: [Param; 7] = [
+    Param::takes_int(name::MU),
+    Param::takes_int(name::MESSAGE_ENCODING),
+    Param::takes_octets(name::TEST_ENTROPY),
+    Param::takes_int(name::DETERMINISTIC),
+    Param::takes_octets(name::CONTEXT_STRING),
+    Param::takes_octets(name::SIGNATURE),
+    Param::END,
+];
+
+/// How many of [`PARAMETERS`] an algorithm does not take.
+fn left_out(served: Served) -> usize {
+    use Algorithm as A;
+    match (served.info().family, served.hash) {
+        (Family::MlDsa, None) => 0,
+        (Family::SlhDsa, None) => 1,
+        (Family::MlDsa | Family::SlhDsa, Some(_)) => 2,
+        _ => match served.algorithm {
+            // Before FIPS 206 there is a message and nothing else.
+            A::Falcon512 | A::Falcon1024 | A::FalconPadded512 | A::FalconPadded1024 => 5,
+            _ => 4,
+        },
+    }
+}
+
+/// Bytes of randomness of one signature: rnd (FIPS 204, Algorithm 2), opt_rand of n bytes (FIPS 205,
+/// Algorithm 22).
+fn entropy_len(served: Served) -> usize {
+    match served.info().family {
+        Family::SlhDsa => served.info().public_key / 2,
+        _ => 32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_algorithm_takes_what_its_standard_has() {
+        let takes = |name: &str| {
+            let served = SERVED.into_iter().find(|served| served.name() == name).unwrap();
+            let count = |key| PARAMETERS[left_out(served)..].iter().filter(|p| p.is(key)).count();
+            [name::MU, name::MESSAGE_ENCODING, name::DETERMINISTIC, name::CONTEXT_STRING].map(count)
+        };
+        assert_eq!(takes("ML-DSA-44"), [1, 1, 1, 1]);
+        assert_eq!(takes("SLH-DSA-SHA2-128s"), [0, 1, 1, 1]);
+        assert_eq!(takes("HashML-DSA-87-with-SHA512"), [0, 0, 1, 1]);
+        assert_eq!(takes("MLDSA65-Ed25519-SHA512-draft19"), [0, 0, 0, 1]);
+        assert_eq!(takes("FN-DSA-512-draft"), [0, 0, 0, 1]);
+        assert_eq!(takes("Falcon-1024"), [0; 4]);
+    }
 }

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_engine::{Algorithm, Kind};
 
-use crate::names::{SERVED, served};
+use crate::served::{SERVED, Served};
 
 /// The environment variable that names the file.
 pub const STATS_VARIABLE: &str = "GABION_STATS";
@@ -184,13 +184,13 @@ fn counters() -> &'static Counters {
 }
 
 /// The counter of an operation.
-pub(crate) fn counter(algorithm: Algorithm, operation: Operation) -> &'static Counter {
+pub(crate) fn counter(algorithm: Served, operation: Operation) -> &'static Counter {
     &counters().rows[place(algorithm, operation)]
 }
 
-/// The row of an operation. Keys are of served algorithms only; another would share the first row.
-fn place(algorithm: Algorithm, operation: Operation) -> usize {
-    served(algorithm).unwrap_or(0) * OPERATIONS + operation.place()
+/// The row of an operation.
+fn place(algorithm: Served, operation: Operation) -> usize {
+    algorithm.index() * OPERATIONS + operation.place()
 }
 
 /// Counts that the provider was loaded; opens the file.
@@ -215,10 +215,10 @@ fn in_memory() -> Counters {
 
 fn fresh_rows() -> [Counter; ROWS] {
     std::array::from_fn(|index| {
-        let info = SERVED[index / OPERATIONS].info();
-        let operation = Operation::of(info.kind)[index % OPERATIONS];
+        let served = SERVED[index / OPERATIONS];
+        let operation = Operation::of(served.info().kind)[index % OPERATIONS];
         Counter {
-            algorithm: padded(info.name),
+            algorithm: padded(served.name()),
             operation: padded(operation.name()),
             ..Counter::nameless()
         }
@@ -429,7 +429,7 @@ mod tests {
         let folder = scratch();
         let path = folder.path().join("stats");
         let counters = open(&path).unwrap();
-        let row = &counters.rows[place(Algorithm::MlDsa65, Operation::Sign)];
+        let row = &counters.rows[place(SERVED[4], Operation::Sign)];
         row.call();
         row.call();
         row.error();
@@ -447,10 +447,10 @@ mod tests {
     #[test]
     fn every_operation_has_its_own_row() {
         let rows = fresh_rows();
-        for info in SERVED.map(Algorithm::info) {
-            for operation in Operation::of(info.kind) {
-                let row = &rows[place(info.algorithm, operation)];
-                assert_eq!(row.algorithm, padded::<NAME>(info.name));
+        for served in SERVED {
+            for operation in Operation::of(served.info().kind) {
+                let row = &rows[place(served, operation)];
+                assert_eq!(row.algorithm, padded::<NAME>(served.name()));
                 assert_eq!(row.operation, padded::<OPERATION>(operation.name()));
             }
         }
@@ -483,9 +483,9 @@ mod tests {
 
     #[test]
     fn names_fit_their_rows() {
-        for info in SERVED.map(Algorithm::info) {
-            assert!(info.name.len() < NAME, "{}", info.name);
-            assert!(Operation::of(info.kind).iter().all(|of| of.name().len() < OPERATION));
+        for served in SERVED {
+            assert!(served.name().len() < NAME, "{served}");
+            assert!(Operation::of(served.info().kind).iter().all(|of| of.name().len() < OPERATION));
         }
     }
 

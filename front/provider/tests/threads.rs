@@ -17,7 +17,7 @@ const ROUNDS: usize = 60;
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
 
 /// Runs `work` on every thread at once and counts what came out right.
-fn on_all_threads(work: impl Fn(usize, usize) -> bool + Sync) -> usize {
+fn on_all_threads(rounds: usize, work: impl Fn(usize, usize) -> bool + Sync) -> usize {
     let barrier = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -25,7 +25,7 @@ fn on_all_threads(work: impl Fn(usize, usize) -> bool + Sync) -> usize {
                 let (barrier, work) = (&barrier, &work);
                 scope.spawn(move || {
                     barrier.wait();
-                    (0..ROUNDS).filter(|&round| work(thread, round)).count()
+                    (0..rounds).filter(|&round| work(thread, round)).count()
                 })
             })
             .collect();
@@ -44,23 +44,33 @@ const OURS: &str = "provider=gabion";
 #[test]
 fn signing_and_verifying_with_one_key() {
     let (_place, context) = both();
-    let key = context.generate("ML-DSA-65", "provider=default", &Params::default()).unwrap();
-    let right = on_all_threads(|thread, round| {
-        let message = format!("thread {thread}, round {round}");
-        let params = Params::default();
-        let signature = key.sign("ML-DSA-65", OURS, &params, message.as_bytes()).unwrap();
-        let other = format!("thread {thread}, round {}", round + 1);
-        key.verify("ML-DSA-65", OURS, &params, message.as_bytes(), &signature)
-            && !key.verify("ML-DSA-65", OURS, &params, other.as_bytes(), &signature)
-    });
-    assert_eq!(right, THREADS * ROUNDS);
+    for (name, maker, rounds) in [
+        ("ML-DSA-65", "provider=default", ROUNDS),
+        ("HashML-DSA-44-with-SHA512", OURS, ROUNDS),
+        ("Falcon-512", OURS, ROUNDS),
+        ("FN-DSA-512-draft", OURS, ROUNDS),
+        ("MLDSA44-Ed25519-SHA512-draft19", OURS, ROUNDS),
+        ("SLH-DSA-SHA2-128f", "provider=default", 3),
+        ("SLH-DSA-SHAKE-128f", "provider=default", 3),
+    ] {
+        let key = context.generate(name, maker, &Params::default()).unwrap();
+        let right = on_all_threads(rounds, |thread, round| {
+            let message = format!("thread {thread}, round {round}");
+            let params = Params::default();
+            let signature = key.sign(name, OURS, &params, message.as_bytes()).unwrap();
+            let other = format!("thread {thread}, round {}", round + 1);
+            key.verify(name, OURS, &params, message.as_bytes(), &signature)
+                && !key.verify(name, OURS, &params, other.as_bytes(), &signature)
+        });
+        assert_eq!(right, THREADS * rounds, "{name}");
+    }
 }
 
 #[test]
 fn encapsulating_and_decapsulating_with_one_key() {
     let (_place, context) = both();
     let key = context.generate("ML-KEM-768", "provider=default", &Params::default()).unwrap();
-    let right = on_all_threads(|_, round| {
+    let right = on_all_threads(ROUNDS, |_, round| {
         let (mut ct, secret) = key.encapsulate(OURS, &Params::default()).unwrap();
         let opened = key.decapsulate(OURS, &ct);
         ct[round] ^= 1;

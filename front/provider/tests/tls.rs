@@ -6,7 +6,8 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
 use common::{Place, Side};
@@ -150,5 +151,75 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
         }
         assert_eq!(place.count(algorithm, "sign"), (2, 0), "{algorithm}");
         assert_eq!(place.count(algorithm, "verify"), (4, 0), "{algorithm}");
+    }
+}
+
+/// The signature schemes of the ClientHello that a side sends, in its order.
+fn offered(place: &Place, side: Side, variable: Option<&str>) -> Vec<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut command = place.command(side, &format!("s_client -connect 127.0.0.1:{port}"));
+    command.env_remove("GABION_TLS_DRAFT_SIGNATURES");
+    variable.map(|value| command.env("GABION_TLS_DRAFT_SIGNATURES", value));
+    let mut client =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (mut connection, _) = listener.accept().unwrap();
+    let mut head = [0; 5];
+    connection.read_exact(&mut head).unwrap();
+    assert_eq!(head[..2], [22, 3], "a handshake record");
+    let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+    connection.read_exact(&mut hello).unwrap();
+    drop(connection);
+    client.wait().unwrap();
+    // RFC 8446, section 4.1.2: version and random behind the head, then lists with their lengths.
+    let number = |at: usize| usize::from(u16::from_be_bytes([hello[at], hello[at + 1]]));
+    let mut at = 4 + 2 + 32;
+    at += 1 + usize::from(hello[at]);
+    at += 2 + number(at);
+    at += 1 + usize::from(hello[at]) + 2;
+    while number(at) != 13 {
+        at += 4 + number(at + 2);
+    }
+    let schemes = &hello[at + 6..][..number(at + 4)];
+    schemes.chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect()
+}
+
+#[test]
+fn schemes_without_a_settled_codepoint_are_offered_only_on_request() {
+    let place = Place::new();
+    let stock = offered(&place, Side::Stock, None);
+    assert!(stock.contains(&0x0905) && stock.contains(&0x0804), "{stock:x?}");
+    assert_eq!(offered(&place, Side::Gabion, None), stock, "the default is the default provider's");
+    let drafts: Vec<u16> = (0x0911..=0x091c).chain([0xfed7, 0xfeda, 0xfedc, 0xfedf]).collect();
+    let longer = [&stock[..], &drafts].concat();
+    assert_eq!(offered(&place, Side::Gabion, Some("1")), longer);
+    assert_eq!(offered(&place, Side::Gabion, Some("no")), stock);
+    place.configure("tls-draft-signatures = yes");
+    assert_eq!(offered(&place, Side::Gabion, None), longer);
+    assert_eq!(offered(&place, Side::Gabion, Some("off")), stock, "the environment comes first");
+}
+
+#[test]
+fn a_leaf_with_slh_dsa_serves_behind_the_switch() {
+    for algorithm in ["SLH-DSA-SHA2-128f", "SLH-DSA-SHAKE-256f"] {
+        let place = Place::new();
+        certificates(&place, algorithm);
+        let refused = || {
+            let server = place.command(
+                Side::Gabion,
+                "s_server -accept 127.0.0.1:0 -cert chain.pem -key leaf.key -naccept 1",
+            );
+            common::all_text(&{ server }.stdin(Stdio::null()).output().unwrap())
+        };
+        let text = refused();
+        assert!(text.contains("unknown certificate type"), "{text}");
+        place.configure("tls-draft-signatures = yes");
+        let server = Server::start(&place, Side::Gabion, "X25519MLKEM768", "");
+        for _ in 0..2 {
+            let text = connect(&place, Side::Gabion, &server, "X25519MLKEM768", "");
+            assert!(text.to_lowercase().contains("signature type: "), "{text}");
+        }
+        assert_eq!(place.count(algorithm, "sign"), (2, 0));
+        assert_eq!(place.count(algorithm, "verify"), (4, 0));
     }
 }

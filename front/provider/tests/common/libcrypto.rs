@@ -330,7 +330,7 @@ impl Key<'_> {
         message: &[u8],
     ) -> Option<Vec<u8>> {
         let (ctx, signature) = (self.operation(query), self.signature(algorithm, query));
-        let mut out = vec![0; 8192];
+        let mut out = vec![0; 1 << 16];
         let (mut len, list) = (out.len(), params.list());
         // SAFETY: live objects, room as long as said.
         unsafe {

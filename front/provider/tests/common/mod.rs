@@ -14,6 +14,34 @@ use gabion_provider::stats::{self, Snapshot};
 pub const KEMS: [&str; 3] = ["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024"];
 /// The parameter sets by OpenSSL's names.
 pub const SIGNATURES: [&str; 3] = ["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"];
+/// The parameter sets by OpenSSL's names, with n of FIPS 205, table 2.
+pub const SLH_DSA: [(&str, usize); 12] = [
+    ("SLH-DSA-SHA2-128s", 16),
+    ("SLH-DSA-SHA2-128f", 16),
+    ("SLH-DSA-SHA2-192s", 24),
+    ("SLH-DSA-SHA2-192f", 24),
+    ("SLH-DSA-SHA2-256s", 32),
+    ("SLH-DSA-SHA2-256f", 32),
+    ("SLH-DSA-SHAKE-128s", 16),
+    ("SLH-DSA-SHAKE-128f", 16),
+    ("SLH-DSA-SHAKE-192s", 24),
+    ("SLH-DSA-SHAKE-192f", 24),
+    ("SLH-DSA-SHAKE-256s", 32),
+    ("SLH-DSA-SHAKE-256f", 32),
+];
+/// What the default provider lacks, with the longest signature.
+pub const OURS_ALONE: [(&str, usize); 10] = [
+    ("Falcon-512", 752),
+    ("Falcon-1024", 1462),
+    ("Falcon-padded-512", 666),
+    ("Falcon-padded-1024", 1280),
+    ("FN-DSA-512-draft", 666),
+    ("FN-DSA-1024-draft", 1280),
+    ("MLDSA44-Ed25519-SHA512-draft19", 2484),
+    ("MLDSA65-ECDSA-P384-SHA512-draft19", 3413),
+    ("MLDSA87-ECDSA-P521-SHA512-draft19", 4766),
+    ("MLDSA44-RSA2048-PSS-SHA256-draft19", 2676),
+];
 
 /// Whose cryptography a command uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +103,13 @@ impl Place {
         std::fs::write(place.path("stock.cnf"), common).unwrap();
         std::fs::write(place.path("gabion.cnf"), format!("{gabion}{common}")).unwrap();
         place
+    }
+
+    /// Adds a line to the provider's section of the configuration.
+    pub fn configure(&self, line: &str) {
+        let config = std::fs::read_to_string(self.path("gabion.cnf")).unwrap();
+        let config = config.replace("[gab]\n", &format!("[gab]\n{line}\n"));
+        std::fs::write(self.path("gabion.cnf"), config).unwrap();
     }
 
     /// The path of a file in the folder.
