@@ -1,0 +1,3 @@
+module gabion/interop
+
+go 1.26

@@ -1,0 +1,166 @@
+/* One side of a TLS 1.3 connection for tests/interop/tls.sh, over whatever libssl it is linked to.
+ *
+ * peer server PORT CERT KEY GROUPS   answers connections one after another, each with the group and
+ *                                    signature scheme that it negotiated
+ * peer client PORT CA GROUP          sends a line, and prints the group, the server's signature
+ *                                    scheme and the first line of the answer
+ *
+ * The chain and the name localhost are verified. Exits 1 when a connection of the client fails. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static int failed(const char *what)
+{
+    fprintf(stderr, "%s failed\n", what);
+    ERR_print_errors_fp(stderr);
+    return 1;
+}
+
+static void limit_waiting(int s)
+{
+    struct timeval limit = {.tv_sec = 20};
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/* "GROUP SCHEME\n" of this connection into `line`. */
+static void negotiated(SSL *ssl, int is_server, char line[256])
+{
+    const char *scheme = NULL;
+    if (is_server) {
+        SSL_get0_signature_name(ssl, &scheme);
+    } else {
+        SSL_get0_peer_signature_name(ssl, &scheme);
+    }
+    const char *group = SSL_get0_group_name(ssl);
+    snprintf(line, 256, "%s %s\n", group == NULL ? "-" : group, scheme == NULL ? "-" : scheme);
+}
+
+/* Answers whatever comes first; a browser gets it as a page. */
+static void serve(SSL *ssl)
+{
+    char question[4096];
+    char answer[256];
+    char page[512];
+    if (SSL_accept(ssl) != 1) {
+        failed("SSL_accept");
+        return;
+    }
+    int n = SSL_read(ssl, question, sizeof question);
+    negotiated(ssl, 1, answer);
+    if (n >= 4 && memcmp(question, "GET ", 4) == 0) {
+        snprintf(page, sizeof page,
+                 "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n\r\n%s",
+                 strlen(answer), answer);
+    } else {
+        snprintf(page, sizeof page, "%s", answer);
+    }
+    if (n > 0) {
+        SSL_write(ssl, page, (int)strlen(page));
+    }
+    SSL_shutdown(ssl);
+    /* Waits for the other side, so that closing does not reset what it has still to read. */
+    SSL_read(ssl, question, sizeof question);
+}
+
+static int server(SSL_CTX *context, int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int one = 1;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(listener, 16) != 0) {
+        perror("listen");
+        return 3;
+    }
+    for (;;) {
+        int s = accept(listener, NULL, NULL);
+        if (s < 0) {
+            perror("accept");
+            return 1;
+        }
+        limit_waiting(s);
+        SSL *ssl = SSL_new(context);
+        if (ssl != NULL && SSL_set_fd(ssl, s) == 1) {
+            serve(ssl);
+        }
+        ERR_clear_error();
+        SSL_free(ssl);
+        close(s);
+    }
+}
+
+static int client(SSL_CTX *context, int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    char line[256];
+    char answer[256];
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    limit_waiting(s);
+    if (connect(s, (struct sockaddr *)&address, sizeof address) != 0) {
+        perror("connect");
+        return 1;
+    }
+    SSL *ssl = SSL_new(context);
+    if (ssl == NULL || SSL_set_fd(ssl, s) != 1 || SSL_set1_host(ssl, "localhost") != 1 ||
+        SSL_set_tlsext_host_name(ssl, "localhost") != 1) {
+        return failed("SSL_new");
+    }
+    if (SSL_connect(ssl) != 1) {
+        return failed("SSL_connect");
+    }
+    if (SSL_write(ssl, "hello\n", 6) != 6) {
+        return failed("SSL_write");
+    }
+    int n = SSL_read(ssl, answer, sizeof answer - 1);
+    if (n <= 0) {
+        return failed("SSL_read");
+    }
+    answer[n] = '\0';
+    answer[strcspn(answer, "\r\n")] = '\0';
+    negotiated(ssl, 0, line);
+    printf("%s%s\n", line, answer);
+    SSL_shutdown(ssl);
+    SSL_free(ssl);
+    close(s);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int is_server = argc == 6 && strcmp(argv[1], "server") == 0;
+    if (!is_server && !(argc == 5 && strcmp(argv[1], "client") == 0)) {
+        fprintf(stderr, "expected peer server PORT CERT KEY GROUPS, or peer client PORT CA GROUP\n");
+        return 2;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    SSL_CTX *context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+    if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_set1_groups_list(context, is_server ? argv[5] : argv[4]) != 1) {
+        return failed("SSL_CTX_new");
+    }
+    if (is_server) {
+        if (SSL_CTX_use_certificate_chain_file(context, argv[3]) != 1 ||
+            SSL_CTX_use_PrivateKey_file(context, argv[4], SSL_FILETYPE_PEM) != 1) {
+            return failed("reading certificate and key");
+        }
+        return server(context, atoi(argv[2]));
+    }
+    if (SSL_CTX_load_verify_file(context, argv[3]) != 1) {
+        return failed("reading the root");
+    }
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    return client(context, atoi(argv[2]));
+}

