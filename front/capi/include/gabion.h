@@ -20,7 +20,7 @@
  *   lane ends with its own status[i], and the call returns GABION_OK when it ran, whatever the lanes
  *   say; a bad lane never fails its neighbours, and its output is all zero. A batch and n single
  *   calls give the same verdicts.
- * Randomness is the operating system's, drawn once a call.
+ * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
  * Threads. All functions may be called from any thread. No thread is started and nothing runs at
  *   load; the first use of an algorithm tests the processor's implementation with known answers.
  * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A KEM's
@@ -149,6 +149,16 @@ gabion_status gabion_encaps(const gabion_public_key *key, uint8_t *ciphertext,
                             size_t ciphertext_len, uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
 
+/* Encapsulates with the caller's randomness: of ML-KEM the 32 bytes m (FIPS 203, Algorithm 17). For
+ * callers with a generator of their own, and for test vectors: bytes that are used twice, or that
+ * others know, give the secret away. Errors: as gabion_encaps; LENGTH where the algorithm takes
+ * another number of bytes. */
+gabion_status gabion_encaps_with_randomness(const gabion_public_key *key,
+                                            const uint8_t *randomness, size_t randomness_len,
+                                            uint8_t *ciphertext, size_t ciphertext_len,
+                                            uint8_t *secret, size_t secret_len)
+    GABION_MUST_CHECK;
+
 /* The secret of a ciphertext. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
 gabion_status gabion_decaps(const gabion_private_key *key, const uint8_t *ciphertext,
                             size_t ciphertext_len, uint8_t *secret, size_t secret_len)
@@ -178,11 +188,26 @@ typedef struct gabion_message {
                             example "SHA2-512"; a name that is none fails the whole call */
 } gabion_message;
 
+/* As `prehash`: `message` is the representative mu of the message, which was computed elsewhere
+ * (FIPS 204, Algorithm 7, line 6). ML-DSA, and FN-DSA as drafted. It has 64 bytes, and no context
+ * stands beside it, since mu has that in it: all else fails the whole call. */
+#define GABION_MU "mu"
+
 /* Signs, hedged with fresh randomness where the algorithm has that.
  * signature_len: the room on the way in, the signature's length on the way out.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, RANDOMNESS, BACKEND. */
 gabion_status gabion_sign(const gabion_private_key *key, const gabion_message *message,
                           uint8_t *signature, size_t *signature_len) GABION_MUST_CHECK;
+
+/* Signs with the caller's randomness: of ML-DSA the 32 bytes rnd (FIPS 204, Algorithm 2), all zero
+ * for the deterministic variant; of SLH-DSA the n bytes opt_rand (FIPS 205, Algorithm 22). For
+ * callers with a generator of their own, and for test vectors.
+ * Errors: as gabion_sign; LENGTH where the algorithm takes another number of bytes. */
+gabion_status gabion_sign_with_randomness(const gabion_private_key *key,
+                                          const gabion_message *message,
+                                          const uint8_t *randomness, size_t randomness_len,
+                                          uint8_t *signature, size_t *signature_len)
+    GABION_MUST_CHECK;
 
 /* Verifies: GABION_OK or GABION_E_SIGNATURE, a signature of the wrong length included.
  * Errors: ARGUMENT, ALGORITHM, INPUT, BACKEND. */

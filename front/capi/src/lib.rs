@@ -22,7 +22,10 @@ pub use algorithms::{
     gabion_backend, gabion_version,
 };
 pub use border::{gabion_last_error, gabion_status_text};
-pub use kem::{gabion_decaps, gabion_decaps_many, gabion_encaps, gabion_encaps_many};
+pub use kem::{
+    gabion_decaps, gabion_decaps_many, gabion_encaps, gabion_encaps_many,
+    gabion_encaps_with_randomness,
+};
 pub use keys::{
     PrivateKey, PublicKey, gabion_private_key_algorithm, gabion_private_key_export,
     gabion_private_key_free, gabion_private_key_from_seed, gabion_private_key_generate,
@@ -30,4 +33,7 @@ pub use keys::{
     gabion_public_key_algorithm, gabion_public_key_export, gabion_public_key_free,
     gabion_public_key_import,
 };
-pub use signature::{Message, gabion_sign, gabion_sign_many, gabion_verify, gabion_verify_many};
+pub use signature::{
+    Message, gabion_sign, gabion_sign_many, gabion_sign_with_randomness, gabion_verify,
+    gabion_verify_many,
+};

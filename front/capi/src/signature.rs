@@ -2,12 +2,16 @@
 
 use std::ffi::c_char;
 
-use gabion_engine::{Engine, OsEntropy, Prehash, Randomness, Status};
+use gabion_engine::{Engine, OsEntropy, Prehash, Randomness, SigningKey, Status};
 
 use crate::border::{Code, Failure, border, code, of_lane};
 use crate::input::{self, wrong_length};
 use crate::kem::{handles, tell};
 use crate::keys::{PrivateKey, PublicKey};
+
+/// `GABION_MU`: in place of a hash's name, the message is its representative mu (FIPS 204,
+/// Algorithm 7, line 6).
+const MU: &str = "mu";
 
 /// `gabion_message`.
 #[repr(C)]
@@ -42,6 +46,14 @@ impl Message {
         }
         // SAFETY: the caller's condition.
         let name = unsafe { input::text("prehash", self.prehash) }?;
+        if name.eq_ignore_ascii_case(MU) {
+            if !context.is_empty() {
+                let why = "mu has the context in it already; expected none beside it";
+                return Err(Failure::new(code::INPUT, why));
+            }
+            let wrong = |_| wrong_length("mu", 64, message.len());
+            return Ok(gabion_engine::Message::Mu(message.try_into().map_err(wrong)?));
+        }
         let known = Prehash::all().find(|hash| hash.name().eq_ignore_ascii_case(name));
         let hash = known.ok_or_else(|| {
             let names: Vec<_> = Prehash::all().map(Prehash::name).collect();
@@ -64,32 +76,73 @@ pub unsafe extern "C" fn gabion_sign(
     signature: *mut u8,
     signature_len: *mut usize,
 ) -> Code {
+    let engine = |key: &SigningKey, message: gabion_engine::Message<'_>| {
+        Ok(Engine::global()?.sign(key, message, &OsEntropy)?)
+    };
+    // SAFETY: the caller's condition is the same.
+    border(|| unsafe { sign(key, message, signature, signature_len, engine) })
+}
+
+/// Signs with the caller's randomness.
+///
+/// # Safety
+/// As [`gabion_sign`]; `randomness` is NULL or has `randomness_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_sign_with_randomness(
+    key: *const PrivateKey,
+    message: *const Message,
+    randomness: *const u8,
+    randomness_len: usize,
+    signature: *mut u8,
+    signature_len: *mut usize,
+) -> Code {
     border(|| {
-        // SAFETY: the caller's condition.
-        let len = unsafe { input::place("signature_len", signature_len) }?;
-        let room = *len;
-        // SAFETY: the caller's condition; a NULL buffer has no bytes.
-        let out = unsafe {
-            input::output("signature", signature, if signature.is_null() { 0 } else { room }, 0)
-        }?;
-        // SAFETY: the caller's condition.
-        let key = unsafe { input::reference("key", key) }?.signature()?;
-        let longest = key.algorithm().info().output;
-        if signature.is_null() {
-            *len = longest;
-            return Ok(());
-        }
-        // Before the work: a signature that is made and can't be handed over is lost.
-        if room < longest {
-            return Err(wrong_length("room for the signature", longest, room));
-        }
-        // SAFETY: the caller's condition.
-        let message = unsafe { input::reference("message", message)?.get() }?;
-        let made = Engine::global()?.sign(key, message, &OsEntropy)?;
-        out[..made.len()].copy_from_slice(&made);
-        *len = made.len();
-        Ok(())
+        let engine = |key: &SigningKey, message: gabion_engine::Message<'_>| {
+            // SAFETY: the caller's condition.
+            let bytes = unsafe { input::slice("randomness", randomness, randomness_len) }?;
+            // The engine's door is named for its danger, which gabion.h states.
+            Ok(Engine::global()?.testing_only_sign_with(key, message, bytes)?)
+        };
+        // SAFETY: the caller's condition is the same.
+        unsafe { sign(key, message, signature, signature_len, engine) }
     })
+}
+
+/// Signs in the way that `engine` does.
+///
+/// # Safety
+/// As [`gabion_sign`].
+unsafe fn sign(
+    key: *const PrivateKey,
+    message: *const Message,
+    signature: *mut u8,
+    signature_len: *mut usize,
+    engine: impl FnOnce(&SigningKey, gabion_engine::Message<'_>) -> Result<Vec<u8>, Failure>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's condition.
+    let len = unsafe { input::place("signature_len", signature_len) }?;
+    let room = *len;
+    // SAFETY: the caller's condition; a NULL buffer has no bytes.
+    let out = unsafe {
+        input::output("signature", signature, if signature.is_null() { 0 } else { room }, 0)
+    }?;
+    // SAFETY: the caller's condition.
+    let key = unsafe { input::reference("key", key) }?.signature()?;
+    let longest = key.algorithm().info().output;
+    if signature.is_null() {
+        *len = longest;
+        return Ok(());
+    }
+    // Before the work: a signature that is made and can't be handed over is lost.
+    if room < longest {
+        return Err(wrong_length("room for the signature", longest, room));
+    }
+    // SAFETY: the caller's condition.
+    let message = unsafe { input::reference("message", message)?.get() }?;
+    let made = engine(key, message)?;
+    out[..made.len()].copy_from_slice(&made);
+    *len = made.len();
+    Ok(())
 }
 
 /// Verifies.
