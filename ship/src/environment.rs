@@ -98,7 +98,7 @@ impl Settings {
         };
         let layout = match full_path("GABION_OPENSSL_PREFIX")? {
             Some(prefix) => Layout::at(prefix),
-            None => Layout::usual(&pins::pins()?.newest)?,
+            None => Layout::usual(&pins::pins()?.usual)?,
         };
         Ok(Settings {
             mode,

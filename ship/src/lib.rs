@@ -36,7 +36,16 @@ pub fn sha256_file(path: &Path) -> Result<String> {
         std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
     let mut hash = Sha256::new();
     std::io::copy(&mut file, &mut hash).map_err(|cause| Error::io("cannot read", path, cause))?;
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&hash.finalize()))
+}
+
+/// SHA-256 of bytes, in the same form.
+pub(crate) fn sha256_text(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Replaces `path` by `content` in one step: a sibling temporary file, then a rename.

@@ -32,6 +32,16 @@ pub fn find_module() -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// Finds the C library that came with this program: beside it, or in `../lib`.
+#[must_use]
+pub fn find_library() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let folder = program.parent()?;
+    [folder.join("libgabion.so"), folder.join("../lib/libgabion.so.1")]
+        .into_iter()
+        .find(|candidate| candidate.is_file())
+}
+
 /// Copies `module` to `place`, in one step, where the two differ; returns whether it did.
 ///
 /// Programs that have the old module loaded keep it.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::configuration::write_configuration;
+use super::patch;
 use super::source::{Archive, SourceRequest, unpack, version_of_archive};
 use super::{Layout, Manifest};
 use crate::progress::Stage;
@@ -27,7 +28,7 @@ const LOG_TAIL_LINES: usize = 25;
 /// What the command line asks of [`build`].
 #[derive(Debug, Clone, Default)]
 pub struct BuildRequest {
-    /// OpenSSL version; `None` for the newest pinned one, or the one of `source`.
+    /// OpenSSL version; `None` for the usual one, or the one of `source`.
     pub version: Option<String>,
     /// Where the bundle goes; `None` for [`Layout::usual`].
     pub prefix: Option<PathBuf>,
@@ -39,6 +40,10 @@ pub struct BuildRequest {
     pub module: Option<PathBuf>,
     /// Leave a module that is there already as it is.
     pub keep_module: bool,
+    /// Apply the core patch: libcrypto's ML-KEM and ML-DSA can go to libgabion.
+    pub core_offload: bool,
+    /// libgabion for the core patch; `None` for the one beside this program.
+    pub library: Option<PathBuf>,
     /// Compilers at a time; `None` for the number of cores.
     pub jobs: Option<usize>,
 }
@@ -57,7 +62,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
     let version = match (&request.version, local_file) {
         (Some(version), _) => version.clone(),
         (None, Some(file)) => version_of_archive(Path::new(file))?,
-        (None, None) => pins.newest.clone(),
+        (None, None) => pins.usual.clone(),
     };
     if request.source.location.is_none() {
         pins.find(&version)?;
@@ -69,23 +74,70 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         Some(module) => Some(module.clone()),
         None => provider::find_module(),
     };
+    let library = match &request.library {
+        Some(_) if !request.core_offload => {
+            return Err(Error::Request("--library goes with --core-offload".to_string()));
+        }
+        Some(library) if !library.is_file() => {
+            return Err(Error::Request(format!("--library {}: no such file", library.display())));
+        }
+        Some(library) => Some(library.clone()),
+        None => provider::find_library(),
+    };
+    let patch = request.core_offload.then(|| patch::core_offload(&version)).transpose()?;
     let layout = match &request.prefix {
         Some(prefix) => Layout::at(absolute_prefix(prefix)?),
+        None if request.core_offload => Layout::usual_offload(&version)?,
         None => Layout::usual(&version)?,
     };
     let place = Place::claim(&layout)?;
-    match already_there(&layout, request, &version)? {
+    match already_there(&layout, request, &version, patch)? {
         Some(manifest) => eprintln!(
             "OpenSSL {} is already built (since {}) in {}",
             manifest.version,
             manifest.built,
             layout.prefix().display()
         ),
-        None => place.build(&layout, request, &pins, &version)?,
+        None => place.build(&layout, request, &pins, &Wanted { version: &version, patch })?,
     }
     let keep = request.keep_module && layout.gabion_module().exists();
     refresh(&layout, module.as_deref().filter(|_| !keep))?;
+    if request.core_offload {
+        place_library(&layout, library.as_deref())?;
+    }
     Ok(layout)
+}
+
+/// Which OpenSSL is to be built.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    version: &'a str,
+    /// Text of the core patch, if it is to be applied.
+    patch: Option<&'static str>,
+}
+
+/// SHA-256 of the core patch, as a bundle's record has it.
+fn patch_sha256(patch: Option<&str>) -> Option<String> {
+    patch.map(|text| crate::sha256_text(text.as_bytes()))
+}
+
+/// Puts libgabion where the patched libcrypto opens it, if it differs from the one there.
+fn place_library(layout: &Layout, library: Option<&Path>) -> Result<()> {
+    let place = layout.gabion_library();
+    match library {
+        Some(library) => {
+            if provider::place_module(library, &place)? {
+                eprintln!("libgabion installed as {}", place.display());
+            }
+        }
+        None if place.exists() => {}
+        None => eprintln!(
+            "warning: no libgabion.so was found beside this program, so GABION_OFFLOAD=1 has nothing \
+             to offload to; build it with `cargo build --release`, then run `gabion bundle build \
+             --core-offload` again, or give it with --library"
+        ),
+    }
+    Ok(())
 }
 
 /// Writes the configuration files and the module of a finished bundle where they differ.
@@ -128,6 +180,7 @@ fn already_there(
     layout: &Layout,
     request: &BuildRequest,
     version: &str,
+    patch: Option<&str>,
 ) -> Result<Option<Manifest>> {
     let prefix = layout.prefix().display();
     // A damaged record still shows that the folder is ours to replace.
@@ -159,6 +212,19 @@ fn already_there(
              --repair",
             manifest.version
         )));
+    }
+    match (&manifest.core_patch_sha256, patch) {
+        (None, None) => {}
+        // What was built from another patch is out of date.
+        (Some(there), Some(_)) if Some(there) != patch_sha256(patch).as_ref() => return Ok(None),
+        (Some(_), Some(_)) => {}
+        (there, _) => {
+            return Err(Error::Request(format!(
+                "{prefix} holds an OpenSSL {} the core patch; choose another --prefix, or replace it \
+                 with --repair",
+                if there.is_some() { "with" } else { "without" }
+            )));
+        }
     }
     let missing = layout.missing_parts();
     if let Some(part) = missing.first() {
@@ -213,19 +279,20 @@ impl Place {
         layout: &Layout,
         request: &BuildRequest,
         pins: &pins::Pins,
-        version: &str,
+        wanted: &Wanted<'_>,
     ) -> Result<()> {
         require_tools()?;
         let begun = std::time::Instant::now();
         std::fs::create_dir_all(&self.staging)
             .map_err(|cause| Error::io("cannot make the folder", &self.staging, cause))?;
-        let result = self.build_staged(layout, request, pins, version);
+        let result = self.build_staged(layout, request, pins, wanted);
         let _ = std::fs::remove_dir_all(&self.staging);
         result?;
         // The log is of use only after a failure.
         let _ = std::fs::remove_file(&self.log);
         eprintln!(
-            "OpenSSL {version} built in {} in {}",
+            "OpenSSL {} built in {} in {}",
+            wanted.version,
             layout.prefix().display(),
             crate::progress::duration_text(begun.elapsed())
         );
@@ -237,11 +304,15 @@ impl Place {
         layout: &Layout,
         request: &BuildRequest,
         pins: &pins::Pins,
-        version: &str,
+        wanted: &Wanted<'_>,
     ) -> Result<()> {
+        let Wanted { version, patch } = *wanted;
         let archive =
             staged("OpenSSL: source", || request.source.obtain(pins, version, &self.staging))?;
         let tree = staged("OpenSSL: unpack", || self.unpack(&archive, version))?;
+        if let Some(patch) = patch {
+            staged("OpenSSL: core patch", || patch::apply(&tree, patch))?;
+        }
         let options = configure_options(layout)?;
         let log = Log::create(&self.log)?;
         staged("OpenSSL: configure", || {
@@ -263,7 +334,7 @@ impl Place {
         let tree = Layout::at(staged_root.join(relative));
         staged("OpenSSL: FIPS self-tests", || fips_install(&log, &tree))?;
         write_configuration(&tree, layout)?;
-        write_manifest(&tree, version, archive.sha256, options)?;
+        write_manifest(&tree, wanted, archive.sha256, options)?;
         self.move_into_place(&tree, layout)
     }
 
@@ -299,6 +370,10 @@ impl Place {
         if old_module.exists() {
             // Better an older provider than none; `refresh` replaces it where there is a newer one.
             provider::place_module(&old_module, &layout.gabion_module())?;
+        }
+        let old_library = Layout::at(self.staging.join("replaced")).gabion_library();
+        if old_library.exists() {
+            provider::place_module(&old_library, &layout.gabion_library())?;
         }
         Ok(())
     }
@@ -412,7 +487,7 @@ fn fips_install(log: &Log, tree: &Layout) -> Result<()> {
 /// Writes the record that makes a staged tree a finished bundle.
 fn write_manifest(
     tree: &Layout,
-    version: &str,
+    wanted: &Wanted<'_>,
     source_sha256: String,
     options: Vec<String>,
 ) -> Result<()> {
@@ -426,12 +501,13 @@ fn write_manifest(
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |elapsed| elapsed.as_secs());
     let manifest = Manifest {
-        version: version.to_string(),
+        version: wanted.version.to_string(),
         source_sha256,
         options,
         built: utc_text(seconds),
         fips_module_sha256: sha256_file(&tree.fips_module())?,
         gabion_version: env!("CARGO_PKG_VERSION").to_string(),
+        core_patch_sha256: patch_sha256(wanted.patch),
     };
     let mut text = serde_json::to_string_pretty(&manifest)
         .map_err(|cause| Error::Integrity(format!("the bundle's record: {cause}")))?;

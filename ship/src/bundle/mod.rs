@@ -5,6 +5,7 @@
 //!   PREFIX/lib/libcrypto.so.3, libssl.so.3
 //!   PREFIX/lib/ossl-modules/fips.so        the FIPS provider, as built here
 //!   PREFIX/lib/ossl-modules/gabion.so      our provider
+//!   PREFIX/lib/ossl-modules/libgabion.so.1 with the core patch: what libcrypto offloads to
 //!   PREFIX/ssl/fipsmodule.cnf              its integrity value, from `openssl fipsinstall`
 //!   PREFIX/ssl/openssl-fips.cnf            fips=yes is the default property
 //!   PREFIX/ssl/openssl-gabion.cnf          default provider and ours, ours preferred
@@ -13,6 +14,7 @@
 
 mod build;
 mod configuration;
+mod patch;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -48,6 +50,9 @@ pub struct Manifest {
     pub fips_module_sha256: String,
     /// Version of Gabion that built it.
     pub gabion_version: String,
+    /// SHA-256 of the core patch in it; none in a bundle whose libcrypto is OpenSSL's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_patch_sha256: Option<String>,
 }
 
 impl Layout {
@@ -71,6 +76,15 @@ impl Layout {
         })?;
         let cache = Path::new(&home).join(".cache/gabion/openssl");
         Ok(Layout::at(cache.join(format!("bundle-{version}"))))
+    }
+
+    /// The usual place of the bundle whose libcrypto has the core patch, `bundle-V-offload` beside
+    /// the other one.
+    ///
+    /// # Errors
+    /// As [`Layout::usual`].
+    pub fn usual_offload(version: &str) -> Result<Self> {
+        Layout::usual(&format!("{version}-offload"))
     }
 
     /// The bundle's own folder.
@@ -119,6 +133,12 @@ impl Layout {
     #[must_use]
     pub fn gabion_module(&self) -> PathBuf {
         self.modules().join("gabion.so")
+    }
+
+    /// The library that a libcrypto with the core patch opens.
+    #[must_use]
+    pub fn gabion_library(&self) -> PathBuf {
+        self.modules().join("libgabion.so.1")
     }
 
     /// The FIPS provider's integrity value and options.

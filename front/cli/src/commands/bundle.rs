@@ -29,13 +29,15 @@ enum Action {
   gabion bundle build
   gabion bundle build --prefix /opt/gabion/openssl
   gabion bundle build --source openssl-3.5.5.tar.gz
+  gabion bundle build --core-offload
 
 The fips.so of a bundle is FIPS code, not a validated module; see docs/fips.md.")]
 struct Build {
-    /// OpenSSL version [default: the newest pinned one]
+    /// OpenSSL version, 3.5.5 or 4.0.3 [default: 3.5.5]
     #[arg(long, value_name = "VERSION")]
     openssl: Option<String>,
-    /// Folder of the bundle [default: ~/.cache/gabion/openssl/bundle-VERSION]
+    /// Folder of the bundle [default: ~/.cache/gabion/openssl/bundle-VERSION, and
+    /// bundle-VERSION-offload with --core-offload]
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
     /// Upstream tarball (.tar.gz) to build from, instead of the pinned package
@@ -53,6 +55,12 @@ struct Build {
     /// Leave a gabion.so that is there already as it is
     #[arg(long, conflicts_with = "module")]
     keep_module: bool,
+    /// Let libcrypto's own ML-KEM and ML-DSA go to libgabion where GABION_OFFLOAD=1 (core patch)
+    #[arg(long)]
+    core_offload: bool,
+    /// libgabion.so for --core-offload [default: the one that came with this program]
+    #[arg(long, value_name = "FILE", requires = "core_offload")]
+    library: Option<PathBuf>,
     /// Compilers at a time [default: the number of cores]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -68,6 +76,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         repair: build.repair,
         module: build.module,
         keep_module: build.keep_module,
+        core_offload: build.core_offload,
+        library: build.library,
         jobs: build.jobs,
     };
     let layout = bundle::build(&request).map_err(failure)?;

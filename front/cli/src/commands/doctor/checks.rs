@@ -172,10 +172,10 @@ fn bundle(layout: &Layout) -> Check {
     }
     let detail = format!("{} in {place}, built {}", manifest.version, manifest.built);
     let mut check = Check::new(name, Verdict::Ok, detail);
-    let newest = pins::pins().map(|pins| pins.newest);
-    if let Some(newest) = newest.ok().filter(|newest| is_older(&manifest.version, newest)) {
-        check.warning = Some(format!("older than {newest}, the newest pinned version"));
-        check.mend = Some(format!("{BUILD} --openssl {newest}"));
+    let usual = pins::pins().map(|pins| pins.usual);
+    if let Some(usual) = usual.ok().filter(|usual| is_older(&manifest.version, usual)) {
+        check.warning = Some(format!("older than {usual}, the version that is built now"));
+        check.mend = Some(format!("{BUILD} --openssl {usual}"));
     }
     check
 }
