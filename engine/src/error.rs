@@ -33,6 +33,10 @@ pub enum Error {
         /// The lane's verdict.
         status: Status,
     },
+    /// Invalid input: a key file's structure is not the algorithm's, or holds parts that do not
+    /// belong together.
+    #[error("{0}")]
+    KeyFile(String),
     /// The signature does not verify.
     #[error("the signature does not verify")]
     BadSignature,

@@ -38,6 +38,7 @@ mod error;
 mod exchange;
 mod family;
 mod kem;
+pub mod key_file;
 mod parallel;
 mod queue;
 mod route;

@@ -38,9 +38,10 @@ impl From<gabion_engine::Error> for Failure {
         let text = error.to_string();
         match error {
             Error::BadSignature => Failure::No(text),
-            Error::Input(_) | Error::WrongAlgorithm { .. } | Error::Lane { .. } => {
-                Failure::Usage(text)
-            }
+            Error::Input(_)
+            | Error::WrongAlgorithm { .. }
+            | Error::Lane { .. }
+            | Error::KeyFile(_) => Failure::Usage(text),
             // No randomness, no such backend, no healthy backend, and what the future adds.
             _ => Failure::NotReady(text),
         }

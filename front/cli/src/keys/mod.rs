@@ -1,6 +1,7 @@
 //! Key files: what `openssl` 3.5 reads and writes, as keys of the engine.
 //!
-//! [`der`] knows the structures, this module the algorithms, [`passin`] where passwords come from.
+//! [`gabion_engine::key_file`] knows the structures and the algorithms, [`der`] what is wrapped round
+//! them, [`passin`] where passwords come from; this module says what a command needs and got.
 
 pub mod der;
 pub mod passin;
@@ -9,30 +10,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gabion_engine::{
-    Algorithm, Engine, ExchangePrivateKey, ExchangePublicKey, Family, KemPrivateKey, KemPublicKey,
-    Kind, OLD_NAMES, OldName, OsEntropy, SigningKey, UnknownAlgorithm, VerifyKey,
+    Algorithm, Engine, ExchangePrivateKey, ExchangePublicKey, KemPrivateKey, KemPublicKey, Kind,
+    OLD_NAMES, OldName, OsEntropy, SigningKey, UnknownAlgorithm, VerifyKey,
 };
+
+pub use gabion_engine::key_file::{Key, of_identifier};
 
 use crate::failure::Failure;
 use crate::files;
-use der::{Encoded, FileForm, Forms, Identifier, Inside, Parameters, Private, Public};
+use der::{Encoded, FileForm};
 use passin::PassIn;
-
-/// A key out of a file.
-pub enum Key {
-    /// A decapsulation key.
-    KemPrivate(KemPrivateKey),
-    /// An encapsulation key.
-    KemPublic(KemPublicKey),
-    /// A signing key.
-    Signing(SigningKey),
-    /// A verification key.
-    Verify(VerifyKey),
-    /// A private key of a key exchange.
-    ExchangePrivate(ExchangePrivateKey),
-    /// A public key of a key exchange.
-    ExchangePublic(ExchangePublicKey),
-}
 
 /// `--key` and `--passin`: the same for every command that takes a key.
 #[derive(Args)]
@@ -171,7 +158,8 @@ impl KeyArgs {
                 None => return Err(self.wrong(&foreign(&identifier.oid), what, kind)),
             };
         note_draft(algorithm);
-        let key = Key::decode(engine, algorithm, &encoded).map_err(of_file)?;
+        let key = Key::decode(engine, &OsEntropy, algorithm, &encoded).map_err(Failure::from);
+        let key = key.map_err(of_file)?;
         if matches!(&encoded, Encoded::Public(key) if key.from_certificate) {
             eprintln!(
                 "note: only the public key is taken from the certificate {file}; its signature \
@@ -266,101 +254,13 @@ impl KeyArgs {
     }
 }
 
-impl Key {
-    /// The key of an algorithm that a file's structure carries.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] for a key that a check refuses, and for parts that do not belong together.
-    pub fn decode(
-        engine: &Engine,
-        algorithm: Algorithm,
-        encoded: &Encoded,
-    ) -> Result<Key, Failure> {
-        match encoded {
-            Encoded::Private(key) => private(engine, algorithm, key),
-            Encoded::Public(key) => public(engine, algorithm, key),
-        }
-    }
-
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        match self {
-            Key::KemPrivate(key) => key.algorithm(),
-            Key::KemPublic(key) => key.algorithm(),
-            Key::Signing(key) => key.algorithm(),
-            Key::Verify(key) => key.algorithm(),
-            Key::ExchangePrivate(key) => key.algorithm(),
-            Key::ExchangePublic(key) => key.algorithm(),
-        }
-    }
-
-    /// The encoded public key.
-    pub fn public_bytes(&self) -> &[u8] {
-        match self {
-            Key::KemPrivate(key) => key.public_bytes(),
-            Key::KemPublic(key) => key.bytes(),
-            Key::Signing(key) => key.public_bytes(),
-            Key::Verify(key) => key.bytes(),
-            Key::ExchangePrivate(key) => key.public_bytes(),
-            Key::ExchangePublic(key) => key.bytes(),
-        }
-    }
-
-    /// The forms of the private key; none where it is a public key.
-    pub fn forms(&self) -> Option<Forms<'_>> {
-        let (seed, bytes) = match self {
-            Key::KemPrivate(key) => (key.seed(), key.bytes()),
-            // RFC 8410, section 7: there is one form, an OCTET STRING that holds the seed.
-            Key::Signing(key) if key.algorithm().info().family == Family::Ed25519 => {
-                (None, key.bytes())
-            }
-            Key::Signing(key) => (key.seed(), key.bytes()),
-            Key::ExchangePrivate(key) => (None, key.bytes()),
-            Key::KemPublic(_) | Key::Verify(_) | Key::ExchangePublic(_) => return None,
-        };
-        Some(Forms { seed, expanded: Some(bytes), public: Some(self.public_bytes()) })
-    }
-}
-
-/// The algorithm of an identifier, of the wanted kind if there is one: a point on P-256 is a key of
-/// ECDH and of ECDSA. Only identifiers count here, so that a name can't come in by a file.
-///
-/// # Errors
-/// Parameters that do not belong beside the identifier.
-pub fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algorithm>, String> {
-    let of_oid = || Algorithm::all().filter(|a| a.info().oid == Some(&identifier.oid));
-    let fits =
-        |algorithm: &Algorithm| match (algorithm.info().parameters_oid, &identifier.parameters) {
-            (None, Parameters::Absent) => true,
-            (Some(curve), Parameters::Named(named)) => curve == named,
-            _ => false,
-        };
-    let found = of_oid().filter(fits).find(|algorithm| algorithm.info().kind == kind);
-    if let Some(algorithm) = found.or_else(|| of_oid().find(fits)) {
-        return Ok(Some(algorithm));
-    }
-    match (of_oid().next(), &identifier.parameters) {
-        (None, _) => Ok(None),
-        (Some(curve), parameters) if curve.info().parameters_oid.is_some() => Err(format!(
-            "an elliptic-curve key {}; expected the named curve P-256, P-384 or P-521",
-            match parameters {
-                Parameters::Named(named) => format!("on another curve ({named})"),
-                _ => "without the name of its curve".to_owned(),
-            }
-        )),
-        (Some(algorithm), _) => Err(format!(
-            "parameters stand beside the {algorithm} identifier; the standard has none there"
-        )),
-    }
-}
-
 /// How key files of an algorithm look.
 ///
 /// # Errors
 /// [`Failure::Usage`] for an algorithm whose keys have no file format.
 pub fn file_form(algorithm: Algorithm) -> Result<FileForm, Failure> {
-    let info = algorithm.info();
-    let Some(oid) = info.oid else {
+    FileForm::of(algorithm).ok_or_else(|| {
+        let info = algorithm.info();
         let with_files =
             |other: &Algorithm| other.info().oid.is_some() && other.info().family == info.family;
         let same_category =
@@ -368,18 +268,11 @@ pub fn file_form(algorithm: Algorithm) -> Result<FileForm, Failure> {
         let instead =
             Algorithm::all().find(same_category).or_else(|| Algorithm::all().find(with_files));
         let instead = instead.map_or("another algorithm", Algorithm::name);
-        return Err(Failure::Usage(format!(
+        Failure::Usage(format!(
             "{algorithm} keys have no file format, since no standard gives them an object \
              identifier; use {instead}, or the library for {algorithm}"
-        )));
-    };
-    let inside = match (info.family, info.parameters_oid) {
-        (_, Some(curve)) => Inside::Curve(curve),
-        (Family::SlhDsa | Family::Composite | Family::Hybrid, None) => Inside::Bytes,
-        (Family::FnDsa, None) => Inside::WithPublic(info.private_key),
-        _ => Inside::Choice,
-    };
-    Ok(FileForm { oid, parameters: info.parameters_oid, inside })
+        ))
+    })
 }
 
 /// A key of an algorithm that is not ours, with its article.
@@ -423,65 +316,6 @@ fn foreign_name(oid: &str) -> Option<&'static str> {
     })
 }
 
-fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, Failure> {
-    let forms = Forms::from_octets(file_form(algorithm)?.inside, &key.octets)
-        .map_err(|reason| Failure::Usage(format!("the file {reason}")))?;
-    // The CHOICE of forms is RFC 9881's and RFC 9935's; RFC 8410 has an OCTET STRING in its place.
-    if forms.seed.is_some() && !matches!(algorithm.info().family, Family::MlKem | Family::MlDsa) {
-        return Err(Failure::Usage(format!("{algorithm} private keys have no seed form")));
-    }
-    let expanded = forms.expanded.unwrap_or_default();
-    let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
-        (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
-        (Kind::Kem, Some(seed), Some(expanded)) => {
-            engine.kem_private_both(algorithm, seed, expanded).map(Key::KemPrivate)
-        }
-        (Kind::Kem, None, _) => {
-            let key = engine.kem_private(algorithm, expanded)?;
-            agrees_with_itself(engine, &key)?;
-            Ok(Key::KemPrivate(key))
-        }
-        (Kind::Signature, Some(seed), None) => {
-            engine.dsa_from_seed(algorithm, seed).map(Key::Signing)
-        }
-        (Kind::Signature, Some(seed), Some(expanded)) => {
-            engine.dsa_private_both(algorithm, seed, expanded).map(Key::Signing)
-        }
-        (Kind::Signature, None, _) => engine.dsa_private(algorithm, expanded).map(Key::Signing),
-        _ => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
-    }?;
-    let beside = [forms.public, key.public.as_deref()];
-    if beside.into_iter().flatten().any(|public| public != made.public_bytes()) {
-        return Err(Failure::Usage(
-            "the public key beside the private one does not belong to it".to_owned(),
-        ));
-    }
-    Ok(made)
-}
-
-/// Encapsulates to the public part and decapsulates with the private one.
-///
-/// The checks of FIPS 203, section 7.3 don't see a secret vector that belongs to another public
-/// key (RFC 9935, appendix C, has such a key); nobody could ever agree on a secret with it.
-fn agrees_with_itself(engine: &Engine, key: &KemPrivateKey) -> Result<(), Failure> {
-    let (ciphertext, sent) = engine.encaps(&key.public(), &OsEntropy)?;
-    if engine.decaps(key, &ciphertext)? == sent {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!(
-        "invalid {} private key: its private and public parts do not belong together",
-        key.algorithm()
-    )))
-}
-
-fn public(engine: &Engine, algorithm: Algorithm, key: &Public) -> Result<Key, Failure> {
-    Ok(match algorithm.info().kind {
-        Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, &key.bytes)?),
-        Kind::Signature => Key::Verify(engine.dsa_public(algorithm, &key.bytes)?),
-        _ => Key::ExchangePublic(engine.exchange_public(algorithm, &key.bytes)?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -511,34 +345,11 @@ mod tests {
     #[test]
     fn every_algorithm_has_a_file_form_or_names_one_that_has() {
         for algorithm in Algorithm::all() {
-            match file_form(algorithm) {
-                Ok(form) => {
-                    let parameters = form.parameters.map(str::to_owned);
-                    let parameters = parameters.map_or(Parameters::Absent, Parameters::Named);
-                    let identifier = Identifier { oid: form.oid.to_owned(), parameters };
-                    let found = of_identifier(&identifier, algorithm.info().kind);
-                    assert_eq!(found, Ok(Some(algorithm)));
-                }
-                Err(failure) => {
-                    let text = failure.to_string();
-                    let (_, instead) = text.split_once("use ").unwrap();
-                    let (instead, _) = instead.split_once(',').unwrap();
-                    assert!(file_form(instead.parse().unwrap()).is_ok(), "{text}");
-                }
-            }
-        }
-    }
-
-    /// Found by fuzzing: a seed in the tag that ML-DSA has for it was taken for an Ed25519 key.
-    #[test]
-    fn only_algorithms_that_have_a_seed_form_take_one() {
-        for (algorithm, takes) in [(Algorithm::MlDsa44, true), (Algorithm::Ed25519, false)] {
-            let form = file_form(algorithm).unwrap();
-            let forms = Forms { seed: Some(&[7; 32]), ..Forms::default() };
-            let file = der::encode_private(form, &forms, true).unwrap();
-            let Ok(Ok(encoded)) = der::decode::<()>(&file, || Err(())) else { panic!("no key") };
-            let key = Key::decode(engine().unwrap(), algorithm, &encoded);
-            assert_eq!(key.is_ok(), takes, "{algorithm}");
+            let Err(failure) = file_form(algorithm) else { continue };
+            let text = failure.to_string();
+            let (_, instead) = text.split_once("use ").unwrap();
+            let (instead, _) = instead.split_once(',').unwrap();
+            assert!(file_form(instead.parse().unwrap()).is_ok(), "{text}");
         }
     }
 
