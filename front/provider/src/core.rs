@@ -9,6 +9,8 @@ use std::sync::Once;
 
 use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 
+use crate::cache::PublicKeys;
+use crate::codec::bio::BioCalls;
 use crate::error::Failure;
 use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function};
 use crate::names::Tables;
@@ -48,6 +50,10 @@ pub struct Provider {
     upcalls: Upcalls,
     /// What it registers.
     pub tables: Tables,
+    /// How files are read and written.
+    pub bio: BioCalls,
+    /// Public keys that came in lately.
+    pub public_keys: PublicKeys,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
 }
@@ -98,14 +104,22 @@ impl Provider {
                 at = at.add(1);
             }
         }
-        let mut provider = Provider { handle, upcalls, tables: Tables::new(), tls_drafts: false };
+        let mut provider = Provider {
+            handle,
+            upcalls,
+            tables: Tables::new(),
+            // SAFETY: as the caller vouches.
+            bio: unsafe { BioCalls::collect(table) },
+            public_keys: PublicKeys::default(),
+            tls_drafts: false,
+        };
         provider.tls_drafts = settings::tls_drafts(provider.setting(settings::TLS_DRAFTS));
         provider.name_objects();
         provider
     }
 
     /// What the provider's section of the configuration file says under a name.
-    fn setting(&self, name: &'static CStr) -> Option<&CStr> {
+    pub fn setting(&self, name: &'static CStr) -> Option<&CStr> {
         let mut answer = std::ptr::null();
         let mut params = [Param::asks_text(name, &mut answer), Param::END];
         // SAFETY: the core's function; a list with an end, with room for the pointer; the text is the
@@ -430,7 +444,14 @@ mod tests {
 
     fn provider(upcalls: Upcalls) -> Provider {
         let tables = Tables::new();
-        Provider { handle: std::ptr::null(), upcalls, tables, tls_drafts: false }
+        Provider {
+            handle: std::ptr::null(),
+            upcalls,
+            tables,
+            bio: BioCalls::default(),
+            public_keys: PublicKeys::default(),
+            tls_drafts: false,
+        }
     }
 
     #[test]

@@ -160,6 +160,12 @@ impl Param {
         !self.key.is_null() && unsafe { CStr::from_ptr(self.key) } == key
     }
 
+    /// Where a pointer stands, for a callback to take it out; the place must outlive the call.
+    pub fn reference(key: &'static CStr, place: *mut *mut c_void) -> Param {
+        let data_size = size_of::<*mut c_void>();
+        Param { data: place.cast(), data_size, ..Param::empty(key.as_ptr(), OCTETS) }
+    }
+
     fn of<T>(key: &'static CStr, data_type: c_uint, value: &[T]) -> Param {
         // OSSL_PARAM has one field for reading and writing; who reads a parameter never writes it.
         let data = value.as_ptr().cast_mut().cast();
@@ -211,6 +217,23 @@ impl<'a> ParamsIn<'a> {
     /// The parameter is of another type.
     pub fn octets(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
         Ok(self.octets_or_empty(key)?.filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// The text of that name, without a zero at its end.
+    ///
+    /// # Errors
+    /// The parameter is of another type.
+    pub fn text(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
+        let Some(param) = self.find(key) else {
+            return Ok(None);
+        };
+        if param.data_type != UTF8 {
+            return Err(Failure::wrong_type(key, "a text"));
+        }
+        // SAFETY: the core vouches for `data_size` bytes.
+        let text = unsafe { bytes(param.data.cast_const().cast(), param.data_size) };
+        let text = text.ok_or(Failure::wrong_type(key, "a text"))?;
+        Ok(text.split(|&byte| byte == 0).next())
     }
 
     /// The byte string of that name, which may be there and empty.
@@ -391,6 +414,10 @@ pub mod operation {
     pub const SIGNATURE: c_int = 12;
     /// Key encapsulation.
     pub const KEM: c_int = 14;
+    /// Encoders.
+    pub const ENCODER: c_int = 20;
+    /// Decoders.
+    pub const DECODER: c_int = 21;
 }
 
 /// Parts of a key (OSSL_KEYMGMT_SELECT_*).
@@ -428,6 +455,11 @@ pub mod name {
     pub const TEST_ENTROPY: &CStr = c"test-entropy";
     pub const MU: &CStr = c"mu";
     pub const SIGNATURE: &CStr = c"signature";
+    pub const CIPHER: &CStr = c"cipher";
+    pub const PROPERTIES: &CStr = c"properties";
+    pub const OBJECT_TYPE: &CStr = c"type";
+    pub const OBJECT_DATA_TYPE: &CStr = c"data-type";
+    pub const OBJECT_REFERENCE: &CStr = c"reference";
     pub const PROVIDER_NAME: &CStr = c"name";
     pub const PROVIDER_VERSION: &CStr = c"version";
     pub const PROVIDER_BUILDINFO: &CStr = c"buildinfo";
@@ -455,12 +487,16 @@ pub mod function {
     pub const PROVIDER_GET_CAPABILITIES: c_int = 1030;
     pub const PROVIDER_SELF_TEST: c_int = 1031;
 
+    pub const BIO_READ_EX: c_int = 42;
+    pub const BIO_WRITE_EX: c_int = 43;
+
     pub const KEYMGMT_NEW: c_int = 1;
     pub const KEYMGMT_GEN_INIT: c_int = 2;
     pub const KEYMGMT_GEN_SET_PARAMS: c_int = 4;
     pub const KEYMGMT_GEN_SETTABLE_PARAMS: c_int = 5;
     pub const KEYMGMT_GEN: c_int = 6;
     pub const KEYMGMT_GEN_CLEANUP: c_int = 7;
+    pub const KEYMGMT_LOAD: c_int = 8;
     pub const KEYMGMT_FREE: c_int = 10;
     pub const KEYMGMT_GET_PARAMS: c_int = 11;
     pub const KEYMGMT_GETTABLE_PARAMS: c_int = 12;
@@ -484,6 +520,19 @@ pub mod function {
     pub const KEM_DUPCTX: c_int = 7;
     pub const KEM_SET_CTX_PARAMS: c_int = 10;
     pub const KEM_SETTABLE_CTX_PARAMS: c_int = 11;
+
+    pub const ENCODER_NEWCTX: c_int = 1;
+    pub const ENCODER_FREECTX: c_int = 2;
+    pub const ENCODER_SET_CTX_PARAMS: c_int = 5;
+    pub const ENCODER_SETTABLE_CTX_PARAMS: c_int = 6;
+    pub const ENCODER_DOES_SELECTION: c_int = 10;
+    pub const ENCODER_ENCODE: c_int = 11;
+
+    pub const DECODER_NEWCTX: c_int = 1;
+    pub const DECODER_FREECTX: c_int = 2;
+    pub const DECODER_DOES_SELECTION: c_int = 10;
+    pub const DECODER_DECODE: c_int = 11;
+    pub const DECODER_EXPORT_OBJECT: c_int = 20;
 
     pub const SIGNATURE_NEWCTX: c_int = 1;
     pub const SIGNATURE_SIGN: c_int = 3;

@@ -3,12 +3,12 @@
 use std::sync::OnceLock;
 
 use gabion_engine::{
-    Family, KemPrivateKey, KemPublicKey, Kind, Message, SigningKey, VerifyKey, ct,
+    Family, KemPrivateKey, KemPublicKey, Kind, Message, SigningKey, VerifyKey, ct, key_file,
 };
 
 use zeroize::Zeroizing;
 
-use crate::core::{ProviderRef, engine};
+use crate::core::{Provider, ProviderRef, engine};
 use crate::error::Failure;
 use crate::served::Served;
 
@@ -84,6 +84,38 @@ impl Material {
             Some(public) if public != material.public() => Err(Failure::KeysDiffer { algorithm }),
             _ => Ok(material),
         }
+    }
+
+    /// Makes the material of a public key, one of a signature by way of the provider's cache.
+    ///
+    /// # Errors
+    /// As [`Self::import`].
+    pub fn public_of(
+        provider: &Provider,
+        algorithm: Served,
+        public: &[u8],
+    ) -> Result<Self, Failure> {
+        let (engine, row) = (engine()?, algorithm.algorithm);
+        Ok(match row.info().kind {
+            Kind::Kem => Material::KemPublic(engine.kem_public(row, public)?),
+            _ => Material::Verify(provider.public_keys.verify_key(engine, row, public)?),
+        })
+    }
+
+    /// The material that a key file holds.
+    ///
+    /// # Errors
+    /// A key that is neither of a KEM nor of a signature.
+    pub fn of_file(key: key_file::Key) -> Result<Self, Failure> {
+        Ok(match key {
+            key_file::Key::KemPublic(key) => Material::KemPublic(key),
+            key_file::Key::KemPrivate(key) => Material::KemPrivate(key),
+            key_file::Key::Verify(key) => Material::Verify(key),
+            key_file::Key::Signing(key) => Material::Signing(key),
+            key_file::Key::ExchangePublic(_) | key_file::Key::ExchangePrivate(_) => {
+                return Err(Failure::Misuse("keys of a key exchange are not served"));
+            }
+        })
     }
 
     /// Makes a fresh key pair.

@@ -9,6 +9,7 @@ use std::ptr::{null, null_mut};
 use gabion_engine::Kind;
 use zeroize::Zeroizing;
 
+use crate::codec::decoder;
 use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, free, hand_over};
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
@@ -17,14 +18,15 @@ use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::Operation;
 
 /// The dispatch tables, in the order of [`SERVED`].
-pub static TABLES: [[Dispatch; 20]; SERVED.len()] = for_each_served!(table);
+pub static TABLES: [[Dispatch; 21]; SERVED.len()] = for_each_served!(table);
 
 /// The table of one algorithm, by its place in the table of algorithms.
-const fn table<const PLACE: usize>() -> [Dispatch; 20] {
+const fn table<const PLACE: usize>() -> [Dispatch; 21] {
     use function as f;
     [
         entry!(f::KEYMGMT_NEW, new::<PLACE>, New),
         entry!(f::KEYMGMT_FREE, free::<Key>, Free),
+        entry!(f::KEYMGMT_LOAD, decoder::load, Load),
         entry!(f::KEYMGMT_HAS, has, Has),
         entry!(f::KEYMGMT_MATCH, match_keys, Match),
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
@@ -48,6 +50,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 20] {
 
 type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
+type Load = unsafe extern "C" fn(*const c_void, usize) -> *mut c_void;
 type Has = unsafe extern "C" fn(*const c_void, c_int) -> c_int;
 type Match = unsafe extern "C" fn(*const c_void, *const c_void, c_int) -> c_int;
 type Validate = unsafe extern "C" fn(*const c_void, c_int, c_int) -> c_int;
@@ -240,7 +243,12 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
             }
             forms.private = params.octets(name::PRIV)?;
         }
-        key.fill(Material::import(key.algorithm, forms)?)?;
+        key.fill(match forms {
+            Forms { seed: None, private: None, public: Some(public) } => {
+                Material::public_of(&key.provider, key.algorithm, public)?
+            }
+            forms => Material::import(key.algorithm, forms)?,
+        })?;
         Ok(1)
     })
 }
@@ -259,7 +267,8 @@ unsafe extern "C" fn transfer_types<const PLACE: usize>(selection: c_int) -> *co
     }
 }
 
-unsafe extern "C" fn export(
+/// Hands the parts of a key to a callback; decoders use it, too.
+pub unsafe extern "C" fn export(
     key: *mut c_void,
     selection: c_int,
     callback: Option<Callback>,

@@ -19,7 +19,9 @@
 // The one symbol that the module exports needs its exact name.
 #![allow(non_snake_case)]
 
+mod cache;
 mod capabilities;
+mod codec;
 mod core;
 mod error;
 mod ffi;

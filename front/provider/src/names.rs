@@ -5,6 +5,7 @@ use std::ptr;
 
 use gabion_engine::Kind;
 
+use crate::codec::{decoder, encoder};
 use crate::ffi::{AlgorithmEntry, operation};
 use crate::served::{SERVED, Served};
 use crate::{kem, keymgmt, signature};
@@ -26,6 +27,8 @@ pub struct Tables {
     keymgmt: Vec<AlgorithmEntry>,
     kem: Vec<AlgorithmEntry>,
     signature: Vec<AlgorithmEntry>,
+    decoders: Vec<AlgorithmEntry>,
+    encoders: Vec<AlgorithmEntry>,
     names: Vec<Names>,
 }
 
@@ -46,18 +49,16 @@ impl Tables {
                     description: names.description.as_ptr(),
                 })
                 .collect();
-            entries.push(AlgorithmEntry {
-                names: ptr::null(),
-                properties: ptr::null(),
-                implementation: ptr::null(),
-                description: ptr::null(),
-            });
+            entries.push(END);
             entries
         };
+        let (decoders, encoders) = (decoders(&names), encoders(&names));
         Tables {
             keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
             kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
             signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
+            decoders,
+            encoders,
             names,
         }
     }
@@ -74,14 +75,71 @@ impl Tables {
             operation::KEYMGMT => self.keymgmt.as_ptr(),
             operation::KEM => self.kem.as_ptr(),
             operation::SIGNATURE => self.signature.as_ptr(),
+            operation::DECODER => self.decoders.as_ptr(),
+            operation::ENCODER => self.encoders.as_ptr(),
             _ => ptr::null(),
         }
     }
 }
 
+/// The end of a list.
+const END: AlgorithmEntry = AlgorithmEntry {
+    names: ptr::null(),
+    properties: ptr::null(),
+    implementation: ptr::null(),
+    description: ptr::null(),
+};
+
+/// Decoders of everything that has a file format.
+fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
+    const PUBLIC: &CStr = c"provider=gabion,input=der,structure=SubjectPublicKeyInfo";
+    const PRIVATE: &CStr = c"provider=gabion,input=der,structure=PrivateKeyInfo";
+    let mut entries = Vec::new();
+    for (index, served) in SERVED.into_iter().enumerate() {
+        if decoder::file_form(served).is_none() {
+            continue;
+        }
+        for (properties, table) in
+            [(PUBLIC, &decoder::PUBLIC_TABLES[index]), (PRIVATE, &decoder::PRIVATE_TABLES[index])]
+        {
+            entries.push(AlgorithmEntry {
+                names: names[index].all.as_ptr(),
+                properties: properties.as_ptr(),
+                implementation: table.as_ptr(),
+                description: names[index].description.as_ptr(),
+            });
+        }
+    }
+    entries.push(END);
+    entries
+}
+
+/// Encoders of what has a file format and no encoders in the default provider.
+fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
+    let mut entries = Vec::new();
+    for (served, names) in SERVED.into_iter().zip(names) {
+        if served.is_known_object() || decoder::file_form(served).is_none() {
+            continue;
+        }
+        entries.extend(encoder::ENCODERS.iter().map(|(properties, table)| AlgorithmEntry {
+            names: names.all.as_ptr(),
+            properties: properties.as_ptr(),
+            implementation: table.as_ptr(),
+            description: names.description.as_ptr(),
+        }));
+    }
+    entries.push(END);
+    entries
+}
+
 impl Names {
     fn of(served: Served) -> Self {
-        let all = served.names().join(":");
+        let mut names = served.names();
+        if served.hash.is_some() {
+            // CMS looks for the first name of a key among OpenSSL's objects, which have this one.
+            names.swap(0, 1);
+        }
+        let all = names.join(":");
         let description = format!("Gabion {served} ({})", served.info().standard);
         // The table holds no zero byte; a test holds it to that.
         let c = |text: String| CString::new(text).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! As much of libcrypto as the tests call, loaded at run time.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_ulong, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
@@ -96,6 +96,11 @@ functions! {
     EVP_PKEY_fromdata_init(Ptr) -> c_int;
     EVP_PKEY_fromdata(Ptr, *mut Ptr, c_int, *const Param) -> c_int;
     EVP_PKEY_free(Ptr) -> ();
+    CRYPTO_free(Ptr, *const c_char, c_int) -> ();
+    d2i_PUBKEY_ex(*mut Ptr, *mut *const u8, c_long, Ptr, *const c_char) -> Ptr;
+    d2i_AutoPrivateKey_ex(*mut Ptr, *mut *const u8, c_long, Ptr, *const c_char) -> Ptr;
+    i2d_PUBKEY(Ptr, *mut *mut u8) -> c_int;
+    i2d_PrivateKey(Ptr, *mut *mut u8) -> c_int;
     EVP_PKEY_dup(Ptr) -> Ptr;
     EVP_PKEY_eq(Ptr, Ptr) -> c_int;
     EVP_PKEY_get0_provider(Ptr) -> Ptr;
@@ -224,6 +229,36 @@ impl Context {
     }
 }
 
+/// What a key is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// SubjectPublicKeyInfo.
+    Public,
+    /// PKCS#8.
+    Private,
+}
+
+impl Context {
+    /// Reads a key from DER, which must be all of the bytes.
+    pub fn read(&self, what: Written, der: &[u8]) -> Option<Key<'_>> {
+        let mut at = der.as_ptr();
+        let len = der.len() as c_long;
+        // SAFETY: a live context, as many bytes as said.
+        let raw = unsafe {
+            match what {
+                Written::Public => {
+                    (self.lib.d2i_PUBKEY_ex)(null_mut(), &mut at, len, self.raw, null())
+                }
+                Written::Private => {
+                    (self.lib.d2i_AutoPrivateKey_ex)(null_mut(), &mut at, len, self.raw, null())
+                }
+            }
+        };
+        let key = (!raw.is_null()).then_some(Key { context: self, raw })?;
+        (at == der.as_ptr_range().end).then_some(key)
+    }
+}
+
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: made by `bare`, and everything made with it borrows it.
@@ -254,6 +289,22 @@ impl Libcrypto {
 }
 
 impl Key<'_> {
+    /// The key as DER.
+    pub fn write(&self, what: Written) -> Option<Vec<u8>> {
+        let mut out = null_mut();
+        // SAFETY: a live key; libcrypto gives memory of its own, as long as it says.
+        unsafe {
+            let len = match what {
+                Written::Public => (self.lib().i2d_PUBKEY)(self.raw, &mut out),
+                Written::Private => (self.lib().i2d_PrivateKey)(self.raw, &mut out),
+            };
+            let len = usize::try_from(len).ok().filter(|&len| len > 0)?;
+            let der = std::slice::from_raw_parts(out, len).to_vec();
+            (self.lib().CRYPTO_free)(out.cast(), null(), 0);
+            Some(der)
+        }
+    }
+
     fn lib(&self) -> &'static Libcrypto {
         self.context.lib
     }

@@ -1,0 +1,421 @@
+//! Decoders: from the DER of a SubjectPublicKeyInfo or a PKCS#8 private key to a key of ours.
+//!
+//! OpenSSL unwraps PEM, opens what is encrypted, and hands a decoder what is left. A decoder that
+//! does not know its bytes says so by doing nothing, and the next one is asked; one that knows them
+//! and finds them bad ends the search with an error.
+//!
+//! A client decodes the keys of a chain with every connection. What stands before a public key is
+//! the same for all of an algorithm, so the way of a known key is: compare that prefix, find the
+//! key in the cache.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::LazyLock;
+
+use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
+use gabion_engine::{Error, Family};
+
+use super::bio::CoreBio;
+use crate::core::{
+    Provider, ProviderRef, border, borrow, counted, engine, free, hand_over, take_back,
+};
+use crate::error::Failure;
+use crate::ffi::{Callback, Dispatch, Param, entry, function, name, select};
+use crate::key::{Key, Material};
+use crate::keymgmt;
+use crate::served::{SERVED, Served, at, for_each_served};
+use crate::stats::Operation;
+
+/// Which structure a decoder reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7).
+    Public,
+    /// PrivateKeyInfo or OneAsymmetricKey (RFC 5958).
+    Private,
+}
+
+/// The dispatch tables for SubjectPublicKeyInfo, in the order of [`SERVED`].
+pub static PUBLIC_TABLES: [[Dispatch; 6]; SERVED.len()] = for_each_served!(public_table);
+
+/// The dispatch tables for PrivateKeyInfo, in the order of [`SERVED`].
+pub static PRIVATE_TABLES: [[Dispatch; 6]; SERVED.len()] = for_each_served!(private_table);
+
+const fn public_table<const PLACE: usize>() -> [Dispatch; 6] {
+    use function as f;
+    [
+        entry!(f::DECODER_NEWCTX, new_public::<PLACE>, New),
+        entry!(f::DECODER_FREECTX, free::<Decoder>, Free),
+        entry!(f::DECODER_DOES_SELECTION, serves_public, DoesSelection),
+        entry!(f::DECODER_DECODE, decode, Decode),
+        entry!(f::DECODER_EXPORT_OBJECT, export_object, ExportObject),
+        Dispatch::END,
+    ]
+}
+
+const fn private_table<const PLACE: usize>() -> [Dispatch; 6] {
+    use function as f;
+    [
+        entry!(f::DECODER_NEWCTX, new_private::<PLACE>, New),
+        entry!(f::DECODER_FREECTX, free::<Decoder>, Free),
+        entry!(f::DECODER_DOES_SELECTION, serves_private, DoesSelection),
+        entry!(f::DECODER_DECODE, decode, Decode),
+        entry!(f::DECODER_EXPORT_OBJECT, export_object, ExportObject),
+        Dispatch::END,
+    ]
+}
+
+type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type DoesSelection = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+/// The last two are a source of passwords, which nothing here needs.
+type Decode = unsafe extern "C" fn(
+    *mut c_void,
+    *mut CoreBio,
+    c_int,
+    Option<Callback>,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+) -> c_int;
+type ExportObject =
+    unsafe extern "C" fn(*mut c_void, *const c_void, usize, Option<Callback>, *mut c_void) -> c_int;
+
+/// A decoder of one structure of one algorithm.
+struct Decoder {
+    provider: ProviderRef,
+    served: Served,
+    structure: Structure,
+}
+
+unsafe extern "C" fn new_public<const PLACE: usize>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    unsafe { new(context, at::<PLACE>(), Structure::Public) }
+}
+
+unsafe extern "C" fn new_private<const PLACE: usize>(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    unsafe { new(context, at::<PLACE>(), Structure::Private) }
+}
+
+unsafe fn new(context: *mut c_void, served: Served, structure: Structure) -> *mut c_void {
+    // SAFETY: as the caller vouches.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), null_mut(), || Ok(hand_over(Decoder { provider, served, structure })))
+}
+
+unsafe extern "C" fn serves_public(_: *mut c_void, selection: c_int) -> c_int {
+    c_int::from(Structure::Public.serves(selection))
+}
+
+unsafe extern "C" fn serves_private(_: *mut c_void, selection: c_int) -> c_int {
+    c_int::from(Structure::Private.serves(selection))
+}
+
+impl Structure {
+    /// Whether it holds what is asked for: whoever asks for a private key, among other things, gets
+    /// no public one. No selection asks for anything.
+    pub fn serves(self, selection: c_int) -> bool {
+        match (selection & select::PRIVATE_KEY != 0, selection & select::PUBLIC_KEY != 0) {
+            (true, _) => self == Structure::Private,
+            (false, true) => self == Structure::Public,
+            (false, false) => selection == 0,
+        }
+    }
+}
+
+unsafe extern "C" fn decode(
+    decoder: *mut c_void,
+    input: *mut CoreBio,
+    selection: c_int,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+    _password: *mut c_void,
+    _password_argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the core passes a context of new.
+    let Ok(decoder) = (unsafe { borrow::<Decoder>(decoder) }) else {
+        return 0;
+    };
+    let (provider, served) = (decoder.provider, decoder.served);
+    let known = border(Some(&provider), None, || {
+        let (Some(callback), true) = (callback, decoder.structure.serves(selection)) else {
+            return Ok(None);
+        };
+        if decoder.is_left_to_default() {
+            return Ok(None);
+        }
+        // SAFETY: the core passes a BIO of its own for the call.
+        let der = unsafe { provider.bio.read_sequence(input) };
+        Ok(der.and_then(|der| decoder.recognise(&der)).map(|known| (known, callback)))
+    });
+    // Nothing of ours: the next decoder is asked.
+    let Some((known, callback)) = known else { return 1 };
+    // The default provider reads more forms of the keys that it has, and a fault of ours does not
+    // keep it from them: OpenSSL then forgets our error, which is counted and told all the same.
+    let mut goes_on = false;
+    let key = counted(&provider, served, Operation::Import, None, || {
+        let made = known.material(&provider, served).inspect_err(|failure| {
+            goes_on = served.is_known_object() && failure.is_others_business();
+        });
+        Ok(Some(Key::with(provider, served, made?)))
+    });
+    match key {
+        None => c_int::from(goes_on),
+        // SAFETY: the core's callback and its argument.
+        Some(key) => unsafe { hand_to_core(key, callback, argument) },
+    }
+}
+
+/// Hands a key to the core, which takes it by `load`, or exports it, or leaves it.
+unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c_int {
+    let provider = key.provider;
+    let served = key.algorithm;
+    border(Some(&provider), 0, || {
+        let data_type = &DATA_TYPES[served.index()];
+        let mut key = hand_over(key);
+        let place = &raw mut key;
+        let params = [
+            Param::int(name::OBJECT_TYPE, &OBJECT_PKEY),
+            Param::utf8(name::OBJECT_DATA_TYPE, data_type),
+            Param::reference(name::OBJECT_REFERENCE, place),
+            Param::END,
+        ];
+        // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
+        let answer = unsafe { callback(params.as_ptr(), argument) };
+        // SAFETY: `load` took the key and left null in its place, or the key is still ours.
+        unsafe { take_back::<Key>(place.read()) };
+        Ok(answer)
+    })
+}
+
+/// OSSL_OBJECT_PKEY: what is decoded is a key.
+static OBJECT_PKEY: c_int = 2;
+
+/// The main names as C strings, in the order of [`SERVED`].
+static DATA_TYPES: LazyLock<Vec<CString>> = LazyLock::new(|| {
+    SERVED.iter().map(|served| CString::new(served.name()).unwrap_or_default()).collect()
+});
+
+/// What keymgmt's `load` does: takes over the key that a decoder of ours has just made.
+pub unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
+    if reference.is_null() || len != size_of::<*mut c_void>() {
+        return null_mut();
+    }
+    // SAFETY: the core passes what a decoder of this provider put into its parameters: the place of
+    // a pointer to a key, which is the core's from here on.
+    unsafe { std::ptr::replace(reference.cast_mut().cast::<*mut c_void>(), null_mut()) }
+}
+
+unsafe extern "C" fn export_object(
+    decoder: *mut c_void,
+    reference: *const c_void,
+    len: usize,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the core passes a context of new.
+    let Ok(decoder) = (unsafe { borrow::<Decoder>(decoder) }) else {
+        return 0;
+    };
+    if reference.is_null() || len != size_of::<*mut c_void>() {
+        return 0;
+    }
+    let selection = match decoder.structure {
+        Structure::Public => select::PUBLIC_KEY,
+        Structure::Private => select::KEYPAIR,
+    };
+    // SAFETY: as in `load`; the key stays where it is.
+    unsafe { keymgmt::export(*reference.cast::<*mut c_void>(), selection, callback, argument) }
+}
+
+/// A structure that carries a key of the decoder's algorithm.
+enum Known {
+    /// The bytes of a public key.
+    Public(Vec<u8>),
+    /// A private key.
+    Private(Private),
+    /// Something else stands where the key should be.
+    Damaged(String),
+}
+
+/// What the default provider can be told about reading private keys.
+const READING: [(Family, &[&CStr]); 2] = [
+    (
+        Family::MlKem,
+        &[
+            c"ml-kem.input_formats",
+            c"ml-kem.prefer_seed",
+            c"ml-kem.retain_seed",
+            c"ml-kem.import_pct_type",
+        ],
+    ),
+    (Family::MlDsa, &[c"ml-dsa.input_formats", c"ml-dsa.prefer_seed", c"ml-dsa.retain_seed"]),
+];
+
+impl Decoder {
+    /// Whether somebody has told the default provider how to read private keys of this family: then
+    /// it does, and they cross over.
+    fn is_left_to_default(&self) -> bool {
+        let family = self.served.info().family;
+        let is_told = |name: &&'static CStr| self.provider.setting(name).is_some();
+        self.structure == Structure::Private
+            && self.served.is_known_object()
+            && READING.iter().any(|(of, names)| *of == family && names.iter().any(is_told))
+    }
+
+    /// The structure, if it carries a key of this decoder's algorithm.
+    fn recognise(&self, der: &[u8]) -> Option<Known> {
+        let form = file_form(self.served)?;
+        match self.structure {
+            Structure::Public => {
+                let prefix = &PREFIXES[self.served.index()];
+                if let Some(key) = prefix.as_ref().and_then(|prefix| prefix.key(der)) {
+                    return Some(Known::Public(key.to_vec()));
+                }
+                match Public::from_der(der) {
+                    Ok(key) if key.identifier.oid == form.oid => {
+                        Some(Known::public(key, self.served))
+                    }
+                    Ok(_) => None,
+                    // Whose it would be stands in its head all the same.
+                    Err(reason) => {
+                        let ours = prefix.as_ref().is_some_and(|prefix| prefix.is_head_of(der));
+                        ours.then_some(Known::Damaged(reason))
+                    }
+                }
+            }
+            Structure::Private => {
+                let key = Private::from_der(der).ok()?;
+                (key.identifier.oid == form.oid).then_some(Known::Private(key))
+            }
+        }
+    }
+}
+
+impl Known {
+    fn public(key: Public, served: Served) -> Known {
+        match key.identifier.parameters {
+            key_file::Parameters::Absent => Known::Public(key.bytes),
+            _ => Known::Damaged(format!(
+                "holds parameters beside the {served} identifier; the standard has none there"
+            )),
+        }
+    }
+
+    fn material(self, provider: &Provider, served: Served) -> Result<Material, Failure> {
+        match self {
+            Known::Public(bytes) => Material::public_of(provider, served, &bytes),
+            Known::Private(key) => {
+                if key.identifier.parameters != key_file::Parameters::Absent {
+                    let reason = "the private key has parameters; the standard has none there";
+                    return Err(Error::KeyFile(reason.to_owned()).into());
+                }
+                let encoded = Encoded::Private(key);
+                let row = served.algorithm;
+                let key = key_file::Key::decode(engine()?, provider, row, &encoded)?;
+                Material::of_file(key)
+            }
+            Known::Damaged(reason) => Err(Error::KeyFile(format!("the structure {reason}")).into()),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether another provider may do better: with a form of private key that is no standard's, or
+    /// where the fault is ours.
+    fn is_others_business(&self) -> bool {
+        matches!(self, Failure::Engine(Error::KeyFile(_))) || self.is_fault()
+    }
+}
+
+/// How the key files of an algorithm look, under the identifier that it is served with.
+pub fn file_form(served: Served) -> Option<FileForm> {
+    let form = FileForm::of(served.algorithm)?;
+    Some(FileForm { oid: served.oid()?, ..form })
+}
+
+/// What stands before the key in a SubjectPublicKeyInfo, for keys of the one length that they have.
+struct Prefix {
+    bytes: Vec<u8>,
+    key_len: usize,
+    /// Of `bytes`, where the AlgorithmIdentifier begins and ends.
+    identifier: std::ops::Range<usize>,
+}
+
+/// In the order of [`SERVED`]; none where a key cannot be written.
+static PREFIXES: LazyLock<Vec<Option<Prefix>>> =
+    LazyLock::new(|| SERVED.iter().map(|&served| Prefix::of(served)).collect());
+
+impl Prefix {
+    fn of(served: Served) -> Option<Prefix> {
+        let key_len = served.info().public_key;
+        let mut bytes =
+            key_file::encode_public(file_form(served)?, &vec![0; key_len], true).ok()?;
+        bytes.truncate(bytes.len() - key_len);
+        // The head of the outer SEQUENCE, as long as its length says; then tag and length.
+        let start = match bytes[1] {
+            0..0x80 => 2,
+            long => 2 + usize::from(long & 0x7f),
+        };
+        let end = start + 2 + usize::from(bytes[start + 1]);
+        Some(Prefix { bytes, key_len, identifier: start..end })
+    }
+
+    /// The key, if the structure is this prefix and a key of the right length.
+    fn key<'a>(&self, der: &'a [u8]) -> Option<&'a [u8]> {
+        der.strip_prefix(&self.bytes[..]).filter(|key| key.len() == self.key_len)
+    }
+
+    /// Whether a structure has this algorithm's identifier where a SubjectPublicKeyInfo has it.
+    fn is_head_of(&self, der: &[u8]) -> bool {
+        let identifier = &self.bytes[self.identifier.clone()];
+        (2..=4).any(|at| der.get(at..).is_some_and(|rest| rest.starts_with(identifier)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gabion_engine::Algorithm;
+
+    #[test]
+    fn selections_ask_for_the_most_that_they_name() {
+        let both = [Structure::Public, Structure::Private];
+        for (selection, expected) in [
+            (0, [true, true]),
+            (select::PUBLIC_KEY, [true, false]),
+            (select::PRIVATE_KEY, [false, true]),
+            (select::KEYPAIR, [false, true]),
+            (0x84, [false, false]), // parameters alone
+        ] {
+            assert_eq!(both.map(|structure| structure.serves(selection)), expected, "{selection}");
+        }
+    }
+
+    #[test]
+    fn the_prefix_is_what_the_standard_writes() {
+        // RFC 9881, appendix C: the first bytes of the ML-DSA-44 public key.
+        let served = SERVED.into_iter().find(|s| s.name() == "ML-DSA-44").unwrap();
+        let prefix = Prefix::of(served).unwrap();
+        let expected = [
+            0x30, 0x82, 0x05, 0x32, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03,
+            0x04, 0x03, 0x11, 0x03, 0x82, 0x05, 0x21, 0x00,
+        ];
+        assert_eq!(prefix.bytes, expected);
+        assert_eq!(prefix.identifier, 4..17);
+        for served in SERVED {
+            let Some(prefix) = Prefix::of(served) else { continue };
+            assert!(prefix.is_head_of(&prefix.bytes), "{served}");
+        }
+    }
+
+    #[test]
+    fn every_algorithm_with_an_identifier_has_a_prefix() {
+        for served in SERVED {
+            let has = Prefix::of(served).is_some();
+            assert_eq!(has, served.oid().is_some(), "{served}");
+        }
+        assert_eq!(file_form(SERVED[0]).map(|form| form.oid), Algorithm::MlKem512.info().oid);
+    }
+}
