@@ -89,4 +89,14 @@ macro_rules! replays {
     };
 }
 
-replays!(acvp, c_interface, ciphertexts, key_files, private_keys, public_keys, queue, signatures);
+replays!(
+    acvp,
+    c_interface,
+    ciphertexts,
+    key_files,
+    private_keys,
+    provider_keys,
+    public_keys,
+    queue,
+    signatures
+);

@@ -21,6 +21,7 @@ mod input;
 mod key_files;
 mod known;
 mod private_keys;
+mod provider_keys;
 mod public_keys;
 mod queue;
 mod signatures;
@@ -40,12 +41,13 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
     Target { name: "key_files", run: key_files::run, seeds: key_files::seeds },
     Target { name: "private_keys", run: private_keys::run, seeds: private_keys::seeds },
+    Target { name: "provider_keys", run: provider_keys::run, seeds: provider_keys::seeds },
     Target { name: "public_keys", run: public_keys::run, seeds: public_keys::seeds },
     Target { name: "queue", run: queue::run, seeds: queue::seeds },
     Target { name: "signatures", run: signatures::run, seeds: signatures::seeds },
