@@ -13,6 +13,7 @@
 
 mod connection;
 mod pki;
+mod socket;
 mod symbols;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -20,7 +20,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use names::{groups, signatures};
 pub use statistics::Spread;
@@ -28,12 +28,13 @@ pub use table::render;
 
 use crate::machine::Machine;
 use crate::ossl::{self, Context, Ossl};
-use credentials::Credentials;
+pub(crate) use credentials::{Credentials, HOST};
 use lane::Lane;
-use names::{Group, Signature};
+use names::Group;
+pub(crate) use names::Signature;
 
 /// Whose code serves the handshake's operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// OpenSSL's own default provider, alone.
@@ -308,8 +309,18 @@ impl Plan {
 
     /// A library context in which `provider` serves.
     fn context(&self, ossl: &'static Ossl, provider: Provider) -> Result<Context, ossl::Error> {
-        let modules = self.modules.as_deref();
-        match provider {
+        provider.context(ossl, self.modules.as_deref())
+    }
+}
+
+impl Provider {
+    /// A library context in which this provider serves.
+    pub(crate) fn context(
+        self,
+        ossl: &'static Ossl,
+        modules: Option<&std::path::Path>,
+    ) -> Result<Context, ossl::Error> {
+        match self {
             Provider::Default => Context::new(ossl, modules, &["default"], None),
             Provider::Gabion => {
                 let property = Some("?provider=gabion");

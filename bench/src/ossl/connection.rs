@@ -17,6 +17,7 @@ const SSL_CTRL_GET_PEER_SIGNATURE_NAME: c_int = 141;
 const SSL_MODE_NO_AUTO_CHAIN: c_long = 8;
 const SSL_SESS_CACHE_OFF: c_long = 0;
 const SSL_VERIFY_PEER: c_int = 1;
+const SSL_VERIFY_FAIL_IF_NO_PEER_CERT: c_int = 2;
 const TLSEXT_NAMETYPE_HOST_NAME: c_long = 0;
 const SSL_ERROR_WANT_READ: c_int = 2;
 const X509_V_OK: c_long = 0;
@@ -33,8 +34,8 @@ pub(crate) enum Role {
 /// What both ends of a connection share before the first byte: an `SSL_CTX`.
 pub(crate) struct Endpoint {
     raw: Owned<SslCtx>,
-    role: Role,
-    context: Context,
+    pub(super) role: Role,
+    pub(super) context: Context,
 }
 
 // SAFETY: OpenSSL allows SSL_new on one SSL_CTX from many threads once nothing changes its
@@ -56,18 +57,12 @@ impl Endpoint {
         certificate: &Certificate,
     ) -> Result<Endpoint, Error> {
         let endpoint = Self::new(context, Role::Server, group, cipher)?;
+        endpoint.identify(key, certificate)?;
         let ossl = context.ossl();
         let raw = endpoint.raw.as_ptr();
-        // SAFETY: live objects; libssl takes references of its own.
+        // SAFETY: a live endpoint.
         unsafe {
-            let used = (ossl.tls.SSL_CTX_use_certificate)(raw, certificate.raw.as_ptr());
-            ossl.done("giving the server its certificate", used)?;
-            let used = (ossl.tls.SSL_CTX_use_PrivateKey)(raw, key.raw.as_ptr());
-            ossl.done("giving the server its key", used)?;
-            ossl.done("matching key and certificate", (ossl.tls.SSL_CTX_check_private_key)(raw))?;
             ossl.done("turning tickets off", (ossl.tls.SSL_CTX_set_num_tickets)(raw, 0))?;
-            // A server with a chain file never searches for issuers during a handshake.
-            (ossl.tls.SSL_CTX_ctrl)(raw, SSL_CTRL_MODE, SSL_MODE_NO_AUTO_CHAIN, ptr::null_mut());
         }
         Ok(endpoint)
     }
@@ -83,17 +78,49 @@ impl Endpoint {
         root: &Certificate,
     ) -> Result<Endpoint, Error> {
         let endpoint = Self::new(context, Role::Client, group, cipher)?;
-        let ossl = context.ossl();
-        let raw = endpoint.raw.as_ptr();
+        endpoint.verify(SSL_VERIFY_PEER, root)?;
+        Ok(endpoint)
+    }
+
+    /// Has a server demand a certificate under `root` of its clients: mutual authentication.
+    ///
+    /// # Errors
+    /// `Call` when the root is not taken.
+    pub(crate) fn demand_client(&self, root: &Certificate) -> Result<(), Error> {
+        self.verify(SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, root)
+    }
+
+    /// Gives this end the certificate and the key that it proves itself by.
+    ///
+    /// # Errors
+    /// `Call` when TLS has no scheme for the key, or key and certificate do not match.
+    pub(crate) fn identify(&self, key: &Key, certificate: &Certificate) -> Result<(), Error> {
+        let ossl = self.context.ossl();
+        let raw = self.raw.as_ptr();
+        // SAFETY: live objects; libssl takes references of its own.
+        unsafe {
+            let used = (ossl.tls.SSL_CTX_use_certificate)(raw, certificate.raw.as_ptr());
+            ossl.done("giving one side its certificate", used)?;
+            let used = (ossl.tls.SSL_CTX_use_PrivateKey)(raw, key.raw.as_ptr());
+            ossl.done("giving one side its key", used)?;
+            ossl.done("matching key and certificate", (ossl.tls.SSL_CTX_check_private_key)(raw))?;
+            // One with a chain file never searches for issuers during a handshake.
+            (ossl.tls.SSL_CTX_ctrl)(raw, SSL_CTRL_MODE, SSL_MODE_NO_AUTO_CHAIN, ptr::null_mut());
+        }
+        Ok(())
+    }
+
+    fn verify(&self, mode: c_int, root: &Certificate) -> Result<(), Error> {
+        let ossl = self.context.ossl();
+        let raw = self.raw.as_ptr();
         // SAFETY: live objects; the store belongs to the endpoint and takes a reference to the
         // certificate.
         unsafe {
-            (ossl.tls.SSL_CTX_set_verify)(raw, SSL_VERIFY_PEER, ptr::null());
+            (ossl.tls.SSL_CTX_set_verify)(raw, mode, ptr::null());
             let store = (ossl.tls.SSL_CTX_get_cert_store)(raw);
             let added = (ossl.crypto.X509_STORE_add_cert)(store, root.raw.as_ptr());
-            ossl.done("trusting the root certificate", added)?;
+            ossl.done("trusting the root certificate", added)
         }
-        Ok(endpoint)
     }
 
     fn new(
@@ -194,8 +221,8 @@ pub(crate) struct Negotiated {
 
 /// One side of one connection.
 pub(crate) struct Connection<'e> {
-    raw: Owned<Ssl>,
-    endpoint: &'e Endpoint,
+    pub(super) raw: Owned<Ssl>,
+    pub(super) endpoint: &'e Endpoint,
 }
 
 impl<'e> Connection<'e> {
@@ -205,21 +232,31 @@ impl<'e> Connection<'e> {
         wire: &Wire,
         host: &CStr,
     ) -> Result<Connection<'e>, Error> {
+        let connection = Self::unconnected(endpoint, host)?;
         let ossl = endpoint.context.ossl();
-        let tls = &ossl.tls;
-        // SAFETY: a live endpoint.
-        let raw = unsafe { (tls.SSL_new)(endpoint.raw.as_ptr()) };
-        let raw = ossl.owned("SSL_new", raw, tls.SSL_free)?;
         let (incoming, outgoing) = match endpoint.role {
             Role::Client => (&wire.to_client, &wire.to_server),
             Role::Server => (&wire.to_server, &wire.to_client),
         };
         // SAFETY: live objects; the connection takes over one reference to each BIO, which is
-        // added first; the host name is copied.
+        // added first.
         unsafe {
             (ossl.crypto.BIO_up_ref)(incoming.as_ptr());
             (ossl.crypto.BIO_up_ref)(outgoing.as_ptr());
-            (tls.SSL_set_bio)(raw.as_ptr(), incoming.as_ptr(), outgoing.as_ptr());
+            (ossl.tls.SSL_set_bio)(connection.raw.as_ptr(), incoming.as_ptr(), outgoing.as_ptr());
+        }
+        Ok(connection)
+    }
+
+    /// A connection without a way to its peer yet; see [`Connection::new`].
+    pub(super) fn unconnected(endpoint: &'e Endpoint, host: &CStr) -> Result<Self, Error> {
+        let ossl = endpoint.context.ossl();
+        let tls = &ossl.tls;
+        // SAFETY: a live endpoint.
+        let raw = unsafe { (tls.SSL_new)(endpoint.raw.as_ptr()) };
+        let raw = ossl.owned("SSL_new", raw, tls.SSL_free)?;
+        // SAFETY: a live connection; the host name is copied.
+        unsafe {
             match endpoint.role {
                 Role::Server => (tls.SSL_set_accept_state)(raw.as_ptr()),
                 Role::Client => {

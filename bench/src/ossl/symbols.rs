@@ -182,6 +182,10 @@ table! {
         SSL_new(*mut SslCtx) -> *mut Ssl;
         SSL_free(*mut Ssl);
         SSL_set_bio(*mut Ssl, *mut Bio, *mut Bio);
+        SSL_set_fd(*mut Ssl, c_int) -> c_int;
+        SSL_read_ex(*mut Ssl, *mut c_void, usize, *mut usize) -> c_int;
+        SSL_write_ex(*mut Ssl, *const c_void, usize, *mut usize) -> c_int;
+        SSL_shutdown(*mut Ssl) -> c_int;
         SSL_set_accept_state(*mut Ssl);
         SSL_set_connect_state(*mut Ssl);
         SSL_set1_host(*mut Ssl, *const c_char) -> c_int;

@@ -4,17 +4,17 @@ use super::names::Signature;
 use crate::ossl::{self, Certificate, Context, Key, Ossl, Subject};
 
 /// Name that the server's certificate is for and the client insists on.
-pub(super) const HOST: &std::ffi::CStr = c"localhost";
+pub(crate) const HOST: &std::ffi::CStr = c"localhost";
 
 /// DER of what the two sides hold. Made once and read into each provider's context, so that all
 /// providers work on the same keys, and each gets them the way a server gets its key file.
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     /// The client's root: self-signed.
-    pub(super) root: Vec<u8>,
+    pub(crate) root: Vec<u8>,
     /// The server's certificate, signed by the root, of the same algorithm.
-    pub(super) leaf: Vec<u8>,
+    pub(crate) leaf: Vec<u8>,
     /// The server's private key.
-    pub(super) leaf_key: Vec<u8>,
+    pub(crate) leaf_key: Vec<u8>,
 }
 
 impl Credentials {
@@ -23,9 +23,16 @@ impl Credentials {
         ossl: &'static Ossl,
         signature: &Signature,
     ) -> Result<Credentials, ossl::Error> {
-        let context = Context::new(ossl, None, &["default"], None)?;
-        let root_key = Key::generate(&context, signature.algorithm, signature.shape)?;
-        let leaf_key = Key::generate(&context, signature.algorithm, signature.shape)?;
+        Self::make_in(&Context::new(ossl, None, &["default"], None)?, signature)
+    }
+
+    /// Makes both with the providers of `context`, for algorithms that OpenSSL does not have.
+    pub(crate) fn make_in(
+        context: &Context,
+        signature: &Signature,
+    ) -> Result<Credentials, ossl::Error> {
+        let root_key = Key::generate(context, signature.algorithm, signature.shape)?;
+        let leaf_key = Key::generate(context, signature.algorithm, signature.shape)?;
         let digest = signature.digest;
         let subject = Subject { name: "Gabion bench root", dns_name: None, serial: 1 };
         let root = Certificate::issue(&subject, &root_key, None, digest)?;

@@ -31,22 +31,22 @@ impl Exchange {
 }
 
 /// A signature algorithm that certificates of a measurement use.
-#[derive(Debug)]
-pub(super) struct Signature {
+#[derive(Debug, Clone)]
+pub(crate) struct Signature {
     /// By its standard.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Other spellings.
-    aliases: &'static [&'static str],
+    pub(crate) aliases: &'static [&'static str],
     /// Name of the key's algorithm in libcrypto.
-    pub(super) algorithm: &'static str,
+    pub(crate) algorithm: &'static str,
     /// What else makes a key.
-    pub(super) shape: KeyShape,
+    pub(crate) shape: KeyShape,
     /// Digest for the certificates, where the algorithm has none of its own.
-    pub(super) digest: Option<&'static str>,
+    pub(crate) digest: Option<&'static str>,
     /// Signature scheme that TLS 1.3 negotiates for such a key.
-    pub(super) scheme: &'static str,
+    pub(crate) scheme: &'static str,
     /// Whether our provider has it.
-    pub(super) post_quantum: bool,
+    pub(crate) post_quantum: bool,
 }
 
 const GROUPS: &[Group] = &[
@@ -137,7 +137,7 @@ impl Group {
 }
 
 impl Signature {
-    pub(super) fn find(name: &str) -> Result<&'static Signature, Error> {
+    pub(crate) fn find(name: &str) -> Result<&'static Signature, Error> {
         let matches = |sig: &&Signature| is_called(name, sig.name, sig.aliases);
         let known = signatures();
         SIGNATURES.iter().find(matches).ok_or_else(|| unknown("signature", name, known))

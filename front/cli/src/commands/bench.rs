@@ -1,13 +1,16 @@
 //! `gabion bench`: what operations and handshakes cost.
 
 pub mod engine;
+mod memory;
+mod setup;
 mod tls;
+mod wire;
 
 use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
 
-/// Measure the engine, or TLS handshakes with it and without it.
+/// Measure the engine, and TLS with it and without it: time, bytes, memory.
 #[derive(Parser)]
 #[command(after_help = "Example:\n  gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65")]
 pub struct Args {
@@ -18,13 +21,17 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     Engine(engine::Args),
+    Memory(memory::Args),
     Tls(tls::Args),
+    Wire(wire::Args),
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.what {
         What::Engine(args) => engine::run(args),
+        What::Memory(args) => memory::run(args),
         What::Tls(args) => tls::run(args),
+        What::Wire(args) => wire::run(args),
     }
 }

@@ -1,13 +1,9 @@
 //! `gabion bench tls`: full handshakes in memory, provider by provider.
 
-use std::io::Write;
-use std::path::PathBuf;
+use clap::Parser;
+use gabion_bench::tls::{self, Config, Provider};
 
-use clap::{Parser, ValueEnum};
-use gabion_bench::tls::{self, Config, Error, Provider, Row};
-use gabion_ship::environment::Settings;
-
-use crate::commands::bundle::failure;
+use super::setup::{ProviderName, Setup, lines, print, tls_failure};
 use crate::failure::Failure;
 
 /// Measure full TLS 1.3 handshakes of the bundle's libssl, server and client apart.
@@ -42,77 +38,32 @@ pub struct Args {
     /// Threads that shake hands at the same time
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
-    /// Folder of another OpenSSL 3.5 or later [default: the bundle]
-    #[arg(long, value_name = "DIR")]
-    prefix: Option<PathBuf>,
+    #[command(flatten)]
+    setup: Setup,
     /// Print one JSON object a line, one for each provider
     #[arg(long)]
     json: bool,
 }
 
-/// `--provider`.
-#[derive(Clone, Copy, ValueEnum)]
-enum ProviderName {
-    /// OpenSSL's own
-    Default,
-    /// Ours, preferred to default
-    Gabion,
-    /// OpenSSL's FIPS provider
-    Fips,
-}
-
-impl From<ProviderName> for Provider {
-    fn from(name: ProviderName) -> Provider {
-        match name {
-            ProviderName::Default => Provider::Default,
-            ProviderName::Gabion => Provider::Gabion,
-            ProviderName::Fips => Provider::Fips,
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let json = args.json;
-    let rows = tls::compare(&config(args)?).map_err(|error| match error {
-        Error::Usage(text) => Failure::Usage(text),
-        Error::NotReady(text) => Failure::NotReady(text),
-        error => Failure::No(error.to_string()),
-    })?;
-    let text = if json { lines(&rows)? } else { tls::render(&rows) };
-    // A reader that went away (`| head`) is no failure of the measurement.
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::NotReady(format!("the result could not be written: {cause}")))
-        }
-        _ => Ok(0),
-    }
+    let rows = tls::compare(&config(args)?).map_err(tls_failure)?;
+    print(&if json { lines(&rows)? } else { tls::render(&rows) })
 }
 
 fn config(args: Args) -> Result<Config, Failure> {
-    let settings = Settings::from_process().map_err(failure)?;
-    let usual = settings.layout.prefix().to_path_buf();
+    let (prefix, modules) = args.setup.places()?;
     Ok(Config {
-        modules: settings.modules_override,
+        modules,
         group: args.group,
         signature: args.sig,
         cipher: args.cipher,
         providers: args.provider.into_iter().map(Provider::from).collect(),
         seconds: args.seconds,
         threads: args.threads,
-        ..Config::new(args.prefix.unwrap_or(usual))
+        ..Config::new(prefix)
     })
-}
-
-fn lines(rows: &[Row]) -> Result<String, Failure> {
-    let mut text = String::new();
-    for row in rows {
-        let line = serde_json::to_string(row)
-            .map_err(|cause| Failure::NotReady(format!("a row as JSON: {cause}")))?;
-        text.push_str(&line);
-        text.push('\n');
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

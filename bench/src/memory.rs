@@ -1,0 +1,365 @@
+//! What a TLS connection takes of memory: heap and stack of each side, in a process of its own.
+//!
+//! ```text
+//!  parent, the peer <──socket──> child, the side that is measured
+//!                                   heap: a preloaded library counts malloc and its relatives
+//!                                   stack: painted before, looked at afterwards
+//! ```
+//!
+//! A child makes two connections in one thread: the first sets up what OpenSSL sets up once, the
+//! second is the `connection` that is reported, from `SSL_new` to `SSL_free` with a full handshake
+//! and one message each way. `process` is everything from before libcrypto is loaded.
+
+mod child;
+mod rows;
+mod stack;
+mod table;
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+pub use child::run_child;
+pub use table::render;
+
+use crate::machine::Machine;
+use crate::ossl::{self, Certificate, Context, Endpoint, Key, Ossl};
+use crate::pairs;
+use crate::tls::{Credentials, Error, Provider};
+use crate::wire::{self, Mode, Status, Table};
+use rows::Wanted;
+
+/// The library that counts, as build.rs compiled it.
+const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/heap-probe.so"));
+/// Longest time that a child may take to connect.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where OpenSSL is installed.
+    pub prefix: PathBuf,
+    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    pub modules: Option<PathBuf>,
+    /// Whose code serves, one row each.
+    pub providers: Vec<Provider>,
+    /// Which rows.
+    pub table: Table,
+    /// A program and its first arguments that, with one argument more, hands that argument to
+    /// [`run_child`] and prints what it returns.
+    pub child: Vec<String>,
+}
+
+/// Which side of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Accepts and proves who it is.
+    Server,
+    /// Connects and verifies.
+    Client,
+}
+
+/// Memory in bytes, blocks by the size that malloc gave them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Calls that gave a block.
+    pub allocations: u64,
+    /// Bytes of all blocks together.
+    pub heap_total: u64,
+    /// The most bytes at one time.
+    pub heap_peak: u64,
+    /// Stack of the thread; of a whole process it was not measured.
+    pub stack: Option<u64>,
+}
+
+/// One side of a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// The published figures of the row's old algorithms.
+    pub old: Option<Usage>,
+    /// One connection.
+    pub connection: Usage,
+    /// The process from before libcrypto was loaded to the end of its second connection.
+    pub process: Usage,
+}
+
+/// One row: a line of `gabion bench memory --json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// `seed` for the rows published before the standards, `today` for ours.
+    pub table: Table,
+    /// The cipher suite.
+    pub cipher: &'static str,
+    /// The published row's authentication, by its old name.
+    pub old_authentication: Option<&'static str>,
+    /// The published row's key exchange, by its old name.
+    pub old_key_exchange: Option<&'static str>,
+    /// Algorithm of the certificates, by today's name.
+    pub authentication: Option<&'static str>,
+    /// Key exchange group, by today's name.
+    pub key_exchange: Option<&'static str>,
+    /// Who proves who it is: the server.
+    pub mode: Mode,
+    /// Certificates that the server sends.
+    pub chain: u32,
+    /// Whether the row has figures.
+    pub status: Status,
+    /// Why it has none.
+    pub note: Option<String>,
+    /// The server's memory.
+    pub server: Option<Side>,
+    /// The client's memory.
+    pub client: Option<Side>,
+    /// Whose code was asked to serve.
+    pub provider: Provider,
+    /// The OpenSSL that was loaded.
+    pub openssl: String,
+    /// What it was measured on.
+    pub machine: Machine,
+}
+
+/// What a child is told, and how it is told: one JSON object as its last argument.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Task {
+    prefix: PathBuf,
+    modules: Option<PathBuf>,
+    provider: Provider,
+    group: String,
+    role: Role,
+    /// Folder of `root.der`, `leaf.der` and `leaf.key`.
+    credentials: PathBuf,
+    /// Where the parent listens.
+    port: u16,
+}
+
+/// What a child answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Answer {
+    connection: Usage,
+    process: Usage,
+}
+
+/// Measures every row of the tables asked for, in their order, for each provider.
+///
+/// # Errors
+/// `NotReady` when OpenSSL or a provider does not load or a child does not start, `Handshake` when
+/// a connection fails that should not.
+pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
+    let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
+    let ossl = Ossl::load(&prefix)?;
+    let folder = tempfile::Builder::new()
+        .prefix("gabion-memory-")
+        .tempdir()
+        .and_then(|folder| {
+            std::fs::write(folder.path().join("heap-probe.so"), PROBE)?;
+            Ok(folder)
+        })
+        .map_err(|cause| Error::NotReady(format!("no place for temporary files: {cause}")))?;
+    let machine = Machine::detect();
+    let mut rows = Vec::new();
+    for wanted in rows::wanted(config.table) {
+        for provider in &config.providers {
+            let context = provider.context(ossl, config.modules.as_deref())?;
+            let bench = Bench { config, prefix: &prefix, folder: folder.path(), context };
+            let (status, note, server, client) = match bench.row(&wanted, *provider)? {
+                Ok([server, client]) => (Status::Measured, None, Some(server), Some(client)),
+                Err((status, note)) => (status, Some(note), None, None),
+            };
+            rows.push(Row {
+                table: wanted.table,
+                cipher: wire::CIPHER,
+                old_authentication: wanted.old.map(|old| old.authentication),
+                old_key_exchange: wanted.old.map(|old| old.key_exchange),
+                authentication: wanted.signature,
+                key_exchange: wanted.group,
+                mode: Mode::Server,
+                chain: 1,
+                status,
+                note,
+                server,
+                client,
+                provider: *provider,
+                openssl: ossl.version().to_owned(),
+                machine: machine.clone(),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// What every child of one provider shares.
+struct Bench<'a> {
+    config: &'a Config,
+    prefix: &'a Path,
+    folder: &'a Path,
+    context: Context,
+}
+
+/// Server and client of a row, or why it has no figures.
+type Outcome = Result<[Side; 2], (Status, String)>;
+
+impl Bench<'_> {
+    fn row(&self, wanted: &Wanted, provider: Provider) -> Result<Outcome, Error> {
+        let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
+            let note = "dropped before the standards; nothing followed".to_owned();
+            return Ok(Err((Status::NoSuccessor, note)));
+        };
+        let peers = match self.peers(group, signature) {
+            Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
+                return Ok(Err((Status::NotServed, text)));
+            }
+            peers => peers?,
+        };
+        let side = |role: Role, old: Option<Usage>| -> Result<Side, Error> {
+            let answer = self.side(group, provider, role, &peers)?;
+            Ok(Side { old, connection: answer.connection, process: answer.process })
+        };
+        let server = side(Role::Server, wanted.old.map(|old| old.server))?;
+        let client = side(Role::Client, wanted.old.map(|old| old.client))?;
+        Ok(Ok([server, client]))
+    }
+
+    /// Both ends as the parent plays them, server first; the credentials go to files.
+    fn peers(&self, group: &str, signature: &str) -> Result<[Endpoint; 2], ossl::Error> {
+        let context = &self.context;
+        let signature = pairs::signature(signature)
+            .ok_or_else(|| ossl::Error::Call(format!("no signature is called {signature}")))?;
+        let made = Credentials::make_in(context, &signature)?;
+        for (name, der) in
+            [("root.der", &made.root), ("leaf.der", &made.leaf), ("leaf.key", &made.leaf_key)]
+        {
+            std::fs::write(self.folder.join(name), der)
+                .map_err(|cause| ossl::Error::NotReady(format!("writing {name}: {cause}")))?;
+        }
+        let key = Key::from_der(context, &made.leaf_key)?;
+        let leaf = Certificate::from_der(context, &made.leaf)?;
+        let root = Certificate::from_der(context, &made.root)?;
+        Ok([
+            Endpoint::server(context, group, Some(wire::CIPHER), &key, &leaf)?,
+            Endpoint::client(context, group, Some(wire::CIPHER), &root)?,
+        ])
+    }
+
+    /// Runs a child as one side and plays the other.
+    fn side(
+        &self,
+        group: &str,
+        provider: Provider,
+        role: Role,
+        [server, client]: &[Endpoint; 2],
+    ) -> Result<Answer, Error> {
+        let broken = |cause: std::io::Error| Error::Handshake(format!("a socket failed: {cause}"));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(broken)?;
+        let task = Task {
+            prefix: self.prefix.to_path_buf(),
+            modules: self.config.modules.clone(),
+            provider,
+            group: group.to_owned(),
+            role,
+            credentials: self.folder.to_path_buf(),
+            port: listener.local_addr().map_err(broken)?.port(),
+        };
+        let mut running = Running::start(self.config, self.folder, &task)?;
+        for _ in 0..child::CONNECTIONS {
+            let socket = running.accept(&listener)?;
+            let spoken = match role {
+                Role::Server => wire::ask(client, &socket),
+                Role::Client => wire::serve(server, &socket),
+            };
+            if let Err(error) = spoken {
+                // The child knows more, when it fails too.
+                return Err(running.finish().err().unwrap_or_else(|| error.into()));
+            }
+        }
+        running.finish()
+    }
+}
+
+/// A child that is killed when nobody waits for it any more.
+struct Running(Child);
+
+impl Running {
+    fn start(config: &Config, folder: &Path, task: &Task) -> Result<Running, Error> {
+        let not_started = |text: String| Error::NotReady(format!("a child of {text}"));
+        let Some((program, arguments)) = config.child.split_first() else {
+            return Err(not_started("no program cannot start".to_owned()));
+        };
+        let task = serde_json::to_string(task)
+            .map_err(|cause| not_started(format!("{program} cannot be told its task: {cause}")))?;
+        Command::new(program)
+            .args(arguments)
+            .arg(task)
+            .env("LD_PRELOAD", folder.join("heap-probe.so"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map(Running)
+            .map_err(|cause| not_started(format!("{program} did not start: {cause}")))
+    }
+
+    /// The child's next connection.
+    fn accept(&mut self, listener: &TcpListener) -> Result<TcpStream, Error> {
+        let broken = |cause: std::io::Error| Error::Handshake(format!("a socket failed: {cause}"));
+        listener.set_nonblocking(true).map_err(broken)?;
+        let start = Instant::now();
+        loop {
+            match listener.accept() {
+                Ok((socket, _)) => {
+                    socket.set_nonblocking(false).map_err(broken)?;
+                    return Ok(socket);
+                }
+                Err(cause) if cause.kind() != std::io::ErrorKind::WouldBlock => {
+                    return Err(broken(cause));
+                }
+                Err(_) => {}
+            }
+            let ended = self.0.try_wait().map_err(broken)?.is_some();
+            if ended || start.elapsed() > TIMEOUT {
+                let silent = || Error::Handshake("a child did not connect".into());
+                return Err(self.answer().err().unwrap_or_else(silent));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits for the end, and reads what the child says.
+    fn finish(mut self) -> Result<Answer, Error> {
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<Answer, Error> {
+        let mut said = [String::new(), String::new()];
+        // What a child says fits into a pipe; one that hangs was killed by nobody yet.
+        let start = Instant::now();
+        while self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+            if start.elapsed() > TIMEOUT {
+                let _ = self.0.kill();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if let Some(out) = &mut self.0.stdout {
+            let _ = out.read_to_string(&mut said[0]);
+        }
+        if let Some(err) = &mut self.0.stderr {
+            let _ = err.read_to_string(&mut said[1]);
+        }
+        serde_json::from_str(said[0].trim()).map_err(|_| {
+            let why = said[1].trim();
+            Error::Handshake(format!("a measured process failed: {why}"))
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, or has to.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,327 @@
+//! What a TLS 1.3 connection costs on the wire: the sum of TCP payload, measured and predicted.
+//!
+//! ```text
+//!  client ──socket──> relay, which counts ──socket──> server      (libssl of the bundle, loopback)
+//!
+//!  predicted = base + both key shares + certificates (DER) + CertificateVerify + 22 x records
+//! ```
+//!
+//! A connection is a full handshake of one cipher suite with one certificate a side (its root is
+//! known to the other side and not sent), one message each way, and a close_notify each way; no
+//! tickets. What is left when a measured total is taken apart like that is the base: hellos,
+//! extensions, message headers, Finished. It is taken from one handshake of each mode, secp256r1
+//! with RSA-2048, and every other row has to agree with it. A client that offers a curve by itself
+//! sends one extension more, of 8 bytes, which counts as base.
+
+mod exchange;
+mod relay;
+mod rows;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use rows::Table;
+pub use table::render;
+
+use crate::machine::Machine;
+use crate::ossl::{self, Context, Ossl};
+use crate::pairs;
+use crate::tls::{Error, Provider};
+use exchange::Parties;
+pub(crate) use exchange::{ask, serve};
+use relay::Counted;
+use rows::Wanted;
+
+/// The cipher suite of every row: that of the tables that were published.
+pub const CIPHER: &str = "TLS_AES_256_GCM_SHA384";
+/// How far a total may be from what the formula says: signatures in DER and Falcon's vary.
+pub const TOLERANCE: u64 = 16;
+/// Longest time that any read of a socket may take.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// What client and server say to each other.
+const MESSAGES: [&[u8]; 2] = [b"hello wolfssl!", b"I hear you fa shizzle!"];
+/// Longest plaintext of a record, RFC 8446, section 5.1.
+const RECORD_MAX: usize = 1 << 14;
+/// What a protected record adds: header, type of the content, tag.
+const RECORD_OVERHEAD: u64 = 5 + 17;
+/// The extension ec_point_formats, which a client sends that offers a curve by itself: type,
+/// length, and a list of three.
+const POINT_FORMATS: u64 = 4 + 1 + 3;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where OpenSSL is installed.
+    pub prefix: PathBuf,
+    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    pub modules: Option<PathBuf>,
+    /// Whose code serves both sides.
+    pub provider: Provider,
+    /// Which rows.
+    pub table: Table,
+}
+
+/// Who proves who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The server only.
+    Server,
+    /// Both sides.
+    Mutual,
+}
+
+impl Mode {
+    /// The mode in one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Server => "server",
+            Mode::Mutual => "mutual",
+        }
+    }
+
+    /// Sides that prove who they are.
+    fn sides(self) -> u64 {
+        match self {
+            Mode::Server => 1,
+            Mode::Mutual => 2,
+        }
+    }
+}
+
+/// Whether a row has figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It has.
+    Measured,
+    /// Its algorithms were dropped, and nothing followed them.
+    NoSuccessor,
+    /// Neither OpenSSL nor the provider serves it; `note` says what is missing.
+    NotServed,
+}
+
+/// One row: a line of `gabion bench wire --json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// `seed` for the rows published before the standards, `today` for ours.
+    pub table: Table,
+    /// The cipher suite.
+    pub cipher: &'static str,
+    /// The published row's authentication, by its old name.
+    pub old_authentication: Option<&'static str>,
+    /// The published row's key exchange, by its old name.
+    pub old_key_exchange: Option<&'static str>,
+    /// The published row's total in bytes.
+    pub old_total: Option<u64>,
+    /// Algorithm of the certificates, by today's name.
+    pub authentication: Option<&'static str>,
+    /// Key exchange group, by today's name.
+    pub key_exchange: Option<&'static str>,
+    /// Who proves who it is.
+    pub mode: Mode,
+    /// Certificates that a side sends.
+    pub chain: u32,
+    /// Session tickets that the server sends.
+    pub tickets: u32,
+    /// Whether the row has figures.
+    pub status: Status,
+    /// Why it has none.
+    pub note: Option<String>,
+    /// The figures.
+    #[serde(flatten)]
+    pub figures: Option<Figures>,
+    /// Whose code was asked to serve.
+    pub provider: Provider,
+    /// The OpenSSL that was loaded.
+    pub openssl: String,
+    /// What it was measured on.
+    pub machine: Machine,
+}
+
+/// A measured connection, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// TCP payload of both directions.
+    pub total: u64,
+    /// From client to server.
+    pub bytes_c2s: u64,
+    /// From server to client.
+    pub bytes_s2c: u64,
+    /// What the formula says.
+    pub predicted: u64,
+    /// Everything that depends on no algorithm.
+    pub base: u64,
+    /// Key shares of both sides.
+    pub key_shares: u64,
+    /// DER of the certificates that were sent.
+    pub certificates: u64,
+    /// Signatures in CertificateVerify.
+    pub certificate_verify: u64,
+    /// Protected records.
+    pub records: u64,
+}
+
+/// The parts of a total that depend on the algorithms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    key_shares: u64,
+    certificates: u64,
+    certificate_verify: u64,
+    records: u64,
+}
+
+impl Parts {
+    /// `certificates` are the lengths of those that are sent, one a side.
+    fn new(group: &str, signature: &str, mode: Mode, certificates: &[usize]) -> Option<Parts> {
+        let signed = pairs::signature_bytes(signature)?;
+        // EncryptedExtensions and two Finished; a message and a close_notify each way; in mutual
+        // mode a CertificateRequest.
+        let mut records = 3 + 4 + (mode.sides() - 1);
+        for der in certificates {
+            // Type and length, context, list length, entry length, entry's extensions.
+            records += (4 + 1 + 3 + 3 + der + 2).div_ceil(RECORD_MAX) as u64;
+            // Type and length, scheme, signature length.
+            records += (4 + 2 + 2 + signed).div_ceil(RECORD_MAX) as u64;
+        }
+        Some(Parts {
+            key_shares: pairs::key_shares(group)? as u64,
+            certificates: certificates.iter().sum::<usize>() as u64,
+            certificate_verify: mode.sides() * signed as u64,
+            records,
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        let records = self.records * RECORD_OVERHEAD;
+        self.key_shares + self.certificates + self.certificate_verify + records
+    }
+
+    fn figures(&self, base: u64, counted: Counted) -> Figures {
+        Figures {
+            total: counted.c2s + counted.s2c,
+            bytes_c2s: counted.c2s,
+            bytes_s2c: counted.s2c,
+            predicted: base + self.bytes(),
+            base,
+            key_shares: self.key_shares,
+            certificates: self.certificates,
+            certificate_verify: self.certificate_verify,
+            records: self.records,
+        }
+    }
+}
+
+/// Measures every row of the tables asked for, in their order.
+///
+/// # Errors
+/// `NotReady` when OpenSSL or the provider does not load, `Handshake` when a connection fails that
+/// should not, or when a total is further than [`TOLERANCE`] from the formula's.
+pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
+    let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
+    let ossl = Ossl::load(&prefix)?;
+    let context = config.provider.context(ossl, config.modules.as_deref())?;
+    let bases = [base(&context, Mode::Server)?, base(&context, Mode::Mutual)?];
+    let machine = Machine::detect();
+    let mut parties = Parties::default();
+    let mut rows = Vec::new();
+    for wanted in rows::wanted(config.table) {
+        let base = bases[wanted.mode.sides() as usize - 1];
+        let (status, note, figures) = match connect(&context, &mut parties, &wanted, base)? {
+            Outcome::Measured(figures) => (Status::Measured, None, Some(figures)),
+            Outcome::Without(status, note) => (status, Some(note), None),
+        };
+        rows.push(Row {
+            table: wanted.table,
+            cipher: CIPHER,
+            old_authentication: wanted.old.map(|old| old.authentication),
+            old_key_exchange: wanted.old.map(|old| old.key_exchange),
+            old_total: wanted.old.map(|old| old.total),
+            authentication: wanted.signature,
+            key_exchange: wanted.group,
+            mode: wanted.mode,
+            chain: 1,
+            tickets: 0,
+            status,
+            note,
+            figures,
+            provider: config.provider,
+            openssl: ossl.version().to_owned(),
+            machine: machine.clone(),
+        });
+    }
+    Ok(rows)
+}
+
+/// What became of a row.
+enum Outcome {
+    Measured(Figures),
+    Without(Status, String),
+}
+
+/// What remains of a total when everything that depends on algorithms is taken off.
+fn base(context: &Context, mode: Mode) -> Result<u64, Error> {
+    let (group, signature) = ("secp256r1", "RSA-2048");
+    let mut parties = Parties::default();
+    let (counted, certificates) = parties.connect(context, group, signature, mode)?;
+    let total = counted.c2s + counted.s2c;
+    Parts::new(group, signature, mode, &certificates)
+        .and_then(|parts| total.checked_sub(parts.bytes() + POINT_FORMATS))
+        .ok_or_else(|| Error::Handshake(format!("{total} bytes are fewer than their parts")))
+}
+
+fn connect(
+    context: &Context,
+    parties: &mut Parties,
+    wanted: &Wanted,
+    base: u64,
+) -> Result<Outcome, Error> {
+    let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
+        let note = "dropped before the standards; nothing followed".to_owned();
+        return Ok(Outcome::Without(Status::NoSuccessor, note));
+    };
+    let (counted, certificates) = match parties.connect(context, group, signature, wanted.mode) {
+        // What OpenSSL does not have may be missing, and then says so; anything else is a fault.
+        Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
+            return Ok(Outcome::Without(Status::NotServed, text));
+        }
+        counted => counted?,
+    };
+    let unknown = || Error::Handshake(format!("no sizes are known of {group} and {signature}"));
+    let parts = Parts::new(group, signature, wanted.mode, &certificates).ok_or_else(unknown)?;
+    let base = if pairs::is_curve(group) { base + POINT_FORMATS } else { base };
+    let figures = parts.figures(base, counted);
+    if figures.total.abs_diff(figures.predicted) > TOLERANCE {
+        return Err(Error::Handshake(format!(
+            "{group} with {signature} ({}) took {} bytes; the formula says {} (at most {TOLERANCE} \
+             apart): {figures:?}",
+            wanted.mode.name(),
+            figures.total,
+            figures.predicted
+        )));
+    }
+    Ok(Outcome::Measured(figures))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_as_the_messages_are_built() {
+        let parts = Parts::new("MLKEM768", "ML-DSA-65", Mode::Server, &[5500]).unwrap();
+        assert_eq!(parts.key_shares, 1184 + 1088);
+        assert_eq!(parts.certificate_verify, 3309);
+        assert_eq!(parts.records, 3 + 4 + 2);
+        assert_eq!(parts.bytes(), 2272 + 5500 + 3309 + 9 * 22);
+        let mutual = Parts::new("MLKEM768", "ML-DSA-65", Mode::Mutual, &[5500, 5400]).unwrap();
+        assert_eq!(mutual.records, 3 + 4 + 1 + 4);
+        // A certificate of more than 16 KiB takes a second record.
+        let long = Parts::new("MLKEM768", "ML-DSA-65", Mode::Server, &[16_384]).unwrap();
+        assert_eq!(long.records, 3 + 4 + 3);
+        assert_eq!(Parts::new("MLKEM768", "DILITHIUM", Mode::Server, &[1]), None);
+    }
+}

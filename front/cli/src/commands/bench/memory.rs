@@ -1,0 +1,58 @@
+//! `gabion bench memory`: heap and stack of a TLS connection.
+
+use clap::Parser;
+use gabion_bench::memory::{self, Config};
+use gabion_bench::tls::Provider;
+
+use super::setup::{ProviderName, Setup, TableName, lines, print, tls_failure};
+use crate::failure::Failure;
+
+/// Measure heap and stack of TLS 1.3 connections, server and client apart.
+///
+/// Each side runs in a process of its own whose malloc is counted and whose stack is painted. The
+/// rows that wolfSSL published in 2022 come first, in their order, with old names and new; then
+/// today's. The figures do not depend on how busy the machine is.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  gabion bench memory --table today --provider gabion\n
+Exits 1 when a connection fails, 3 when the bundle or a provider does not load.")]
+pub struct Args {
+    /// Which rows
+    #[arg(long, value_enum, default_value = "all")]
+    table: TableName,
+    /// Measure this provider only; several may be given [default: default and gabion]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    provider: Vec<ProviderName>,
+    #[command(flatten)]
+    setup: Setup,
+    /// Print one JSON object a line, one for each row and provider
+    #[arg(long)]
+    json: bool,
+    /// What a measured process is told; written by the command itself
+    #[arg(long, hide = true)]
+    task: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    if let Some(task) = args.task {
+        return print(&(memory::run_child(&task).map_err(tls_failure)? + "\n"));
+    }
+    let (prefix, modules) = args.setup.places()?;
+    let program = std::env::current_exe()
+        .map_err(|cause| Failure::NotReady(format!("this program cannot find itself: {cause}")))?;
+    let words = [&*program.to_string_lossy(), "bench", "memory", "--task"];
+    let mut providers: Vec<Provider> = args.provider.into_iter().map(Provider::from).collect();
+    if providers.is_empty() {
+        providers = vec![Provider::Default, Provider::Gabion];
+    }
+    let config = Config {
+        prefix,
+        modules,
+        providers,
+        table: args.table.into(),
+        child: words.map(str::to_owned).to_vec(),
+    };
+    let rows = memory::measure(&config).map_err(tls_failure)?;
+    print(&if args.json { lines(&rows)? } else { memory::render(&rows) })
+}

@@ -1,0 +1,103 @@
+//! What the measuring commands share: where OpenSSL is, whose code serves, how rows are printed.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use gabion_bench::tls::{Error, Provider};
+use gabion_bench::wire::Table;
+use gabion_ship::environment::Settings;
+use serde::Serialize;
+
+use crate::commands::bundle::failure;
+use crate::failure::Failure;
+
+/// Options that say which OpenSSL is measured.
+#[derive(clap::Args)]
+pub struct Setup {
+    /// Folder of another OpenSSL 3.5 or later [default: the bundle]
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+}
+
+impl Setup {
+    /// OpenSSL's folder, and that of the modules where it is another one.
+    pub fn places(self) -> Result<(PathBuf, Option<PathBuf>), Failure> {
+        let settings = Settings::from_process().map_err(failure)?;
+        let usual = settings.layout.prefix().to_path_buf();
+        Ok((self.prefix.unwrap_or(usual), settings.modules_override))
+    }
+}
+
+/// `--provider`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ProviderName {
+    /// OpenSSL's own
+    Default,
+    /// Ours, preferred to default
+    Gabion,
+    /// OpenSSL's FIPS provider
+    Fips,
+}
+
+impl From<ProviderName> for Provider {
+    fn from(name: ProviderName) -> Provider {
+        match name {
+            ProviderName::Default => Provider::Default,
+            ProviderName::Gabion => Provider::Gabion,
+            ProviderName::Fips => Provider::Fips,
+        }
+    }
+}
+
+/// `--table`.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum TableName {
+    /// The rows of 2022
+    Seed,
+    /// Today's groups and signatures
+    Today,
+    /// Both
+    All,
+}
+
+impl From<TableName> for Table {
+    fn from(name: TableName) -> Table {
+        match name {
+            TableName::Seed => Table::Seed,
+            TableName::Today => Table::Today,
+            TableName::All => Table::All,
+        }
+    }
+}
+
+/// The exit code that an error of the TLS harness deserves.
+pub fn tls_failure(error: Error) -> Failure {
+    match error {
+        Error::Usage(text) => Failure::Usage(text),
+        Error::NotReady(text) => Failure::NotReady(text),
+        error => Failure::No(error.to_string()),
+    }
+}
+
+/// One JSON object a line.
+pub fn lines<T: Serialize>(rows: &[T]) -> Result<String, Failure> {
+    let mut text = String::new();
+    for row in rows {
+        let line = serde_json::to_string(row)
+            .map_err(|cause| Failure::NotReady(format!("a row as JSON: {cause}")))?;
+        text.push_str(&line);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Prints a command's result; a reader that went away (`| head`) is no failure of the measurement.
+pub fn print(text: &str) -> Result<u8, Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::NotReady(format!("the result could not be written: {cause}")))
+        }
+        _ => Ok(0),
+    }
+}
