@@ -15,6 +15,7 @@
 mod credentials;
 mod lane;
 mod names;
+pub mod seed;
 mod statistics;
 mod table;
 

@@ -125,3 +125,112 @@ fn a_measured_process_needs_its_parent() {
     let work = Work::new();
     work.gabion(&["bench", "memory", "--task", "{}"]).fails(2).says("not preloaded");
 }
+
+#[test]
+fn the_published_tls_rows_have_every_figure() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    let arguments = ["tls", "--table", "seed", "--provider", "default", "--seconds", "0.01"];
+    let rows = rows(&work, &[&arguments[..], &["--threads", "2", "--json"]].concat());
+    assert_eq!(rows.len(), 16);
+    let groups: Vec<&str> = rows.iter().map(|row| row["old_group"].as_str().unwrap()).collect();
+    assert_eq!(
+        (groups[0], groups[2], groups[13]),
+        ("ECC_SECP256R1", "FFDHE_2048", "ECC_SECP521R1")
+    );
+    assert_eq!(rows[4]["group"], "MLKEM768");
+    for row in rows.iter().filter(|row| row["status"] == "measured") {
+        let connections = number(row, "connections");
+        assert!(connections >= 5, "a connection a round: {row}");
+        assert_eq!(number(row, "total_bytes"), connections * (256 << 10));
+        for side in ["server", "client"] {
+            for field in ["connect_avg_ms", "rx_mb_s", "tx_mb_s"] {
+                assert!(row[side][field].as_f64() > Some(0.0), "{field} of {row}");
+            }
+        }
+        let handshake =
+            ["server", "client"].map(|side| row[side]["connect_avg_ms"].as_f64().unwrap());
+        assert!(row["last_byte_50k_ms"].as_f64().unwrap() > handshake[0] / 4.0, "{row}");
+        let threads = row["threads"].as_array().unwrap();
+        assert_eq!(threads.len(), 2);
+        assert!(threads.iter().all(|entry| entry["handshakes_per_s"].as_f64() > Some(1.0)));
+    }
+    assert_eq!(rows.iter().filter(|row| row["status"] == "no-successor").count(), 6);
+    work.gabion(&["bench", "tls", "--table", "seed", "--group", "x25519"]).fails(2);
+    work.gabion(&["bench", "tls", "--table", "seed", "--seconds", "0"])
+        .fails(2)
+        .says("more than 0");
+}
+
+#[test]
+fn openssl_speed_is_read_and_compared() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    let algorithms = ["--algorithm", "ML-KEM-512", "ML-DSA-87", "SLH-DSA-SHA2-128f"];
+    let options = ["bench", "openssl", "--provider", "default", "--seconds", "1"];
+    let output = ["--output-json", "speed.json", "--json"];
+    let done = work.gabion(&[&options[..], &algorithms[..], &output[..]].concat()).ok();
+    let result = done.json();
+    let file: Value = serde_json::from_slice(&work.read("speed.json")).unwrap();
+    assert_eq!(file, result);
+    let rows = result["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    assert!(rows[0]["encaps_per_s"].as_f64() > Some(1000.0) && rows[0]["sign_per_s"].is_null());
+    assert!(rows[1]["verify_per_s"].as_f64() > rows[1]["sign_per_s"].as_f64());
+    let ratio = &result["ratios"][0];
+    assert_eq!(
+        (ratio["slh_dsa"].clone(), ratio["ml_dsa"].clone()),
+        ("SLH-DSA-SHA2-128f".into(), "ML-DSA-87".into())
+    );
+    assert!(ratio["sign"].as_f64() > Some(1.0), "{ratio}");
+    work.gabion(&["bench", "openssl", "--provider", "default", "--algorithm", "KYBER9000"])
+        .fails(1);
+    work.gabion(&["bench", "openssl", "--openssl-bin", "/nonexistent"])
+        .fails(3)
+        .says("--openssl-bin");
+    work.gabion(&["bench", "openssl", "--seconds", "0"]).fails(2).says("1 to 3600");
+}
+
+#[test]
+fn pkeyutl_gives_times_and_sizes() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    let options = ["bench", "pkeyutl", "--provider", "default", "--iterations", "3", "--json"];
+    let result =
+        work.gabion(&[&options[..], &["--algorithm", "ML-DSA-44", "--msg-bytes", "1000"]].concat());
+    let row = result.ok().json()["results"][0].clone();
+    assert_eq!((number(&row, "msg_bytes"), number(&row, "iterations")), (1000, 3));
+    // SubjectPublicKeyInfo of 1312 bytes of key; seed and expanded key in PKCS#8.
+    assert_eq!((number(&row, "public_key_bytes"), number(&row, "signature_bytes")), (1334, 2420));
+    assert!(number(&row, "private_key_bytes") > 2560);
+    for operation in ["sign", "verify", "process"] {
+        let times = &row[operation];
+        let of = |field: &str| times[field].as_f64().unwrap();
+        assert!(of("median_ms") > 0.0 && of("median_ms") <= of("p99_ms"), "{times}");
+        assert!((of("ops_per_s") * of("mean_ms") - 1000.0).abs() < 100.0, "{times}");
+    }
+}
+
+#[test]
+fn size_takes_a_module_with_symbols() {
+    let work = Work::new();
+    let program = env!("CARGO_BIN_EXE_gabion");
+    let module = work.gabion(&["bench", "size", "--json", "--module", program]).ok().json();
+    let parts = module["parts"].as_array().unwrap();
+    let sum: u64 = parts.iter().map(|part| number(part, "bytes")).sum();
+    assert_eq!(sum, number(&module, "stripped_bytes"));
+    for family in ["ML-KEM", "ML-DSA", "SLH-DSA"] {
+        let part = parts.iter().find(|part| part["family"] == family).unwrap();
+        assert_eq!(number(part, "without"), sum - number(part, "bytes"));
+        assert!(number(part, "bytes") > 1000, "{part}");
+    }
+    work.write("text", "no module");
+    work.gabion(&["bench", "size", "--module", "text"]).fails(2).says("ELF");
+    work.gabion(&["bench", "size", "--module", "nothing"]).fails(3).says("--module");
+}

@@ -2,7 +2,9 @@
 
 pub mod engine;
 mod memory;
+mod openssl;
 mod setup;
+mod size;
 mod tls;
 mod wire;
 
@@ -22,6 +24,9 @@ pub struct Args {
 enum What {
     Engine(engine::Args),
     Memory(memory::Args),
+    Openssl(openssl::SpeedArgs),
+    Pkeyutl(openssl::PkeyutlArgs),
+    Size(size::Args),
     Tls(tls::Args),
     Wire(wire::Args),
 }
@@ -31,6 +36,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     match args.what {
         What::Engine(args) => engine::run(args),
         What::Memory(args) => memory::run(args),
+        What::Openssl(args) => openssl::run_speed(args),
+        What::Pkeyutl(args) => openssl::run_pkeyutl(args),
+        What::Size(args) => size::run(args),
         What::Tls(args) => tls::run(args),
         What::Wire(args) => wire::run(args),
     }

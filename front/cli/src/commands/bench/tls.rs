@@ -1,7 +1,7 @@
 //! `gabion bench tls`: full handshakes in memory, provider by provider.
 
-use clap::Parser;
-use gabion_bench::tls::{self, Config, Provider};
+use clap::{Parser, ValueEnum};
+use gabion_bench::tls::{self, Config, Provider, seed};
 
 use super::setup::{ProviderName, Setup, lines, print, tls_failure};
 use crate::failure::Failure;
@@ -13,7 +13,8 @@ use crate::failure::Failure;
 /// figures are CPU time, medians over the slices.
 #[derive(Parser)]
 #[command(after_help = "Example:
-  gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10\n
+  gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10
+  gabion bench tls --table seed --seconds 2 --threads 2\n
 Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
             x25519, secp256r1, secp384r1
 Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048\n
@@ -23,33 +24,77 @@ pub struct Args {
     /// Key exchange group, in any case
     #[arg(long, value_name = "NAME", default_value = "X25519MLKEM768")]
     group: String,
-    /// Algorithm of the server's and the root's key, in any case
-    #[arg(long, value_name = "NAME", default_value = "ML-DSA-65")]
-    sig: String,
+    /// Algorithm of the server's and the root's key, in any case [default: ML-DSA-65; of the table
+    /// RSA-2048]
+    #[arg(long, value_name = "NAME")]
+    sig: Option<String>,
     /// Cipher suite, such as TLS_AES_128_GCM_SHA256 [default: OpenSSL's choice]
     #[arg(long, value_name = "NAME")]
     cipher: Option<String>,
+    /// Measure a table instead: connections, throughput, time to the last byte of 50 KiB, and 1 to
+    /// --threads threads, for each of its groups
+    #[arg(long, value_enum, conflicts_with_all = ["group", "cipher"])]
+    table: Option<TableName>,
     /// Measure this provider only; several may be given, and take turns
     #[arg(long, value_enum, value_delimiter = ',')]
     provider: Vec<ProviderName>,
-    /// Time for each provider, in seconds; may be fractional
+    /// Time for each provider, and each row of a table, in seconds; may be fractional
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
-    /// Threads that shake hands at the same time
+    /// Threads that shake hands at the same time; of a table the most
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
     #[command(flatten)]
     setup: Setup,
-    /// Print one JSON object a line, one for each provider
+    /// Print one JSON object a line, one for each provider and row
     #[arg(long)]
     json: bool,
 }
 
+/// `--table`.
+#[derive(Clone, Copy, ValueEnum)]
+enum TableName {
+    /// Every group of the benchmark that wolfSSL published in 2022, in its order
+    Seed,
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    if args.table.is_some() {
+        return run_seed(args);
+    }
     let json = args.json;
     let rows = tls::compare(&config(args)?).map_err(tls_failure)?;
     print(&if json { lines(&rows)? } else { tls::render(&rows) })
+}
+
+/// The published benchmark's rows; as JSON each is printed when it is there.
+fn run_seed(args: Args) -> Result<u8, Failure> {
+    let (prefix, modules) = args.setup.places()?;
+    let mut providers: Vec<Provider> = args.provider.into_iter().map(Provider::from).collect();
+    if providers.is_empty() {
+        providers = vec![Provider::Default, Provider::Gabion];
+    }
+    let config = seed::Config {
+        prefix,
+        modules,
+        providers,
+        signature: args.sig.unwrap_or_else(|| "RSA-2048".to_owned()),
+        seconds: args.seconds,
+        threads: args.threads,
+    };
+    let mut failed = None;
+    let rows = seed::measure(&config, |row| {
+        if args.json && failed.is_none() {
+            failed = lines(std::slice::from_ref(row)).and_then(|line| print(&line)).err();
+        }
+    })
+    .map_err(tls_failure)?;
+    match failed {
+        Some(failure) => Err(failure),
+        None if args.json => Ok(0),
+        None => print(&seed::render(&rows)),
+    }
 }
 
 fn config(args: Args) -> Result<Config, Failure> {
@@ -57,7 +102,7 @@ fn config(args: Args) -> Result<Config, Failure> {
     Ok(Config {
         modules,
         group: args.group,
-        signature: args.sig,
+        signature: args.sig.unwrap_or_else(|| "ML-DSA-65".to_owned()),
         cipher: args.cipher,
         providers: args.provider.into_iter().map(Provider::from).collect(),
         seconds: args.seconds,

@@ -1,0 +1,146 @@
+//! What the `openssl` command says of itself: `openssl speed`, and `openssl pkeyutl` in a loop.
+//!
+//! The command is the program users have, so these figures are the ones that they can check. They
+//! hold what the engine's own do not: EVP, and with `pkeyutl` the start of a process.
+
+pub mod pkeyutl;
+pub mod speed;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::tls::Provider;
+
+/// Why nothing was measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option's value is not one that can be measured.
+    #[error("{0}")]
+    Usage(String),
+    /// The command does not start.
+    #[error("{0}")]
+    NotReady(String),
+    /// The command failed, or said something else than was expected.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// An `openssl` command, with one provider preferred.
+#[derive(Debug, Clone)]
+pub struct Openssl {
+    program: PathBuf,
+    environment: Vec<(&'static str, OsString)>,
+    /// Options that choose the providers; every subcommand takes them.
+    providers: Vec<OsString>,
+}
+
+impl Openssl {
+    /// `program`, with `provider` preferred, whose module lies in `modules`. No configuration file
+    /// is read, so that nothing else decides who serves; only the FIPS provider needs the one that
+    /// names its checksum, `fips_conf`.
+    ///
+    /// # Errors
+    /// `NotReady` when there is no such program.
+    pub fn new(
+        program: &Path,
+        provider: Provider,
+        modules: &Path,
+        fips_conf: &Path,
+    ) -> Result<Openssl, Error> {
+        if !program.is_file() {
+            return Err(Error::NotReady(format!(
+                "there is no {}; build the bundle with `gabion bundle build`, or name another \
+                 command with --openssl-bin",
+                program.display()
+            )));
+        }
+        let mut environment = vec![("OPENSSL_CONF", OsString::from("/dev/null"))];
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let mut providers = Vec::new();
+        match provider {
+            Provider::Default => {}
+            Provider::Gabion => {
+                providers.push("-provider-path".into());
+                providers.push(modules.into());
+                providers.extend(words(&["-provider", "gabion", "-provider", "default"]));
+                providers.extend(words(&["-propquery", "?provider=gabion"]));
+            }
+            Provider::Fips => {
+                environment = vec![("OPENSSL_CONF", fips_conf.into())];
+                environment.push(("OPENSSL_MODULES", modules.into()));
+                providers.extend(words(&["-propquery", "fips=yes"]));
+            }
+        }
+        // A command that was moved, or built without a run path, finds its libraries beside it.
+        if let Some(lib) = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"))
+            && lib.join("libcrypto.so").exists()
+        {
+            environment.push(("LD_LIBRARY_PATH", lib.into()));
+        }
+        Ok(Openssl { program: program.to_path_buf(), environment, providers })
+    }
+
+    /// The same command with one variable more.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Openssl {
+        self.environment.push((name, value.into()));
+        self
+    }
+
+    /// `OpenSSL 3.5.5 27 Jan 2026`, without the part that names the library again.
+    ///
+    /// # Errors
+    /// As every run.
+    pub fn version(&self) -> Result<String, Error> {
+        let said = text(self.run("version", &[])?.stdout);
+        Ok(said.split(" (Library").next().unwrap_or_default().trim().to_owned())
+    }
+
+    /// Runs a subcommand to its end; `arguments` follow the options that choose providers.
+    fn run(&self, subcommand: &str, arguments: &[OsString]) -> Result<Output, Error> {
+        let mut command = Command::new(&self.program);
+        command.arg(subcommand);
+        if subcommand != "version" {
+            command.args(&self.providers);
+        }
+        command.args(arguments).stdin(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let output = command.output().map_err(|cause| {
+            Error::NotReady(format!("{} does not start: {cause}", self.program.display()))
+        })?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        let said = text(output.stderr);
+        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let why = last.map_or_else(|| output.status.to_string(), str::to_owned);
+        Err(Error::Failed(format!("openssl {subcommand} failed: {why}")))
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Tenths are more than a run on a shared machine can tell.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_command_says_what_to_do() {
+        let nowhere = Path::new("/nonexistent/openssl");
+        let made = Openssl::new(nowhere, Provider::Default, nowhere, nowhere);
+        let error = made.unwrap_err().to_string();
+        assert!(
+            error.contains("gabion bundle build") && error.contains("--openssl-bin"),
+            "{error}"
+        );
+    }
+}

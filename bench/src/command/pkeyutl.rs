@@ -1,0 +1,176 @@
+//! `openssl pkeyutl` in a loop: a process for each signature, as a script signs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::{Error, Openssl, tenths};
+use crate::tls::Provider;
+
+/// What is measured when nothing is named.
+pub const ALGORITHMS: [&str; 2] = ["ML-DSA-87", "SLH-DSA-SHAKE-256f"];
+
+/// Times of one operation, in milliseconds of elapsed time, with the start of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Times {
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub median_ms: f64,
+    /// 95th percentile.
+    pub p95_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Operations a second, one after the other.
+    pub ops_per_s: f64,
+}
+
+/// One algorithm of one provider: a line of `gabion bench pkeyutl --json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// As it was named to the command.
+    pub algorithm: String,
+    /// Whose code was asked to serve.
+    pub provider: Provider,
+    /// Bytes of the message.
+    pub msg_bytes: usize,
+    /// Runs of each operation.
+    pub iterations: usize,
+    /// The public key as SubjectPublicKeyInfo.
+    pub public_key_bytes: usize,
+    /// The private key as PKCS#8.
+    pub private_key_bytes: usize,
+    /// The signature.
+    pub signature_bytes: usize,
+    /// Signing.
+    pub sign: Times,
+    /// Verifying.
+    pub verify: Times,
+    /// `openssl version`: what a process costs that computes nothing.
+    pub process: Times,
+}
+
+/// Measures one algorithm: `iterations` signatures and verifications of a message of `msg_bytes`,
+/// in `folder`, which is the caller's to remove.
+///
+/// # Errors
+/// `Usage` for a number out of range, `Failed` when the command does not know the algorithm or a
+/// signature does not verify.
+pub fn measure(
+    openssl: &Openssl,
+    provider: Provider,
+    algorithm: &str,
+    (msg_bytes, iterations): (usize, usize),
+    folder: &Path,
+) -> Result<Row, Error> {
+    if msg_bytes > 1 << 24 {
+        let text = format!("--msg-bytes {msg_bytes} is out of range; 0 to 16777216 is possible");
+        return Err(Error::Usage(text));
+    }
+    if !(1..=1_000_000).contains(&iterations) {
+        let text = format!("--iterations {iterations} is out of range; 1 to 1000000 is possible");
+        return Err(Error::Usage(text));
+    }
+    let files = Files { folder };
+    let message: Vec<u8> = (0..msg_bytes).map(|at| at as u8).collect();
+    std::fs::write(files.path("message"), message)
+        .map_err(|cause| Error::NotReady(format!("the message could not be written: {cause}")))?;
+    openssl.run(
+        "genpkey",
+        &files.words(&["-algorithm", algorithm, "-outform", "DER", "-out", "=key"]),
+    )?;
+    let public = ["-in", "=key", "-pubout", "-outform", "DER", "-out", "=public"];
+    openssl.run("pkey", &files.words(&public))?;
+    let sign = ["-sign", "-rawin", "-inkey", "=key", "-in", "=message", "-out", "=signature"];
+    let verify = ["-verify", "-rawin", "-pubin", "-inkey", "=public", "-in", "=message"];
+    let verify = [&verify[..], &["-sigfile", "=signature"]].concat();
+    // In turns, so that what else the machine does meets all three.
+    let mut taken = [const { Vec::new() }; 3];
+    for _ in 0..iterations {
+        taken[0].push(time(|| openssl.run("pkeyutl", &files.words(&sign)).map(drop))?);
+        taken[1].push(time(|| openssl.run("pkeyutl", &files.words(&verify)).map(drop))?);
+        taken[2].push(time(|| openssl.version().map(drop))?);
+    }
+    let [sign, verify, process] = taken.map(|mut taken| times(&mut taken));
+    Ok(Row {
+        algorithm: algorithm.to_owned(),
+        provider,
+        msg_bytes,
+        iterations,
+        sign,
+        verify,
+        process,
+        public_key_bytes: files.size("public")?,
+        private_key_bytes: files.size("key")?,
+        signature_bytes: files.size("signature")?,
+    })
+}
+
+/// The files of one algorithm.
+struct Files<'f> {
+    folder: &'f Path,
+}
+
+impl Files<'_> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Arguments; `=name` stands for the file of that name.
+    fn words(&self, words: &[&str]) -> Vec<OsString> {
+        let word = |word: &&str| match word.strip_prefix('=') {
+            Some(name) => self.path(name).into_os_string(),
+            None => OsString::from(*word),
+        };
+        words.iter().map(word).collect()
+    }
+
+    fn size(&self, name: &str) -> Result<usize, Error> {
+        let path = self.path(name);
+        match std::fs::metadata(&path) {
+            Ok(found) if found.len() > 0 => Ok(found.len() as usize),
+            _ => Err(Error::Failed(format!("openssl did not write {}", path.display()))),
+        }
+    }
+}
+
+/// Milliseconds that `work` takes.
+fn time(work: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Sums up times in milliseconds, of which there is one at least.
+fn times(taken: &mut [f64]) -> Times {
+    taken.sort_by(f64::total_cmp);
+    let count = taken.len();
+    let mean = taken.iter().sum::<f64>() / count as f64;
+    // By nearest rank.
+    let percentile = |percent: usize| taken[(count * percent).div_ceil(100).max(1) - 1];
+    let thousandths = |value: f64| (value * 1e3).round() / 1e3;
+    Times {
+        mean_ms: thousandths(mean),
+        median_ms: thousandths((taken[(count - 1) / 2] + taken[count / 2]) / 2.0),
+        p95_ms: thousandths(percentile(95)),
+        p99_ms: thousandths(percentile(99)),
+        ops_per_s: tenths(1e3 / mean),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_summed_up_by_rank() {
+        let mut taken: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let sum = times(&mut taken);
+        assert_eq!((sum.mean_ms, sum.median_ms), (50.5, 50.5));
+        assert_eq!((sum.p95_ms, sum.p99_ms, sum.ops_per_s), (95.0, 99.0, 19.8));
+        let one = times(&mut [4.0]);
+        assert_eq!((one.median_ms, one.p99_ms, one.ops_per_s), (4.0, 4.0, 250.0));
+    }
+}

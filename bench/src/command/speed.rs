@@ -1,0 +1,200 @@
+//! `openssl speed`, algorithm by algorithm.
+
+use serde::Serialize;
+
+use super::{Error, Openssl, tenths};
+use crate::tls::Provider;
+
+/// What is measured when nothing is named.
+pub const ALGORITHMS: [&str; 6] = [
+    "ML-KEM-768",
+    "ML-KEM-1024",
+    "ML-DSA-65",
+    "ML-DSA-87",
+    "SLH-DSA-SHAKE-128f",
+    "SLH-DSA-SHAKE-256f",
+];
+
+/// One algorithm of one provider. Operations a second, all processes together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// As it was named to the command.
+    pub algorithm: String,
+    /// Whose code was asked to serve.
+    pub provider: Provider,
+    /// Whose code did, where its counters tell.
+    pub served_by: Option<Provider>,
+    /// Key pairs.
+    pub keygen_per_s: f64,
+    /// Signatures; none of a KEM.
+    pub sign_per_s: Option<f64>,
+    /// Verifications; none of a KEM.
+    pub verify_per_s: Option<f64>,
+    /// Encapsulations; none of a signature algorithm.
+    pub encaps_per_s: Option<f64>,
+    /// Decapsulations; none of a signature algorithm.
+    pub decaps_per_s: Option<f64>,
+}
+
+/// How many times longer SLH-DSA takes than ML-DSA.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The parameter set of SLH-DSA.
+    pub slh_dsa: String,
+    /// The parameter set of ML-DSA: the one of the same category if it was measured, or else the
+    /// strongest that was.
+    pub ml_dsa: String,
+    /// Whose code was asked to serve both.
+    pub provider: Provider,
+    /// Of making a key pair.
+    pub keygen: f64,
+    /// Of signing.
+    pub sign: f64,
+    /// Of verifying.
+    pub verify: f64,
+}
+
+/// Measures one algorithm: `seconds` for each operation, in `multi` processes if that is given.
+///
+/// A process counts its CPU time. With `multi` the command counts elapsed time whatever it is told,
+/// so on a busy machine such rows say how busy it is.
+///
+/// # Errors
+/// `Usage` for a number out of range, `Failed` when the command does not know the algorithm, or it
+/// is neither a KEM nor a signature algorithm of a provider.
+pub fn measure(
+    openssl: &Openssl,
+    provider: Provider,
+    algorithm: &str,
+    seconds: u32,
+    multi: Option<u32>,
+) -> Result<Row, Error> {
+    check_range("--seconds", seconds, 3600)?;
+    let mut arguments = vec!["-mr".to_owned(), "-seconds".to_owned(), seconds.to_string()];
+    if let Some(multi) = multi {
+        check_range("--multi", multi, 1024)?;
+        arguments.extend(["-multi".to_owned(), multi.to_string()]);
+    }
+    // A name in its place and not by -kem-algorithms, which measures RSA-15360, too.
+    arguments.push(algorithm.to_owned());
+    let arguments: Vec<_> = arguments.into_iter().map(Into::into).collect();
+    let said = super::text(openssl.run("speed", &arguments)?.stdout);
+    let (kem, [keygen, second, third]) = read(&said).ok_or_else(|| {
+        Error::Failed(format!(
+            "`openssl speed {algorithm}` gave no figures of a KEM or a signature algorithm; \
+             `openssl list -kem-algorithms` and `-signature-algorithms` say what there is"
+        ))
+    })?;
+    let of = |wanted: bool, value: f64| wanted.then(|| tenths(value));
+    Ok(Row {
+        algorithm: algorithm.to_owned(),
+        provider,
+        served_by: None,
+        keygen_per_s: tenths(keygen),
+        sign_per_s: of(!kem, second),
+        verify_per_s: of(!kem, third),
+        encaps_per_s: of(kem, second),
+        decaps_per_s: of(kem, third),
+    })
+}
+
+fn check_range(option: &str, value: u32, most: u32) -> Result<(), Error> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!("{option} {value} is out of range; 1 to {most} is possible")))
+}
+
+/// Reads the line for machines, `+F9:INDEX:keygen:encaps:decaps` or
+/// `+F10:INDEX:keygen:sign:verify`, in operations a second, and whether it is of a KEM. In several
+/// processes the last such line is the sum.
+fn read(said: &str) -> Option<(bool, [f64; 3])> {
+    said.lines().rev().find_map(|line| {
+        let (kem, rest) = match (line.strip_prefix("+F9:"), line.strip_prefix("+F10:")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => return None,
+        };
+        let values: Vec<f64> = rest.split(':').skip(1).filter_map(|v| v.parse().ok()).collect();
+        let values: [f64; 3] = values.try_into().ok()?;
+        values.iter().all(|value| *value > 0.0).then_some((kem, values))
+    })
+}
+
+/// The ratios of every SLH-DSA row to ML-DSA of the same provider.
+pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
+    let slh = rows.iter().filter(|row| row.algorithm.to_ascii_uppercase().starts_with("SLH-DSA"));
+    slh.filter_map(|slh| {
+        let ml = partner(slh, rows)?;
+        Some(Ratio {
+            slh_dsa: slh.algorithm.clone(),
+            ml_dsa: ml.algorithm.clone(),
+            provider: slh.provider,
+            keygen: hundredths(ml.keygen_per_s / slh.keygen_per_s),
+            sign: hundredths(ml.sign_per_s? / slh.sign_per_s?),
+            verify: hundredths(ml.verify_per_s? / slh.verify_per_s?),
+        })
+    })
+    .collect()
+}
+
+/// The row of ML-DSA that a row of SLH-DSA is compared with: category 1 with 2, 3 with 3, 5 with 5.
+fn partner<'r>(slh: &Row, rows: &'r [Row]) -> Option<&'r Row> {
+    let same = match slh.algorithm.split('-').next_back() {
+        Some(size) if size.starts_with("128") => "ML-DSA-44",
+        Some(size) if size.starts_with("192") => "ML-DSA-65",
+        _ => "ML-DSA-87",
+    };
+    let find = |name: &str| {
+        rows.iter()
+            .find(|row| row.provider == slh.provider && row.algorithm.eq_ignore_ascii_case(name))
+    };
+    [same, "ML-DSA-87", "ML-DSA-65", "ML-DSA-44"].into_iter().find_map(find)
+}
+
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(algorithm: &str, figures: [f64; 3]) -> Row {
+        Row {
+            algorithm: algorithm.into(),
+            provider: Provider::Default,
+            served_by: None,
+            keygen_per_s: figures[0],
+            sign_per_s: Some(figures[1]),
+            verify_per_s: Some(figures[2]),
+            encaps_per_s: None,
+            decaps_per_s: None,
+        }
+    }
+
+    #[test]
+    fn lines_for_machines_are_read() {
+        let kem = read("+F9:13:31730.7:56353.1:36391.2\n").unwrap();
+        assert_eq!(kem, (true, [31730.7, 56353.1, 36391.2]));
+        let several = "Got: +F10:9:1.0:2.0:3.0 from 0\n+F10:9:10.0:20.0:30.0\n";
+        assert_eq!(read(several).unwrap(), (false, [10.0, 20.0, 30.0]));
+        for nothing in ["", "+F10:9:1.0:2.0\n", "+F9:1:0.0:1.0:1.0\n", "+F2:1:2:3:4:5\n"] {
+            assert_eq!(read(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn ratios_compare_with_the_same_category_or_the_strongest() {
+        // The figures of a published run, of 16 processes: 102012.8 / 7360.8 = 13.86.
+        let rows = [
+            row("ML-DSA-87", [1000.0, 500.0, 102_012.8]),
+            row("SLH-DSA-SHAKE-256f", [100.0, 5.0, 7360.8]),
+            row("SLH-DSA-SHA2-128s", [10.0, 1.0, 1000.0]),
+        ];
+        let ratios = ratios(&rows);
+        assert_eq!(ratios.len(), 2);
+        assert_eq!((ratios[0].verify, ratios[0].sign, ratios[0].keygen), (13.86, 100.0, 10.0));
+        assert_eq!((ratios[1].ml_dsa.as_str(), ratios[1].verify), ("ML-DSA-87", 102.01));
+    }
+}

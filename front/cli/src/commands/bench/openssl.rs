@@ -1,0 +1,295 @@
+//! `gabion bench openssl` and `gabion bench pkeyutl`: figures of the `openssl` command.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use gabion_bench::command::{Error, Openssl, pkeyutl, speed};
+use gabion_bench::machine::Machine;
+use gabion_bench::tls::Provider;
+use gabion_engine::ALGORITHMS;
+use gabion_provider::stats::{self, STATS_VARIABLE};
+use gabion_ship::environment::{FipsMode, Settings};
+use serde_json::{Value, json};
+
+use super::setup::{ProviderName, print};
+use crate::failure::Failure;
+use crate::table::{Align, Table};
+
+/// Measure algorithms by `openssl speed`, and compare SLH-DSA with ML-DSA.
+///
+/// Operations a second of CPU time, one process; with --multi of elapsed time, all processes
+/// together, which on a busy machine says how busy it is. Whether our provider really served is
+/// read off its counters.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  gabion bench openssl --seconds 5 --algorithm ML-DSA-87 SLH-DSA-SHAKE-256f\n
+Exits 1 when openssl does not know an algorithm, 3 when there is no bundle.")]
+pub struct SpeedArgs {
+    /// Time for each operation, in whole seconds
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    seconds: u32,
+    /// Processes side by side
+    #[arg(long, value_name = "N")]
+    multi: Option<u32>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Measure signing and verifying by a process of `openssl pkeyutl` for each.
+///
+/// Elapsed time of the whole process, as a script sees it, with the same of `openssl version`
+/// beside it, which computes nothing: mean, median, 95th and 99th percentile, operations a second.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  gabion bench pkeyutl --msg-bytes 32 --algorithm ML-DSA-65\n
+Exits 1 when openssl does not know an algorithm, 3 when there is no bundle.")]
+pub struct PkeyutlArgs {
+    /// Length of the message
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    msg_bytes: usize,
+    /// Signatures, and verifications, of each algorithm
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    iterations: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What both commands take.
+#[derive(clap::Args)]
+struct Common {
+    /// Algorithms, as openssl names them
+    #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
+    algorithm: Vec<String>,
+    /// Measure this provider only; several may be given [default: default and gabion]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "P")]
+    provider: Vec<ProviderName>,
+    /// Another openssl, 3.5 or later [default: the bundle's]
+    #[arg(long, value_name = "PATH")]
+    openssl_bin: Option<PathBuf>,
+    /// Write the result as one JSON object to this file, too
+    #[arg(long, value_name = "F")]
+    output_json: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    fn algorithms(&self, usual: &[&str]) -> Vec<String> {
+        match self.algorithm.is_empty() {
+            true => usual.iter().map(|name| (*name).to_owned()).collect(),
+            false => self.algorithm.clone(),
+        }
+    }
+
+    /// The command for each provider.
+    fn commands(&self) -> Result<Vec<(Provider, Openssl)>, Failure> {
+        let settings = Settings::from_process().map_err(crate::commands::bundle::failure)?;
+        let usual = settings.layout.openssl();
+        let program = self.openssl_bin.as_deref().unwrap_or(&usual);
+        let mut providers: Vec<Provider> =
+            self.provider.iter().map(|name| (*name).into()).collect();
+        if providers.is_empty() {
+            providers = vec![Provider::Default, Provider::Gabion];
+        }
+        let (modules, conf) = (settings.modules(), settings.conf(FipsMode::Only));
+        let make = |provider: Provider| {
+            let made = Openssl::new(program, provider, &modules, &conf).map_err(failure)?;
+            Ok((provider, made))
+        };
+        providers.into_iter().map(make).collect()
+    }
+
+    /// Prints the result, and writes it where it is wanted.
+    fn finish(&self, result: &Value, table: &str) -> Result<u8, Failure> {
+        if let Some(path) = &self.output_json {
+            std::fs::write(path, format!("{result:#}\n")).map_err(|cause| {
+                Failure::Usage(format!("{} could not be written: {cause}", path.display()))
+            })?;
+        }
+        print(&if self.json { format!("{result}\n") } else { table.to_owned() })
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Usage(text) => Failure::Usage(text),
+        Error::NotReady(text) => Failure::NotReady(text),
+        error => Failure::No(error.to_string()),
+    }
+}
+
+fn folder() -> Result<tempfile::TempDir, Failure> {
+    tempfile::Builder::new()
+        .prefix("gabion-openssl-")
+        .tempdir()
+        .map_err(|cause| Failure::NotReady(format!("no place for temporary files: {cause}")))
+}
+
+/// Runs `gabion bench openssl`.
+pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
+    let folder = folder()?;
+    let algorithms = args.common.algorithms(&speed::ALGORITHMS);
+    let (mut rows, mut version) = (Vec::new(), String::new());
+    let commands = args.common.commands()?;
+    for algorithm in &algorithms {
+        for (provider, openssl) in &commands {
+            version = openssl.version().map_err(failure)?;
+            let counters = folder.path().join(format!("{algorithm}.stats"));
+            let openssl = openssl.clone().with(STATS_VARIABLE, &counters);
+            let mut row = speed::measure(&openssl, *provider, algorithm, args.seconds, args.multi)
+                .map_err(failure)?;
+            row.served_by = served_by(*provider, algorithm, &counters)?;
+            rows.push(row);
+        }
+    }
+    let ratios = speed::ratios(&rows);
+    let result = json!({
+        "openssl": version,
+        "seconds": args.seconds,
+        "multi": args.multi,
+        "time": if args.multi.is_some() { "elapsed" } else { "cpu" },
+        "machine": Machine::detect(),
+        "results": rows,
+        "ratios": ratios,
+    });
+    args.common.finish(&result, &speed_table(&result, &rows, &ratios))
+}
+
+/// Whose code worked, by our provider's counters; what is not in its table it cannot serve.
+fn served_by(
+    asked: Provider,
+    algorithm: &str,
+    counters: &Path,
+) -> Result<Option<Provider>, Failure> {
+    if asked != Provider::Gabion {
+        return Ok(Some(asked));
+    }
+    let is_named = |name: &str| name.eq_ignore_ascii_case(algorithm);
+    let row = ALGORITHMS
+        .iter()
+        .find(|row| is_named(row.name) || row.openssl.iter().any(|name| is_named(name)));
+    let Some(row) = row else { return Ok(None) };
+    let counted = stats::read(counters).map_err(|error| {
+        Failure::NotReady(format!(
+            "the provider `gabion` kept no counters, so nobody knows who served: {error}; \
+             `gabion doctor` says whether it loads"
+        ))
+    })?;
+    let calls: u64 = counted
+        .rows
+        .iter()
+        .filter(|counted| counted.algorithm == row.name)
+        .map(|row| row.calls)
+        .sum();
+    Ok(Some(if calls > 0 { Provider::Gabion } else { Provider::Default }))
+}
+
+fn speed_table(result: &Value, rows: &[speed::Row], ratios: &[speed::Ratio]) -> String {
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
+    let mut table = Table::new(&[
+        ("algorithm", Align::Left),
+        ("provider", Align::Left),
+        ("served by", Align::Left),
+        ("keygen/s", Align::Right),
+        ("encaps/s", Align::Right),
+        ("decaps/s", Align::Right),
+        ("sign/s", Align::Right),
+        ("verify/s", Align::Right),
+    ]);
+    for row in rows {
+        table.row([
+            row.algorithm.clone(),
+            row.provider.name().to_owned(),
+            row.served_by.map_or("?", Provider::name).to_owned(),
+            number(Some(row.keygen_per_s)),
+            number(row.encaps_per_s),
+            number(row.decaps_per_s),
+            number(row.sign_per_s),
+            number(row.verify_per_s),
+        ]);
+    }
+    let what = match result["multi"].as_u64() {
+        Some(count) => format!("{count} processes, elapsed time"),
+        None => "one process, CPU time".to_owned(),
+    };
+    let openssl = result["openssl"].as_str().unwrap_or_default();
+    let mut out = format!("openssl speed, operations a second: {openssl}, {what}\n\n{table}");
+    if !ratios.is_empty() {
+        let mut table = Table::new(&[
+            ("latency ratio", Align::Left),
+            ("provider", Align::Left),
+            ("keygen", Align::Right),
+            ("sign", Align::Right),
+            ("verify", Align::Right),
+        ]);
+        for ratio in ratios {
+            table.row([
+                format!("{} / {}", ratio.slh_dsa, ratio.ml_dsa),
+                ratio.provider.name().to_owned(),
+                format!("{:.2}x", ratio.keygen),
+                format!("{:.2}x", ratio.sign),
+                format!("{:.2}x", ratio.verify),
+            ]);
+        }
+        out.push_str(&format!("\n{table}"));
+    }
+    out
+}
+
+/// Runs `gabion bench pkeyutl`.
+pub fn run_pkeyutl(args: PkeyutlArgs) -> Result<u8, Failure> {
+    let folder = folder()?;
+    let (mut rows, mut version) = (Vec::new(), String::new());
+    let commands = args.common.commands()?;
+    for algorithm in args.common.algorithms(&pkeyutl::ALGORITHMS) {
+        for (provider, openssl) in &commands {
+            version = openssl.version().map_err(failure)?;
+            let counts = (args.msg_bytes, args.iterations);
+            let row = pkeyutl::measure(openssl, *provider, &algorithm, counts, folder.path());
+            rows.push(row.map_err(failure)?);
+        }
+    }
+    let result = json!({ "openssl": version, "machine": Machine::detect(), "results": rows });
+    args.common.finish(&result, &pkeyutl_table(&version, &rows))
+}
+
+fn pkeyutl_table(version: &str, rows: &[pkeyutl::Row]) -> String {
+    let mut table = Table::new(&[
+        ("algorithm", Align::Left),
+        ("provider", Align::Left),
+        ("operation", Align::Left),
+        ("mean ms", Align::Right),
+        ("median", Align::Right),
+        ("p95", Align::Right),
+        ("p99", Align::Right),
+        ("ops/s", Align::Right),
+        ("public", Align::Right),
+        ("private", Align::Right),
+        ("sig., bytes", Align::Right),
+    ]);
+    for row in rows {
+        let process = &row.process;
+        for (name, times) in [("sign", &row.sign), ("verify", &row.verify), ("process", process)] {
+            table.row([
+                row.algorithm.clone(),
+                row.provider.name().to_owned(),
+                name.to_owned(),
+                format!("{:.3}", times.mean_ms),
+                format!("{:.3}", times.median_ms),
+                format!("{:.3}", times.p95_ms),
+                format!("{:.3}", times.p99_ms),
+                format!("{:.1}", times.ops_per_s),
+                row.public_key_bytes.to_string(),
+                row.private_key_bytes.to_string(),
+                row.signature_bytes.to_string(),
+            ]);
+        }
+    }
+    let (count, bytes) = rows.first().map_or((0, 0), |row| (row.iterations, row.msg_bytes));
+    format!(
+        "openssl pkeyutl, a process for each operation, elapsed time: {version}, {count} runs, \
+         messages of {bytes} bytes;\nkeys as DER; `process` is `openssl version`, which computes \
+         nothing\n\n{table}"
+    )
+}
