@@ -234,3 +234,26 @@ fn size_takes_a_module_with_symbols() {
     work.gabion(&["bench", "size", "--module", "text"]).fails(2).says("ELF");
     work.gabion(&["bench", "size", "--module", "nothing"]).fails(3).says("--module");
 }
+
+#[test]
+fn a_report_is_one_page_with_plots() {
+    let work = Work::new();
+    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/results");
+    let tls = format!("{results}/tls-epyc-zen4.ndjson");
+    let engine = format!("{results}/engine-epyc-zen4.ndjson");
+    let floors = format!("{results}/floors-epyc-zen4.ndjson");
+    work.gabion(&["report", "--out", "page.html", &tls, &engine, &floors]).ok().says("2 sections");
+    let page = String::from_utf8(work.read("page.html")).unwrap();
+    for expected in ["<svg", "X25519MLKEM768 + ML-DSA-65", "AMD EPYC", "</html>"] {
+        assert!(page.contains(expected), "no {expected}");
+    }
+    for foreign in ["<script", "http://", "https://", "<link", "<img"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    work.write("text", "no results");
+    work.gabion(&["report", "text"]).fails(2).says("one JSON object a line");
+    work.write("empty", "{}");
+    work.gabion(&["report", "empty"]).fails(2).says("--json");
+    work.gabion(&["report"]).fails(2).says("bench/results");
+}

@@ -12,6 +12,7 @@ mod exec;
 mod keygen;
 mod preflight;
 mod provider;
+mod report;
 mod run;
 mod sign;
 mod verify;
@@ -35,6 +36,7 @@ pub enum Command {
     Keygen(keygen::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
+    Report(report::Args),
     Run(run::Args),
     Sign(sign::Args),
     Verify(verify::Args),
@@ -56,6 +58,7 @@ impl Command {
             Command::Keygen(args) => keygen::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),
+            Command::Report(args) => report::run(args),
             Command::Run(args) => run::run(args),
             Command::Sign(args) => sign::run(args),
             Command::Verify(args) => verify::run(args),

@@ -1,0 +1,95 @@
+//! `gabion report`: results as one page for a browser.
+
+mod chart;
+mod page;
+mod sections;
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::files::{self, Access, Output};
+
+/// Turn results into one self-contained HTML page with plots and tables.
+///
+/// Takes what the measuring commands print with --json, and the files of bench/results. The page
+/// needs nothing else: no script, no font, no network.
+#[derive(Parser)]
+#[command(after_help = "Example:
+  gabion report --out report.html bench/results/*-epyc-zen4.ndjson\n
+Exits 2 when a file is no such result.")]
+pub struct Args {
+    /// Files of results, one JSON object a line or one in all; `-` is standard input
+    /// [default: bench/results/*.ndjson]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The page; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+}
+
+/// Largest file that is read: a hundred times what a full run gives.
+const FILE_MAX: u64 = 256 << 20;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let paths = if args.files.is_empty() { usual()? } else { args.files };
+    let mut rows = Vec::new();
+    for path in &paths {
+        let read = read(path)?;
+        if !read.iter().any(sections::is_known) {
+            eprintln!("{}: nothing that a report shows", path.display());
+        }
+        rows.extend(read);
+    }
+    let sections = sections::all(&rows);
+    if sections.is_empty() {
+        return Err(Failure::Usage(
+            "there is nothing to report; measure with `gabion bench ... --json > FILE` first"
+                .into(),
+        ));
+    }
+    let page = page::render(&sections::machine(&rows), &sections);
+    Output::prepare(&args.out, page.as_bytes(), Access::Public, true)?.commit()?;
+    if args.out.as_os_str() != "-" {
+        eprintln!("{} sections in {}", sections.len(), args.out.display());
+    }
+    Ok(0)
+}
+
+/// Every file of rows in bench/results, by name.
+fn usual() -> Result<Vec<PathBuf>, Failure> {
+    let folder = Path::new("bench/results");
+    let missing = |cause: std::io::Error| {
+        Failure::Usage(format!(
+            "{} cannot be read: {cause}; name files of results, or start this in the repository",
+            folder.display()
+        ))
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(missing)? {
+        let path = entry.map_err(missing)?.path();
+        if path.extension().is_some_and(|extension| extension == "ndjson") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Rows of a file: one object a line, or a single one over many lines.
+fn read(path: &Path) -> Result<Vec<Value>, Failure> {
+    let bytes = files::read(path, FILE_MAX)?;
+    let text = String::from_utf8_lossy(&bytes);
+    if let Ok(value) = serde_json::from_str::<Value>(&text) {
+        return Ok(vec![value]);
+    }
+    let rows: Result<Vec<Value>, _> =
+        text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect();
+    rows.map_err(|cause| {
+        let expected = "one JSON object a line is expected";
+        Failure::Usage(format!("{} is no file of results: {cause}; {expected}", path.display()))
+    })
+}

@@ -1,0 +1,112 @@
+//! The page around the sections.
+
+/// One section: a heading, a sentence, and what stands below it as HTML.
+pub struct Section {
+    /// Anchor in the page.
+    pub id: &'static str,
+    /// Heading.
+    pub title: String,
+    /// What is measured and how to read it.
+    pub words: String,
+    /// Charts and tables.
+    pub body: String,
+}
+
+/// Text for HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A table that opens on a click; cells are text. The first column stands left, numbers right.
+pub fn table(summary: &str, head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out =
+        format!("<details><summary>{}</summary><div class=\"t\"><table>\n<tr>", escape(summary));
+    for name in head {
+        out.push_str(&format!("<th>{}</th>", escape(name)));
+    }
+    out.push_str("</tr>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for cell in row {
+            let numeric = cell.starts_with(|first: char| first.is_ascii_digit())
+                && !cell.contains(|letter: char| letter.is_ascii_alphabetic());
+            let class = if numeric { " class=\"n\"" } else { "" };
+            out.push_str(&format!("<td{class}>{}</td>", escape(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table></div></details>\n");
+    out
+}
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #1c2733; --quiet: #5b6b7b; --line: #d8dee5; --paper: #fff;
+  --s0: #9aa7b4; --s1: #0b6e6e; --s2: #d08a1d; --s3: #7a4fa3; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6ebf0; --quiet: #9fb0c0; --line: #33404d;
+  --paper: #12181f; --s0: #6b7a88; --s1: #35b0a8; --s2: #e0a544; --s3: #b08ad6; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 900px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .3rem; }
+p { margin: .3rem 0 .8rem; } p.quiet, nav { color: var(--quiet); font-size: .9rem; }
+nav a { color: inherit; margin-right: 1rem; }
+figure { margin: 1rem 0; } figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .2rem; }
+svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
+svg text.v { fill: var(--quiet); font-size: 11px; }
+.s0 { fill: var(--s0); background: var(--s0); } .s1 { fill: var(--s1); background: var(--s1); }
+.s2 { fill: var(--s2); background: var(--s2); } .s3 { fill: var(--s3); background: var(--s3); }
+.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-left: .8em; }
+summary { cursor: pointer; color: var(--quiet); font-size: .9rem; }
+.t { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; margin: .5rem 0; }
+th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
+  white-space: nowrap; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+";
+
+/// The page: what it was measured on, an index, the sections.
+pub fn render(machine: &str, sections: &[Section]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width\">\n<title>Gabion: results</title>\n<style>{STYLE}</style>\n\
+         <h1>Gabion: results</h1>\n<p class=\"quiet\">{}</p>\n<nav>",
+        escape(machine)
+    );
+    for section in sections {
+        out.push_str(&format!("<a href=\"#{}\">{}</a> ", section.id, escape(&section.title)));
+    }
+    out.push_str("</nav>\n");
+    for section in sections {
+        out.push_str(&format!(
+            "<section id=\"{}\"><h2>{}</h2>\n<p>{}</p>\n{}</section>\n",
+            section.id,
+            escape(&section.title),
+            escape(&section.words),
+            section.body
+        ));
+    }
+    out.push_str("</html>\n");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_stands_alone_and_escapes_its_text() {
+        let body = table("all <rows>", &["a", "b"], &[vec!["x & y".into(), "12.5".into()]]);
+        let section =
+            Section { id: "one", title: "One".into(), words: "A \"sentence\".".into(), body };
+        let page = render("a <machine>", &[section]);
+        for expected in [
+            "a &lt;machine&gt;",
+            "href=\"#one\"",
+            "all &lt;rows&gt;",
+            "x &amp; y",
+            "class=\"n\">12.5",
+        ] {
+            assert!(page.contains(expected), "no {expected} in {page}");
+        }
+        for foreign in ["<script", "http:", "https:", "@import", "url("] {
+            assert!(!page.contains(foreign), "{foreign} in {page}");
+        }
+    }
+}
