@@ -1,0 +1,3 @@
+module gabion/malformed
+
+go 1.26
