@@ -331,3 +331,26 @@ fn lengths_are_told_and_short_buffers_refused() {
         assert!(ct.iter().chain(&secret).all(|&byte| byte == 0), "nothing was written");
     }
 }
+
+/// FIPS 203 has no such check for the private key, but no key generation makes one, and the default
+/// provider refuses it.
+#[test]
+fn a_private_key_with_a_coefficient_of_q_or_above_is_refused() {
+    let (_place, context) = both();
+    for name in KEMS {
+        let key = context.generate(name, STOCK, &none()).unwrap();
+        let mut private = key.part("priv").unwrap();
+        let whole = none().octets("priv", &private);
+        assert!(context.import(name, OURS, &whole).is_some(), "{name}");
+        // Twelve bits each: the first small one of the first 256 gets q more.
+        let pair = |at: usize| u16::from_le_bytes([private[at], private[at + 1]]) & 0xfff;
+        let at = (0..384).step_by(3).find(|&at| pair(at) < 4096 - 3329).unwrap();
+        let larger = (pair(at) + 3329).to_le_bytes();
+        private[at] = larger[0];
+        private[at + 1] = private[at + 1] & 0xf0 | larger[1];
+        for query in [OURS, STOCK] {
+            let params = none().octets("priv", &private);
+            assert!(context.import(name, query, &params).is_none(), "{name} {query}");
+        }
+    }
+}

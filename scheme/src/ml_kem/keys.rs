@@ -121,8 +121,8 @@ impl DecapsKey {
     /// Decodes and expands one key from its expanded form.
     ///
     /// # Errors
-    /// A wrong length, an embedded encapsulation key that fails its checks, or one whose hash is
-    /// not the embedded hash (FIPS 203, section 7.3).
+    /// A wrong length, a coefficient of q or above, an embedded encapsulation key that fails its
+    /// checks, or one whose hash is not the embedded hash (FIPS 203, section 7.3).
     pub fn decode<K: Kernels>(k: &K, params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
         Error::check_length("a decapsulation key", params.dk_len(), bytes)?;
         let mut key = DecapsKey::blank(params);
@@ -135,8 +135,8 @@ impl DecapsKey {
         }
         Err(Error::PrivateKey {
             algorithm: params.algorithm.name(),
-            reason: "the embedded public key is malformed or does not match its embedded hash \
-                     (FIPS 203, section 7.3, hash check)",
+            reason: "a coefficient is q or above, or the embedded public key is malformed or does \
+                     not match its embedded hash (FIPS 203, section 7.3)",
         })
     }
 
@@ -284,8 +284,9 @@ fn expand_many<K: Kernels>(k: &K, p: &'static Params, keys: &mut [&mut EncapsKey
 
 /// Decodes and expands `keys.len()` decapsulation keys from their concatenation.
 ///
-/// `status` says [`Status::Ok`] or [`Status::InvalidKey`] (hash check, FIPS 203, section 7.3, and
-/// the modulus check of the embedded encapsulation key) for each lane.
+/// `status` says [`Status::Ok`] or [`Status::InvalidKey`] for each lane: the hash check of FIPS 203,
+/// section 7.3, the modulus check of the embedded encapsulation key, and that no coefficient of the
+/// secret is q or above, which no generated key has; OpenSSL and BoringSSL refuse such a key too.
 ///
 /// # Panics
 /// If the lengths of the arguments do not fit each other (misuse).
@@ -300,18 +301,21 @@ pub fn expand_decaps_keys<K: Kernels>(
     assert_eq!(bytes.len(), keys.len() * p.dk_len(), "one encoded key a lane");
     let (ek_at, ek_end) = (384 * p.k, 384 * p.k + p.ek_len());
     let mut encaps = Vec::with_capacity(keys.len());
+    let mut canonical = Vec::with_capacity(keys.len());
     for (key, encoded) in keys.iter_mut().zip(bytes.chunks_exact(p.dk_len())) {
         key.bytes.copy_from_slice(encoded);
         key.seed = None;
         ct::secret(&key.bytes[..ek_at]);
         ct::secret(&key.bytes[p.dk_len() - 32..]);
-        k.kem_decode12(&key.bytes[..ek_at], &mut key.s_hat);
+        // That a key is refused, and for this, is no secret.
+        canonical.push(ct::declassified(k.kem_decode12(&key.bytes[..ek_at], &mut key.s_hat)));
         encaps.push(&mut key.encaps);
     }
     let embedded = bytes.chunks_exact(p.dk_len()).map(|encoded| &encoded[ek_at..ek_end]);
     expand(k, p, embedded, &mut encaps, status, scratch);
-    for ((key, encoded), state) in keys.iter_mut().zip(bytes.chunks_exact(p.dk_len())).zip(status) {
-        if key.encaps.hash[..] != encoded[ek_end..ek_end + 32] {
+    let lanes = keys.iter_mut().zip(bytes.chunks_exact(p.dk_len())).zip(canonical);
+    for (((key, encoded), canonical), state) in lanes.zip(status) {
+        if !canonical || key.encaps.hash[..] != encoded[ek_end..ek_end + 32] {
             *state = Status::InvalidKey;
         }
         if !state.is_ok() {
