@@ -72,6 +72,7 @@ impl Openssl {
                 environment.push(("OPENSSL_MODULES", modules.into()));
                 providers.extend(words(&["-propquery", "fips=yes"]));
             }
+            Provider::Offload => environment.push(("GABION_OFFLOAD", "1".into())),
         }
         // A command that was moved, or built without a run path, finds its libraries beside it.
         if let Some(lib) = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"))

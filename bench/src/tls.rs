@@ -15,6 +15,7 @@
 mod credentials;
 mod lane;
 mod names;
+mod remote;
 pub mod seed;
 mod statistics;
 mod table;
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use names::{groups, signatures};
+pub use remote::serve;
 pub use statistics::Spread;
 pub use table::render;
 
@@ -44,6 +46,9 @@ pub enum Provider {
     Gabion,
     /// OpenSSL's FIPS provider, by `fips=yes`.
     Fips,
+    /// OpenSSL's default provider over a libcrypto with the core patch, switched on; in a process of
+    /// its own.
+    Offload,
 }
 
 impl Provider {
@@ -53,6 +58,7 @@ impl Provider {
             Provider::Default => "default",
             Provider::Gabion => "gabion",
             Provider::Fips => "fips",
+            Provider::Offload => "offload",
         }
     }
 }
@@ -77,6 +83,9 @@ pub struct Config {
     pub seconds: f64,
     /// Threads that shake hands side by side over one shared pair of endpoints, 1 to 1024.
     pub threads: usize,
+    /// The program that runs [`serve`] when it is started with `bench tls-lane`; needed for
+    /// [`Provider::Offload`].
+    pub program: Option<PathBuf>,
 }
 
 impl Config {
@@ -92,6 +101,7 @@ impl Config {
             providers: Vec::new(),
             seconds: 5.0,
             threads: 1,
+            program: None,
         }
     }
 }
@@ -177,7 +187,7 @@ impl From<ossl::Error> for Error {
 }
 
 /// What one handshake, made and checked before anything is timed, was like.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// Whose code was asked to serve.
     pub provider: Provider,
@@ -244,20 +254,34 @@ pub fn compare(config: &Config) -> Result<Vec<Row>, Error> {
 /// Those of [`compare`], and `Handshake` with what the witness says.
 pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec<Row>, Error> {
     let plan = Plan::new(config)?;
+    if std::env::var_os(remote::SWITCH).is_some_and(|value| value == "1") {
+        return Err(Error::Usage(format!(
+            "{}=1 is set here, and would offload what is measured as OpenSSL's own code; unset it, \
+             and ask for --provider offload",
+            remote::SWITCH
+        )));
+    }
     // The same folder under two names would look like two bundles.
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
     let credentials = Credentials::make(ossl, plan.signature)?;
     let mut lanes = Vec::new();
     for provider in &plan.providers {
-        lanes.push(Lane::open(ossl, *provider, &plan, &credentials, witness)?);
+        lanes.push(match provider {
+            Provider::Offload => Lane::elsewhere(config, &prefix, &plan, &credentials)?,
+            _ => Lane::open(ossl, *provider, &plan, &credentials, witness)?,
+        });
     }
     let measured = lane::measure(&lanes, &plan)?;
     let machine = Machine::detect();
     let rows = lanes.iter().zip(measured).map(|(lane, slices)| {
         statistics::row(&lane.probe, &plan, &slices, machine.clone(), ossl.version())
     });
-    rows.collect()
+    let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
+    for (lane, row) in lanes.into_iter().zip(&rows) {
+        lane.finish(&plan, row.handshakes)?;
+    }
+    Ok(rows)
 }
 
 /// A checked [`Config`].
@@ -323,6 +347,12 @@ impl Provider {
     ) -> Result<Context, ossl::Error> {
         match self {
             Provider::Default => Context::new(ossl, modules, &["default"], None),
+            // This process's libcrypto has the switch off, and would serve in another's name.
+            Provider::Offload => Err(ossl::Error::NotReady(
+                "the provider `offload` runs in a process of its own, which only `gabion bench tls` \
+                 starts, and not for a table"
+                    .into(),
+            )),
             Provider::Gabion => {
                 let property = Some("?provider=gabion");
                 Context::new(ossl, modules, &["default", "gabion"], property)

@@ -1,5 +1,7 @@
 //! The root and the server's certificate of a measurement.
 
+use serde::{Deserialize, Serialize};
+
 use super::names::Signature;
 use crate::ossl::{self, Certificate, Context, Key, Ossl, Subject};
 
@@ -8,6 +10,7 @@ pub(crate) const HOST: &std::ffi::CStr = c"localhost";
 
 /// DER of what the two sides hold. Made once and read into each provider's context, so that all
 /// providers work on the same keys, and each gets them the way a server gets its key file.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Credentials {
     /// The client's root: self-signed.
     pub(crate) root: Vec<u8>,

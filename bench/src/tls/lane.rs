@@ -1,13 +1,17 @@
 //! One provider's endpoints, the check that it serves, and the slices that are timed.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use super::credentials::{Credentials, HOST};
 use super::names::Exchange;
-use super::{Error, Plan, Probe, Provider, Witness};
+use super::remote::Remote;
+use super::{Config, Error, Plan, Probe, Provider, Witness};
+use serde::{Deserialize, Serialize};
+
 use crate::machine::thread_cpu_ns;
 use crate::ossl::{
     self, Certificate, Connection, Context, Endpoint, Key, Negotiated, Ossl, Step, Wire,
@@ -18,13 +22,40 @@ const TURNS_MAX: usize = 8;
 
 /// One provider, ready to shake hands.
 pub(super) struct Lane {
-    server: Endpoint,
-    client: Endpoint,
+    place: Place,
     /// The checked handshake, whose parameters every later one has to repeat.
     pub(super) probe: Probe,
 }
 
+/// Where a lane's handshakes are made.
+enum Place {
+    Here { server: Endpoint, client: Endpoint },
+    There(Remote),
+}
+
 impl Lane {
+    /// Starts a process with the core patch's switch on, which makes and checks one handshake.
+    pub(super) fn elsewhere(
+        config: &Config,
+        prefix: &Path,
+        plan: &Plan,
+        credentials: &Credentials,
+    ) -> Result<Lane, Error> {
+        let program = config.program.as_deref().ok_or_else(|| {
+            Error::Usage("the provider `offload` needs a program that serves its lane".into())
+        })?;
+        let (remote, probe) = Remote::start(program, prefix, plan, credentials)?;
+        Ok(Lane { place: Place::There(remote), probe })
+    }
+
+    /// Ends what the lane has elsewhere, which has to show that it did these handshakes.
+    pub(super) fn finish(self, plan: &Plan, handshakes: u64) -> Result<(), Error> {
+        match self.place {
+            Place::Here { .. } => Ok(()),
+            Place::There(remote) => remote.finish(plan, handshakes),
+        }
+    }
+
     /// Loads the provider into a context of its own, and makes and checks one handshake.
     pub(super) fn open(
         ossl: &'static Ossl,
@@ -58,7 +89,7 @@ impl Lane {
             bytes_c2s: 0,
             bytes_s2c: 0,
         };
-        let mut lane = Lane { server, client, probe };
+        let mut lane = Lane { place: Place::Here { server, client }, probe };
         lane.check_serving(plan)?;
         witness.before(provider).map_err(Error::Handshake)?;
         let (handshake, negotiated) = lane.shake(true)?;
@@ -97,9 +128,12 @@ impl Lane {
 
     /// One full handshake; with `tell`, also what it agreed on.
     fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiated>), Error> {
-        let wire = Wire::new(&self.client)?;
-        let mut client = Connection::new(&self.client, &wire, HOST)?;
-        let mut server = Connection::new(&self.server, &wire, HOST)?;
+        let Place::Here { server, client } = &self.place else {
+            return Err(Error::Handshake("the lane's handshakes are made elsewhere".into()));
+        };
+        let wire = Wire::new(client)?;
+        let mut client = Connection::new(client, &wire, HOST)?;
+        let mut server = Connection::new(server, &wire, HOST)?;
         let mut handshake = Handshake::default();
         let (mut client_step, mut server_step) = (Step::Waiting, Step::Waiting);
         for _ in 0..TURNS_MAX {
@@ -126,7 +160,7 @@ impl Lane {
     }
 
     /// Shakes hands for `length`, and checks the last handshake like the first.
-    fn slice(&self, plan: &Plan, length: Duration) -> Result<Slice, Error> {
+    pub(super) fn slice(&self, plan: &Plan, length: Duration) -> Result<Slice, Error> {
         let mut slice = Slice::default();
         let start = Instant::now();
         let cpu_start = thread_cpu_ns();
@@ -225,7 +259,7 @@ struct Handshake {
 }
 
 /// What the handshakes of one slice took, over all threads.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Slice {
     pub(super) handshakes: u64,
     pub(super) client_ns: u64,
@@ -273,14 +307,20 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
     let (barrier, stop) = (Barrier::new(plan.threads), AtomicBool::new(false));
     let slices = Mutex::new(vec![vec![Slice::default(); plan.slices]; lanes.len()]);
     let failure: Mutex<Option<Error>> = Mutex::new(None);
-    let work = || {
+    let work = |thread: usize| {
         for turn in &schedule {
             barrier.wait();
             // A thread that failed keeps coming to the barrier, or the others would wait forever.
             if stop.load(Ordering::Relaxed) {
                 continue;
             }
-            match lanes[turn.lane].slice(plan, length) {
+            let measured = match &lanes[turn.lane].place {
+                Place::Here { .. } => lanes[turn.lane].slice(plan, length),
+                // That process has threads of its own; here, one waits for it and the others too.
+                Place::There(remote) if thread == 0 => remote.slice(),
+                Place::There(_) => continue,
+            };
+            match measured {
                 Ok(slice) => {
                     if let Some(index) = turn.slice {
                         lock(&slices)[turn.lane][index].merge(&slice);
@@ -294,7 +334,7 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
         }
     };
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..plan.threads).map(|_| scope.spawn(work)).collect();
+        let running: Vec<_> = (0..plan.threads).map(|i| scope.spawn(move || work(i))).collect();
         for thread in running {
             // The end of the scope alone does not wait for the thread's own clean-up, in which
             // OpenSSL uses the library contexts; they may be freed once this function returns.

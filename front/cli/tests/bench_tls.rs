@@ -23,7 +23,7 @@ fn a_wrong_command_line_exits_2_and_says_what_is_possible() {
     for (args, expected) in [
         (["--group", "KYBER9000"], "known are X25519MLKEM768"),
         (["--sig", "ML-DSA-66"], "ML-DSA-65"),
-        (["--provider", "oqs"], "possible values: default, gabion, fips"),
+        (["--provider", "oqs"], "possible values: default, gabion, fips, offload"),
         (["--seconds", "0"], "more than 0"),
         (["--threads", "0"], "1 to 1024"),
     ] {

@@ -511,3 +511,41 @@ fn within_an_asynchronous_job_openssl_does_it() {
         }
     }
 }
+
+/// The command, in a bundle's environment.
+fn gabion_bench(prefix: &Path, switch: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
+    command.args(["bench", "tls", "--json", "--seconds", "0.2", "--prefix"]).arg(prefix).args(args);
+    command.env("GABION_OFFLOAD", switch).output().expect("it runs")
+}
+
+#[test]
+fn many_threads_on_shared_keys_shake_hands_and_the_benchmark_knows_whose_work_it_is() {
+    for prefix in prefixes() {
+        let output =
+            gabion_bench(&prefix, "0", &["--provider", "default,offload", "--threads", "8"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let rows = text(&output.stdout);
+        let rows: Vec<&str> = rows.lines().collect();
+        assert_eq!(rows.len(), 2);
+        assert!(rows[0].contains("\"signature_provider\":\"default\""), "{}", rows[0]);
+        assert!(rows[1].contains("\"provider\":\"offload\""), "{}", rows[1]);
+        assert!(rows[1].contains("\"signature_provider\":\"libgabion\""), "{}", rows[1]);
+        let output = gabion_bench(&prefix, "1", &[]);
+        assert_eq!(output.status.code(), Some(2), "default's row would be offloaded");
+    }
+}
+
+#[test]
+fn a_libcrypto_without_the_patch_is_not_measured_in_its_name() {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let plain = Path::new(&home).join(".cache/gabion/openssl/bundle-3.5.5");
+    if !plain.join("gabion-bundle.json").exists() {
+        eprintln!("not run: no OpenSSL bundle");
+        return;
+    }
+    let output = gabion_bench(&plain, "0", &["--provider", "offload"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stderr).contains("--core-offload"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+}

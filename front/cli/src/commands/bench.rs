@@ -28,6 +28,9 @@ enum What {
     Pkeyutl(openssl::PkeyutlArgs),
     Size(size::Args),
     Tls(tls::Args),
+    /// The lane of `--provider offload`, in the process that `bench tls` starts for it.
+    #[command(hide = true)]
+    TlsLane,
     Wire(wire::Args),
 }
 
@@ -40,6 +43,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         What::Pkeyutl(args) => openssl::run_pkeyutl(args),
         What::Size(args) => size::run(args),
         What::Tls(args) => tls::run(args),
+        What::TlsLane => {
+            gabion_bench::tls::serve();
+            Ok(0)
+        }
         What::Wire(args) => wire::run(args),
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use gabion_bench::tls::{self, Config, Provider, seed};
 
-use super::setup::{ProviderName, Setup, lines, print, tls_failure};
+use super::setup::{Setup, lines, print, tls_failure};
 use crate::failure::Failure;
 
 /// Measure full TLS 1.3 handshakes of the bundle's libssl, server and client apart.
@@ -37,7 +37,7 @@ pub struct Args {
     table: Option<TableName>,
     /// Measure this provider only; several may be given, and take turns
     #[arg(long, value_enum, value_delimiter = ',')]
-    provider: Vec<ProviderName>,
+    provider: Vec<LaneName>,
     /// Time for each provider, and each row of a table, in seconds; may be fractional
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
@@ -49,6 +49,30 @@ pub struct Args {
     /// Print one JSON object a line, one for each provider and row
     #[arg(long)]
     json: bool,
+}
+
+/// `--provider`.
+#[derive(Clone, Copy, ValueEnum)]
+enum LaneName {
+    /// OpenSSL's own
+    Default,
+    /// Ours, preferred to default
+    Gabion,
+    /// OpenSSL's FIPS provider
+    Fips,
+    /// OpenSSL's own, over a libcrypto with the core patch and GABION_OFFLOAD=1; not with --table
+    Offload,
+}
+
+impl From<LaneName> for Provider {
+    fn from(name: LaneName) -> Provider {
+        match name {
+            LaneName::Default => Provider::Default,
+            LaneName::Gabion => Provider::Gabion,
+            LaneName::Fips => Provider::Fips,
+            LaneName::Offload => Provider::Offload,
+        }
+    }
 }
 
 /// `--table`.
@@ -107,6 +131,7 @@ fn config(args: Args) -> Result<Config, Failure> {
         providers: args.provider.into_iter().map(Provider::from).collect(),
         seconds: args.seconds,
         threads: args.threads,
+        program: std::env::current_exe().ok(),
         ..Config::new(prefix)
     })
 }

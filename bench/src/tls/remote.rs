@@ -1,0 +1,269 @@
+//! A lane in a process of its own: OpenSSL's code offloaded to libgabion by the core patch.
+//!
+//! ```text
+//!   this process                         the same program again, with GABION_OFFLOAD=1
+//!   Remote ── Order, one line of JSON ──> serve: opens its lane, checks a handshake
+//!          <── Answer: the handshake ────
+//!          ── "slice" ──────────────────> shakes hands for one slice
+//!          <── Answer: what it took ─────
+//!          ── end of input ─────────────> ends; libcrypto tells on standard error what was served
+//! ```
+//!
+//! The switch is read once in a process, so on and off do not fit in one. The slices take turns all
+//! the same, and this process only waits while the other one works.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::credentials::Credentials;
+use super::lane::{Lane, Slice};
+use super::{Config, Error, Plan, Probe, Provider};
+use crate::ossl::Ossl;
+
+/// The switch of the core patch.
+pub(super) const SWITCH: &str = "GABION_OFFLOAD";
+
+/// What the other process is to measure.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    prefix: PathBuf,
+    modules: Option<PathBuf>,
+    group: String,
+    signature: String,
+    cipher: Option<String>,
+    threads: usize,
+    slice_s: f64,
+    credentials: Credentials,
+}
+
+/// What it says; an error ends it.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Ready(Probe),
+    Slice(Slice),
+    Error(String),
+}
+
+/// The other process.
+pub(super) struct Remote {
+    pipes: Mutex<Pipes>,
+}
+
+struct Pipes {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+}
+
+fn broken(what: &str, cause: impl std::fmt::Display) -> Error {
+    Error::NotReady(format!("the process of the lane `offload`: {what}: {cause}"))
+}
+
+impl Remote {
+    /// Starts the process after a first one showed, by its counters, that libgabion serves there.
+    pub(super) fn start(
+        program: &Path,
+        prefix: &Path,
+        plan: &Plan,
+        credentials: &Credentials,
+    ) -> Result<(Remote, Probe), Error> {
+        let (trial, _) = Remote::spawn(program, prefix, plan, credentials)?;
+        trial.finish(plan, 1)?;
+        let (remote, mut probe) = Remote::spawn(program, prefix, plan, credentials)?;
+        probe.provider = Provider::Offload;
+        if plan.group.exchange.is_post_quantum() {
+            probe.kem_provider = "libgabion".into();
+        }
+        if plan.signature.post_quantum {
+            probe.signature_provider = "libgabion".into();
+        }
+        Ok((remote, probe))
+    }
+
+    fn spawn(
+        program: &Path,
+        prefix: &Path,
+        plan: &Plan,
+        credentials: &Credentials,
+    ) -> Result<(Remote, Probe), Error> {
+        let mut child = Command::new(program)
+            .args(["bench", "tls-lane"])
+            .env(SWITCH, "1")
+            .env("GABION_OFFLOAD_REPORT", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|cause| broken("it does not start", cause))?;
+        let answers = child.stdout.take().ok_or_else(|| broken("no pipe", "stdout"))?;
+        let remote =
+            Remote { pipes: Mutex::new(Pipes { child, answers: BufReader::new(answers) }) };
+        let order = Order {
+            prefix: prefix.to_path_buf(),
+            modules: plan.modules.clone(),
+            group: plan.group.name.into(),
+            signature: plan.signature.name.into(),
+            cipher: plan.cipher.clone(),
+            threads: plan.threads,
+            slice_s: plan.slice_s,
+            credentials: credentials.clone(),
+        };
+        let order = serde_json::to_string(&order).map_err(|cause| broken("its order", cause))?;
+        match remote.ask(&order)? {
+            Answer::Ready(probe) => Ok((remote, probe)),
+            _ => Err(broken("it answered", "a slice that nobody asked for")),
+        }
+    }
+
+    /// Sends a line and reads one.
+    fn ask(&self, line: &str) -> Result<Answer, Error> {
+        let mut pipes = self.pipes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Pipes { child, answers } = &mut *pipes;
+        let input = child.stdin.as_mut().ok_or_else(|| broken("it is asked", "after its end"))?;
+        // A process that has ended tells why in its last line, or on standard error.
+        let _ = input.write_all(format!("{line}\n").as_bytes());
+        let mut text = String::new();
+        answers.read_line(&mut text).map_err(|cause| broken("no answer", cause))?;
+        match serde_json::from_str(&text) {
+            Ok(Answer::Error(why)) => Err(Error::Handshake(format!("the lane `offload`: {why}"))),
+            Ok(answer) => Ok(answer),
+            Err(cause) => Err(broken("its answer", cause)),
+        }
+    }
+
+    /// One slice, as long as the order said.
+    pub(super) fn slice(&self) -> Result<Slice, Error> {
+        match self.ask("slice")? {
+            Answer::Slice(slice) => Ok(slice),
+            _ => Err(broken("it answered", "something else than a slice")),
+        }
+    }
+
+    /// Ends the process and judges its counters: what was measured has to be libgabion's work.
+    pub(super) fn finish(self, plan: &Plan, handshakes: u64) -> Result<(), Error> {
+        let pipes = self.pipes.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Waiting closes its input first, which is its end.
+        let output = pipes.child.wait_with_output().map_err(|cause| broken("its end", cause))?;
+        judge(&String::from_utf8_lossy(&output.stderr), plan, handshakes)
+    }
+}
+
+/// Reads what the patched libcrypto told about itself.
+fn judge(report: &str, plan: &Plan, handshakes: u64) -> Result<(), Error> {
+    let line = report.lines().find_map(|line| line.strip_prefix("gabion offload: served "));
+    let Some((served, failed)) = line.and_then(|line| line.split_once(" failed ")) else {
+        let said = report.lines().last().unwrap_or("it said nothing");
+        return Err(Error::NotReady(format!(
+            "nothing was offloaded to libgabion, so nothing is measured: {said}. \
+             `gabion bundle build --core-offload` builds a libcrypto that can; give its folder \
+             with --prefix"
+        )));
+    };
+    let count = |text: &str, name: &str| -> u64 {
+        let value = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+    };
+    let mut needed: Vec<&str> = Vec::new();
+    if plan.group.exchange.is_post_quantum() {
+        needed.extend(["encaps", "decaps"]);
+    }
+    if plan.signature.post_quantum {
+        needed.extend(["sign", "verify"]);
+    }
+    for name in needed {
+        let (done, missed) = (count(served, name), count(failed, name));
+        if done < handshakes || missed > 0 {
+            return Err(Error::Handshake(format!(
+                "libgabion served {done} times `{name}` and failed {missed} times in {handshakes} \
+                 handshakes; the rest was OpenSSL's own code"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The other process: reads its order and slices from standard input until that ends.
+pub fn serve() {
+    let mut lines = std::io::stdin().lock().lines().map_while(Result::ok);
+    let answer = |answer: &Answer| {
+        let text = serde_json::to_string(answer).unwrap_or_default();
+        // A reader that has gone ends its input too.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    };
+    let Some(order) = lines.next() else { return };
+    let opened = serde_json::from_str(&order)
+        .map_err(|cause| broken("its order", cause))
+        .and_then(|order: Order| open(order));
+    let (lane, plan) = match opened {
+        Ok((lane, plan)) => (lane, plan),
+        Err(error) => return answer(&Answer::Error(error.to_string())),
+    };
+    answer(&Answer::Ready(lane.probe.clone()));
+    for _ in lines {
+        match slice(&lane, &plan) {
+            Ok(slice) => answer(&Answer::Slice(slice)),
+            Err(error) => return answer(&Answer::Error(error.to_string())),
+        }
+    }
+}
+
+/// Opens the lane of an order, with OpenSSL's own provider.
+fn open(order: Order) -> Result<(Lane, Plan), Error> {
+    let plan = Plan::new(&Config {
+        modules: order.modules,
+        group: order.group,
+        signature: order.signature,
+        cipher: order.cipher,
+        threads: order.threads,
+        ..Config::new(order.prefix.clone())
+    })?;
+    let plan = Plan { slice_s: order.slice_s, ..plan };
+    let ossl = Ossl::load(&order.prefix)?;
+    let lane = Lane::open(ossl, Provider::Default, &plan, &order.credentials, &mut ())?;
+    Ok((lane, plan))
+}
+
+/// One slice on every thread.
+fn slice(lane: &Lane, plan: &Plan) -> Result<Slice, Error> {
+    let length = Duration::from_secs_f64(plan.slice_s);
+    if plan.threads == 1 {
+        return lane.slice(plan, length);
+    }
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..plan.threads).map(|_| scope.spawn(|| lane.slice(plan, length))).collect();
+        let mut total = Slice::default();
+        for thread in running {
+            match thread.join() {
+                Ok(slice) => total.merge(&slice?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(total)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_count_passes() {
+        let plan = Plan::new(&Config::new("/nowhere".into())).unwrap();
+        let report = |served: &str, failed: &str| {
+            format!("gabion offload: on: /x\ngabion offload: served {served} failed {failed}\n")
+        };
+        let all = "keygen=3 import=9 encaps=3 decaps=3 sign=3 verify=6";
+        let none = "keygen=0 import=0 encaps=0 decaps=0 sign=0 verify=0";
+        assert_eq!(judge(&report(all, none), &plan, 3), Ok(()));
+        assert!(judge(&report(all, none), &plan, 4).is_err());
+        assert!(judge(&report(all, &none.replace("sign=0", "sign=1")), &plan, 3).is_err());
+        let off = judge("gabion offload: off: no such file", &plan, 1).unwrap_err().to_string();
+        assert!(off.contains("no such file") && off.contains("--core-offload"), "{off}");
+        assert!(judge("", &plan, 0).is_err());
+    }
+}
