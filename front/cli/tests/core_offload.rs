@@ -272,9 +272,11 @@ fn a_program_with_more_rights_than_its_caller_reads_no_variable() {
 #[test]
 fn the_fips_module_knows_nothing_of_it() {
     for prefix in prefixes() {
+        // The folder's own name may be in both.
+        let words: [&[u8]; 3] = [b"ossl_gabion", b"libgabion", b"GABION_OFFLOAD"];
         let knows = |file: &str| {
             let bytes = std::fs::read(prefix.join(file)).expect("it is there");
-            bytes.windows(6).any(|window| window.eq_ignore_ascii_case(b"gabion"))
+            words.iter().any(|word| bytes.windows(word.len()).any(|window| window == *word))
         };
         assert!(!knows("lib/ossl-modules/fips.so"), "{}", prefix.display());
         assert!(knows("lib/libcrypto.so"), "{}: not the patched library", prefix.display());
