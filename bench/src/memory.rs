@@ -129,6 +129,8 @@ struct Task {
     prefix: PathBuf,
     modules: Option<PathBuf>,
     provider: Provider,
+    /// Whether TLS signature schemes without a settled codepoint are wanted.
+    drafts: bool,
     group: String,
     role: Role,
     /// Folder of `root.der`, `leaf.der` and `leaf.key`.
@@ -164,8 +166,9 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for wanted in rows::wanted(config.table) {
         for provider in &config.providers {
-            let context = provider.context(ossl, config.modules.as_deref())?;
-            let bench = Bench { config, prefix: &prefix, folder: folder.path(), context };
+            let drafts = wanted.signature.is_some_and(pairs::is_draft_in_tls);
+            let context = provider.context_for(ossl, config.modules.as_deref(), drafts)?;
+            let bench = Bench { config, prefix: &prefix, folder: folder.path(), context, drafts };
             let (status, note, server, client) = match bench.row(&wanted, *provider)? {
                 Ok([server, client]) => (Status::Measured, None, Some(server), Some(client)),
                 Err((status, note)) => (status, Some(note), None, None),
@@ -198,6 +201,7 @@ struct Bench<'a> {
     prefix: &'a Path,
     folder: &'a Path,
     context: Context,
+    drafts: bool,
 }
 
 /// Server and client of a row, or why it has no figures.
@@ -259,6 +263,7 @@ impl Bench<'_> {
             prefix: self.prefix.to_path_buf(),
             modules: self.config.modules.clone(),
             provider,
+            drafts: self.drafts,
             group: group.to_owned(),
             role,
             credentials: self.folder.to_path_buf(),

@@ -272,6 +272,21 @@ impl Context {
         providers: &[&str],
         properties: Option<&str>,
     ) -> Result<Context, Error> {
+        Self::with_settings(ossl, modules, providers, properties, &[])
+    }
+
+    /// [`Context::new`], with `settings` for the provider `gabion`: what its section of a
+    /// configuration file would hold.
+    ///
+    /// # Errors
+    /// As [`Context::new`].
+    pub(crate) fn with_settings(
+        ossl: &'static Ossl,
+        modules: Option<&Path>,
+        providers: &[&str],
+        properties: Option<&str>,
+        settings: &[(&str, &str)],
+    ) -> Result<Context, Error> {
         // SAFETY: no arguments; the result is owned here.
         let raw = unsafe { (ossl.crypto.OSSL_LIB_CTX_new)() };
         let raw = ossl.owned("OSSL_LIB_CTX_new", raw, ossl.crypto.OSSL_LIB_CTX_free)?;
@@ -286,7 +301,7 @@ impl Context {
         ossl.done("OSSL_PROVIDER_set_default_search_path", status)?;
         let mut inner = ContextInner { ossl, providers: Vec::new(), raw };
         for name in providers {
-            let provider = inner.load_provider(name, modules)?;
+            let provider = inner.load_provider(name, modules, settings)?;
             inner.providers.push(provider);
         }
         if let Some(properties) = properties {
@@ -310,9 +325,21 @@ impl Context {
 }
 
 impl ContextInner {
-    fn load_provider(&self, name: &str, modules: &Path) -> Result<NonNull<OsslProvider>, Error> {
+    fn load_provider(
+        &self,
+        name: &str,
+        modules: &Path,
+        ours: &[(&str, &str)],
+    ) -> Result<NonNull<OsslProvider>, Error> {
         let ossl = self.ossl;
-        let settings = if name == "fips" { fips_settings(&ossl.prefix)? } else { Vec::new() };
+        let settings = match name {
+            "fips" => fips_settings(&ossl.prefix)?,
+            "gabion" => {
+                let pair = |(key, value): &(&str, &str)| Ok((c_string(key)?, c_string(value)?));
+                ours.iter().map(pair).collect::<Result<_, Error>>()?
+            }
+            _ => Vec::new(),
+        };
         let mut params: Vec<OsslParam> = settings
             .iter()
             .map(|(key, value)| OsslParam {

@@ -96,11 +96,16 @@ pub(crate) fn signature(name: &str) -> Option<Signature> {
     })
 }
 
+/// Whether TLS has no settled codepoint for a signature algorithm, so that a provider keeps it
+/// behind a switch: those that OpenSSL does not have.
+pub(crate) fn is_draft_in_tls(signature: &str) -> bool {
+    Signature::find(signature).is_err()
+}
+
 /// Whether a pair may be missing without anything being wrong: OpenSSL does not have it, and a
 /// provider may or may not.
 pub(crate) fn is_optional(group: &str, signature: &str) -> bool {
-    group_row(group).is_some_and(|row| row.standard == "private")
-        || Signature::find(signature).is_err()
+    group_row(group).is_some_and(|row| row.standard == "private") || is_draft_in_tls(signature)
 }
 
 #[cfg(test)]
@@ -141,6 +146,7 @@ mod tests {
         assert!(!is_optional("X25519MLKEM768", "ML-DSA-65"));
         assert!(is_optional("SecP256r1MLKEM512", "RSA-2048"));
         assert!(is_optional("secp256r1", "Falcon-512"));
+        assert!(is_draft_in_tls("Falcon-1024") && !is_draft_in_tls("ML-DSA-65"));
         assert_eq!(signature("Falcon-512").unwrap().scheme, "falcon512");
     }
 }

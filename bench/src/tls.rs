@@ -345,6 +345,17 @@ impl Provider {
         ossl: &'static Ossl,
         modules: Option<&std::path::Path>,
     ) -> Result<Context, ossl::Error> {
+        self.context_for(ossl, modules, false)
+    }
+
+    /// The same; with `drafts`, ours has TLS signature schemes without a settled codepoint, which
+    /// every ClientHello then offers.
+    pub(crate) fn context_for(
+        self,
+        ossl: &'static Ossl,
+        modules: Option<&std::path::Path>,
+        drafts: bool,
+    ) -> Result<Context, ossl::Error> {
         match self {
             Provider::Default => Context::new(ossl, modules, &["default"], None),
             // This process's libcrypto has the switch off, and would serve in another's name.
@@ -354,8 +365,10 @@ impl Provider {
                     .into(),
             )),
             Provider::Gabion => {
-                let property = Some("?provider=gabion");
-                Context::new(ossl, modules, &["default", "gabion"], property)
+                let (names, property) = (["default", "gabion"], Some("?provider=gabion"));
+                let settings = [("tls-draft-signatures", "yes")];
+                let settings = if drafts { &settings[..] } else { &[] };
+                Context::with_settings(ossl, modules, &names, property, settings)
             }
             // `base` decodes certificates and keys, which the FIPS provider does not.
             Provider::Fips => Context::new(ossl, modules, &["fips", "base"], Some("fips=yes")),

@@ -223,14 +223,20 @@ impl Parts {
 pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
-    let context = config.provider.context(ossl, config.modules.as_deref())?;
-    let bases = [base(&context, Mode::Server)?, base(&context, Mode::Mutual)?];
+    let bench = |drafts: bool| -> Result<Bench, Error> {
+        let modules = config.modules.as_deref();
+        let context = config.provider.context_for(ossl, modules, drafts)?;
+        let bases = [base(&context, Mode::Server)?, base(&context, Mode::Mutual)?];
+        Ok(Bench { context, bases, parties: Parties::default() })
+    };
+    // Two, since the switch for drafts makes everybody's ClientHello longer.
+    let (mut settled, mut drafts) = (bench(false)?, bench(true)?);
     let machine = Machine::detect();
-    let mut parties = Parties::default();
     let mut rows = Vec::new();
     for wanted in rows::wanted(config.table) {
-        let base = bases[wanted.mode.sides() as usize - 1];
-        let (status, note, figures) = match connect(&context, &mut parties, &wanted, base)? {
+        let is_draft = wanted.signature.is_some_and(pairs::is_draft_in_tls);
+        let bench = if is_draft { &mut drafts } else { &mut settled };
+        let (status, note, figures) = match bench.connect(&wanted)? {
             Outcome::Measured(figures) => (Status::Measured, None, Some(figures)),
             Outcome::Without(status, note) => (status, Some(note), None),
         };
@@ -256,6 +262,14 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
+/// What the rows of one library context share.
+struct Bench {
+    context: Context,
+    /// Of server and mutual authentication.
+    bases: [u64; 2],
+    parties: Parties,
+}
+
 /// What became of a row.
 enum Outcome {
     Measured(Figures),
@@ -273,37 +287,36 @@ fn base(context: &Context, mode: Mode) -> Result<u64, Error> {
         .ok_or_else(|| Error::Handshake(format!("{total} bytes are fewer than their parts")))
 }
 
-fn connect(
-    context: &Context,
-    parties: &mut Parties,
-    wanted: &Wanted,
-    base: u64,
-) -> Result<Outcome, Error> {
-    let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
-        let note = "dropped before the standards; nothing followed".to_owned();
-        return Ok(Outcome::Without(Status::NoSuccessor, note));
-    };
-    let (counted, certificates) = match parties.connect(context, group, signature, wanted.mode) {
-        // What OpenSSL does not have may be missing, and then says so; anything else is a fault.
-        Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
-            return Ok(Outcome::Without(Status::NotServed, text));
-        }
-        counted => counted?,
-    };
-    let unknown = || Error::Handshake(format!("no sizes are known of {group} and {signature}"));
-    let parts = Parts::new(group, signature, wanted.mode, &certificates).ok_or_else(unknown)?;
-    let base = if pairs::is_curve(group) { base + POINT_FORMATS } else { base };
-    let figures = parts.figures(base, counted);
-    if figures.total.abs_diff(figures.predicted) > TOLERANCE {
-        return Err(Error::Handshake(format!(
-            "{group} with {signature} ({}) took {} bytes; the formula says {} (at most {TOLERANCE} \
+impl Bench {
+    fn connect(&mut self, wanted: &Wanted) -> Result<Outcome, Error> {
+        let base = self.bases[wanted.mode.sides() as usize - 1];
+        let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
+            let note = "dropped before the standards; nothing followed".to_owned();
+            return Ok(Outcome::Without(Status::NoSuccessor, note));
+        };
+        let (counted, certificates) =
+            match self.parties.connect(&self.context, group, signature, wanted.mode) {
+                // What OpenSSL does not have may be missing, and then says so; anything else is a fault.
+                Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
+                    return Ok(Outcome::Without(Status::NotServed, text));
+                }
+                counted => counted?,
+            };
+        let unknown = || Error::Handshake(format!("no sizes are known of {group} and {signature}"));
+        let parts = Parts::new(group, signature, wanted.mode, &certificates).ok_or_else(unknown)?;
+        let base = if pairs::is_curve(group) { base + POINT_FORMATS } else { base };
+        let figures = parts.figures(base, counted);
+        if figures.total.abs_diff(figures.predicted) > TOLERANCE {
+            return Err(Error::Handshake(format!(
+                "{group} with {signature} ({}) took {} bytes; the formula says {} (at most {TOLERANCE} \
              apart): {figures:?}",
-            wanted.mode.name(),
-            figures.total,
-            figures.predicted
-        )));
+                wanted.mode.name(),
+                figures.total,
+                figures.predicted
+            )));
+        }
+        Ok(Outcome::Measured(figures))
     }
-    Ok(Outcome::Measured(figures))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ fn measure(task: &Task, probe: &Probe, start: &Heap) -> Result<Answer, Error> {
 
 fn endpoint(task: &Task) -> Result<Endpoint, Error> {
     let ossl = Ossl::load(&task.prefix)?;
-    let context = task.provider.context(ossl, task.modules.as_deref())?;
+    let context = task.provider.context_for(ossl, task.modules.as_deref(), task.drafts)?;
     let read = |name: &str| {
         let path = task.credentials.join(name);
         std::fs::read(&path)
