@@ -6,7 +6,7 @@
 #
 #   tests/interop/tls.sh [PEER ...]       these peers only
 #   tests/interop/tls.sh --fetch [PEER]   download and build first what is missing of: node,
-#                                         bouncycastle. Everything goes into ~/.cache/gabion
+#                                         bouncycastle, wolfssl. Everything goes into ~/.cache/gabion
 #
 # Without --fetch it takes what is there: other OpenSSLs (front/go/script/openssl builds them), Go, and
 # rustls, which cargo builds.
@@ -18,7 +18,7 @@ fetch=0
     fetch=1
     shift
 }
-wanted=${*:-stock openssl-3.6.3 openssl-4.0.3 go rustls node bouncycastle chromium}
+wanted=${*:-stock openssl-3.6.3 openssl-4.0.3 go rustls node bouncycastle wolfssl chromium}
 . tests/servers/common
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gabion
@@ -50,6 +50,7 @@ chain() {
     ours openssl req -x509 -newkey "$@" -nodes -keyout "$chain_of.key" -out "$chain_of.crt" \
         -CA "$chain_of.root.crt" -CAkey "$chain_of.root.key" -days 30 -subj /CN=localhost \
         -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE \
+        -addext keyUsage=critical,digitalSignature \
         2>"$work/openssl.log" || {
         cat "$work/openssl.log" >&2
         return 1
@@ -180,6 +181,29 @@ server_bouncycastle() {
     ours openssl pkcs12 -export -in "$work/$2.crt" -inkey "$work/$2.key" -out "$work/$2.p12" \
         -passout pass:p -name server
     java_peer server "$1" "$work/$2.p12"
+}
+
+have_wolfssl() {
+    groups="$hybrids $pure"
+    signatures="$post_quantum ECDSA-P-256"
+    serves=$signatures
+    peer_name='wolfSSL 5.9.4'
+    wolf=$cache/interop/wolfssl-5.9.4
+    [ -x "$wolf/client" ] || [ "$fetch" -eq 0 ] ||
+        tests/interop/wolfssl/build.sh "$wolf" >"$work/wolf.log" 2>&1 || true
+    [ -x "$wolf/client" ] || echo "not in $wolf; --fetch builds it"
+}
+# Its programs look for certs/ in the folder they run in.
+client_wolfssl() {
+    (cd "$wolf" && ./client -x -h localhost -m -S localhost -p "$1" -v 4 -A "$3" \
+        --pqc "$(echo "$2" | sed 's/^MLKEM/ML_KEM_/')") >"$work/wolf.out" 2>&1 || true
+    # The answer is the last line that is not empty, or else what went wrong.
+    grep -a . "$work/wolf.out"
+}
+# Whatever groups it has; clients choose.
+server_wolfssl() {
+    cd "$wolf"
+    exec ./server -d -i -x -p "$1" -v 4 -c "$work/$2.crt" -k "$work/$2.key"
 }
 
 # A browser lets nobody choose its groups: its first choice, and what the server says it was.
