@@ -132,8 +132,13 @@ impl SigningPart for SigningKey {
         let mut keys = vec![ed25519::SigningKey::blank(); n];
         let operation = Ed25519::Generate { seeds: &seeds, keys: &mut keys };
         engine.run_all(Operation::Ed25519(operation), n)?;
-        let pair = |signing| Pair { rules, signing, public: OnceLock::new() };
-        Ok(keys.into_iter().map(|signing| SigningKey(Arc::new(pair(signing)))).collect())
+        // Cloned: what a key is moved out of is not wiped, and `keys` is when it is dropped.
+        let pair = |key: &ed25519::SigningKey| Pair {
+            rules,
+            signing: key.clone(),
+            public: OnceLock::new(),
+        };
+        Ok(keys.iter().map(|key| SigningKey(Arc::new(pair(key)))).collect())
     }
 
     /// The private key is the seed.
