@@ -295,3 +295,43 @@ fn adversarial_points_are_judged_by_the_rules() {
     let admitted: Vec<_> = items.iter().filter(|item| expected_zip215(item)).cloned().collect();
     check_all(&admitted);
 }
+
+/// Whose fault it is: a key that is no point is named, an R that is none makes a bad signature.
+#[test]
+fn what_is_no_point_is_told_apart() {
+    let encodings = (2..=255u8).map(|y| std::array::from_fn(|i| if i == 0 { y } else { 0 }));
+    let mut no_points = encodings.filter(|y| CompressedEdwardsY(*y).decompress().is_none());
+    let no_point: [u8; 32] = no_points.next().unwrap();
+    let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
+    let (good, signature) = (key.verifying_key().to_bytes(), key.sign(b"a message").to_bytes());
+    for (name, engine) in engines() {
+        for (rules, lanes, with_sum) in [Rules::Strict, Rules::Zip215]
+            .into_iter()
+            .flat_map(|rules| [1, 3, 9].map(|lanes| (rules, lanes)))
+            .flat_map(|(rules, lanes)| [(rules, lanes, false), (rules, lanes, true)])
+        {
+            let z = vec![[9; 16]; lanes];
+            let run = |public: &[u8], sig: &[u8]| {
+                let mut status = vec![Status::NotRun; lanes];
+                let operation = Operation::Ed25519(Ed25519::Verify {
+                    rules,
+                    keys: Keys::Fresh(public),
+                    messages: &vec![&b"a message"[..]; lanes],
+                    sig,
+                    z: with_sum.then_some(&z),
+                });
+                engine.run(&mut Batch { operation, status: &mut status }).unwrap();
+                status
+            };
+            let (mut public, mut sig) = (good.repeat(lanes), signature.repeat(lanes));
+            let mut expected = vec![Status::Ok; lanes];
+            assert_eq!(run(&public, &sig), expected, "{name}, {rules:?}");
+            sig[..32].copy_from_slice(&no_point);
+            expected[0] = Status::InvalidSignature;
+            assert_eq!(run(&public, &sig), expected, "{name}, {rules:?}: R of lane 0");
+            public[..32].copy_from_slice(&no_point);
+            expected[0] = Status::InvalidKey;
+            assert_eq!(run(&public, &sig), expected, "{name}, {rules:?}: key of lane 0");
+        }
+    }
+}

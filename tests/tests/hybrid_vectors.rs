@@ -4,6 +4,8 @@
 
 use gabion_engine::{Algorithm, Config, Engine, Error, Family, OsEntropy, Randomness, Status, ct};
 use gabion_tests::vectors::{self, hex, list};
+use sha3::digest::{ExtendableOutput, Update, XofReader};
+use sha3::{Digest, Sha3_256, Shake256};
 
 fn engines() -> Vec<Engine> {
     ["", "portable"]
@@ -92,6 +94,56 @@ fn shares_and_secrets_have_the_registered_sizes() {
 }
 
 /// A share that is no point fails its own lane, with nothing in its output.
+/// X-Wing out of its parts (sections 5.2 to 5.5), whatever vectors are here.
+#[test]
+fn x_wing_is_its_parts() {
+    for engine in engines() {
+        let seed = [0x5e; 32];
+        let key = engine.kem_from_seed(Algorithm::XWing, &seed).unwrap();
+        let mut expanded = [0; 96];
+        Shake256::default().chain(seed).finalize_xof().read(&mut expanded);
+        let kem = engine.kem_from_seed(Algorithm::MlKem768, &expanded[..64]).unwrap();
+        let curve = engine.exchange_private(Algorithm::X25519, &expanded[64..]).unwrap();
+        assert_eq!(key.public_bytes(), [kem.public_bytes(), curve.public_bytes()].concat());
+        let (ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
+        let (kem_ct, share) = ct.split_at(1088);
+        let peer = engine.exchange_public(Algorithm::X25519, share).unwrap();
+        let secrets = [
+            &engine.decaps(&kem, kem_ct).unwrap()[..],
+            &engine.derive(&curve, &peer).unwrap(),
+            share,
+            curve.public_bytes(),
+            br"\.//^\",
+        ];
+        assert_eq!(shared[..], Sha3_256::digest(secrets.concat())[..]);
+        assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
+    }
+}
+
+/// No two ciphertexts of a batch have a part in common.
+#[test]
+fn every_lane_has_randomness_of_its_own() {
+    for engine in engines() {
+        for algorithm in hybrids() {
+            let info = algorithm.info();
+            let public = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
+            let (mut ct, mut shared) = (vec![0; 4 * info.output], vec![0; 4 * info.shared_secret]);
+            let mut status = [Status::NotRun; 4];
+            let fresh = Randomness::Fresh(&OsEntropy);
+            engine.encaps_many(&[&public; 4], fresh, &mut ct, &mut shared, &mut status).unwrap();
+            assert_eq!(status, [Status::Ok; 4]);
+            // The first bytes are of one part, the last ones of the other.
+            let lanes: Vec<_> = ct.chunks_exact(info.output).collect();
+            for part in [0..32, info.output - 32..info.output] {
+                let mut parts: Vec<_> = lanes.iter().map(|ct| &ct[part.clone()]).collect();
+                parts.sort_unstable();
+                parts.dedup();
+                assert_eq!(parts.len(), 4, "{algorithm}, bytes {part:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_bad_share_fails_alone() {
     for engine in engines() {
