@@ -42,8 +42,7 @@ pub fn derive<K: Kernels + ?Sized>(
     ct::wipe(scalars.as_flattened_mut());
     for (shared, status) in shared.iter().zip(status) {
         // What an all-zero secret says of the peer's key the peer knew before.
-        let is_zero = [ct::eq_mask(shared, &[0; LEN])];
-        ct::declassify(&is_zero);
-        *status = if is_zero[0] == 0 { Status::Ok } else { Status::InvalidKey };
+        let is_zero = ct::declassified(ct::eq_mask(shared, &[0; LEN]));
+        *status = if is_zero == 0 { Status::Ok } else { Status::InvalidKey };
     }
 }

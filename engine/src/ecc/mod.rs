@@ -191,9 +191,7 @@ pub(crate) fn derive(curve: Curve, private: &[u8], public: &[u8], shared: &mut [
 /// Whether a shared secret is all zero, which RFC 7748, section 6.1, has refused. What that says of
 /// the peer's key the peer knew before.
 fn is_zero(shared: &[u8; 32]) -> bool {
-    let zero = [ct::eq_mask(shared, &[0; 32])];
-    ct::declassify(&zero);
-    zero[0] == u64::MAX
+    ct::declassified(ct::eq_mask(shared, &[0; 32])) == u64::MAX
 }
 
 /// What goes into the nonce of an ECDSA signature beside key and digest (RFC 6979, section 3.6).
@@ -244,4 +242,38 @@ pub(crate) fn verify(curve: Curve, public: &[u8], signed: Signed<'_>, signature:
         return answer;
     }
     portable::verify(curve, public, &signed.digest(curve), signature)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Gives candidates that are no scalars so many times, and then good ones.
+    struct Unlucky(Cell<usize>);
+
+    impl Entropy for Unlucky {
+        fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            out.fill(if left == 0 { 1 } else { 0xff });
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_candidate_that_is_no_scalar_is_drawn_again() {
+        for curve in [Curve::P256, Curve::P384, Curve::P521] {
+            // Both lanes come from the first draw; the first one then draws by itself.
+            let mut scalars = vec![0; 2 * curve.scalar_len()];
+            fill(curve, &Unlucky(Cell::new(3)), &mut scalars).unwrap();
+            assert!(scalars[1..].iter().all(|&byte| byte == 1), "{curve:?}");
+            let always = Unlucky(Cell::new(usize::MAX));
+            assert!(fill(curve, &always, &mut scalars).is_err(), "{curve:?}");
+            let most = Unlucky(Cell::new(CANDIDATES_MAX - 1));
+            assert!(generate(curve, &most).is_ok(), "{curve:?}");
+            assert!(generate(curve, &Unlucky(Cell::new(CANDIDATES_MAX))).is_err(), "{curve:?}");
+        }
+    }
 }
