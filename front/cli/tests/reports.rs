@@ -271,7 +271,7 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
     let text = work.gabion(&["run", "--seconds", "0.2"]).ok().text();
     for word in [
         "TLSv1.3",
-        "X25519MLKEM768 (ML-KEM by gabion)",
+        "X25519MLKEM768 (by gabion)",
         "ML-DSA-65 (signature by gabion)",
         "server CPU",
         "out/run.json",

@@ -57,6 +57,7 @@ fn c_string(text: &str) -> Result<CString, Failure> {
     CString::new(text).map_err(|_| Failure::Misuse("a name in the table holds a zero byte"))
 }
 
+/// Reports a group under each of its names: libssl takes several entries of one number.
 fn report_group(
     info: &AlgorithmInfo,
     callback: Callback,
@@ -64,11 +65,28 @@ fn report_group(
 ) -> Result<c_int, Failure> {
     // An algorithm that TLS does not know is passed over.
     let Some(tls) = info.tls else { return Ok(1) };
-    let (group, algorithm) = (c_string(tls.name)?, c_string(info.name)?);
-    let (id, bits) = (c_uint::from(tls.number), c_uint::from(info.security_bits));
+    // What the default provider has goes by its name there; a private group by those of its users.
+    let other = info.oqs.filter(|oqs| info.openssl.is_empty() && *oqs != tls.name);
+    for name in [Some(tls.name), other].into_iter().flatten() {
+        if report_group_name(info, tls.number, name, callback, argument)? == 0 {
+            return Ok(0);
+        }
+    }
+    Ok(1)
+}
+
+fn report_group_name(
+    info: &AlgorithmInfo,
+    number: u16,
+    name: &str,
+    callback: Callback,
+    argument: *mut c_void,
+) -> Result<c_int, Failure> {
+    let (group, algorithm) = (c_string(name)?, c_string(info.name)?);
+    let (id, bits) = (c_uint::from(number), c_uint::from(info.security_bits));
     let params = [
         Param::utf8(c"tls-group-name", &group),
-        // The default provider's name for the parameter set; an ML-KEM algorithm has only one.
+        // The default provider's name for the parameter set; each algorithm has only one.
         Param::utf8(c"tls-group-name-internal", c""),
         Param::utf8(c"tls-group-alg", &algorithm),
         Param::uint(c"tls-group-id", &id),
@@ -132,7 +150,8 @@ mod tests {
             let answer = report(name, drafts, count, std::ptr::from_mut(&mut calls).cast());
             (answer, calls - before)
         };
-        assert_eq!(ask(c"TLS-GROUP", false), (Ok(1), 3));
+        // Three ML-KEM, three registered hybrids, and three private ones by two names each.
+        assert_eq!(ask(c"TLS-GROUP", false), (Ok(1), 12));
         assert_eq!(ask(c"tls-sigalg", false), (Ok(1), 3));
         // And twelve SLH-DSA, four Falcon.
         assert_eq!(ask(c"tls-sigalg", true), (Ok(1), 19));

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{KemPrivateKey, KemPublicKey};
+use gabion_engine::{Family, KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
 use crate::core::{
@@ -29,7 +29,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 10] {
         entry!(f::KEM_DECAPSULATE_INIT, decapsulate_init, Init),
         entry!(f::KEM_DECAPSULATE, decapsulate, Decapsulate),
         entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params, SetParams),
-        entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params, Settable),
+        entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
         Dispatch::END,
     ]
 }
@@ -67,6 +67,9 @@ impl Context {
             return Ok(());
         }
         if let Some(ikme) = params.octets_or_empty(name::IKME)? {
+            if self.algorithm.info().family != Family::MlKem {
+                return Err(Failure::Misuse("only ML-KEM takes given randomness (`ikme`)"));
+            }
             let wrong = || Failure::length("the randomness `ikme`", 32, ikme.len());
             self.ikme = Some(Zeroizing::new(ikme.try_into().map_err(|_| wrong())?));
         }
@@ -240,7 +243,14 @@ unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) 
     })
 }
 
-unsafe extern "C" fn settable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static SETTABLE: [Param; 2] = [Param::takes_octets(name::IKME), Param::END];
-    SETTABLE.as_ptr()
+unsafe extern "C" fn settable_ctx_params<const PLACE: usize>(
+    _: *mut c_void,
+    _: *mut c_void,
+) -> *const Param {
+    static ML_KEM: [Param; 2] = [Param::takes_octets(name::IKME), Param::END];
+    static NONE: [Param; 1] = [Param::END];
+    match at::<PLACE>().info().family {
+        Family::MlKem => ML_KEM.as_ptr(),
+        _ => NONE.as_ptr(),
+    }
 }

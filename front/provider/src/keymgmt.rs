@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use gabion_engine::Kind;
+use gabion_engine::{Family, Kind};
 use zeroize::Zeroizing;
 
 use crate::codec::decoder;
@@ -363,13 +363,17 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
     })
 }
 
-/// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, the
-/// bits of an ML-DSA public key.
+/// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, also
+/// where it is part of a hybrid; the bits of an ML-DSA public key.
 fn bits(algorithm: Served) -> i32 {
     let info = algorithm.info();
-    match info.kind {
+    match (info.kind, info.family) {
+        (Kind::Kem, Family::Hybrid) => {
+            let rank = info.parts.iter().find_map(|part| part.strip_prefix("ML-KEM-"));
+            rank.and_then(|bits| bits.parse().ok()).unwrap_or(0)
+        }
         // The public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).
-        Kind::Kem => ((info.public_key - 32) / 384 * 256) as i32,
+        (Kind::Kem, _) => ((info.public_key - 32) / 384 * 256) as i32,
         _ => (info.public_key * 8) as i32,
     }
 }

@@ -67,6 +67,12 @@ served! {
     MlKem512,
     MlKem768,
     MlKem1024,
+    X25519MlKem768,
+    SecP256r1MlKem768,
+    SecP384r1MlKem1024,
+    SecP256r1MlKem512,
+    SecP384r1MlKem768,
+    SecP521r1MlKem1024,
     MlDsa44,
     MlDsa65,
     MlDsa87,
@@ -257,6 +263,8 @@ mod tests {
             ),
             (Algorithm::FalconPadded512, "Falcon-padded-512:falconpadded512:1.3.9999.3.16"),
             (Algorithm::FnDsa1024, "FN-DSA-1024-draft"),
+            (Algorithm::SecP384r1MlKem1024, "SecP384r1MLKEM1024"),
+            (Algorithm::SecP521r1MlKem1024, "SecP521r1MLKEM1024:p521_mlkem1024"),
         ] {
             assert_eq!(plain(algorithm).names().join(":"), names);
         }

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::sync::LazyLock;
 
 use common::libcrypto::{Context, Libcrypto, Params};
-use common::{KEMS, Place, SIGNATURES};
+use common::{GROUPS, KEMS, PRIVATE_GROUPS, Place, SIGNATURES};
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
 
@@ -64,9 +64,10 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
         deepest.push((depth(work) - empty, what));
     };
     let (ours, none) = ("provider=gabion", Params::default());
-    for name in KEMS {
-        let key = context.generate(name, "provider=default", &none).unwrap();
-        let (ct, secret) = key.encapsulate("provider=default", &none).unwrap();
+    for name in KEMS.into_iter().chain(GROUPS).chain(PRIVATE_GROUPS) {
+        let by = if KEMS.contains(&name) { "provider=default" } else { ours };
+        let key = context.generate(name, by, &none).unwrap();
+        let (ct, secret) = key.encapsulate(by, &none).unwrap();
         measure(format!("{name} keygen"), &mut || drop(context.generate(name, ours, &none)));
         measure(format!("{name} import, decaps"), &mut || {
             assert_eq!(key.decapsulate(ours, &ct).unwrap(), secret);

@@ -92,8 +92,8 @@ fn certificates(place: &Place, algorithm: &str) {
 fn either_side_alone_and_both() {
     use Side::{Gabion, Stock};
     for (group, kem, algorithm) in [
-        ("X25519MLKEM768", "ML-KEM-768", "ML-DSA-65"),
-        ("SecP384r1MLKEM1024", "ML-KEM-1024", "ML-DSA-87"),
+        ("X25519MLKEM768", "X25519MLKEM768", "ML-DSA-65"),
+        ("SecP384r1MLKEM1024", "SecP384r1MLKEM1024", "ML-DSA-87"),
         ("MLKEM512", "ML-KEM-512", "ML-DSA-44"),
     ] {
         for (server_side, client_side) in [(Gabion, Stock), (Stock, Gabion), (Gabion, Gabion)] {

@@ -431,7 +431,7 @@ impl Key<'_> {
     /// Encapsulates: ciphertext and shared secret.
     pub fn encapsulate(&self, query: &str, params: &Params) -> Option<(Vec<u8>, Vec<u8>)> {
         let ctx = self.operation(query);
-        let (mut ct, mut secret) = (vec![0; 4096], vec![0; 64]);
+        let (mut ct, mut secret) = (vec![0; 4096], vec![0; 128]);
         let (mut ct_len, mut secret_len) = (ct.len(), secret.len());
         let list = params.list();
         // SAFETY: live objects, room as long as said.

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // Each test program uses its part.
 
 pub mod libcrypto;
+pub mod libssl;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -42,6 +43,12 @@ pub const OURS_ALONE: [(&str, usize); 10] = [
     ("MLDSA87-ECDSA-P521-SHA512-draft19", 4766),
     ("MLDSA44-RSA2048-PSS-SHA256-draft19", 2676),
 ];
+
+/// The registered hybrid groups, which the default provider has too.
+pub const GROUPS: [&str; 3] = ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"];
+/// The private groups, which only ours has.
+pub const PRIVATE_GROUPS: [&str; 3] =
+    ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024"];
 
 /// Whose cryptography a command uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub struct Handshake {
     pub certificate: String,
     /// Bytes that went over the wire, both directions.
     pub bytes: u64,
-    /// Who did ML-KEM, on both sides.
+    /// Who did the group's key exchange, on both sides.
     pub kem_provider: &'static str,
     /// Who signed and verified.
     pub signature_provider: &'static str,
@@ -131,7 +131,7 @@ fn read(
     let certificate: Algorithm = certificate
         .parse()
         .map_err(|_| format!("no counters for certificates of {certificate}"))?;
-    let kem = Algorithm::MlKem768;
+    let kem: Algorithm = group.parse().map_err(|_| format!("no counters for the group {group}"))?;
     let did = |side: &Snapshot, algorithm, operation| {
         let (calls, errors) = side.of(algorithm, operation);
         calls > 0 && errors == 0
@@ -154,8 +154,8 @@ impl Handshake {
     /// Two lines for people.
     pub fn describe(&self) -> String {
         format!(
-            "Handshake   openssl s_server <-> s_client over loopback\n            {} · {} (ML-KEM \
-             by {}) · certificate {} (signature by {}) · {:.1} kB on the wire",
+            "Handshake   openssl s_server <-> s_client over loopback\n            {} · {} (by {}) · \
+             certificate {} (signature by {}) · {:.1} kB on the wire",
             self.version,
             self.group,
             self.kem_provider,
@@ -174,8 +174,8 @@ impl Handshake {
             return Ok(());
         }
         Err(Failure::No(format!(
-            "ML-KEM was served by {}, signatures by {}; expected gabion for both. `gabion doctor` \
-             says why",
+            "the key exchange was served by {}, signatures by {}; expected gabion for both. \
+             `gabion doctor` says why",
             self.kem_provider, self.signature_provider
         )))
     }
@@ -203,9 +203,9 @@ mod tests {
     }
 
     fn both(errors: u64) -> (Snapshot, Snapshot) {
-        let server = [("ML-KEM-768", "encaps", errors), ("ML-DSA-65", "sign", 0)];
-        let client =
-            [("ML-KEM-768", "keygen", 0), ("ML-KEM-768", "decaps", 0), ("ML-DSA-65", "verify", 0)];
+        let group = "X25519MLKEM768";
+        let server = [(group, "encaps", errors), ("ML-DSA-65", "sign", 0)];
+        let client = [(group, "keygen", 0), (group, "decaps", 0), ("ML-DSA-65", "verify", 0)];
         (counted(&server), counted(&client))
     }
 

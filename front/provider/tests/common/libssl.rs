@@ -1,0 +1,257 @@
+//! As much of libssl as the tests call, loaded at run time; handshakes in memory, whose bytes a test
+//! may change on the way.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use super::libcrypto::Context;
+
+type Ptr = *mut c_void;
+
+macro_rules! functions {
+    ($library:ident, $file:literal; $($name:ident($($type:ty),*) -> $result:ty;)*) => {
+        /// Functions by their names.
+        #[allow(non_snake_case)]
+        pub struct $library {
+            $(pub $name: unsafe extern "C" fn($($type),*) -> $result,)*
+        }
+
+        impl $library {
+            fn load(prefix: &Path) -> $library {
+                let lib = prefix.join("lib").join($file);
+                // SAFETY: an OpenSSL library may be loaded at any time, and is never unloaded here.
+                let library = unsafe { Library::open(Some(&lib), RTLD_NOW | RTLD_LOCAL) };
+                let library = Box::leak(Box::new(library.expect("the library loads")));
+                $library {
+                    // SAFETY: the types are those of the manual pages.
+                    $($name: unsafe {
+                        *library.get(stringify!($name).as_bytes()).expect(stringify!($name))
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+functions! { Bios, "libcrypto.so";
+    BIO_s_mem() -> Ptr;
+    BIO_new(Ptr) -> Ptr;
+    BIO_read(Ptr, *mut u8, c_int) -> c_int;
+    BIO_write(Ptr, *const u8, c_int) -> c_int;
+}
+
+functions! { Ssls, "libssl.so";
+    TLS_method() -> Ptr;
+    SSL_CTX_new_ex(Ptr, *const c_char, Ptr) -> Ptr;
+    SSL_CTX_free(Ptr) -> ();
+    SSL_CTX_ctrl(Ptr, c_int, c_long, *mut c_void) -> c_long;
+    SSL_CTX_use_certificate_file(Ptr, *const c_char, c_int) -> c_int;
+    SSL_CTX_use_PrivateKey_file(Ptr, *const c_char, c_int) -> c_int;
+    SSL_new(Ptr) -> Ptr;
+    SSL_free(Ptr) -> ();
+    SSL_set_bio(Ptr, Ptr, Ptr) -> ();
+    SSL_set_accept_state(Ptr) -> ();
+    SSL_set_connect_state(Ptr) -> ();
+    SSL_do_handshake(Ptr) -> c_int;
+    SSL_get_error(Ptr, c_int) -> c_int;
+    SSL_get0_group_name(Ptr) -> *const c_char;
+    SSL_export_keying_material(Ptr, *mut u8, usize, *const c_char, usize, *const u8, usize, c_int) -> c_int;
+}
+
+/// libssl, and the part of libcrypto that carries its bytes.
+pub struct Libssl {
+    bios: Bios,
+    ssl: Ssls,
+}
+
+/// One end of a connection; a server where it has a certificate.
+pub struct End<'a> {
+    lib: &'a Libssl,
+    ctx: Ptr,
+    server: bool,
+}
+
+/// What came of a handshake.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both sides are through and agree on the keys: the group, by libssl's name.
+    Group(String),
+    /// A side gave up and sent this alert in the clear, or 0 where it was encrypted or not sent.
+    Alert(u8),
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    ToServer,
+    ToClient,
+}
+
+impl Libssl {
+    /// Loads the libssl of an installed OpenSSL, whose libcrypto must be the one that is loaded.
+    pub fn load(prefix: &Path) -> Libssl {
+        Libssl { bios: Bios::load(prefix), ssl: Ssls::load(prefix) }
+    }
+
+    /// An end that offers or accepts these groups; libssl's own list where there is none. `None`
+    /// where libssl does not know a group.
+    pub fn end(
+        &self,
+        context: &Context,
+        groups: Option<&str>,
+        certificate: Option<(&Path, &Path)>,
+    ) -> Option<End<'_>> {
+        const TLS1_3: c_long = 0x0304;
+        let path = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: live objects, C strings, numbers of ssl.h: the lowest version, the groups, PEM.
+        unsafe {
+            let ctx = (self.ssl.SSL_CTX_new_ex)(context.raw, null(), (self.ssl.TLS_method)());
+            assert!(!ctx.is_null(), "{}", context.lib.last_error());
+            let end = End { lib: self, ctx, server: certificate.is_some() };
+            assert_eq!((self.ssl.SSL_CTX_ctrl)(ctx, 123, TLS1_3, null_mut()), 1);
+            if let Some(groups) = groups {
+                let groups = CString::new(groups).unwrap();
+                if (self.ssl.SSL_CTX_ctrl)(ctx, 92, 0, groups.as_ptr().cast_mut().cast()) != 1 {
+                    return None;
+                }
+            }
+            if let Some((chain, key)) = certificate {
+                let (chain, key) = (path(chain), path(key));
+                let used = (self.ssl.SSL_CTX_use_certificate_file)(ctx, chain.as_ptr(), 1);
+                assert_eq!(used, 1, "{}", context.lib.last_error());
+                let used = (self.ssl.SSL_CTX_use_PrivateKey_file)(ctx, key.as_ptr(), 1);
+                assert_eq!(used, 1, "{}", context.lib.last_error());
+            }
+            Some(end)
+        }
+    }
+
+    fn connection(&self, end: &End<'_>) -> Connection<'_> {
+        // SAFETY: live objects; the connection takes both memory BIOs over.
+        unsafe {
+            let raw = (self.ssl.SSL_new)(end.ctx);
+            assert!(!raw.is_null());
+            let bio = || (self.bios.BIO_new)((self.bios.BIO_s_mem)());
+            let (incoming, outgoing) = (bio(), bio());
+            (self.ssl.SSL_set_bio)(raw, incoming, outgoing);
+            match end.server {
+                true => (self.ssl.SSL_set_accept_state)(raw),
+                false => (self.ssl.SSL_set_connect_state)(raw),
+            }
+            Connection { lib: self, raw, incoming, outgoing }
+        }
+    }
+
+    /// The first bytes that a client sends.
+    pub fn client_hello(&self, client: &End<'_>) -> Vec<u8> {
+        let mut connection = self.connection(client);
+        assert_eq!(connection.step(), Some(false));
+        connection.sent()
+    }
+
+    /// A handshake; `change` may alter what goes by.
+    pub fn handshake(
+        &self,
+        client: &End<'_>,
+        server: &End<'_>,
+        mut change: impl FnMut(Way, &mut Vec<u8>),
+    ) -> Outcome {
+        let (mut client, mut server) = (self.connection(client), self.connection(server));
+        let mut through = [false; 2];
+        for _ in 0..10 {
+            for (at, way) in [Way::ToServer, Way::ToClient].into_iter().enumerate() {
+                let (from, to) = match way {
+                    Way::ToServer => (&mut client, &mut server),
+                    Way::ToClient => (&mut server, &mut client),
+                };
+                let step = from.step();
+                let mut bytes = from.sent();
+                change(way, &mut bytes);
+                let Some(done) = step else {
+                    // An alert record in the clear: type, version, length, level, description.
+                    let alert = bytes.len() >= 7 && bytes[0] == 21 && bytes[3..5] == [0, 2];
+                    return Outcome::Alert(if alert { bytes[6] } else { 0 });
+                };
+                through[at] = done;
+                to.receive(&bytes);
+            }
+            if through == [true; 2] {
+                assert_eq!(client.exported(), server.exported());
+                // SAFETY: a live connection; the name belongs to libssl.
+                let name = unsafe { (self.ssl.SSL_get0_group_name)(client.raw) };
+                // SAFETY: a C string.
+                let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+                return Outcome::Group(name);
+            }
+        }
+        panic!("the handshake does not end");
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `end`, not used again.
+        unsafe { (self.lib.ssl.SSL_CTX_free)(self.ctx) }
+    }
+}
+
+struct Connection<'a> {
+    lib: &'a Libssl,
+    raw: Ptr,
+    incoming: Ptr,
+    outgoing: Ptr,
+}
+
+impl Connection<'_> {
+    /// Goes on: whether it is through, or `None` where it gave up.
+    fn step(&mut self) -> Option<bool> {
+        const WANT_READ: c_int = 2;
+        // SAFETY: a live connection.
+        unsafe {
+            let answer = (self.lib.ssl.SSL_do_handshake)(self.raw);
+            let waits = (self.lib.ssl.SSL_get_error)(self.raw, answer) == WANT_READ;
+            if answer == 1 { Some(true) } else { waits.then_some(false) }
+        }
+    }
+
+    fn sent(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 1 << 16];
+        let room = c_int::try_from(bytes.len()).unwrap();
+        // SAFETY: a live BIO, room as long as said.
+        let got = unsafe { (self.lib.bios.BIO_read)(self.outgoing, bytes.as_mut_ptr(), room) };
+        bytes.truncate(usize::try_from(got).unwrap_or(0));
+        bytes
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let len = c_int::try_from(bytes.len()).unwrap();
+            // SAFETY: a live BIO, bytes as long as said.
+            let taken = unsafe { (self.lib.bios.BIO_write)(self.incoming, bytes.as_ptr(), len) };
+            assert_eq!(taken, len);
+        }
+    }
+
+    /// Keying material, which both sides have alike only where they agree on every secret.
+    fn exported(&self) -> [u8; 32] {
+        let (mut out, label) = ([0; 32], "EXPORTER-test");
+        let export = self.lib.ssl.SSL_export_keying_material;
+        // SAFETY: a live connection, room and label as long as said, no context.
+        let done = unsafe {
+            let label_at = label.as_ptr().cast();
+            export(self.raw, out.as_mut_ptr(), out.len(), label_at, label.len(), null(), 0, 0)
+        };
+        assert_eq!(done, 1);
+        out
+    }
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made by `connection`, not used again; frees its BIOs.
+        unsafe { (self.lib.ssl.SSL_free)(self.raw) }
+    }
+}
