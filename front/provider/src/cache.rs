@@ -1,5 +1,5 @@
-//! Public keys of signatures that came in lately, expanded: a client gets the same certificates with
-//! every connection.
+//! Public keys of signatures that came in lately, expanded: a client gets the same certificates
+//! with every connection.
 //!
 //! Only signature keys, and only public ones: the key shares of a handshake never come back. The
 //! cache belongs to one loading of the provider and goes with it.

@@ -94,6 +94,7 @@ const END: AlgorithmEntry = AlgorithmEntry {
 fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     const PUBLIC: &CStr = c"provider=gabion,input=der,structure=SubjectPublicKeyInfo";
     const PRIVATE: &CStr = c"provider=gabion,input=der,structure=PrivateKeyInfo";
+    decoder::prepare();
     let mut entries = Vec::new();
     for (index, served) in SERVED.into_iter().enumerate() {
         if decoder::file_form(served).is_none() {

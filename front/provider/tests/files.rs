@@ -75,7 +75,7 @@ fn keys_that_come_out_of_files_are_ours() {
     drop(place);
 }
 
-/// Everything that is cut off or has grown is refused, at every length; and what has a bit turned is
+/// Everything that is cut off or has grown is refused, at many lengths; what has a bit turned is
 /// refused or is the key that stands there.
 #[test]
 fn damaged_structures_give_no_key() {

@@ -1,4 +1,5 @@
-//! Reading and writing through the core's BIOs: where a decoder's bytes come from and an encoder's go.
+//! Reading and writing through the core's BIOs: where a decoder's bytes come from, and an encoder's
+//! go.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -17,8 +18,8 @@ pub struct CoreBio {
 type ReadEx = unsafe extern "C" fn(*mut CoreBio, *mut c_void, usize, *mut usize) -> c_int;
 type WriteEx = unsafe extern "C" fn(*mut CoreBio, *const c_void, usize, *mut usize) -> c_int;
 
-/// Longest structure that is read, in bytes. The longest key file of an algorithm that is served, an
-/// ML-DSA-87 key with its seed and an RSA-4096 key beside it, has about 7.5 KiB.
+/// Longest structure that is read, in bytes. The longest key file of what is served, an ML-DSA-87
+/// key with its seed, has about 5 KiB.
 pub const DER_MAX: usize = 1 << 16;
 
 /// Bytes that are read to learn how long a structure is. No key is as short.
@@ -115,8 +116,8 @@ impl BioCalls {
     }
 }
 
-/// The length of a SEQUENCE, head included, by its first bytes; none where these are no head of DER,
-/// or the whole is shorter than [`HEAD`] or longer than [`DER_MAX`].
+/// The length of a SEQUENCE, head included, by its first bytes; none where these are no head of
+/// DER, or the whole is shorter than [`HEAD`] or longer than [`DER_MAX`].
 fn sequence_len(head: &[u8; HEAD]) -> Option<usize> {
     // A length takes as few bytes as it can, or it is no DER (X.690, section 10.1).
     let len = match *head {

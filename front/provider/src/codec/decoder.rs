@@ -181,7 +181,7 @@ unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c
             Param::reference(name::OBJECT_REFERENCE, place),
             Param::END,
         ];
-        // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
+        // SAFETY: the core's callback; the list has an end, and what it points to stays.
         let answer = unsafe { callback(params.as_ptr(), argument) };
         // SAFETY: `load` took the key and left null in its place, or the key is still ours.
         unsafe { take_back::<Key>(place.read()) };
@@ -196,6 +196,13 @@ static OBJECT_PKEY: c_int = 2;
 static DATA_TYPES: LazyLock<Vec<CString>> = LazyLock::new(|| {
     SERVED.iter().map(|served| CString::new(served.name()).unwrap_or_default()).collect()
 });
+
+/// Makes what decoders share. Done where the provider is loaded: a child forked by another thread
+/// in the middle of it would wait for it in vain.
+pub fn prepare() {
+    LazyLock::force(&DATA_TYPES);
+    LazyLock::force(&PREFIXES);
+}
 
 /// What keymgmt's `load` does: takes over the key that a decoder of ours has just made.
 pub unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
