@@ -41,7 +41,8 @@ enum Of {
 }
 
 impl Of {
-    /// Bytes that are looked for at a time; places are multiples of 8. SK.seed has 16 bytes. Others
+    /// Bytes that are looked for at a time, from every eighth of a secret on, and anywhere: an array
+    /// of bytes may begin at an odd place of the value it is in. SK.seed has 16 bytes. Others
     /// have 32 and more, and shorter windows would find what a value that is moved to the heap takes
     /// along from the stack in those of its bytes that are not in use.
     fn window(self) -> usize {
@@ -62,16 +63,18 @@ static HITS: [[AtomicU64; 2]; HITS_MAX] =
 static HITS_LEN: AtomicUsize = AtomicUsize::new(0);
 static RECORDING: AtomicBool = AtomicBool::new(false);
 
-/// A hash of one window; 0 for a window of fewer than five different bytes, which says nothing:
-/// small polynomials have such ones in common with lists of pointers and lengths.
-fn hash(window: &[u8]) -> u64 {
+/// Whether a window says anything. One of fewer than five different bytes does not: small
+/// polynomials have such ones in common with lists of pointers and lengths.
+fn is_telling(window: &[u8]) -> bool {
     let mut seen = [0u64; 4];
     for &byte in window {
         seen[usize::from(byte / 64)] |= 1 << (byte % 64);
     }
-    if seen.iter().map(|set| set.count_ones()).sum::<u32>() < 5 {
-        return 0;
-    }
+    seen.iter().map(|set| set.count_ones()).sum::<u32>() >= 5
+}
+
+/// A hash of one window, not 0.
+fn hash(window: &[u8]) -> u64 {
     let (words, _) = window.as_chunks::<8>();
     let mixed = words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
         let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -80,13 +83,9 @@ fn hash(window: &[u8]) -> u64 {
     mixed.max(1)
 }
 
-fn windows(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
-    let window = WINDOW.load(Relaxed);
-    let places = (0..(bytes.len() + 1).saturating_sub(window)).step_by(8);
-    places.filter_map(move |at| match hash(&bytes[at..at + window]) {
-        0 => None,
-        hash => Some((at, hash)),
-    })
+/// The windows at every `step`th place.
+fn windows(bytes: &[u8], step: usize) -> impl Iterator<Item = (usize, &[u8])> {
+    bytes.windows(WINDOW.load(Relaxed)).enumerate().step_by(step)
 }
 
 /// The slot of a hash: where it is, or where it would go.
@@ -104,7 +103,8 @@ fn slot(hash: u64) -> (&'static AtomicU64, bool) {
 /// These bytes are secret from here on.
 fn record(bytes: &[u8]) {
     if RECORDING.load(Relaxed) {
-        for (_, hash) in windows(bytes) {
+        for (_, window) in windows(bytes, 8).filter(|(_, window)| is_telling(window)) {
+            let hash = hash(window);
             slot(hash).0.store(hash, Relaxed);
         }
     }
@@ -122,7 +122,8 @@ fn traced() -> Option<usize> {
 }
 
 fn search(block: &[u8]) {
-    for (at, hash) in windows(block) {
+    for (at, window) in windows(block, 1) {
+        let hash = hash(window);
         if slot(hash).1 {
             let hit = HITS_LEN.fetch_add(1, Relaxed);
             if traced() == Some(block.len()) {
@@ -313,7 +314,8 @@ fn watched(of: Of, work: impl FnOnce(&Engine, &mut Vec<u8>) + Send) -> Vec<(u64,
         ended.join().expect("the operations succeed");
     });
     RECORDING.store(false, Relaxed);
-    let public: std::collections::HashSet<u64> = windows(&public).map(|(_, hash)| hash).collect();
+    let public: std::collections::HashSet<u64> =
+        windows(&public, 1).map(|(_, window)| hash(window)).collect();
     let hits = HITS.iter().take(HITS_LEN.load(Relaxed));
     hits.map(|[hash, place]| (hash.load(Relaxed), place.load(Relaxed)))
         .filter(|(hash, _)| !public.contains(hash))
@@ -486,10 +488,18 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
             record(second);
         }
         Family::Composite => record(&bytes[32..]),
-        // F, whose coefficients have a byte each, stands at the end.
-        Family::FnDsa => record(&bytes[bytes.len() - ((bytes.len() / 2) & !511)..]),
+        // F, whose coefficients have a byte each, stands at the end, but for a hash of the public key.
+        Family::FnDsa => {
+            let end = bytes.len() - public_end(algorithm);
+            record(&bytes[end - ((end / 2) & !511)..end]);
+        }
         _ => {}
     }
+}
+
+/// How much of a private key's end is public: FN-DSA's holds a hash of the public key.
+fn public_end(algorithm: Algorithm) -> usize {
+    if algorithm.name().starts_with("FN-DSA") { 64 } else { 0 }
 }
 
 /// Keys made, read and used; all that depends on the private key and is not in the signature.
@@ -497,6 +507,7 @@ fn run_signatures(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let key = alone(|| engine.dsa_generate(algorithm, &Recorded)).expect("keygen");
     record_private(algorithm, key.bytes());
     publish(public, key.public_bytes());
+    publish(public, &key.bytes()[key.bytes().len() - public_end(algorithm)..]);
     let message = Message::Pure { context: b"", message: b"zeroise this" };
     let again = alone(|| engine.dsa_private(algorithm, key.bytes())).expect("decode");
     for key in [&key, &again] {
@@ -510,6 +521,7 @@ fn run_signatures(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     for key in three {
         record_private(algorithm, key.bytes());
         publish(public, key.public_bytes());
+        publish(public, &key.bytes()[key.bytes().len() - public_end(algorithm)..]);
     }
 }
 
