@@ -280,6 +280,24 @@ fn a_finished_bundle_is_refreshed_not_built() {
 }
 
 #[test]
+fn a_bundle_appears_with_its_modules_in_it() {
+    let workplace = Workplace::new();
+    let module = workplace.folder.path().join("module.so");
+    std::fs::write(&module, b"\x7fELF module").unwrap();
+    let mut build = workplace.build(&["--module", module.to_str().unwrap()]);
+    let mut build = build.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !workplace.prefix().exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no bundle appeared");
+        std::hint::spin_loop();
+    }
+    let there = workplace.prefix().join("lib/ossl-modules/gabion.so").exists();
+    assert!(build.wait().unwrap().success());
+    assert!(there, "the bundle was to be seen without its provider");
+    assert_built(&workplace);
+}
+
+#[test]
 fn a_damaged_archive_is_refused_before_it_is_built() {
     let workplace = Workplace::new();
     let bytes = std::fs::read(&workplace.tarball).unwrap();

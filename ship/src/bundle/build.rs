@@ -98,7 +98,10 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
             manifest.built,
             layout.prefix().display()
         ),
-        None => place.build(&layout, request, &pins, &Wanted { version: &version, patch })?,
+        None => {
+            let modules = ours(&layout, request, module.as_deref(), library.as_deref());
+            place.build(&layout, request, &pins, &Wanted { version: &version, patch, modules })?;
+        }
     }
     let keep = request.keep_module && layout.gabion_module().exists();
     refresh(&layout, module.as_deref().filter(|_| !keep))?;
@@ -109,11 +112,37 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
 }
 
 /// Which OpenSSL is to be built.
-#[derive(Clone, Copy)]
 struct Wanted<'a> {
     version: &'a str,
     /// Text of the core patch, if it is to be applied.
     patch: Option<&'static str>,
+    /// What goes into it of ours.
+    modules: Modules,
+}
+
+/// Our provider and our library, as files to copy from.
+struct Modules {
+    provider: Option<PathBuf>,
+    library: Option<PathBuf>,
+}
+
+/// What of ours a new bundle has from its first moment on: the newest there is, or better what an
+/// older bundle in its place has than none.
+fn ours(
+    layout: &Layout,
+    request: &BuildRequest,
+    module: Option<&Path>,
+    library: Option<&Path>,
+) -> Modules {
+    let choose = |fresh: Option<&Path>, old: PathBuf, keep: bool| {
+        let old = Some(old).filter(|old| old.exists());
+        let fresh = fresh.map(Path::to_path_buf);
+        if keep { old.or(fresh) } else { fresh.or(old) }
+    };
+    Modules {
+        provider: choose(module, layout.gabion_module(), request.keep_module),
+        library: choose(library, layout.gabion_library(), false).filter(|_| request.core_offload),
+    }
 }
 
 /// SHA-256 of the core patch, as a bundle's record has it.
@@ -306,7 +335,7 @@ impl Place {
         pins: &pins::Pins,
         wanted: &Wanted<'_>,
     ) -> Result<()> {
-        let Wanted { version, patch } = *wanted;
+        let Wanted { version, patch, .. } = *wanted;
         let archive =
             staged("OpenSSL: source", || request.source.obtain(pins, version, &self.staging))?;
         let tree = staged("OpenSSL: unpack", || self.unpack(&archive, version))?;
@@ -335,6 +364,14 @@ impl Place {
         staged("OpenSSL: FIPS self-tests", || fips_install(&log, &tree))?;
         write_configuration(&tree, layout)?;
         write_manifest(&tree, wanted, archive.sha256, options)?;
+        for (from, to) in [
+            (&wanted.modules.provider, tree.gabion_module()),
+            (&wanted.modules.library, tree.gabion_library()),
+        ] {
+            if let Some(from) = from {
+                provider::place_module(from, &to)?;
+            }
+        }
         self.move_into_place(&tree, layout)
     }
 
@@ -366,15 +403,6 @@ impl Place {
                 let _ = std::fs::rename(&aside, prefix);
             }
         })?;
-        let old_module = Layout::at(aside).gabion_module();
-        if old_module.exists() {
-            // Better an older provider than none; `refresh` replaces it where there is a newer one.
-            provider::place_module(&old_module, &layout.gabion_module())?;
-        }
-        let old_library = Layout::at(self.staging.join("replaced")).gabion_library();
-        if old_library.exists() {
-            provider::place_module(&old_library, &layout.gabion_library())?;
-        }
         Ok(())
     }
 }
