@@ -18,7 +18,8 @@ use crate::files::{self, Access, Output};
 /// needs nothing else: no script, no font, no network.
 #[derive(Parser)]
 #[command(after_help = "Example:
-  gabion report --out report.html bench/results/*-epyc-zen4.ndjson\n
+  gabion bench engine --filter ML-KEM-768 --seconds 0.1 --json > engine.ndjson
+  gabion report --out report.html engine.ndjson\n
 Exits 2 when a file is no such result.")]
 pub struct Args {
     /// Files of results, one JSON object a line or one in all; `-` is standard input
