@@ -1,6 +1,6 @@
 //! Key encapsulation, one and many.
 
-use gabion_engine::{Engine, OsEntropy, Randomness, Status};
+use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, Status};
 
 use crate::border::{Code, Failure, border, of_lane};
 use crate::input::{self, wrong_length};
@@ -25,17 +25,17 @@ fn check(
     Ok(())
 }
 
-/// Encapsulates to a key.
+/// One encapsulation, which `make` does.
 ///
 /// # Safety
 /// `key` is NULL or a handle; each buffer has the length beside it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gabion_encaps(
+unsafe fn encaps(
     key: *const PublicKey,
     ciphertext: *mut u8,
     ciphertext_len: usize,
     secret: *mut u8,
     secret_len: usize,
+    make: impl FnOnce(&Engine, &KemPublicKey) -> Result<(Vec<u8>, SharedSecret), Failure>,
 ) -> Code {
     border(|| {
         // SAFETY: the caller's condition, for both.
@@ -49,11 +49,31 @@ pub unsafe extern "C" fn gabion_encaps(
         // SAFETY: the caller's condition.
         let key = unsafe { input::reference("key", key) }?.kem()?;
         check(key.algorithm().info(), 1, ciphertext.len(), secret.len())?;
-        let (made, shared) = Engine::global()?.encaps(key, &OsEntropy)?;
+        let (made, shared) = make(Engine::global()?, key)?;
         ciphertext.copy_from_slice(&made);
         secret.copy_from_slice(&shared);
         Ok(())
     })
+}
+
+/// Encapsulates to a key.
+///
+/// # Safety
+/// `key` is NULL or a handle; each buffer has the length beside it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_encaps(
+    key: *const PublicKey,
+    ciphertext: *mut u8,
+    ciphertext_len: usize,
+    secret: *mut u8,
+    secret_len: usize,
+) -> Code {
+    // SAFETY: the caller's condition.
+    unsafe {
+        encaps(key, ciphertext, ciphertext_len, secret, secret_len, |engine, key| {
+            engine.encaps(key, &OsEntropy).map_err(Failure::from)
+        })
+    }
 }
 
 /// Encapsulates to a key with the caller's randomness.
@@ -70,29 +90,14 @@ pub unsafe extern "C" fn gabion_encaps_with_randomness(
     secret: *mut u8,
     secret_len: usize,
 ) -> Code {
-    border(|| {
-        // SAFETY: the caller's condition, for both.
-        let (ciphertext, secret) = unsafe {
-            (
-                input::output("ciphertext", ciphertext, ciphertext_len, 0),
-                input::output("secret", secret, secret_len, 0),
-            )
-        };
-        let (ciphertext, secret) = (ciphertext?, secret?);
-        // SAFETY: the caller's condition, for both.
-        let (key, randomness) = unsafe {
-            (
-                input::reference("key", key)?.kem()?,
-                input::slice("randomness", randomness, randomness_len)?,
-            )
-        };
-        check(key.algorithm().info(), 1, ciphertext.len(), secret.len())?;
-        // The engine's door is named for its danger, which gabion.h states.
-        let (made, shared) = Engine::global()?.testing_only_encaps_with(key, randomness)?;
-        ciphertext.copy_from_slice(&made);
-        secret.copy_from_slice(&shared);
-        Ok(())
-    })
+    // SAFETY: the caller's condition.
+    unsafe {
+        encaps(key, ciphertext, ciphertext_len, secret, secret_len, |engine, key| {
+            let randomness = input::slice("randomness", randomness, randomness_len)?;
+            // The engine's door is named for its danger, which gabion.h states.
+            engine.testing_only_encaps_with(key, randomness).map_err(Failure::from)
+        })
+    }
 }
 
 /// The secret of a ciphertext.

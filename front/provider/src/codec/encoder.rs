@@ -7,7 +7,7 @@
 //! never written in the clear then.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::ptr::null_mut;
 
 use gabion_engine::key_file::{self, Forms};
@@ -281,27 +281,32 @@ impl Encoder {
         let mut drawn = [0; 32];
         self.provider.fill(&mut drawn).map_err(gabion_engine::Error::from)?;
         let [salt, iv]: [[u8; 16]; 2] = [0, 16].map(|at| std::array::from_fn(|i| drawn[at + i]));
-        let failed = |_| Failure::Misuse("the private key could not be encrypted");
-        let kdf = pbes2::Pbkdf2Params::hmac_with_sha256(ITERATIONS, &salt).map_err(failed)?;
+        let kdf = pbes2::Pbkdf2Params::hmac_with_sha256(ITERATIONS, &salt)
+            .map_err(|cause| unwritten("encrypted", &cause))?;
         let encryption = cipher.scheme(&iv);
         let parameters = pbes2::Parameters { kdf: kdf.into(), encryption };
-        let encrypted_data = parameters.encrypt(password, clear).map_err(failed)?;
+        let encrypted_data =
+            parameters.encrypt(password, clear).map_err(|cause| unwritten("encrypted", &cause))?;
         let info = pkcs8::EncryptedPrivateKeyInfo {
             encryption_algorithm: pkcs8::pkcs5::EncryptionScheme::Pbes2(parameters),
             encrypted_data: &encrypted_data,
         };
-        let failed = |_| Failure::Misuse("the encrypted private key could not be encoded");
-        let der = info.to_der().map_err(failed)?;
+        let der = info.to_der().map_err(|cause| unwritten("encoded", &cause))?;
         Ok(Zeroizing::new(match wrap {
             Wrap::Der => der,
             Wrap::Pem => {
                 let label = "ENCRYPTED PRIVATE KEY";
                 let pem = pkcs8::der::pem::encode_string(label, LineEnding::LF, &der);
-                let failed = |_| Failure::Misuse("the encrypted private key could not be encoded");
-                pem.map_err(failed)?.into_bytes()
+                pem.map_err(|cause| unwritten("encoded", &cause))?.into_bytes()
             }
         }))
     }
+}
+
+/// Why an encrypted private key was not written.
+fn unwritten(step: &str, cause: &dyn Display) -> Failure {
+    let reason = format!("the encrypted private key could not be {step}: {cause}");
+    gabion_engine::Error::KeyFile(reason).into()
 }
 
 fn form_of(key: &Key) -> Result<key_file::FileForm, Failure> {
