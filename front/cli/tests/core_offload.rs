@@ -102,6 +102,12 @@ impl Bench {
         command
     }
 
+    /// A key and the certificate that it signs for itself, as files `key` and `cert`.
+    fn make_certificate(&self, algorithm: &str) {
+        let names = "req -x509 -nodes -keyout key -out cert -subj /CN=localhost -days 30 -newkey";
+        self.openssl(&names.split(' ').chain([algorithm]).collect::<Vec<_>>());
+    }
+
     /// Runs `openssl`, which has to succeed, and returns its standard error.
     fn openssl(&self, args: &[&str]) -> String {
         let output =
@@ -451,21 +457,7 @@ fn handshakes_succeed_whichever_side_is_offloaded() {
             {
                 let side = |on| if on { plain.on() } else { plain.with(&[]) };
                 let (server, client) = (side(server_on), side(client_on));
-                server.openssl(&[
-                    "req",
-                    "-x509",
-                    "-newkey",
-                    signature,
-                    "-nodes",
-                    "-keyout",
-                    "key",
-                    "-out",
-                    "cert",
-                    "-subj",
-                    "/CN=localhost",
-                    "-days",
-                    "30",
-                ]);
+                server.make_certificate(signature);
                 let (served, said) = handshake(&server, &client, group, &[]);
                 for (output, on, needed) in [
                     (&served, server_on, ["encaps", "sign"]),
@@ -488,21 +480,7 @@ fn handshakes_succeed_whichever_side_is_offloaded() {
 fn within_an_asynchronous_job_openssl_does_it() {
     for prefix in prefixes() {
         let server = Bench::new(&prefix).on();
-        server.openssl(&[
-            "req",
-            "-x509",
-            "-newkey",
-            "ML-DSA-65",
-            "-nodes",
-            "-keyout",
-            "key",
-            "-out",
-            "cert",
-            "-subj",
-            "/CN=localhost",
-            "-days",
-            "30",
-        ]);
+        server.make_certificate("ML-DSA-65");
         let client = Bench::new(&prefix).on();
         let (served, said) = handshake(&server, &client, "X25519MLKEM768", &["-async"]);
         for (output, names) in [(&served, ["encaps", "sign"]), (&said, ["decaps", "keygen"])] {
