@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 use gabion_engine::Kind;
+use pkcs8::der::Encode;
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::{AlgorithmEntry, operation};
@@ -156,21 +157,8 @@ impl Names {
 /// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
 /// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }. None where there is no identifier.
 pub fn algorithm_identifier(served: Served) -> Option<Vec<u8>> {
-    let mut arcs = served.oid()?.split('.').map(|arc| arc.parse::<u64>().unwrap_or(0));
-    let first = arcs.next().unwrap_or(0) * 40 + arcs.next().unwrap_or(0);
-    let mut oid: Vec<u8> = Vec::new();
-    for arc in std::iter::once(first).chain(arcs) {
-        let mut digits = vec![(arc & 0x7f) as u8];
-        let mut rest = arc >> 7;
-        while rest > 0 {
-            digits.push(0x80 | (rest & 0x7f) as u8);
-            rest >>= 7;
-        }
-        oid.extend(digits.iter().rev());
-    }
-    let mut der = vec![0x30, oid.len() as u8 + 2, 0x06, oid.len() as u8];
-    der.extend(oid);
-    Some(der)
+    let oid = pkcs8::ObjectIdentifier::new(served.oid()?).ok()?;
+    pkcs8::AlgorithmIdentifierRef { oid, parameters: None }.to_der().ok()
 }
 
 #[cfg(test)]
