@@ -33,7 +33,8 @@ failed() {
 
 # check ARGUMENTS...  where the program runs to its end and memcheck finds nothing.
 check() {
-    valgrind --quiet --error-exitcode=99 --track-origins=no "$program" "$@"
+    valgrind --quiet --error-exitcode=99 --track-origins=no \
+        --suppressions=tests/constant-time/libraries.supp "$program" "$@"
 }
 
 # secrets BACKEND ALGORITHM...  all of these; without any, most.

@@ -2,25 +2,33 @@
 //!
 //! Lengths and the form of points were checked by the caller.
 
+use gabion_scheme::ct;
+use p256::elliptic_curve::group::{Curve as _, Group as _};
+use p256::elliptic_curve::point::AffineCoordinates;
+use p256::elliptic_curve::{CurveArithmetic, Field, FieldBytes, NonZeroScalar};
 use x25519_dalek::{PublicKey as MontgomeryPoint, StaticSecret};
+use zeroize::Zeroizing;
 
 use super::{Curve, is_zero};
 
-/// Runs `$body` with `$library` as the crate of a curve; none for X25519.
+/// Runs `$body` with `$library` as the crate of a curve and `$nist` as its type; none for X25519.
 macro_rules! of_curve {
-    ($curve:expr, $library:ident => $body:expr) => {
+    ($curve:expr, $library:ident, $nist:ident => $body:expr) => {
         match $curve {
             Curve::X25519 => None,
             Curve::P256 => {
-                use p256 as $library;
+                #[allow(unused_imports, reason = "not every body needs both")]
+                use p256::{self as $library, NistP256 as $nist};
                 $body
             }
             Curve::P384 => {
-                use p384 as $library;
+                #[allow(unused_imports, reason = "not every body needs both")]
+                use p384::{self as $library, NistP384 as $nist};
                 $body
             }
             Curve::P521 => {
-                use p521 as $library;
+                #[allow(unused_imports, reason = "not every body needs both")]
+                use p521::{self as $library, NistP521 as $nist};
                 $body
             }
         }
@@ -32,14 +40,34 @@ fn montgomery(private: &[u8]) -> Option<StaticSecret> {
     private.first_chunk().map(|bytes| StaticSecret::from(*bytes))
 }
 
+/// The scalar of bytes, from 1 to the order minus one.
+fn scalar<C: CurveArithmetic>(private: &[u8]) -> Option<Zeroizing<NonZeroScalar<C>>> {
+    let bytes = Zeroizing::new(FieldBytes::<C>::try_from(private).ok()?);
+    let found = NonZeroScalar::<C>::from_repr(*bytes);
+    // Whether they are a private key is what the caller is told; which one it is is not.
+    let is_one = ct::declassified(found.is_some().unwrap_u8()) == 1;
+    let other = NonZeroScalar::<C>::new(C::Scalar::ONE).into_option()?;
+    let chosen = Zeroizing::new(found.unwrap_or(other));
+    is_one.then_some(chosen)
+}
+
+/// The point of a scalar, as TLS has it.
+fn point<C: CurveArithmetic<AffinePoint: AffineCoordinates>>(scalar: &NonZeroScalar<C>) -> Vec<u8> {
+    // A scalar below the order, and not zero, so that this is not the neutral element.
+    let point = C::ProjectivePoint::mul_by_generator(scalar).to_affine();
+    let public = [&[4], &point.x()[..], &point.y()[..]].concat();
+    ct::declassify(&public); // It is the public key.
+    public
+}
+
 pub(super) fn is_private(curve: Curve, private: &[u8]) -> bool {
     curve == Curve::X25519
-        || of_curve!(curve, nist => nist::SecretKey::from_slice(private).ok().map(drop)).is_some()
+        || of_curve!(curve, library, Nist => scalar::<Nist>(private).map(drop)).is_some()
 }
 
 pub(super) fn is_public(curve: Curve, public: &[u8]) -> bool {
     curve == Curve::X25519
-        || of_curve!(curve, nist => nist::PublicKey::from_sec1_bytes(public).ok().map(drop))
+        || of_curve!(curve, library, Nist => library::PublicKey::from_sec1_bytes(public).ok().map(drop))
             .is_some()
 }
 
@@ -47,10 +75,7 @@ pub(super) fn public_key(curve: Curve, private: &[u8]) -> Option<Vec<u8>> {
     if curve == Curve::X25519 {
         return Some(MontgomeryPoint::from(&montgomery(private)?).as_bytes().to_vec());
     }
-    of_curve!(curve, nist => {
-        let key = nist::SecretKey::from_slice(private).ok()?;
-        Some(key.public_key().to_sec1_bytes().into_vec())
-    })
+    of_curve!(curve, library, Nist => Some(point::<Nist>(&*scalar(private)?)))
 }
 
 pub(super) fn derive(curve: Curve, private: &[u8], public: &[u8], shared: &mut [u8]) -> bool {
@@ -65,12 +90,11 @@ pub(super) fn derive(curve: Curve, private: &[u8], public: &[u8], shared: &mut [
         shared.copy_from_slice(secret.as_bytes());
         return true;
     }
-    of_curve!(curve, nist => {
-        let key = nist::SecretKey::from_slice(private).ok();
-        let peer = nist::PublicKey::from_sec1_bytes(public).ok();
+    of_curve!(curve, library, Nist => {
+        let key = scalar::<Nist>(private);
+        let peer = library::PublicKey::from_sec1_bytes(public).ok();
         key.zip(peer).map(|(key, peer)| {
-            let scalar = key.to_nonzero_scalar();
-            let secret = nist::ecdh::diffie_hellman(&scalar, peer.as_affine());
+            let secret = library::ecdh::diffie_hellman(&*key, peer.as_affine());
             shared.copy_from_slice(secret.raw_secret_bytes());
         })
     })
@@ -83,23 +107,25 @@ pub(super) fn sign(
     digest: &[u8],
     hedge: Option<&[u8; 32]>,
 ) -> Option<Vec<u8>> {
-    of_curve!(curve, nist => {
-        use nist::ecdsa::signature::hazmat::{PrehashSigner, RandomizedPrehashSigner};
-        let key = nist::ecdsa::SigningKey::from_slice(private).ok()?;
-        let signature: nist::ecdsa::Signature = match hedge {
+    of_curve!(curve, library, Nist => {
+        use library::ecdsa::signature::hazmat::{PrehashSigner, RandomizedPrehashSigner};
+        let key = library::ecdsa::SigningKey::from(*scalar::<Nist>(private)?);
+        let signature: library::ecdsa::Signature = match hedge {
             None => key.sign_prehash(digest).ok()?,
             Some(hedge) => key.sign_prehash_with_rng(&mut Drawn(hedge), digest).ok()?,
         };
-        Some(signature.to_bytes().to_vec())
+        let signature = signature.to_bytes().to_vec();
+        ct::declassify(&signature); // It is given out.
+        Some(signature)
     })
 }
 
 pub(super) fn verify(curve: Curve, public: &[u8], digest: &[u8], signature: &[u8]) -> bool {
-    of_curve!(curve, nist => {
-        use nist::ecdsa::signature::hazmat::PrehashVerifier;
-        let key = nist::ecdsa::VerifyingKey::from_sec1_bytes(public).ok();
-        let signature = nist::ecdsa::Signature::from_slice(signature).ok();
-        let verified = |(key, signature): (nist::ecdsa::VerifyingKey, nist::ecdsa::Signature)| {
+    of_curve!(curve, library, Nist => {
+        use library::ecdsa::signature::hazmat::PrehashVerifier;
+        let key = library::ecdsa::VerifyingKey::from_sec1_bytes(public).ok();
+        let signature = library::ecdsa::Signature::from_slice(signature).ok();
+        let verified = |(key, signature): (library::ecdsa::VerifyingKey, library::ecdsa::Signature)| {
             key.verify_prehash(digest, &signature).ok()
         };
         key.zip(signature).and_then(verified)
