@@ -18,6 +18,7 @@ mod names;
 mod remote;
 pub mod seed;
 mod statistics;
+pub mod switches;
 mod table;
 
 use std::path::PathBuf;

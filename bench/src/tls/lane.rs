@@ -128,35 +128,12 @@ impl Lane {
 
     /// One full handshake; with `tell`, also what it agreed on.
     fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiated>), Error> {
-        let Place::Here { server, client } = &self.place else {
-            return Err(Error::Handshake("the lane's handshakes are made elsewhere".into()));
-        };
-        let wire = Wire::new(client)?;
-        let mut client = Connection::new(client, &wire, HOST)?;
-        let mut server = Connection::new(server, &wire, HOST)?;
-        let mut handshake = Handshake::default();
-        let (mut client_step, mut server_step) = (Step::Waiting, Step::Waiting);
-        for _ in 0..TURNS_MAX {
-            if client_step == Step::Waiting {
-                let start = thread_cpu_ns();
-                let status = client.advance();
-                handshake.client_ns += thread_cpu_ns() - start;
-                client_step = client.judge(status)?;
-            }
-            if server_step == Step::Waiting {
-                let start = thread_cpu_ns();
-                let status = server.advance();
-                handshake.server_ns += thread_cpu_ns() - start;
-                server_step = server.judge(status)?;
-            }
-            if (client_step, server_step) == (Step::Finished, Step::Finished) {
-                (handshake.bytes_c2s, handshake.bytes_s2c) = wire.bytes();
-                return Ok((handshake, tell.then(|| client.negotiated())));
+        match &self.place {
+            Place::Here { server, client } => shake(server, client, tell),
+            Place::There(_) => {
+                Err(Error::Handshake("the lane's handshakes are made elsewhere".into()))
             }
         }
-        Err(Error::Handshake(format!(
-            "a handshake did not finish within {TURNS_MAX} turns of both sides"
-        )))
     }
 
     /// Shakes hands for `length`, and checks the last handshake like the first.
@@ -175,6 +152,40 @@ impl Lane {
             }
         }
     }
+}
+
+/// One full handshake over memory; with `tell`, also what it agreed on.
+pub(super) fn shake(
+    server: &Endpoint,
+    client: &Endpoint,
+    tell: bool,
+) -> Result<(Handshake, Option<Negotiated>), Error> {
+    let wire = Wire::new(client)?;
+    let mut client = Connection::new(client, &wire, HOST)?;
+    let mut server = Connection::new(server, &wire, HOST)?;
+    let mut handshake = Handshake::default();
+    let (mut client_step, mut server_step) = (Step::Waiting, Step::Waiting);
+    for _ in 0..TURNS_MAX {
+        if client_step == Step::Waiting {
+            let start = thread_cpu_ns();
+            let status = client.advance();
+            handshake.client_ns += thread_cpu_ns() - start;
+            client_step = client.judge(status)?;
+        }
+        if server_step == Step::Waiting {
+            let start = thread_cpu_ns();
+            let status = server.advance();
+            handshake.server_ns += thread_cpu_ns() - start;
+            server_step = server.judge(status)?;
+        }
+        if (client_step, server_step) == (Step::Finished, Step::Finished) {
+            (handshake.bytes_c2s, handshake.bytes_s2c) = wire.bytes();
+            return Ok((handshake, tell.then(|| client.negotiated())));
+        }
+    }
+    Err(Error::Handshake(format!(
+        "a handshake did not finish within {TURNS_MAX} turns of both sides"
+    )))
 }
 
 /// Refuses a handshake that did not negotiate what was asked for.
@@ -251,7 +262,7 @@ fn cannot_serve(provider: Provider, error: ossl::Error) -> Error {
 
 /// What one handshake took.
 #[derive(Debug, Clone, Copy, Default)]
-struct Handshake {
+pub(super) struct Handshake {
     client_ns: u64,
     server_ns: u64,
     bytes_c2s: u64,

@@ -1,0 +1,207 @@
+//! What a switch of the provider is worth: the same handshakes with it on and off, in turns.
+//!
+//! ```text
+//!  on  ─> context with `SWITCH = yes` │ slice │       │ slice │ ...   wall time of each handshake,
+//!  off ─> context with `SWITCH = no`  │       │ slice │       │ ...   CPU time of the whole process
+//! ```
+//!
+//! A switch may move work to other threads, so what counts is the CPU time of the process, and the wall
+//! time of one handshake, client and server together, as the thread sees it that makes it.
+
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::Error;
+use super::credentials::Credentials;
+use super::lane::shake;
+use super::names::{Group, Signature};
+use crate::machine::{Machine, process_cpu_ns};
+use crate::ossl::{Certificate, Context, Endpoint, Key, Ossl};
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where OpenSSL is installed.
+    pub prefix: PathBuf,
+    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    pub modules: Option<PathBuf>,
+    /// The switch, as the provider's section of a configuration file names it.
+    pub switch: String,
+    /// Key exchange group.
+    pub group: String,
+    /// Algorithm of the certificates.
+    pub signature: String,
+    /// Threads that shake hands side by side.
+    pub threads: usize,
+    /// Rounds; in each, both take a slice of a quarter of a second.
+    pub rounds: usize,
+}
+
+/// Medians over the slices of one setting.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figures {
+    /// Half of the handshakes took at most this long, in microseconds of wall time.
+    pub p50_us: f64,
+    /// 99 of 100 took at most this long.
+    pub p99_us: f64,
+    /// CPU time of the process for each handshake, in microseconds.
+    pub cpu_us: f64,
+    /// Handshakes a second, over all threads.
+    pub handshakes_per_s: f64,
+}
+
+/// A switch's result: both settings, and medians of the rounds' ratios.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The switch.
+    pub switch: String,
+    /// Key exchange group.
+    pub group: String,
+    /// Algorithm of the certificates.
+    pub sig: String,
+    /// Threads.
+    pub threads: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// With the switch on.
+    pub on: Figures,
+    /// With the switch off.
+    pub off: Figures,
+    /// On over off: wall time, the median handshake.
+    pub p50_ratio: f64,
+    /// On over off: CPU time.
+    pub cpu_ratio: f64,
+    /// On over off: handshakes a second.
+    pub rate_ratio: f64,
+    /// What it was measured on.
+    pub machine: Machine,
+    /// The OpenSSL that was loaded.
+    pub openssl: String,
+}
+
+/// Length of a slice.
+const SLICE: Duration = Duration::from_millis(250);
+
+/// Measures a switch.
+///
+/// # Errors
+/// `Usage` for an unknown name, `NotReady` when OpenSSL or the provider does not load, `Handshake` when
+/// a handshake fails.
+pub fn measure(config: &Config) -> Result<Row, Error> {
+    if config.threads == 0 || config.rounds == 0 {
+        return Err(Error::Usage("at least one thread and one round are needed".into()));
+    }
+    let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
+    let ossl = Ossl::load(&prefix)?;
+    let group = Group::find(&config.group)?;
+    let signature = Signature::find(&config.signature)?;
+    let credentials = Credentials::make(ossl, signature)?;
+    let pair = |word: &str| -> Result<[Endpoint; 2], Error> {
+        let settings = [(config.switch.as_str(), word)];
+        let (names, query) = (["default", "gabion"], Some("?provider=gabion"));
+        let modules = config.modules.as_deref();
+        let context = Context::with_settings(ossl, modules, &names, query, &settings)?;
+        let key = Key::from_der(&context, &credentials.leaf_key)?;
+        let leaf = Certificate::from_der(&context, &credentials.leaf)?;
+        let root = Certificate::from_der(&context, &credentials.root)?;
+        Ok([
+            Endpoint::server(&context, group.name, None, &key, &leaf)?,
+            Endpoint::client(&context, group.name, None, &root)?,
+        ])
+    };
+    let (on, off) = (pair("yes")?, pair("no")?);
+    for endpoints in [&on, &off] {
+        slice(endpoints, config.threads)?;
+    }
+    let mut slices = [Vec::new(), Vec::new()];
+    for round in 0..config.rounds {
+        // Each goes first in every other round.
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for place in order {
+            slices[place].push(slice([&on, &off][place], config.threads)?);
+        }
+    }
+    let [on, off] = slices;
+    let ratio = |of: fn(&Figures) -> f64| {
+        median(on.iter().zip(&off).map(|(on, off)| of(on) / of(off)).collect())
+    };
+    Ok(Row {
+        switch: config.switch.clone(),
+        group: group.name.into(),
+        sig: signature.name.into(),
+        threads: config.threads,
+        rounds: config.rounds,
+        p50_ratio: ratio(|slice| slice.p50_us),
+        cpu_ratio: ratio(|slice| slice.cpu_us),
+        rate_ratio: ratio(|slice| slice.handshakes_per_s),
+        on: over(&on),
+        off: over(&off),
+        machine: Machine::detect(),
+        openssl: ossl.version().into(),
+    })
+}
+
+/// Handshakes of all threads, for the length of a slice.
+fn slice([server, client]: &[Endpoint; 2], threads: usize) -> Result<Figures, Error> {
+    let barrier = Barrier::new(threads);
+    let work = || -> Result<Vec<f64>, Error> {
+        barrier.wait();
+        let (start, mut times) = (Instant::now(), Vec::new());
+        while start.elapsed() < SLICE {
+            let begun = Instant::now();
+            shake(server, client, false)?;
+            times.push(begun.elapsed().as_nanos() as f64 / 1e3);
+        }
+        Ok(times)
+    };
+    let (start, cpu) = (Instant::now(), process_cpu_ns());
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let failed = || Error::Handshake("a measuring thread failed".into());
+        running.into_iter().map(|thread| thread.join().map_err(|_| failed())?).collect()
+    });
+    let (cpu, wall) = (process_cpu_ns() - cpu, start.elapsed());
+    let mut times = Vec::new();
+    for result in results {
+        times.extend(result?);
+    }
+    times.sort_by(f64::total_cmp);
+    let count = times.len() as f64;
+    Ok(Figures {
+        p50_us: times[times.len() / 2],
+        p99_us: times[times.len() * 99 / 100],
+        cpu_us: cpu as f64 / 1e3 / count,
+        handshakes_per_s: count / wall.as_secs_f64(),
+    })
+}
+
+fn over(slices: &[Figures]) -> Figures {
+    let of = |field: fn(&Figures) -> f64| median(slices.iter().map(field).collect());
+    Figures {
+        p50_us: of(|slice| slice.p50_us),
+        p99_us: of(|slice| slice.p99_us),
+        cpu_us: of(|slice| slice.cpu_us),
+        handshakes_per_s: of(|slice| slice.handshakes_per_s),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values[values.len() / 2];
+    (middle * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_of_each_figure_by_itself() {
+        let slice = |p50_us, cpu_us| Figures { p50_us, p99_us: 9.0, cpu_us, handshakes_per_s: 1.0 };
+        let all = over(&[slice(1.0, 30.0), slice(2.0, 10.0), slice(3.0, 20.0)]);
+        assert_eq!(all, slice(2.0, 20.0));
+    }
+}
