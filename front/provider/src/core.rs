@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::io::Write;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 
@@ -14,8 +14,10 @@ use crate::codec::bio::BioCalls;
 use crate::error::Failure;
 use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function};
 use crate::names::Tables;
+use crate::pool::KeyPools;
+use crate::process::Process;
 use crate::served::Served;
-use crate::settings;
+use crate::settings::{self, Switch};
 use crate::stats::{self, Operation};
 
 type NewError = unsafe extern "C" fn(*const CoreHandle);
@@ -54,6 +56,8 @@ pub struct Provider {
     pub bio: BioCalls,
     /// Public keys that came in lately.
     pub public_keys: PublicKeys,
+    /// Key pairs that were made ahead.
+    pub key_pools: KeyPools,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
 }
@@ -104,30 +108,31 @@ impl Provider {
                 at = at.add(1);
             }
         }
-        let mut provider = Provider {
-            handle,
-            upcalls,
-            tables: Tables::new(),
-            // SAFETY: as the caller vouches.
-            bio: unsafe { BioCalls::collect(table) },
-            public_keys: PublicKeys::default(),
-            tls_drafts: false,
-        };
-        provider.tls_drafts = settings::tls_drafts(provider.setting(settings::TLS_DRAFTS));
+        // SAFETY: as the caller vouches.
+        let bio = unsafe { BioCalls::collect(table) };
+        let provider = Provider::with(handle, upcalls, bio);
         provider.name_objects();
         provider
     }
 
+    /// A provider over functions of the core, with the settings that this tells.
+    fn with(handle: *const CoreHandle, upcalls: Upcalls, bio: BioCalls) -> Self {
+        let is_on = |switch: Switch| switch.is_on(upcalls.setting(handle, switch.name));
+        let process = Arc::new(Process::new());
+        Provider {
+            tables: Tables::new(),
+            bio,
+            public_keys: PublicKeys::new(&process),
+            key_pools: KeyPools::new(&process, is_on(settings::KEY_POOLS)),
+            tls_drafts: is_on(settings::TLS_DRAFTS),
+            handle,
+            upcalls,
+        }
+    }
+
     /// What the provider's section of the configuration file says under a name.
     pub fn setting(&self, name: &'static CStr) -> Option<&CStr> {
-        let mut answer = std::ptr::null();
-        let mut params = [Param::asks_text(name, &mut answer), Param::END];
-        // SAFETY: the core's function; a list with an end, with room for the pointer; the text is the
-        // core's and stays as long as the provider.
-        unsafe {
-            (self.upcalls.get_params?)(self.handle, params.as_mut_ptr());
-            c_text(answer)
-        }
+        self.upcalls.setting(self.handle, name)
     }
 
     /// Tells OpenSSL the object identifiers of signatures that it does not know, and that each is
@@ -178,6 +183,18 @@ impl Provider {
 }
 
 impl Upcalls {
+    /// What the provider's section of the configuration file says under a name.
+    fn setting(&self, handle: *const CoreHandle, name: &'static CStr) -> Option<&CStr> {
+        let mut answer = std::ptr::null();
+        let mut params = [Param::asks_text(name, &mut answer), Param::END];
+        // SAFETY: the core's function; a list with an end, with room for the pointer; the text is the
+        // core's and stays as long as the provider.
+        unsafe {
+            (self.get_params?)(handle, params.as_mut_ptr());
+            c_text(answer)
+        }
+    }
+
     /// # Safety
     /// `function` is of the type that `number` stands for.
     unsafe fn take(&mut self, number: c_int, function: AnyFunction) {
@@ -217,6 +234,9 @@ impl Upcalls {
     }
 }
 
+/// Bytes that OpenSSL's seed source gives at once: it asks getentropy(3), which gives no more.
+const ENTROPY_MAX: usize = 256;
+
 /// Randomness from OpenSSL's configured seed source; the operating system's generator where the
 /// core has no such function.
 impl Entropy for Provider {
@@ -226,23 +246,24 @@ impl Entropy for Provider {
         else {
             return OsEntropy.fill(out);
         };
-        let bits = c_int::try_from(out.len() * 8)
-            .map_err(|_| EntropyError("too many bytes were asked for at once".into()))?;
-        let mut buffer = std::ptr::null_mut();
-        // SAFETY: the core's functions, of their types; it fills `got` bytes and takes them back.
-        unsafe {
-            let got = get(self.handle, &mut buffer, bits, out.len(), out.len());
-            if buffer.is_null() || got != out.len() {
-                if !buffer.is_null() {
-                    cleanup(self.handle, buffer, got);
+        for out in out.chunks_mut(ENTROPY_MAX) {
+            let bits = 8 * out.len() as c_int;
+            let mut buffer = std::ptr::null_mut();
+            // SAFETY: the core's functions, of their types; it fills `got` bytes and takes them back.
+            unsafe {
+                let got = get(self.handle, &mut buffer, bits, out.len(), out.len());
+                if buffer.is_null() || got != out.len() {
+                    if !buffer.is_null() {
+                        cleanup(self.handle, buffer, got);
+                    }
+                    return Err(EntropyError(format!(
+                        "OpenSSL's seed source gave {got} bytes; expected {} of full entropy",
+                        out.len()
+                    )));
                 }
-                return Err(EntropyError(format!(
-                    "OpenSSL's seed source gave {got} bytes; expected {} of full entropy",
-                    out.len()
-                )));
+                out.copy_from_slice(std::slice::from_raw_parts(buffer, got));
+                cleanup(self.handle, buffer, got);
             }
-            out.copy_from_slice(std::slice::from_raw_parts(buffer, got));
-            cleanup(self.handle, buffer, got);
         }
         Ok(())
     }
@@ -443,15 +464,7 @@ mod tests {
     }
 
     fn provider(upcalls: Upcalls) -> Provider {
-        let tables = Tables::new();
-        Provider {
-            handle: std::ptr::null(),
-            upcalls,
-            tables,
-            bio: BioCalls::default(),
-            public_keys: PublicKeys::default(),
-            tls_drafts: false,
-        }
+        Provider::with(std::ptr::null(), upcalls, BioCalls::default())
     }
 
     #[test]

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use crate::core::{Provider, ProviderRef, engine};
 use crate::error::Failure;
 use crate::served::Served;
+use crate::stats::{self, Operation};
 
 /// What a key holds. Clones share the memory of the expanded key.
 #[derive(Clone)]
@@ -118,16 +119,22 @@ impl Material {
         })
     }
 
-    /// Makes a fresh key pair.
+    /// Makes a fresh key pair, or takes one of a KEM that was made ahead.
     ///
     /// # Errors
     /// No randomness; no healthy backend.
     pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<Self, Failure> {
-        let engine = engine()?;
-        Ok(match algorithm.info().kind {
-            Kind::Kem => Material::KemPrivate(engine.kem_generate(algorithm.algorithm, &provider)?),
-            _ => Material::Signing(engine.dsa_generate(algorithm.algorithm, &provider)?),
-        })
+        let (engine, row) = (engine()?, algorithm.algorithm);
+        if row.info().kind != Kind::Kem {
+            return Ok(Material::Signing(engine.dsa_generate(row, &provider)?));
+        }
+        Ok(Material::KemPrivate(match provider.key_pools.take(engine, row, &provider) {
+            Some(key) => {
+                stats::counter(algorithm, Operation::Pooled).call();
+                key
+            }
+            None => engine.kem_generate(row, &provider)?,
+        }))
     }
 
     /// The encoded public key.

@@ -6,7 +6,7 @@
 //!       +-- query_operation --> names: served -> keymgmt, kem, signature (one table a row)
 //!       +-- get_capabilities -> capabilities: TLS groups and schemes of the same rows
 //!       |
-//!       +-- EVP_PKEY_*  ------> keymgmt -> key --+
+//!       +-- EVP_PKEY_*  ------> keymgmt -> key --+   (fresh keys: pool)
 //!       +-- encaps, decaps ---> kem -------------+--> gabion_engine
 //!       +-- sign, verify -----> signature -------+
 //!                                  |
@@ -29,6 +29,8 @@ mod kem;
 mod key;
 mod keymgmt;
 mod names;
+mod pool;
+mod process;
 mod served;
 mod settings;
 mod signature;

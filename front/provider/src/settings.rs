@@ -4,20 +4,31 @@
 use std::ffi::{CStr, OsStr};
 use std::io::Write;
 
-/// TLS signature schemes without a settled codepoint: the name in the provider's section.
-pub const TLS_DRAFTS: &CStr = c"tls-draft-signatures";
+/// Something that is off unless somebody asks for it.
+pub struct Switch {
+    /// Its name in the provider's section of the configuration file.
+    pub name: &'static CStr,
+    /// Its name in the environment.
+    pub variable: &'static str,
+}
 
-/// The same in the environment.
-pub const TLS_DRAFTS_VARIABLE: &str = "GABION_TLS_DRAFT_SIGNATURES";
+/// TLS signature schemes without a settled codepoint.
+pub const TLS_DRAFTS: Switch =
+    Switch { name: c"tls-draft-signatures", variable: "GABION_TLS_DRAFT_SIGNATURES" };
 
-/// Whether TLS may use such schemes, by what the configuration says. No, unless somebody asks.
-pub fn tls_drafts(configured: Option<&CStr>) -> bool {
-    let environment = variable(TLS_DRAFTS_VARIABLE);
-    let configured = configured.map(|text| text.to_string_lossy().into_owned());
-    match (environment, configured) {
-        (Some(text), _) => switch(TLS_DRAFTS_VARIABLE, &text),
-        (None, Some(text)) => switch(&TLS_DRAFTS.to_string_lossy(), &text),
-        (None, None) => false,
+/// Key pairs of KEMs that are made ahead.
+pub const KEY_POOLS: Switch = Switch { name: c"key-pools", variable: "GABION_KEY_POOLS" };
+
+impl Switch {
+    /// Whether it is on, by what the environment says, or else the configuration.
+    pub fn is_on(&self, configured: Option<&CStr>) -> bool {
+        let configured = configured.map(|text| text.to_string_lossy().into_owned());
+        let (name, word) = match (variable(self.variable), configured) {
+            (Some(word), _) => (self.variable.into(), word),
+            (None, Some(word)) => (self.name.to_string_lossy(), word),
+            (None, None) => return false,
+        };
+        switch(&name, &word)
     }
 }
 
@@ -61,9 +72,11 @@ mod tests {
 
     #[test]
     fn without_a_word_it_is_off() {
-        // Nobody sets the variable for this program's tests.
-        assert!(!tls_drafts(None));
-        assert!(tls_drafts(Some(c"on")));
-        assert!(!tls_drafts(Some(c"off")));
+        // Nobody sets the variables for this program's tests.
+        for switch in [TLS_DRAFTS, KEY_POOLS] {
+            assert!(!switch.is_on(None));
+            assert!(switch.is_on(Some(c"on")));
+            assert!(!switch.is_on(Some(c"off")));
+        }
     }
 }

@@ -13,6 +13,8 @@
 //! stays there when the process is killed. A row fills a cache line, so that threads of different
 //! operations do not slow each other down. Without the variable the same counters live in memory.
 //!
+//! `pooled` counts the key generations that were served from a pool.
+//!
 //! `calls` counts operations that were begun, `errors` those that ended in an OpenSSL error. A
 //! signature that does not verify is an answer, not an error. An import that fails is the way by which
 //! OpenSSL goes on with another provider without a word, so its errors are the ones to watch.
@@ -38,7 +40,10 @@ const NAME: usize = 40;
 const OPERATION: usize = 8;
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
-const ROWS: usize = SERVED.len() * OPERATIONS;
+/// Rows of key pairs from a pool follow those: one for each KEM, and KEMs come first in [`SERVED`].
+const POOLED: usize = SERVED.len() * OPERATIONS;
+const KEMS: usize = 9;
+const ROWS: usize = POOLED + KEMS;
 const FILE_LEN: usize = size_of::<Header>() + ROWS * size_of::<Counter>();
 /// A file of counters is never longer, whichever build made it: 16,000 rows.
 const FILE_LEN_MAX: u64 = 1 << 20;
@@ -61,6 +66,8 @@ pub enum Operation {
     Sign,
     /// A signature was checked.
     Verify,
+    /// Of the key pairs that were generated, one that had been made ahead.
+    Pooled,
 }
 
 impl Operation {
@@ -74,6 +81,7 @@ impl Operation {
             Operation::Decaps => "decaps",
             Operation::Sign => "sign",
             Operation::Verify => "verify",
+            Operation::Pooled => "pooled",
         }
     }
 
@@ -84,16 +92,6 @@ impl Operation {
             _ => [Operation::Sign, Operation::Verify],
         };
         [Operation::Keygen, Operation::Import, Operation::Export, first, second]
-    }
-
-    fn place(self) -> usize {
-        match self {
-            Operation::Keygen => 0,
-            Operation::Import => 1,
-            Operation::Export => 2,
-            Operation::Encaps | Operation::Sign => 3,
-            Operation::Decaps | Operation::Verify => 4,
-        }
     }
 }
 
@@ -190,7 +188,25 @@ pub(crate) fn counter(algorithm: Served, operation: Operation) -> &'static Count
 
 /// The row of an operation.
 fn place(algorithm: Served, operation: Operation) -> usize {
-    algorithm.index() * OPERATIONS + operation.place()
+    let of_algorithm = |place| algorithm.index() * OPERATIONS + place;
+    match operation {
+        Operation::Keygen => of_algorithm(0),
+        Operation::Import => of_algorithm(1),
+        Operation::Export => of_algorithm(2),
+        Operation::Encaps | Operation::Sign => of_algorithm(3),
+        Operation::Decaps | Operation::Verify => of_algorithm(4),
+        // Only KEMs have pools.
+        Operation::Pooled => POOLED + algorithm.index() % KEMS,
+    }
+}
+
+/// What a row counts.
+fn row(index: usize) -> (Served, Operation) {
+    if index >= POOLED {
+        return (SERVED[index - POOLED], Operation::Pooled);
+    }
+    let served = SERVED[index / OPERATIONS];
+    (served, Operation::of(served.info().kind)[index % OPERATIONS])
 }
 
 /// Counts that the provider was loaded; opens the file.
@@ -215,8 +231,7 @@ fn in_memory() -> Counters {
 
 fn fresh_rows() -> [Counter; ROWS] {
     std::array::from_fn(|index| {
-        let served = SERVED[index / OPERATIONS];
-        let operation = Operation::of(served.info().kind)[index % OPERATIONS];
+        let (served, operation) = row(index);
         Counter {
             algorithm: padded(served.name()),
             operation: padded(operation.name()),
@@ -362,7 +377,7 @@ fn head(content: &[u8], path: &Path) -> Result<usize, StatsError> {
 pub struct Row {
     /// The algorithm's name, as the standard has it.
     pub algorithm: String,
-    /// The operation: keygen, import, export, encaps, decaps, sign, verify.
+    /// The operation: keygen, import, export, encaps, decaps, sign, verify, pooled.
     pub operation: String,
     /// Operations that were begun.
     pub calls: u64,
@@ -453,6 +468,13 @@ mod tests {
                 let row = &rows[place(served, operation)];
                 assert_eq!(row.algorithm, padded::<NAME>(served.name()));
                 assert_eq!(row.operation, padded::<OPERATION>(operation.name()));
+            }
+            let is_kem = served.info().kind == Kind::Kem;
+            assert_eq!(is_kem, served.index() < KEMS, "{served}");
+            if is_kem {
+                let row = &rows[place(served, Operation::Pooled)];
+                assert_eq!(row.algorithm, padded::<NAME>(served.name()));
+                assert_eq!(row.operation, padded::<OPERATION>("pooled"));
             }
         }
     }

@@ -1,0 +1,519 @@
+//! Key pairs of KEMs that are made ahead, eight at a time, by a thread that is otherwise idle.
+//!
+//! ```text
+//!   keygen --> a key on the shelf? --yes--> it leaves the shelf and is the caller's alone
+//!     |                |
+//!     |                no: the caller makes one itself, as if there were no pool
+//!     |
+//!     +--> shelf half empty: the caller draws the randomness of 8 keys from OpenSSL's seed source
+//!                 |
+//!                 v
+//!          thread: makes 8 key pairs in lanes, puts them on the shelf, sleeps
+//! ```
+//!
+//! A client's key share needs no peer, so it can be made before there is a connection, and eight cost
+//! little more than two. What has to stay true:
+//!
+//! - **Single use.** A key is moved off its shelf under the lock before anybody sees it.
+//! - **Bounded.** [`CAPACITY`] keys of an algorithm, and one order at a time.
+//! - **Forgotten on fork.** A child never looks at its parent's shelves ([`PerProcess`]); where forks
+//!   cannot be told there is no pool.
+//! - **The library context's randomness.** It is drawn by the thread that asks for a key, inside its
+//!   call of the core. The pool's thread never calls OpenSSL, which could be on its way out.
+//! - **No thread without need.** The thread starts when an algorithm has had [`USES_MIN`] key
+//!   generations within [`IDLE`]. A pool that nobody used for so long wipes its keys and its thread sleeps.
+//! - **No thread without module.** Tearing the provider down waits for the thread's end.
+
+use std::cell::Cell;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Family, KemPrivateKey};
+use zeroize::Zeroizing;
+
+use crate::process::{Inherited, PerProcess, Process, lock, spawn};
+
+/// Algorithms that have a shelf: those whose keys are cheaper together, or dear enough alone.
+const POOLED: [Algorithm; 9] = [
+    Algorithm::X25519MlKem768,
+    Algorithm::MlKem512,
+    Algorithm::MlKem768,
+    Algorithm::MlKem1024,
+    Algorithm::SecP256r1MlKem768,
+    Algorithm::SecP384r1MlKem1024,
+    Algorithm::SecP256r1MlKem512,
+    Algorithm::SecP384r1MlKem768,
+    Algorithm::SecP521r1MlKem1024,
+];
+
+/// Keys that are made together: a full group of lanes.
+const BATCH: usize = 8;
+
+/// Keys on a shelf: one batch to live on while the next one is made. 16 x 13 KiB for ML-KEM-768.
+const CAPACITY: usize = 2 * BATCH;
+
+/// Key generations of an algorithm within [`IDLE`] that show that a pool will be used.
+const USES_MIN: u32 = 8;
+
+/// How long an unused key is kept, at most twice this.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Bytes of randomness for one key: the seed of ML-KEM (d and z, FIPS 203, Algorithm 19), and a scalar
+/// of the curve, which is as long as the curve's part of the shared secret.
+fn randomness(algorithm: Algorithm) -> usize {
+    const SEED: usize = 64;
+    const SHARED: usize = 32;
+    SEED + algorithm.info().shared_secret - SHARED
+}
+
+/// The pools of one loading of the provider.
+pub struct KeyPools {
+    pools: PerProcess<Pools>,
+    is_on: bool,
+}
+
+impl KeyPools {
+    /// Empty pools; ones that stay empty where they are not `is_on`.
+    pub fn new(process: &Arc<Process>, is_on: bool) -> Self {
+        KeyPools { pools: PerProcess::new(process), is_on }
+    }
+
+    /// A fresh key pair that nobody else has or will have. None where none is ready: then the caller
+    /// makes one. `entropy` is asked for the keys to come.
+    pub fn take(
+        &self,
+        engine: &'static Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Option<KemPrivateKey> {
+        if !self.is_on || !matches!(algorithm.info().family, Family::MlKem | Family::Hybrid) {
+            return None;
+        }
+        self.pools.get(|| Pools::new(engine, IDLE))?.take(algorithm, entropy)
+    }
+}
+
+/// The pools of one process, and their thread.
+struct Pools {
+    shared: Arc<Shared>,
+    thread: Mutex<Thread>,
+}
+
+enum Thread {
+    None,
+    Running(JoinHandle<()>),
+    /// The system starts none; it is not asked again.
+    Refused,
+}
+
+/// What takers and the thread share.
+struct Shared {
+    engine: &'static Engine,
+    idle: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    shelves: [Shelf; POOLED.len()],
+    is_over: bool,
+}
+
+#[derive(Default)]
+struct Shelf {
+    keys: Vec<KemPrivateKey>,
+    order: Order,
+    /// Uses since `since`; once there were enough, the shelf is filled until it is unused for long.
+    uses: u32,
+    since: Option<Instant>,
+    is_filled: bool,
+}
+
+/// The next batch of a shelf.
+#[derive(Default)]
+enum Order {
+    #[default]
+    None,
+    /// A taker draws its randomness.
+    Drawn,
+    /// The thread can begin.
+    Ready(Zeroizing<Vec<u8>>),
+    /// The thread has begun.
+    Made,
+}
+
+impl Shelf {
+    /// Takes a key, if there is one, and says whether the caller should order more.
+    fn take(&mut self, idle: Duration) -> (Option<KemPrivateKey>, bool) {
+        if !self.is_filled {
+            let now = Instant::now();
+            if self.since.is_none_or(|since| now.duration_since(since) > idle) {
+                (self.since, self.uses) = (Some(now), 0);
+            }
+        }
+        self.uses = self.uses.saturating_add(1);
+        self.is_filled |= self.uses >= USES_MIN;
+        let key = self.keys.pop();
+        let orders = self.is_filled
+            && self.keys.len() <= CAPACITY - BATCH
+            && matches!(self.order, Order::None);
+        if orders {
+            self.order = Order::Drawn;
+        }
+        (key, orders)
+    }
+
+    /// Wipes what nobody wanted since the last call.
+    fn rest(&mut self) {
+        if self.uses == 0 {
+            // Dropping a key wipes it.
+            self.keys.clear();
+            self.give_up();
+        }
+        self.uses = 0;
+    }
+
+    /// Fills it no more, until it has been used as often as before the first time.
+    fn give_up(&mut self) {
+        (self.is_filled, self.since) = (false, None);
+    }
+}
+
+impl Pools {
+    fn new(engine: &'static Engine, idle: Duration) -> Self {
+        let state = State { shelves: Default::default(), is_over: false };
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Pools {
+            shared: Arc::new(Shared { engine, idle, state, changed }),
+            thread: Mutex::new(Thread::None),
+        }
+    }
+
+    fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<KemPrivateKey> {
+        let place = POOLED.iter().position(|&pooled| pooled == algorithm)?;
+        let (key, orders) = lock(&self.shared.state).shelves[place].take(self.shared.idle);
+        if orders {
+            self.order(place, entropy);
+        }
+        key
+    }
+
+    /// Draws the randomness of a batch on this thread, and wakes the other one.
+    fn order(&self, place: usize, entropy: &dyn Entropy) {
+        let mut bytes = Zeroizing::new(vec![0; BATCH * randomness(POOLED[place])]);
+        // Without randomness, or without a thread, there are no keys ahead. The caller's own key needs
+        // randomness too, and says so.
+        let is_ready = entropy.fill(&mut bytes).is_ok() && self.has_thread();
+        let order = if is_ready { Order::Ready(bytes) } else { Order::None };
+        let mut state = lock(&self.shared.state);
+        let shelf = &mut state.shelves[place];
+        shelf.order = order;
+        if is_ready {
+            drop(state);
+            self.shared.changed.notify_one();
+        } else {
+            shelf.give_up();
+        }
+    }
+
+    /// Starts the thread, if it does not run yet.
+    fn has_thread(&self) -> bool {
+        let mut thread = lock(&self.thread);
+        if matches!(*thread, Thread::None) {
+            let shared = Arc::clone(&self.shared);
+            *thread = spawn("gabion-keys", move || shared.work())
+                .map_or(Thread::Refused, Thread::Running);
+        }
+        matches!(*thread, Thread::Running(_))
+    }
+}
+
+impl Inherited for Pools {
+    /// Wipes the parent's keys in the memory of its child, but for those that a thread of the parent
+    /// was putting on a shelf or taking off it at the fork.
+    fn forget(&self) {
+        if let Ok(mut state) = self.shared.state.try_lock() {
+            for shelf in &mut state.shelves {
+                *shelf = Shelf::default();
+            }
+        }
+    }
+}
+
+impl Drop for Pools {
+    /// Only in the process that made it: a child has the handle and not the thread, and leaks both.
+    fn drop(&mut self) {
+        lock(&self.shared.state).is_over = true;
+        self.shared.changed.notify_one();
+        if let Thread::Running(thread) = std::mem::replace(&mut *lock(&self.thread), Thread::None) {
+            // A thread that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// What the thread does until the pools are dropped.
+    fn work(&self) {
+        let mut state = lock(&self.state);
+        let mut rests_at = Instant::now() + self.idle;
+        while !state.is_over {
+            let ready =
+                state.shelves.iter().position(|shelf| matches!(shelf.order, Order::Ready(_)));
+            if let Some(place) = ready {
+                let order = std::mem::replace(&mut state.shelves[place].order, Order::Made);
+                drop(state);
+                let keys = self.make(POOLED[place], order);
+                state = lock(&self.state);
+                let shelf = &mut state.shelves[place];
+                shelf.order = Order::None;
+                if keys.is_empty() {
+                    // An engine that makes none tells that to the callers, who make their own.
+                    shelf.give_up();
+                }
+                shelf.keys.extend(keys);
+            } else if state.shelves.iter().any(|shelf| shelf.is_filled) {
+                let left = rests_at.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    state.shelves.iter_mut().for_each(Shelf::rest);
+                    rests_at = Instant::now() + self.idle;
+                } else {
+                    let waited = self.changed.wait_timeout(state, left);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            } else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Makes the keys of an order; none where that fails.
+    fn make(&self, algorithm: Algorithm, order: Order) -> Vec<KemPrivateKey> {
+        let Order::Ready(bytes) = order else { return Vec::new() };
+        let entropy = Drawn { bytes, used: Cell::new(0) };
+        let make = || self.engine.kem_generate_many(algorithm, BATCH, &entropy);
+        let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make));
+        made.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
+    }
+}
+
+/// Randomness that was drawn before.
+struct Drawn {
+    bytes: Zeroizing<Vec<u8>>,
+    used: Cell<usize>,
+}
+
+impl Entropy for Drawn {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        let (from, to) = (self.used.get(), self.used.get() + out.len());
+        let bytes = self.bytes.get(from..to);
+        // One scalar in 2^32 of P-256 and P-384 is none, and is drawn again.
+        let bytes = bytes.ok_or_else(|| EntropyError("what was drawn is used up".into()))?;
+        out.copy_from_slice(bytes);
+        self.used.set(to);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gabion_engine::OsEntropy;
+    use std::collections::HashSet;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn engine() -> &'static Engine {
+        Engine::global().unwrap()
+    }
+
+    fn shelf<T>(pools: &Pools, algorithm: Algorithm, look: impl FnOnce(&Shelf) -> T) -> T {
+        let place = POOLED.iter().position(|&pooled| pooled == algorithm).unwrap();
+        look(&lock(&pools.shared.state).shelves[place])
+    }
+
+    fn stock(pools: &Pools, algorithm: Algorithm) -> usize {
+        shelf(pools, algorithm, |shelf| shelf.keys.len())
+    }
+
+    /// Waits for what must come; how long it takes does not matter.
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        for _ in 0..60_000 {
+            if is_so() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("{what}");
+    }
+
+    fn is_full(pools: &Pools, algorithm: Algorithm) -> bool {
+        stock(pools, algorithm) > CAPACITY - BATCH
+    }
+
+    /// Uses a pool until its shelf is filled.
+    fn warm(pools: &Pools, algorithm: Algorithm) {
+        for _ in 0..USES_MIN {
+            assert!(pools.take(algorithm, &OsEntropy).is_none());
+        }
+        until("the shelf is filled", || stock(pools, algorithm) == BATCH);
+        assert!(pools.take(algorithm, &OsEntropy).is_some());
+        until("the next batch comes", || is_full(pools, algorithm));
+    }
+
+    #[test]
+    fn no_thread_starts_before_there_was_use() {
+        let pools = Pools::new(engine(), LONG);
+        for algorithm in [Algorithm::X25519MlKem768, Algorithm::MlKem768] {
+            for _ in 1..USES_MIN {
+                assert!(pools.take(algorithm, &OsEntropy).is_none());
+            }
+        }
+        assert!(matches!(*lock(&pools.thread), Thread::None));
+        // Uses that lie far apart are none: as if ten seconds were over after each.
+        let pools = Pools::new(engine(), Duration::ZERO);
+        for _ in 0..4 * USES_MIN {
+            assert!(pools.take(Algorithm::MlKem768, &OsEntropy).is_none());
+            until("the clock goes on", || {
+                shelf(&pools, Algorithm::MlKem768, |shelf| {
+                    shelf.since.unwrap().elapsed() > Duration::ZERO
+                })
+            });
+        }
+        assert!(matches!(*lock(&pools.thread), Thread::None));
+    }
+
+    #[test]
+    fn every_key_is_good_and_given_once() {
+        let pools = Pools::new(engine(), LONG);
+        for algorithm in POOLED {
+            warm(&pools, algorithm);
+            let mut seen = HashSet::new();
+            while seen.len() < 5 * BATCH {
+                let Some(key) = pools.take(algorithm, &OsEntropy) else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                assert_eq!(key.algorithm(), algorithm);
+                assert!(seen.insert(key.bytes().to_vec()), "{algorithm}: a key came twice");
+                let (ct, secret) = engine().encaps(&key.public(), &OsEntropy).unwrap();
+                assert_eq!(engine().decaps(&key, &ct).unwrap(), secret, "{algorithm}");
+                assert!(stock(&pools, algorithm) <= CAPACITY);
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_no_key() {
+        let pools = Pools::new(engine(), LONG);
+        warm(&pools, Algorithm::MlKem512);
+        let take = || {
+            let keys = std::iter::from_fn(|| Some(pools.take(Algorithm::MlKem512, &OsEntropy)));
+            keys.take(2000).flatten().map(|key| key.bytes().to_vec()).collect::<Vec<_>>()
+        };
+        let taken: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(taken.len() >= CAPACITY);
+        assert_eq!(taken.iter().collect::<HashSet<_>>().len(), taken.len());
+    }
+
+    #[test]
+    fn a_batch_takes_just_the_randomness_that_was_drawn_for_it() {
+        for algorithm in POOLED {
+            let bytes = Zeroizing::new(vec![0x5a; BATCH * randomness(algorithm)]);
+            let entropy = Drawn { bytes, used: Cell::new(0) };
+            engine().kem_generate_many(algorithm, BATCH, &entropy).unwrap();
+            assert_eq!(entropy.used.get(), entropy.bytes.len(), "{algorithm}");
+            assert!(entropy.fill(&mut [0]).is_err());
+        }
+    }
+
+    #[test]
+    fn unused_keys_are_wiped_and_come_back_with_use() {
+        let algorithm = Algorithm::X25519MlKem768;
+        let pools = Pools::new(engine(), Duration::from_millis(50));
+        for _ in 0..2 {
+            until("the shelf is filled", || {
+                pools.take(algorithm, &OsEntropy).is_some() || stock(&pools, algorithm) > 0
+            });
+            until("the shelf is wiped", || {
+                shelf(&pools, algorithm, |shelf| shelf.keys.is_empty() && !shelf.is_filled)
+            });
+        }
+    }
+
+    /// A source that fails when it is told to.
+    struct Fickle(AtomicBool);
+
+    impl Entropy for Fickle {
+        fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+            if self.0.load(Ordering::Relaxed) {
+                return Err(EntropyError("none today".into()));
+            }
+            OsEntropy.fill(out)
+        }
+    }
+
+    #[test]
+    fn without_randomness_there_are_no_keys_ahead() {
+        let pools = Pools::new(engine(), LONG);
+        let source = Fickle(AtomicBool::new(true));
+        for _ in 0..4 * USES_MIN {
+            assert!(pools.take(Algorithm::MlKem1024, &source).is_none());
+        }
+        assert!(matches!(*lock(&pools.thread), Thread::None));
+        source.0.store(false, Ordering::Relaxed);
+        until("the pool recovers", || pools.take(Algorithm::MlKem1024, &source).is_some());
+    }
+
+    #[test]
+    fn a_forked_child_has_none_of_its_parents_keys() {
+        let algorithm = Algorithm::X25519MlKem768;
+        let process = Arc::new(Process::new());
+        let pools = KeyPools::new(&process, true);
+        let take = || pools.take(engine(), algorithm, &OsEntropy);
+        until("a key comes", || take().is_some());
+        let mine = pools.pools.get(|| unreachable!()).unwrap();
+        until("the shelf is filled", || is_full(mine, algorithm));
+        // SAFETY: the child uses its copy of the pool and ends by _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // Its own pool has seen no use yet, and the parent's copy is wiped.
+            let first = take().is_none() && stock(mine, algorithm) == 0;
+            let own = (0..100_000).any(|_| {
+                std::thread::sleep(Duration::from_micros(100));
+                take().is_some()
+            });
+            drop(pools);
+            // SAFETY: ends the child without the parent's exit handlers.
+            unsafe { libc::_exit(if first && own { 0 } else { 1 }) }
+        }
+        let mut status = -1;
+        // SAFETY: a child of ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "status {status:#x}");
+        assert!(is_full(mine, algorithm) && take().is_some());
+    }
+
+    #[test]
+    fn dropping_pools_ends_their_thread() {
+        let pools = Pools::new(engine(), LONG);
+        warm(&pools, Algorithm::MlKem768);
+        let shared = Arc::clone(&pools.shared);
+        assert_eq!(Arc::strong_count(&shared), 3);
+        drop(pools);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    #[test]
+    fn what_is_switched_off_gives_no_key() {
+        let pools = KeyPools::new(&Arc::new(Process::new()), false);
+        for _ in 0..4 * USES_MIN {
+            assert!(pools.take(engine(), Algorithm::MlKem768, &OsEntropy).is_none());
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Forks and threads: what belongs to one process, and threads that no host notices.
+//!
+//! ```text
+//!   page, wiped by the kernel in a forked child:   [ token ]
+//!   PerProcess<T>:  token of its maker --> T       equal: use it; else the child makes its own
+//! ```
+//!
+//! A provider is loaded once and then often forked: nginx, Apache httpd and PostgreSQL do it for every
+//! worker. What threads of the parent were changing at the fork is of no use to the child, and keys
+//! that the parent may use are the last thing that it should use.
+
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Tells a process from the one that it was forked from, without a system call.
+///
+/// A number of a process would not do: a grandchild may have its grandparent's.
+pub struct Process {
+    /// A page that the kernel wipes in a child, however that was forked. None on kernels before 4.14
+    /// and under some emulators.
+    page: Option<NonNull<AtomicU64>>,
+    /// The last token that was given to this process or to one that it descends from.
+    last: AtomicU64,
+}
+
+/// One page, which need not be a whole one of the processor's.
+const PAGE: usize = 4096;
+
+// SAFETY: the page is mapped as long as the value lives, and only used through its atomic.
+unsafe impl Send for Process {}
+// SAFETY: as above.
+unsafe impl Sync for Process {}
+
+impl Process {
+    /// Maps the page.
+    pub fn new() -> Self {
+        Process { page: wiped_page(), last: AtomicU64::new(0) }
+    }
+
+    /// The token of the process that calls: never 0, and never that of a process that it descends from.
+    /// None where forks cannot be told.
+    pub fn token(&self) -> Option<u64> {
+        // SAFETY: mapped by `wiped_page`, aligned, and only used as this atomic.
+        let page = unsafe { self.page?.as_ref() };
+        let token = page.load(Ordering::Acquire);
+        if token != 0 {
+            return Some(token);
+        }
+        // `last` was copied by the fork, so what comes next is above every ancestor's token.
+        let fresh = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        Some(
+            page.compare_exchange(0, fresh, order.0, order.1).map_or_else(|other| other, |_| fresh),
+        )
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(page) = self.page {
+            // SAFETY: mapped by `wiped_page`, and nobody can use it any more.
+            unsafe { libc::munmap(page.as_ptr().cast(), PAGE) };
+        }
+    }
+}
+
+/// A zeroed page that a forked child sees zeroed again.
+fn wiped_page() -> Option<NonNull<AtomicU64>> {
+    // SAFETY: a fresh mapping, which is given back where it is not what was asked for.
+    unsafe {
+        let (access, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let page = libc::mmap(null_mut(), PAGE, access, flags, -1, 0);
+        if page == libc::MAP_FAILED {
+            return None;
+        }
+        if libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page, PAGE);
+            return None;
+        }
+        NonNull::new(page.cast())
+    }
+}
+
+/// What a forked child does with a value of its parent, which threads that it did not inherit may have
+/// been changing: its locks may be held for ever.
+pub trait Inherited {
+    /// Wipes what can be wiped without waiting. The value's memory stays.
+    fn forget(&self) {}
+}
+
+/// A value for each process.
+pub struct PerProcess<T: Inherited> {
+    process: Arc<Process>,
+    current: AtomicPtr<Owned<T>>,
+}
+
+struct Owned<T> {
+    token: u64,
+    value: T,
+}
+
+impl<T: Inherited> PerProcess<T> {
+    /// No value yet.
+    pub fn new(process: &Arc<Process>) -> Self {
+        PerProcess { process: Arc::clone(process), current: AtomicPtr::new(null_mut()) }
+    }
+
+    /// This process's value, which `make` makes where there is none. None where forks cannot be told.
+    pub fn get(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        Some(self.of(self.process.token()?, make))
+    }
+
+    /// The value of the process with this token.
+    fn of(&self, token: u64, make: impl FnOnce() -> T) -> &T {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: null, or from the box below; one that was in place is not freed before `self` is.
+        let owned = unsafe { current.as_ref() };
+        if let Some(owned) = owned
+            && owned.token == token
+        {
+            return &owned.value;
+        }
+        let fresh = Box::into_raw(Box::new(Owned { token, value: make() }));
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        match self.current.compare_exchange(current, fresh, order.0, order.1) {
+            Ok(_) => {
+                if let Some(inherited) = owned {
+                    inherited.value.forget();
+                }
+                // SAFETY: from the box above, and as above.
+                unsafe { &(*fresh).value }
+            }
+            // Another thread of this process was first.
+            Err(theirs) => {
+                // SAFETY: from the box above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(fresh) });
+                // SAFETY: what is in place is never null again, and as above.
+                unsafe { &(*theirs).value }
+            }
+        }
+    }
+}
+
+impl<T: Inherited> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let current = std::mem::replace(self.current.get_mut(), null_mut());
+        // SAFETY: null, or from the box in `of`; nobody uses a provider that is torn down.
+        let Some(owned) = (unsafe { current.as_ref() }) else {
+            return;
+        };
+        if self.process.token() == Some(owned.token) {
+            // SAFETY: as above; the reference is not used again.
+            drop(unsafe { Box::from_raw(current) });
+        } else {
+            owned.value.forget();
+        }
+    }
+}
+
+/// Locks. A panic of an earlier holder is no reason to stop: every critical section of this crate
+/// leaves its data whole before it calls anything that could panic.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `start`, which starts threads, so that they block every signal: those that a host expects are
+/// for its own threads.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: sets of this stack frame, filled before they are read; a thread's mask is its own.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        let blocked = libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) == 0;
+        let started = start();
+        if blocked {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
+        }
+        started
+    }
+}
+
+/// Starts a thread that no signal reaches.
+///
+/// # Errors
+/// The system starts no more threads.
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    without_signals(|| std::thread::Builder::new().name(name.to_owned()).spawn(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Counts how often it was forgotten and dropped.
+    struct Counted(Arc<[AtomicUsize; 2]>);
+
+    impl Inherited for Counted {
+        fn forget(&self) {
+            self.0[0].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0[1].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs `child` in a forked process; whether it said yes.
+    fn forked(child: impl FnOnce() -> bool) -> bool {
+        // SAFETY: the child runs a few lines and ends by _exit.
+        unsafe {
+            let id = libc::fork();
+            if id == 0 {
+                libc::_exit(i32::from(!child()));
+            }
+            let mut status = -1;
+            libc::waitpid(id, &mut status, 0) == id && status == 0
+        }
+    }
+
+    #[test]
+    fn a_child_and_its_child_have_tokens_of_their_own() {
+        let process = Process::new();
+        let first = process.token().unwrap();
+        assert_ne!(first, 0);
+        assert_eq!(process.token(), Some(first));
+        let good = forked(|| {
+            let second = process.token().unwrap();
+            let third = forked(|| {
+                let third = process.token().unwrap();
+                third != first && third != second && process.token() == Some(third)
+            });
+            second != first && third && process.token() == Some(second)
+        });
+        assert!(good);
+        assert_eq!(process.token(), Some(first));
+    }
+
+    #[test]
+    fn threads_agree_on_one_token() {
+        let process = Process::new();
+        let tokens: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| process.token())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+        });
+        assert!(tokens.iter().all(|&token| token == tokens[0]), "{tokens:?}");
+    }
+
+    #[test]
+    fn a_child_forgets_what_it_inherits_and_makes_its_own() {
+        let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
+        let read = || [0, 1].map(|index| counts[index].load(Ordering::Relaxed));
+        let make = || Counted(Arc::clone(&counts));
+        let value = PerProcess::new(&Arc::new(Process::new()));
+        let mine = std::ptr::from_ref(value.get(make).unwrap());
+        assert!(std::ptr::eq(mine, value.get(|| unreachable!()).unwrap()));
+        let good = forked(|| {
+            let other = !std::ptr::eq(mine, value.get(make).unwrap());
+            other && read() == [1, 0] && std::ptr::eq(mine, mine)
+        });
+        assert!(good);
+        // A child that never asks forgets it at the end.
+        let value = std::mem::ManuallyDrop::new(value);
+        // SAFETY: the child's copy of a value that is dropped there once.
+        let dropped = || unsafe { drop(std::ptr::read(&raw const *value)) };
+        assert!(forked(|| {
+            dropped();
+            read() == [1, 0]
+        }));
+        assert_eq!(read(), [0, 0]);
+        drop(std::mem::ManuallyDrop::into_inner(value));
+        assert_eq!(read(), [0, 1]);
+    }
+
+    #[test]
+    fn threads_agree_on_one_value() {
+        let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
+        let value = PerProcess::new(&Arc::new(Process::new()));
+        let seen: Vec<usize> = std::thread::scope(|scope| {
+            let ask = || std::ptr::from_ref(value.get(|| Counted(counts.clone())).unwrap()).addr();
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(seen.iter().all(|&at| at == seen[0]));
+    }
+
+    #[test]
+    fn threads_that_are_started_block_every_signal() {
+        let blocked = |signal| {
+            // SAFETY: a set of this stack frame; nothing is changed.
+            unsafe {
+                let mut mask = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
+                libc::sigismember(&mask, signal) == 1
+            }
+        };
+        let check = move || {
+            assert!(
+                [libc::SIGTERM, libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1].map(blocked)
+                    == [true; 4]
+            );
+        };
+        spawn("test", check).unwrap().join().unwrap();
+        assert!(!blocked(libc::SIGTERM), "the caller's own mask is as it was");
+    }
+}

@@ -1,0 +1,178 @@
+//! Key pairs that are made ahead, through libcrypto: that they are used, that a forked child has none of
+//! its parent's, and that unloading the module ends its thread.
+
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use common::libcrypto::{Context, Libcrypto, Params};
+use common::{Place, Side};
+
+static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+
+const OURS: &str = "provider=gabion";
+const GROUP: &str = "X25519MLKEM768";
+/// Bytes of its public key.
+const SHARE: usize = 1216;
+
+/// Tests look at the threads of the whole process, so they take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A place with pools.
+fn switched_on() -> Place {
+    let place = Place::new();
+    place.configure("key-pools = yes");
+    place
+}
+
+/// How many threads of this process make keys.
+fn threads() -> usize {
+    let names = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
+    let names = names.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "gabion-keys").count()
+}
+
+/// Waits for what must come; how long it takes does not matter.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let soon = || (0..60_000).any(|_| is_so() || nap());
+    assert!(soon(), "{what}");
+}
+
+fn nap() -> bool {
+    std::thread::sleep(Duration::from_millis(1));
+    false
+}
+
+fn generate(context: &Context) -> Vec<u8> {
+    context.generate(GROUP, OURS, &Params::default()).unwrap().part("pub").unwrap()
+}
+
+/// Makes keys until the thread runs, and gives it time to fill the shelf; the public keys so far.
+fn warm(context: &Context) -> Vec<Vec<u8>> {
+    let keys = (0..16).map(|_| generate(context)).collect();
+    // A thread has its name a moment after it began.
+    until("the thread starts", || threads() == 1);
+    std::thread::sleep(Duration::from_millis(50));
+    keys
+}
+
+#[test]
+fn a_process_with_little_use_starts_no_thread() {
+    let _turn = turn();
+    let place = switched_on();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    (0..4).for_each(|_| drop(generate(&context)));
+    assert_eq!(threads(), 0);
+    // Nor one that did not ask for it.
+    let place = Place::new();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    (0..64).for_each(|_| drop(generate(&context)));
+    assert_eq!(threads(), 0);
+}
+
+#[test]
+fn a_key_from_the_pool_is_a_key_like_another() {
+    let _turn = turn();
+    let place = switched_on();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let mut seen: HashSet<_> = warm(&context).into_iter().collect();
+    for _ in 0..200 {
+        let key = context.generate(GROUP, OURS, &Params::default()).unwrap();
+        assert!(seen.insert(key.part("pub").unwrap()), "a key came twice");
+        let (ct, secret) = key.encapsulate(OURS, &Params::default()).unwrap();
+        assert_eq!(key.decapsulate(OURS, &ct).unwrap(), secret);
+    }
+    // A seed gives the key of the seed, whatever lies on the shelf.
+    let seed = Params::default().octets("seed", &[7; 64]);
+    let keys = [(); 32].map(|()| context.generate("ML-KEM-768", OURS, &seed).unwrap().part("pub"));
+    assert!(keys.iter().all(|key| key.is_some() && *key == keys[0]));
+}
+
+#[test]
+fn a_forked_child_has_keys_of_its_own() {
+    let _turn = turn();
+    let place = switched_on();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let mut mine = warm(&context);
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors. The child writes what it made, frees what it inherited, and ends
+    // by _exit.
+    let child = unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        libc::fork()
+    };
+    if child == 0 {
+        let keys: Vec<u8> = (0..64).flat_map(|_| generate(&context)).collect();
+        // SAFETY: this process's end of the pipe, and its copy of the context: teardown in a child.
+        unsafe {
+            let is_sent = std::fs::File::from_raw_fd(ends[1]).write_all(&keys).is_ok();
+            drop(context);
+            libc::_exit(i32::from(!is_sent));
+        }
+    }
+    mine.extend((0..64).map(|_| generate(&context)));
+    let mut theirs = Vec::new();
+    // SAFETY: this process's ends of the pipe; a child of ours.
+    unsafe {
+        libc::close(ends[1]);
+        std::fs::File::from_raw_fd(ends[0]).read_to_end(&mut theirs).unwrap();
+        let mut status = -1;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert_eq!(status, 0, "status {status:#x}");
+    }
+    let theirs: Vec<_> = theirs.chunks(SHARE).map(<[u8]>::to_vec).collect();
+    assert_eq!(theirs.len(), 64);
+    let all: HashSet<_> = mine.iter().chain(&theirs).collect();
+    assert_eq!(all.len(), mine.len() + theirs.len(), "a key is in both processes");
+}
+
+#[test]
+fn unloading_ends_the_thread() {
+    let _turn = turn();
+    let place = switched_on();
+    let module = place.path("modules/gabion.so");
+    let is_mapped =
+        || std::fs::read_to_string("/proc/self/maps").unwrap().contains(module.to_str().unwrap());
+    for _ in 0..20 {
+        let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+        // On another thread: the one that ends cleans up after the module, and keeps it mapped until then.
+        std::thread::scope(|scope| {
+            let used = scope.spawn(|| {
+                warm(&context);
+                // An order may be under way.
+                (0..9).for_each(|_| drop(generate(&context)));
+            });
+            used.join().unwrap();
+        });
+        assert!(is_mapped());
+        drop(context);
+        // The kernel lists a thread for a moment after it was waited for.
+        until("the thread ends", || threads() == 0);
+        assert!(!is_mapped(), "the module stays, so this test would not see a thread that stays");
+    }
+}
+
+#[test]
+fn what_comes_from_the_pool_is_counted() {
+    let _turn = turn();
+    let pooled_of = |place: Place| {
+        place.openssl(Side::Gabion, &format!("speed -seconds 1 {GROUP}"));
+        let (made, errors) = place.count(GROUP, "keygen");
+        assert!(made > 0 && errors == 0, "{made}, {errors} errors");
+        let (pooled, errors) = place.count(GROUP, "pooled");
+        assert!(pooled < made && errors == 0, "{pooled} of {made}, {errors} errors");
+        pooled
+    };
+    assert!(pooled_of(switched_on()) > 0);
+    assert_eq!(pooled_of(Place::new()), 0);
+}
