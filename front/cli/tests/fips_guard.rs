@@ -1,14 +1,16 @@
 //! `gabion exec` and `gabion preflight` on copies of the real bundle: every mode against every
-//! damage, and what a command gets to see.
+//! damage, what a command gets to see, what `fips=yes` finds, and whether a process runs in it.
 //!
 //! The bundle is the one of `gabion bundle build`; the tests fail without it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // A panic is how a test fails, in its helpers too.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
@@ -303,8 +305,12 @@ fn preflight_says_what_the_module_is() {
     assert_eq!(report["module_version"], "3.5.5");
     assert_eq!(report["module_source"], "self-built");
     assert_eq!(report["validated"], false);
-    assert_eq!(report["algorithms"]["available"].as_array().unwrap().len(), 18);
     assert_eq!(report["algorithms"]["missing"], serde_json::json!([]));
+    assert_eq!(report["self_test"]["passed"], true);
+    let tests = report["self_test"]["tests"].as_array().unwrap();
+    for name in ["ML-KEM", "ML-DSA", "SLH-DSA", "SHA2", "ECDSA"] {
+        assert!(tests.iter().any(|test| test["name"] == name && test["passed"] == true), "{name}");
+    }
     assert_eq!(report["problems"], serde_json::json!([]));
     let names: Vec<_> =
         report["providers"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
@@ -397,4 +403,266 @@ fn printed_configuration_is_accepted_and_old_versions_are_not() {
         assert_eq!(code, Some(3), "{stderr}");
         assert!(stderr.contains("3.0.17") && stderr.contains("3.5 or newer"), "{stderr}");
     }
+}
+
+/// An HMAC-SHA-256 over `file`, as `fipsmodule.cnf` holds it, by OpenSSL's public key for it.
+fn module_mac(copy: &Copy, file: &Path) -> String {
+    // FIPS_KEY_STRING of OpenSSL's fips_selftest: an integrity value, not a secret.
+    let key = "hexkey:f4556650ac31d35461610bac4ed81b1a181b2d8a43ea2854cbae22ca74560813";
+    let words = ["exec", "--", "openssl", "mac", "-digest", "SHA256", "-macopt", key, "-in"];
+    let (code, mac, stderr) = run(copy.gabion(&words).arg(file).arg("HMAC"));
+    assert_eq!(code, Some(0), "{stderr}");
+    let digits: Vec<&str> =
+        mac.trim().as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap()).collect();
+    digits.join(":")
+}
+
+#[test]
+fn a_module_whose_self_test_fails_is_refused_though_its_integrity_value_is_right() {
+    let copy = Copy::new(Damage::None);
+    let (module, conf) = (copy.path("lib/ossl-modules/fips.so"), copy.path("ssl/fipsmodule.cnf"));
+    let text = std::fs::read_to_string(&conf).unwrap();
+    assert!(text.contains(&module_mac(&copy, &module)), "the value of the test is OpenSSL's");
+
+    // SHA-512 of "abc" is what the module's first hash is compared with.
+    let answer = hex::decode("ddaf35a193617abacc417349ae204131").unwrap();
+    let mut bytes = std::fs::read(&module).unwrap();
+    let at = bytes.windows(answer.len()).position(|window| window == answer).unwrap();
+    let before = module_mac(&copy, &module);
+    bytes[at] ^= 1;
+    std::fs::write(&module, bytes).unwrap();
+    std::fs::write(&conf, text.replace(&before, &module_mac(&copy, &module))).unwrap();
+
+    let (code, report) = preflight(&mut copy.gabion(&["preflight", "--json"]));
+    assert_eq!((code, &report["ok"]), (Some(3), &Value::from(false)), "{report}");
+    assert_eq!(report["self_test"]["passed"], false);
+    let failed = serde_json::json!({"name": "SHA2", "kind": "KAT_Digest", "passed": false});
+    assert!(report["self_test"]["tests"].as_array().unwrap().contains(&failed), "{report}");
+    let (code, stderr, started) = copy.exec_in_mode("only", &[]);
+    assert_eq!((code, started), (Some(3), false), "{stderr}");
+    assert!(stderr.contains("its self-test SHA2 (KAT_Digest) fails"), "{stderr}");
+}
+
+/// The names of one kind, of those that `fips=yes` finds or of those that it does not.
+fn names<'a>(report: &'a Value, part: &str, kind: &str) -> Vec<(&'a str, &'a Value)> {
+    let rows = report["algorithms"][part].as_array().unwrap().iter();
+    let of_kind = rows.filter(|row| row["kind"] == kind);
+    of_kind.map(|row| (row["name"].as_str().unwrap(), &row["providers"])).collect()
+}
+
+#[test]
+fn what_preflight_lists_as_fetched_can_be_used_and_nothing_else() {
+    let copy = Copy::new(Damage::None);
+    let (code, report) = preflight(&mut copy.gabion(&["preflight", "--json"]));
+    assert_eq!(code, Some(0), "{report}");
+    let fips = serde_json::json!(["fips"]);
+    for (kind, some) in [
+        ("kem", &["ML-KEM-512", "ML-KEM-1024", "X25519MLKEM768"][..]),
+        ("signature", &["ML-DSA-44", "SLH-DSA-SHAKE-256f", "ECDSA", "RSA-SHA2-256"]),
+        ("key-exchange", &["ECDH"]),
+        ("kdf", &["HKDF", "PBKDF2", "TLS13-KDF"]),
+        ("mac", &["HMAC", "KMAC-128"]),
+        ("cipher", &["AES-256-CTR", "aes-256-gcm"]),
+    ] {
+        let listed = names(&report, "fetchable", kind);
+        for name in some {
+            assert!(listed.contains(&(name, &fips)), "{kind} {name}: {listed:?}");
+        }
+        assert!(listed.iter().all(|(_, providers)| **providers == fips), "{listed:?}");
+    }
+    let (ours, stock) = (serde_json::json!(["gabion"]), serde_json::json!(["default"]));
+    for (kind, name, providers) in [
+        ("signature", "Falcon-512", &ours),
+        ("signature", "MLDSA65-ECDSA-P256-SHA512-draft19", &ours),
+        ("key-exchange", "X25519", &stock),
+        ("kdf", "SCRYPT", &stock),
+        ("cipher", "ChaCha20-Poly1305", &stock),
+    ] {
+        let listed = names(&report, "not_fetchable", kind);
+        assert!(listed.contains(&(name, providers)), "{kind} {name}: {listed:?}");
+    }
+
+    // Every digest and every TLS group, tried where mode `only` starts commands.
+    let only = |words: &[&str]| {
+        let mut command = copy.gabion(&["exec", "--", "openssl"]);
+        command.args(words).env("GABION_OPENSSL_FIPS_MODE", "only").stdin(Stdio::null());
+        // The guard has its own tests, and takes longer than all of these.
+        run(command.env("GABION_OPENSSL_SKIP_FIPS_GUARD", "1"))
+    };
+    for (part, wanted) in [("fetchable", true), ("not_fetchable", false)] {
+        let digests = names(&report, part, "digest");
+        assert!(digests.len() > 8, "{part}: {digests:?}");
+        for (name, _) in digests {
+            let name = format!("-{name}");
+            // Some have no length of their own.
+            let works = only(&["dgst", &name, "/dev/null"]).0 == Some(0)
+                || only(&["dgst", &name, "-xoflen", "32", "/dev/null"]).0 == Some(0);
+            assert_eq!(works, wanted, "{name}");
+        }
+        let groups = names(&report, part, "tls-group");
+        assert!(groups.len() > 5, "{part}: {groups:?}");
+        for (name, _) in groups {
+            // Nobody listens there: a group that libssl does not have is refused before.
+            let (_, _, stderr) = only(&["s_client", "-connect", "127.0.0.1:1", "-groups", name]);
+            assert_eq!(!stderr.contains("SSL_CONF_cmd(-groups"), wanted, "{name}: {stderr}");
+        }
+    }
+    let (code, stdout, _) = run(&mut copy.gabion(&["preflight"]));
+    assert_eq!(code, Some(0));
+    let (found, not) = stdout.split_once("\nnot fetched by fips=yes\n").unwrap();
+    assert!(found.contains("ML-DSA-65") && found.contains("self-tests     "), "{stdout}");
+    let not: Vec<&str> = not.split_whitespace().collect();
+    assert!(not.contains(&"Falcon-512") && !not.contains(&"ML-DSA-65"), "{stdout}");
+    assert!(stdout.lines().all(|line| line.len() < 150), "{stdout}");
+}
+
+#[test]
+fn each_mode_is_what_a_command_gets() {
+    let copy = Copy::new(Damage::None);
+    for (mode, ours) in [("off", true), ("ready", true), ("only", false)] {
+        let stats = copy.path(&format!("stats-{mode}"));
+        let done = |words: &str| {
+            let mut command = copy.gabion(&["exec", "--", "openssl"]);
+            command.args(words.split(' ')).current_dir(copy.folder.path());
+            command.env("GABION_OPENSSL_FIPS_MODE", mode).env("GABION_STATS", &stats);
+            run(&mut command).0 == Some(0)
+        };
+        assert!(done("genpkey -algorithm ML-DSA-65 -out key.pem"), "{mode}");
+        assert!(done("pkeyutl -sign -rawin -inkey key.pem -in key.pem -out sig"), "{mode}");
+        let verify = "pkeyutl -verify -rawin -inkey key.pem -in key.pem -sigfile sig";
+        assert!(done(verify), "{mode}");
+        assert_eq!(stats.is_file(), ours, "{mode}: who counted");
+        assert_eq!(done("genpkey -algorithm Falcon-512 -out falcon.pem"), ours, "{mode}");
+        assert_eq!(done("dgst -md5 key.pem"), ours, "{mode}");
+    }
+}
+
+/// A TLS server that was started by `gabion exec`, whose process is the command's own.
+struct Server {
+    process: Child,
+}
+
+impl Server {
+    fn start(copy: &Copy, mode: &str, before: &[&str], options: &[&str]) -> Server {
+        let mut command = copy.gabion(&["exec", "--"]);
+        let server = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-nocert"];
+        command.args(before).args(server).args(options).env("GABION_OPENSSL_FIPS_MODE", mode);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        // It has read its configuration once it listens. Here nothing is written after that.
+        let lines = BufReader::new(process.stdout.as_mut().unwrap()).lines();
+        let listens = lines.map_while(Result::ok).any(|line| line.starts_with("ACCEPT"));
+        assert!(listens, "{mode} {before:?} {options:?}");
+        Server { process }
+    }
+
+    /// What `preflight --pid` says, with the same variables.
+    fn seen(&self, copy: &Copy) -> (Option<i32>, Value) {
+        let pid = self.process.id().to_string();
+        preflight(&mut copy.gabion(&["preflight", "--json", "--pid", &pid]))
+    }
+
+    /// That the answer is no, for this reason.
+    #[track_caller]
+    fn is_not(&self, copy: &Copy, why: &str) -> Value {
+        let (code, report) = self.seen(copy);
+        assert_eq!((code, &report["ok"]), (Some(1), &Value::from(false)), "{report}");
+        let problems = report["problems"].as_array().unwrap();
+        let given = problems.iter().any(|problem| problem.as_str().unwrap().contains(why));
+        assert!(given, "no `{why}` in {problems:?}");
+        report
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_process_in_mode_only_is_seen_to_run_in_the_module() {
+    let copy = Copy::new(Damage::None);
+    let server = Server::start(&copy, "only", &[], &[]);
+    let (code, report) = server.seen(&copy);
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!((&report["ok"], &report["problems"]), (&true.into(), &serde_json::json!([])));
+    assert_eq!(report["pid"], server.process.id());
+    let (_, sound) = preflight(&mut copy.gabion(&["preflight", "--json"]));
+    let module = serde_json::json!([{"file": sound["module"], "sha256": sound["module_sha256"]}]);
+    assert_eq!(report["module"], module);
+    assert_eq!(report["openssl_conf"], sound["conf"]);
+    assert_eq!(report["libcrypto"].as_array().unwrap().len(), 1);
+    let pid = server.process.id().to_string();
+    let (code, text, stderr) = run(&mut copy.gabion(&["preflight", "--pid", &pid]));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(text.contains("runs in the FIPS provider") && text.contains("sha256 "), "{text}");
+}
+
+#[test]
+fn a_process_that_runs_otherwise_is_told_from_it() {
+    let copy = Copy::new(Damage::None);
+    for mode in ["off", "ready"] {
+        let server = Server::start(&copy, mode, &[], &[]);
+        server.is_not(&copy, "it has loaded no FIPS module");
+        server.is_not(&copy, "openssl-gabion.cnf; mode `only` gives");
+        let report = server.is_not(&copy, "it has loaded another provider");
+        assert!(report["other_providers"][0].as_str().unwrap().ends_with("/gabion.so"), "{report}");
+    }
+    // Started by the guard, and then out of the environment that it was given.
+    let server = Server::start(&copy, "only", &["env", "-u", "OPENSSL_CONF"], &[]);
+    server.is_not(&copy, "OPENSSL_CONF is not in its environment");
+    server.is_not(&copy, "it has loaded no FIPS module");
+    let server = Server::start(&copy, "only", &[], &["-provider", "legacy", "-provider", "base"]);
+    server.is_not(&copy, "it has loaded another provider");
+
+    let other = copy.folder.path().join("other");
+    copy_folder(&copy.path("lib"), &other);
+    let libcrypto = other.join("libcrypto.so.3");
+    let mut bytes = std::fs::read(&libcrypto).unwrap();
+    bytes.push(0);
+    std::fs::write(&libcrypto, bytes).unwrap();
+    let path = format!("LD_LIBRARY_PATH={}", other.display());
+    let server = Server::start(&copy, "only", &["env", &path], &[]);
+    server.is_not(&copy, "the libcrypto that it has loaded");
+
+    let mut sleeper = copy.gabion(&["exec", "--", "sleep", "600"]);
+    let process = sleeper.env("GABION_OPENSSL_FIPS_MODE", "only").spawn().unwrap();
+    let sleeper = Server { process };
+    // It is another program once the guard has let it start.
+    let program = format!("/proc/{}/exe", sleeper.process.id());
+    while !std::fs::read_link(&program).is_ok_and(|program| program.ends_with("sleep")) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    sleeper.is_not(&copy, "it has loaded no libcrypto");
+    let gone = sleeper.process.id().to_string();
+    drop(sleeper);
+    let (code, _, stderr) = run(&mut copy.gabion(&["preflight", "--pid", &gone]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("there is no process"), "{stderr}");
+}
+
+#[test]
+fn what_changed_since_a_process_started_is_seen() {
+    let copy = Copy::new(Damage::None);
+    let server = Server::start(&copy, "only", &[], &[]);
+    assert_eq!(server.seen(&copy).0, Some(0));
+    let conf = copy.path("ssl/openssl-fips.cnf");
+    let touch = |when| {
+        std::fs::File::options().append(true).open(&conf).unwrap().set_modified(when).unwrap();
+    };
+    touch(SystemTime::now() + Duration::from_secs(60));
+    server.is_not(&copy, "openssl-fips.cnf has changed since it started");
+    touch(SystemTime::now() - Duration::from_secs(3600));
+    assert_eq!(server.seen(&copy).0, Some(0));
+
+    // A sound module in place of the one that it runs: sound is not what was checked for it.
+    let module = copy.path("lib/ossl-modules/fips.so");
+    let twin = module.with_extension("new");
+    std::fs::copy(&module, &twin).unwrap();
+    std::fs::rename(&twin, &module).unwrap();
+    let report = server.is_not(&copy, "fips.so (deleted), is not");
+    assert_eq!(report["module"][0]["sha256"], Value::Null);
+    assert_eq!(preflight(&mut copy.gabion(&["preflight", "--json"])).0, Some(0));
 }

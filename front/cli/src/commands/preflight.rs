@@ -1,23 +1,34 @@
-//! `gabion preflight`: would mode `only` start a command?
+//! `gabion preflight`: would mode `only` start a command, and does a process run in it?
 
 use clap::Parser;
 use gabion_ship::environment::Settings;
-use gabion_ship::preflight::{self, Report};
+use gabion_ship::preflight::{self, Algorithm, REQUIRED, Report, process};
+use serde::Serialize;
 
 use super::bundle::failure;
 use crate::failure::Failure;
 
+/// Exit code when a process does not run in the FIPS provider.
+const NO: u8 = 1;
 /// Exit code when the FIPS provider is not usable.
 const NOT_READY: u8 = 3;
+/// Where names begin that follow a title, and the widest line of them.
+const INDENT: usize = 15;
+const WIDTH: usize = 96;
 
-/// Check that the FIPS provider loads, is active, and serves ML-KEM, ML-DSA and SLH-DSA.
+/// Check that the FIPS provider loads, passes its self-tests, and serves ML-KEM, ML-DSA and SLH-DSA.
 ///
-/// Exits 0 when `GABION_OPENSSL_FIPS_MODE=only gabion exec` would start a command, 3 when not.
+/// Exits 0 when `GABION_OPENSSL_FIPS_MODE=only gabion exec` would start a command, 3 when not. With
+/// `--pid`: 0 when that process runs as the mode would have it, 1 when not.
 #[derive(Parser)]
 #[command(after_help = "Example:\n  gabion preflight --json\n
 The variables are those of `gabion exec`. A fips.so that was built here is FIPS code, not a
 validated module; GABION_OPENSSL_MODULES may point to a validated one (docs/fips.md).")]
 pub struct Args {
+    /// Look at a running process: the libcrypto, the module and the configuration that it uses
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -26,22 +37,37 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let settings = Settings::from_process().map_err(failure)?;
-    let report = preflight::run(&settings);
-    if args.json {
-        let text = serde_json::to_string(&report)
-            .map_err(|cause| Failure::NotReady(format!("the report as JSON: {cause}")))?;
-        println!("{text}");
-    } else {
-        print_for_people(&report);
+    if let Some(pid) = args.pid {
+        let report = process::inspect(&settings, pid).map_err(failure)?;
+        print(args.json, &report, print_process)?;
+        complain(&report.problems);
+        return Ok(if report.ok { 0 } else { NO });
     }
+    let report = preflight::survey(&settings);
+    print(args.json, &report, print_for_people)?;
+    complain(&report.problems);
     if report.ok {
         return Ok(0);
     }
-    for problem in &report.problems {
-        eprintln!("error: {problem}");
-    }
     eprintln!("build the bundle again with `gabion bundle build --repair`, or see docs/fips.md");
     Ok(NOT_READY)
+}
+
+fn print<R: Serialize>(json: bool, report: &R, for_people: fn(&R)) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string(report)
+            .map_err(|cause| Failure::NotReady(format!("the report as JSON: {cause}")))?;
+        println!("{text}");
+    } else {
+        for_people(report);
+    }
+    Ok(())
+}
+
+fn complain(problems: &[String]) {
+    for problem in problems {
+        eprintln!("error: {problem}");
+    }
 }
 
 fn print_for_people(report: &Report) {
@@ -58,10 +84,66 @@ fn print_for_people(report: &Report) {
     println!("module         {}", report.module.display());
     println!("               version {}", report.module_version.as_deref().unwrap_or("unknown"));
     println!("               {}", report.module_sentence());
+    println!("self-tests     {}", self_tests(report));
     println!("providers      {listed}");
-    println!(
-        "algorithms     {} of {} required ones found by fips=yes",
-        report.algorithms.available.len(),
-        report.algorithms.available.len() + report.algorithms.missing.len()
-    );
+    let found = REQUIRED - report.algorithms.missing.len();
+    println!("algorithms     {found} of {REQUIRED} required ones found by fips=yes");
+    println!("\nfetched by fips=yes");
+    print_names(&report.algorithms.fetchable);
+    println!("\nnot fetched by fips=yes");
+    print_names(&report.algorithms.not_fetchable);
+}
+
+fn self_tests(report: &Report) -> String {
+    let Some(all) = &report.self_test else {
+        return "not run".to_string();
+    };
+    let failed: Vec<String> = all
+        .tests
+        .iter()
+        .filter(|test| !test.passed)
+        .map(|test| format!("{} ({})", test.name, test.kind))
+        .collect();
+    match (all.passed, failed.is_empty()) {
+        (true, _) => format!("{} passed", all.tests.len()),
+        (false, true) => "not passed".to_string(),
+        (false, false) => format!("failed: {}", failed.join(", ")),
+    }
+}
+
+/// Names by kind, as many on a line as fit.
+fn print_names(rows: &[Algorithm]) {
+    for of_kind in rows.chunk_by(|one, next| one.kind == next.kind) {
+        let mut line = format!("  {:<width$}", of_kind[0].kind, width = INDENT - 2);
+        for row in of_kind {
+            if line.len() + row.name.len() > WIDTH {
+                println!("{}", line.trim_end());
+                line = " ".repeat(INDENT);
+            }
+            line.push_str(&row.name);
+            line.push(' ');
+        }
+        println!("{}", line.trim_end());
+    }
+}
+
+fn print_process(report: &process::Report) {
+    let path = |path: &Option<std::path::PathBuf>| match path {
+        Some(path) => path.display().to_string(),
+        None => "unknown".to_string(),
+    };
+    println!("verdict        {}", if report.ok { "runs in the FIPS provider" } else { "no" });
+    println!("process        {} {}", report.pid, path(&report.program));
+    println!("configuration  {}", path(&report.openssl_conf));
+    println!("modules        {}", path(&report.openssl_modules));
+    for (title, files) in [("libcrypto", &report.libcrypto), ("FIPS module", &report.module)] {
+        for mapped in files {
+            println!("{title:<INDENT$}{}", mapped.file.display());
+            let sha256 = mapped.sha256.as_deref().unwrap_or("cannot be read any more");
+            println!("{:INDENT$}sha256 {sha256}", "");
+        }
+    }
+    for other in &report.other_providers {
+        println!("{:<INDENT$}{}", "other provider", other.display());
+    }
 }

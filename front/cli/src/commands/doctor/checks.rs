@@ -51,7 +51,7 @@ pub fn all() -> Report {
         }
         return report;
     }
-    let fips = preflight::run(&settings);
+    let fips = preflight::survey(&settings);
     report.checks.push(fips_provider(&settings, &fips));
     report.fips = Some(fips);
     let loaded = gabion_provider(&settings);

@@ -1,9 +1,19 @@
-//! Is the FIPS provider usable, in the environment that mode `only` gives a command?
+//! Is the FIPS provider usable, in the environment that mode `only` gives a command, and does a
+//! process run in it?
+//!
+//! ```text
+//!   run      what the guard asks before a command starts
+//!   survey   the same, the module's self-tests, and everything that OpenSSL and Gabion offer
+//!   process  what a running process has mapped, and what it was started with
+//! ```
 //!
 //! The questions are put to the bundle's `openssl` command. OpenSSL itself starts without a word
 //! when a provider fails to load, so nothing is taken for granted: the provider must be listed as
-//! active, each algorithm must be found by `fips=yes` and come from it, and an algorithm that is
+//! active, each algorithm must be fetched by `fips=yes` and come from it, and an algorithm that is
 //! not approved must not be found at all.
+
+mod listing;
+pub mod process;
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -12,6 +22,7 @@ use serde::Serialize;
 
 use crate::environment::{FipsMode, Settings};
 use crate::{pins, sha256_file};
+pub use listing::{Entry, Provider, SelfTest};
 
 /// What must be found by `fips=yes`: FIPS 203, then FIPS 204 and 205.
 const KEMS: &[&str] = &["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024"];
@@ -33,27 +44,56 @@ const SIGNATURES: &[&str] = &[
     "SLH-DSA-SHAKE-256f",
 ];
 
+/// How many algorithms must be found by `fips=yes`.
+pub const REQUIRED: usize = KEMS.len() + SIGNATURES.len();
+
+/// Kinds of algorithms, each with the option of `openssl list` that fetches those of it.
+const KINDS: &[(&str, &str)] = &[
+    ("kem", "-kem-algorithms"),
+    ("signature", "-signature-algorithms"),
+    ("key-exchange", "-key-exchange-algorithms"),
+    ("tls-group", "-tls-groups"),
+    ("asym-cipher", "-asymcipher-algorithms"),
+    ("digest", "-digest-algorithms"),
+    ("mac", "-mac-algorithms"),
+    ("kdf", "-kdf-algorithms"),
+    ("cipher", "-cipher-algorithms"),
+    ("random", "-random-generators"),
+];
+
 /// The name under which the FIPS provider is configured.
 const FIPS_PROVIDER: &str = "fips";
 
-/// A provider that OpenSSL lists.
+/// An algorithm, and who serves it by `fips=yes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Provider {
-    /// The name in the configuration.
+pub struct Algorithm {
+    /// `kem`, `signature`, `digest` ..
+    pub kind: &'static str,
+    /// The name by which OpenSSL fetches it.
     pub name: String,
-    /// Its version, as it says.
-    pub version: String,
-    /// `active`, or what OpenSSL says instead.
-    pub status: String,
+    /// Whose it is: of a fetchable one the provider that serves it, of another one those that
+    /// would without `fips=yes`. None where OpenSSL does not say it.
+    pub providers: Vec<String>,
 }
 
-/// Which of the required algorithms the FIPS provider serves.
+/// What `fips=yes` finds and what it does not.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Algorithms {
-    /// Found by `fips=yes`.
-    pub available: Vec<String>,
-    /// Not found by `fips=yes`.
+    /// Fetched by `fips=yes`: by [`run`] the required ones, by [`survey`] all.
+    pub fetchable: Vec<Algorithm>,
+    /// In the default provider or in Gabion's, and not fetched by `fips=yes`; only by [`survey`].
+    pub not_fetchable: Vec<Algorithm>,
+    /// Required, and not fetched from the FIPS provider by `fips=yes`.
     pub missing: Vec<String>,
+}
+
+/// What the module's self-tests said when they were run for this report.
+#[derive(Debug, Clone, Serialize)]
+pub struct SelfTests {
+    /// True when there were some, all passed, and `openssl fipsinstall` says so too.
+    pub passed: bool,
+    /// Each of them, in their order.
+    pub tests: Vec<SelfTest>,
 }
 
 /// Who made the FIPS module.
@@ -87,9 +127,11 @@ pub struct Report {
     pub module_source: Option<ModuleSource>,
     /// True only when a validation certificate covers exactly this module.
     pub validated: bool,
+    /// The module's self-tests; only by [`survey`], and not where there is no module.
+    pub self_test: Option<SelfTests>,
     /// Every provider that OpenSSL lists.
     pub providers: Vec<Provider>,
-    /// The required algorithms.
+    /// What `fips=yes` finds.
     pub algorithms: Algorithms,
     /// Why `ok` is false, one sentence each.
     pub problems: Vec<String>,
@@ -112,7 +154,7 @@ impl Report {
     }
 }
 
-/// Checks the FIPS provider and reports everything that is wrong with it.
+/// Checks the FIPS provider and reports everything that is wrong with it: what the guard asks.
 #[must_use]
 pub fn run(settings: &Settings) -> Report {
     let module = settings.modules().join("fips.so");
@@ -126,6 +168,7 @@ pub fn run(settings: &Settings) -> Report {
         module_version: None,
         module_source: None,
         validated: false,
+        self_test: None,
         providers: Vec::new(),
         algorithms: Algorithms::default(),
         problems: Vec::new(),
@@ -137,6 +180,50 @@ pub fn run(settings: &Settings) -> Report {
         && report.module_sha256.as_deref().is_some_and(pins::is_certified_module);
     report.ok = report.problems.is_empty();
     report
+}
+
+/// As [`run`], with the module's self-tests and everything that OpenSSL and Gabion offer.
+#[must_use]
+pub fn survey(settings: &Settings) -> Report {
+    let mut report = run(settings);
+    if settings.require_bundle().is_err() {
+        return report;
+    }
+    report.self_test = self_tests(settings, &report);
+    if report.self_test.as_ref().is_some_and(|tests| !tests.passed) && report.ok {
+        report.problems.push("the module's self-tests do not pass".to_string());
+    }
+    let mut algorithms = Algorithms::default();
+    std::mem::swap(&mut algorithms.missing, &mut report.algorithms.missing);
+    for &(kind, option) in KINDS {
+        // What cannot be listed is not there; why not is among the problems already.
+        let approved = openssl(settings, &["list", option, "-propquery", "fips=yes"]);
+        let approved = listing::entries(&approved.unwrap_or_default());
+        let offered = output(&mut unrestricted(settings, &["list", option]));
+        let offered = listing::entries(&offered.unwrap_or_default());
+        algorithms.not_fetchable.extend(without(kind, &offered, &approved));
+        algorithms.fetchable.extend(approved.iter().map(|entry| algorithm(kind, entry)));
+    }
+    report.algorithms = algorithms;
+    report.ok = report.problems.is_empty();
+    report
+}
+
+fn algorithm(kind: &'static str, entry: &Entry) -> Algorithm {
+    let name = entry.name().to_string();
+    Algorithm { kind, name, providers: entry.provider.iter().cloned().collect() }
+}
+
+/// What is offered and not approved; what two providers offer once, with both.
+fn without(kind: &'static str, offered: &[Entry], approved: &[Entry]) -> Vec<Algorithm> {
+    let mut rows: Vec<(&Entry, Algorithm)> = Vec::new();
+    for entry in offered.iter().filter(|entry| !approved.iter().any(|other| entry.same(other))) {
+        match rows.iter_mut().find(|(first, _)| first.same(entry)) {
+            Some((_, row)) => row.providers.extend(entry.provider.clone()),
+            None => rows.push((entry, algorithm(kind, entry))),
+        }
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 fn check(settings: &Settings, report: &mut Report) {
@@ -161,7 +248,7 @@ fn check(settings: &Settings, report: &mut Report) {
 /// The FIPS provider must be loaded and active.
 fn check_provider(settings: &Settings, report: &mut Report) {
     match openssl(settings, &["list", "-providers"]) {
-        Ok(output) => report.providers = parse_providers(&output),
+        Ok(output) => report.providers = listing::providers(&output),
         Err(problem) => report.problems.push(problem),
     }
     let fips = report.providers.iter().find(|provider| provider.name == FIPS_PROVIDER);
@@ -200,6 +287,9 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
             return format!("HMAC of the module does not match {}", own_conf.display());
         }
     }
+    if let Some(failed) = self_tests(settings, report).and_then(|all| all.first_failure()) {
+        return format!("its self-test {failed} fails");
+    }
     match openssl(settings, &["list", "-providers", "-provider", FIPS_PROVIDER]) {
         Err(problem) => problem,
         Ok(_) => format!("{} does not activate it", report.conf.display()),
@@ -208,19 +298,20 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
 
 /// Each required algorithm must be found by `fips=yes`, in the FIPS provider.
 fn check_algorithms(settings: &Settings, report: &mut Report) {
-    for (listing, required) in [("-kem-algorithms", KEMS), ("-signature-algorithms", SIGNATURES)] {
-        let found = match openssl(settings, &["list", listing, "-propquery", "fips=yes"]) {
-            Ok(output) => parse_algorithms(&output),
+    for (&(kind, option), required) in KINDS.iter().zip([KEMS, SIGNATURES]) {
+        let found = match openssl(settings, &["list", option, "-propquery", "fips=yes"]) {
+            Ok(output) => listing::entries(&output),
             Err(problem) => {
                 report.problems.push(problem);
                 Vec::new()
             }
         };
         for name in required {
-            if found.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                report.algorithms.available.push((*name).to_string());
-            } else {
-                report.algorithms.missing.push((*name).to_string());
+            let mut of_fips =
+                found.iter().filter(|entry| entry.provider.as_deref() == Some(FIPS_PROVIDER));
+            match of_fips.find(|entry| entry.has(name)) {
+                Some(entry) => report.algorithms.fetchable.push(algorithm(kind, entry)),
+                None => report.algorithms.missing.push((*name).to_string()),
             }
         }
     }
@@ -229,6 +320,28 @@ fn check_algorithms(settings: &Settings, report: &mut Report) {
             "not found in the FIPS provider by fips=yes: {}",
             report.algorithms.missing.join(", ")
         ));
+    }
+}
+
+/// Runs the module's self-tests and reads what each of them says; none where there is no module.
+///
+/// `fipsinstall` shows them one by one, under an integrity value that it makes for the purpose. The
+/// value that counts is the configuration's: without it the provider is not active.
+fn self_tests(settings: &Settings, report: &Report) -> Option<SelfTests> {
+    report.module_sha256.as_ref()?;
+    let mut install = command(settings, &["fipsinstall", "-out", "/dev/null", "-module"]);
+    install.env("OPENSSL_CONF", "/dev/null").arg(&report.module);
+    let done = install.output().ok()?;
+    let tests = listing::self_tests(&String::from_utf8_lossy(&done.stderr));
+    let passed = done.status.success() && !tests.is_empty() && tests.iter().all(|test| test.passed);
+    Some(SelfTests { passed, tests })
+}
+
+impl SelfTests {
+    /// The first that failed, as `SHA2 (KAT_Digest)`.
+    fn first_failure(&self) -> Option<String> {
+        let failed = self.tests.iter().find(|test| !test.passed)?;
+        Some(format!("{} ({})", failed.name, failed.kind))
     }
 }
 
@@ -266,86 +379,28 @@ fn command(settings: &Settings, arguments: &[&str]) -> Command {
     command
 }
 
+/// The bundle's `openssl` with the default provider and Gabion's: all that there is.
+fn unrestricted(settings: &Settings, arguments: &[&str]) -> Command {
+    let mut command = command(settings, arguments);
+    command.env("OPENSSL_CONF", settings.layout.gabion_conf());
+    command.env("OPENSSL_MODULES", settings.layout.modules());
+    command
+}
+
 /// Runs `openssl` and returns its standard output, or a sentence about its failure.
 fn openssl(settings: &Settings, arguments: &[&str]) -> Result<String, String> {
-    let shown = arguments.join(" ");
-    let Output { status, stdout, stderr } = command(settings, arguments)
-        .output()
-        .map_err(|cause| format!("cannot run {}: {cause}", settings.layout.openssl().display()))?;
+    output(&mut command(settings, arguments))
+        .map_err(|problem| format!("`openssl {}` {problem}", arguments.join(" ")))
+}
+
+/// Runs a command and returns its standard output, or the rest of a sentence about its failure.
+fn output(command: &mut Command) -> Result<String, String> {
+    let Output { status, stdout, stderr } =
+        command.output().map_err(|cause| format!("cannot be run: {cause}"))?;
     if status.success() {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&stderr);
     let reason = stderr.lines().find(|line| line.contains(":error:")).unwrap_or("no reason given");
-    Err(format!("`openssl {shown}` failed ({status}): {}", reason.trim()))
-}
-
-/// Reads `openssl list -providers`: a name indented by two, its fields by four.
-fn parse_providers(listing: &str) -> Vec<Provider> {
-    let mut providers: Vec<Provider> = Vec::new();
-    for line in listing.lines() {
-        let text = line.trim_start();
-        let indent = line.len() - text.len();
-        match (indent, text.split_once(": "), providers.last_mut()) {
-            (2, _, _) => providers.push(Provider {
-                name: text.trim_end().to_string(),
-                version: String::new(),
-                status: String::new(),
-            }),
-            (4, Some(("version", value)), Some(last)) => last.version = value.to_string(),
-            (4, Some(("status", value)), Some(last)) => last.status = value.to_string(),
-            _ => {}
-        }
-    }
-    providers
-}
-
-/// Reads `openssl list -...-algorithms`: `NAME @ provider` or `{ NAME, NAME } @ provider`.
-fn parse_algorithms(listing: &str) -> Vec<String> {
-    listing
-        .lines()
-        .filter_map(|line| line.trim().rsplit_once(" @ "))
-        .filter(|(_, provider)| *provider == FIPS_PROVIDER)
-        .flat_map(|(names, _)| names.trim_matches(['{', '}', ' ']).split(", "))
-        .map(str::to_string)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn provider_listings_are_read() {
-        let listing = "Providers:\n  base\n    name: OpenSSL Base Provider\n    version: 3.5.5\n    \
-                       status: active\n  fips\n    name: x\n    version: 3.1.2\n    status: inactive\n";
-        let providers = parse_providers(listing);
-        assert_eq!(providers.len(), 2);
-        assert_eq!(providers[0].status, "active");
-        assert_eq!((providers[1].name.as_str(), providers[1].version.as_str()), ("fips", "3.1.2"));
-        assert_eq!(providers[1].status, "inactive");
-    }
-
-    #[test]
-    fn algorithms_of_other_providers_do_not_count() {
-        let listing = "  { 2.16.840.1.101.3.4.4.2, id-alg-ml-kem-768, ML-KEM-768, MLKEM768 } @ fips\n  \
-                       X25519MLKEM768 @ fips\n  { 1.2, ML-KEM-512 } @ default\n";
-        let names = parse_algorithms(listing);
-        assert!(names.iter().any(|name| name == "ML-KEM-768"));
-        assert!(names.iter().any(|name| name == "X25519MLKEM768"));
-        assert!(!names.iter().any(|name| name == "ML-KEM-512"));
-    }
-
-    #[test]
-    fn without_a_bundle_everything_is_missing_and_nothing_is_validated() {
-        let settings = Settings::from_lookup(|name| {
-            (name == "GABION_OPENSSL_PREFIX").then(|| "/nonexistent/bundle".into())
-        })
-        .unwrap();
-        let report = run(&settings);
-        assert!(!report.ok && !report.validated);
-        assert_eq!(report.algorithms.missing.len(), 18);
-        assert!(report.problems[0].contains("gabion bundle build"), "{:?}", report.problems);
-        assert_eq!(report.module_source, None);
-    }
+    Err(format!("failed ({status}): {}", reason.trim()))
 }

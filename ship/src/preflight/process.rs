@@ -1,0 +1,269 @@
+//! Does a running process use the FIPS provider as mode `only` would have it?
+//!
+//! ```text
+//!   /proc/PID/maps      which libcrypto and which provider modules it has loaded
+//!   /proc/PID/environ   the configuration that it was started with
+//!   /proc/PID/stat      when it was started: has the configuration changed since?
+//! ```
+//!
+//! That the module is loaded is what no configuration can promise: OpenSSL starts without a word
+//! when it does not load. The answer is about libcrypto and its configuration. What a program asks
+//! of it with a property query, a library context or a provider of its own, or does without
+//! libcrypto, cannot be seen from outside.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::run;
+use crate::environment::{FipsMode, Settings};
+use crate::{Error, Result, sha256_file};
+
+/// Clock ticks of `/proc/PID/stat` in a second: USER_HZ, which is 100 wherever Linux runs Gabion.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// How much later than the process a file must have changed to count: clocks of files are coarse.
+const CLOCK_STEP: Duration = Duration::from_millis(50);
+
+/// A file that a process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mapped {
+    /// Its path, as the process sees it.
+    pub file: PathBuf,
+    /// SHA-256 of the file; none when it was deleted or replaced since, or cannot be read.
+    pub sha256: Option<String>,
+}
+
+/// The answer of [`inspect`]; `preflight --pid --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The process.
+    pub pid: u32,
+    /// True when nothing speaks against it: it has loaded the module that preflight checked, and
+    /// was started with the configuration that preflight checked.
+    pub ok: bool,
+    /// Its program.
+    pub program: Option<PathBuf>,
+    /// Every libcrypto that it has loaded.
+    pub libcrypto: Vec<Mapped>,
+    /// Every FIPS module that it has loaded.
+    pub module: Vec<Mapped>,
+    /// Provider modules beside it.
+    pub other_providers: Vec<PathBuf>,
+    /// OPENSSL_CONF of the environment that it was started with.
+    pub openssl_conf: Option<PathBuf>,
+    /// OPENSSL_MODULES of the same.
+    pub openssl_modules: Option<PathBuf>,
+    /// Why `ok` is false, one sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Looks at a process, and at the environment that it should run in.
+///
+/// # Errors
+/// [`Error::Request`] when there is no such process, or it is another user's.
+pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let read = |name: &str| {
+        let path = folder.join(name);
+        fs::read(&path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => Error::Request(format!("there is no process {pid}")),
+            io::ErrorKind::PermissionDenied => Error::Request(format!(
+                "process {pid} is another user's: ask as that user, or as root"
+            )),
+            _ => Error::io("cannot read", &path, cause),
+        })
+    };
+    let maps = files_of(&read("maps")?);
+    let environment = read("environ")?;
+    let started = started(&read("stat")?)?;
+    let variable = |name: &str| variable(&environment, name);
+    let mut report = Report {
+        pid,
+        ok: false,
+        program: fs::read_link(folder.join("exe")).ok(),
+        libcrypto: hashed(&folder, &maps, |name| name.starts_with("libcrypto.so")),
+        module: hashed(&folder, &maps, |name| name == "fips.so"),
+        other_providers: other_providers(settings, &maps),
+        openssl_conf: variable("OPENSSL_CONF"),
+        openssl_modules: variable("OPENSSL_MODULES"),
+        problems: Vec::new(),
+    };
+    check_environment(settings, &mut report);
+    check_files(settings, &mut report);
+    check_age(settings, started, &mut report);
+    report.ok = report.problems.is_empty();
+    Ok(report)
+}
+
+/// What it was started with must be what preflight finds sound.
+fn check_environment(settings: &Settings, report: &mut Report) {
+    let expected = [
+        ("OPENSSL_CONF", settings.conf(FipsMode::Only), &report.openssl_conf),
+        ("OPENSSL_MODULES", settings.modules(), &report.openssl_modules),
+    ];
+    for (name, wanted, found) in expected {
+        match found {
+            Some(found) if *found == wanted => {}
+            Some(found) => report.problems.push(format!(
+                "it was started with {name}={}; mode `only` gives {}",
+                found.display(),
+                wanted.display()
+            )),
+            None => report
+                .problems
+                .push(format!("{name} is not in its environment, or it has written over it since")),
+        }
+    }
+    report.problems.extend(run(settings).problems);
+}
+
+/// It must have loaded the bundle's libcrypto, the module that preflight checked, and no other.
+fn check_files(settings: &Settings, report: &mut Report) {
+    let libcrypto = settings.layout.lib().join("libcrypto.so");
+    let module = settings.modules().join("fips.so");
+    for (what, found, wanted) in
+        [("libcrypto", &report.libcrypto, libcrypto), ("FIPS module", &report.module, module)]
+    {
+        if found.is_empty() {
+            report.problems.push(format!("it has loaded no {what}"));
+        }
+        let expected = sha256_file(&wanted).ok();
+        for mapped in found {
+            if mapped.sha256.is_none() || mapped.sha256 != expected {
+                report.problems.push(format!(
+                    "the {what} that it has loaded, {}, is not {} as it is now",
+                    mapped.file.display(),
+                    wanted.display()
+                ));
+            }
+        }
+    }
+    for other in &report.other_providers {
+        report.problems.push(format!("it has loaded another provider, {}", other.display()));
+    }
+}
+
+/// What preflight checked must be what the process read when it started.
+fn check_age(settings: &Settings, started: SystemTime, report: &mut Report) {
+    let conf = settings.conf(FipsMode::Only);
+    let own = settings.conf_override.is_none().then(|| settings.layout.fipsmodule_conf());
+    for file in [Some(conf), own].into_iter().flatten() {
+        let changed = fs::metadata(&file).and_then(|data| data.modified());
+        if changed.is_ok_and(|changed| changed > started + CLOCK_STEP) {
+            report.problems.push(format!("{} has changed since it started", file.display()));
+        }
+    }
+}
+
+/// The files of `/proc/PID/maps`, each once. The path is the sixth column and may hold blanks.
+fn files_of(maps: &[u8]) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for line in maps.split(|&byte| byte == b'\n') {
+        let Some(at) = line.iter().position(|&byte| byte == b'/') else { continue };
+        let file = PathBuf::from(OsStr::from_bytes(&line[at..]));
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    files
+}
+
+/// What the kernel puts behind the path of a mapped file that is no longer there.
+const DELETED: &str = " (deleted)";
+
+fn name_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.strip_suffix(DELETED).map_or(name.clone(), str::to_string)
+}
+
+/// The files whose names are wanted, read through the process's own root.
+fn hashed(folder: &Path, files: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<Mapped> {
+    let root = folder.join("root");
+    let hash = |file: &PathBuf| {
+        let there = file.strip_prefix("/").ok()?;
+        sha256_file(&root.join(there)).ok()
+    };
+    let found = files.iter().filter(|file| wanted(&name_of(file)));
+    // A path that ends in the kernel's mark does not open, so it has no hash.
+    found.map(|file| Mapped { file: file.clone(), sha256: hash(file) }).collect()
+}
+
+/// Modules that lie where OpenSSL looks for providers, other than the FIPS module.
+fn other_providers(settings: &Settings, files: &[PathBuf]) -> Vec<PathBuf> {
+    let is_place = |folder: &Path| {
+        folder == settings.modules() || folder.file_name() == Some(OsStr::new("ossl-modules"))
+    };
+    let is_other = |file: &&PathBuf| {
+        let name = name_of(file);
+        name != "fips.so" && name.contains(".so") && file.parent().is_some_and(is_place)
+    };
+    files.iter().filter(is_other).cloned().collect()
+}
+
+/// A variable of `/proc/PID/environ`; none when it is empty.
+fn variable(environment: &[u8], name: &str) -> Option<PathBuf> {
+    let mut entries = environment.split(|&byte| byte == 0);
+    let value =
+        entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    (!value.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(value)))
+}
+
+/// When a process was started: field 22 of `/proc/PID/stat`, in ticks since the machine was.
+fn started(stat: &[u8]) -> Result<SystemTime> {
+    let path = Path::new("/proc/uptime");
+    let uptime = fs::read_to_string(path).map_err(|cause| Error::io("cannot read", path, cause))?;
+    let now = SystemTime::now();
+    let uptime = uptime.split(' ').next().and_then(|text| text.parse::<f64>().ok());
+    let ago =
+        start_ticks(stat).zip(uptime).map(|(ticks, uptime)| uptime - ticks / TICKS_PER_SECOND);
+    let ago = ago.and_then(|ago| Duration::try_from_secs_f64(ago.max(0.0)).ok());
+    ago.and_then(|ago| now.checked_sub(ago)).ok_or_else(|| {
+        Error::NotReady("the kernel does not say when the process was started".to_string())
+    })
+}
+
+/// Field 22; the second, a name in parentheses, may hold anything.
+fn start_ticks(stat: &[u8]) -> Option<f64> {
+    let text = String::from_utf8_lossy(stat).into_owned();
+    let (_, behind) = text.rsplit_once(") ")?;
+    // The first behind the name is field 3.
+    behind.split(' ').nth(22 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_are_read_once_with_blanks_and_marks() {
+        let maps = b"7f-80 r--p 00000000 fe:00 12   /a b/libcrypto.so.3\n\
+                     80-81 r-xp 00001000 fe:00 12   /a b/libcrypto.so.3\n\
+                     81-82 rw-p 00000000 00:00 0 \n\
+                     82-83 rw-p 00000000 00:00 0    [heap]\n\
+                     83-84 r--p 00000000 fe:00 13   /m/fips.so (deleted)\n";
+        let files = files_of(maps);
+        assert_eq!(files, [Path::new("/a b/libcrypto.so.3"), Path::new("/m/fips.so (deleted)")]);
+        assert_eq!(name_of(&files[1]), "fips.so");
+    }
+
+    #[test]
+    fn variables_are_whole_names_and_not_empty() {
+        let environment = b"X_OPENSSL_CONF=/x\0OPENSSL_CONFIG=/y\0OPENSSL_CONF=/z\0EMPTY=\0";
+        assert_eq!(variable(environment, "OPENSSL_CONF"), Some(PathBuf::from("/z")));
+        assert_eq!(variable(environment, "EMPTY"), None);
+        assert_eq!(variable(&[0; 40], "OPENSSL_CONF"), None, "written over");
+    }
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let stat = b"7 (a) S 1) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 15765504 2871";
+        assert_eq!(start_ticks(stat), Some(4711.0));
+        assert_eq!(start_ticks(b"7"), None);
+    }
+}
