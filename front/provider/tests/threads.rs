@@ -1,5 +1,6 @@
 //! One key, many threads: a key is immutable, so nobody may see anything but right answers. The key
-//! comes from the default provider, so that the threads also race for its import.
+//! comes from the default provider, so that the threads also race for its import. The rules for
+//! contexts and error queues are in `calls`.
 
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -40,6 +41,33 @@ fn both() -> (Place, Context) {
 }
 
 const OURS: &str = "provider=gabion";
+const FIPS: &str = "fips=yes";
+
+/// Every thread signs by the key and verifies what it signed, against its message and another one.
+fn sign_and_verify(context: &Context, name: &str, maker: &str, query: &str, rounds: usize) {
+    let key = context.generate(name, maker, &Params::default()).unwrap();
+    let right = on_all_threads(rounds, |thread, round| {
+        let message = format!("thread {thread}, round {round}");
+        let params = Params::default();
+        let signature = key.sign(name, query, &params, message.as_bytes()).unwrap();
+        let other = format!("thread {thread}, round {}", round + 1);
+        key.verify(name, query, &params, message.as_bytes(), &signature)
+            && !key.verify(name, query, &params, other.as_bytes(), &signature)
+    });
+    assert_eq!(right, THREADS * rounds, "{name} {query}");
+}
+
+/// Every thread encapsulates to the key and opens what it made, and what it changed.
+fn encapsulate_and_decapsulate(context: &Context, maker: &str, query: &str) {
+    let key = context.generate("ML-KEM-768", maker, &Params::default()).unwrap();
+    let right = on_all_threads(ROUNDS, |_, round| {
+        let (mut ct, secret) = key.encapsulate(query, &Params::default()).unwrap();
+        let opened = key.decapsulate(query, &ct);
+        ct[round] ^= 1;
+        opened.as_ref() == Some(&secret) && key.decapsulate(query, &ct) != opened
+    });
+    assert_eq!(right, THREADS * ROUNDS, "{query}");
+}
 
 #[test]
 fn signing_and_verifying_with_one_key() {
@@ -53,30 +81,26 @@ fn signing_and_verifying_with_one_key() {
         ("SLH-DSA-SHA2-128f", "provider=default", 3),
         ("SLH-DSA-SHAKE-128f", "provider=default", 3),
     ] {
-        let key = context.generate(name, maker, &Params::default()).unwrap();
-        let right = on_all_threads(rounds, |thread, round| {
-            let message = format!("thread {thread}, round {round}");
-            let params = Params::default();
-            let signature = key.sign(name, OURS, &params, message.as_bytes()).unwrap();
-            let other = format!("thread {thread}, round {}", round + 1);
-            key.verify(name, OURS, &params, message.as_bytes(), &signature)
-                && !key.verify(name, OURS, &params, other.as_bytes(), &signature)
-        });
-        assert_eq!(right, THREADS * rounds, "{name}");
+        sign_and_verify(&context, name, maker, OURS, rounds);
     }
 }
 
 #[test]
 fn encapsulating_and_decapsulating_with_one_key() {
     let (_place, context) = both();
-    let key = context.generate("ML-KEM-768", "provider=default", &Params::default()).unwrap();
-    let right = on_all_threads(ROUNDS, |_, round| {
-        let (mut ct, secret) = key.encapsulate(OURS, &Params::default()).unwrap();
-        let opened = key.decapsulate(OURS, &ct);
-        ct[round] ^= 1;
-        opened.as_ref() == Some(&secret) && key.decapsulate(OURS, &ct) != opened
-    });
-    assert_eq!(right, THREADS * ROUNDS);
+    encapsulate_and_decapsulate(&context, "provider=default", OURS);
+}
+
+/// The FIPS module, in the same way: 24 threads on one key, every result checked.
+#[test]
+fn one_key_in_the_fips_module() {
+    let place = Place::new();
+    let Some(conf) = place.fips_configuration() else { return };
+    let context = Context::with_config(&LIB, &conf);
+    for (name, rounds) in [("ML-DSA-65", 10), ("ML-DSA-87", 5), ("SLH-DSA-SHA2-128f", 1)] {
+        sign_and_verify(&context, name, FIPS, FIPS, rounds);
+    }
+    encapsulate_and_decapsulate(&context, FIPS, FIPS);
 }
 
 #[test]

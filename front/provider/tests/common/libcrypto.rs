@@ -128,6 +128,7 @@ functions! {
     EVP_PKEY_verify(Ptr, *const u8, usize, *const u8, usize) -> c_int;
     ERR_clear_error() -> ();
     ERR_get_error() -> c_ulong;
+    ERR_peek_error() -> c_ulong;
     ERR_peek_last_error_all(*mut *const c_char, *mut c_int, *mut *const c_char, *mut *const c_char, *mut c_int) -> c_ulong;
     ERR_reason_error_string(c_ulong) -> *const c_char;
 }
@@ -267,6 +268,14 @@ impl Drop for Context {
 }
 
 impl Libcrypto {
+    /// How many errors this thread's queue holds; it is empty afterwards.
+    pub fn take_errors(&self) -> usize {
+        // SAFETY: no argument.
+        std::iter::repeat_with(|| unsafe { (self.ERR_get_error)() })
+            .take_while(|&code| code != 0)
+            .count()
+    }
+
     /// The last error of this thread: its reason and its data.
     pub fn last_error(&self) -> String {
         let (mut data, mut flags) = (null(), 0);

@@ -112,6 +112,28 @@ impl Place {
         place
     }
 
+    /// A configuration for the FIPS module of this OpenSSL, as the bundle's own one: `fips=yes` is the
+    /// default property. None where this OpenSSL was built without the module.
+    pub fn fips_configuration(&self) -> Option<PathBuf> {
+        let integrity = self.prefix.join("ssl/fipsmodule.cnf");
+        if !integrity.is_file() {
+            let needed = std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_some();
+            assert!(!needed, "{} is not there", integrity.display());
+            eprintln!("skipped: no FIPS module in {}", self.prefix.display());
+            return None;
+        }
+        let text = format!(
+            "openssl_conf = init\nconfig_diagnostics = 1\n.include {}\n[init]\nproviders = prov\n\
+             alg_section = alg\n[prov]\nfips = fips_sect\nbase = base_sect\n[fips_sect]\n\
+             module = {}\n[base_sect]\nactivate = 1\n[alg]\ndefault_properties = fips=yes\n",
+            integrity.display(),
+            self.prefix.join("lib/ossl-modules/fips.so").display()
+        );
+        let path = self.path("fips.cnf");
+        std::fs::write(&path, text).unwrap();
+        Some(path)
+    }
+
     /// Adds a line to the provider's section of the configuration.
     pub fn configure(&self, line: &str) {
         let config = std::fs::read_to_string(self.path("gabion.cnf")).unwrap();

@@ -1,0 +1,242 @@
+//! The rules by which programs call libcrypto from many threads, held by our provider and by the FIPS
+//! module alike: contexts are made for a call and freed with it, the error queue is the thread's own
+//! and empty after every call that was done, and keys are shared for reading only.
+
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, LazyLock, Mutex, MutexGuard};
+
+use common::Place;
+use common::libcrypto::{Context, Key, Libcrypto, Params};
+
+static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+
+/// The tests measure this process's memory, so they run one after another.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A library context, the query that its provider is asked by, and what that provider has.
+struct Mode {
+    context: Context,
+    query: &'static str,
+    signatures: &'static [&'static str],
+}
+
+const STANDARD: [&str; 3] = ["ML-DSA-44", "ML-DSA-65", "SLH-DSA-SHA2-128f"];
+const OURS: [&str; 6] = [
+    "ML-DSA-44",
+    "ML-DSA-65",
+    "SLH-DSA-SHA2-128f",
+    "Falcon-512",
+    "HashML-DSA-44-with-SHA512",
+    "MLDSA44-Ed25519-SHA512-draft19",
+];
+
+/// Our provider beside the default one; and the FIPS module, where this OpenSSL has it.
+fn modes(place: &Place) -> Vec<Mode> {
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let ours = Mode { context, query: "provider=gabion", signatures: &OURS };
+    let fips = place.fips_configuration().map(|conf| Mode {
+        context: Context::with_config(&LIB, &conf),
+        query: "fips=yes",
+        signatures: &STANDARD,
+    });
+    [Some(ours), fips].into_iter().flatten().collect()
+}
+
+/// As many of a slow signature as take a while, and of the others more.
+fn rounds(name: &str, many: usize) -> usize {
+    if name.starts_with("SLH-DSA") { many.div_ceil(20) } else { many }
+}
+
+/// A key, a message and its signature.
+struct Signed<'a> {
+    name: &'static str,
+    query: &'static str,
+    key: Key<'a>,
+    message: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl<'a> Signed<'a> {
+    fn new(mode: &'a Mode, name: &'static str) -> Signed<'a> {
+        let (query, none) = (mode.query, Params::default());
+        let key = mode.context.generate(name, query, &none).expect(name);
+        let provider = if query == "fips=yes" { "fips" } else { "gabion" };
+        assert_eq!(key.provider(), provider, "{name}");
+        let message = format!("a message for {name}").into_bytes();
+        let signature = key.sign(name, query, &none, &message).expect(name);
+        Signed { name, query, key, message, signature }
+    }
+
+    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.key.verify(self.name, self.query, &Params::default(), message, signature)
+    }
+
+    /// A call of each kind, with contexts of its own: good ones, and signatures that do not verify.
+    fn calls(&self) {
+        let none = Params::default();
+        let made = self.key.sign(self.name, self.query, &none, &self.message).unwrap();
+        assert!(self.verifies(&self.message, &made), "{}", self.name);
+        assert!(!self.verifies(b"another message", &made), "{}", self.name);
+        assert!(!self.verifies(&self.message, &made[1..]), "{}", self.name);
+        assert!(!self.verifies(&self.message, &[]), "{}", self.name);
+    }
+}
+
+/// Bytes that this process has from malloc, in all arenas.
+fn in_use() -> usize {
+    // SAFETY: no argument.
+    unsafe { libc::mallinfo2() }.uordblks
+}
+
+/// What may remain of so many rounds, of five calls each whose smallest context takes more than 100
+/// bytes: a few hundred bytes come and go with the size of malloc's pieces.
+fn flat(rounds: usize) -> usize {
+    2048 + 50 * rounds
+}
+
+#[test]
+fn a_call_leaves_no_context_behind() {
+    let _alone = alone();
+    let place = Place::new();
+    for mode in modes(&place) {
+        for &name in mode.signatures {
+            let signed = Signed::new(&mode, name);
+            let count = rounds(name, 200);
+            // What is made once (scratch, caches) comes first.
+            (0..count.min(20)).for_each(|_| signed.calls());
+            LIB.take_errors();
+            let before = in_use();
+            (0..count).for_each(|_| signed.calls());
+            LIB.take_errors();
+            let more = in_use().saturating_sub(before);
+            assert!(more < flat(count), "{} {name}: {more} bytes by {count} rounds", mode.query);
+        }
+        let key = mode.context.generate("ML-KEM-768", mode.query, &Params::default()).unwrap();
+        let exchange = || {
+            let (mut ct, secret) = key.encapsulate(mode.query, &Params::default()).unwrap();
+            assert_eq!(key.decapsulate(mode.query, &ct), Some(secret));
+            ct.pop();
+            assert_eq!(key.decapsulate(mode.query, &ct), None);
+            LIB.take_errors();
+        };
+        (0..20).for_each(|_| exchange());
+        let before = in_use();
+        (0..200).for_each(|_| exchange());
+        let more = in_use().saturating_sub(before);
+        assert!(more < flat(200), "{} ML-KEM-768: {more} bytes", mode.query);
+    }
+}
+
+/// Whether the queue says why a call failed, as far as that is ours: OpenSSL refuses some lengths without
+/// a word.
+fn says_why(mode: &Mode) -> bool {
+    LIB.take_errors() > 0 || mode.query == "fips=yes"
+}
+
+/// What libcrypto itself puts into the queue when the default provider's signature does not verify.
+fn libcryptos_own(place: &Place) -> usize {
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let (stock, none) = ("provider=default", Params::default());
+    let key = context.generate("ML-DSA-44", stock, &none).unwrap();
+    let signature = key.sign("ML-DSA-44", stock, &none, b"message").unwrap();
+    LIB.take_errors();
+    assert!(!key.verify("ML-DSA-44", stock, &none, b"another message", &signature));
+    LIB.take_errors()
+}
+
+#[test]
+fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
+    let _alone = alone();
+    let place = Place::new();
+    let own = libcryptos_own(&place);
+    for mode in modes(&place) {
+        let none = Params::default();
+        LIB.take_errors();
+        for &name in mode.signatures {
+            let what = format!("{} {name}", mode.query);
+            let signed = Signed::new(&mode, name);
+            assert_eq!(LIB.take_errors(), 0, "{what}: key generation and signing");
+            assert!(signed.verifies(&signed.message, &signed.signature));
+            assert_eq!(LIB.take_errors(), 0, "{what}: a signature that verifies");
+            // That a signature does not verify is an answer: libcrypto remarks on it, nobody else.
+            assert!(!signed.verifies(b"another message", &signed.signature));
+            assert_eq!(LIB.take_errors(), own, "{what}: another message");
+
+            // What was wrong in one call is not found in the queue by the next.
+            let public = Params::default().octets("pub", &signed.key.part("pub").unwrap());
+            let public = mode.context.import(name, mode.query, &public).expect(name);
+            LIB.take_errors();
+            assert!(public.sign(name, mode.query, &none, b"message").is_none(), "{what}");
+            assert!(LIB.take_errors() > 0, "{what}: signing without a private key says why");
+            let verified =
+                public.verify(name, mode.query, &none, &signed.message, &signed.signature);
+            assert!(verified, "{what}");
+            assert_eq!(LIB.take_errors(), 0, "{what}: after an error");
+            let wrong = Params::default().octets("pub", b"too short");
+            assert!(mode.context.import(name, mode.query, &wrong).is_none(), "{what}");
+            assert!(says_why(&mode), "{what}: a key of the wrong length");
+        }
+        let key = mode.context.generate("ML-KEM-768", mode.query, &none).unwrap();
+        let (mut ct, secret) = key.encapsulate(mode.query, &none).unwrap();
+        assert_eq!(key.decapsulate(mode.query, &ct), Some(secret.clone()));
+        assert_eq!(LIB.take_errors(), 0, "{} ML-KEM-768", mode.query);
+        // Implicit rejection: another secret, and no error.
+        ct[0] ^= 1;
+        assert!(key.decapsulate(mode.query, &ct).is_some_and(|other| other != secret));
+        assert_eq!(LIB.take_errors(), 0, "{} ML-KEM-768, another ciphertext", mode.query);
+        ct.pop();
+        assert_eq!(key.decapsulate(mode.query, &ct), None);
+        assert!(says_why(&mode), "{}: a ciphertext of the wrong length", mode.query);
+    }
+}
+
+/// Twelve threads verify by shared keys and never clear their queues; as many others make errors all
+/// the while.
+#[test]
+fn errors_of_one_thread_are_not_seen_by_another() {
+    const EACH: usize = 12;
+    let _alone = alone();
+    let place = Place::new();
+    for mode in modes(&place) {
+        let all: Vec<Signed<'_>> =
+            mode.signatures.iter().map(|name| Signed::new(&mode, name)).collect();
+        let (begin, over) = (Barrier::new(2 * EACH), AtomicBool::new(false));
+        let right: usize = std::thread::scope(|scope| {
+            let (all, begin, over, mode) = (&all, &begin, &over, &mode);
+            let verifier = move |thread: usize| {
+                begin.wait();
+                let mut right = 0;
+                for round in 0..40 {
+                    let signed = &all[(thread + round) % all.len()];
+                    right += usize::from(signed.verifies(&signed.message, &signed.signature));
+                    // SAFETY: no argument.
+                    assert_eq!(unsafe { (LIB.ERR_peek_error)() }, 0, "thread {thread}");
+                }
+                right
+            };
+            let maker = move || {
+                begin.wait();
+                while !over.load(Ordering::Acquire) {
+                    let wrong = Params::default().octets("pub", b"too short");
+                    assert!(mode.context.import("ML-DSA-65", mode.query, &wrong).is_none());
+                    assert!(LIB.take_errors() > 0);
+                }
+            };
+            (0..EACH).for_each(|_| drop(scope.spawn(maker)));
+            let verifiers: Vec<_> =
+                (0..EACH).map(|thread| scope.spawn(move || verifier(thread))).collect();
+            let results: Vec<_> = verifiers.into_iter().map(|thread| thread.join()).collect();
+            over.store(true, Ordering::Release);
+            results.into_iter().map(Result::unwrap).sum()
+        });
+        assert_eq!(right, EACH * 40, "{}", mode.query);
+    }
+}
