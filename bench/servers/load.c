@@ -3,7 +3,7 @@
  * answer counts when its status is 200 and Content-Length bytes of it came.
  *
  * load --port N --ca FILE [--name NAME] [--group G] [--sigalgs S] [--threads T]
- *      [--count N | --seconds S]
+ *      [--cert FILE --key FILE] [--count N | --seconds S]
  *
  * Prints one JSON object. Exits 1 when a connection failed, with the first reasons on stderr.
  *
@@ -15,6 +15,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static struct {
     int port, threads;
     long count; /* 0: until the seconds are over */
     double seconds;
-    const char *ca, *name, *group, *sigalgs;
+    const char *ca, *name, *group, *sigalgs, *cert, *key;
     SSL_CTX *context;
 } options = {.threads = 1, .seconds = 1, .name = "localhost"};
 
@@ -179,7 +180,8 @@ static void *work(void *end_pointer)
 static int usage(const char *what)
 {
     fprintf(stderr, "error: %s; expected load --port N --ca FILE [--name NAME] [--group G] "
-                    "[--sigalgs S] [--threads T] [--count N | --seconds S]\n", what);
+                    "[--sigalgs S] [--threads T] [--cert FILE --key FILE] "
+                    "[--count N | --seconds S]\n", what);
     return 2;
 }
 
@@ -193,6 +195,8 @@ static int read_options(int argc, char **argv)
         else if (strcmp(key, "--name") == 0) options.name = value;
         else if (strcmp(key, "--group") == 0) options.group = value;
         else if (strcmp(key, "--sigalgs") == 0) options.sigalgs = value;
+        else if (strcmp(key, "--cert") == 0) options.cert = value;
+        else if (strcmp(key, "--key") == 0) options.key = value;
         else if (strcmp(key, "--threads") == 0) options.threads = atoi(value);
         else if (strcmp(key, "--count") == 0) options.count = atol(value);
         else if (strcmp(key, "--seconds") == 0) options.seconds = atof(value);
@@ -218,7 +222,10 @@ static int make_context(void)
         SSL_CTX_load_verify_file(options.context, options.ca) != 1 ||
         (options.group != NULL && SSL_CTX_set1_groups_list(options.context, options.group) != 1) ||
         (options.sigalgs != NULL &&
-         SSL_CTX_set1_sigalgs_list(options.context, options.sigalgs) != 1)) {
+         SSL_CTX_set1_sigalgs_list(options.context, options.sigalgs) != 1) ||
+        (options.cert != NULL &&
+         (options.key == NULL || SSL_CTX_use_certificate_chain_file(options.context, options.cert) != 1 ||
+          SSL_CTX_use_PrivateKey_file(options.context, options.key, SSL_FILETYPE_PEM) != 1))) {
         ERR_print_errors_fp(stderr);
         return 0;
     }
@@ -235,6 +242,8 @@ int main(int argc, char **argv)
     if (status != 0) {
         return status;
     }
+    /* A server that closes early is a failed connection, not the end. */
+    signal(SIGPIPE, SIG_IGN);
     if (!make_context()) {
         return 3;
     }

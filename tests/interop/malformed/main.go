@@ -1,10 +1,17 @@
 // Malformed post-quantum key shares against Gabion under libssl: at every length, out of range, swapped,
-// doubled and mislabelled, to our server and, by a relay in the middle, to our client.
+// doubled and mislabelled, to our server and, by a relay in the middle, to our client; and malformed
+// certificates and signatures of handshakes, by a relay that is told the secrets.
 //
 //	malformed server PORT REFERENCE GROUP CLIENT...   our server at PORT; at REFERENCE one of OpenSSL
 //	                                                  alone, whose alerts ours has to give
 //	malformed client PORT LOG GROUP CLIENT...         CLIENT, through the relay, to the server at PORT;
 //	                                                  its alerts go to LOG, to be compared
+//
+//	malformed certificates SIDE PORT KEYLOG LOG       CLIENT, through the relay, to the server at PORT; the
+//	                       STRIDE CLIENT...           relay reads what SIDE, server or client, proves itself
+//	                                                  by, changes it at every STRIDE-th place, and writes the
+//	                                                  other's alerts to LOG. KEYLOG is where the server or
+//	                                                  the client leaves the secrets of its connections
 //
 // CLIENT is a command of our own client that asks for GROUP; {port} and {count} in it are replaced.
 // Prints "N passed, N failed"; a failure is printed as it happens.
@@ -300,10 +307,13 @@ func client(port, log, group string, words []string) error {
 
 func main() {
 	arguments := os.Args[1:]
-	err := fmt.Errorf("expected malformed server PORT REFERENCE GROUP CLIENT..., or client PORT LOG GROUP CLIENT...")
+	err := fmt.Errorf("expected malformed server PORT REFERENCE GROUP CLIENT..., client PORT LOG GROUP CLIENT... " +
+		"or certificates SIDE PORT KEYLOG LOG STRIDE CLIENT...")
 	switch {
 	case len(arguments) > 4 && arguments[0] == "server":
 		err = server(arguments[1], arguments[2], arguments[3], arguments[4:])
+	case len(arguments) > 6 && arguments[0] == "certificates":
+		err = certificates(arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6:])
 	case len(arguments) > 4 && arguments[0] == "client":
 		err = client(arguments[1], arguments[2], arguments[3], arguments[4:])
 	}

@@ -1,11 +1,14 @@
 /* One side of a TLS 1.3 connection for tests/interop/tls.sh, over whatever libssl it is linked to.
  *
- * peer server PORT CERT KEY GROUPS   answers connections one after another, each with the group and
- *                                    signature scheme that it negotiated
+ * peer server PORT CERT KEY GROUPS [CA]
+ *                                    answers connections one after another, each with the group and
+ *                                    signature scheme that it negotiated; asks for a certificate
+ *                                    that CA has signed
  * peer client PORT CA GROUP          sends a line, and prints the group, the server's signature
  *                                    scheme and the first line of the answer
  *
- * The chain and the name localhost are verified. Exits 1 when a connection of the client fails. */
+ * The chain and the name localhost are verified. Exits 1 when a connection of the client fails.
+ * PEER_KEYLOG names a file for the secrets of every connection. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
@@ -23,6 +26,15 @@ static int failed(const char *what)
     fprintf(stderr, "%s failed\n", what);
     ERR_print_errors_fp(stderr);
     return 1;
+}
+
+static FILE *keylog;
+
+static void leave_secrets(const SSL *ssl, const char *line)
+{
+    (void)ssl;
+    fprintf(keylog, "%s\n", line);
+    fflush(keylog);
 }
 
 static void limit_waiting(int s)
@@ -140,9 +152,10 @@ static int client(SSL_CTX *context, int port)
 
 int main(int argc, char **argv)
 {
-    int is_server = argc == 6 && strcmp(argv[1], "server") == 0;
+    int is_server = (argc == 6 || argc == 7) && strcmp(argv[1], "server") == 0;
+    const char *secrets = getenv("PEER_KEYLOG");
     if (!is_server && !(argc == 5 && strcmp(argv[1], "client") == 0)) {
-        fprintf(stderr, "expected peer server PORT CERT KEY GROUPS, or peer client PORT CA GROUP\n");
+        fprintf(stderr, "expected peer server PORT CERT KEY GROUPS [CA], or peer client PORT CA GROUP\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -151,7 +164,20 @@ int main(int argc, char **argv)
         SSL_CTX_set1_groups_list(context, is_server ? argv[5] : argv[4]) != 1) {
         return failed("SSL_CTX_new");
     }
+    if (secrets != NULL) {
+        keylog = fopen(secrets, "w");
+        if (keylog == NULL) {
+            return failed("opening PEER_KEYLOG");
+        }
+        SSL_CTX_set_keylog_callback(context, leave_secrets);
+    }
     if (is_server) {
+        if (argc == 7) {
+            if (SSL_CTX_load_verify_file(context, argv[6]) != 1) {
+                return failed("reading the clients' root");
+            }
+            SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+        }
         if (SSL_CTX_use_certificate_chain_file(context, argv[3]) != 1 ||
             SSL_CTX_use_PrivateKey_file(context, argv[4], SSL_FILETYPE_PEM) != 1) {
             return failed("reading certificate and key");
