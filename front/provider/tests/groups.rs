@@ -10,63 +10,25 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use common::libcrypto::{Context, Libcrypto, Params};
 use common::libssl::{End, Libssl, Outcome, Way};
-use common::{GROUPS, PRIVATE_GROUPS, Place, Side, all_text};
+use common::{
+    EVERY_WAY, GROUPS, PRIVATE_GROUPS, Place, Side, lib_prefix, started_again, with_every_openssl,
+};
 use gabion_engine::Algorithm;
 use gabion_provider::stats;
 
 const OURS: &str = "provider=gabion";
 const STOCK: &str = "provider=default";
-/// Names another installed OpenSSL: what the test that starts this process again sets.
-const OTHER: &str = "GABION_TEST_OPENSSL";
-
-fn lib_prefix() -> PathBuf {
-    std::env::var_os(OTHER).map_or_else(common::prefix, PathBuf::from)
-}
-
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&lib_prefix()));
 static SSL: LazyLock<Libssl> = LazyLock::new(|| {
     // libssl binds to the libcrypto that is there already.
     LazyLock::force(&LIB);
     Libssl::load(&lib_prefix())
 });
-
-/// Whether this process was started again; a test by that name does nothing otherwise.
-fn started_again() -> bool {
-    std::env::var_os("GABION_STATS").is_some()
-}
-
-/// Starts this program again with one ignored test, counting into a file, once for each OpenSSL.
-fn with_every_openssl(test: &str) {
-    let mut prefixes = vec![common::prefix()];
-    if std::env::var_os("GABION_OPENSSL_PREFIX").is_none() || prefixes[0].ends_with("bundle-3.5.5")
-    {
-        let cache = prefixes[0].parent().unwrap();
-        prefixes.extend(["3.6.3", "4.0.3"].map(|version| cache.join(version)));
-    }
-    let place = Place::new();
-    for (round, prefix) in prefixes.iter().enumerate() {
-        if !prefix.join("lib/libssl.so").is_file() {
-            eprintln!("{}: not there; {test} was not run with it", prefix.display());
-            continue;
-        }
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--ignored", "--nocapture"])
-            .env(OTHER, prefix)
-            .env("GABION_STATS", place.path(&format!("stats{round}")))
-            .env_remove("GABION_BACKEND")
-            .output()
-            .unwrap();
-        let text = all_text(&output);
-        assert!(output.status.success(), "{}: {text}", prefix.display());
-        assert!(text.contains("1 passed"), "{}: {text}", prefix.display());
-    }
-}
 
 /// Both sides' contexts, and a server's certificate.
 struct Sides {
@@ -115,13 +77,6 @@ fn counted(name: &str) -> [u64; 5] {
     let errors = rows.iter().map(|row| row.errors).sum();
     [rows[0].calls, rows[1].calls, rows[2].calls, rows[3].calls, errors]
 }
-
-const EVERY_WAY: [(Side, Side); 4] = [
-    (Side::Gabion, Side::Stock),
-    (Side::Stock, Side::Gabion),
-    (Side::Gabion, Side::Gabion),
-    (Side::Stock, Side::Stock),
-];
 
 fn kem_of(group: &str) -> &'static str {
     group.parse::<Algorithm>().unwrap().name()

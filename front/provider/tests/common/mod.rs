@@ -62,6 +62,14 @@ pub enum Side {
 /// Both ways round.
 pub const BOTH_WAYS: [(Side, Side); 2] = [(Side::Stock, Side::Gabion), (Side::Gabion, Side::Stock)];
 
+/// Client and server of every mix.
+pub const EVERY_WAY: [(Side, Side); 4] = [
+    (Side::Gabion, Side::Stock),
+    (Side::Stock, Side::Gabion),
+    (Side::Gabion, Side::Gabion),
+    (Side::Stock, Side::Stock),
+];
+
 /// Where the OpenSSL under test is installed. There is no test without one.
 pub fn prefix() -> PathBuf {
     let prefix = match std::env::var_os("GABION_OPENSSL_PREFIX") {
@@ -86,6 +94,46 @@ pub fn module() -> PathBuf {
     let module = program.with_file_name("libgabion_provider.so");
     assert!(module.is_file(), "{} is not there; cargo builds it with the tests", module.display());
     module
+}
+
+/// Names another installed OpenSSL: what the test that starts its process again sets.
+const OTHER: &str = "GABION_TEST_OPENSSL";
+
+/// The OpenSSL that this process loads.
+pub fn lib_prefix() -> PathBuf {
+    std::env::var_os(OTHER).map_or_else(prefix, PathBuf::from)
+}
+
+/// Whether this process was started again; a test by that name does nothing otherwise.
+pub fn started_again() -> bool {
+    std::env::var_os("GABION_STATS").is_some()
+}
+
+/// Starts this program again with one ignored test, counting into a file, once for each OpenSSL.
+pub fn with_every_openssl(test: &str) {
+    let mut prefixes = vec![prefix()];
+    if std::env::var_os("GABION_OPENSSL_PREFIX").is_none() || prefixes[0].ends_with("bundle-3.5.5")
+    {
+        let cache = prefixes[0].parent().unwrap();
+        prefixes.extend(["3.6.3", "4.0.3"].map(|version| cache.join(version)));
+    }
+    let place = Place::new();
+    for (round, prefix) in prefixes.iter().enumerate() {
+        if !prefix.join("lib/libssl.so").is_file() {
+            eprintln!("{}: not there; {test} was not run with it", prefix.display());
+            continue;
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored", "--nocapture"])
+            .env(OTHER, prefix)
+            .env("GABION_STATS", place.path(&format!("stats{round}")))
+            .env_remove("GABION_BACKEND")
+            .output()
+            .unwrap();
+        let text = all_text(&output);
+        assert!(output.status.success(), "{}: {text}", prefix.display());
+        assert!(text.contains("1 passed"), "{}: {text}", prefix.display());
+    }
 }
 
 /// A folder of its own for one test, with the configuration in it.
