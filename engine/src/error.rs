@@ -37,6 +37,16 @@ pub enum Error {
     /// belong together.
     #[error("{0}")]
     KeyFile(String),
+    /// Invalid input: more bytes than the standard has room for.
+    #[error("{what} has {got} bytes; at most {most} are possible")]
+    TooLong {
+        /// What the bytes were to be.
+        what: &'static str,
+        /// How many there may be.
+        most: usize,
+        /// The length that came.
+        got: usize,
+    },
     /// The signature does not verify.
     #[error("the signature does not verify")]
     BadSignature,

@@ -39,6 +39,7 @@ mod exchange;
 mod family;
 mod kem;
 pub mod key_file;
+pub mod key_schedule;
 mod parallel;
 mod queue;
 mod route;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# OpenSSL's own test data for ML-KEM, ML-DSA and SLH-DSA, run by OpenSSL's own program evp_test against
-# the provider: `tests/openssl/recipes.sh [MODULE [PREFIX]]`, with the provider's module (default: the
+# OpenSSL's own test data for ML-KEM, ML-DSA, SLH-DSA and TLS 1.3's key schedule, run by OpenSSL's own
+# program evp_test against the provider: `tests/openssl/recipes.sh [MODULE [PREFIX]]`, with the provider's module (default: the
 # one that cargo built; paths are those of the checkout) and the OpenSSL to run (default: the bundle).
 #
 # The program and its data come from a complete source tree, which no Rust package carries.
@@ -86,7 +86,8 @@ export LD_LIBRARY_PATH="$prefix/lib"
 passed=0
 failed=0
 for data in "$tree"/test/recipes/30-test_evp_data/evppkey_ml_*.txt \
-    "$tree"/test/recipes/30-test_evp_data/evppkey_slh_dsa_*.txt; do
+    "$tree"/test/recipes/30-test_evp_data/evppkey_slh_dsa_*.txt \
+    "$tree/test/recipes/30-test_evp_data/evpkdf_tls13_kdf.txt"; do
     name=$(basename "$data" .txt)
     if (cd "$tree/test" && "$built/evp_test" -config "$work/gabion.cnf" "$data") >"$work/log" 2>&1; then
         passed=$((passed + 1))

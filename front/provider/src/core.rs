@@ -12,13 +12,13 @@ use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 use crate::cache::PublicKeys;
 use crate::codec::bio::BioCalls;
 use crate::error::Failure;
-use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function};
+use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function, name};
 use crate::names::Tables;
 use crate::pool::KeyPools;
 use crate::process::Process;
 use crate::served::Served;
 use crate::settings::{self, Switch};
-use crate::stats::{self, Operation};
+use crate::stats::{self, Counter, Operation};
 
 type NewError = unsafe extern "C" fn(*const CoreHandle);
 type SetErrorDebug = unsafe extern "C" fn(*const CoreHandle, *const c_char, c_int, *const c_char);
@@ -60,6 +60,9 @@ pub struct Provider {
     pub key_pools: KeyPools,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
+    /// Whether the core is of a version whose own key schedule keeps a context's `data` until other
+    /// data come: 3.6 or newer. That of 3.5 forgets them when any other parameter is set.
+    pub keeps_data: bool,
 }
 
 /// The provider that a key or a context came from.
@@ -125,6 +128,7 @@ impl Provider {
             public_keys: PublicKeys::new(&process),
             key_pools: KeyPools::new(&process, is_on(settings::KEY_POOLS)),
             tls_drafts: is_on(settings::TLS_DRAFTS),
+            keeps_data: upcalls.setting(handle, name::CORE_VERSION).is_some_and(is_3_6),
             handle,
             upcalls,
         }
@@ -179,6 +183,15 @@ impl Provider {
             let arguments = no_arguments.as_mut_ptr().cast();
             vset_error(self.handle, failure.reason(), text.as_ptr(), arguments);
         }
+    }
+}
+
+/// Whether a version of OpenSSL, such as `3.5.5`, is 3.6 or newer.
+fn is_3_6(version: &CStr) -> bool {
+    let mut numbers = version.to_str().unwrap_or_default().split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (3, 6),
+        _ => false,
     }
 }
 
@@ -319,7 +332,16 @@ pub fn counted<T>(
     refusal: T,
     body: impl FnOnce() -> Result<T, Failure>,
 ) -> T {
-    let counter = stats::counter(algorithm, operation);
+    counted_as(provider, stats::counter(algorithm, operation), refusal, body)
+}
+
+/// The same with a counter.
+pub fn counted_as<T>(
+    provider: &Provider,
+    counter: &Counter,
+    refusal: T,
+    body: impl FnOnce() -> Result<T, Failure>,
+) -> T {
     counter.call();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
@@ -493,6 +515,19 @@ mod tests {
         assert_eq!(told[1], (8, format!("{text}quite wrong")));
         assert_eq!(told.len(), 2);
         assert_eq!(stats::counter(algorithm, operation).values(), (1, 1));
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        for (version, answer) in [
+            (c"3.5.5", false),
+            (c"3.6.0", true),
+            (c"3.10.1", true),
+            (c"4.0.3", true),
+            (c"x", false),
+        ] {
+            assert_eq!(is_3_6(version), answer, "{version:?}");
+        }
     }
 
     #[test]

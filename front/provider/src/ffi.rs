@@ -110,6 +110,11 @@ impl Param {
         Param { data_size: size_of::<c_int>(), ..Param::empty(key.as_ptr(), INTEGER) }
     }
 
+    /// Says in a list of parameters that are answered that this one is a size.
+    pub const fn gives_size(key: &'static CStr) -> Param {
+        Param { data_size: size_of::<usize>(), ..Param::empty(key.as_ptr(), UNSIGNED) }
+    }
+
     /// Says in a list of accepted parameters that this one is a byte string.
     pub const fn takes_octets(key: &'static CStr) -> Param {
         Param::empty(key.as_ptr(), OCTETS)
@@ -202,6 +207,30 @@ impl<'a> ParamsIn<'a> {
         None
     }
 
+    /// Whether there is no parameter.
+    pub fn is_empty(self) -> bool {
+        // SAFETY: the caller of `new` vouches for a list with an end.
+        self.first.is_null() || unsafe { (*self.first).key.is_null() }
+    }
+
+    /// The first parameter of each name of a list; one pass, for lists that are long and calls that
+    /// are many.
+    pub fn pick<const N: usize>(self, keys: [&CStr; N]) -> [Option<&'a Param>; N] {
+        let mut picked = [None; N];
+        let mut at = self.first;
+        // SAFETY: the caller of `new` vouches for a list with an end; keys are C strings.
+        unsafe {
+            while !at.is_null() && !(*at).key.is_null() {
+                let key = CStr::from_ptr((*at).key);
+                if let Some(place) = keys.iter().position(|known| *known == key) {
+                    picked[place].get_or_insert(&*at);
+                }
+                at = at.add(1);
+            }
+        }
+        picked
+    }
+
     /// The name of the first parameter that is also in a constant list.
     pub fn first_of(self, list: &'static [Param]) -> Option<&'static str> {
         list.iter().filter(|known| !known.key.is_null()).find_map(|known| {
@@ -224,16 +253,7 @@ impl<'a> ParamsIn<'a> {
     /// # Errors
     /// The parameter is of another type.
     pub fn text(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
-        let Some(param) = self.find(key) else {
-            return Ok(None);
-        };
-        if param.data_type != UTF8 {
-            return Err(Failure::wrong_type(key, "a text"));
-        }
-        // SAFETY: the core vouches for `data_size` bytes.
-        let text = unsafe { bytes(param.data.cast_const().cast(), param.data_size) };
-        let text = text.ok_or(Failure::wrong_type(key, "a text"))?;
-        Ok(text.split(|&byte| byte == 0).next())
+        self.find(key).map(|param| param.as_text(key)).transpose()
     }
 
     /// The byte string of that name, which may be there and empty.
@@ -260,14 +280,54 @@ impl<'a> ParamsIn<'a> {
     /// # Errors
     /// The parameter is of another type, or the number does not fit.
     pub fn int(self, key: &'static CStr) -> Result<Option<i32>, Failure> {
-        let Some(param) = self.find(key) else {
-            return Ok(None);
-        };
+        self.find(key).map(|param| param.as_int(key)).transpose()
+    }
+}
+
+/// What a parameter that came in holds; `'a` is the time of the call, and `key` its name for errors.
+impl Param {
+    /// Its text, without a zero at its end.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn as_text<'a>(&'a self, key: &'static CStr) -> Result<&'a [u8], Failure> {
+        let wrong = || Failure::wrong_type(key, "a text");
+        if self.data_type != UTF8 {
+            return Err(wrong());
+        }
+        // SAFETY: the core vouches for `data_size` bytes.
+        let text = unsafe { bytes(self.data.cast_const().cast(), self.data_size) };
+        Ok(text.ok_or_else(wrong)?.split(|&byte| byte == 0).next().unwrap_or_default())
+    }
+
+    /// Its bytes, which are there, be there none: no null pointer.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn as_octets<'a>(&'a self, key: &'static CStr) -> Result<&'a [u8], Failure> {
+        let wrong = || Failure::wrong_type(key, "a byte string, not a null pointer");
+        if self.data_type != OCTETS || self.data.is_null() {
+            return Err(wrong());
+        }
+        // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
+        unsafe { bytes(self.data.cast_const().cast(), self.data_size) }.ok_or_else(wrong)
+    }
+
+    /// Whether it is a text.
+    pub fn is_text(&self) -> bool {
+        self.data_type == UTF8
+    }
+
+    /// Its number.
+    ///
+    /// # Errors
+    /// It is of another type, or the number does not fit.
+    pub fn as_int(&self, key: &'static CStr) -> Result<i32, Failure> {
         let wrong = || Failure::wrong_type(key, "a 32-bit integer");
         // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
-        let native = unsafe { bytes(param.data.cast_const().cast(), param.data_size) };
+        let native = unsafe { bytes(self.data.cast_const().cast(), self.data_size) };
         let native = native.ok_or_else(wrong)?;
-        let wide = match (param.data_type, native.len()) {
+        let wide = match (self.data_type, native.len()) {
             (INTEGER, 4) => native.try_into().ok().map(|b| i64::from(i32::from_ne_bytes(b))),
             (INTEGER, 8) => native.try_into().ok().map(i64::from_ne_bytes),
             (UNSIGNED, 4) => native.try_into().ok().map(|b| i64::from(u32::from_ne_bytes(b))),
@@ -276,7 +336,7 @@ impl<'a> ParamsIn<'a> {
             }
             _ => None,
         };
-        wide.and_then(|value| i32::try_from(value).ok()).map(Some).ok_or_else(wrong)
+        wide.and_then(|value| i32::try_from(value).ok()).ok_or_else(wrong)
     }
 }
 
@@ -324,6 +384,42 @@ impl<'a> ParamsOut<'a> {
         match param.data_size {
             8 => param.write(key, &wide),
             _ => param.write(key, &narrow),
+        }
+    }
+
+    /// Whether a parameter is asked for.
+    pub fn asks_for(&mut self, key: &'static CStr) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Answers that there is nothing: a value of no bytes.
+    pub fn nothing(&mut self, key: &'static CStr) {
+        if let Some(param) = self.find(key) {
+            param.return_size = 0;
+        }
+    }
+
+    /// Answers with a size, in the width that is asked for.
+    ///
+    /// # Errors
+    /// The parameter is of another type or too narrow.
+    pub fn size(&mut self, key: &'static CStr, value: usize) -> Result<(), Failure> {
+        let Some(param) = self.find(key) else {
+            return Ok(());
+        };
+        let wrong = || Failure::wrong_type(key, "an integer that the size fits in");
+        match (param.data_type, param.data_size) {
+            (UNSIGNED, 8) => param.write(key, &(value as u64).to_ne_bytes()),
+            (UNSIGNED, 4) => {
+                param.write(key, &u32::try_from(value).map_err(|_| wrong())?.to_ne_bytes())
+            }
+            (INTEGER, 8) => {
+                param.write(key, &i64::try_from(value).map_err(|_| wrong())?.to_ne_bytes())
+            }
+            (INTEGER, 4) => {
+                param.write(key, &i32::try_from(value).map_err(|_| wrong())?.to_ne_bytes())
+            }
+            _ => Err(wrong()),
         }
     }
 
@@ -408,6 +504,8 @@ pub type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 pub mod operation {
     use std::ffi::c_int;
 
+    /// Key derivation.
+    pub const KDF: c_int = 4;
     /// Key management.
     pub const KEYMGMT: c_int = 10;
     /// Signatures.
@@ -460,6 +558,16 @@ pub mod name {
     pub const OBJECT_TYPE: &CStr = c"type";
     pub const OBJECT_DATA_TYPE: &CStr = c"data-type";
     pub const OBJECT_REFERENCE: &CStr = c"reference";
+    pub const MODE: &CStr = c"mode";
+    pub const DIGEST: &CStr = c"digest";
+    pub const KEY: &CStr = c"key";
+    pub const SALT: &CStr = c"salt";
+    pub const PREFIX: &CStr = c"prefix";
+    pub const LABEL: &CStr = c"label";
+    pub const DATA: &CStr = c"data";
+    pub const INFO: &CStr = c"info";
+    pub const SIZE: &CStr = c"size";
+    pub const CORE_VERSION: &CStr = c"openssl-version";
     pub const PROVIDER_NAME: &CStr = c"name";
     pub const PROVIDER_VERSION: &CStr = c"version";
     pub const PROVIDER_BUILDINFO: &CStr = c"buildinfo";
@@ -520,6 +628,16 @@ pub mod function {
     pub const KEM_DUPCTX: c_int = 7;
     pub const KEM_SET_CTX_PARAMS: c_int = 10;
     pub const KEM_SETTABLE_CTX_PARAMS: c_int = 11;
+
+    pub const KDF_NEWCTX: c_int = 1;
+    pub const KDF_DUPCTX: c_int = 2;
+    pub const KDF_FREECTX: c_int = 3;
+    pub const KDF_RESET: c_int = 4;
+    pub const KDF_DERIVE: c_int = 5;
+    pub const KDF_GETTABLE_CTX_PARAMS: c_int = 7;
+    pub const KDF_SETTABLE_CTX_PARAMS: c_int = 8;
+    pub const KDF_GET_CTX_PARAMS: c_int = 10;
+    pub const KDF_SET_CTX_PARAMS: c_int = 11;
 
     pub const ENCODER_NEWCTX: c_int = 1;
     pub const ENCODER_FREECTX: c_int = 2;

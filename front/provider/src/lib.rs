@@ -3,12 +3,13 @@
 //! ```text
 //!   libcrypto --OSSL_provider_init--> core: what the core offers; the border that stops panics
 //!       |
-//!       +-- query_operation --> names: served -> keymgmt, kem, signature (one table a row)
+//!       +-- query_operation --> names: served -> keymgmt, kem, signature (one table a row), kdf
 //!       +-- get_capabilities -> capabilities: TLS groups and schemes of the same rows
 //!       |
 //!       +-- EVP_PKEY_*  ------> keymgmt -> key --+   (fresh keys: pool)
 //!       +-- encaps, decaps ---> kem -------------+--> gabion_engine
 //!       +-- sign, verify -----> signature -------+
+//!       +-- EVP_KDF_derive ---> kdf -------------+
 //!                                  |
 //!                                  +--> stats: calls and errors, for GABION_STATS
 //! ```
@@ -25,6 +26,7 @@ mod codec;
 mod core;
 mod error;
 mod ffi;
+mod kdf;
 mod kem;
 mod key;
 mod keymgmt;

@@ -9,7 +9,7 @@ use pkcs8::der::Encode;
 use crate::codec::{decoder, encoder};
 use crate::ffi::{AlgorithmEntry, operation};
 use crate::served::{SERVED, Served};
-use crate::{kem, keymgmt, signature};
+use crate::{kdf, kem, keymgmt, signature};
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
@@ -28,6 +28,7 @@ pub struct Tables {
     keymgmt: Vec<AlgorithmEntry>,
     kem: Vec<AlgorithmEntry>,
     signature: Vec<AlgorithmEntry>,
+    kdf: [AlgorithmEntry; 2],
     decoders: Vec<AlgorithmEntry>,
     encoders: Vec<AlgorithmEntry>,
     names: Vec<Names>,
@@ -58,6 +59,7 @@ impl Tables {
             keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
             kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
             signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
+            kdf: [kdf::entry(PROPERTIES), END],
             decoders,
             encoders,
             names,
@@ -76,6 +78,7 @@ impl Tables {
             operation::KEYMGMT => self.keymgmt.as_ptr(),
             operation::KEM => self.kem.as_ptr(),
             operation::SIGNATURE => self.signature.as_ptr(),
+            operation::KDF => self.kdf.as_ptr(),
             operation::DECODER => self.decoders.as_ptr(),
             operation::ENCODER => self.encoders.as_ptr(),
             _ => ptr::null(),

@@ -43,7 +43,9 @@ const OPERATIONS: usize = 5;
 /// Rows of key pairs from a pool follow those: one for each KEM, and KEMs come first in [`SERVED`].
 const POOLED: usize = SERVED.len() * OPERATIONS;
 const KEMS: usize = 9;
-const ROWS: usize = POOLED + KEMS;
+/// The key schedule of TLS 1.3, behind all algorithms.
+const KEY_SCHEDULE: usize = POOLED + KEMS;
+const ROWS: usize = KEY_SCHEDULE + 1;
 const FILE_LEN: usize = size_of::<Header>() + ROWS * size_of::<Counter>();
 /// A file of counters is never longer, whichever build made it: 16,000 rows.
 const FILE_LEN_MAX: u64 = 1 << 20;
@@ -186,6 +188,11 @@ pub(crate) fn counter(algorithm: Served, operation: Operation) -> &'static Count
     &counters().rows[place(algorithm, operation)]
 }
 
+/// The counter of the key schedule of TLS 1.3.
+pub(crate) fn key_schedule() -> &'static Counter {
+    &counters().rows[KEY_SCHEDULE]
+}
+
 /// The row of an operation.
 fn place(algorithm: Served, operation: Operation) -> usize {
     let of_algorithm = |place| algorithm.index() * OPERATIONS + place;
@@ -201,12 +208,15 @@ fn place(algorithm: Served, operation: Operation) -> usize {
 }
 
 /// What a row counts.
-fn row(index: usize) -> (Served, Operation) {
+fn row(index: usize) -> (&'static str, &'static str) {
+    if index == KEY_SCHEDULE {
+        return ("TLS13-KDF", "derive");
+    }
     if index >= POOLED {
-        return (SERVED[index - POOLED], Operation::Pooled);
+        return (SERVED[index - POOLED].name(), Operation::Pooled.name());
     }
     let served = SERVED[index / OPERATIONS];
-    (served, Operation::of(served.info().kind)[index % OPERATIONS])
+    (served.name(), Operation::of(served.info().kind)[index % OPERATIONS].name())
 }
 
 /// Counts that the provider was loaded; opens the file.
@@ -231,10 +241,10 @@ fn in_memory() -> Counters {
 
 fn fresh_rows() -> [Counter; ROWS] {
     std::array::from_fn(|index| {
-        let (served, operation) = row(index);
+        let (algorithm, operation) = row(index);
         Counter {
-            algorithm: padded(served.name()),
-            operation: padded(operation.name()),
+            algorithm: padded(algorithm),
+            operation: padded(operation),
             ..Counter::nameless()
         }
     })
@@ -377,7 +387,7 @@ fn head(content: &[u8], path: &Path) -> Result<usize, StatsError> {
 pub struct Row {
     /// The algorithm's name, as the standard has it.
     pub algorithm: String,
-    /// The operation: keygen, import, export, encaps, decaps, sign, verify, pooled.
+    /// The operation: keygen, import, export, encaps, decaps, sign, verify, pooled, derive.
     pub operation: String,
     /// Operations that were begun.
     pub calls: u64,
@@ -477,6 +487,9 @@ mod tests {
                 assert_eq!(row.operation, padded::<OPERATION>("pooled"));
             }
         }
+        let last = &rows[ROWS - 1];
+        assert_eq!(last.algorithm, padded::<NAME>("TLS13-KDF"));
+        assert_eq!(last.operation, padded::<OPERATION>("derive"));
     }
 
     #[test]

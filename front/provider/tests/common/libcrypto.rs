@@ -18,8 +18,13 @@ pub struct Param {
     return_size: usize,
 }
 
+/// The type of a text.
+const UTF8: u32 = 4;
+/// Stands for a byte string without an address.
+const NULL: u32 = u32::MAX;
+
 /// A list of parameters and what it points to.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Params {
     entries: Vec<(CString, u32, Vec<u8>)>,
 }
@@ -35,13 +40,26 @@ impl Params {
         self
     }
 
+    pub fn text(mut self, key: &str, value: &str) -> Self {
+        // The zero is there, and not counted.
+        let value = [value.as_bytes(), b"\0"].concat();
+        self.entries.push((CString::new(key).unwrap(), UTF8, value));
+        self
+    }
+
+    /// A byte string that is a null pointer.
+    pub fn null(mut self, key: &str) -> Self {
+        self.entries.push((CString::new(key).unwrap(), NULL, Vec::new()));
+        self
+    }
+
     /// The list as C takes it; it points into `self`.
     pub fn list(&self) -> Vec<Param> {
         let entry = |(key, data_type, data): &(CString, u32, Vec<u8>)| Param {
             key: key.as_ptr(),
-            data_type: *data_type,
-            data: data.as_ptr().cast(),
-            data_size: data.len(),
+            data_type: if *data_type == NULL { 5 } else { *data_type },
+            data: if *data_type == NULL { null() } else { data.as_ptr().cast() },
+            data_size: data.len() - usize::from(*data_type == UTF8),
             return_size: usize::MAX,
         };
         let end = Param { key: null(), data_type: 0, data: null(), data_size: 0, return_size: 0 };
@@ -76,6 +94,7 @@ macro_rules! functions {
 }
 
 functions! {
+    OPENSSL_version_major() -> u32;
     OSSL_LIB_CTX_new() -> Ptr;
     OSSL_LIB_CTX_free(Ptr) -> ();
     OSSL_LIB_CTX_load_config(Ptr, *const c_char) -> c_int;
@@ -126,6 +145,16 @@ functions! {
     EVP_PKEY_verify_message_final(Ptr) -> c_int;
     EVP_PKEY_CTX_set_signature(Ptr, *const u8, usize) -> c_int;
     EVP_PKEY_verify(Ptr, *const u8, usize, *const u8, usize) -> c_int;
+    EVP_KDF_fetch(Ptr, *const c_char, *const c_char) -> Ptr;
+    EVP_KDF_free(Ptr) -> ();
+    EVP_KDF_get0_provider(Ptr) -> Ptr;
+    EVP_KDF_CTX_new(Ptr) -> Ptr;
+    EVP_KDF_CTX_free(Ptr) -> ();
+    EVP_KDF_CTX_dup(Ptr) -> Ptr;
+    EVP_KDF_CTX_reset(Ptr) -> ();
+    EVP_KDF_CTX_set_params(Ptr, *const Param) -> c_int;
+    EVP_KDF_CTX_get_kdf_size(Ptr) -> usize;
+    EVP_KDF_derive(Ptr, *mut u8, usize, *const Param) -> c_int;
     ERR_clear_error() -> ();
     ERR_get_error() -> c_ulong;
     ERR_peek_error() -> c_ulong;
@@ -510,5 +539,81 @@ impl Drop for PkeyCtx {
     fn drop(&mut self) {
         // SAFETY: made by `operation`, not used again.
         unsafe { (self.lib.EVP_PKEY_CTX_free)(self.raw) }
+    }
+}
+
+/// A key derivation that was begun.
+pub struct Kdf {
+    lib: &'static Libcrypto,
+    raw: Ptr,
+    /// The name of the provider that does it.
+    pub provider: String,
+}
+
+impl Context {
+    /// Begins a key derivation by the provider that the query asks for; none where there is none.
+    pub fn kdf(&self, name: &str, query: &str) -> Option<Kdf> {
+        let (name, query) = (c(name), c(query));
+        // SAFETY: a live context and C strings; the context holds what was fetched.
+        unsafe {
+            let kdf = (self.lib.EVP_KDF_fetch)(self.raw, name.as_ptr(), query.as_ptr());
+            if kdf.is_null() {
+                return None;
+            }
+            let provider = (self.lib.EVP_KDF_get0_provider)(kdf);
+            let provider = CStr::from_ptr((self.lib.OSSL_PROVIDER_get0_name)(provider));
+            let provider = provider.to_string_lossy().into_owned();
+            let raw = (self.lib.EVP_KDF_CTX_new)(kdf);
+            (self.lib.EVP_KDF_free)(kdf);
+            assert!(!raw.is_null(), "{}", self.lib.last_error());
+            Some(Kdf { lib: self.lib, raw, provider })
+        }
+    }
+}
+
+impl Kdf {
+    /// Sets parameters; whether they were taken.
+    pub fn set(&mut self, params: &Params) -> bool {
+        // SAFETY: a live context, a list with an end.
+        unsafe { (self.lib.EVP_KDF_CTX_set_params)(self.raw, params.list().as_ptr()) == 1 }
+    }
+
+    /// Derives so many bytes; with no parameters at all where there are none.
+    pub fn derive(&mut self, len: usize, params: Option<&Params>) -> Option<Vec<u8>> {
+        let list = params.map(Params::list);
+        let list = list.as_ref().map_or(null(), |list| list.as_ptr());
+        // One byte more, so that there is an address where there is no length.
+        let mut out = vec![0x55; len + 1];
+        // SAFETY: a live context, room as long as said, a list with an end or null.
+        let done = unsafe { (self.lib.EVP_KDF_derive)(self.raw, out.as_mut_ptr(), len, list) };
+        assert_eq!(out.pop(), Some(0x55));
+        (done == 1).then_some(out)
+    }
+
+    /// How many bytes it says that it gives.
+    pub fn size(&mut self) -> usize {
+        // SAFETY: a live context.
+        unsafe { (self.lib.EVP_KDF_CTX_get_kdf_size)(self.raw) }
+    }
+
+    /// Forgets what was set.
+    pub fn reset(&mut self) {
+        // SAFETY: a live context.
+        unsafe { (self.lib.EVP_KDF_CTX_reset)(self.raw) }
+    }
+
+    /// A copy with all that was set.
+    pub fn duplicate(&self) -> Kdf {
+        // SAFETY: a live context.
+        let raw = unsafe { (self.lib.EVP_KDF_CTX_dup)(self.raw) };
+        assert!(!raw.is_null(), "{}", self.lib.last_error());
+        Kdf { lib: self.lib, raw, provider: self.provider.clone() }
+    }
+}
+
+impl Drop for Kdf {
+    fn drop(&mut self) {
+        // SAFETY: made by `kdf` or `duplicate`, not used again.
+        unsafe { (self.lib.EVP_KDF_CTX_free)(self.raw) }
     }
 }

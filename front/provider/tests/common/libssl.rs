@@ -58,6 +58,19 @@ functions! { Ssls, "libssl.so";
     SSL_do_handshake(Ptr) -> c_int;
     SSL_get_error(Ptr, c_int) -> c_int;
     SSL_get0_group_name(Ptr) -> *const c_char;
+    SSL_CTX_set_ciphersuites(Ptr, *const c_char) -> c_int;
+    SSL_CTX_set_max_early_data(Ptr, u32) -> c_int;
+    SSL_write(Ptr, *const u8, c_int) -> c_int;
+    SSL_read(Ptr, *mut u8, c_int) -> c_int;
+    SSL_write_early_data(Ptr, *const u8, usize, *mut usize) -> c_int;
+    SSL_read_early_data(Ptr, *mut u8, usize, *mut usize) -> c_int;
+    SSL_get_early_data_status(Ptr) -> c_int;
+    SSL_key_update(Ptr, c_int) -> c_int;
+    SSL_get1_session(Ptr) -> Ptr;
+    SSL_set_session(Ptr, Ptr) -> c_int;
+    SSL_session_reused(Ptr) -> c_int;
+    SSL_SESSION_free(Ptr) -> ();
+    SSL_export_keying_material_early(Ptr, *mut u8, usize, *const c_char, usize, *const u8, usize) -> c_int;
     SSL_export_keying_material(Ptr, *mut u8, usize, *const c_char, usize, *const u8, usize, c_int) -> c_int;
 }
 
@@ -191,6 +204,111 @@ impl Libssl {
     }
 }
 
+/// What the second connection of two became.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Resumed {
+    /// A full handshake.
+    No,
+    /// It went on with the first one's session, and without its early data.
+    Yes,
+    /// The server took the early data, too.
+    WithEarlyData,
+}
+
+impl Libssl {
+    /// Two connections, the second with the session of the first and with early data; on both, data
+    /// go both ways before and after both sides change their keys. Both sides must export the same.
+    pub fn resume(&self, client: &End<'_>, server: &End<'_>) -> Resumed {
+        const ACCEPTED: c_int = 2;
+        let mut first = [self.connection(client), self.connection(server)];
+        finish(&mut first);
+        talk(&mut first);
+        let [mut client, mut server] = [self.connection(client), self.connection(server)];
+        // SAFETY: live connections; the session is taken over and given back.
+        unsafe {
+            let session = (self.ssl.SSL_get1_session)(first[0].raw);
+            assert_eq!((self.ssl.SSL_set_session)(client.raw, session), 1);
+            (self.ssl.SSL_SESSION_free)(session);
+        }
+        client.write_early(b"early");
+        server.receive(&client.sent());
+        let early = server.read_early();
+        if early.is_some() {
+            assert_eq!(early.as_deref(), Some(&b"early"[..]));
+            assert_eq!(client.exported_early(), server.exported_early());
+        }
+        client.receive(&server.sent());
+        assert_eq!(client.step(), Some(true));
+        server.receive(&client.sent());
+        assert_eq!(server.read_early(), None);
+        let mut second = [client, server];
+        finish(&mut second);
+        talk(&mut second);
+        assert_ne!(first[0].exported(), second[0].exported());
+        // SAFETY: live connections.
+        let [reused, early] = unsafe {
+            let reused = second.each_ref().map(|end| (self.ssl.SSL_session_reused)(end.raw) == 1);
+            let accepted = second
+                .each_ref()
+                .map(|end| (self.ssl.SSL_get_early_data_status)(end.raw) == ACCEPTED);
+            [reused, accepted]
+        };
+        match (reused, early) {
+            ([true, true], [true, true]) => Resumed::WithEarlyData,
+            ([true, true], [false, false]) => Resumed::Yes,
+            ([false, false], [false, false]) => Resumed::No,
+            other => panic!("the sides differ: {other:?}"),
+        }
+    }
+}
+
+/// Ends a handshake.
+fn finish(pair: &mut [Connection<'_>; 2]) {
+    for _ in 0..5 {
+        let [client, server] = pair;
+        let there = client.step().expect("the client goes on");
+        server.receive(&client.sent());
+        let here = server.step().expect("the server goes on");
+        client.receive(&server.sent());
+        if there && here {
+            assert_eq!(client.exported(), server.exported());
+            return;
+        }
+    }
+    panic!("the handshake does not end");
+}
+
+/// Data both ways, before and after each side asks the other for new keys.
+fn talk(pair: &mut [Connection<'_>; 2]) {
+    let [client, server] = pair;
+    for round in 0..3 {
+        let send = |from: &mut Connection<'_>, to: &mut Connection<'_>, what: &str| {
+            let text = format!("{what} {round}");
+            from.write(text.as_bytes());
+            to.receive(&from.sent());
+            assert_eq!(to.read(), text.as_bytes());
+        };
+        send(server, client, "to the client");
+        send(client, server, "to the server");
+        let asks = if round == 0 { &mut *client } else { &mut *server };
+        asks.update_keys();
+    }
+    assert_eq!(client.exported(), server.exported());
+}
+
+impl End<'_> {
+    /// The same with one cipher suite, and with early data.
+    pub fn with_suite(self, suite: &str) -> Self {
+        let suite = CString::new(suite).unwrap();
+        // SAFETY: a live context and a C string.
+        unsafe {
+            assert_eq!((self.lib.ssl.SSL_CTX_set_ciphersuites)(self.ctx, suite.as_ptr()), 1);
+            assert_eq!((self.lib.ssl.SSL_CTX_set_max_early_data)(self.ctx, 1 << 14), 1);
+        }
+        self
+    }
+}
+
 impl Drop for End<'_> {
     fn drop(&mut self) {
         // SAFETY: made by `end`, not used again.
@@ -233,6 +351,62 @@ impl Connection<'_> {
             let taken = unsafe { (self.lib.bios.BIO_write)(self.incoming, bytes.as_ptr(), len) };
             assert_eq!(taken, len);
         }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let len = c_int::try_from(bytes.len()).unwrap();
+        // SAFETY: a live connection, bytes as long as said.
+        let written = unsafe { (self.lib.ssl.SSL_write)(self.raw, bytes.as_ptr(), len) };
+        assert_eq!(written, len);
+    }
+
+    fn read(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; 1 << 14];
+        let room = c_int::try_from(bytes.len()).unwrap();
+        // SAFETY: a live connection, room as long as said.
+        let got = unsafe { (self.lib.ssl.SSL_read)(self.raw, bytes.as_mut_ptr(), room) };
+        bytes.truncate(usize::try_from(got).unwrap_or(0));
+        bytes
+    }
+
+    fn write_early(&mut self, bytes: &[u8]) {
+        let (mut written, write) = (0, self.lib.ssl.SSL_write_early_data);
+        // SAFETY: a live connection, bytes as long as said.
+        let done = unsafe { write(self.raw, bytes.as_ptr(), bytes.len(), &mut written) };
+        assert_eq!((done, written), (1, bytes.len()));
+    }
+
+    /// What came early; none where nothing comes, or nothing more.
+    fn read_early(&mut self) -> Option<Vec<u8>> {
+        let (mut bytes, mut got) = (vec![0; 1 << 14], 0);
+        // SAFETY: a live connection, room as long as said.
+        let answer = unsafe {
+            let read = self.lib.ssl.SSL_read_early_data;
+            read(self.raw, bytes.as_mut_ptr(), bytes.len(), &mut got)
+        };
+        bytes.truncate(got);
+        (answer == 1).then_some(bytes)
+    }
+
+    /// Asks for new keys of both directions.
+    fn update_keys(&mut self) {
+        const REQUESTED: c_int = 1;
+        // SAFETY: a live connection.
+        let done = unsafe { (self.lib.ssl.SSL_key_update)(self.raw, REQUESTED) };
+        assert_eq!(done, 1);
+    }
+
+    /// As [`Self::exported`], of the early secret.
+    fn exported_early(&self) -> [u8; 32] {
+        let (mut out, label) = ([0; 32], "EXPORTER-early");
+        let export = self.lib.ssl.SSL_export_keying_material_early;
+        // SAFETY: a live connection, room and label as long as said, no context.
+        let done = unsafe {
+            let label_at = label.as_ptr().cast();
+            export(self.raw, out.as_mut_ptr(), out.len(), label_at, label.len(), null(), 0)
+        };
+        assert_eq!(done, 1);
+        out
     }
 
     /// Keying material, which both sides have alike only where they agree on every secret.

@@ -1,0 +1,412 @@
+//! The two steps of TLS 1.3's key schedule: HKDF-Extract and HKDF-Expand-Label (RFC 8446, section
+//! 7.1) over HKDF (RFC 5869).
+//!
+//! ```text
+//!   previous secret --Derive-Secret(., label, "")--> salt --+
+//!                                                           v
+//!   input (PSK, shared secret) ---------------> HKDF-Extract ----> next secret   [`extract`]
+//!
+//!   secret, label, transcript hash -> HKDF-Expand-Label -> secret, key, IV   [`expand_label`]
+//! ```
+//!
+//! HMAC and the hashes are RustCrypto's, which wipe their state. Time depends on lengths only.
+
+use gabion_scheme::ct;
+use hmac::digest::{Digest, Output};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2_hmac::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
+use sm3::Sm3;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, check_length};
+
+/// Bytes of the longest hash.
+const HASH_MAX: usize = 64;
+/// What the lengths of HkdfLabel's two variable parts fit in.
+const PART_MAX: usize = u8::MAX as usize;
+/// HkdfLabel: two bytes of length, then label and context with a byte of length each.
+const HKDF_LABEL_MAX: usize = 2 + 2 * (1 + PART_MAX);
+/// Blocks that HKDF-Expand gives at most: their number is one byte.
+const BLOCKS_MAX: usize = 255;
+
+/// A hash that the key schedule can run over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The variants are the names of the functions.
+pub enum Hash {
+    Sha2_224,
+    Sha2_256,
+    Sha2_384,
+    Sha2_512,
+    Sha2_512_224,
+    Sha2_512_256,
+    Sm3,
+}
+
+/// Runs `$body` with `$digest` as the type of a hash.
+macro_rules! of_hash {
+    ($hash:expr, $digest:ident => $body:expr) => {
+        match $hash {
+            Hash::Sha2_224 => {
+                type $digest = Sha224;
+                $body
+            }
+            Hash::Sha2_256 => {
+                type $digest = Sha256;
+                $body
+            }
+            Hash::Sha2_384 => {
+                type $digest = Sha384;
+                $body
+            }
+            Hash::Sha2_512 => {
+                type $digest = Sha512;
+                $body
+            }
+            Hash::Sha2_512_224 => {
+                type $digest = Sha512_224;
+                $body
+            }
+            Hash::Sha2_512_256 => {
+                type $digest = Sha512_256;
+                $body
+            }
+            Hash::Sm3 => {
+                type $digest = Sm3;
+                $body
+            }
+        }
+    };
+}
+
+impl Hash {
+    /// Every hash, those of TLS 1.3's cipher suites first.
+    pub const ALL: [Hash; 7] = [
+        Hash::Sha2_384,
+        Hash::Sha2_256,
+        Hash::Sha2_224,
+        Hash::Sha2_512,
+        Hash::Sha2_512_224,
+        Hash::Sha2_512_256,
+        Hash::Sm3,
+    ];
+
+    /// The hash that goes by a name, in capitals or not: `SHA2-256`, `SHA256`, `SHA-256`, or the
+    /// object identifier. None where it is not one of these.
+    pub fn named(name: &str) -> Option<Hash> {
+        let is_it = |hash: &Hash| hash.names().iter().any(|known| known.eq_ignore_ascii_case(name));
+        Hash::ALL.into_iter().find(is_it)
+    }
+
+    /// Its names, the main one first.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Hash::Sha2_224 => &["SHA2-224", "SHA-224", "SHA224", "2.16.840.1.101.3.4.2.4"],
+            Hash::Sha2_256 => &["SHA2-256", "SHA-256", "SHA256", "2.16.840.1.101.3.4.2.1"],
+            Hash::Sha2_384 => &["SHA2-384", "SHA-384", "SHA384", "2.16.840.1.101.3.4.2.2"],
+            Hash::Sha2_512 => &["SHA2-512", "SHA-512", "SHA512", "2.16.840.1.101.3.4.2.3"],
+            Hash::Sha2_512_224 => {
+                &["SHA2-512/224", "SHA-512/224", "SHA512-224", "2.16.840.1.101.3.4.2.5"]
+            }
+            Hash::Sha2_512_256 => {
+                &["SHA2-512/256", "SHA-512/256", "SHA512-256", "2.16.840.1.101.3.4.2.6"]
+            }
+            Hash::Sm3 => &["SM3", "1.2.156.10197.1.401"],
+        }
+    }
+
+    /// Bytes of its output.
+    #[allow(clippy::len_without_is_empty)] // Of a hash function, not of a collection.
+    pub fn len(self) -> usize {
+        of_hash!(self, D => <D as Digest>::output_size())
+    }
+}
+
+/// The label of HKDF-Expand-Label, in two parts: what the protocol puts before every label (of TLS
+/// 1.3 `tls13 `, with the space), and the label.
+#[derive(Clone, Copy, Debug)]
+pub struct Label<'a> {
+    /// What stands before.
+    pub prefix: &'a [u8],
+    /// The label.
+    pub label: &'a [u8],
+}
+
+/// HKDF-Expand-Label(secret, label, context, length of `out`): fills `out`.
+///
+/// # Errors
+/// Label or context of more than 255 bytes, or more output than 255 times the hash's; `out` is then
+/// left as it was.
+pub fn expand_label(
+    hash: Hash,
+    secret: &[u8],
+    label: Label<'_>,
+    context: &[u8],
+    out: &mut [u8],
+) -> Result<(), Error> {
+    let label_len = label.prefix.len() + label.label.len();
+    let out_max = BLOCKS_MAX * hash.len();
+    for (what, most, got) in [
+        ("the label", PART_MAX, label_len),
+        ("the context", PART_MAX, context.len()),
+        ("the output", out_max, out.len()),
+    ] {
+        if got > most {
+            return Err(Error::TooLong { what, most, got });
+        }
+    }
+    // Lengths were checked: each fits its field, and all of them the buffer.
+    let mut room = [0; HKDF_LABEL_MAX];
+    let out_len = (out.len() as u16).to_be_bytes();
+    let mut len = 0;
+    for part in [
+        &out_len[..],
+        &[label_len as u8],
+        label.prefix,
+        label.label,
+        &[context.len() as u8],
+        context,
+    ] {
+        room[len..len + part.len()].copy_from_slice(part);
+        len += part.len();
+    }
+    of_hash!(hash, D => expand::<Hmac<D>>(secret, &room[..len], out))
+}
+
+/// The next secret of the key schedule: HKDF-Extract(Derive-Secret(previous, label, ""), input)
+/// into `out`. Without a previous secret the salt is zeros, and without an input that is, as many
+/// bytes as the hash has.
+///
+/// # Errors
+/// `out` is not as long as the hash, or as [`expand_label`]; `out` is then left as it was.
+pub fn extract(
+    hash: Hash,
+    previous: Option<&[u8]>,
+    label: Label<'_>,
+    input: Option<&[u8]>,
+    out: &mut [u8],
+) -> Result<(), Error> {
+    let len = hash.len();
+    check_length("the extracted secret", len, out)?;
+    let zeros = [0; HASH_MAX];
+    let mut salt = Zeroizing::new([0; HASH_MAX]);
+    if let Some(previous) = previous {
+        let salt = &mut salt[..len];
+        of_hash!(hash, D => expand_label(hash, previous, label, &D::digest(b""), salt))?;
+    }
+    of_hash!(hash, D => {
+        let mut mac: Hmac<D> = keyed(&salt[..len])?;
+        mac.update(input.unwrap_or(&zeros[..len]));
+        finish(mac, out);
+    });
+    Ok(())
+}
+
+/// HKDF-Expand (RFC 5869, section 2.3); `out` is not longer than it can give.
+fn expand<M: Mac + KeyInit + Clone>(
+    secret: &[u8],
+    info: &[u8],
+    out: &mut [u8],
+) -> Result<(), Error> {
+    let len = M::output_size();
+    let blocks = out.len().div_ceil(len);
+    let mut keyed: Option<M> = Some(keyed(secret)?);
+    for block in 1..=blocks {
+        let (done, rest) = out.split_at_mut((block - 1) * len);
+        // The last block, mostly the only one, needs no copy of the key's state.
+        let mac = if block == blocks { keyed.take() } else { keyed.clone() };
+        let Some(mut mac) = mac else { break };
+        if block > 1 {
+            mac.update(&done[done.len() - len..]);
+        }
+        mac.update(info);
+        mac.update(&[block as u8]);
+        let end = len.min(rest.len());
+        finish(mac, &mut rest[..end]);
+    }
+    Ok(())
+}
+
+/// HMAC with a key.
+fn keyed<M: KeyInit>(key: &[u8]) -> Result<M, Error> {
+    // HMAC takes keys of every length.
+    let refused = |_| Error::TooLong { what: "the secret", most: usize::MAX, got: key.len() };
+    M::new_from_slice(key).map_err(refused)
+}
+
+/// The first bytes of a code, as many as there is room for; the rest is wiped.
+fn finish<M: Mac>(mac: M, out: &mut [u8]) {
+    let mut code: Output<M> = mac.finalize().into_bytes();
+    out.copy_from_slice(&code[..out.len()]);
+    ct::wipe(&mut code);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn x(hex: &str) -> Vec<u8> {
+        hex::decode(hex).unwrap()
+    }
+
+    fn tls13(label: &str) -> Label<'_> {
+        Label { prefix: b"tls13 ", label: label.as_bytes() }
+    }
+
+    fn next(previous: Option<&[u8]>, input: Option<&[u8]>) -> Vec<u8> {
+        let mut out = vec![0; 32];
+        extract(Hash::Sha2_256, previous, tls13("derived"), input, &mut out).unwrap();
+        out
+    }
+
+    fn expanded(secret: &[u8], label: &str, context: &str, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        expand_label(Hash::Sha2_256, secret, tls13(label), &x(context), &mut out).unwrap();
+        out
+    }
+
+    const HELLOS: &str = "860c06edc07858ee8e78f0e7428c58edd6b43f2ca3e6e95f02ed063cf0e1cad8";
+    const TO_FINISHED: &str = "9608102a0f1ccc6db6250b7b7e417b1a000eaada3daae4777a7686c9ff83df13";
+    const ALL: &str = "209145a96ee8e2a122ff810047cc952684658d6049e86429426db87c54ad143d";
+
+    /// Of RFC 8448, section 3: the label, the hash of what was said, the secret, and by further labels
+    /// what comes of it, with another context where that is not empty. The first two are of the
+    /// handshake secret, the others of the master secret.
+    type Secret = (&'static str, &'static str, &'static str, &'static [[&'static str; 3]]);
+
+    const SECRETS: [Secret; 6] = [
+        (
+            "c hs traffic",
+            HELLOS,
+            "b3eddb126e067f35a780b3abf45e2d8f3b1a950738f52e9600746a0e27a55a21",
+            &[
+                ["key", "", "dbfaa693d1762c5b666af5d950258d01"],
+                ["iv", "", "5bd3c71b836e0b76bb73265f"],
+                [
+                    "finished",
+                    "",
+                    "b80ad01015fb2f0bd65ff7d4da5d6bf83f84821d1f87fdc7d3c75b5a7b42d9c4",
+                ],
+            ],
+        ),
+        (
+            "s hs traffic",
+            HELLOS,
+            "b67b7d690cc16c4e75e54213cb2d37b4e9c912bcded9105d42befd59d391ad38",
+            &[
+                ["key", "", "3fce516009c21727d0f2e4e86ee403bc"],
+                ["iv", "", "5d313eb2671276ee13000b30"],
+                [
+                    "finished",
+                    "",
+                    "008d3b66f816ea559f96b537e885c31fc068bf492c652f01f288a1d8cdc19fc8",
+                ],
+            ],
+        ),
+        (
+            "c ap traffic",
+            TO_FINISHED,
+            "9e40646ce79a7f9dc05af8889bce6552875afa0b06df0087f792ebb7c17504a5",
+            &[
+                ["key", "", "17422dda596ed5d9acd890e3c63f5051"],
+                ["iv", "", "5b78923dee08579033e523d9"],
+            ],
+        ),
+        (
+            "s ap traffic",
+            TO_FINISHED,
+            "a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643",
+            &[
+                ["key", "", "9f02283b6c9c07efc26bb9f2ac92e356"],
+                ["iv", "", "cf782b88dd83549aadf1e984"],
+            ],
+        ),
+        (
+            "exp master",
+            TO_FINISHED,
+            "fe22f881176eda18eb8f44529e6792c50c9a3f89452f68d8ae311b4309d3cf50",
+            &[],
+        ),
+        (
+            "res master",
+            ALL,
+            "7df235f2031d2a051287d02b0241b0bfdaf86cc856231f2d5aba46c434ec196c",
+            &[[
+                "resumption",
+                "0000",
+                "4ecd0eb6ec3b4d87f5d6028f922ca4c5851a277fd41311c9e62d2c9492e1c4f3",
+            ]],
+        ),
+    ];
+
+    #[test]
+    fn the_simple_handshake_of_rfc_8448() {
+        const SHARED: &str = "8bd4054fb55b9d63fdfbacf9f04b9f0d35e6d63f537563efd46272900f89492d";
+        let early = next(None, None);
+        assert_eq!(early, x("33ad0a1c607ec03b09e6cd9893680ce210adf300aa1f2660e1b22e10f170f92a"));
+        let handshake = next(Some(&early), Some(&x(SHARED)));
+        assert_eq!(
+            handshake,
+            x("1dc826e93606aa6fdc0aadc12f741b01046aa6b99f691ed221a9f0ca043fbeac")
+        );
+        let master = next(Some(&handshake), None);
+        assert_eq!(master, x("18df06843d13a08bf2a449844c5f8a478001bc4d4c627984d5a41da8d0402919"));
+        for (index, (label, transcript, secret, uses)) in SECRETS.iter().enumerate() {
+            let from = if index < 2 { &handshake } else { &master };
+            let made = expanded(from, label, transcript, 32);
+            assert_eq!(made, x(secret), "{label}");
+            for [use_label, context, wanted] in *uses {
+                let used = expanded(&made, use_label, context, wanted.len() / 2);
+                assert_eq!(used, x(wanted), "{label}, {use_label}");
+            }
+        }
+    }
+
+    /// RFC 5869, A.1: more than one block.
+    #[test]
+    fn hkdf_of_rfc_5869() {
+        let prk = x("077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5");
+        let mut out = [0; 42];
+        expand::<Hmac<Sha256>>(&prk, &x("f0f1f2f3f4f5f6f7f8f9"), &mut out).unwrap();
+        let wanted =
+            "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865";
+        assert_eq!(out[..], x(wanted));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_writes_nothing() {
+        let most = |what, most, got| Err(Error::TooLong { what, most, got });
+        for hash in Hash::ALL {
+            let label = |len| Label { prefix: b"tls13 ", label: &[b'x'; 300][..len] };
+            let expand = |label_len, context_len, len: usize| {
+                let mut out = vec![7; len];
+                let context = vec![1; context_len];
+                let made = expand_label(hash, b"secret", label(label_len), &context, &mut out);
+                assert_eq!(made.is_err(), len > 0 && out == vec![7; len]);
+                made
+            };
+            let all = 255 * hash.len();
+            assert_eq!(expand(249, 255, all), Ok(()));
+            assert_eq!(expand(250, 255, 1), most("the label", 255, 256));
+            assert_eq!(expand(249, 256, 1), most("the context", 255, 256));
+            assert_eq!(expand(0, 0, all + 1), most("the output", all, all + 1));
+            for len in [0, hash.len() - 1, hash.len() + 1] {
+                let mut out = vec![7; len];
+                assert!(extract(hash, None, label(0), None, &mut out).is_err());
+                assert_eq!(out, vec![7; len]);
+            }
+        }
+    }
+
+    #[test]
+    fn hashes_go_by_their_names() {
+        for hash in Hash::ALL {
+            for name in hash.names() {
+                assert_eq!(Hash::named(name), Some(hash));
+                assert_eq!(Hash::named(&name.to_ascii_lowercase()), Some(hash));
+            }
+        }
+        for name in ["", "SHA2", "SHA3-256", "SHA2-256 ", "MD5"] {
+            assert_eq!(Hash::named(name), None, "{name}");
+        }
+    }
+}
