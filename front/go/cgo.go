@@ -159,13 +159,16 @@ const (
 	addClientCA    contextAdd = C.FIP_CLIENT_CA
 )
 
-func newNativeContext(library unsafe.Pointer, fips bool) (nativeContext, error) {
+func newNativeContext(library unsafe.Pointer, fips, server bool) (nativeContext, error) {
 	var text [textLen]C.char
-	var cFips C.int
+	var cFips, cServer C.int
 	if fips {
 		cFips = 1
 	}
-	c := C.fip_context_new(library, cFips, &text[0], textLen)
+	if server {
+		cServer = 1
+	}
+	c := C.fip_context_new(library, cFips, cServer, &text[0], textLen)
 	if c == nil {
 		return nativeContext{}, errors.New(C.GoString(&text[0]))
 	}

@@ -73,7 +73,7 @@ func newContext(c *Config, server bool) (*sslContext, error) {
 			return nil, err
 		}
 	}
-	native, err := newNativeContext(library, c.FIPSRequired)
+	native, err := newNativeContext(library, c.FIPSRequired, server)
 	if err != nil {
 		return nil, fmt.Errorf("fipstls: %w", err)
 	}

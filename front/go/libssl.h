@@ -109,7 +109,7 @@ void *fip_fips_library(const char *config, char *text, size_t text_len);
 int fip_fips_proven(void *library, char *text, size_t text_len);
 
 // Contexts. Functions that return int: 1 for success, 0 with the reason in `text`.
-fip_context *fip_context_new(void *library, int fips, char *text, size_t text_len);
+fip_context *fip_context_new(void *library, int fips, int is_server, char *text, size_t text_len);
 void fip_context_free(fip_context *context);
 int fip_context_versions(fip_context *context, int min, int max);
 int fip_context_options(fip_context *context, uint64_t options);

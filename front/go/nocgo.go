@@ -75,7 +75,7 @@ const (
 	statusFailed
 )
 
-func newNativeContext(unsafe.Pointer, bool) (nativeContext, error) {
+func newNativeContext(unsafe.Pointer, bool, bool) (nativeContext, error) {
 	return nativeContext{}, ErrLoadLibSslFailed
 }
 
