@@ -34,6 +34,7 @@ type Conn struct {
 	isDone      atomic.Bool
 	failed      error // of the handshake, once and for all
 
+	readers atomic.Int32 // in Read, so that a Write does not read in their place
 	reading sync.Mutex
 	in      *buffer
 	inFrom  int
@@ -277,6 +278,9 @@ func (c *Conn) finishLocked() error {
 // failureLocked turns a step that failed into an error. mu is held.
 func (c *Conn) failureLocked(op string, status stepStatus) error {
 	if status == statusClosed {
+		if op == "write" {
+			return &Error{Op: op, Reason: "the peer has ended the connection", alert: -1}
+		}
 		return io.EOF
 	}
 	code := c.native.verify()
@@ -440,6 +444,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
+	c.readers.Add(1)
+	defer c.readers.Add(-1)
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	for {
@@ -582,7 +588,7 @@ func (c *Conn) awaitReading(reads uint64) error {
 		if isOver {
 			return nil
 		}
-		if !c.reading.TryLock() {
+		if c.readers.Load() > 0 || !c.reading.TryLock() {
 			time.Sleep(renegotiate)
 			continue
 		}

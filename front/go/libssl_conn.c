@@ -1,4 +1,4 @@
-//go:build cgo && unix
+//go:build cgo && unix && !fipstls_purego
 
 // Connections: the step interface, and the BIO that moves bytes between libssl and the buffers of
 // the step that is running.
@@ -232,6 +232,12 @@ static int read_records(fip_conn *conn, unsigned char *buf, size_t len) {
     return result;
 }
 
+// While a renegotiation runs, SSL_write reads for it, and takes data that SSL_read has begun to give out
+// for a mistake of the peer. That data has to be read first.
+static int reading_comes_first(fip_conn *conn) {
+    return conn->pending > 0 && (ossl.SSL_in_init(conn->ssl) || ossl.SSL_renegotiate_pending(conn->ssl));
+}
+
 static int write_records(fip_conn *conn, const unsigned char *buf, size_t len) {
     int result = 1;
     while (conn->n < len) {
@@ -279,7 +285,10 @@ int fip_step(fip_conn *conn, int op, const unsigned char *in, size_t in_len, uns
         result = read_records(conn, buf, buf_len);
         break;
     case FIP_WRITE:
-        result = write_records(conn, buf, buf_len);
+        if (reading_comes_first(conn))
+            conn->status = FIP_WANT_READ;
+        else
+            result = write_records(conn, buf, buf_len);
         break;
     case FIP_SHUTDOWN: // 0: sent, and the peer's is not here yet
         result = ossl.SSL_shutdown(conn->ssl) >= 0 ? 1 : -1;
@@ -446,8 +455,10 @@ int fip_conn_key_update(fip_conn *conn, int request) {
     return ok;
 }
 
+// Refused while a handshake runs: libssl would remember half of the wish.
 int fip_conn_renegotiate(fip_conn *conn) {
-    int ok = ossl.SSL_version(conn->ssl) < VERSION_TLS_1_3 && ossl.SSL_renegotiate(conn->ssl) == 1;
+    int ok = ossl.SSL_version(conn->ssl) < VERSION_TLS_1_3 && !ossl.SSL_in_init(conn->ssl) &&
+             !ossl.SSL_renegotiate_pending(conn->ssl) && ossl.SSL_renegotiate(conn->ssl) == 1;
     ossl.ERR_clear_error();
     return ok;
 }

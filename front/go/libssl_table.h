@@ -129,6 +129,8 @@ typedef void (*keylog_fn)(const SSL *, const char *);
                                            const unsigned char *, size_t, int))                     \
     NEED(int, SSL_key_update, (SSL *, int))                                                         \
     NEED(int, SSL_renegotiate, (SSL *))                                                             \
+    NEED(int, SSL_renegotiate_pending, (const SSL *))                                               \
+    NEED(int, SSL_in_init, (const SSL *))                                                           \
     /* since 3.0, or until then */                                                                  \
     MAY(X509 *, SSL_get1_peer_certificate, (const SSL *))                                           \
     MAY(X509 *, SSL_get_peer_certificate, (const SSL *))                                            \

@@ -86,11 +86,15 @@ func duplex(t testing.TB, a, b net.Conn, size int) {
 	var wg sync.WaitGroup
 	for _, conn := range []net.Conn{a, b} {
 		wg.Add(2)
+		end := "one end"
+		if own, ok := conn.(*Conn); ok {
+			end = map[bool]string{false: "client", true: "server"}[own.server]
+		}
 		go func() {
 			defer wg.Done()
 			for sent := 0; sent < size; sent += len(data) {
 				if _, err := conn.Write(data); err != nil {
-					t.Errorf("write: %v", err)
+					t.Errorf("%s: write: %v", end, err)
 					return
 				}
 			}
@@ -100,11 +104,11 @@ func duplex(t testing.TB, a, b net.Conn, size int) {
 			got := make([]byte, len(data))
 			for received := 0; received < size; received += len(data) {
 				if _, err := io.ReadFull(conn, got); err != nil {
-					t.Errorf("read after %d bytes: %v", received, err)
+					t.Errorf("%s: read after %d bytes: %v", end, received, err)
 					return
 				}
 				if !bytes.Equal(got, data) {
-					t.Errorf("other bytes after %d", received)
+					t.Errorf("%s: other bytes after %d", end, received)
 					return
 				}
 			}

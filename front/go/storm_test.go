@@ -204,6 +204,55 @@ func TestRenegotiation(t *testing.T) {
 	}
 }
 
+// Renegotiation again and again while both directions are full, at the wish of either end.
+func TestRenegotiationStorm(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"client", "server"} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			var keys lineCounter // libssl logs one line for each full handshake of TLS 1.2
+			config, serverConfig := w.clientConfig(t), w.serverConfig(t)
+			config.MaxTLSVersion, config.Renegotiation, serverConfig.Renegotiation = Version12, true, true
+			config.KeyLogWriter = &keys
+			client, server := connected(t, config, serverConfig)
+			wishes := map[string]*Conn{"client": client, "server": server}[name]
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					wishes.mu.Lock()
+					wishes.native.renegotiate() // refused while the last one runs
+					wishes.mu.Unlock()
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}()
+			for range 20 {
+				duplex(t, client, server, 4<<20)
+				if t.Failed() || keys.lines.Load() > 10 {
+					break
+				}
+			}
+			close(stop)
+			<-stopped
+			if keys.lines.Load() <= 10 {
+				t.Errorf("only %d handshakes", keys.lines.Load())
+			}
+		})
+	}
+}
+
+// lineCounter counts the lines that are written to it.
+type lineCounter struct{ lines atomic.Int64 }
+
+func (l *lineCounter) Write(b []byte) (int, error) {
+	l.lines.Add(int64(bytes.Count(b, []byte("\n"))))
+	return len(b), nil
+}
+
 // The context ends before each byte of what the server says.
 func TestCancellationAtEachFlight(t *testing.T) {
 	leavesNothing(t)
