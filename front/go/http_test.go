@@ -222,6 +222,47 @@ func TestHTTPServerSeesTLS(t *testing.T) {
 	})
 }
 
+// Clients that never finish their handshake hold up nobody, and are let go after the server's time limit.
+func TestHTTPSlowClients(t *testing.T) {
+	leavesNothing(t)
+	w := newWorld(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: testHandler(), ErrorLog: discardLog, ReadHeaderTimeout: 300 * time.Millisecond}
+	ended := make(chan struct{})
+	go func() { Serve(server, listener, w.serverConfig(t)); close(ended) }()
+	t.Cleanup(func() { server.Close(); <-ended })
+	var slow []net.Conn
+	for range 50 {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		slow = append(slow, conn)
+		go func() { // the start of a ClientHello, byte by byte
+			for _, b := range []byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3} {
+				if _, err := conn.Write([]byte{b}); err != nil {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+	}
+	h := &httpWorld{w, "https://localhost:" + portOf(listener.Addr()), nil, nil}
+	if _, body := get(t, h.client(t, nil), h.url+"/bytes/1000"); len(body) != 1000 {
+		t.Errorf("%d bytes", len(body))
+	}
+	for _, conn := range slow {
+		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, conn); isTimeout(err) {
+			t.Fatal("a slow client is still connected")
+		}
+	}
+}
+
 func TestHTTPExpectContinue(t *testing.T) {
 	everyServer(t, func(t *testing.T, h *httpWorld, protocol int) {
 		request, _ := http.NewRequest("POST", h.url+"/refuse", bytes.NewReader(pattern(1<<20)))
@@ -460,11 +501,127 @@ func TestHTTPProxyIsMute(t *testing.T) {
 	}
 }
 
-func TestHTTPProxySOCKSIsRefused(t *testing.T) {
+// socksProxy speaks as much of SOCKS5 as a client with a password needs (RFC 1928, RFC 1929), and notes
+// what it is asked for.
+func socksProxy(t *testing.T) (at *url.URL, asked chan string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	asked = make(chan string, 4)
+	serve := func(in net.Conn) error {
+		defer in.Close()
+		reader := bufio.NewReader(in)
+		counted := func() string { // a text behind its length
+			n, _ := reader.ReadByte()
+			text := make([]byte, n)
+			io.ReadFull(reader, text)
+			return string(text)
+		}
+		reader.Discard(1) // the version
+		counted()         // the methods
+		in.Write([]byte{5, 2})
+		reader.Discard(1)
+		if user, password := counted(), counted(); user != "user" || password != "secret" {
+			in.Write([]byte{1, 1})
+			return fmt.Errorf("user %q, password %q", user, password)
+		}
+		in.Write([]byte{1, 0})
+		request := make([]byte, 4)
+		io.ReadFull(reader, request)
+		if !bytes.Equal(request, []byte{5, 1, 0, 3}) { // connect to a name
+			in.Write([]byte{5, 8, 0, 1, 0, 0, 0, 0, 0, 0})
+			return fmt.Errorf("request %x", request)
+		}
+		name, port := counted(), make([]byte, 2)
+		io.ReadFull(reader, port)
+		address := net.JoinHostPort(name, fmt.Sprint(int(port[0])<<8|int(port[1])))
+		asked <- address
+		out, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		in.Write([]byte{5, 0, 0, 1, 127, 0, 0, 1, 0, 0})
+		go func() { io.Copy(out, reader); out.(*net.TCPConn).CloseWrite() }()
+		io.Copy(in, out)
+		return nil
+	}
+	go func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				if err := serve(in); err != nil {
+					asked <- err.Error()
+				}
+			}()
+		}
+	}()
+	return &url.URL{Scheme: "socks5", Host: listener.Addr().String(), User: url.UserPassword("user", "secret")}, asked
+}
+
+func TestHTTPProxySOCKS(t *testing.T) {
+	for _, scheme := range []string{"socks5", "socks5h"} {
+		t.Run(scheme, func(t *testing.T) {
+			leavesNothing(t)
+			h := ownHTTPServer(t, func(c *Config) {
+				c.MaxTLSVersion = Version12
+				c.CipherList = "ECDHE-ECDSA-AES128-CCM" // which crypto/tls lacks
+			})
+			at, asked := socksProxy(t)
+			at.Scheme = scheme
+			client := h.client(t, func(base *http.Transport) { base.Proxy = http.ProxyURL(at) })
+			client.Transport.(*Transport).config.CipherList = "ECDHE-ECDSA-AES128-CCM"
+			client.Transport.(*Transport).config.Close()
+			response, body := get(t, client, h.url+"/bytes/100000")
+			if len(body) != 100000 || response.TLS == nil || response.TLS.CipherSuite != 0xC0AC {
+				t.Errorf("%d bytes, %+v", len(body), response.TLS)
+			}
+			if got := <-asked; "https://"+got != h.url {
+				t.Errorf("the proxy was asked for %s", got)
+			}
+			client.CloseIdleConnections()
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		leavesNothing(t)
+		h := ownHTTPServer(t, nil)
+		at, _ := socksProxy(t)
+		at.User = url.UserPassword("user", "wrong")
+		client := h.client(t, func(base *http.Transport) { base.Proxy = http.ProxyURL(at) })
+		if _, err := client.Get(h.url); err == nil || strings.Contains(err.Error(), "wrong") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("mute", func(t *testing.T) {
+		leavesNothing(t)
+		mute, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mute.Close()
+		h := ownHTTPServer(t, nil)
+		proxy := &url.URL{Scheme: "socks5", Host: mute.Addr().String()}
+		client := h.client(t, func(base *http.Transport) { base.Proxy = http.ProxyURL(proxy) })
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		request, _ := http.NewRequestWithContext(ctx, "GET", h.url, nil)
+		if _, err := client.Do(request); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestHTTPProxyOfAnotherKindIsRefused(t *testing.T) {
 	h := ownHTTPServer(t, nil)
-	proxy := &url.URL{Scheme: "socks5", Host: "127.0.0.1:1"}
+	proxy := &url.URL{Scheme: "socks4", Host: "127.0.0.1:1"}
 	client := h.client(t, func(base *http.Transport) { base.Proxy = http.ProxyURL(proxy) })
-	if _, err := client.Get(h.url); err == nil || !strings.Contains(err.Error(), "socks5") {
+	if _, err := client.Get(h.url); err == nil || !strings.Contains(err.Error(), "socks4") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"golang.org/x/net/proxy"
 )
 
 // connectHeaderMax bounds what a proxy may answer to CONNECT.
@@ -19,6 +21,9 @@ const connectHeaderMax = 64 << 10
 // https proxy is libssl's too.
 func (r *route) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	t := r.transport
+	if r.proxy.Scheme == "socks5" || r.proxy.Scheme == "socks5h" {
+		return r.connectSOCKS(ctx, network, address)
+	}
 	raw, err := r.dialProxy(ctx, network)
 	if err != nil {
 		return nil, fmt.Errorf("fipstls: proxy %s: %w", r.proxy.Redacted(), err)
@@ -50,6 +55,47 @@ func (r *route) connect(ctx context.Context, network, address string) (net.Conn,
 	return tunnel, nil
 }
 
+// connectSOCKS reaches address through a SOCKS5 proxy (RFC 1928), which also looks the name up, as with
+// http.Transport.
+func (r *route) connectSOCKS(ctx context.Context, network, address string) (net.Conn, error) {
+	var auth *proxy.Auth
+	if user := r.proxy.User; user != nil {
+		password, _ := user.Password()
+		auth = &proxy.Auth{User: user.Username(), Password: password}
+	}
+	at := r.proxy.Host
+	if r.proxy.Port() == "" {
+		at = net.JoinHostPort(r.proxy.Hostname(), "1080")
+	}
+	dialer, err := proxy.SOCKS5(network, at, auth, plainDialer{r.transport})
+	if err != nil {
+		return nil, fmt.Errorf("fipstls: proxy %s: %w", r.proxy.Redacted(), err)
+	}
+	conn, err := dialer.(proxy.ContextDialer).DialContext(ctx, network, address)
+	if err != nil {
+		// The library gives the deadline to the connection, whose clock may be the first to say so.
+		if at, ok := ctx.Deadline(); ok && isTimeout(err) && !time.Now().Before(at) {
+			<-ctx.Done()
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("fipstls: proxy %s: %w", r.proxy.Redacted(), err)
+	}
+	return conn, nil
+}
+
+// plainDialer dials as the transport's settings say.
+type plainDialer struct{ t *Transport }
+
+func (p plainDialer) Dial(network, address string) (net.Conn, error) {
+	return p.t.dialPlain(context.Background(), network, address)
+}
+
+func (p plainDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return p.t.dialPlain(ctx, network, address)
+}
+
 func (r *route) dialProxy(ctx context.Context, network string) (net.Conn, error) {
 	t := r.transport
 	address := r.proxy.Host
@@ -65,7 +111,7 @@ func (r *route) dialProxy(ctx context.Context, network string) (net.Conn, error)
 		}
 		return t.handshake(ctx, network, address, r.proxy.Hostname(), []string{"http/1.1"})
 	}
-	return nil, fmt.Errorf("%q is not supported for https requests; http and https are", r.proxy.Scheme)
+	return nil, fmt.Errorf("%q is not supported for https requests; http, https and socks5 are", r.proxy.Scheme)
 }
 
 func (r *route) connectHeader(ctx context.Context, address string) (http.Header, error) {
