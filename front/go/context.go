@@ -253,7 +253,7 @@ func (s *sslContext) loadCertificate(c *Config) error {
 	if len(data) == 0 {
 		field = "CertFile"
 		if isURI(c.CertFile) {
-			if err := s.native.store(c.CertFile, false, c.KeyPassphrase); err != nil {
+			if err := s.fromStore(c.CertFile, false, c.KeyPassphrase); err != nil {
 				return &ConfigError{field, fmt.Errorf("%s: %w", c.CertFile, err)}
 			}
 			return nil
@@ -279,6 +279,16 @@ func (s *sslContext) loadCertificate(c *Config) error {
 	return nil
 }
 
+// opening lets one configuration at a time look for keys by URI: a provider for tokens finds and opens
+// them at the first time, and pkcs11-provider 1.0 crashed when two threads came together.
+var opening sync.Mutex
+
+func (s *sslContext) fromStore(uri string, wantKey bool, passphrase string) error {
+	opening.Lock()
+	defer opening.Unlock()
+	return s.native.store(uri, wantKey, passphrase)
+}
+
 func keyField(c *Config) string {
 	if len(c.Key) > 0 {
 		return "Key"
@@ -293,7 +303,7 @@ func (s *sslContext) loadKey(c *Config) error {
 	}
 	if len(data) == 0 {
 		if isURI(file) {
-			if err := s.native.store(file, true, c.KeyPassphrase); err != nil {
+			if err := s.fromStore(file, true, c.KeyPassphrase); err != nil {
 				return &ConfigError{"KeyFile", fmt.Errorf("%s: %w", withoutQuery(file), err)}
 			}
 			return nil
