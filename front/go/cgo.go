@@ -1,4 +1,4 @@
-//go:build cgo && unix
+//go:build cgo && unix && !fipstls_purego
 
 package fipstls
 
@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"unsafe"
 )
 
@@ -72,16 +71,12 @@ func loadedLibrary() Library {
 	var ssl, crypto [pathLen]C.char
 	C.fip_paths(&ssl[0], &crypto[0], pathLen)
 	can := C.fip_capabilities()
-	directory := C.GoString(C.fip_directory())
-	if _, quoted, ok := strings.Cut(directory, `"`); ok { // OPENSSLDIR: "/etc/ssl"
-		directory, _, _ = strings.Cut(quoted, `"`)
-	}
 	return Library{
 		Version:    C.GoString(C.fip_version_text()),
 		Number:     uint64(C.fip_version_number()),
 		LibSsl:     C.GoString(&ssl[0]),
 		LibCrypto:  C.GoString(&crypto[0]),
-		Directory:  directory,
+		Directory:  directoryIn(C.GoString(C.fip_directory())),
 		Providers:  providersOf(nil),
 		Groups:     can&C.FIP_CAN_GROUP_NAME != 0,
 		Signatures: can&C.FIP_CAN_SIGNATURE_NAME != 0,
@@ -289,15 +284,6 @@ const (
 // nativeConn is an SSL with its BIO. Every use is under its owner's lock.
 type nativeConn struct{ c *C.fip_conn }
 
-type nativeConnOptions struct {
-	server  bool
-	name    string // expected of the peer's certificate, and asked for by SNI
-	isIP    bool
-	check   bool
-	alpn    []byte
-	session unsafe.Pointer // to offer; the connection frees it
-}
-
 func newNativeConn(context nativeContext, o nativeConnOptions) (nativeConn, error) {
 	var name *C.char
 	if o.name != "" {
@@ -371,17 +357,6 @@ func (n nativeConn) takeKeylog() []byte {
 
 func freeSession(session unsafe.Pointer) { C.fip_session_free(session) }
 
-type nativeInfo struct {
-	version    uint16
-	cipherID   uint16
-	resumed    bool
-	cipher     string
-	group      string
-	signature  string
-	alpn       string
-	serverName string
-}
-
 func (n nativeConn) info() nativeInfo {
 	var info C.fip_info
 	C.fip_conn_info(n.c, &info)
@@ -389,41 +364,17 @@ func (n nativeConn) info() nativeInfo {
 		version:    uint16(info.version),
 		cipherID:   uint16(info.cipher_id),
 		resumed:    info.resumed != 0,
-		cipher:     interned(&info.cipher[0]),
-		group:      interned(&info.group[0]),
-		signature:  interned(&info.signature[0]),
-		alpn:       interned(&info.alpn[0]),
-		serverName: interned(&info.server_name[0]),
+		cipher:     interned(cText(&info.cipher[0])),
+		group:      interned(cText(&info.group[0])),
+		signature:  interned(cText(&info.signature[0])),
+		alpn:       interned(cText(&info.alpn[0])),
+		serverName: interned(cText(&info.server_name[0])),
 	}
 }
 
-// names are the few texts that handshakes repeat, so that they are not allocated each time.
-var names struct {
-	sync.RWMutex
-	known map[string]string
-}
-
-const namesKept = 1024
-
-func interned(text *C.char) string {
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(text)), C.strlen(text))
-	if len(bytes) == 0 {
-		return ""
-	}
-	names.RLock()
-	name, ok := names.known[string(bytes)]
-	names.RUnlock()
-	if ok {
-		return name
-	}
-	name = string(bytes)
-	names.Lock()
-	defer names.Unlock()
-	if names.known == nil || len(names.known) >= namesKept {
-		names.known = make(map[string]string)
-	}
-	names.known[name] = name
-	return name
+// cText is C text as bytes that are C's.
+func cText(c *C.char) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(c)), C.strlen(c))
 }
 
 // chain returns the peer's certificates as DER, or those of the chain that was verified.

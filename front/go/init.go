@@ -108,9 +108,14 @@ func loadedIs(lib string) bool {
 		b, errB := filepath.EvalSymlinks(library.LibSsl)
 		return errors.Join(errA, errB) == nil && a == b
 	}
-	// 1.1 and 1.1.1 ask for 1.1.1w; 3.5 for 3.5.5, and not for 3.50.
-	_, number, _ := strings.Cut(library.Version, " ")
-	rest, ok := strings.CutPrefix(number, lib)
+	return versionIs(library.Version, lib)
+}
+
+// versionIs tells whether "OpenSSL 3.5.5 27 Jan 2026" is what a version asks for: 1.1 and 1.1.1 ask for
+// 1.1.1w; 3.5 for 3.5.5, and not for 3.50.
+func versionIs(full, wanted string) bool {
+	_, number, _ := strings.Cut(full, " ")
+	rest, ok := strings.CutPrefix(number, wanted)
 	return ok && (rest == "" || rest[0] < '0' || rest[0] > '9')
 }
 

@@ -1,4 +1,4 @@
-//go:build cgo && unix
+//go:build cgo && unix && !fipstls_purego
 
 // SSL_CTX: built once for each configuration, shared by its connections.
 

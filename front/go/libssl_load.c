@@ -1,4 +1,4 @@
-//go:build cgo && unix
+//go:build cgo && unix && !fipstls_purego
 
 // Finding libssl at run time, and what kind of libssl it is.
 

@@ -1,4 +1,4 @@
-//go:build !(cgo && unix)
+//go:build !(cgo && unix) && !fipstls_purego
 
 package fipstls
 
@@ -11,7 +11,7 @@ import (
 // whether a library is loaded first.
 
 func loadLibrary(ssl, crypto, wanted string) error {
-	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through")
+	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through; the build tag fipstls_purego has an experimental way without")
 }
 
 func loadedLibrary() Library                      { return Library{} }
@@ -26,53 +26,6 @@ func freeSession(unsafe.Pointer)                  {}
 type (
 	nativeContext struct{}
 	nativeConn    struct{}
-	contextText   int
-	contextAdd    int
-	stepOp        int
-	stepStatus    int32
-
-	nativeConnOptions struct {
-		server, isIP, check bool
-		name                string
-		alpn                []byte
-		session             unsafe.Pointer
-	}
-	nativeInfo struct {
-		version, cipherID                          uint16
-		resumed                                    bool
-		cipher, group, signature, alpn, serverName string
-	}
-)
-
-const (
-	textCiphers12 contextText = iota
-	textCiphers13
-	textGroups
-	textSignatures
-	textCaFile
-	textCaPath
-)
-
-const (
-	addTrust contextAdd = iota
-	addCRL
-	addCertificate
-	addChain
-	addClientCA
-)
-
-const (
-	opHandshake stepOp = iota
-	opRead
-	opWrite
-	opShutdown
-)
-
-const (
-	statusOK stepStatus = iota
-	statusWantRead
-	statusClosed
-	statusFailed
 )
 
 func newNativeContext(unsafe.Pointer, bool, bool) (nativeContext, error) {

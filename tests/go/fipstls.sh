@@ -54,10 +54,13 @@ for module in . grpc bench; do
     (cd "$module" && go vet ./...) || failed=$((failed + 1))
 done
 CGO_ENABLED=0 go vet . || failed=$((failed + 1))
+CGO_ENABLED=0 go vet -tags fipstls_purego . || failed=$((failed + 1))
 
-# libssl NAME FILE PREFIX  all tests with one library
+# libssl NAME FILE PREFIX  all tests with one library, by cgo and by the experimental way without
 libssl() {
     run "libssl of $1" env "FIPSTLS_TEST_LIB=$2" "FIPSTLS_TEST_OPENSSL=$3" go test -count=1 -v ./...
+    run "libssl of $1 without cgo" env "FIPSTLS_TEST_LIB=$2" "FIPSTLS_TEST_OPENSSL=$3" CGO_ENABLED=0 \
+        go test -tags fipstls_purego -count=1 -v .
     [ ! -e grpc/go.mod ] ||
         run "gRPC with libssl of $1" env "FIPSTLS_TEST_LIB=$2" sh -c 'cd grpc && go test -count=1 -v ./...'
 }
@@ -77,7 +80,9 @@ for version in 1.1.1w 3.6.3 4.0.3; do
         echo "OpenSSL $version: not in $cache; front/go/script/openssl $version builds it"
     fi
 done
-run "race detector" env "FIPSTLS_TEST_OPENSSL=$prefix" go test -count=1 -race -v .
+run "race detector" env "FIPSTLS_TEST_OPENSSL=$prefix" go test -count=1 -race -v ./...
+# The C files under AddressSanitizer, which reports what they leak when the tests end (LeakSanitizer).
+run "AddressSanitizer" env "FIPSTLS_TEST_OPENSSL=$prefix" go test -count=1 -asan -skip SoakConnections -v .
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
