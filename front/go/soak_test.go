@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // isSoak is set by `make soak`, which has the long counts.
@@ -25,7 +26,9 @@ func TestSoakDuplex(t *testing.T) {
 	leavesNothing(t)
 	w := newWorld(t)
 	client, server := connected(t, w.clientConfig(t), w.serverConfig(t))
-	duplex(t, client, server, longer(32<<20, 1<<30))
+	began, size := time.Now(), longer(32<<20, 1<<30)
+	duplex(t, client, server, size)
+	t.Logf("%d MiB each way in %s", size>>20, time.Since(began).Round(time.Millisecond))
 }
 
 // Connections come and go, 100 000 in a soak, without the process growing.
@@ -75,7 +78,9 @@ func TestSoakConnections(t *testing.T) {
 	before := residentKiB(t)
 	run(count - count/4)
 	// 100 000 leaks of one SSL would be gigabytes.
-	if grown := residentKiB(t) - before; grown > 16<<10 {
+	grown := residentKiB(t) - before
+	t.Logf("%d connections; the process has %d KiB, of which %d came with the last %d", count, before+grown, grown, count-count/4)
+	if grown > 16<<10 {
 		t.Errorf("the process grew by %d KiB in %d connections", grown, count-count/4)
 	}
 }

@@ -34,13 +34,13 @@ type clientOptions struct {
 // cases are what is measured: how often, and whether connections are kept and sessions resumed.
 var cases = map[string]struct {
 	ops              int
-	path             string
+	path, post       string // what is got, and what is posted to by turns
 	keep, resume     bool
 	streams, letters int // of gRPC
 }{
 	"pooled":  {ops: 3000, path: "/small", keep: true},
 	"get-1m":  {ops: 300, path: "/large", keep: true},
-	"mixed":   {ops: 2000, path: "/inspect", keep: true},
+	"mixed":   {ops: 2000, path: "/get", post: "/post", keep: true},
 	"full":    {ops: 300, path: "/small"},
 	"resumed": {ops: 300, path: "/small", resume: true},
 	"grpc":    {ops: 1, streams: 100, letters: 1000},
@@ -74,7 +74,7 @@ func runClient(o clientOptions) error {
 	if o.kind == "grpc" {
 		once, err = o.grpcCase(what.streams, what.letters, &r)
 	} else {
-		once, err = o.httpCase(what.path, what.keep, what.resume, &r)
+		once, err = o.httpCase(what.path, what.post, what.keep, what.resume, &r)
 	}
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func runClient(o clientOptions) error {
 	r.CPUNs = float64(after.cpu-before.cpu) / per
 	r.Bytes = float64(after.memory.TotalAlloc-before.memory.TotalAlloc) / per
 	r.Allocs = float64(after.memory.Mallocs-before.memory.Mallocs) / per
-	r.HeapKiB, r.PeakKiB = after.memory.HeapSys>>10, after.peak
+	r.HeapKiB, r.CHeapKiB, r.PeakKiB = after.memory.HeapSys>>10, cHeap()>>10, after.peak
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
@@ -146,7 +146,7 @@ func (o clientOptions) ownConfig(resume bool) *fipstls.Config {
 	return config
 }
 
-func (o clientOptions) httpCase(path string, keep, resume bool, r *row) (func(int) error, error) {
+func (o clientOptions) httpCase(path, post string, keep, resume bool, r *row) (func(int) error, error) {
 	base := &http.Transport{DisableKeepAlives: !keep, DisableCompression: true}
 	var transport http.RoundTripper = base
 	if o.client == "fipstls" {
@@ -167,15 +167,15 @@ func (o clientOptions) httpCase(path string, keep, resume bool, r *row) (func(in
 		return nil, err
 	}
 	client := &http.Client{Transport: transport}
-	url := "https://" + string(address) + path
+	server := "https://" + string(address)
 	return func(n int) error {
 		for i := range n {
 			var response *http.Response
 			var err error
-			if path == "/inspect" && i%2 == 1 {
-				response, err = client.Post(url, "text/plain", strings.NewReader("some data to post"))
+			if post != "" && i%2 == 1 {
+				response, err = client.Post(server+post, "text/plain", strings.NewReader("some data to post"))
 			} else {
-				response, err = client.Get(url)
+				response, err = client.Get(server + path)
 			}
 			if err != nil {
 				return err

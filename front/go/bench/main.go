@@ -37,6 +37,7 @@ type row struct {
 	Bytes    float64 `json:"bytes_per_op"`
 	Allocs   float64 `json:"allocs_per_op"`
 	HeapKiB  uint64  `json:"go_heap_kib"`
+	CHeapKiB uint64  `json:"c_heap_kib"` // what C's malloc holds when the work is done
 	PeakKiB  int64   `json:"rss_peak_kib"`
 	Load     string  `json:"load"` // of the machine, one minute
 	Machine  string  `json:"machine"`
@@ -158,6 +159,7 @@ func compare(rounds int, cases, libs []string, out string) error {
 		}
 	}
 	table(os.Stdout, rows)
+	heaps(os.Stdout, rows)
 	return nil
 }
 
@@ -244,6 +246,31 @@ func table(w io.Writer, rows []row) {
 			median(k, func(r row) float64 { return r.Bytes })/median(base, func(r row) float64 { return r.Bytes }),
 			median(k, func(r row) float64 { return r.Allocs }),
 			median(k, func(r row) float64 { return r.Allocs })/median(base, func(r row) float64 { return r.Allocs }))
+	}
+}
+
+// heaps prints what gRPC's messages took of either heap, in MiB: all that Go allocated, what C's malloc
+// holds in the end, and the process's peak. The last round of each client.
+func heaps(w io.Writer, rows []row) {
+	last := map[string]row{}
+	var order []string
+	for _, r := range rows {
+		if r.Case != "grpc" {
+			continue
+		}
+		if _, ok := last[r.Client]; !ok {
+			order = append(order, r.Client)
+		}
+		last[r.Client] = r
+	}
+	if len(order) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%-18s %14s %12s %12s %12s\n", "gRPC, memory", "Go allocated", "Go heap", "C heap", "peak")
+	for _, name := range order {
+		r := last[name]
+		fmt.Fprintf(w, "%-18s %13.1fM %11.1fM %11.2fM %11.1fM\n", name, r.Bytes*float64(r.Ops)/(1<<20), float64(r.HeapKiB)/1024,
+			float64(r.CHeapKiB)/1024, float64(r.PeakKiB)/1024)
 	}
 }
 

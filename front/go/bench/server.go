@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/mccutchen/go-httpbin/v2/httpbin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/interop"
@@ -61,12 +61,9 @@ func handler() http.Handler {
 		w.Header().Set("Content-Length", fmt.Sprint(len(large)))
 		w.Write(large)
 	})
-	// What a request-inspecting service answers: the request's headers and body, as JSON.
-	mux.HandleFunc("/inspect", func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, "{%q: %q, %q: %q, %q: %q}\n", "method", r.Method, "headers", fmt.Sprint(r.Header), "data", body)
-	})
+	bin := httpbin.New() // answers with the request that it got, as JSON
+	mux.Handle("/get", bin)
+	mux.Handle("/post", bin)
 	return mux
 }
 
