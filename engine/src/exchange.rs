@@ -167,7 +167,8 @@ impl Engine {
             return Err(wrong_kind(peer.algorithm, "derive with this key", algorithm.name()));
         }
         let mut shared = SharedSecret::blank(algorithm);
-        if ecc::derive(curve, key.bytes(), peer.bytes(), &mut shared) {
+        let (private, public) = ([key.bytes()], [peer.bytes()]);
+        if ecc::lanes::derive_many(self, curve, &private, &public, &mut shared)? == [true] {
             return Ok(shared);
         }
         Err(public_key(algorithm, "the secret with it is all zero"))

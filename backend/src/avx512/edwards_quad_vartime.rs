@@ -16,7 +16,7 @@ use core::arch::x86_64::*;
 
 use super::edwards::{BASE_X, BASE_Y, D, SQRT_M1};
 use super::quad25519::{Fe, Raw, add, all, carry, equal, lanes, mul, mul_raw, power_p58, square};
-use super::quad25519::{invert, square_raw, sub};
+use super::quad25519::{invert, square_raw, store4, sub};
 
 /// 2d.
 const D2: [u64; 5] =
@@ -143,16 +143,6 @@ fn encoded(words: &[__m256i; 4], x: usize, y: usize) -> [u8; 32] {
         *out = (words[i][y] | sign).to_le_bytes();
     }
     out
-}
-
-/// A register as four words.
-#[inline]
-#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn store4(register: __m256i) -> [u64; 4] {
-    let mut words = [0; 4];
-    // SAFETY: 32 bytes are there, and no alignment is asked for.
-    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) };
-    words
 }
 
 impl Addend {

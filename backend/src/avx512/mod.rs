@@ -56,6 +56,7 @@ mod slh;
 mod slh_shake;
 mod sponge;
 mod x25519;
+mod x25519_one;
 
 /// The AVX-512 instruction set. Having one is the proof that this processor has it.
 #[derive(Clone, Copy, Debug)]

@@ -43,6 +43,16 @@ pub(super) fn lanes(x: [u64; 4]) -> __m256i {
     _mm256_setr_epi64x(x[0] as i64, x[1] as i64, x[2] as i64, x[3] as i64)
 }
 
+/// A register as four words.
+#[inline]
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+pub(super) fn store4(register: __m256i) -> [u64; 4] {
+    let mut words = [0; 4];
+    // SAFETY: 32 bytes are there, and no alignment is asked for.
+    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) };
+    words
+}
+
 impl Fe {
     /// The same element in every lane, from its limbs.
     #[inline]
@@ -124,6 +134,13 @@ impl Raw {
     pub(super) fn minus_where(&self, mask: __mmask8, other: &Raw) -> Raw {
         let (a, b) = (self.0, other.0);
         Raw(core::array::from_fn(|k| _mm256_mask_sub_epi64(a[k], mask, a[k], b[k])))
+    }
+
+    /// `other` in the lanes of the mask.
+    #[inline]
+    #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+    pub(super) fn replaced_where(&self, mask: __mmask8, other: &Raw) -> Raw {
+        Raw(Fe(self.0).replaced_where(mask, &Fe(other.0)).0)
     }
 
     /// `self + 512p`: room to subtract limbs below 255 * 2^52.

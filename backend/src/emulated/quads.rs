@@ -67,6 +67,13 @@ pub(crate) fn _mm256_permute4x64_epi64<const ORDER: i32>(a: __m256i) -> __m256i 
     __m256i(core::array::from_fn(|i| a.0[ORDER as usize >> (2 * i) & 3]))
 }
 
+/// Element i from where the low bits of an index's element i say.
+#[inline]
+pub(crate) fn _mm256_permutexvar_epi64(index: __m256i, a: __m256i) -> __m256i {
+    let index = __m256i(index.0.map(|place| place & 3));
+    _mm512_castsi512_si256(_mm512_permutexvar_epi64(wide(index), wide(a)))
+}
+
 #[inline]
 pub(crate) fn _mm256_mask_permutex_epi64<const ORDER: i32>(
     source: __m256i,

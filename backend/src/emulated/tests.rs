@@ -308,6 +308,7 @@ same! { quads_are_the_processors:
     _mm256_srli_epi64 [0 1 63 64 200](a: __m256i);
     _mm256_shrdi_epi64 [0 1 51 63 200](a: __m256i, b: __m256i);
     _mm256_permute4x64_epi64 [0x1b 0xb1 0x0e 0x93](a: __m256i);
+    _mm256_permutexvar_epi64(index: __m256i, a: __m256i);
     _mm256_mask_permutex_epi64 [0x1b 0xb1 0x0e 0x93](source: __m256i, m: u8, a: __m256i);
     _mm256_mask_add_epi64(source: __m256i, m: u8, a: __m256i, b: __m256i);
     _mm256_mask_sub_epi64(source: __m256i, m: u8, a: __m256i, b: __m256i);

@@ -71,6 +71,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::ed25519::base_multiples",
     "gabion_backend::avx512::x25519::base_multiples",
     "gabion_backend::avx512::x25519::multiples",
+    "gabion_backend::avx512::x25519_one::multiple",
     // Of one element or point, for keys and signatures.
     "gabion_backend::avx512::quad25519::invert",
     "gabion_backend::avx512::quad25519::power_250",
