@@ -167,7 +167,7 @@ impl Engine {
             return Err(wrong_kind(peer.algorithm, "derive with this key", algorithm.name()));
         }
         let mut shared = SharedSecret::blank(algorithm);
-        let (private, public) = ([key.bytes()], [peer.bytes()]);
+        let (private, public) = ([key.bytes()], [ecc::PeerKey::Encoded(peer.bytes())]);
         if ecc::lanes::derive_many(self, curve, &private, &public, &mut shared)? == [true] {
             return Ok(shared);
         }
@@ -195,7 +195,8 @@ impl Engine {
             }
         }
         let private: Vec<_> = lanes.iter().map(|lane| lane.0.bytes()).collect();
-        let public: Vec<_> = lanes.iter().map(|lane| lane.1.bytes()).collect();
+        let public: Vec<_> =
+            lanes.iter().map(|lane| ecc::PeerKey::Encoded(lane.1.bytes())).collect();
         let mut shared = Zeroizing::new(vec![0; lanes.len() * curve.scalar_len()]);
         let good = ecc::lanes::derive_many(self, curve, &private, &public, &mut shared)?;
         let secrets = shared.chunks_exact(curve.scalar_len()).zip(good);

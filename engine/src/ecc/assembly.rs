@@ -46,18 +46,45 @@ pub(super) fn public_key(curve: Curve, private: &[u8]) -> Option<Option<Vec<u8>>
     })
 }
 
+/// A peer's public key, checked, with what the library works out of it beforehand.
+pub(super) enum Peer {
+    X25519(x25519::PublicKey),
+    P256(Box<p256::PublicKey>),
+    P384(Box<p384::PublicKey>),
+}
+
+/// The peer of these bytes; `Some(None)` where they are no public key.
+pub(super) fn peer(curve: Curve, public: &[u8]) -> Option<Option<Peer>> {
+    if !serves(curve) {
+        return None;
+    }
+    Some(match curve {
+        Curve::X25519 => x25519::PublicKey::try_from_slice(public).ok().map(Peer::X25519),
+        Curve::P256 => p256::PublicKey::from_x962_uncompressed(public)
+            .ok()
+            .map(|peer| Peer::P256(Box::new(peer))),
+        Curve::P384 => p384::PublicKey::from_x962_uncompressed(public)
+            .ok()
+            .map(|peer| Peer::P384(Box::new(peer))),
+        Curve::P521 => return None,
+    })
+}
+
 pub(super) fn derive(
     curve: Curve,
     private: &[u8],
     public: &[u8],
     shared: &mut [u8],
 ) -> Option<bool> {
+    peer(curve, public).map(|peer| peer.is_some_and(|peer| derive_with(private, &peer, shared)))
+}
+
+pub(super) fn derive_with(private: &[u8], peer: &Peer, shared: &mut [u8]) -> bool {
     /// One curve of the library; its modules have the same shape, and no trait in common.
     macro_rules! derive {
-        ($module:ident, $private:ident, $public:ident) => {{
+        ($module:ident, $private:ident, $peer:ident) => {{
             let key = $module::StaticPrivateKey::$private(private).ok();
-            let peer = $module::PublicKey::$public(public).ok();
-            match key.zip(peer).and_then(|(key, peer)| key.diffie_hellman(&peer).ok()) {
+            match key.and_then(|key| key.diffie_hellman($peer).ok()) {
                 None => false,
                 Some(mut secret) => {
                     shared.copy_from_slice(&secret.0);
@@ -67,15 +94,11 @@ pub(super) fn derive(
             }
         }};
     }
-    if !serves(curve) {
-        return None;
+    match peer {
+        Peer::X25519(peer) => derive!(x25519, try_from_slice, peer),
+        Peer::P256(peer) => derive!(p256, from_bytes, peer),
+        Peer::P384(peer) => derive!(p384, from_bytes, peer),
     }
-    Some(match curve {
-        Curve::X25519 => derive!(x25519, try_from_slice, try_from_slice),
-        Curve::P256 => derive!(p256, from_bytes, from_x962_uncompressed),
-        Curve::P384 => derive!(p384, from_bytes, from_x962_uncompressed),
-        Curve::P521 => return None,
-    })
 }
 
 /// Hedged with 16 bytes of the operating system's randomness; `None` also where there is none.

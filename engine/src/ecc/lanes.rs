@@ -5,7 +5,7 @@ use gabion_scheme::x25519::LEN;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
-use super::{Curve, derive, public_key};
+use super::{Curve, PeerKey, derive, public_key};
 use crate::error::Error;
 use crate::route::Engine;
 
@@ -22,10 +22,10 @@ fn serve(engine: &Engine, curve: Curve) -> Result<bool, Error> {
 }
 
 /// Byte strings of 32 bytes side by side; none if one has another length.
-fn arrays(bytes: &[&[u8]]) -> Option<Zeroizing<Vec<[u8; LEN]>>> {
+fn arrays<'a>(bytes: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<Zeroizing<Vec<[u8; LEN]>>> {
     let mut all = Zeroizing::new(Vec::with_capacity(bytes.len()));
     for bytes in bytes {
-        all.push(<[u8; LEN]>::try_from(*bytes).ok()?);
+        all.push(<[u8; LEN]>::try_from(bytes).ok()?);
     }
     Some(all)
 }
@@ -43,7 +43,7 @@ pub(crate) fn public_keys(
     if private.len() < PUBLIC_KEYS_MIN || !serve(engine, curve)? {
         return Ok(one_by_one());
     }
-    let Some(private) = arrays(private) else { return Ok(one_by_one()) };
+    let Some(private) = arrays(private.iter().copied()) else { return Ok(one_by_one()) };
     let mut public = vec![[0; LEN]; private.len()];
     let operation = X25519::Public { private: &private, public: &mut public };
     engine.run_all(Operation::X25519(operation), private.len())?;
@@ -59,11 +59,12 @@ pub(crate) fn derive_many(
     engine: &Engine,
     curve: Curve,
     private: &[&[u8]],
-    public: &[&[u8]],
+    public: &[PeerKey<'_>],
     shared: &mut [u8],
 ) -> Result<Vec<bool>, Error> {
     if serve(engine, curve)?
-        && let (Some(private), Some(peers)) = (arrays(private), arrays(public))
+        && let Some(private) = arrays(private.iter().copied())
+        && let Some(peers) = arrays(public.iter().map(PeerKey::bytes))
     {
         let mut status = vec![Status::NotRun; private.len()];
         let shared = shared.as_chunks_mut().0;
@@ -73,7 +74,7 @@ pub(crate) fn derive_many(
         return Ok(status.iter().map(|status| status.is_ok()).collect());
     }
     let lanes = private.iter().zip(public).zip(shared.chunks_exact_mut(curve.scalar_len()));
-    Ok(lanes.map(|((private, public), shared)| derive(curve, private, public, shared)).collect())
+    Ok(lanes.map(|((private, public), shared)| public.derive(curve, private, shared)).collect())
 }
 
 /// Tests a backend's X25519 against the library that serves single operations, which a known answer

@@ -172,6 +172,80 @@ pub(crate) fn public_key(curve: Curve, private: &[u8]) -> Option<Vec<u8>> {
     portable::public_key(curve, private)
 }
 
+/// A public key that was checked, decoded once for its check and for what it is used for.
+pub(crate) struct Peer {
+    curve: Curve,
+    bytes: Vec<u8>,
+    /// Decoded, where a library serves that keeps keys so.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    decoded: Option<assembly::Peer>,
+}
+
+impl Peer {
+    /// The peer of these bytes; none where they are no public key (see [`is_public`]).
+    pub(crate) fn decode(curve: Curve, public: &[u8]) -> Option<Peer> {
+        let bytes = public.to_vec();
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if curve.is_formed(public)
+            && let Some(decoded) = assembly::peer(curve, public)
+        {
+            return decoded.map(|peer| Peer { curve, bytes, decoded: Some(peer) });
+        }
+        is_public(curve, public).then_some(Peer::own(curve, bytes))
+    }
+
+    /// The public key of a key pair that was made here: good, and rarely a peer's.
+    pub(crate) fn own(curve: Curve, bytes: Vec<u8>) -> Peer {
+        Peer {
+            curve,
+            bytes,
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            decoded: None,
+        }
+    }
+
+    /// Its encoding.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// As [`derive`].
+    fn derive(&self, private: &[u8], shared: &mut [u8]) -> bool {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(peer) = &self.decoded {
+            shared.fill(0);
+            let len = self.curve.scalar_len();
+            let fits = private.len() == len && shared.len() == len;
+            return fits && assembly::derive_with(private, peer, shared);
+        }
+        derive(self.curve, private, &self.bytes, shared)
+    }
+}
+
+/// A peer's public key, as it came or checked before.
+#[derive(Clone, Copy)]
+pub(crate) enum PeerKey<'a> {
+    Encoded(&'a [u8]),
+    Checked(&'a Peer),
+}
+
+impl PeerKey<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            PeerKey::Encoded(bytes) => bytes,
+            PeerKey::Checked(peer) => peer.bytes(),
+        }
+    }
+
+    /// As [`derive`].
+    fn derive(&self, curve: Curve, private: &[u8], shared: &mut [u8]) -> bool {
+        match self {
+            PeerKey::Encoded(bytes) => derive(curve, private, bytes, shared),
+            PeerKey::Checked(peer) => peer.derive(private, shared),
+        }
+    }
+}
+
 /// Diffie-Hellman into `shared`, the x coordinate (SP 800-56A, 5.7.1.2; RFC 7748, section 6.1).
 /// Says false, and leaves `shared` all zero, where the peer's key is no point or the result is
 /// the neutral one (all zero for X25519).

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::ml_kem::{PrivateKey as MlKemPrivate, PublicKey as MlKemPublic};
 use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seed};
-use crate::ecc::{self, Curve};
+use crate::ecc::{self, Curve, Peer, PeerKey};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_length, exact, missing_seed, private_key, public_key, unknown};
 use crate::route::Engine;
@@ -97,7 +97,7 @@ impl Parts {
         self,
         engine: &Engine,
         private: &[&[u8]],
-        public: &[&[u8]],
+        public: &[PeerKey<'_>],
     ) -> Result<(Zeroizing<Vec<u8>>, Vec<bool>), Error> {
         let mut shared = Zeroizing::new(vec![0; private.len() * self.curve.scalar_len()]);
         let good = ecc::lanes::derive_many(engine, self.curve, private, public, &mut shared)?;
@@ -148,7 +148,7 @@ pub(crate) struct PublicKey(Arc<Public>);
 struct Public {
     parts: Parts,
     kem: MlKemPublic,
-    point: Vec<u8>,
+    point: Peer,
     bytes: Vec<u8>,
 }
 
@@ -178,6 +178,7 @@ fn pair_with(
     let point = point.ok_or_else(refused)?;
     let mut encoded = vec![0; parts.algorithm.info().public_key];
     parts.join(kem.public_bytes(), &point, &mut encoded);
+    let point = Peer::own(parts.curve, point);
     let public = Public { parts, kem: kem.public(), point, bytes: encoded };
     Ok(PrivateKey(Arc::new(Pair {
         parts,
@@ -293,7 +294,7 @@ impl DecapsPart for PrivateKey {
         let kem_lanes = DecapsLanes { ct: &kem_ct, shared: &mut kem_shared, status };
         MlKemPrivate::decaps_many(engine, &kem_keys, kem_lanes)?;
         let private: Vec<_> = keys.iter().map(|key| &key.0.scalar[..]).collect();
-        let points: Vec<_> = split.iter().map(|ct| ct.1).collect();
+        let points: Vec<_> = split.iter().map(|ct| PeerKey::Encoded(ct.1)).collect();
         let (secrets, good) = parts.derive_many(engine, &private, &points)?;
         let secrets = secrets.chunks_exact(parts.curve.scalar_len());
         let kem_secrets = kem_shared.chunks_exact(kem_info.shared_secret).zip(secrets);
@@ -306,7 +307,7 @@ impl DecapsPart for PrivateKey {
                 continue;
             }
             if good[lane] {
-                parts.combine([kem, secret], [ct, &key.public.0.point], out);
+                parts.combine([kem, secret], [ct, key.public.0.point.bytes()], out);
             } else {
                 status[lane] = Status::InvalidInput;
             }
@@ -328,11 +329,10 @@ impl EncapsPart for PublicKey {
         let parts = Parts::tested(engine, algorithm)?;
         check_length("a hybrid public key", algorithm.info().public_key, bytes)?;
         let (kem, point) = parts.split(bytes, parts.kem.info().public_key);
-        if !ecc::is_public(parts.curve, point) {
-            return Err(public_key(algorithm, "its part on the curve is no uncompressed point"));
-        }
+        let refused = || public_key(algorithm, "its part on the curve is no uncompressed point");
+        let point = Peer::decode(parts.curve, point).ok_or_else(refused)?;
         let kem = MlKemPublic::decode(engine, parts.kem, kem)?;
-        Ok(PublicKey(Arc::new(Public { parts, kem, point: point.to_vec(), bytes: bytes.to_vec() })))
+        Ok(PublicKey(Arc::new(Public { parts, kem, point, bytes: bytes.to_vec() })))
     }
 
     /// Randomness a lane: m of ML-KEM (32 bytes), then the ephemeral scalar.
@@ -356,7 +356,7 @@ impl EncapsPart for PublicKey {
         MlKemPublic::encaps_many(engine, &kem_keys, kem_lanes)?;
         let len = parts.curve.scalar_len();
         let private: Vec<_> = scalars.chunks_exact(len).collect();
-        let points: Vec<_> = keys.iter().map(|key| &key.0.point[..]).collect();
+        let points: Vec<_> = keys.iter().map(|key| PeerKey::Checked(&key.0.point)).collect();
         let shares = ecc::lanes::public_keys(engine, parts.curve, &private)?;
         let (secrets, good) = parts.derive_many(engine, &private, &points)?;
         for (lane, key) in keys.iter().enumerate() {
@@ -374,7 +374,7 @@ impl EncapsPart for PublicKey {
                 continue;
             };
             if good[lane] {
-                parts.combine([kem, secret], [share, &key.0.point], shared);
+                parts.combine([kem, secret], [share, key.0.point.bytes()], shared);
                 parts.join(&kem_ct[lane * kem_info.output..][..kem_info.output], share, ct);
             } else {
                 status[lane] = Status::InvalidKey;

@@ -92,6 +92,12 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
             assert!(public.verify(name, ours, &none, b"m", &signature));
         });
     }
+    let schedule =
+        Params::default().int("mode", 2).text("digest", "SHA2-384").octets("key", &[1; 48]);
+    measure("TLS13-KDF".into(), &mut || {
+        let derived = context.kdf("TLS13-KDF", ours).unwrap().derive(48, Some(&schedule));
+        assert!(derived.is_some());
+    });
     deepest.sort();
     // Of the 32 KiB, libssl takes about 4 below the call.
     let (bytes, what) = deepest.last().unwrap();
