@@ -32,8 +32,16 @@ struct Loaded<'a> {
 
 impl<'a> Loaded<'a> {
     fn new(context: &'a Context, name: &CStr) -> Loaded<'a> {
-        // SAFETY: a live context and a C string.
-        let raw = unsafe { (LIB.OSSL_PROVIDER_load)(context.raw, name.as_ptr()) };
+        Loaded::with(context, name, &Params::default())
+    }
+
+    /// With what would stand in the provider's section of a configuration file. A file would leave a few
+    /// hundred bytes in libcrypto each time.
+    fn with(context: &'a Context, name: &CStr, settings: &Params) -> Loaded<'a> {
+        let mut list = settings.list();
+        // SAFETY: a live context, a C string, a list with an end.
+        let raw =
+            unsafe { (LIB.OSSL_PROVIDER_load_ex)(context.raw, name.as_ptr(), list.as_mut_ptr()) };
         assert!(!raw.is_null(), "{name:?}: {}", LIB.last_error());
         Loaded { raw, _context: context }
     }
@@ -75,6 +83,16 @@ fn cycle(context: &Context, name: &str) {
     let key = generate(context, name);
     works(&key, name);
     gabion.unload();
+}
+
+/// How many threads of this process make keys ahead, once a thread that was started has its name.
+fn pool_threads() -> usize {
+    let count = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "gabion-keys").count()
+    };
+    (0..10_000).map(|_| count()).find(|&found| found > 0).unwrap_or(0)
 }
 
 /// Bytes that this process has from malloc, in all arenas.
@@ -145,11 +163,21 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
         cycle(&context, "ML-DSA-44");
         stock.unload();
     };
+    let with_pools = || {
+        let context = context(&modules);
+        let switch = Params::default().text("key-pools", "yes");
+        let gabion = Loaded::with(&context, c"gabion", &switch);
+        // Enough for the thread that makes keys ahead, which has to end with the provider.
+        (0..20).for_each(|_| drop(generate(&context, "X25519MLKEM768")));
+        assert_eq!(pool_threads(), 1);
+        gabion.unload();
+    };
     let common = context(&modules);
     let in_common = || cycle(&common, "ML-DSA-44");
     for (what, life) in [
         ("loaded", &loaded as &(dyn Fn() + Sync)),
         ("used", &used),
+        ("used with pools", &with_pools),
         ("used in one context", &in_common),
     ] {
         (0..10).for_each(|_| on_a_thread(life));

@@ -100,6 +100,7 @@ functions! {
     OSSL_LIB_CTX_load_config(Ptr, *const c_char) -> c_int;
     OSSL_PROVIDER_set_default_search_path(Ptr, *const c_char) -> c_int;
     OSSL_PROVIDER_load(Ptr, *const c_char) -> Ptr;
+    OSSL_PROVIDER_load_ex(Ptr, *const c_char, *mut Param) -> Ptr;
     OSSL_PROVIDER_unload(Ptr) -> c_int;
     OSSL_PROVIDER_self_test(Ptr) -> c_int;
     OSSL_PROVIDER_get0_name(Ptr) -> *const c_char;
