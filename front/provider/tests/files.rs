@@ -188,7 +188,11 @@ fn certificates_requests_lists_and_messages_of_what_openssl_lacks() {
         ));
         let text = openssl("req -in leaf.csr -verify -noout -text");
         assert!(text.contains(&format!("Public Key Algorithm: {}", printed(name))), "{text}");
-        openssl("x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -out leaf.pem");
+        // Without a file of extensions OpenSSL 4.0 takes the head of the configuration for one.
+        std::fs::write(place.path("leaf.ext"), "basicConstraints = CA:FALSE\n").unwrap();
+        openssl(
+            "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -extfile leaf.ext -out leaf.pem",
+        );
         openssl("verify -CAfile ca.pem leaf.pem");
         let text = openssl("x509 -in leaf.pem -noout -text");
         assert_eq!(
@@ -296,7 +300,8 @@ fn private_keys_of(place: &Place, folder: &Path, anchor: &str) -> usize {
     read
 }
 
-/// What the default provider is told about reading keys still counts.
+/// What the default provider is told about reading keys still counts, as much as it does without us:
+/// 3.5 and 3.6 do as they are told, 4.0.3 shows the seed all the same.
 #[test]
 fn parameters_of_the_default_decoders_still_count() {
     let place = Place::new();
@@ -305,10 +310,12 @@ fn parameters_of_the_default_decoders_still_count() {
         let text = place.openssl(Side::Gabion, "pkey -in key.pem -noout -text");
         assert!(text.contains("seed:"), "{text}");
         let words = format!("pkey -in key.pem -noout -text -provparam {family}.retain_seed=no");
-        let text = place.openssl(Side::Gabion, &words);
-        assert!(!text.contains("seed:") && text.contains(name), "{text}");
+        let [ours, stock] = [Side::Gabion, Side::Stock].map(|side| place.openssl(side, &words));
+        assert!(ours.contains(name), "{ours}");
+        assert_eq!(ours.contains("seed:"), stock.contains("seed:"), "{ours}");
         let words = format!("pkey -in key.pem -noout -provparam {family}.input_formats=priv-only");
-        place.openssl_refuses(Side::Gabion, &words);
+        let reads = |side| place.command(side, &words).output().unwrap().status.success();
+        assert_eq!(reads(Side::Gabion), reads(Side::Stock), "{name}");
     }
 }
 
