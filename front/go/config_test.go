@@ -671,7 +671,6 @@ func TestFIPSRefusals(t *testing.T) {
 	fipsConfigFile(t)
 	for name, text := range map[string]string{
 		"no provider":      "openssl_conf = i\n[i]\nproviders = p\n[p]\ndefault = d\n[d]\nactivate = 1\n",
-		"wrong integrity":  "config_diagnostics = 1\nopenssl_conf = i\n[i]\nproviders = p\n[p]\nfips = f\nbase = d\n[f]\nactivate = 1\nmodule-mac = 00:11\n[d]\nactivate = 1\n",
 		"missing module":   "config_diagnostics = 1\nopenssl_conf = i\n[i]\nproviders = p\n[p]\nfips = f\n[f]\nmodule = /nonexistent/fips.so\nactivate = 1\n",
 		"not a file of it": "hello",
 	} {

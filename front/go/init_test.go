@@ -3,6 +3,7 @@ package fipstls
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +75,24 @@ var scenarios = map[string]func() error{
 		}
 		if err := Init("/nonexistent/libssl.so.3"); err == nil {
 			return errors.New("a second library was accepted")
+		}
+		return nil
+	},
+	// The module's integrity is checked when it is loaded, once in a process.
+	"wrong integrity": func() error {
+		if err := Init(os.Getenv(libVariable)); err != nil {
+			return err
+		}
+		file, err := os.CreateTemp("", "fipstls-*.cnf")
+		if err != nil {
+			return err
+		}
+		defer os.Remove(file.Name())
+		io.WriteString(file, "config_diagnostics = 1\nopenssl_conf = i\n[i]\nproviders = p\n[p]\nfips = f\nbase = d\n"+
+			"[f]\nactivate = 1\nmodule-mac = 00:11\n[d]\nactivate = 1\n")
+		file.Close()
+		if err := FIPSAvailable(file.Name()); !errors.Is(err, ErrFIPSUnavailable) {
+			return fmt.Errorf("got %v", err)
 		}
 		return nil
 	},

@@ -22,6 +22,14 @@ typedef struct stack_st STACK;
 typedef struct library_st LIBRARY;
 typedef struct provider_st PROVIDER;
 
+// OSSL_PARAM(3): a value that a provider is asked for.
+typedef struct {
+    const char *key;
+    unsigned int type; // 1 is a signed integer
+    void *data;
+    size_t size, returned;
+} PARAM;
+
 typedef int (*new_session_fn)(SSL *, SSL_SESSION *);
 typedef int (*alpn_fn)(SSL *, const unsigned char **, unsigned char *, const unsigned char *,
                        unsigned int, void *);
@@ -152,7 +160,7 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     MAY(PROVIDER *, OSSL_PROVIDER_load, (LIBRARY *, const char *))                                  \
     MAY(int, OSSL_PROVIDER_available, (LIBRARY *, const char *))                                    \
     MAY(const char *, OSSL_PROVIDER_get0_name, (const PROVIDER *))                                  \
-    MAY(int, OSSL_PROVIDER_self_test, (const PROVIDER *))                                           \
+    MAY(int, OSSL_PROVIDER_get_params, (const PROVIDER *, PARAM *))                                 \
     MAY(int, OSSL_PROVIDER_do_all, (LIBRARY *, int (*)(PROVIDER *, void *), void *))                \
     MAY(int, EVP_set_default_properties, (LIBRARY *, const char *))                                 \
     MAY(void *, EVP_MD_fetch, (LIBRARY *, const char *, const char *))                              \
