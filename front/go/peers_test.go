@@ -186,3 +186,49 @@ func TestAgainstCurl(t *testing.T) {
 		}
 	}
 }
+
+// The example prints what was negotiated, and with -fips refuses where the library has no FIPS provider.
+func TestExampleAgainstSServer(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go in PATH to build the example with")
+	}
+	library, err := Loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := filepath.Join(t.TempDir(), "https-get")
+	build := exec.Command(goTool, "build", "-o", example, "./examples/https-get")
+	if os.Getenv("CGO_ENABLED") == "0" {
+		build.Args = append(build.Args[:2:2], append([]string{"-tags", "fipstls_purego"}, build.Args[2:]...)...)
+	}
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", build.Args, err, out)
+	}
+	w, port := newWorld(t), freePort(t)
+	start(t, openssl(t, "s_server", "-accept", port, "-www",
+		"-cert", writeFile(t, "cert.pem", w.server.certPEM), "-key", writeFile(t, "key.pem", w.server.keyPEM)), port)
+	unavailable := FIPSAvailable("")
+	for _, fips := range []bool{false, true} {
+		command := exec.Command(example, fmt.Sprintf("-fips=%v", fips), "-lib", library.LibSsl,
+			"-ca", writeFile(t, "ca.pem", w.ca.pem), "https://localhost:"+port+"/")
+		out, err := command.CombinedOutput()
+		said := string(out)
+		if fips && unavailable != nil {
+			if err == nil || !strings.Contains(said, "FIPS is required and not available") || strings.Contains(said, "response") {
+				t.Errorf("here FIPS is refused (%v), there: %v\n%s", unavailable, err, said)
+			}
+			continue
+		}
+		wanted := []string{"version    TLS 1.", "group      ", "signature  ecdsa", "response   HTTP/1.0 200", "FIPS       no"}
+		if fips {
+			wanted[4] = "FIPS       yes"
+		}
+		for _, text := range wanted {
+			if err != nil || !strings.Contains(said, text) {
+				t.Errorf("-fips=%v: %v, expected %q in\n%s", fips, err, text, said)
+				break
+			}
+		}
+	}
+}
