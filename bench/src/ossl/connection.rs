@@ -20,6 +20,8 @@ const SSL_VERIFY_PEER: c_int = 1;
 const SSL_VERIFY_FAIL_IF_NO_PEER_CERT: c_int = 2;
 const TLSEXT_NAMETYPE_HOST_NAME: c_long = 0;
 const SSL_ERROR_WANT_READ: c_int = 2;
+const SSL_ERROR_WANT_ASYNC: c_int = 9;
+const SSL_MODE_ASYNC: c_long = 0x100;
 const X509_V_OK: c_long = 0;
 
 /// Which end of a connection.
@@ -110,6 +112,15 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Runs handshakes in asynchronous jobs, which an operation may pause.
+    pub(crate) fn set_async(&self) {
+        // SAFETY: a live endpoint.
+        unsafe {
+            let control = self.context.ossl().tls.SSL_CTX_ctrl;
+            control(self.raw.as_ptr(), SSL_CTRL_MODE, SSL_MODE_ASYNC, ptr::null_mut());
+        }
+    }
+
     fn verify(&self, mode: c_int, root: &Certificate) -> Result<(), Error> {
         let ossl = self.context.ossl();
         let raw = self.raw.as_ptr();
@@ -198,6 +209,8 @@ impl Wire {
 pub(crate) enum Step {
     /// It waits for the other side.
     Waiting,
+    /// An operation paused it; see [`Connection::descriptors`].
+    Paused,
     /// It is through.
     Finished,
 }
@@ -295,6 +308,9 @@ impl<'e> Connection<'e> {
         if error == SSL_ERROR_WANT_READ {
             return Ok(Step::Waiting);
         }
+        if error == SSL_ERROR_WANT_ASYNC {
+            return Ok(Step::Paused);
+        }
         let side = match self.endpoint.role {
             Role::Client => "client",
             Role::Server => "server",
@@ -304,6 +320,22 @@ impl<'e> Connection<'e> {
             message.push_str(&format!("; the certificate: {}", verify_text(ossl, verdict)));
         }
         Err(Error::Call(message))
+    }
+
+    /// The descriptors that a paused handshake waits for.
+    ///
+    /// # Errors
+    /// `Call` when libssl does not tell them.
+    pub(crate) fn descriptors(&self) -> Result<Vec<c_int>, Error> {
+        let ossl = self.endpoint.context.ossl();
+        let (all, raw, mut count) = (ossl.tls.SSL_get_all_async_fds, self.raw.as_ptr(), 0);
+        // SAFETY: a live connection; first the number is asked for, then there is room for as many.
+        unsafe {
+            ossl.done("counting descriptors", all(raw, ptr::null_mut(), &mut count))?;
+            let mut descriptors = vec![-1; count];
+            ossl.done("reading descriptors", all(raw, descriptors.as_mut_ptr(), &mut count))?;
+            Ok(descriptors)
+        }
     }
 
     /// What the finished handshake agreed on; meant for the client, who sees the signature.

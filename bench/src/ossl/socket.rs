@@ -37,7 +37,9 @@ impl<'e> Connection<'e> {
         let status = self.advance();
         match self.judge(status)? {
             Step::Finished => Ok(()),
-            Step::Waiting => Err(Error::Call("the peer did not answer in time".into())),
+            Step::Waiting | Step::Paused => {
+                Err(Error::Call("the peer did not answer in time".into()))
+            }
         }
     }
 

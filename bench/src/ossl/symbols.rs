@@ -191,6 +191,7 @@ table! {
         SSL_set1_host(*mut Ssl, *const c_char) -> c_int;
         SSL_ctrl(*mut Ssl, c_int, c_long, *mut c_void) -> c_long;
         SSL_do_handshake(*mut Ssl) -> c_int;
+        SSL_get_all_async_fds(*mut Ssl, *mut c_int, *mut usize) -> c_int;
         SSL_get_error(*const Ssl, c_int) -> c_int;
         SSL_get_verify_result(*const Ssl) -> c_long;
         SSL_get_version(*const Ssl) -> *const c_char;

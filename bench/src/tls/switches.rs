@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::Error;
-use super::credentials::Credentials;
+use super::credentials::{Credentials, HOST};
 use super::lane::shake;
 use super::names::{Group, Signature};
 use crate::machine::{Machine, process_cpu_ns};
-use crate::ossl::{Certificate, Context, Endpoint, Key, Ossl};
+use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -36,6 +36,9 @@ pub struct Config {
     pub signature: String,
     /// Threads that shake hands side by side.
     pub threads: usize,
+    /// Connections that each thread's event loop has under way, in asynchronous jobs (SSL_MODE_ASYNC); 0
+    /// for one after the other, without.
+    pub connections: usize,
     /// Rounds; in each, both take a slice of a quarter of a second.
     pub rounds: usize,
 }
@@ -64,6 +67,8 @@ pub struct Row {
     pub sig: String,
     /// Threads.
     pub threads: usize,
+    /// See [`Config::connections`].
+    pub connections: usize,
     /// Rounds.
     pub rounds: usize,
     /// With the switch on.
@@ -107,21 +112,24 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         let key = Key::from_der(&context, &credentials.leaf_key)?;
         let leaf = Certificate::from_der(&context, &credentials.leaf)?;
         let root = Certificate::from_der(&context, &credentials.root)?;
-        Ok([
-            Endpoint::server(&context, group.name, None, &key, &leaf)?,
-            Endpoint::client(&context, group.name, None, &root)?,
-        ])
+        let server = Endpoint::server(&context, group.name, None, &key, &leaf)?;
+        let client = Endpoint::client(&context, group.name, None, &root)?;
+        if config.connections > 0 {
+            server.set_async();
+            client.set_async();
+        }
+        Ok([server, client])
     };
     let (on, off) = (pair("yes")?, pair("no")?);
     for endpoints in [&on, &off] {
-        slice(endpoints, config.threads)?;
+        slice(endpoints, config)?;
     }
     let mut slices = [Vec::new(), Vec::new()];
     for round in 0..config.rounds {
         // Each goes first in every other round.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for place in order {
-            slices[place].push(slice([&on, &off][place], config.threads)?);
+            slices[place].push(slice([&on, &off][place], config)?);
         }
     }
     let [on, off] = slices;
@@ -133,6 +141,7 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         group: group.name.into(),
         sig: signature.name.into(),
         threads: config.threads,
+        connections: config.connections,
         rounds: config.rounds,
         p50_ratio: ratio(|slice| slice.p50_us),
         cpu_ratio: ratio(|slice| slice.cpu_us),
@@ -145,10 +154,14 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
 }
 
 /// Handshakes of all threads, for the length of a slice.
-fn slice([server, client]: &[Endpoint; 2], threads: usize) -> Result<Figures, Error> {
+fn slice(endpoints: &[Endpoint; 2], config: &Config) -> Result<Figures, Error> {
+    let (threads, [server, client]) = (config.threads, endpoints);
     let barrier = Barrier::new(threads);
     let work = || -> Result<Vec<f64>, Error> {
         barrier.wait();
+        if config.connections > 0 {
+            return event_loop(endpoints, config.connections);
+        }
         let (start, mut times) = (Instant::now(), Vec::new());
         while start.elapsed() < SLICE {
             let begun = Instant::now();
@@ -176,6 +189,83 @@ fn slice([server, client]: &[Endpoint; 2], threads: usize) -> Result<Figures, Er
         cpu_us: cpu as f64 / 1e3 / count,
         handshakes_per_s: count / wall.as_secs_f64(),
     })
+}
+
+/// Both sides of a connection, made for one loop.
+struct Pair<'e> {
+    begun: Instant,
+    sides: [(Connection<'e>, Step); 2],
+}
+
+impl<'e> Pair<'e> {
+    fn new([server, client]: &'e [Endpoint; 2]) -> Result<Self, Error> {
+        let begun = Instant::now();
+        let wire = Wire::new(client)?;
+        let side = |endpoint| -> Result<_, Error> {
+            Ok((Connection::new(endpoint, &wire, HOST)?, Step::Waiting))
+        };
+        Ok(Pair { begun, sides: [side(client)?, side(server)?] })
+    }
+
+    fn is_over(&self) -> bool {
+        self.sides.iter().all(|(_, step)| *step == Step::Finished)
+    }
+
+    /// Lets both sides go on that can; those that are paused where their descriptor is readable.
+    fn advance(&mut self) -> Result<(), Error> {
+        for (connection, step) in &mut self.sides {
+            if *step == Step::Paused && !is_readable(&connection.descriptors()?, 0) {
+                continue;
+            }
+            if *step != Step::Finished {
+                let status = connection.advance();
+                *step = connection.judge(status)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a descriptor is readable, or becomes so within a time (negative: any).
+fn is_readable(descriptors: &[i32], milliseconds: i32) -> bool {
+    let ask = |&fd: &i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut asked: Vec<_> = descriptors.iter().map(ask).collect();
+    // SAFETY: as many entries as said.
+    unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, milliseconds) > 0 }
+}
+
+/// One thread's event loop for the length of a slice: each handshake's wall time in microseconds.
+fn event_loop(endpoints: &[Endpoint; 2], connections: usize) -> Result<Vec<f64>, Error> {
+    let (start, mut times) = (Instant::now(), Vec::new());
+    let pairs: Result<Vec<_>, Error> = (0..connections).map(|_| Pair::new(endpoints)).collect();
+    let mut pairs = pairs?;
+    while start.elapsed() < SLICE {
+        let mut waits = Vec::new();
+        for pair in &mut pairs {
+            pair.advance()?;
+            if pair.is_over() {
+                times.push(pair.begun.elapsed().as_nanos() as f64 / 1e3);
+                *pair = Pair::new(endpoints)?;
+            } else if pair.sides.iter().any(|(_, step)| *step == Step::Paused) {
+                for (connection, step) in &pair.sides {
+                    if *step == Step::Paused {
+                        waits.extend(connection.descriptors()?);
+                    }
+                }
+            }
+        }
+        if waits.len() >= connections {
+            // Nobody can go on.
+            is_readable(&waits, -1);
+        }
+    }
+    // What is under way would leave OpenSSL's stacks of paused jobs behind.
+    for mut pair in pairs {
+        while !pair.is_over() {
+            pair.advance()?;
+        }
+    }
+    Ok(times)
 }
 
 fn over(slices: &[Figures]) -> Figures {

@@ -13,7 +13,9 @@ use crate::cache::PublicKeys;
 use crate::codec::bio::BioCalls;
 use crate::error::Failure;
 use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function, name};
+use crate::fibre::Fibres;
 use crate::names::Tables;
+use crate::paused::PausedJobs;
 use crate::pool::KeyPools;
 use crate::process::Process;
 use crate::served::Served;
@@ -58,6 +60,8 @@ pub struct Provider {
     pub public_keys: PublicKeys,
     /// Key pairs that were made ahead.
     pub key_pools: KeyPools,
+    /// Operations in asynchronous jobs.
+    pub paused: PausedJobs,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
     /// Whether the core is of a version whose own key schedule keeps a context's `data` until other
@@ -122,11 +126,17 @@ impl Provider {
     fn with(handle: *const CoreHandle, upcalls: Upcalls, bio: BioCalls) -> Self {
         let is_on = |switch: Switch| switch.is_on(upcalls.setting(handle, switch.name));
         let process = Arc::new(Process::new());
+        let fibres =
+            upcalls.new_error.filter(|_| is_on(settings::ASYNC_JOBS)).and_then(|function| {
+                // SAFETY: only its address is used.
+                Fibres::beside(unsafe { std::mem::transmute::<NewError, AnyFunction>(function) })
+            });
         Provider {
             tables: Tables::new(),
             bio,
             public_keys: PublicKeys::new(&process),
             key_pools: KeyPools::new(&process, is_on(settings::KEY_POOLS)),
+            paused: PausedJobs::new(&process, fibres),
             tls_drafts: is_on(settings::TLS_DRAFTS),
             keeps_data: upcalls.setting(handle, name::CORE_VERSION).is_some_and(is_3_6),
             handle,

@@ -8,7 +8,7 @@
 //!       |
 //!       +-- EVP_PKEY_*  ------> keymgmt -> key --+   (fresh keys: pool)
 //!       +-- encaps, decaps ---> kem -------------+--> gabion_engine
-//!       +-- sign, verify -----> signature -------+
+//!       +-- sign, verify -----> signature -------+   (in asynchronous jobs: paused)
 //!       +-- EVP_KDF_derive ---> kdf -------------+
 //!                                  |
 //!                                  +--> stats: calls and errors, for GABION_STATS
@@ -26,11 +26,13 @@ mod codec;
 mod core;
 mod error;
 mod ffi;
+mod fibre;
 mod kdf;
 mod kem;
 mod key;
 mod keymgmt;
 mod names;
+mod paused;
 mod pool;
 mod process;
 mod served;

@@ -19,6 +19,9 @@ pub const TLS_DRAFTS: Switch =
 /// Key pairs of KEMs that are made ahead.
 pub const KEY_POOLS: Switch = Switch { name: c"key-pools", variable: "GABION_KEY_POOLS" };
 
+/// Operations that pause the asynchronous job they are in.
+pub const ASYNC_JOBS: Switch = Switch { name: c"async-jobs", variable: "GABION_ASYNC_JOBS" };
+
 impl Switch {
     /// Whether it is on, by what the environment says, or else the configuration.
     pub fn is_on(&self, configured: Option<&CStr>) -> bool {
@@ -73,7 +76,7 @@ mod tests {
     #[test]
     fn without_a_word_it_is_off() {
         // Nobody sets the variables for this program's tests.
-        for switch in [TLS_DRAFTS, KEY_POOLS] {
+        for switch in [TLS_DRAFTS, KEY_POOLS, ASYNC_JOBS] {
             assert!(!switch.is_on(None));
             assert!(switch.is_on(Some(c"on")));
             assert!(!switch.is_on(Some(c"off")));

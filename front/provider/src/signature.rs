@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 use gabion_engine::{
-    Algorithm, Error, Family, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
+    Algorithm, Engine, Error, Family, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
 };
 use zeroize::Zeroizing;
 
@@ -21,7 +21,7 @@ use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, n
 use crate::key::Key;
 use crate::names::algorithm_identifier;
 use crate::served::{SERVED, Served, at, for_each_served};
-use crate::stats::Operation;
+use crate::stats::{self, Operation};
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
 /// registered.
@@ -204,8 +204,27 @@ impl Context {
         Ok(match &self.test_entropy {
             Some(rnd) => engine.testing_only_sign_with(key, message, &rnd[..])?,
             None if self.deterministic => engine.sign_deterministic(key, message)?,
-            None => engine.sign(key, message, &self.provider)?,
+            None => match self.sign_in_company(engine, key, message) {
+                Some(signature) => signature?,
+                None => engine.sign(key, message, &self.provider)?,
+            },
         })
+    }
+
+    /// Signs together with others, where the thread is in an asynchronous job and that pays.
+    fn sign_in_company(
+        &self,
+        engine: &'static Engine,
+        key: &SigningKey,
+        message: Message<'_>,
+    ) -> Option<Result<Vec<u8>, Error>> {
+        if !matches!(self.algorithm.info().family, Family::MlDsa | Family::SlhDsa) {
+            return None;
+        }
+        let (provider, randomness) = (&self.provider, entropy_len(self.algorithm));
+        let signature = provider.paused.sign(engine, provider, randomness, key, message)?;
+        stats::counter(self.algorithm, Operation::Paused).call();
+        Some(signature)
     }
 
     /// 1 if the signature is good, 0 if not: that is an answer, not an error.

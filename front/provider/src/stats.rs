@@ -13,7 +13,8 @@
 //! stays there when the process is killed. A row fills a cache line, so that threads of different
 //! operations do not slow each other down. Without the variable the same counters live in memory.
 //!
-//! `pooled` counts the key generations that were served from a pool.
+//! `pooled` counts the key generations that were served from a pool, `paused` the operations that paused
+//! an asynchronous job.
 //!
 //! `calls` counts operations that were begun, `errors` those that ended in an OpenSSL error. A
 //! signature that does not verify is an answer, not an error. An import that fails is the way by which
@@ -43,8 +44,10 @@ const OPERATIONS: usize = 5;
 /// Rows of key pairs from a pool follow those: one for each KEM, and KEMs come first in [`SERVED`].
 const POOLED: usize = SERVED.len() * OPERATIONS;
 const KEMS: usize = 9;
+/// Operations in paused jobs come next, a row for each algorithm.
+const PAUSED: usize = POOLED + KEMS;
 /// The key schedule of TLS 1.3, behind all algorithms.
-const KEY_SCHEDULE: usize = POOLED + KEMS;
+const KEY_SCHEDULE: usize = PAUSED + SERVED.len();
 const ROWS: usize = KEY_SCHEDULE + 1;
 const FILE_LEN: usize = size_of::<Header>() + ROWS * size_of::<Counter>();
 /// A file of counters is never longer, whichever build made it: 16,000 rows.
@@ -70,6 +73,8 @@ pub enum Operation {
     Verify,
     /// Of the key pairs that were generated, one that had been made ahead.
     Pooled,
+    /// Of the operations, one that paused an asynchronous job.
+    Paused,
 }
 
 impl Operation {
@@ -84,6 +89,7 @@ impl Operation {
             Operation::Sign => "sign",
             Operation::Verify => "verify",
             Operation::Pooled => "pooled",
+            Operation::Paused => "paused",
         }
     }
 
@@ -204,6 +210,7 @@ fn place(algorithm: Served, operation: Operation) -> usize {
         Operation::Decaps | Operation::Verify => of_algorithm(4),
         // Only KEMs have pools.
         Operation::Pooled => POOLED + algorithm.index() % KEMS,
+        Operation::Paused => PAUSED + algorithm.index(),
     }
 }
 
@@ -211,6 +218,9 @@ fn place(algorithm: Served, operation: Operation) -> usize {
 fn row(index: usize) -> (&'static str, &'static str) {
     if index == KEY_SCHEDULE {
         return ("TLS13-KDF", "derive");
+    }
+    if index >= PAUSED {
+        return (SERVED[index - PAUSED].name(), Operation::Paused.name());
     }
     if index >= POOLED {
         return (SERVED[index - POOLED].name(), Operation::Pooled.name());
@@ -387,7 +397,7 @@ fn head(content: &[u8], path: &Path) -> Result<usize, StatsError> {
 pub struct Row {
     /// The algorithm's name, as the standard has it.
     pub algorithm: String,
-    /// The operation: keygen, import, export, encaps, decaps, sign, verify, pooled, derive.
+    /// The operation: keygen, import, export, encaps, decaps, sign, verify, pooled, paused, derive.
     pub operation: String,
     /// Operations that were begun.
     pub calls: u64,
@@ -474,7 +484,9 @@ mod tests {
     fn every_operation_has_its_own_row() {
         let rows = fresh_rows();
         for served in SERVED {
-            for operation in Operation::of(served.info().kind) {
+            for operation in
+                Operation::of(served.info().kind).into_iter().chain([Operation::Paused])
+            {
                 let row = &rows[place(served, operation)];
                 assert_eq!(row.algorithm, padded::<NAME>(served.name()));
                 assert_eq!(row.operation, padded::<OPERATION>(operation.name()));

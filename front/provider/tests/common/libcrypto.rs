@@ -7,6 +7,8 @@ use std::ptr::{null, null_mut};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 type Ptr = *mut c_void;
+type AllocateStack = unsafe extern "C" fn(*mut usize) -> Ptr;
+type FreeStack = unsafe extern "C" fn(Ptr);
 
 /// OSSL_PARAM.
 #[repr(C)]
@@ -95,6 +97,7 @@ macro_rules! functions {
 
 functions! {
     OPENSSL_version_major() -> u32;
+    ASYNC_set_mem_functions(AllocateStack, FreeStack) -> c_int;
     OSSL_LIB_CTX_new() -> Ptr;
     OSSL_LIB_CTX_free(Ptr) -> ();
     OSSL_LIB_CTX_load_config(Ptr, *const c_char) -> c_int;

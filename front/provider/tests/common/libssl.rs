@@ -57,6 +57,7 @@ functions! { Ssls, "libssl.so";
     SSL_set_connect_state(Ptr) -> ();
     SSL_do_handshake(Ptr) -> c_int;
     SSL_get_error(Ptr, c_int) -> c_int;
+    SSL_get_all_async_fds(Ptr, *mut c_int, *mut usize) -> c_int;
     SSL_get0_group_name(Ptr) -> *const c_char;
     SSL_CTX_set_ciphersuites(Ptr, *const c_char) -> c_int;
     SSL_CTX_set_max_early_data(Ptr, u32) -> c_int;
@@ -142,7 +143,8 @@ impl Libssl {
         }
     }
 
-    fn connection(&self, end: &End<'_>) -> Connection<'_> {
+    /// A connection that has sent nothing yet.
+    pub fn connection(&self, end: &End<'_>) -> Connection<'_> {
         // SAFETY: live objects; the connection takes both memory BIOs over.
         unsafe {
             let raw = (self.ssl.SSL_new)(end.ctx);
@@ -307,6 +309,13 @@ impl End<'_> {
         }
         self
     }
+
+    /// Runs what its connections do in asynchronous jobs.
+    pub fn set_async(&self) {
+        // SAFETY: a live object; SSL_CTRL_MODE and SSL_MODE_ASYNC of ssl.h.
+        let modes = unsafe { (self.lib.ssl.SSL_CTX_ctrl)(self.ctx, 33, 0x100, null_mut()) };
+        assert_ne!(modes & 0x100, 0);
+    }
 }
 
 impl Drop for End<'_> {
@@ -316,26 +325,67 @@ impl Drop for End<'_> {
     }
 }
 
-struct Connection<'a> {
+/// One side of a connection in memory.
+pub struct Connection<'a> {
     lib: &'a Libssl,
     raw: Ptr,
     incoming: Ptr,
     outgoing: Ptr,
 }
 
+/// How far a handshake came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is through.
+    Done,
+    /// It waits for the other side.
+    Reads,
+    /// An operation paused it; see [`Connection::descriptors`].
+    Paused,
+    /// It gave up.
+    Failed,
+}
+
 impl Connection<'_> {
-    /// Goes on: whether it is through, or `None` where it gave up.
-    fn step(&mut self) -> Option<bool> {
-        const WANT_READ: c_int = 2;
+    /// Goes on.
+    pub fn advance(&mut self) -> Step {
         // SAFETY: a live connection.
         unsafe {
             let answer = (self.lib.ssl.SSL_do_handshake)(self.raw);
-            let waits = (self.lib.ssl.SSL_get_error)(self.raw, answer) == WANT_READ;
-            if answer == 1 { Some(true) } else { waits.then_some(false) }
+            // Numbers of ssl.h: SSL_ERROR_WANT_READ and SSL_ERROR_WANT_ASYNC.
+            match (answer, (self.lib.ssl.SSL_get_error)(self.raw, answer)) {
+                (1, _) => Step::Done,
+                (_, 2) => Step::Reads,
+                (_, 9) => Step::Paused,
+                _ => Step::Failed,
+            }
         }
     }
 
-    fn sent(&mut self) -> Vec<u8> {
+    /// Goes on: whether it is through, or `None` where it gave up.
+    fn step(&mut self) -> Option<bool> {
+        match self.advance() {
+            Step::Done => Some(true),
+            Step::Reads => Some(false),
+            Step::Paused | Step::Failed => None,
+        }
+    }
+
+    /// What a paused connection waits for.
+    pub fn descriptors(&self) -> Vec<c_int> {
+        let mut count = 0;
+        // SAFETY: a live connection; first the number is asked for, then there is room for as many.
+        unsafe {
+            let all = self.lib.ssl.SSL_get_all_async_fds;
+            assert_eq!(all(self.raw, null_mut(), &mut count), 1);
+            let mut descriptors = vec![-1; count];
+            assert_eq!(all(self.raw, descriptors.as_mut_ptr(), &mut count), 1);
+            descriptors
+        }
+    }
+
+    /// What it has sent since the last call.
+    pub fn sent(&mut self) -> Vec<u8> {
         let mut bytes = vec![0; 1 << 16];
         let room = c_int::try_from(bytes.len()).unwrap();
         // SAFETY: a live BIO, room as long as said.
@@ -344,7 +394,8 @@ impl Connection<'_> {
         bytes
     }
 
-    fn receive(&mut self, bytes: &[u8]) {
+    /// Hands it what the other side sent.
+    pub fn receive(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             let len = c_int::try_from(bytes.len()).unwrap();
             // SAFETY: a live BIO, bytes as long as said.
@@ -410,7 +461,7 @@ impl Connection<'_> {
     }
 
     /// Keying material, which both sides have alike only where they agree on every secret.
-    fn exported(&self) -> [u8; 32] {
+    pub fn exported(&self) -> [u8; 32] {
         let (mut out, label) = ([0; 32], "EXPORTER-test");
         let export = self.lib.ssl.SSL_export_keying_material;
         // SAFETY: a live connection, room and label as long as said, no context.

@@ -1,0 +1,289 @@
+//! Many connections in one thread with SSL_MODE_ASYNC: operations pause and run together elsewhere.
+
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use common::libcrypto::{Context, Libcrypto};
+use common::libssl::{Connection, End, Libssl, Step};
+use common::{Place, Side};
+
+static LIB: LazyLock<Libcrypto> = LazyLock::new(|| {
+    let lib = Libcrypto::load(&common::prefix());
+    // SAFETY: before any job was started; both functions keep to ASYNC_set_mem_functions(3).
+    assert_eq!(unsafe { (lib.ASYNC_set_mem_functions)(guarded_stack, free_stack) }, 1);
+    lib
+});
+
+/// A page in front of each job's stack that may not be touched, which OpenSSL's own stacks lack: what
+/// needs more than there is ends the test instead of writing over somebody else's memory.
+const GUARD: usize = 4096;
+const STACK: usize = 32 << 10;
+
+unsafe extern "C" fn guarded_stack(len: *mut usize) -> *mut c_void {
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: fresh memory; libcrypto passes the length that it wants.
+    unsafe {
+        assert_eq!(*len, STACK, "the stack of a job is what OpenSSL makes it");
+        let start = libc::mmap(null_mut(), GUARD + STACK, access, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(start, GUARD, libc::PROT_NONE), 0);
+        start.byte_add(GUARD)
+    }
+}
+
+unsafe extern "C" fn free_stack(stack: *mut c_void) {
+    if !stack.is_null() {
+        // SAFETY: made above, and not used again.
+        unsafe { libc::munmap(stack.byte_sub(GUARD), GUARD + STACK) };
+    }
+}
+
+static SSL: LazyLock<Libssl> = LazyLock::new(|| {
+    // libssl binds to the libcrypto that is there already.
+    LazyLock::force(&LIB);
+    Libssl::load(&common::prefix())
+});
+
+const GROUP: &str = "X25519MLKEM768";
+
+/// Tests look at the threads and descriptors of the whole process, so they take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Both ends, in one library context of ours.
+struct Ends {
+    // Before the context, which they use.
+    client: End<'static>,
+    server: End<'static>,
+    _context: Context,
+    _place: Place,
+}
+
+impl Ends {
+    /// With the switch as it is said; certificates with `algorithm`.
+    fn new(algorithm: &str, switch: &str) -> Self {
+        let place = Place::new();
+        place.configure(&format!("async-jobs = {switch}"));
+        let words = format!(
+            "req -x509 -newkey {algorithm} -nodes -keyout leaf.key -out leaf.pem -subj /CN=leaf -days 2"
+        );
+        place.openssl(Side::Stock, &words);
+        let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+        let files = (place.path("leaf.pem"), place.path("leaf.key"));
+        let server = SSL.end(&context, Some(GROUP), Some((&files.0, &files.1))).unwrap();
+        let client = SSL.end(&context, Some(GROUP), None).unwrap();
+        client.set_async();
+        server.set_async();
+        Ends { client, server, _context: context, _place: place }
+    }
+
+    fn pair(&self) -> Pair {
+        let sides = [SSL.connection(&self.client), SSL.connection(&self.server)];
+        Pair { sides, steps: [Step::Reads; 2] }
+    }
+}
+
+/// Client and server of one connection.
+struct Pair {
+    sides: [Connection<'static>; 2],
+    steps: [Step; 2],
+}
+
+impl Pair {
+    fn is_over(&self) -> bool {
+        self.steps == [Step::Done; 2] || self.steps.contains(&Step::Failed)
+    }
+
+    /// What it waits for, where it is paused.
+    fn descriptors(&self) -> Vec<c_int> {
+        let paused = self.sides.iter().zip(&self.steps).filter(|(_, step)| **step == Step::Paused);
+        paused.flat_map(|(side, _)| side.descriptors()).collect()
+    }
+
+    /// Lets a side go on, and hands over what it sends, `change`d.
+    fn advance(&mut self, side: usize, change: &mut dyn FnMut(&mut Vec<u8>)) -> Step {
+        if self.steps[side] != Step::Done {
+            self.steps[side] = self.sides[side].advance();
+        }
+        let mut bytes = self.sides[side].sent();
+        change(&mut bytes);
+        self.sides[1 - side].receive(&bytes);
+        self.steps[side]
+    }
+}
+
+/// Whether one of the descriptors is readable, now.
+fn is_readable(descriptors: &[c_int]) -> bool {
+    let ask = |&fd: &c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut asked: Vec<_> = descriptors.iter().map(ask).collect();
+    // SAFETY: as many entries as said.
+    unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) > 0 }
+}
+
+/// An event loop: shakes hands on all of them; how often one was seen paused. `waits` says whether it
+/// waits for a paused one's descriptor, or asks again at once.
+fn run(pairs: &mut [Pair], waits: bool, change: &mut dyn FnMut(usize, &mut Vec<u8>)) -> usize {
+    let mut pauses = 0;
+    for _ in 0..1_000_000 {
+        let mut all_over = true;
+        for (index, pair) in pairs.iter_mut().enumerate() {
+            for side in 0..2 {
+                if pair.is_over() {
+                    break;
+                }
+                all_over = false;
+                let is_paused = pair.steps[side] == Step::Paused;
+                if is_paused && waits && !is_readable(&pair.sides[side].descriptors()) {
+                    continue;
+                }
+                let step = pair.advance(side, &mut |bytes| change(index, bytes));
+                pauses += usize::from(step == Step::Paused);
+            }
+        }
+        if all_over {
+            return pauses;
+        }
+    }
+    panic!("the handshakes do not end");
+}
+
+fn unchanged(_: usize, _: &mut Vec<u8>) {}
+
+fn all_agree(pairs: &[Pair]) {
+    for pair in pairs {
+        assert_eq!(pair.steps, [Step::Done; 2], "{}", LIB.last_error());
+        assert_eq!(pair.sides[0].exported(), pair.sides[1].exported());
+    }
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[test]
+fn many_connections_pause_and_agree() {
+    let _turn = turn();
+    for (algorithm, waits) in [("ML-DSA-65", true), ("ML-DSA-44", false)] {
+        let ends = Ends::new(algorithm, "yes");
+        let mut pauses = 0;
+        for _ in 0..4 {
+            let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+            pauses += run(&mut pairs, waits, &mut unchanged);
+            all_agree(&pairs);
+        }
+        assert!(pauses > 0, "{algorithm}: nothing paused, so nothing was tested");
+    }
+}
+
+#[test]
+fn switched_off_nothing_pauses() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "no");
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    assert_eq!(run(&mut pairs, true, &mut unchanged), 0);
+    all_agree(&pairs);
+}
+
+/// Zeros instead of a point: a client's share of X25519 is the end of its key share.
+fn spoil(bytes: &mut [u8]) {
+    const HEAD: [u8; 4] = [0x11, 0xec, 0x04, 0xc0];
+    let at = bytes.windows(4).position(|head| head == HEAD);
+    if let Some(at) = at {
+        bytes[at + 4 + 1184..at + 4 + 1216].fill(0);
+    }
+}
+
+#[test]
+fn a_bad_share_fails_its_own_connection() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "yes");
+    let mut pauses = 0;
+    for _ in 0..4 {
+        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+        pauses += run(&mut pairs, true, &mut |index, bytes| {
+            if index % 5 == 0 {
+                spoil(bytes);
+            }
+        });
+        for (index, pair) in pairs.into_iter().enumerate() {
+            if index % 5 == 0 {
+                assert_eq!(pair.steps[1], Step::Failed, "connection {index}");
+            } else {
+                all_agree(&[pair]);
+            }
+        }
+    }
+    assert!(pauses > 0);
+}
+
+#[test]
+fn connections_that_are_freed_while_they_wait_leave_nothing_open() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-65", "yes");
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    run(&mut pairs, true, &mut unchanged);
+    drop(pairs);
+    let before = descriptors();
+    let mut freed = 0;
+    for _ in 0..20 {
+        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+        // Not to the end: until some wait, which are freed with their operations under way.
+        for _ in 0..2 {
+            for pair in &mut pairs {
+                for side in 0..2 {
+                    if pair.steps[side] != Step::Paused && !pair.is_over() {
+                        pair.advance(side, &mut |_| ());
+                    }
+                }
+            }
+        }
+        freed += pairs.iter().filter(|pair| !pair.descriptors().is_empty()).count();
+    }
+    assert!(freed > 0, "no connection was freed while it waited");
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    run(&mut pairs, true, &mut unchanged);
+    all_agree(&pairs);
+    drop(pairs);
+    let closed = (0..10_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        descriptors() <= before
+    });
+    assert!(closed, "{before} descriptors before, {} after", descriptors());
+}
+
+#[test]
+fn a_forked_child_pauses_with_a_worker_of_its_own() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "yes");
+    let shake = || {
+        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+        let pauses = run(&mut pairs, true, &mut unchanged);
+        all_agree(&pairs);
+        pauses
+    };
+    assert!((0..4).map(|_| shake()).sum::<usize>() > 0);
+    // SAFETY: the child shakes hands and ends by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            (0..4).map(|_| shake()).sum::<usize>() > 0
+        }));
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(!good.unwrap_or(false))) }
+    }
+    shake();
+    let mut status = -1;
+    // SAFETY: a child of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "status {status:#x}");
+}
