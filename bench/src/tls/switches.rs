@@ -90,6 +90,9 @@ pub struct Row {
 /// Length of a slice.
 const SLICE: Duration = Duration::from_millis(250);
 
+/// The switches, as the provider's section of a configuration file names them.
+const SWITCHES: [&str; 2] = ["key-pools", "async-jobs"];
+
 /// Measures a switch.
 ///
 /// # Errors
@@ -98,6 +101,11 @@ const SLICE: Duration = Duration::from_millis(250);
 pub fn measure(config: &Config) -> Result<Row, Error> {
     if config.threads == 0 || config.rounds == 0 {
         return Err(Error::Usage("at least one thread and one round are needed".into()));
+    }
+    // The provider passes over names that it does not know: both sides would be the same.
+    if !SWITCHES.contains(&config.switch.as_str()) {
+        let (switch, known) = (&config.switch, SWITCHES.join(", "));
+        return Err(Error::Usage(format!("no switch `{switch}`; expected one of: {known}")));
     }
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
