@@ -141,8 +141,8 @@ pub struct Row {
     pub version: String,
     /// Signature scheme that was negotiated, as TLS names it.
     pub signature_scheme: String,
-    /// Provider that did the post-quantum part of the key exchange, or all of it when there is
-    /// none: also inside another provider's hybrid.
+    /// Provider that serves the group, both halves of a hybrid. Of the core patch, which serves the
+    /// ML-KEM in a hybrid and leaves the rest to OpenSSL: `default, ML-KEM-768: libgabion`.
     pub kem_provider: String,
     /// Provider that signed for the server.
     pub signature_provider: String,

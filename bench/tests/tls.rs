@@ -136,7 +136,7 @@ fn fips_serves_with_its_own_code() {
 
 /// Needs our module in the bundle as well.
 #[test]
-fn gabion_serves_also_inside_the_hybrids_of_default() {
+fn gabion_serves_its_groups_and_signatures() {
     if !bundle() {
         return;
     }

@@ -229,12 +229,9 @@ fn serving(
     root: &Certificate,
 ) -> Result<(String, String), ossl::Error> {
     let exchange = match plan.group.exchange {
-        // OpenSSL's hybrids look up ML-KEM by name, so the code inside may be another provider's;
-        // the FIPS provider's hybrid is the exception, and there both are its own.
-        Exchange::Kem { name, ml_kem } => match ossl::kem_provider(context, name)? {
-            server if server == "default" => ossl::kem_provider(context, ml_kem)?,
-            server => server,
-        },
+        // OpenSSL's hybrids look up the ML-KEM in them by name, so that may be another provider's.
+        // A provider that serves no more than that does not serve the group.
+        Exchange::Kem { name, .. } => ossl::kem_provider(context, name)?,
         Exchange::Derive { algorithm, shape } => ossl::derive_provider(context, algorithm, shape)?,
     };
     // The digest names the scheme's hash; algorithms that hash by themselves take none.

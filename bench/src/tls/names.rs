@@ -24,9 +24,19 @@ pub(super) enum Exchange {
 }
 
 impl Exchange {
-    /// Whether our provider has a part in it.
+    /// Whether our provider has it.
     pub(super) fn is_post_quantum(self) -> bool {
         matches!(self, Exchange::Kem { .. })
+    }
+
+    /// Who serves it where libgabion serves ML-KEM to OpenSSL's own provider: of a hybrid, whose
+    /// other half stays OpenSSL's, only a part.
+    pub(super) fn served_by_core_patch(self) -> Option<String> {
+        match self {
+            Exchange::Kem { name, ml_kem } if name == ml_kem => Some("libgabion".into()),
+            Exchange::Kem { ml_kem, .. } => Some(format!("default, {ml_kem}: libgabion")),
+            Exchange::Derive { .. } => None,
+        }
     }
 }
 
@@ -165,6 +175,14 @@ pub fn signatures() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_core_patch_serves_the_ml_kem_of_a_hybrid_and_no_more() {
+        let served = |group: &str| Group::find(group).unwrap().exchange.served_by_core_patch();
+        assert_eq!(served("X25519MLKEM768").unwrap(), "default, ML-KEM-768: libgabion");
+        assert_eq!(served("MLKEM1024").unwrap(), "libgabion");
+        assert_eq!(served("x25519"), None);
+    }
 
     #[test]
     fn names_are_accepted_in_any_case() {

@@ -75,8 +75,8 @@ impl Remote {
         trial.finish(plan, 1)?;
         let (remote, mut probe) = Remote::spawn(program, prefix, plan, credentials)?;
         probe.provider = Provider::Offload;
-        if plan.group.exchange.is_post_quantum() {
-            probe.kem_provider = "libgabion".into();
+        if let Some(server) = plan.group.exchange.served_by_core_patch() {
+            probe.kem_provider = server;
         }
         if plan.signature.post_quantum {
             probe.signature_provider = "libgabion".into();

@@ -82,8 +82,11 @@ fn push_line(
 ) {
     let mut line = format!("{label:<0$}", WIDTHS.0);
     for (index, row) in rows.iter().enumerate() {
+        let value = value(row);
+        // Who serves may be told in more words than a column is wide.
+        let gap = if value.len() < WIDTHS.1 { "" } else { "  " };
         // Writing to a String cannot fail, so the results of `write!` carry nothing.
-        let _ = write!(line, "{:>1$}", value(row), WIDTHS.1);
+        let _ = write!(line, "{gap}{value:>0$}", WIDTHS.1);
         if index > 0 {
             let text = compared.map(|compared| compared(row)).unwrap_or_default();
             let _ = write!(line, "  {text:<0$}", WIDTHS.2 - 2);
