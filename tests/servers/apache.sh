@@ -1,0 +1,163 @@
+#!/bin/sh
+# Apache httpd of the distribution over the bundle's libssl with Gabion: every group with ML-DSA-65, clients
+# with and without Gabion, that it was Gabion who worked, requests through graceful restarts, and the
+# commands of the page. Prints "N passed, N failed" and exits 0 only when none failed.
+
+set -eu
+cd "$(dirname "$0")/../.."
+. tests/servers/common
+
+apache=$(distribution apache2-bin /usr/sbin/apache2 libapr1 libaprutil1 libexpat1) || {
+    echo "skipped: $apache"
+    exit 0
+}
+# Where it was unpacked, its modules and libraries lie beside it; `gabion exec` keeps what is in the path.
+root=${apache%/usr/sbin/apache2}
+modules=$root/usr/lib/apache2/modules
+LD_LIBRARY_PATH=$(distribution_libraries "$root")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+build_load
+"$apache" -v
+
+groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
+each=5 # handshakes of a group
+host=server.test
+port=$(free_port)
+certificate ML-DSA-65 "$host" "$work/server"
+mkdir "$work/htdocs"
+echo hello >"$work/htdocs/index.html"
+{
+    for module in mpm_event authz_core dir ssl; do
+        echo "LoadModule ${module}_module $modules/mod_$module.so"
+    done
+    cat <<END
+ServerName $host
+PidFile $work/httpd.pid
+ErrorLog $work/error.log
+DefaultRuntimeDir $work
+User www-data
+Group www-data
+StartServers 2
+ThreadsPerChild 8
+MaxRequestWorkers 32
+Listen 127.0.0.1:$port
+DocumentRoot $work/htdocs
+SSLEngine on
+SSLCertificateFile $work/server.crt
+SSLCertificateKeyFile $work/server.key
+SSLProtocol TLSv1.3
+SSLSessionTickets off
+SSLHonorCipherOrder on
+SSLCipherSuite TLSv1.3 TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384
+SSLOpenSSLConfCmd Groups $(echo "$groups" | tr ' ' ':')
+END
+} >"$work/httpd.conf"
+
+# run_apache ARGUMENT...  httpd itself, or a signal to it: both read the certificate.
+run_apache() { ours "$apache" -d "$work" -f "$work/httpd.conf" "$@"; }
+
+start() {
+    run_apache -k start && listening "$port" && master=$(cat "$work/httpd.pid") &&
+        started="$started $master"
+}
+
+load() {
+    ours "$work/load" --port "$port" --ca "$work/server.crt" --name "$host" "$@" >"$work/load.json"
+}
+
+handshakes() {
+    load --group "$1" --count "$each" && [ "$(member group "$work/load.json")" = "$1" ] &&
+        [ "$(member connections "$work/load.json")" -eq "$each" ] &&
+        [ "$(member signature "$work/load.json")" = mldsa65 ] &&
+        [ "$(member cipher "$work/load.json")" = TLS_AES_128_GCM_SHA256 ]
+}
+
+# The counters say what the handshakes above were, and nothing failed in the provider.
+counted() {
+    "$gabion" doctor --stats "$work/stats"
+    expected=$((each * $(echo "$groups" | wc -w)))
+    [ "$(counter "$work/stats" ML-DSA-65 sign calls)" -eq "$expected" ] &&
+        [ "$(counter "$work/stats" '.*' encaps calls)" -eq "$expected" ] &&
+        [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
+}
+
+# asks WITH  s_client by way of WITH (ours or stock): chain and name verified, and one answer.
+asks() {
+    printf 'GET / HTTP/1.0\r\nHost: %s\r\n\r\n' "$host" |
+        "$1" openssl s_client -connect "127.0.0.1:$port" -servername "$host" -brief -quiet \
+            -verify_return_error -verify_hostname "$host" -CAfile "$work/server.crt" \
+            -groups X25519MLKEM768 >"$work/s_client.out" 2>&1 || true
+    cat "$work/s_client.out"
+    grep -q '^Negotiated TLS1.3 group: X25519MLKEM768' "$work/s_client.out" &&
+        grep -q '^Signature type: mldsa65' "$work/s_client.out" &&
+        grep -q '^Verification: OK' "$work/s_client.out" &&
+        grep -q '^HTTP/1.1 200' "$work/s_client.out"
+}
+
+# process numbers of the children
+children() { sed 's/ /\n/g' "/proc/$master/task/$master/children" | grep . | sort; }
+
+# Five restarts while four threads ask: new children, and not one request lost.
+reloads() {
+    before=$(children)
+    load --threads 4 --seconds 6 &
+    load_pid=$!
+    for _ in 1 2 3 4 5; do
+        sleep 0.9
+        run_apache -k graceful || return
+    done
+    status=0
+    wait "$load_pid" || status=$?
+    cat "$work/load.json"
+    # Old children end when their last connection has.
+    after=$(children)
+    echo "children before: $before; after: $after"
+    [ "$status" -eq 0 ] && [ "$(member failed "$work/load.json")" -eq 0 ] &&
+        [ "$(member connections "$work/load.json")" -gt 50 ] &&
+        ! echo "$after" | grep -qxF "$before"
+}
+
+# Sessions do not survive without tickets, so every connection of the restarts was signed for.
+every_request_was_ours() {
+    connections=$(member connections "$work/load.json")
+    signed=$(counter "$work/stats" ML-DSA-65 sign calls)
+    echo "$connections connections, $signed signatures"
+    [ "$signed" -ge "$connections" ] && [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
+}
+
+# The commands of docs/servers.md as they stand there, but for port and paths.
+page_works() {
+    mkdir -p "$work/page" "$work/bin"
+    ln -sf "$gabion" "$work/bin/gabion"
+    page_port=$(free_port)
+    sed -n '/^<!-- tests\/servers\/apache.sh/,/^The answer/s/^    //p' docs/servers.md |
+        sed "s/8443/$page_port/; s|/usr/sbin/apache2|$apache|; s|/usr/lib/apache2|$root/usr/lib/apache2|" \
+            >"$work/page/commands"
+    chmod 755 "$work/page"
+    status=0
+    (cd "$work/page" && PATH=$work/bin:$PATH sh -eu commands) >"$work/page/out" 2>&1 || status=$?
+    cat "$work/page/commands" "$work/page/out"
+    [ ! -e "$work/page/httpd.pid" ] || stop "$(cat "$work/page/httpd.pid")"
+    [ "$status" -eq 0 ] && grep -qi '^X-TLS: TLSv1.3 TLS_AES_128_GCM_SHA256' "$work/page/out" &&
+        grep -q '^ML-DSA-65 *sign *1 *0' "$work/page/out"
+}
+
+GABION_STATS=$work/stats
+export GABION_STATS
+check "Apache starts" start
+unset GABION_STATS
+for group in $groups; do
+    check "$group with ML-DSA-65" handshakes "$group"
+done
+check "the provider counted them" counted
+check "s_client with Gabion" asks ours
+check "s_client of OpenSSL alone" asks stock
+check "graceful restarts under load lose no request" reloads
+check "every request was Gabion's" every_request_was_ours
+check "Apache stops" run_apache -k stop
+stop "$master"
+check "the commands of the page" page_works
+result || {
+    tail -n 20 "$work/error.log"
+    exit 1
+}
