@@ -1,7 +1,7 @@
 #!/bin/sh
-# HAProxy of the distribution, with ssl-mode-async, over the bundle's libssl with Gabion: every group with
-# ML-DSA-65, the counters, and requests through reloads of its workers. Prints "N passed, N failed" and
-# exits 0 only when none failed.
+# HAProxy of the distribution, with ssl-mode-async, over the bundle's libssl with Gabion, whose jobs pause:
+# every group with ML-DSA-65, the counters, many connections at once, and requests through reloads of its
+# workers. Prints "N passed, N failed" and exits 0 only when none failed.
 
 set -eu
 cd "$(dirname "$0")/../.."
@@ -37,7 +37,7 @@ frontend https
 END
 
 start() {
-    "$gabion" exec -- "$haproxy" -W -f "$work/haproxy.cfg" -p "$work/haproxy.pid" \
+    GABION_ASYNC_JOBS=1 "$gabion" exec -- "$haproxy" -W -f "$work/haproxy.cfg" -p "$work/haproxy.pid" \
         >"$work/haproxy.log" 2>&1 &
     master=$!
     started="$started $master"
@@ -59,6 +59,18 @@ counted() {
     expected=$((each * $(echo "$groups" | wc -w)))
     [ "$(counter "$work/stats" ML-DSA-65 sign calls)" -eq "$expected" ] &&
         [ "$(counter "$work/stats" '.*' encaps calls)" -eq "$expected" ] &&
+        [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
+}
+
+# Connections one by one pause now and then, to see whether company has come.
+paused() { [ "$(counter "$work/stats" '.*' paused calls)" -gt 0 ]; }
+
+# Many at once, most of which pause; more than one connection has to wait for another's descriptor.
+crowd() {
+    load --threads 32 --count 2000
+    cat "$work/load.json"
+    "$gabion" doctor --stats "$work/stats"
+    [ "$(member failed "$work/load.json")" -eq 0 ] && [ "$(member connections "$work/load.json")" -eq 2000 ] &&
         [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
 }
 
@@ -90,6 +102,8 @@ for group in $groups; do
     check "$group with ML-DSA-65" handshakes "$group"
 done
 check "the provider counted them" counted
+check "asynchronous jobs paused" paused
+check "many connections at once" crowd
 check "reloads under load lose no request" reloads
 result || {
     tail -n 20 "$work/haproxy.log"

@@ -155,6 +155,31 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     }
 }
 
+/// Connections that come one by one pause only to see whether company has come. The server of the first
+/// row has two operations that may pause, that of the second one.
+#[test]
+fn jobs_of_s_server_pause_where_the_switch_is_on() {
+    const CONNECTIONS: u64 = 20;
+    for (group, kem, pauses) in [
+        ("X25519MLKEM768", "X25519MLKEM768", "X25519MLKEM768"),
+        ("MLKEM768", "ML-KEM-768", "ML-DSA-44"),
+    ] {
+        for switch in ["yes", "no"] {
+            let place = Place::new();
+            certificates(&place, "ML-DSA-44");
+            place.configure(&format!("async-jobs = {switch}"));
+            let server = Server::start(&place, Side::Gabion, group, "-async");
+            for _ in 0..CONNECTIONS {
+                connect(&place, Side::Stock, &server, group, "");
+            }
+            assert_eq!(place.count(kem, "encaps"), (CONNECTIONS, 0), "{group} {switch}");
+            assert_eq!(place.count("ML-DSA-44", "sign"), (CONNECTIONS, 0), "{group} {switch}");
+            let (paused, _) = place.count(pauses, "paused");
+            assert_eq!(paused > 0, switch == "yes", "{group} {switch}: {paused} of {pauses}");
+        }
+    }
+}
+
 /// The signature schemes of the ClientHello that a side sends, in its order.
 fn offered(place: &Place, side: Side, variable: Option<&str>) -> Vec<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
