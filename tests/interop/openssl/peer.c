@@ -8,7 +8,8 @@
  *                                    scheme and the first line of the answer
  *
  * The chain and the name localhost are verified. Exits 1 when a connection of the client fails.
- * PEER_KEYLOG names a file for the secrets of every connection. */
+ * PEER_KEYLOG names a file for the secrets of every connection, PEER_SECONDS how long a side waits for
+ * the other (20). */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
@@ -39,7 +40,8 @@ static void leave_secrets(const SSL *ssl, const char *line)
 
 static void limit_waiting(int s)
 {
-    struct timeval limit = {.tv_sec = 20};
+    const char *seconds = getenv("PEER_SECONDS");
+    struct timeval limit = {.tv_sec = seconds == NULL ? 20 : atoi(seconds)};
     setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
