@@ -160,6 +160,21 @@ environment_reaches_workers() {
     [ "$status" -eq 1 ]
 }
 
+# seen_in MODE ANSWER  what `preflight --pid` answers of the master and each worker of an nginx that was
+# started in MODE: 0 for yes. nginx writes titles over the environments of all of them.
+seen_in() {
+    GABION_OPENSSL_FIPS_MODE=$1 start "$work/nginx.conf" || return
+    wrong=0
+    load ML-DSA-65 --count 2 || wrong=1
+    for pid in "$master" $(workers); do
+        status=0
+        "$gabion" preflight --pid "$pid" || status=$?
+        [ "$status" -eq "$2" ] || wrong=1
+    done
+    stop "$master"
+    [ "$wrong" -eq 0 ]
+}
+
 # HTTPS by somebody else's client, over the same libssl.
 curl_asks() {
     name=$(host ML-DSA-65)
@@ -220,6 +235,8 @@ check "a worker that is killed is replaced" worker_killed
 check "nginx stops" run_nginx "$work/nginx.conf" -s quit
 stop "$master"
 check "GABION_BACKEND reaches the workers" environment_reaches_workers
+check "master and workers are seen in FIPS mode only" seen_in only 0
+check "and not in mode off" seen_in off 1
 check "the commands of the page" page_works
 result || {
     tail -n 20 "$work/error.log"

@@ -3,6 +3,7 @@
 //! ```text
 //!   /proc/PID/maps      which libcrypto and which provider modules it has loaded
 //!   /proc/PID/environ   the configuration that it was started with
+//!   /proc/PID/mem       the same, where it wrote a title over that and has a copy on its heap (nginx)
 //!   /proc/PID/stat      when it was started: has the configuration changed since?
 //! ```
 //!
@@ -15,6 +16,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -29,6 +31,9 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How much later than the process a file must have changed to count: clocks of files are coarse.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
+
+/// How much of a heap is looked through for a copy of the environment.
+const HEAP_MAX: u64 = 256 << 20;
 
 /// A file that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -59,6 +64,8 @@ pub struct Report {
     pub openssl_conf: Option<PathBuf>,
     /// OPENSSL_MODULES of the same.
     pub openssl_modules: Option<PathBuf>,
+    /// Whether it has written over that environment, so that both are of its own copy.
+    pub environment_overwritten: bool,
     /// Why `ok` is false, one sentence each.
     pub problems: Vec<String>,
 }
@@ -79,10 +86,16 @@ pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
             _ => Error::io("cannot read", &path, cause),
         })
     };
-    let maps = files_of(&read("maps")?);
+    let maps = read("maps")?;
     let environment = read("environ")?;
+    let environment_overwritten = is_overwritten(&environment);
+    let heap = if environment_overwritten { heap(&folder, &maps) } else { None };
+    let maps = files_of(&maps);
     let started = started(&read("stat")?)?;
-    let variable = |name: &str| variable(&environment, name);
+    let variable = |name: &str| match &heap {
+        Some(heap) => copied(heap, name),
+        None => variable(&environment, name),
+    };
     let mut report = Report {
         pid,
         ok: false,
@@ -92,6 +105,7 @@ pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
         other_providers: other_providers(settings, &maps),
         openssl_conf: variable("OPENSSL_CONF"),
         openssl_modules: variable("OPENSSL_MODULES"),
+        environment_overwritten,
         problems: Vec::new(),
     };
     check_environment(settings, &mut report);
@@ -115,9 +129,11 @@ fn check_environment(settings: &Settings, report: &mut Report) {
                 found.display(),
                 wanted.display()
             )),
-            None => report
-                .problems
-                .push(format!("{name} is not in its environment, or it has written over it since")),
+            None if report.environment_overwritten => report.problems.push(format!(
+                "it has written over its environment, and its heap has no copy of {name}, or two, or \
+                 nobody but root may read it"
+            )),
+            None => report.problems.push(format!("{name} is not in its environment")),
         }
     }
     report.problems.extend(run(settings).problems);
@@ -214,6 +230,38 @@ fn variable(environment: &[u8], name: &str) -> Option<PathBuf> {
     (!value.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(value)))
 }
 
+/// Whether a title stands where the environment did: no entry is left that could be a variable.
+fn is_overwritten(environment: &[u8]) -> bool {
+    let is_variable = |entry: &[u8]| {
+        let name = entry.split(|&byte| byte == b'=').next().unwrap_or_default();
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        name.len() < entry.len() && !name.is_empty() && name.iter().all(is_name)
+    };
+    !environment.is_empty() && !environment.split(|&byte| byte == 0).any(is_variable)
+}
+
+/// The heap of a process; none when it has no such mapping, or when it may not be read.
+fn heap(folder: &Path, maps: &[u8]) -> Option<Vec<u8>> {
+    let line = maps.split(|&byte| byte == b'\n').find(|line| line.ends_with(b" [heap]"))?;
+    let (range, _) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let length = u64::from_str_radix(end, 16).ok()?.checked_sub(start)?.min(HEAP_MAX);
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    fs::File::open(folder.join("mem")).ok()?.read_exact_at(&mut bytes, start).ok()?;
+    Some(bytes)
+}
+
+/// A variable of the environment that a process has copied to its heap; none when there are two values.
+fn copied(heap: &[u8], name: &str) -> Option<PathBuf> {
+    let entry = format!("{name}=");
+    let mut entries = heap.split(|&byte| byte == 0).filter_map(|text| {
+        text.strip_prefix(entry.as_bytes()).map(|value| PathBuf::from(OsStr::from_bytes(value)))
+    });
+    let value = entries.next()?;
+    (!value.as_os_str().is_empty() && entries.all(|other| other == value)).then_some(value)
+}
+
 /// When a process was started: field 22 of `/proc/PID/stat`, in ticks since the machine was.
 fn started(stat: &[u8]) -> Result<SystemTime> {
     let path = Path::new("/proc/uptime");
@@ -258,6 +306,24 @@ mod tests {
         assert_eq!(variable(environment, "OPENSSL_CONF"), Some(PathBuf::from("/z")));
         assert_eq!(variable(environment, "EMPTY"), None);
         assert_eq!(variable(&[0; 40], "OPENSSL_CONF"), None, "written over");
+    }
+
+    #[test]
+    fn a_title_in_place_of_the_environment_is_told_from_variables() {
+        assert!(is_overwritten(&[0; 40]));
+        assert!(is_overwritten(b"er process /usr/sbin/nginx -g env=1\0\0\0"));
+        assert!(!is_overwritten(b"HOME=/root\0\0"));
+        assert!(!is_overwritten(b"nginx\0A_1=\0"));
+        assert!(!is_overwritten(b""), "started with none");
+    }
+
+    #[test]
+    fn a_copy_on_the_heap_counts_when_there_is_one_value() {
+        let heap = b"\x31\0\0HOME=/root\0OPENSSL_CONF=/a\0X_OPENSSL_CONF=/b\0\0OPENSSL_CONF=/a\0";
+        assert_eq!(copied(heap, "OPENSSL_CONF"), Some(PathBuf::from("/a")));
+        assert_eq!(copied(heap, "OPENSSL_MODULES"), None);
+        assert_eq!(copied(b"OPENSSL_CONF=/a\0OPENSSL_CONF=/b\0", "OPENSSL_CONF"), None);
+        assert_eq!(copied(b"OPENSSL_CONF=\0", "OPENSSL_CONF"), None);
     }
 
     #[test]
