@@ -3,7 +3,8 @@
 //! ```text
 //!   Avx2 : Kernels              a token that only detection makes
 //!      |-- sponge               the scheduler of crate::sponge over four lanes
-//!      |     `-- keccak         Keccak-f[1600] on four states
+//!      |     |-- keccak         Keccak-f[1600] on four states
+//!      |     `-- keccak_one     on one, in general registers
 //!      |-- kem_ntt, dsa_ntt     transforms and products
 //!      |     `-- shuffle        exchanges between registers for layers within one
 //!      |-- kem_pack, dsa_pack   sampling, compression, encoding
@@ -29,6 +30,7 @@ mod dsa_ntt;
 mod dsa_pack;
 mod dsa_round;
 mod keccak;
+mod keccak_one;
 mod kem_ntt;
 mod kem_pack;
 mod pack;
@@ -171,12 +173,10 @@ impl Kernels for Avx2 {
 
     fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
-        // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { dsa_round::add_small(acc, s) }
     }
 
     fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        // SAFETY: `self` proves that the processor supports the kernel's features.
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { dsa_round::sub_small(acc, s) }
     }
