@@ -233,7 +233,7 @@ impl Bench<'_> {
         let context = &self.context;
         let signature = pairs::signature(signature)
             .ok_or_else(|| ossl::Error::Call(format!("no signature is called {signature}")))?;
-        let made = Credentials::make_in(context, &signature)?;
+        let made = Credentials::make_in(context, signature)?;
         for (name, der) in
             [("root.der", &made.root), ("leaf.der", &made.leaf), ("leaf.key", &made.leaf_key)]
         {

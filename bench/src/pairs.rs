@@ -6,7 +6,6 @@
 
 use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind, OldName};
 
-use crate::ossl::KeyShape;
 use crate::tls::Signature;
 
 /// Names of classical algorithms as the published tables have them, and as TLS and this harness
@@ -78,28 +77,20 @@ fn row(name: &str) -> Option<&'static AlgorithmInfo> {
     ALGORITHMS.iter().find(|row| row.kind == Kind::Signature && row.name == name)
 }
 
-/// What makes keys and certificates of a signature algorithm: of those that `gabion bench tls`
-/// measures, or else of the table, where a provider may have it under the table's name.
-pub(crate) fn signature(name: &str) -> Option<Signature> {
-    if let Ok(known) = Signature::find(name) {
-        return Some(known.clone());
-    }
-    let row = row(name)?;
-    Some(Signature {
-        name: row.name,
-        aliases: &[],
-        algorithm: row.name,
-        shape: KeyShape::Named,
-        digest: None,
-        scheme: row.tls?.name,
-        post_quantum: true,
-    })
+/// What makes keys and certificates of a signature algorithm.
+pub(crate) fn signature(name: &str) -> Option<&'static Signature> {
+    Signature::find(name).ok()
 }
 
 /// Whether TLS has no settled codepoint for a signature algorithm, so that a provider keeps it
-/// behind a switch: those that OpenSSL does not have.
+/// behind a switch.
 pub(crate) fn is_draft_in_tls(signature: &str) -> bool {
-    Signature::find(signature).is_err()
+    Signature::find(signature).is_ok_and(|signature| signature.draft)
+}
+
+/// The signatures whose codepoint is not settled, in the order of the table.
+pub(crate) fn drafts_in_tls() -> impl Iterator<Item = &'static str> {
+    crate::tls::signatures().into_iter().filter(|name| is_draft_in_tls(name))
 }
 
 /// Whether a pair may be missing without anything being wrong: OpenSSL does not have it, and a
@@ -147,6 +138,6 @@ mod tests {
         assert!(is_optional("SecP256r1MLKEM512", "RSA-2048"));
         assert!(is_optional("secp256r1", "Falcon-512"));
         assert!(is_draft_in_tls("Falcon-1024") && !is_draft_in_tls("ML-DSA-65"));
-        assert_eq!(signature("Falcon-512").unwrap().scheme, "falcon512");
+        assert!(is_draft_in_tls("SLH-DSA-SHA2-128s") && !is_draft_in_tls("RSA-2048"));
     }
 }

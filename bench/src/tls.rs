@@ -77,7 +77,8 @@ pub struct Config {
     pub signature: String,
     /// Cipher suite, as TLS names it; none leaves the choice to OpenSSL.
     pub cipher: Option<String>,
-    /// Providers that take turns; none means default and gabion.
+    /// Providers that take turns; none means default and gabion, or gabion alone where OpenSSL does
+    /// not have the group or the signature.
     pub providers: Vec<Provider>,
     /// Time for each provider, in seconds; more than 0 and at most 3600. Below 2.5 the slices get
     /// shorter, so that there are always at least ten.
@@ -265,7 +266,7 @@ pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec
     // The same folder under two names would look like two bundles.
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
-    let credentials = Credentials::make(ossl, plan.signature)?;
+    let credentials = Credentials::make(ossl, plan.modules.as_deref(), plan.signature)?;
     let mut lanes = Vec::new();
     for provider in &plan.providers {
         lanes.push(match provider {
@@ -316,16 +317,13 @@ impl Plan {
                 config.threads
             )));
         }
-        let mut providers = config.providers.clone();
-        if providers.is_empty() {
-            providers = vec![Provider::Default, Provider::Gabion];
-        }
+        let (group, signature) = (Group::find(&config.group)?, Signature::find(&config.signature)?);
         let slice_s = SLICE_S.min(config.seconds / SLICES_MIN as f64);
         Ok(Plan {
-            group: Group::find(&config.group)?,
-            signature: Signature::find(&config.signature)?,
+            group,
+            signature,
             cipher: config.cipher.as_deref().map(str::to_ascii_uppercase),
-            providers,
+            providers: providers(&config.providers, group, signature)?,
             slices: ((config.seconds / slice_s).round() as usize).max(SLICES_MIN),
             slice_s,
             threads: config.threads,
@@ -335,7 +333,28 @@ impl Plan {
 
     /// A library context in which `provider` serves.
     fn context(&self, ossl: &'static Ossl, provider: Provider) -> Result<Context, ossl::Error> {
-        provider.context(ossl, self.modules.as_deref())
+        provider.context_for(ossl, self.modules.as_deref(), self.signature.draft)
+    }
+}
+
+/// Who takes turns; refuses to measure somebody who does not have what is asked for.
+fn providers(
+    asked: &[Provider],
+    group: &Group,
+    signature: &Signature,
+) -> Result<Vec<Provider>, Error> {
+    let missing = match (group.only_ours, signature.draft) {
+        (true, _) => Some(group.name),
+        (_, true) => Some(signature.name),
+        _ => None,
+    };
+    match missing {
+        Some(_) if asked.is_empty() => Ok(vec![Provider::Gabion]),
+        None if asked.is_empty() => Ok(vec![Provider::Default, Provider::Gabion]),
+        Some(name) if asked.iter().any(|&provider| provider != Provider::Gabion) => {
+            Err(Error::Usage(format!("OpenSSL has no {name} in TLS: only --provider gabion has")))
+        }
+        _ => Ok(asked.to_vec()),
     }
 }
 

@@ -134,16 +134,22 @@ fn fips_serves_with_its_own_code() {
     assert_eq!((&*rows[1].kem_provider, &*rows[1].signature_provider), ("fips", "fips"));
 }
 
-/// Needs our module in the bundle as well.
-#[test]
-fn gabion_serves_its_groups_and_signatures() {
+/// Whether there is a bundle with our module in it.
+fn module() -> bool {
     if !bundle() {
-        return;
+        return false;
     }
     let module = settings().modules().join("gabion.so");
     if !module.exists() {
         assert!(std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_none());
         eprintln!("not run: no {}", module.display());
+    }
+    module.exists()
+}
+
+#[test]
+fn gabion_serves_its_groups_and_signatures() {
+    if !module() {
         return;
     }
     for (group, signature, kem, signer) in [
@@ -168,6 +174,56 @@ fn gabion_serves_its_groups_and_signatures() {
         // Whoever serves, the wire carries the same; ECDSA signatures vary by a few bytes.
         assert_eq!(rows[0].bytes_c2s, rows[1].bytes_c2s, "{group}");
         assert!(rows[0].bytes_s2c.abs_diff(rows[1].bytes_s2c) <= 4, "{group}");
+    }
+}
+
+#[test]
+fn what_only_gabion_has_is_measured_without_openssls_own() {
+    if !module() {
+        return;
+    }
+    let measured = |group: &str, signature: &str, scheme: &str| {
+        let config = Config { group: group.into(), signature: signature.into(), ..config(&[]) };
+        let mut rows = compare(&config).expect(signature);
+        assert_eq!(rows.len(), 1);
+        check(&rows[0], &config, scheme);
+        assert_eq!((rows[0].provider, &*rows[0].kem_provider), (Provider::Gabion, "gabion"));
+        rows.remove(0)
+    };
+    for (group, client, server) in [
+        ("SecP256r1MLKEM512", 65 + 800, 65 + 768),
+        ("SecP384r1MLKEM768", 97 + 1184, 97 + 1088),
+        ("SecP521r1MLKEM1024", 133 + 1568, 133 + 1568),
+    ] {
+        let row = measured(group, "Ed25519", "ed25519");
+        // As of every other hybrid.
+        assert_eq!((row.bytes_c2s - client, row.bytes_s2c - server), (275, 612), "{group}");
+    }
+    // Bytes of public key and signature, of Falcon the mean, and records beyond one a message.
+    for (signature, scheme, key, signed, records) in [
+        ("SLH-DSA-SHA2-128f", "slhdsa_sha2_128f", 32, 17_088, 2),
+        ("Falcon-1024", "falcon1024", 1793, 1271, 0),
+        ("Falcon-padded-512", "falconpadded512", 897, 666, 0),
+    ] {
+        let row = measured("X25519MLKEM768", signature, scheme);
+        assert_eq!(row.signature_provider, "gabion");
+        let known = key + 2 * signed + 1088 + 32 + records * 22;
+        let rest = row.bytes_s2c as i64 - known;
+        assert!((250..700).contains(&rest), "{signature}: {rest} bytes of the rest");
+    }
+    for (group, signature, missing) in [
+        ("p521_mlkem1024", "ML-DSA-87", "SecP521r1MLKEM1024"),
+        ("X25519MLKEM768", "Falcon-512", "Falcon-512"),
+        ("X25519MLKEM768", "slhdsa_shake_128s", "SLH-DSA-SHAKE-128s"),
+    ] {
+        let config = Config {
+            group: group.into(),
+            signature: signature.into(),
+            ..config(&[Provider::Gabion, Provider::Default])
+        };
+        let error = compare(&config).unwrap_err();
+        let expected = format!("OpenSSL has no {missing} in TLS: only --provider gabion has");
+        assert_eq!(error, Error::Usage(expected));
     }
 }
 

@@ -1,7 +1,10 @@
 //! The root and the server's certificate of a measurement.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
+use super::Provider;
 use super::names::Signature;
 use crate::ossl::{self, Certificate, Context, Key, Ossl, Subject};
 
@@ -21,12 +24,15 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Makes both with the default provider, whoever is measured later.
+    /// Makes both with the default provider, whoever is measured later; with ours where the default
+    /// one may not have the algorithm.
     pub(super) fn make(
         ossl: &'static Ossl,
+        modules: Option<&Path>,
         signature: &Signature,
     ) -> Result<Credentials, ossl::Error> {
-        Self::make_in(&Context::new(ossl, None, &["default"], None)?, signature)
+        let maker = if signature.draft { Provider::Gabion } else { Provider::Default };
+        Self::make_in(&maker.context(ossl, modules)?, signature)
     }
 
     /// Makes both with the providers of `context`, for algorithms that OpenSSL does not have.

@@ -1,10 +1,14 @@
 //! Names of what can be measured, and what OpenSSL and TLS call it.
 
+use std::sync::LazyLock;
+
+use gabion_engine::{ALGORITHMS, AlgorithmInfo, Family, Kind};
+
 use super::Error;
 use crate::ossl::KeyShape;
 
 /// A key exchange group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Group {
     /// As libssl names it, when asked for and when negotiated.
     pub(super) name: &'static str,
@@ -12,6 +16,8 @@ pub(super) struct Group {
     aliases: &'static [&'static str],
     /// What libcrypto does for it.
     pub(super) exchange: Exchange,
+    /// Whether only our provider has it.
+    pub(super) only_ours: bool,
 }
 
 /// The operation behind a group.
@@ -45,7 +51,7 @@ impl Exchange {
 pub(crate) struct Signature {
     /// By its standard.
     pub(crate) name: &'static str,
-    /// Other spellings.
+    /// Other spellings, beside the scheme's name.
     pub(crate) aliases: &'static [&'static str],
     /// Name of the key's algorithm in libcrypto.
     pub(crate) algorithm: &'static str,
@@ -57,9 +63,24 @@ pub(crate) struct Signature {
     pub(crate) scheme: &'static str,
     /// Whether our provider has it.
     pub(crate) post_quantum: bool,
+    /// Whether TLS has no settled codepoint for it: OpenSSL has none, and our provider has its scheme
+    /// behind a switch.
+    pub(crate) draft: bool,
 }
 
-const GROUPS: &[Group] = &[
+/// What OpenSSL has, then the private groups of the table of algorithms.
+static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
+    let private = ALGORITHMS.iter().filter_map(private);
+    SETTLED_GROUPS.iter().cloned().chain(private).collect()
+});
+
+/// What OpenSSL has, then the signatures of the table that have a draft's or a private codepoint.
+static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
+    let drafts = ALGORITHMS.iter().filter_map(draft);
+    SETTLED_SIGNATURES.iter().cloned().chain(drafts).collect()
+});
+
+const SETTLED_GROUPS: &[Group] = &[
     hybrid("X25519MLKEM768", "ML-KEM-768"),
     hybrid("SecP256r1MLKEM768", "ML-KEM-768"),
     hybrid("SecP384r1MLKEM1024", "ML-KEM-1024"),
@@ -71,27 +92,29 @@ const GROUPS: &[Group] = &[
     curve("secp384r1", &["P-384"], "EC", KeyShape::Curve("P-384")),
 ];
 
-const SIGNATURES: &[Signature] = &[
-    ml_dsa("ML-DSA-44", &["mldsa44"], "mldsa44"),
-    ml_dsa("ML-DSA-65", &["mldsa65"], "mldsa65"),
-    ml_dsa("ML-DSA-87", &["mldsa87"], "mldsa87"),
+const SETTLED_SIGNATURES: &[Signature] = &[
+    ml_dsa("ML-DSA-44", "mldsa44"),
+    ml_dsa("ML-DSA-65", "mldsa65"),
+    ml_dsa("ML-DSA-87", "mldsa87"),
     Signature {
         name: "ECDSA-P-256",
-        aliases: &["P-256", "ECDSA-P256", "P256", "ecdsa_secp256r1_sha256"],
+        aliases: &["P-256", "ECDSA-P256", "P256"],
         algorithm: "EC",
         shape: KeyShape::Curve("P-256"),
         digest: Some("SHA2-256"),
         scheme: "ecdsa_secp256r1_sha256",
         post_quantum: false,
+        draft: false,
     },
     Signature {
         name: "ECDSA-P-384",
-        aliases: &["P-384", "ECDSA-P384", "P384", "ecdsa_secp384r1_sha384"],
+        aliases: &["P-384", "ECDSA-P384", "P384"],
         algorithm: "EC",
         shape: KeyShape::Curve("P-384"),
         digest: Some("SHA2-384"),
         scheme: "ecdsa_secp384r1_sha384",
         post_quantum: false,
+        draft: false,
     },
     Signature {
         name: "Ed25519",
@@ -101,6 +124,7 @@ const SIGNATURES: &[Signature] = &[
         digest: None,
         scheme: "ed25519",
         post_quantum: false,
+        draft: false,
     },
     Signature {
         name: "RSA-2048",
@@ -110,15 +134,17 @@ const SIGNATURES: &[Signature] = &[
         digest: Some("SHA2-256"),
         scheme: "rsa_pss_rsae_sha256",
         post_quantum: false,
+        draft: false,
     },
 ];
 
 const fn hybrid(name: &'static str, ml_kem: &'static str) -> Group {
-    Group { name, aliases: &[], exchange: Exchange::Kem { name, ml_kem } }
+    Group { name, aliases: &[], exchange: Exchange::Kem { name, ml_kem }, only_ours: false }
 }
 
 const fn pure(name: &'static str, aliases: &'static [&'static str], kem: &'static str) -> Group {
-    Group { name, aliases, exchange: Exchange::Kem { name: kem, ml_kem: kem } }
+    let exchange = Exchange::Kem { name: kem, ml_kem: kem };
+    Group { name, aliases, exchange, only_ours: false }
 }
 
 const fn curve(
@@ -127,16 +153,47 @@ const fn curve(
     algorithm: &'static str,
     shape: KeyShape,
 ) -> Group {
-    Group { name, aliases, exchange: Exchange::Derive { algorithm, shape } }
+    Group { name, aliases, exchange: Exchange::Derive { algorithm, shape }, only_ours: false }
 }
 
-const fn ml_dsa(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    scheme: &'static str,
-) -> Signature {
-    let shape = KeyShape::Named;
-    Signature { name, aliases, algorithm: name, shape, digest: None, scheme, post_quantum: true }
+/// A hybrid with a private codepoint, which OpenSSL does not have.
+fn private(row: &'static AlgorithmInfo) -> Option<Group> {
+    let ml_kem = row.parts.iter().find(|part| part.starts_with("ML-KEM-"))?;
+    row.tls.filter(|_| row.family == Family::Hybrid && row.draft).map(|tls| Group {
+        name: tls.name,
+        aliases: row.oqs.as_slice(),
+        exchange: Exchange::Kem { name: row.name, ml_kem },
+        only_ours: true,
+    })
+}
+
+/// A signature whose scheme is a draft's or private. The provider has the key under the row's name.
+fn draft(row: &'static AlgorithmInfo) -> Option<Signature> {
+    let is_draft =
+        row.kind == Kind::Signature && matches!(row.family, Family::SlhDsa | Family::FnDsa);
+    row.tls.filter(|_| is_draft).map(|tls| Signature {
+        name: row.name,
+        aliases: row.wolfssl.as_slice(),
+        algorithm: row.name,
+        shape: KeyShape::Named,
+        digest: None,
+        scheme: tls.name,
+        post_quantum: true,
+        draft: true,
+    })
+}
+
+const fn ml_dsa(name: &'static str, scheme: &'static str) -> Signature {
+    Signature {
+        name,
+        aliases: &[],
+        algorithm: name,
+        shape: KeyShape::Named,
+        digest: None,
+        scheme,
+        post_quantum: true,
+        draft: false,
+    }
 }
 
 impl Group {
@@ -148,7 +205,9 @@ impl Group {
 
 impl Signature {
     pub(crate) fn find(name: &str) -> Result<&'static Signature, Error> {
-        let matches = |sig: &&Signature| is_called(name, sig.name, sig.aliases);
+        let matches = |sig: &&Signature| {
+            is_called(name, sig.name, sig.aliases) || name.eq_ignore_ascii_case(sig.scheme)
+        };
         let known = signatures();
         SIGNATURES.iter().find(matches).ok_or_else(|| unknown("signature", name, known))
     }
@@ -191,6 +250,25 @@ mod tests {
         assert_eq!(Signature::find("ml-dsa-87").unwrap().name, "ML-DSA-87");
         assert_eq!(Signature::find("MLDSA44").unwrap().name, "ML-DSA-44");
         assert_eq!(Signature::find("p256").unwrap().name, "ECDSA-P-256");
+        assert_eq!(Signature::find("ed25519").unwrap().name, "Ed25519");
+        assert_eq!(Group::find("P384_MLKEM768").unwrap().name, "SecP384r1MLKEM768");
+        assert_eq!(Signature::find("SLHDSA_SHAKE_256f").unwrap().name, "SLH-DSA-SHAKE-256f");
+        assert_eq!(Signature::find("falconpadded512").unwrap().name, "Falcon-padded-512");
+    }
+
+    #[test]
+    fn what_only_the_provider_has_comes_from_the_table() {
+        let private: Vec<_> = GROUPS.iter().filter(|group| group.only_ours).collect();
+        let names: Vec<_> = private.iter().map(|group| group.name).collect();
+        assert_eq!(names, ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024"]);
+        let inner = private[2].exchange;
+        let expected = Exchange::Kem { name: "SecP521r1MLKEM1024", ml_kem: "ML-KEM-1024" };
+        assert_eq!(inner, expected);
+        let drafts: Vec<_> = SIGNATURES.iter().filter(|sig| sig.draft).collect();
+        assert_eq!(drafts.len(), 12 + 4, "SLH-DSA, Falcon and Falcon padded");
+        assert!(drafts.iter().all(|sig| sig.post_quantum && sig.digest.is_none()));
+        assert_eq!(Signature::find("Falcon-1024").unwrap().scheme, "falcon1024");
+        assert!(Signature::find("FN-DSA-512-draft").is_err(), "it has no codepoint");
     }
 
     #[test]

@@ -157,11 +157,11 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
     let signature = super::Signature::find(&config.signature)?;
-    let credentials = Credentials::make(ossl, signature)?;
+    let credentials = Credentials::make(ossl, config.modules.as_deref(), signature)?;
     let contexts: Result<Vec<Context>, ossl::Error> = config
         .providers
         .iter()
-        .map(|provider| provider.context(ossl, config.modules.as_deref()))
+        .map(|provider| provider.context_for(ossl, config.modules.as_deref(), signature.draft))
         .collect();
     let contexts = contexts?;
     let machine = Machine::detect();

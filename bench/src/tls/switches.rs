@@ -111,9 +111,10 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
     let ossl = Ossl::load(&prefix)?;
     let group = Group::find(&config.group)?;
     let signature = Signature::find(&config.signature)?;
-    let credentials = Credentials::make(ossl, signature)?;
+    let credentials = Credentials::make(ossl, config.modules.as_deref(), signature)?;
     let pair = |word: &str| -> Result<[Endpoint; 2], Error> {
-        let settings = [(config.switch.as_str(), word)];
+        let drafts = if signature.draft { "yes" } else { "no" };
+        let settings = [(config.switch.as_str(), word), ("tls-draft-signatures", drafts)];
         let (names, query) = (["default", "gabion"], Some("?provider=gabion"));
         let modules = config.modules.as_deref();
         let context = Context::with_settings(ossl, modules, &names, query, &settings)?;

@@ -33,7 +33,7 @@ impl Parties {
         let signature = pairs::signature(signature)
             .ok_or_else(|| Error::Call(format!("no signature is called {signature}")))?;
         if !self.made.contains_key(signature.name) {
-            let make = || Credentials::make_in(context, &signature);
+            let make = || Credentials::make_in(context, signature);
             self.made.insert(signature.name, [make()?, make()?]);
         }
         let [server, client] = &self.made[signature.name];

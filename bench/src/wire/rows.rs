@@ -63,7 +63,7 @@ const OLD: [(&str, &str, u64); 22] = [
     ("DILITHIUM_LEVEL5", "ECC SECP256R1", 13477),
 ];
 
-const GROUPS: [&str; 8] = [
+const GROUPS: [&str; 11] = [
     "x25519",
     "secp256r1",
     "X25519MLKEM768",
@@ -72,9 +72,15 @@ const GROUPS: [&str; 8] = [
     "MLKEM512",
     "MLKEM768",
     "MLKEM1024",
+    "SecP256r1MLKEM512",
+    "SecP384r1MLKEM768",
+    "SecP521r1MLKEM1024",
 ];
 
 const SIGNATURES: [&str; 5] = ["ECDSA-P-256", "RSA-2048", "ML-DSA-44", "ML-DSA-65", "ML-DSA-87"];
+
+/// The group of the signatures without a settled codepoint.
+const DRAFTS_GROUP: &str = "X25519MLKEM768";
 
 /// The rows of `table`, in the order in which they are printed.
 pub(super) fn wanted(table: Table) -> Vec<Wanted> {
@@ -102,17 +108,16 @@ fn seed() -> Vec<Wanted> {
 fn today() -> Vec<Wanted> {
     let mut rows = Vec::new();
     for mode in [Mode::Server, Mode::Mutual] {
-        for signature in SIGNATURES {
-            for group in GROUPS {
-                rows.push(Wanted {
-                    table: Table::Today,
-                    old: None,
-                    signature: Some(signature),
-                    group: Some(group),
-                    mode,
-                });
-            }
-        }
+        let settled =
+            SIGNATURES.iter().flat_map(|sig| GROUPS.iter().map(move |group| (*sig, *group)));
+        let drafts = pairs::drafts_in_tls().map(|signature| (signature, DRAFTS_GROUP));
+        rows.extend(settled.chain(drafts).map(|(signature, group)| Wanted {
+            table: Table::Today,
+            old: None,
+            signature: Some(signature),
+            group: Some(group),
+            mode,
+        }));
     }
     rows
 }
@@ -155,6 +160,7 @@ mod tests {
     #[test]
     fn all_is_both() {
         assert_eq!(wanted(Table::All).len(), 22 + wanted(Table::Today).len());
-        assert_eq!(wanted(Table::Today).len(), 80);
+        // Each mode has 11 groups with 5 signatures, and one group with 12 SLH-DSA and 4 Falcon.
+        assert_eq!(wanted(Table::Today).len(), 2 * (11 * 5 + 16));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Mode, Row, Status, Table};
+use crate::pairs;
 
 /// Renders rows of one [`measure`](super::measure): the published table with old and new names,
 /// then today's, a column for each signature. Empty for no rows.
@@ -26,12 +27,22 @@ pub fn render(rows: &[Row]) -> String {
         push_seed(&mut out, of(Table::Seed));
     }
     for mode in [Mode::Server, Mode::Mutual] {
-        let rows: Vec<&Row> = of(Table::Today).filter(|row| row.mode == mode).collect();
+        let rows: Vec<&Row> =
+            of(Table::Today).filter(|row| row.mode == mode && !is_draft(row)).collect();
         if !rows.is_empty() {
             push_today(&mut out, mode, &rows);
         }
     }
+    let drafts: Vec<&Row> = of(Table::Today).filter(|row| is_draft(row)).collect();
+    if !drafts.is_empty() {
+        push_drafts(&mut out, &drafts);
+    }
     out
+}
+
+/// Whether the row's signature has no settled codepoint in TLS.
+fn is_draft(row: &Row) -> bool {
+    row.authentication.is_some_and(pairs::is_draft_in_tls)
 }
 
 /// `secp256r1 and RSA-2048: 512 (server), 600 (mutual)`.
@@ -104,10 +115,35 @@ fn push_today(out: &mut String, mode: Mode, rows: &[&Row]) {
             let row = rows.iter().find(|row| {
                 (row.key_exchange, row.authentication) == (Some(group), Some(*signature))
             });
-            let total = row.and_then(|row| row.figures).map(|figures| figures.total);
-            let cell = total.map_or("not served".to_owned(), |total| total.to_string());
-            let _ = write!(out, " {cell:>12}");
+            let _ = write!(out, " {:>12}", total(row.copied()));
         }
         out.push('\n');
     }
+}
+
+/// A line for each signature, a column for each mode; all rows have one group.
+fn push_drafts(out: &mut String, rows: &[&Row]) {
+    let group = rows.first().and_then(|row| row.key_exchange).unwrap_or("-");
+    let _ = writeln!(
+        out,
+        "\nwithout a settled codepoint, behind the provider's switch; {group}\n{:<20} {:>12} {:>12}",
+        "authentication",
+        Mode::Server.name(),
+        Mode::Mutual.name()
+    );
+    for row in rows.iter().filter(|row| row.mode == Mode::Server) {
+        let _ = write!(out, "{:<20}", row.authentication.unwrap_or("-"));
+        for mode in [Mode::Server, Mode::Mutual] {
+            let of =
+                |other: &&&Row| (other.authentication, other.mode) == (row.authentication, mode);
+            let _ = write!(out, " {:>12}", total(rows.iter().find(of).copied()));
+        }
+        out.push('\n');
+    }
+}
+
+/// A row's total, as a cell.
+fn total(row: Option<&Row>) -> String {
+    let figures = row.and_then(|row| row.figures);
+    figures.map_or("not served".to_owned(), |figures| figures.total.to_string())
 }

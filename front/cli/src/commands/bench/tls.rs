@@ -9,15 +9,22 @@ use crate::failure::Failure;
 /// Measure full TLS 1.3 handshakes of the bundle's libssl, server and client apart.
 ///
 /// Each handshake is a full one, in memory: the server signs, the client verifies chain and name,
-/// nothing is resumed. Without --provider, default and gabion take turns in slices of 0.25 s; the
-/// figures are CPU time, medians over the slices.
+/// nothing is resumed. Without --provider, default and gabion take turns in slices of 0.25 s, or
+/// gabion is alone where OpenSSL lacks the group or the signature; the figures are CPU time, medians
+/// over the slices.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10
   gabion bench tls --table seed --seconds 2 --threads 2\n
 Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
-            x25519, secp256r1, secp384r1
-Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048\n
+            x25519, secp256r1, secp384r1; of gabion only: SecP256r1MLKEM512, SecP384r1MLKEM768,
+            SecP521r1MLKEM1024
+Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048; of gabion
+            only, with a draft's or private codepoint: SLH-DSA-SHA2-128s, SLH-DSA-SHA2-128f,
+            SLH-DSA-SHA2-192s, SLH-DSA-SHA2-192f, SLH-DSA-SHA2-256s, SLH-DSA-SHA2-256f,
+            SLH-DSA-SHAKE-128s, SLH-DSA-SHAKE-128f, SLH-DSA-SHAKE-192s, SLH-DSA-SHAKE-192f,
+            SLH-DSA-SHAKE-256s, SLH-DSA-SHAKE-256f, Falcon-512, Falcon-1024, Falcon-padded-512,
+            Falcon-padded-1024\n
 Exits 1 when a handshake fails or is not the one asked for, 3 when the bundle or a provider does
 not load.")]
 pub struct Args {
