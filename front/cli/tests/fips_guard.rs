@@ -537,23 +537,86 @@ fn each_mode_is_what_a_command_gets() {
     }
 }
 
+/// Not a line of ours works in a handshake of mode `only`, in its key schedule neither; that the
+/// counters would show it is seen in mode `off`.
+#[test]
+fn a_handshake_in_mode_only_is_the_modules_alone() {
+    let copy = Copy::new(Damage::None);
+    let file = |name: String| copy.path(&name).into_os_string().into_string().unwrap();
+    for (mode, ours) in [("only", false), ("off", true)] {
+        let [key, certificate, of_server, of_client] =
+            ["key", "crt", "of-server", "of-client"].map(|name| file(format!("{mode}.{name}")));
+        let openssl = |stats: &str, words: &[&str]| {
+            let mut command = copy.gabion(&["exec", "--", "openssl"]);
+            command.args(words).stdin(Stdio::null());
+            command.env("GABION_OPENSSL_FIPS_MODE", mode).env("GABION_STATS", stats);
+            run(&mut command)
+        };
+        let request = ["req", "-x509", "-newkey", "ML-DSA-65", "-nodes", "-subj", "/CN=localhost"];
+        let files =
+            ["-addext", "subjectAltName=DNS:localhost", "-keyout", &key, "-out", &certificate];
+        let (code, _, stderr) =
+            openssl(&file(format!("{mode}.unused")), &[&request[..], &files].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        let counters = format!("GABION_STATS={of_server}");
+        let options = ["-cert", &certificate, "-key", &key, "-tls1_3"];
+        let server = Server::start(&copy, mode, &["env", &counters], &options);
+        let ask = ["s_client", "-connect", &server.address, "-CAfile", &certificate, "-brief"];
+        let verify = ["-verify_return_error", "-verify_hostname", "localhost"];
+        let (code, _, said) = openssl(&of_client, &[&ask[..], &verify].concat());
+        assert_eq!(code, Some(0), "{mode}: {said}");
+        for expected in [
+            "Protocol version: TLSv1.3",
+            "Signature type: mldsa65",
+            "Verification: OK",
+            "Negotiated TLS1.3 group: X25519MLKEM768",
+        ] {
+            assert!(said.contains(expected), "{mode}: {expected} is not in {said}");
+        }
+        let (code, report) = server.seen(&copy);
+        assert_eq!(code, Some(i32::from(ours)), "{mode}: {report}");
+        for (stats, operations) in [
+            (of_server, ["ML-DSA-65 sign", "X25519MLKEM768 encaps", "TLS13-KDF derive"]),
+            (of_client, ["ML-DSA-65 verify", "X25519MLKEM768 decaps", "TLS13-KDF derive"]),
+        ] {
+            assert_eq!(Path::new(&stats).exists(), ours, "{mode}: {stats}");
+            if ours {
+                let (code, counted, stderr) = run(&mut copy.gabion(&["doctor", "--stats", &stats]));
+                assert_eq!(code, Some(0), "{stderr}");
+                let rows: Vec<Vec<&str>> =
+                    counted.lines().map(|line| line.split_whitespace().collect()).collect();
+                for operation in operations {
+                    let named = |row: &&Vec<&str>| row.len() > 2 && row[..2].join(" ") == operation;
+                    let row = rows.iter().find(named);
+                    assert!(row.is_some_and(|row| row[2] != "0"), "{operation}: {counted}");
+                }
+            }
+        }
+    }
+}
+
 /// A TLS server that was started by `gabion exec`, whose process is the command's own.
 struct Server {
     process: Child,
+    /// Where it listens.
+    address: String,
 }
 
 impl Server {
     fn start(copy: &Copy, mode: &str, before: &[&str], options: &[&str]) -> Server {
         let mut command = copy.gabion(&["exec", "--"]);
-        let server = ["openssl", "s_server", "-accept", "127.0.0.1:0", "-nocert"];
+        let server = ["openssl", "s_server", "-accept", "127.0.0.1:0"];
         command.args(before).args(server).args(options).env("GABION_OPENSSL_FIPS_MODE", mode);
+        if !options.contains(&"-cert") {
+            command.arg("-nocert");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap();
         // It has read its configuration once it listens. Here nothing is written after that.
-        let lines = BufReader::new(process.stdout.as_mut().unwrap()).lines();
-        let listens = lines.map_while(Result::ok).any(|line| line.starts_with("ACCEPT"));
-        assert!(listens, "{mode} {before:?} {options:?}");
-        Server { process }
+        let mut lines = BufReader::new(process.stdout.as_mut().unwrap()).lines();
+        let address = lines.find_map(|line| line.ok()?.strip_prefix("ACCEPT ").map(str::to_string));
+        let address = address.unwrap_or_else(|| panic!("{mode} {before:?} {options:?}"));
+        Server { process, address }
     }
 
     /// What `preflight --pid` says, with the same variables.
@@ -629,7 +692,7 @@ fn a_process_that_runs_otherwise_is_told_from_it() {
 
     let mut sleeper = copy.gabion(&["exec", "--", "sleep", "600"]);
     let process = sleeper.env("GABION_OPENSSL_FIPS_MODE", "only").spawn().unwrap();
-    let sleeper = Server { process };
+    let sleeper = Server { process, address: String::new() };
     // It is another program once the guard has let it start.
     let program = format!("/proc/{}/exe", sleeper.process.id());
     while !std::fs::read_link(&program).is_ok_and(|program| program.ends_with("sleep")) {
