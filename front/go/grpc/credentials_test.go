@@ -119,7 +119,8 @@ func dial(t testing.TB, target string, options ...grpc.DialOption) *grpc.ClientC
 	return conn
 }
 
-// interopTests are gRPC's own; they end the process when they fail.
+// interopTests are gRPC's own, but for those of Google's cloud, of load balancing and the long ones,
+// which follow; they end the process when they fail.
 func interopTests(conn *grpc.ClientConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -138,6 +139,40 @@ func interopTests(conn *grpc.ClientConn) {
 	interop.DoSpecialStatusMessage(ctx, client)
 	interop.DoUnimplementedMethod(ctx, conn)
 	interop.DoUnimplementedService(ctx, testgrpc.NewUnimplementedServiceClient(conn))
+}
+
+// soak is gRPC's own test of large calls by several workers, of connections that are there or of a new
+// one for each call.
+func soak(t *testing.T, pair peers, calls int, newConnections bool) {
+	address := serve(t, pair.server)
+	credentials := grpc.WithTransportCredentials(pair.client)
+	conn := dial(t, address, credentials)
+	interop.DoSoakTest(t.Context(), interop.SoakTestConfig{
+		RequestSize:                      271828,
+		ResponseSize:                     314159,
+		PerIterationMaxAcceptableLatency: time.Minute,
+		OverallTimeout:                   5 * time.Minute,
+		ServerAddr:                       address,
+		NumWorkers:                       4,
+		Iterations:                       calls,
+		ChannelForTest: func() (*grpc.ClientConn, func()) {
+			if !newConnections {
+				return conn, func() {}
+			}
+			one, err := grpc.NewClient(address, credentials)
+			if err != nil {
+				t.Error(err)
+			}
+			return one, func() { one.Close() }
+		},
+	})
+}
+
+func TestInteropSoak(t *testing.T) {
+	for name, pair := range everyPair(t) {
+		t.Run(name+", one connection", func(t *testing.T) { soak(t, pair, 200, false) })
+		t.Run(name+", new connections", func(t *testing.T) { soak(t, pair, 40, true) })
+	}
 }
 
 func TestInterop(t *testing.T) {
