@@ -2,8 +2,9 @@
 # TLS 1.3 between Gabion, under the bundle's libssl, and everybody else's: both directions, every group
 # and every signature that both sides have, the private groups and the signatures without a settled
 # codepoint among them. What was negotiated is read on our side, and the provider's counters say that it
-# was Gabion. The peer `gabion` is Gabion itself, for what few others have. A line for each combination, "skipped: WHY" for a peer that is not
-# here; any other outcome fails. Prints "N passed, N failed" and exits 0 only when none failed.
+# was Gabion. The peer `gabion` is Gabion itself, for what few others have. A line for each
+# combination, "skipped: WHY" for a peer that is not here; any other outcome fails. Prints "N passed,
+# N failed" and exits 0 only when none failed.
 #
 #   tests/interop/tls.sh [PEER ...]       these peers only
 #   tests/interop/tls.sh --fetch [PEER]   download and build first what is missing of: node,

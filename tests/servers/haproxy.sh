@@ -6,6 +6,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/servers/common
+. tests/servers/one-certificate
 
 haproxy=$(distribution haproxy /usr/sbin/haproxy) || {
     echo "skipped: $haproxy"
@@ -42,24 +43,6 @@ start() {
     master=$!
     started="$started $master"
     listening "$port"
-}
-
-load() {
-    ours "$work/load" --port "$port" --ca "$work/server.crt" --name "$host" "$@" >"$work/load.json"
-}
-
-handshakes() {
-    load --group "$1" --count "$each" && [ "$(member group "$work/load.json")" = "$1" ] &&
-        [ "$(member connections "$work/load.json")" -eq "$each" ] &&
-        [ "$(member signature "$work/load.json")" = mldsa65 ]
-}
-
-counted() {
-    "$gabion" doctor --stats "$work/stats"
-    expected=$((each * $(echo "$groups" | wc -w)))
-    [ "$(counter "$work/stats" ML-DSA-65 sign calls)" -eq "$expected" ] &&
-        [ "$(counter "$work/stats" '.*' encaps calls)" -eq "$expected" ] &&
-        [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
 }
 
 # Connections one by one pause now and then, to see whether company has come.

@@ -132,14 +132,6 @@ reloads() {
         [ "$before" != "$after" ] && [ "$(echo "$after" | wc -l)" -eq 2 ]
 }
 
-# Sessions do not survive without tickets, so every connection of the reloads was signed for.
-every_request_was_ours() {
-    connections=$(member connections "$work/load.json")
-    signed=$(counter "$work/stats" ML-DSA-65 sign calls)
-    echo "$connections connections, $signed signatures"
-    [ "$signed" -ge "$connections" ] && [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]
-}
-
 # A killed worker is replaced, and its successor serves.
 worker_killed() {
     victim=$(workers | head -n 1)

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use zeroize::Zeroizing;
 
 use super::run;
 use crate::environment::{FipsMode, Settings};
@@ -240,14 +241,15 @@ fn is_overwritten(environment: &[u8]) -> bool {
     !environment.is_empty() && !environment.split(|&byte| byte == 0).any(is_variable)
 }
 
-/// The heap of a process; none when it has no such mapping, or when it may not be read.
-fn heap(folder: &Path, maps: &[u8]) -> Option<Vec<u8>> {
+/// The heap of a process, which a server has its private keys on too; none when it has no such
+/// mapping, or when it may not be read.
+fn heap(folder: &Path, maps: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let line = maps.split(|&byte| byte == b'\n').find(|line| line.ends_with(b" [heap]"))?;
     let (range, _) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok()?;
     let length = u64::from_str_radix(end, 16).ok()?.checked_sub(start)?.min(HEAP_MAX);
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let mut bytes = Zeroizing::new(vec![0; usize::try_from(length).ok()?]);
     fs::File::open(folder.join("mem")).ok()?.read_exact_at(&mut bytes, start).ok()?;
     Some(bytes)
 }
