@@ -12,7 +12,7 @@ use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 use crate::cache::PublicKeys;
 use crate::codec::bio::BioCalls;
 use crate::error::Failure;
-use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, function, name};
+use crate::ffi::{AnyFunction, CoreHandle, Dispatch, Param, ParamsIn, function, name};
 use crate::fibre::Fibres;
 use crate::names::Tables;
 use crate::paused::PausedJobs;
@@ -445,6 +445,52 @@ pub unsafe extern "C" fn dupctx<T: Clone>(context: *mut c_void) -> *mut c_void {
         let context = unsafe { borrow::<T>(context) }?;
         Ok(hand_over(context.clone()))
     })
+}
+
+/// What the core begins, sets parameters of and uses from one thread: a context that [`hand_over`]
+/// gave.
+pub trait TakesParams {
+    /// Whose it is.
+    fn provider(&self) -> ProviderRef;
+
+    /// Takes what a list sets.
+    ///
+    /// # Errors
+    /// A parameter that is refused.
+    fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure>;
+}
+
+/// Runs the body of an entry point that changes its context.
+///
+/// # Safety
+/// `context` is null or came from `hand_over::<T>`, and nobody else uses it meanwhile.
+pub unsafe fn change<T: TakesParams>(
+    context: *mut c_void,
+    body: impl FnOnce(&mut T) -> Result<c_int, Failure>,
+) -> c_int {
+    // SAFETY: as the caller vouches.
+    let Ok(context) = (unsafe { borrow_mut::<T>(context) }) else {
+        return 0;
+    };
+    let provider = context.provider();
+    border(Some(&provider), 0, || body(context))
+}
+
+/// The entry point that sets parameters.
+///
+/// # Safety
+/// As [`change`]; `params` is null or a list with an end.
+pub unsafe extern "C" fn set_ctx_params<T: TakesParams>(
+    context: *mut c_void,
+    params: *const Param,
+) -> c_int {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        change::<T>(context, |context| {
+            context.set(ParamsIn::new(params))?;
+            Ok(1)
+        })
+    }
 }
 
 /// The text of a C string, if it is one.

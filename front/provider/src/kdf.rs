@@ -12,7 +12,10 @@ use gabion_engine::ct;
 use gabion_engine::key_schedule::{Hash, Label, expand_label, extract};
 use zeroize::Zeroizing;
 
-use crate::core::{ProviderRef, border, borrow, borrow_mut, counted_as, dupctx, free, hand_over};
+use crate::core::{
+    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted_as, dupctx, free,
+    hand_over, set_ctx_params,
+};
 use crate::error::Failure;
 use crate::ffi::{AlgorithmEntry, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name};
 use crate::stats;
@@ -33,7 +36,7 @@ static TABLE: [Dispatch; 10] = [
     entry!(function::KDF_FREECTX, free::<Context>, Free),
     entry!(function::KDF_RESET, reset, Free),
     entry!(function::KDF_DERIVE, derive, Derive),
-    entry!(function::KDF_SET_CTX_PARAMS, set_ctx_params, SetParams),
+    entry!(function::KDF_SET_CTX_PARAMS, set_ctx_params::<Context>, SetParams),
     entry!(function::KDF_SETTABLE_CTX_PARAMS, settable_ctx_params, List),
     entry!(function::KDF_GET_CTX_PARAMS, get_ctx_params, GetParams),
     entry!(function::KDF_GETTABLE_CTX_PARAMS, gettable_ctx_params, List),
@@ -92,18 +95,9 @@ struct Context {
     data: Bytes,
 }
 
-impl Context {
-    fn new(provider: ProviderRef) -> Self {
-        Context {
-            provider,
-            mode: None,
-            hash: None,
-            key: Bytes::None,
-            salt: Bytes::None,
-            prefix: Bytes::None,
-            label: Bytes::None,
-            data: Bytes::None,
-        }
+impl TakesParams for Context {
+    fn provider(&self) -> ProviderRef {
+        self.provider
     }
 
     /// Takes what is set, in the default provider's order: what stands before an error is kept.
@@ -139,6 +133,21 @@ impl Context {
             self.data = Bytes::None;
         }
         self.data.take(name::DATA, data)
+    }
+}
+
+impl Context {
+    fn new(provider: ProviderRef) -> Self {
+        Context {
+            provider,
+            mode: None,
+            hash: None,
+            key: Bytes::None,
+            salt: Bytes::None,
+            prefix: Bytes::None,
+            label: Bytes::None,
+            data: Bytes::None,
+        }
     }
 
     fn derive(&self, out: &mut [u8]) -> Result<(), Failure> {
@@ -260,14 +269,12 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
 }
 
 unsafe extern "C" fn reset(context: *mut c_void) {
+    let renew = |context: &mut Context| {
+        *context = Context::new(context.provider);
+        Ok(1)
+    };
     // SAFETY: the core passes a context of newctx, and uses it from one thread.
-    if let Ok(context) = unsafe { borrow_mut::<Context>(context) } {
-        let provider = context.provider;
-        border(Some(&provider), (), || {
-            *context = Context::new(provider);
-            Ok(())
-        });
-    }
+    unsafe { change(context, renew) };
 }
 
 unsafe extern "C" fn derive(
@@ -289,19 +296,6 @@ unsafe extern "C" fn derive(
         }
         // SAFETY: the caller vouches for `len` bytes of room, which nobody else uses meanwhile.
         context.derive(unsafe { std::slice::from_raw_parts_mut(out, len) })?;
-        Ok(1)
-    })
-}
-
-unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the core passes a context of newctx, and uses it from one thread.
-    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
-        return 0;
-    };
-    let provider = context.provider;
-    border(Some(&provider), 0, || {
-        // SAFETY: the core passes a list with an end, or null.
-        context.set(unsafe { ParamsIn::new(params) })?;
         Ok(1)
     })
 }

@@ -7,7 +7,8 @@ use gabion_engine::{Engine, Error, Family, KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
 use crate::core::{
-    ProviderRef, border, borrow, borrow_mut, counted, dupctx, engine, free, hand_over,
+    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted, dupctx, engine, free,
+    hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
@@ -28,7 +29,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 10] {
         entry!(f::KEM_ENCAPSULATE, encapsulate, Encapsulate),
         entry!(f::KEM_DECAPSULATE_INIT, decapsulate_init, Init),
         entry!(f::KEM_DECAPSULATE, decapsulate, Decapsulate),
-        entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params, SetParams),
+        entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params::<Context>, SetParams),
         entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
         Dispatch::END,
     ]
@@ -61,7 +62,11 @@ enum Role {
     Decapsulate(KemPrivateKey),
 }
 
-impl Context {
+impl TakesParams for Context {
+    fn provider(&self) -> ProviderRef {
+        self.provider
+    }
+
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
         if !matches!(self.role, Role::Encapsulate(_)) {
             return Ok(());
@@ -75,7 +80,9 @@ impl Context {
         }
         Ok(())
     }
+}
 
+impl Context {
     /// Does an operation: `together` with others where the thread is in an asynchronous job and that
     /// pays, or else `alone`. ML-KEM without a curve costs less than a pause.
     fn in_company<T>(
@@ -117,12 +124,7 @@ unsafe fn init(
     params: *const Param,
     role: fn(&Key) -> Result<Role, Failure>,
 ) -> c_int {
-    // SAFETY: the core passes a context of newctx, and uses it from one thread.
-    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
-        return 0;
-    };
-    let provider = context.provider;
-    border(Some(&provider), 0, || {
+    let begin = |context: &mut Context| {
         // SAFETY: the core passes a key of this provider, or null.
         let key = unsafe { borrow::<Key>(key) }?;
         context.accept(key)?;
@@ -131,7 +133,9 @@ unsafe fn init(
         // SAFETY: the core passes a list with an end, or null.
         context.set(unsafe { ParamsIn::new(params) })?;
         Ok(1)
-    })
+    };
+    // SAFETY: the core passes a context of newctx, and uses it from one thread.
+    unsafe { change(context, begin) }
 }
 
 unsafe extern "C" fn encapsulate_init(
@@ -250,19 +254,6 @@ unsafe extern "C" fn decapsulate(
         )?;
         // SAFETY: the caller vouches for the room.
         unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
-        Ok(1)
-    })
-}
-
-unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the core passes a context of newctx, and uses it from one thread.
-    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
-        return 0;
-    };
-    let provider = context.provider;
-    border(Some(&provider), 0, || {
-        // SAFETY: the core passes a list with an end, or null.
-        context.set(unsafe { ParamsIn::new(params) })?;
         Ok(1)
     })
 }

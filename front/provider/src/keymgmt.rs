@@ -10,7 +10,9 @@ use gabion_engine::{Family, Kind};
 use zeroize::Zeroizing;
 
 use crate::codec::decoder;
-use crate::core::{ProviderRef, border, borrow, borrow_mut, counted, free, hand_over};
+use crate::core::{
+    ProviderRef, TakesParams, border, borrow, borrow_mut, counted, free, hand_over, set_ctx_params,
+};
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{Forms, Key, Material};
@@ -31,7 +33,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 21] {
         entry!(f::KEYMGMT_MATCH, match_keys, Match),
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
         entry!(f::KEYMGMT_GEN_INIT, gen_init::<PLACE>, GenInit),
-        entry!(f::KEYMGMT_GEN_SET_PARAMS, gen_set_params, SetParams),
+        entry!(f::KEYMGMT_GEN_SET_PARAMS, set_ctx_params::<Generation>, SetParams),
         entry!(f::KEYMGMT_GEN_SETTABLE_PARAMS, gen_settable_params::<PLACE>, SettableOfContext),
         entry!(f::KEYMGMT_GEN, generate, Generate),
         entry!(f::KEYMGMT_GEN_CLEANUP, free::<Generation>, Free),
@@ -138,7 +140,11 @@ struct Generation {
 /// Why a key cannot be made of a seed that came.
 const NO_SEED: Failure = Failure::Misuse("keys of this algorithm cannot be made of a seed");
 
-impl Generation {
+impl TakesParams for Generation {
+    fn provider(&self) -> ProviderRef {
+        self.provider
+    }
+
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
         if let Some(seed) = params.octets_or_empty(name::SEED)? {
             let expected = self.algorithm.info().seed.ok_or(NO_SEED)?;
@@ -168,19 +174,6 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
         // SAFETY: the core passes a list with an end, or null.
         generation.set(unsafe { ParamsIn::new(params) })?;
         Ok(hand_over(generation))
-    })
-}
-
-unsafe extern "C" fn gen_set_params(generation: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the core passes what gen_init gave, and uses it from one thread.
-    let Ok(generation) = (unsafe { borrow_mut::<Generation>(generation) }) else {
-        return 0;
-    };
-    let provider = generation.provider;
-    border(Some(&provider), 0, || {
-        // SAFETY: the core passes a list with an end, or null.
-        generation.set(unsafe { ParamsIn::new(params) })?;
-        Ok(1)
     })
 }
 

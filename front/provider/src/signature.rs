@@ -14,7 +14,8 @@ use gabion_engine::{
 use zeroize::Zeroizing;
 
 use crate::core::{
-    ProviderRef, border, borrow, borrow_mut, c_text, counted, dupctx, engine, free, hand_over,
+    ProviderRef, TakesParams, border, borrow, c_text, change, counted, dupctx, engine, free,
+    hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
@@ -47,7 +48,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 20] {
         entry!(f::SIGNATURE_DIGEST_VERIFY, verify, Verify),
         entry!(f::SIGNATURE_GET_CTX_PARAMS, get_ctx_params, GetParams),
         entry!(f::SIGNATURE_GETTABLE_CTX_PARAMS, gettable_ctx_params, Settable),
-        entry!(f::SIGNATURE_SET_CTX_PARAMS, set_ctx_params, SetParams),
+        entry!(f::SIGNATURE_SET_CTX_PARAMS, set_ctx_params::<Context>, SetParams),
         entry!(f::SIGNATURE_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
         Dispatch::END,
     ]
@@ -97,7 +98,11 @@ enum Role {
     Verify(VerifyKey),
 }
 
-impl Context {
+impl TakesParams for Context {
+    fn provider(&self) -> ProviderRef {
+        self.provider
+    }
+
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
         // To pass over one would sign something else than what was asked for.
         if let Some(key) = params.first_of(&PARAMETERS[..left_out(self.algorithm)]) {
@@ -145,7 +150,9 @@ impl Context {
         }
         Ok(())
     }
+}
 
+impl Context {
     /// Begins an operation; without a key, once more with the one there is.
     fn begin(
         &mut self,
@@ -170,6 +177,16 @@ impl Context {
             self.role = Role::None;
             return Err(failure);
         }
+        Ok(1)
+    }
+
+    /// Takes a piece of a message; none is a null pointer with a length.
+    fn gather(&mut self, data: Option<&[u8]>) -> Result<c_int, Failure> {
+        let data = data.ok_or(Failure::Misuse("no message was given"))?;
+        if self.mu {
+            return Err(Failure::Misuse("mu is given in one piece, with EVP_PKEY_sign or _verify"));
+        }
+        self.gathered.get_or_insert_default().extend_from_slice(data);
         Ok(1)
     }
 
@@ -271,16 +288,12 @@ unsafe fn init(
     params: *const Param,
     role: fn(&Key) -> Result<Role, Failure>,
 ) -> c_int {
-    // SAFETY: the core passes a context of newctx, and uses it from one thread.
-    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
-        return 0;
-    };
-    let provider = context.provider;
-    border(Some(&provider), 0, || {
-        // SAFETY: the core passes a key of this provider, or null; a list with an end, or null.
-        let (key, params) = unsafe { (borrow::<Key>(key).ok(), ParamsIn::new(params)) };
-        context.begin(key, params, role)
-    })
+    // SAFETY: the core passes a context of newctx, and uses it from one thread; a key of this
+    // provider, or null; a list with an end, or null.
+    unsafe {
+        let (key, params) = (borrow::<Key>(key).ok(), ParamsIn::new(params));
+        change::<Context>(context, |context| context.begin(key, params, role))
+    }
 }
 
 unsafe extern "C" fn sign_init(
@@ -406,21 +419,10 @@ unsafe extern "C" fn sign_final(
 
 unsafe extern "C" fn update(context: *mut c_void, data: *const u8, len: usize) -> c_int {
     // SAFETY: the core passes a context of newctx, used from one thread, and `len` bytes of data.
-    let (context, data) = unsafe {
-        let Ok(context) = borrow_mut::<Context>(context) else {
-            return 0;
-        };
-        (context, bytes(data, len))
-    };
-    let provider = context.provider;
-    border(Some(&provider), 0, || {
-        let data = data.ok_or(Failure::Misuse("no message was given"))?;
-        if context.mu {
-            return Err(Failure::Misuse("mu is given in one piece, with EVP_PKEY_sign or _verify"));
-        }
-        context.gathered.get_or_insert_default().extend_from_slice(data);
-        Ok(1)
-    })
+    unsafe {
+        let data = bytes(data, len);
+        change::<Context>(context, |context| context.gather(data))
+    }
 }
 
 unsafe extern "C" fn verify(
@@ -475,19 +477,6 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
 unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
     static GETTABLE: [Param; 2] = [Param::takes_octets(name::ALGORITHM_ID), Param::END];
     GETTABLE.as_ptr()
-}
-
-unsafe extern "C" fn set_ctx_params(context: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the core passes a context of newctx, and uses it from one thread.
-    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
-        return 0;
-    };
-    let provider = context.provider;
-    border(Some(&provider), 0, || {
-        // SAFETY: the core passes a list with an end, or null.
-        context.set(unsafe { ParamsIn::new(params) })?;
-        Ok(1)
-    })
 }
 
 unsafe extern "C" fn settable_ctx_params<const PLACE: usize>(

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::bio::CoreBio;
 use super::decoder::{Structure, file_form};
-use crate::core::{ProviderRef, border, borrow, borrow_mut, free, hand_over};
+use crate::core::{ProviderRef, TakesParams, border, borrow, free, hand_over, set_ctx_params};
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, entry, function, name, select};
 use crate::key::{Key, Material};
@@ -79,7 +79,7 @@ const fn table<const OUTPUT: usize>() -> [Dispatch; 7] {
         entry!(f::ENCODER_NEWCTX, new::<OUTPUT>, New),
         entry!(f::ENCODER_FREECTX, free::<Encoder>, Free),
         entry!(f::ENCODER_DOES_SELECTION, does_selection::<OUTPUT>, DoesSelection),
-        entry!(f::ENCODER_SET_CTX_PARAMS, set_ctx_params, SetParams),
+        entry!(f::ENCODER_SET_CTX_PARAMS, set_ctx_params::<Encoder>, SetParams),
         entry!(f::ENCODER_SETTABLE_CTX_PARAMS, settable_ctx_params, Settable),
         entry!(f::ENCODER_ENCODE, encode, EncodeKey),
         Dispatch::END,
@@ -146,6 +146,21 @@ impl Cipher {
     }
 }
 
+impl TakesParams for Encoder {
+    fn provider(&self) -> ProviderRef {
+        self.provider
+    }
+
+    fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        if let Some(cipher) = params.text(name::CIPHER)? {
+            self.refused = true;
+            self.cipher = Cipher::of(cipher)?;
+            self.refused = false;
+        }
+        Ok(())
+    }
+}
+
 unsafe extern "C" fn new<const OUTPUT: usize>(context: *mut c_void) -> *mut c_void {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
@@ -169,24 +184,6 @@ unsafe extern "C" fn settable_ctx_params(_: *mut c_void) -> *const Param {
     static SETTABLE: [Param; 3] =
         [Param::takes_utf8(name::CIPHER), Param::takes_utf8(name::PROPERTIES), Param::END];
     SETTABLE.as_ptr()
-}
-
-unsafe extern "C" fn set_ctx_params(encoder: *mut c_void, params: *const Param) -> c_int {
-    // SAFETY: the core passes a context of new, and uses it from one thread.
-    let Ok(encoder) = (unsafe { borrow_mut::<Encoder>(encoder) }) else {
-        return 0;
-    };
-    let provider = encoder.provider;
-    border(Some(&provider), 0, || {
-        // SAFETY: the core passes a list with an end, or null.
-        let params = unsafe { ParamsIn::new(params) };
-        if let Some(cipher) = params.text(name::CIPHER)? {
-            encoder.refused = true;
-            encoder.cipher = Cipher::of(cipher)?;
-            encoder.refused = false;
-        }
-        Ok(1)
-    })
 }
 
 unsafe extern "C" fn encode(
