@@ -21,6 +21,7 @@ pub fn write(root: &Path, name: &str) -> Result<(), String> {
          which `make bench NAME={name}` writes. How it \
          is measured:\n[bench](../bench/README.md), [peers](../bench/peers/README.md).\n\n"
     );
+    summary(&mut page, &engine, &peers);
     primitives(&mut page, &engine, &floors, &peers);
     handshakes(&mut page, &tls);
     let path = root.join("docs/performance.md");
@@ -63,6 +64,48 @@ fn best<'a>(row: &Value, peers: &'a [Value]) -> Option<&'a Value> {
         .or_else(|| fewest(&mut peers.iter().filter(of)))
 }
 
+/// What the rows that are compared with other libraries have in common, by the start of their names.
+const FAMILIES: [(&str, &str); 6] = [
+    ("ML-KEM", "ML-KEM-"),
+    ("ML-DSA", "ML-DSA-"),
+    ("SLH-DSA with SHA2", "SLH-DSA-SHA2-"),
+    ("SLH-DSA with SHAKE", "SLH-DSA-SHAKE-"),
+    ("Falcon", "Falcon-"),
+    ("Ed25519", "Ed25519"),
+];
+
+/// How many times fewer cycles than the best peer, from the least to the most of a family's rows.
+fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
+    page.push_str(
+        "## In short\nHow many times fewer core cycles than the best of the other libraries, from the \
+         least to the most of a\nfamily's rows; below 1 it is more. The rows themselves are below.\n\n\
+         | family | rows | one operation | batch of 64 | rows below 1 |\n|---|---:|---|---|---:|\n",
+    );
+    let range = |ratios: &[f64]| {
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(0.0, f64::max);
+        if ratios.is_empty() { "-".to_owned() } else { format!("{least:.2} to {most:.2}") }
+    };
+    for (family, start) in FAMILIES {
+        let ratios = |batch: u64| -> Vec<f64> {
+            let is_of =
+                |row: &&Value| row["batch"] == batch && text(&row["algorithm"]).starts_with(start);
+            let rows = engine.iter().filter(is_of);
+            rows.filter_map(|row| Some(cycles(best(row, peers)?) / cycles(row))).collect()
+        };
+        let (one, batch) = (ratios(1), ratios(64));
+        let below = one.iter().filter(|ratio| **ratio < 1.0).count();
+        let _ = writeln!(
+            page,
+            "| {family} | {} | {} | {} | {below} |",
+            one.len(),
+            range(&one),
+            range(&batch)
+        );
+    }
+    page.push('\n');
+}
+
 /// Core cycles of every operation: ours alone and in batches, its floor, and the best of the others.
 fn primitives(page: &mut String, engine: &[Value], floors: &[Value], peers: &[Value]) {
     page.push_str(
@@ -71,7 +114,9 @@ fn primitives(page: &mut String, engine: &[Value], floors: &[Value], peers: &[Va
          measured, in the form of key that\nit has; ratios above 1 say that Gabion needs fewer. The \
          floor is what the operation hashes, at the price\nof a hash when every lane is full, and its \
          arithmetic kernels as they are, in a batch of 64 (of\none for SLH-DSA, whose hashes fill the \
-         lanes by themselves); what is above it is moving bytes, idle\nlanes and bookkeeping.\n\n\
+         lanes by themselves); what is above it is moving bytes, idle\nlanes and bookkeeping. A dash is what was \
+         not measured, or what no library on this machine has to compare.\nRows scatter: some cost more with a \
+         cached key than with a fresh one, which has more to do.\n\n\
          | algorithm | operation | key | Gabion, one | Gabion, batch of 64 | floor | best peer | its \
          cycles | one | batch |\n|---|---|---|---:|---:|---:|---|---:|---:|---:|\n",
     );
@@ -107,7 +152,8 @@ fn primitives(page: &mut String, engine: &[Value], floors: &[Value], peers: &[Va
 fn handshakes(page: &mut String, tls: &[Value]) {
     page.push_str(
         "\n## Full TLS 1.3 handshakes\nCPU microseconds of each side, OpenSSL alone and with \
-         Gabion, taking turns in one run; the default\ncipher suite.\n\n| group | certificates | \
+         Gabion, taking turns in one run; the default\ncipher suite. Other machines, and \
+         where the rest of the time goes:\n[provider](provider.md#what-a-handshake-costs).\n\n| group | certificates | \
          server: OpenSSL | Gabion | ratio | client: OpenSSL | Gabion | ratio |\n\
          |---|---|---:|---:|---:|---:|---:|---:|\n",
     );
@@ -154,6 +200,14 @@ mod tests {
             page.contains("| A | o | fresh | 200 | 50 | 40 | quick | 100 | 0.50 | 2.00 |"),
             "{page}"
         );
+        // A family's losing row counts in the summary.
+        let named = |mut row: Value| {
+            row["algorithm"] = "Falcon-512".into();
+            row
+        };
+        let mut short = String::new();
+        summary(&mut short, &engine.clone().map(named), &peers.clone().map(named));
+        assert!(short.contains("| Falcon | 1 | 0.50 to 0.50 | 2.00 to 2.00 | 1 |"), "{short}");
         let mut alone = String::new();
         primitives(&mut alone, &engine, &[], &[]);
         assert!(alone.contains("| A | o | fresh | 200 | 50 | - | none | - | - | - |"), "{alone}");
