@@ -8,12 +8,10 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, LazyLock, Mutex, MutexGuard};
+use std::sync::{Barrier, Mutex, MutexGuard};
 
-use common::Place;
-use common::libcrypto::{Context, Key, Libcrypto, Params};
-
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+use common::libcrypto::{Context, Key, Params};
+use common::{LIB, Place};
 
 /// The tests measure this process's memory, so they run one after another.
 fn alone() -> MutexGuard<'static, ()> {

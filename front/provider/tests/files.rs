@@ -7,14 +7,9 @@
 mod common;
 
 use std::path::Path;
-use std::sync::LazyLock;
 
-use common::libcrypto::{Context, Libcrypto, Params, Written};
-use common::{KEMS, Place, SIGNATURES, Side};
-
-const OURS: &str = "provider=gabion";
-
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+use common::libcrypto::{Context, Params, Written};
+use common::{KEMS, LIB, OURS, Place, SIGNATURES, Side};
 
 /// One of each kind that OpenSSL lacks, each with its own form of private key.
 const ONLY_OURS: [&str; 6] = [

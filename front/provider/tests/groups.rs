@@ -16,13 +16,12 @@ use std::sync::LazyLock;
 use common::libcrypto::{Context, Libcrypto, Params};
 use common::libssl::{End, Libssl, Outcome, Way};
 use common::{
-    EVERY_WAY, GROUPS, PRIVATE_GROUPS, Place, Side, lib_prefix, started_again, with_every_openssl,
+    EVERY_WAY, GROUPS, OURS, PRIVATE_GROUPS, Place, STOCK, Side, lib_prefix, started_again,
+    with_every_openssl,
 };
 use gabion_engine::Algorithm;
 use gabion_provider::stats;
 
-const OURS: &str = "provider=gabion";
-const STOCK: &str = "provider=default";
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&lib_prefix()));
 static SSL: LazyLock<Libssl> = LazyLock::new(|| {
     // libssl binds to the libcrypto that is there already.

@@ -4,10 +4,9 @@
 
 mod common;
 
+use common::STOCK;
 use common::libcrypto::{Context, Libcrypto, Params};
 use gabion_engine::{Algorithm, Engine, OsEntropy};
-
-const STOCK: &str = "provider=default";
 
 #[test]
 fn hybrids_agree_with_those_of_openssl() {

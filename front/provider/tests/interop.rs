@@ -7,30 +7,9 @@
 mod common;
 
 use std::ptr::{null, null_mut};
-use std::sync::LazyLock;
 
-use common::libcrypto::{Context, Libcrypto, Params};
-use common::{KEMS, Place, SIGNATURES};
-
-const OURS: &str = "provider=gabion";
-const STOCK: &str = "provider=default";
-
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
-
-fn both() -> (Place, Context) {
-    let place = Place::new();
-    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    (place, context)
-}
-
-/// Bytes that differ from call to call and repeat from run to run.
-fn pattern(len: usize, round: u8) -> Vec<u8> {
-    (0..len).map(|index| (index as u8).wrapping_mul(151).wrapping_add(round)).collect()
-}
-
-fn none() -> Params {
-    Params::default()
-}
+use common::libcrypto::{Context, Params};
+use common::{KEMS, LIB, OURS, Place, SIGNATURES, STOCK, both, none, pattern};
 
 #[test]
 fn keys_of_a_seed_are_the_same() {

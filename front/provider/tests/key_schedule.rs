@@ -15,12 +15,10 @@ use std::sync::LazyLock;
 
 use common::libcrypto::{Context, Kdf, Libcrypto, Params};
 use common::libssl::{Libssl, Resumed};
-use common::{EVERY_WAY, Place, Side, lib_prefix, started_again, with_every_openssl};
+use common::{EVERY_WAY, OURS, Place, STOCK, Side, lib_prefix, started_again, with_every_openssl};
 use gabion_provider::stats;
 
 const NAME: &str = "TLS13-KDF";
-const OURS: &str = "provider=gabion";
-const STOCK: &str = "provider=default";
 const EXTRACT: i32 = 1;
 const EXPAND: i32 = 2;
 

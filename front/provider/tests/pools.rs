@@ -9,15 +9,12 @@ mod common;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::libcrypto::{Context, Libcrypto, Params};
-use common::{Place, Side};
+use common::libcrypto::{Context, Params};
+use common::{LIB, OURS, Place, Side};
 
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
-
-const OURS: &str = "provider=gabion";
 const GROUP: &str = "X25519MLKEM768";
 /// Bytes of its public key.
 const SHARE: usize = 1216;

@@ -8,14 +8,11 @@ mod common;
 
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
-use common::Place;
-use common::libcrypto::{Context, Key, Libcrypto, Params};
+use common::libcrypto::{Context, Key, Params};
+use common::{LIB, OURS, Place};
 
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
-
-const OURS: &str = "provider=gabion";
 const MESSAGE: &[u8] = b"before, between and after";
 
 /// The tests measure this process's memory, so they run one after another.

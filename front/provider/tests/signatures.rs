@@ -6,30 +6,9 @@
 
 mod common;
 
-use std::sync::LazyLock;
-
-use common::libcrypto::{Context, Key, Libcrypto, Params};
-use common::{OURS_ALONE, Place, SLH_DSA};
+use common::libcrypto::{Key, Params};
+use common::{LIB, OURS, OURS_ALONE, SLH_DSA, STOCK, both, none, pattern};
 use gabion_engine::Prehash;
-
-const OURS: &str = "provider=gabion";
-const STOCK: &str = "provider=default";
-
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
-
-fn both() -> (Place, Context) {
-    let place = Place::new();
-    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    (place, context)
-}
-
-fn pattern(len: usize, round: u8) -> Vec<u8> {
-    (0..len).map(|index| (index as u8).wrapping_mul(151).wrapping_add(round)).collect()
-}
-
-fn none() -> Params {
-    Params::default()
-}
 
 /// What must not verify: another message, another context, a changed, shorter, longer or empty
 /// signature.

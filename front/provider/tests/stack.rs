@@ -8,12 +8,9 @@
 mod common;
 
 use std::ffi::c_void;
-use std::sync::LazyLock;
 
-use common::libcrypto::{Context, Libcrypto, Params};
-use common::{GROUPS, KEMS, PRIVATE_GROUPS, Place, SIGNATURES};
-
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
+use common::libcrypto::{Context, Params};
+use common::{GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES};
 
 const STACK: usize = 1 << 20;
 const PAINT: u8 = 0xa5;

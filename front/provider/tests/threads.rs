@@ -7,15 +7,13 @@
 
 mod common;
 
-use std::sync::{Barrier, LazyLock};
+use std::sync::Barrier;
 
-use common::Place;
-use common::libcrypto::{Context, Libcrypto, Params};
+use common::libcrypto::{Context, Params};
+use common::{LIB, OURS, Place, both};
 
 const THREADS: usize = 24;
 const ROUNDS: usize = 60;
-
-static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&common::prefix()));
 
 /// Runs `work` on every thread at once and counts what came out right.
 fn on_all_threads(rounds: usize, work: impl Fn(usize, usize) -> bool + Sync) -> usize {
@@ -34,13 +32,6 @@ fn on_all_threads(rounds: usize, work: impl Fn(usize, usize) -> bool + Sync) -> 
     })
 }
 
-fn both() -> (Place, Context) {
-    let place = Place::new();
-    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    (place, context)
-}
-
-const OURS: &str = "provider=gabion";
 const FIPS: &str = "fips=yes";
 
 /// Every thread signs by the key and verifies what it signed, against its message and another one.

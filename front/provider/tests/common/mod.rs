@@ -8,8 +8,19 @@ pub mod libssl;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use gabion_provider::stats::{self, Snapshot};
+
+use libcrypto::{Context, Libcrypto, Params};
+
+/// The queries that ask for one provider and no other.
+pub const OURS: &str = "provider=gabion";
+/// The same for the default provider.
+pub const STOCK: &str = "provider=default";
+
+/// libcrypto of the OpenSSL under test.
+pub static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&prefix()));
 
 /// The parameter sets by OpenSSL's names.
 pub const KEMS: [&str; 3] = ["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024"];
@@ -134,6 +145,23 @@ pub fn with_every_openssl(test: &str) {
         assert!(output.status.success(), "{}: {text}", prefix.display());
         assert!(text.contains("1 passed"), "{}: {text}", prefix.display());
     }
+}
+
+/// A library context with both providers, ours preferred, and the folder that it is configured in.
+pub fn both() -> (Place, Context) {
+    let place = Place::new();
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    (place, context)
+}
+
+/// Bytes that differ from call to call and repeat from run to run.
+pub fn pattern(len: usize, round: u8) -> Vec<u8> {
+    (0..len).map(|index| (index as u8).wrapping_mul(151).wrapping_add(round)).collect()
+}
+
+/// No parameters.
+pub fn none() -> Params {
+    Params::default()
 }
 
 /// A folder of its own for one test, with the configuration in it.
