@@ -24,7 +24,7 @@ const XZ_MEMORY_KIB: u32 = 96 << 10;
 ///
 /// With NIST's files: gabion acvp prompt.json.xz --check expectedResults.json.xz
 ///
-/// FILE is a prompt or an internalProjection, plain or .xz, of ML-KEM or ML-DSA. With --check,
+/// FILE is a prompt or an internalProjection, plain or .xz, of ML-KEM, ML-DSA or SLH-DSA. With --check,
 /// and by itself for an internalProjection, `N of M right` goes to stderr and any difference
 /// exits 1. GABION_BACKEND chooses the backend.
 #[derive(clap::Parser)]
