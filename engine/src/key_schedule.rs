@@ -304,6 +304,7 @@ fn finish<M: Mac>(mac: M, out: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gabion_scheme::prehash::Prehash;
 
     fn x(hex: &str) -> Vec<u8> {
         hex::decode(hex).unwrap()
@@ -495,5 +496,15 @@ mod tests {
         for name in ["", "SHA2", "SHA3-256", "SHA2-256 ", "MD5"] {
             assert_eq!(Hash::named(name), None, "{name}");
         }
+        // What the table of pre-hash functions says of the same hashes.
+        let mut shared = 0;
+        for other in Prehash::all() {
+            let Some(hash) = Hash::named(other.name()) else { continue };
+            let arc = other.oid_der()[10];
+            assert_eq!(hash.names().last(), Some(&&*format!("2.16.840.1.101.3.4.2.{arc}")));
+            assert_eq!(hash.len(), other.digest_len());
+            shared += 1;
+        }
+        assert_eq!(shared, 6);
     }
 }
