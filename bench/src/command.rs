@@ -10,22 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::Error;
 use crate::tls::Provider;
-
-/// Why nothing was measured.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// An option's value is not one that can be measured.
-    #[error("{0}")]
-    Usage(String),
-    /// The command does not start.
-    #[error("{0}")]
-    NotReady(String),
-    /// The command failed, or said something else than was expected.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// An `openssl` command, with one provider preferred.
 #[derive(Debug, Clone)]

@@ -28,9 +28,11 @@ pub use table::render;
 
 use crate::machine::Machine;
 use crate::ossl::{self, Certificate, Context, Endpoint, Key, Ossl};
+use crate::outcome::{self, Outcome};
 use crate::pairs;
-use crate::tls::{Credentials, Error, Provider};
-use crate::wire::{self, Mode, Status, Table};
+use crate::tls::{Credentials, Provider};
+use crate::wire::{self, Mode, Table};
+use crate::{Error, Status};
 use rows::Wanted;
 
 /// The library that counts, as build.rs compiled it.
@@ -149,7 +151,7 @@ struct Answer {
 /// Measures every row of the tables asked for, in their order, for each provider.
 ///
 /// # Errors
-/// `NotReady` when OpenSSL or a provider does not load or a child does not start, `Handshake` when
+/// `NotReady` when OpenSSL or a provider does not load or a child does not start, `Failed` when
 /// a connection fails that should not.
 pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
@@ -169,10 +171,8 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
             let drafts = wanted.signature.is_some_and(pairs::is_draft_in_tls);
             let context = provider.context_for(ossl, config.modules.as_deref(), drafts)?;
             let bench = Bench { config, prefix: &prefix, folder: folder.path(), context, drafts };
-            let (status, note, server, client) = match bench.row(&wanted, *provider)? {
-                Ok([server, client]) => (Status::Measured, None, Some(server), Some(client)),
-                Err((status, note)) => (status, Some(note), None, None),
-            };
+            let (status, note, sides) = outcome::fields(bench.row(&wanted, *provider)?);
+            let [server, client] = sides.map_or([None, None], |sides| sides.map(Some));
             rows.push(Row {
                 table: wanted.table,
                 cipher: wire::CIPHER,
@@ -204,20 +204,16 @@ struct Bench<'a> {
     drafts: bool,
 }
 
-/// Server and client of a row, or why it has no figures.
-type Outcome = Result<[Side; 2], (Status, String)>;
-
 impl Bench<'_> {
-    fn row(&self, wanted: &Wanted, provider: Provider) -> Result<Outcome, Error> {
+    /// Server and client of a row.
+    fn row(&self, wanted: &Wanted, provider: Provider) -> Result<Outcome<[Side; 2]>, Error> {
         let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
-            let note = "dropped before the standards; nothing followed".to_owned();
-            return Ok(Err((Status::NoSuccessor, note)));
+            return Ok(outcome::no_successor());
         };
-        let peers = match self.peers(group, signature) {
-            Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
-                return Ok(Err((Status::NotServed, text)));
-            }
-            peers => peers?,
+        let peers = self.peers(group, signature);
+        let peers = match outcome::unless_missing(peers, group, signature)? {
+            Ok(peers) => peers,
+            Err(missing) => return Ok(Err(missing)),
         };
         let side = |role: Role, old: Option<Usage>| -> Result<Side, Error> {
             let answer = self.side(group, provider, role, &peers)?;
@@ -257,7 +253,7 @@ impl Bench<'_> {
         role: Role,
         [server, client]: &[Endpoint; 2],
     ) -> Result<Answer, Error> {
-        let broken = |cause: std::io::Error| Error::Handshake(format!("a socket failed: {cause}"));
+        let broken = |cause: std::io::Error| Error::Failed(format!("a socket failed: {cause}"));
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(broken)?;
         let task = Task {
             prefix: self.prefix.to_path_buf(),
@@ -310,7 +306,7 @@ impl Running {
 
     /// The child's next connection.
     fn accept(&mut self, listener: &TcpListener) -> Result<TcpStream, Error> {
-        let broken = |cause: std::io::Error| Error::Handshake(format!("a socket failed: {cause}"));
+        let broken = |cause: std::io::Error| Error::Failed(format!("a socket failed: {cause}"));
         listener.set_nonblocking(true).map_err(broken)?;
         let start = Instant::now();
         loop {
@@ -326,7 +322,7 @@ impl Running {
             }
             let ended = self.0.try_wait().map_err(broken)?.is_some();
             if ended || start.elapsed() > TIMEOUT {
-                let silent = || Error::Handshake("a child did not connect".into());
+                let silent = || Error::Failed("a child did not connect".into());
                 return Err(self.answer().err().unwrap_or_else(silent));
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -356,7 +352,7 @@ impl Running {
         }
         serde_json::from_str(said[0].trim()).map_err(|_| {
             let why = said[1].trim();
-            Error::Handshake(format!("a measured process failed: {why}"))
+            Error::Failed(format!("a measured process failed: {why}"))
         })
     }
 }

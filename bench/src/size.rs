@@ -9,17 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// Why a module could not be measured.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The file is not there.
-    #[error("{0}")]
-    NotReady(String),
-    /// The file is not a 64-bit little-endian ELF file with symbols.
-    #[error("{0}")]
-    Usage(String),
-}
+use crate::Error;
 
 /// A family, and the pieces of a symbol's path that name it. The first that matches counts.
 const FAMILIES: &[(&str, &[&str])] = &[

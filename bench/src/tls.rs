@@ -30,6 +30,7 @@ pub use remote::serve;
 pub use statistics::Spread;
 pub use table::render;
 
+use crate::Error;
 use crate::machine::Machine;
 use crate::ossl::{self, Context, Ossl};
 pub(crate) use credentials::{Credentials, HOST};
@@ -164,30 +165,6 @@ pub struct RowSpread {
     pub client_us: Spread,
 }
 
-/// Why nothing was measured.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// An option's value is not one that can be measured.
-    #[error("{0}")]
-    Usage(String),
-    /// OpenSSL, a provider or a part of it is missing.
-    #[error("{0}")]
-    NotReady(String),
-    /// A handshake failed, or was not the one that was asked for.
-    #[error("{0}")]
-    Handshake(String),
-}
-
-impl From<ossl::Error> for Error {
-    fn from(error: ossl::Error) -> Error {
-        match error {
-            ossl::Error::NotReady(text) => Error::NotReady(text),
-            ossl::Error::Call(text) => Error::Handshake(text),
-        }
-    }
-}
-
 /// What one handshake, made and checked before anything is timed, was like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
@@ -244,7 +221,7 @@ impl Witness for () {
 ///
 /// # Errors
 /// `Usage` for an unknown name or a value out of range, `NotReady` when OpenSSL or a provider does
-/// not load, `Handshake` when a handshake fails or is not the one asked for. A provider that does
+/// not load, `Failed` when a handshake fails or is not the one asked for. A provider that does
 /// not serve what it should is an error: default's figures are never given in its name.
 pub fn compare(config: &Config) -> Result<Vec<Row>, Error> {
     compare_watched(config, &mut ())
@@ -253,7 +230,7 @@ pub fn compare(config: &Config) -> Result<Vec<Row>, Error> {
 /// [`compare`], with a witness for each provider's first handshake.
 ///
 /// # Errors
-/// Those of [`compare`], and `Handshake` with what the witness says.
+/// Those of [`compare`], and `Failed` with what the witness says.
 pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec<Row>, Error> {
     let plan = Plan::new(config)?;
     if std::env::var_os(remote::SWITCH).is_some_and(|value| value == "1") {

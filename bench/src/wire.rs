@@ -27,9 +27,11 @@ pub use rows::Table;
 pub use table::render;
 
 use crate::machine::Machine;
-use crate::ossl::{self, Context, Ossl};
+use crate::ossl::{Context, Ossl};
+use crate::outcome::{self, Outcome};
 use crate::pairs;
-use crate::tls::{Error, Provider};
+use crate::tls::Provider;
+use crate::{Error, Status};
 use exchange::Parties;
 pub(crate) use exchange::{ask, serve};
 use relay::Counted;
@@ -90,18 +92,6 @@ impl Mode {
             Mode::Mutual => 2,
         }
     }
-}
-
-/// Whether a row has figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// It has.
-    Measured,
-    /// Its algorithms were dropped, and nothing followed them.
-    NoSuccessor,
-    /// Neither OpenSSL nor the provider serves it; `note` says what is missing.
-    NotServed,
 }
 
 /// One row: a line of `gabion bench wire --json`.
@@ -218,7 +208,7 @@ impl Parts {
 /// Measures every row of the tables asked for, in their order.
 ///
 /// # Errors
-/// `NotReady` when OpenSSL or the provider does not load, `Handshake` when a connection fails that
+/// `NotReady` when OpenSSL or the provider does not load, `Failed` when a connection fails that
 /// should not, or when a total is further than [`TOLERANCE`] from the formula's.
 pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
@@ -236,10 +226,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     for wanted in rows::wanted(config.table) {
         let is_draft = wanted.signature.is_some_and(pairs::is_draft_in_tls);
         let bench = if is_draft { &mut drafts } else { &mut settled };
-        let (status, note, figures) = match bench.connect(&wanted)? {
-            Outcome::Measured(figures) => (Status::Measured, None, Some(figures)),
-            Outcome::Without(status, note) => (status, Some(note), None),
-        };
+        let (status, note, figures) = outcome::fields(bench.connect(&wanted)?);
         rows.push(Row {
             table: wanted.table,
             cipher: CIPHER,
@@ -270,12 +257,6 @@ struct Bench {
     parties: Parties,
 }
 
-/// What became of a row.
-enum Outcome {
-    Measured(Figures),
-    Without(Status, String),
-}
-
 /// What remains of a total when everything that depends on algorithms is taken off.
 fn base(context: &Context, mode: Mode) -> Result<u64, Error> {
     let (group, signature) = ("secp256r1", "RSA-2048");
@@ -284,30 +265,26 @@ fn base(context: &Context, mode: Mode) -> Result<u64, Error> {
     let total = counted.c2s + counted.s2c;
     Parts::new(group, signature, mode, &certificates)
         .and_then(|parts| total.checked_sub(parts.bytes() + POINT_FORMATS))
-        .ok_or_else(|| Error::Handshake(format!("{total} bytes are fewer than their parts")))
+        .ok_or_else(|| Error::Failed(format!("{total} bytes are fewer than their parts")))
 }
 
 impl Bench {
-    fn connect(&mut self, wanted: &Wanted) -> Result<Outcome, Error> {
+    fn connect(&mut self, wanted: &Wanted) -> Result<Outcome<Figures>, Error> {
         let base = self.bases[wanted.mode.sides() as usize - 1];
         let (Some(group), Some(signature)) = (wanted.group, wanted.signature) else {
-            let note = "dropped before the standards; nothing followed".to_owned();
-            return Ok(Outcome::Without(Status::NoSuccessor, note));
+            return Ok(outcome::no_successor());
         };
-        let (counted, certificates) =
-            match self.parties.connect(&self.context, group, signature, wanted.mode) {
-                // What OpenSSL does not have may be missing, and then says so; anything else is a fault.
-                Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
-                    return Ok(Outcome::Without(Status::NotServed, text));
-                }
-                counted => counted?,
-            };
-        let unknown = || Error::Handshake(format!("no sizes are known of {group} and {signature}"));
+        let connected = self.parties.connect(&self.context, group, signature, wanted.mode);
+        let (counted, certificates) = match outcome::unless_missing(connected, group, signature)? {
+            Ok(connected) => connected,
+            Err(missing) => return Ok(Err(missing)),
+        };
+        let unknown = || Error::Failed(format!("no sizes are known of {group} and {signature}"));
         let parts = Parts::new(group, signature, wanted.mode, &certificates).ok_or_else(unknown)?;
         let base = if pairs::is_curve(group) { base + POINT_FORMATS } else { base };
         let figures = parts.figures(base, counted);
         if figures.total.abs_diff(figures.predicted) > TOLERANCE {
-            return Err(Error::Handshake(format!(
+            return Err(Error::Failed(format!(
                 "{group} with {signature} ({}) took {} bytes; the formula says {} (at most {TOLERANCE} \
              apart): {figures:?}",
                 wanted.mode.name(),
@@ -315,7 +292,7 @@ impl Bench {
                 figures.predicted
             )));
         }
-        Ok(Outcome::Measured(figures))
+        Ok(Ok(figures))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Error, Openssl, tenths};
+use super::{Openssl, tenths};
+use crate::Error;
 use crate::tls::Provider;
 
 /// What is measured when nothing is named.

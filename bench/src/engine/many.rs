@@ -12,7 +12,8 @@ use gabion_engine::{
     Kind, Message, Randomness, SigningKey, Status, VerifyKey,
 };
 
-use super::{Call, Case, Error, Key, Operation, all_ok, batches, same};
+use super::{Call, Case, Key, Operation, all_ok, batches, same};
+use crate::Error;
 use crate::inputs;
 
 /// Keys that the lanes take in turn; one of RSA takes seconds to make.
@@ -353,7 +354,7 @@ fn refuses(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> {
     spoilt[inputs.lengths[0] / 2] ^= 1;
     match engine.verify(&keys[0].public(), plain(&inputs.messages)[0], &spoilt) {
         Err(gabion_engine::Error::BadSignature) => Ok(()),
-        _ => Err(Error::Wrong(format!("{}: a spoilt signature verifies", case.name()))),
+        _ => Err(Error::Failed(format!("{}: a spoilt signature verifies", case.name()))),
     }
 }
 

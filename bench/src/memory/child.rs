@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::net::TcpStream;
 
 use super::{Answer, Role, Task, Usage, stack};
+use crate::Error;
 use crate::ossl::{Certificate, Endpoint, Key, Ossl};
-use crate::tls::Error;
 use crate::wire;
 
 /// Connections that a child makes: one to get warm, one that counts.
@@ -76,7 +76,7 @@ pub fn run_child(task: &str) -> Result<String, Error> {
     let working = thread
         .spawn(move || measure(&task, &probe, &start))
         .map_err(|cause| Error::NotReady(format!("no thread: {cause}")))?;
-    let failed = || Error::Handshake("the measured thread failed".into());
+    let failed = || Error::Failed("the measured thread failed".into());
     let answer = working.join().map_err(|_| failed())??;
     serde_json::to_string(&answer).map_err(|_| failed())
 }
@@ -131,7 +131,7 @@ fn endpoint(task: &Task) -> Result<Endpoint, Error> {
 
 fn speak(task: &Task, endpoint: &Endpoint) -> Result<(), Error> {
     let socket = TcpStream::connect(("127.0.0.1", task.port))
-        .map_err(|cause| Error::Handshake(format!("connecting to the peer: {cause}")))?;
+        .map_err(|cause| Error::Failed(format!("connecting to the peer: {cause}")))?;
     match task.role {
         Role::Server => wire::serve(endpoint, &socket)?,
         Role::Client => wire::ask(endpoint, &socket)?,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Row, Side, Usage};
-use crate::wire::{Status, Table};
+use crate::wire::Table;
 
 /// Renders rows of one [`measure`](super::measure): two lines for each, the server's and the
 /// client's. Empty for no rows.
@@ -63,10 +63,7 @@ fn push_side(out: &mut String, row: &Row, name: &str, side: Option<&Side>, old: 
     let Some(side) = side else {
         // One line says it for both sides.
         if name == "server" {
-            let why = match row.status {
-                Status::NoSuccessor => "no successor",
-                _ => "not served",
-            };
+            let why = row.status.name();
             let names = (or_none(row.old_authentication), or_none(row.old_key_exchange));
             let _ = writeln!(out, "{head} {why} ({}, {})", names.0, names.1);
         }

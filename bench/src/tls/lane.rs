@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::credentials::{Credentials, HOST};
 use super::names::Exchange;
 use super::remote::Remote;
-use super::{Config, Error, Plan, Probe, Provider, Witness};
+use super::{Config, Plan, Probe, Provider, Witness};
+use crate::Error;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::thread_cpu_ns;
@@ -91,7 +92,7 @@ impl Lane {
         };
         let mut lane = Lane { place: Place::Here { server, client }, probe };
         lane.check_serving(plan)?;
-        witness.before(provider).map_err(Error::Handshake)?;
+        witness.before(provider).map_err(Error::Failed)?;
         let (handshake, negotiated) = lane.shake(true)?;
         check_negotiated(provider, plan, negotiated.as_ref())?;
         (lane.probe.bytes_c2s, lane.probe.bytes_s2c) = (handshake.bytes_c2s, handshake.bytes_s2c);
@@ -101,7 +102,7 @@ impl Lane {
             lane.probe.signature_scheme = negotiated.signature;
             lane.probe.cipher = negotiated.cipher;
         }
-        witness.after(&lane.probe).map_err(Error::Handshake)?;
+        witness.after(&lane.probe).map_err(Error::Failed)?;
         Ok(lane)
     }
 
@@ -131,7 +132,7 @@ impl Lane {
         match &self.place {
             Place::Here { server, client } => shake(server, client, tell),
             Place::There(_) => {
-                Err(Error::Handshake("the lane's handshakes are made elsewhere".into()))
+                Err(Error::Failed("the lane's handshakes are made elsewhere".into()))
             }
         }
     }
@@ -183,9 +184,7 @@ pub(super) fn shake(
             return Ok((handshake, tell.then(|| client.negotiated())));
         }
     }
-    Err(Error::Handshake(format!(
-        "a handshake did not finish within {TURNS_MAX} turns of both sides"
-    )))
+    Err(Error::Failed(format!("a handshake did not finish within {TURNS_MAX} turns of both sides")))
 }
 
 /// Refuses a handshake that did not negotiate what was asked for.
@@ -195,13 +194,13 @@ fn check_negotiated(
     found: Option<&Negotiated>,
 ) -> Result<(), Error> {
     let Some(found) = found else {
-        return Err(Error::Handshake("a finished handshake told nothing about itself".into()));
+        return Err(Error::Failed("a finished handshake told nothing about itself".into()));
     };
     let differs = |what: &str, asked: &str, found: &str| {
         if asked.eq_ignore_ascii_case(found) {
             return Ok(());
         }
-        Err(Error::Handshake(format!(
+        Err(Error::Failed(format!(
             "with the provider `{}` the {what} {found} was negotiated; {asked} was asked for",
             provider.name()
         )))
@@ -213,10 +212,10 @@ fn check_negotiated(
         differs("cipher suite", cipher, &found.cipher)?;
     }
     if found.resumed {
-        return Err(Error::Handshake("a session was resumed; full handshakes are due".into()));
+        return Err(Error::Failed("a session was resumed; full handshakes are due".into()));
     }
     if !found.verified {
-        return Err(Error::Handshake("the client did not verify the certificate".into()));
+        return Err(Error::Failed("the client did not verify the certificate".into()));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use gabion_engine::{ALGORITHMS, AlgorithmInfo, Family, Kind};
 
-use super::Error;
+use crate::Error;
 use crate::ossl::KeyShape;
 
 /// A key exchange group.

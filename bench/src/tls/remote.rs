@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials::Credentials;
 use super::lane::{Lane, Slice};
-use super::{Config, Error, Plan, Probe, Provider};
+use super::{Config, Plan, Probe, Provider};
+use crate::Error;
 use crate::ossl::Ossl;
 
 /// The switch of the core patch.
@@ -129,7 +130,7 @@ impl Remote {
         let mut text = String::new();
         answers.read_line(&mut text).map_err(|cause| broken("no answer", cause))?;
         match serde_json::from_str(&text) {
-            Ok(Answer::Error(why)) => Err(Error::Handshake(format!("the lane `offload`: {why}"))),
+            Ok(Answer::Error(why)) => Err(Error::Failed(format!("the lane `offload`: {why}"))),
             Ok(answer) => Ok(answer),
             Err(cause) => Err(broken("its answer", cause)),
         }
@@ -177,7 +178,7 @@ fn judge(report: &str, plan: &Plan, handshakes: u64) -> Result<(), Error> {
     for name in needed {
         let (done, missed) = (count(served, name), count(failed, name));
         if done < handshakes || missed > 0 {
-            return Err(Error::Handshake(format!(
+            return Err(Error::Failed(format!(
                 "libgabion served {done} times `{name}` and failed {missed} times in {handshakes} \
                  handshakes; the rest was OpenSSL's own code"
             )));

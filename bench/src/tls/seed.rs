@@ -21,11 +21,13 @@ use serde::Serialize;
 
 pub use table::render;
 
-use super::{Credentials, Error, HOST, Provider};
+use super::{Credentials, HOST, Provider};
 use crate::machine::{Machine, thread_cpu_ns};
 use crate::ossl::{self, Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
+use crate::outcome::{self, Outcome};
 use crate::pairs;
-use crate::wire::{CIPHER, Status};
+use crate::wire::CIPHER;
+use crate::{Error, Status};
 use old::OLD;
 
 /// Bytes each way in a connection, and in a packet: the published benchmark's.
@@ -145,7 +147,7 @@ pub struct Row {
 ///
 /// # Errors
 /// `Usage` for a value out of range, `NotReady` when OpenSSL or a provider does not load,
-/// `Handshake` when a connection fails that should not.
+/// `Failed` when a connection fails that should not.
 pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, Error> {
     if !(config.seconds > 0.0 && config.seconds <= 3600.0) {
         let text = "--seconds is out of range; more than 0 and at most 3600 is possible";
@@ -170,10 +172,7 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
         let group = pairs::successor(old.group);
         let outcomes = outcomes(config, &contexts, &credentials, group)?;
         for (provider, outcome) in config.providers.iter().zip(outcomes) {
-            let (status, note, figures) = match outcome {
-                Ok(figures) => (Status::Measured, None, Some(figures)),
-                Err((status, note)) => (status, Some(note), None),
-            };
+            let (status, note, figures) = outcome::fields(outcome);
             let row = Row {
                 old_group: old.group,
                 old_server: old.server,
@@ -195,29 +194,21 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-/// Figures, or the reason why there are none.
-type Outcome = Result<Figures, (Status, String)>;
-
 /// A row's outcome for each provider, who take turns.
 fn outcomes(
     config: &Config,
     contexts: &[Context],
     credentials: &Credentials,
     group: Option<&'static str>,
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<Outcome<Figures>>, Error> {
     let Some(group) = group else {
-        let note = "dropped before the standards; nothing followed".to_owned();
-        return Ok(vec![Err((Status::NoSuccessor, note)); contexts.len()]);
+        return Ok(vec![outcome::no_successor(); contexts.len()]);
     };
     let mut pairs = Vec::new();
     for context in contexts {
-        pairs.push(match Pair::open(context, credentials, group) {
-            Ok(pair) => Ok((pair, Sums::default())),
-            Err(ossl::Error::Call(text)) if pairs::is_optional(group, &config.signature) => {
-                Err((Status::NotServed, text))
-            }
-            Err(error) => return Err(error.into()),
-        });
+        let pair = Pair::open(context, credentials, group);
+        let pair = outcome::unless_missing(pair, group, &config.signature)?;
+        pairs.push(pair.map(|pair| (pair, Sums::default())));
     }
     // Half of the time goes to the exchange, a quarter each to the answer and the threads.
     let part = |share: f64| Duration::from_secs_f64(config.seconds * share / ROUNDS as f64);
@@ -343,7 +334,7 @@ impl Pair {
                 return Ok(open);
             }
         }
-        Err(Error::Handshake(format!("a handshake did not finish within {TURNS_MAX} turns")))
+        Err(Error::Failed(format!("a handshake did not finish within {TURNS_MAX} turns")))
     }
 
     /// Connections that carry [`EXCHANGE`] bytes each way: at least one.
@@ -403,7 +394,7 @@ impl Pair {
             };
             let made: Result<u64, Error> = std::thread::scope(|scope| {
                 let running: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-                let failed = || Error::Handshake("a thread failed".into());
+                let failed = || Error::Failed("a thread failed".into());
                 running.into_iter().map(|thread| thread.join().map_err(|_| failed())?).sum()
             });
             let (made, seconds) = (made?, start.elapsed().as_secs_f64());
@@ -438,7 +429,7 @@ fn carry(
     let mut received = 0;
     while received < size {
         match to.receive(&mut room[received..size])? {
-            0 => return Err(Error::Handshake("a connection ended in the middle".into())),
+            0 => return Err(Error::Failed("a connection ended in the middle".into())),
             count => received += count,
         }
     }

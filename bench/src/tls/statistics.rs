@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::lane::Slice;
-use super::{Error, Plan, Probe, Row, RowSpread};
+use super::{Plan, Probe, Row, RowSpread};
+use crate::Error;
 use crate::machine::Machine;
 
 /// Two percentiles around a median.
@@ -20,7 +21,7 @@ pub struct Spread {
 /// Sums a provider's slices up.
 ///
 /// # Errors
-/// `Handshake` when a slice took no CPU time, which only a broken clock can tell.
+/// `Failed` when a slice took no CPU time, which only a broken clock can tell.
 pub(super) fn row(
     probe: &Probe,
     plan: &Plan,
@@ -29,7 +30,7 @@ pub(super) fn row(
     openssl: &str,
 ) -> Result<Row, Error> {
     if slices.iter().any(|slice| slice.loop_ns == 0 || slice.handshakes == 0) {
-        return Err(Error::Handshake(
+        return Err(Error::Failed(
             "a slice shows no CPU time; this system's CLOCK_THREAD_CPUTIME_ID is not usable".into(),
         ));
     }

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Error;
 use super::credentials::{Credentials, HOST};
 use super::lane::shake;
 use super::names::{Group, Signature};
+use crate::Error;
 use crate::machine::{Machine, process_cpu_ns};
 use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 
@@ -96,7 +96,7 @@ const SWITCHES: [&str; 2] = ["key-pools", "async-jobs"];
 /// Measures a switch.
 ///
 /// # Errors
-/// `Usage` for an unknown name, `NotReady` when OpenSSL or the provider does not load, `Handshake` when
+/// `Usage` for an unknown name, `NotReady` when OpenSSL or the provider does not load, `Failed` when
 /// a handshake fails.
 pub fn measure(config: &Config) -> Result<Row, Error> {
     if config.threads == 0 || config.rounds == 0 {
@@ -182,7 +182,7 @@ fn slice(endpoints: &[Endpoint; 2], config: &Config) -> Result<Figures, Error> {
     let (start, cpu) = (Instant::now(), process_cpu_ns());
     let results: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let failed = || Error::Handshake("a measuring thread failed".into());
+        let failed = || Error::Failed("a measuring thread failed".into());
         running.into_iter().map(|thread| thread.join().map_err(|_| failed())?).collect()
     });
     let (cpu, wall) = (process_cpu_ns() - cpu, start.elapsed());

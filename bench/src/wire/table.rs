@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Mode, Row, Status, Table};
+use super::{Mode, Row, Table};
 use crate::pairs;
 
 /// Renders rows of one [`measure`](super::measure): the published table with old and new names,
@@ -71,12 +71,9 @@ fn push_seed<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>) {
     );
     for row in rows {
         let or_none = |name: Option<&'static str>| name.unwrap_or("-");
-        let figures = match (row.status, row.figures) {
-            (Status::Measured, Some(figures)) => {
-                format!("{:>6} {:>10}", figures.total, figures.predicted)
-            }
-            (Status::NoSuccessor, _) => "no successor".to_owned(),
-            _ => "not served".to_owned(),
+        let figures = match row.figures {
+            Some(figures) => format!("{:>6} {:>10}", figures.total, figures.predicted),
+            None => row.status.name().to_owned(),
         };
         let _ = writeln!(
             out,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{OldSide, Row, SideFigures, Status};
+use super::{OldSide, Row, SideFigures};
 
 /// Renders rows of one [`measure`](super::measure): two lines for each, the server's and the
 /// client's. Empty for no rows.
@@ -50,11 +50,7 @@ fn push_row(out: &mut String, row: &Row) {
         row.provider.name()
     );
     let Some(figures) = &row.figures else {
-        let why = match row.status {
-            Status::NoSuccessor => "no successor",
-            _ => "not served",
-        };
-        let _ = writeln!(out, "{head} {why}");
+        let _ = writeln!(out, "{head} {}", row.status.name());
         return;
     };
     let side = |name: &str, now: &SideFigures, old: &OldSide| {

@@ -80,16 +80,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         library: build.library,
         jobs: build.jobs,
     };
-    let layout = bundle::build(&request).map_err(failure)?;
+    let layout = bundle::build(&request)?;
     println!("{}", layout.prefix().display());
     Ok(0)
-}
-
-/// The exit code that an error of the `ship` crate deserves.
-pub fn failure(error: gabion_ship::Error) -> Failure {
-    if error.is_request() {
-        Failure::Usage(error.to_string())
-    } else {
-        Failure::NotReady(error.to_string())
-    }
 }

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use clap::Parser;
 use gabion_ship::environment::{self, ExecFailure, Settings};
 
-use super::bundle::failure;
 use crate::failure::Failure;
 
 /// Exit code of a shell for a command that was not found.
@@ -42,13 +41,13 @@ pub struct Args {
 
 /// Runs the command; returns only when it did not start.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let settings = Settings::from_process().map_err(failure)?;
+    let settings = Settings::from_process()?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::Usage("no command to run; expected `gabion exec -- CMD`".to_string()));
     };
     match environment::exec(&settings, program, arguments) {
         Ok(never) => match never {},
-        Err(ExecFailure::Refused(error)) => Err(failure(error)),
+        Err(ExecFailure::Refused(error)) => Err(error.into()),
         Err(ExecFailure::NotFound(text)) => {
             eprintln!("error: {text}");
             Ok(NOT_FOUND)

@@ -5,7 +5,6 @@ use gabion_ship::environment::Settings;
 use gabion_ship::preflight::{self, Algorithm, REQUIRED, Report, process};
 use serde::Serialize;
 
-use super::bundle::failure;
 use crate::failure::Failure;
 
 /// Exit code when a process does not run in the FIPS provider.
@@ -36,9 +35,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let settings = Settings::from_process().map_err(failure)?;
+    let settings = Settings::from_process()?;
     if let Some(pid) = args.pid {
-        let report = process::inspect(&settings, pid).map_err(failure)?;
+        let report = process::inspect(&settings, pid)?;
         print(args.json, &report, print_process)?;
         complain(&report.problems);
         return Ok(if report.ok { 0 } else { NO });

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use gabion_ship::provider as ship;
 
-use super::bundle::failure;
 use crate::failure::Failure;
 
 /// Add Gabion's provider to an OpenSSL 3.5 or newer that is already installed.
@@ -70,13 +69,13 @@ impl Module {
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.action {
         Action::Config(target) => {
-            let installed = ship::inspect(&target.openssl).map_err(failure)?;
+            let installed = ship::inspect(&target.openssl)?;
             print!("{}", ship::configuration(&installed));
         }
         Action::Install(install) => {
-            let installed = ship::inspect(&install.target.openssl).map_err(failure)?;
+            let installed = ship::inspect(&install.target.openssl)?;
             let module = install.module.file()?;
-            let (place, changed) = ship::install(&installed, &module).map_err(failure)?;
+            let (place, changed) = ship::install(&installed, &module)?;
             if !changed {
                 eprintln!("already up to date");
             }
@@ -85,9 +84,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         }
         Action::Refresh(module) => {
             let module = module.file()?;
-            for bundle in ship::usual_bundles().map_err(failure)? {
+            for bundle in ship::usual_bundles()? {
                 let place = bundle.gabion_module();
-                if ship::place_module(&module, &place).map_err(failure)? {
+                if ship::place_module(&module, &place)? {
                     println!("{}", place.display());
                 }
             }

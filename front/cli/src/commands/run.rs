@@ -14,8 +14,6 @@ use gabion_ship::preflight;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::commands::bench::engine::failure as engine_failure;
-use crate::commands::bundle::failure as ship_failure;
 use crate::failure::Failure;
 use crate::ffi;
 use crate::files::{Access, Output};
@@ -58,8 +56,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         )));
     }
     ffi::go_on_when_the_reader_is_gone();
-    let settings = Settings::from_process().map_err(ship_failure)?;
-    settings.require_bundle().map_err(ship_failure)?;
+    let settings = Settings::from_process()?;
+    settings.require_bundle()?;
     if settings.mode == FipsMode::Only {
         return Err(Failure::NotReady(
             "GABION_OPENSSL_FIPS_MODE is `only`, and Gabion's provider is no FIPS module, so \
@@ -141,11 +139,7 @@ fn compare(settings: &Settings, seconds: f64) -> Result<Handshakes, Failure> {
         seconds,
         ..tls::Config::new(settings.layout.prefix().to_path_buf())
     };
-    let rows = tls::compare(&config).map_err(|error| match error {
-        tls::Error::Usage(text) => Failure::Usage(text),
-        tls::Error::NotReady(text) => Failure::NotReady(text),
-        error => Failure::No(error.to_string()),
-    })?;
+    let rows = tls::compare(&config)?;
     let of = |provider| rows.iter().find(|row| row.provider == provider).cloned();
     match (of(Provider::Default), of(Provider::Gabion)) {
         (Some(default), Some(gabion)) => Ok(Handshakes { default, gabion }),
@@ -168,8 +162,7 @@ fn operations(seconds: f64) -> Result<Vec<Row>, Failure> {
         engine::measure(&config, |row| {
             rows.push(row);
             true
-        })
-        .map_err(engine_failure)?;
+        })?;
     }
     Ok(rows)
 }

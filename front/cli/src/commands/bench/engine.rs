@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Parser;
-use gabion_bench::engine::{self, Config, Error, Row};
+use gabion_bench::engine::{self, Config, Row};
 use regex::Regex;
 
 use crate::failure::Failure;
@@ -42,15 +42,6 @@ pub struct Args {
     json: bool,
 }
 
-/// The exit code that an error of the engine's harness deserves.
-pub fn failure(error: Error) -> Failure {
-    match error {
-        Error::Usage(text) => Failure::Usage(text),
-        Error::NotReady(text) => Failure::NotReady(text),
-        error => Failure::No(error.to_string()),
-    }
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let config = Config {
@@ -77,8 +68,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         });
         failed = written.err();
         failed.is_none()
-    })
-    .map_err(failure)?;
+    })?;
     match failed {
         None => Ok(0),
         Some(cause) => Err(Failure::NotReady(format!("cannot write the result: {cause}"))),

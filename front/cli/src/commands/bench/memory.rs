@@ -4,7 +4,7 @@ use clap::Parser;
 use gabion_bench::memory::{self, Config};
 use gabion_bench::tls::Provider;
 
-use super::setup::{ProviderName, Setup, TableName, lines, print, tls_failure};
+use super::setup::{ProviderName, Setup, TableName, lines, print};
 use crate::failure::Failure;
 
 /// Measure heap and stack of TLS 1.3 connections, server and client apart.
@@ -36,7 +36,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     if let Some(task) = args.task {
-        return print(&(memory::run_child(&task).map_err(tls_failure)? + "\n"));
+        return print(&(memory::run_child(&task)? + "\n"));
     }
     let (prefix, modules) = args.setup.places()?;
     let program = std::env::current_exe()
@@ -53,6 +53,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         table: args.table.into(),
         child: words.map(str::to_owned).to_vec(),
     };
-    let rows = memory::measure(&config).map_err(tls_failure)?;
+    let rows = memory::measure(&config)?;
     print(&if args.json { lines(&rows)? } else { memory::render(&rows) })
 }

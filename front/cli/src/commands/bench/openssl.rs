@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use gabion_bench::command::{Error, Openssl, pkeyutl, speed};
+use gabion_bench::command::{Openssl, pkeyutl, speed};
 use gabion_bench::machine::Machine;
 use gabion_bench::tls::Provider;
 use gabion_engine::ALGORITHMS;
@@ -84,7 +84,7 @@ impl Common {
 
     /// The command for each provider.
     fn commands(&self) -> Result<Vec<(Provider, Openssl)>, Failure> {
-        let settings = Settings::from_process().map_err(crate::commands::bundle::failure)?;
+        let settings = Settings::from_process()?;
         let usual = settings.layout.openssl();
         let program = self.openssl_bin.as_deref().unwrap_or(&usual);
         let mut providers: Vec<Provider> =
@@ -94,7 +94,7 @@ impl Common {
         }
         let (modules, conf) = (settings.modules(), settings.conf(FipsMode::Only));
         let make = |provider: Provider| {
-            let made = Openssl::new(program, provider, &modules, &conf).map_err(failure)?;
+            let made = Openssl::new(program, provider, &modules, &conf)?;
             Ok((provider, made))
         };
         providers.into_iter().map(make).collect()
@@ -108,14 +108,6 @@ impl Common {
             })?;
         }
         print(&if self.json { format!("{result}\n") } else { table.to_owned() })
-    }
-}
-
-fn failure(error: Error) -> Failure {
-    match error {
-        Error::Usage(text) => Failure::Usage(text),
-        Error::NotReady(text) => Failure::NotReady(text),
-        error => Failure::No(error.to_string()),
     }
 }
 
@@ -134,11 +126,10 @@ pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
     let commands = args.common.commands()?;
     for algorithm in &algorithms {
         for (provider, openssl) in &commands {
-            version = openssl.version().map_err(failure)?;
+            version = openssl.version()?;
             let counters = folder.path().join(format!("{algorithm}.stats"));
             let openssl = openssl.clone().with(STATS_VARIABLE, &counters);
-            let mut row = speed::measure(&openssl, *provider, algorithm, args.seconds, args.multi)
-                .map_err(failure)?;
+            let mut row = speed::measure(&openssl, *provider, algorithm, args.seconds, args.multi)?;
             row.served_by = served_by(*provider, algorithm, &counters)?;
             rows.push(row);
         }
@@ -244,10 +235,10 @@ pub fn run_pkeyutl(args: PkeyutlArgs) -> Result<u8, Failure> {
     let commands = args.common.commands()?;
     for algorithm in args.common.algorithms(&pkeyutl::ALGORITHMS) {
         for (provider, openssl) in &commands {
-            version = openssl.version().map_err(failure)?;
+            version = openssl.version()?;
             let counts = (args.msg_bytes, args.iterations);
             let row = pkeyutl::measure(openssl, *provider, &algorithm, counts, folder.path());
-            rows.push(row.map_err(failure)?);
+            rows.push(row?);
         }
     }
     let result = json!({ "openssl": version, "machine": Machine::detect(), "results": rows });

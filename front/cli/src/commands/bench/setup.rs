@@ -4,12 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gabion_bench::tls::{Error, Provider};
+use gabion_bench::tls::Provider;
 use gabion_bench::wire::Table;
 use gabion_ship::environment::Settings;
 use serde::Serialize;
 
-use crate::commands::bundle::failure;
 use crate::failure::Failure;
 
 /// Options that say which OpenSSL is measured.
@@ -23,7 +22,7 @@ pub struct Setup {
 impl Setup {
     /// OpenSSL's folder, and that of the modules where it is another one.
     pub fn places(self) -> Result<(PathBuf, Option<PathBuf>), Failure> {
-        let settings = Settings::from_process().map_err(failure)?;
+        let settings = Settings::from_process()?;
         let usual = settings.layout.prefix().to_path_buf();
         Ok((self.prefix.unwrap_or(usual), settings.modules_override))
     }
@@ -68,15 +67,6 @@ impl From<TableName> for Table {
             TableName::Today => Table::Today,
             TableName::All => Table::All,
         }
-    }
-}
-
-/// The exit code that an error of the TLS harness deserves.
-pub fn tls_failure(error: Error) -> Failure {
-    match error {
-        Error::Usage(text) => Failure::Usage(text),
-        Error::NotReady(text) => Failure::NotReady(text),
-        error => Failure::No(error.to_string()),
     }
 }
 

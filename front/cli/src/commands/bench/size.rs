@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use gabion_bench::size::{self, Error};
+use gabion_bench::size;
 use gabion_ship::environment::Settings;
 
 use super::setup::{lines, print};
@@ -32,13 +32,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let module = match args.module {
         Some(module) => module,
         None => {
-            let settings = Settings::from_process().map_err(crate::commands::bundle::failure)?;
+            let settings = Settings::from_process()?;
             settings.modules().join("gabion.so")
         }
     };
-    let measured = size::measure(&module).map_err(|error| match error {
-        Error::Usage(text) => Failure::Usage(text),
-        error => Failure::NotReady(error.to_string()),
-    })?;
+    let measured = size::measure(&module)?;
     print(&if args.json { lines(&[measured])? } else { size::render(&measured) })
 }

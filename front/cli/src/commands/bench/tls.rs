@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use gabion_bench::tls::{self, Config, Provider, seed};
 
-use super::setup::{Setup, lines, print, tls_failure};
+use super::setup::{Setup, lines, print};
 use crate::failure::Failure;
 
 /// Measure full TLS 1.3 handshakes of the bundle's libssl, server and client apart.
@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         return run_seed(args);
     }
     let json = args.json;
-    let rows = tls::compare(&config(args)?).map_err(tls_failure)?;
+    let rows = tls::compare(&config(args)?)?;
     print(&if json { lines(&rows)? } else { tls::render(&rows) })
 }
 
@@ -119,8 +119,7 @@ fn run_seed(args: Args) -> Result<u8, Failure> {
         if args.json && failed.is_none() {
             failed = lines(std::slice::from_ref(row)).and_then(|line| print(&line)).err();
         }
-    })
-    .map_err(tls_failure)?;
+    })?;
     match failed {
         Some(failure) => Err(failure),
         None if args.json => Ok(0),

@@ -3,7 +3,7 @@
 use clap::Parser;
 use gabion_bench::wire::{self, Config};
 
-use super::setup::{ProviderName, Setup, TableName, lines, print, tls_failure};
+use super::setup::{ProviderName, Setup, TableName, lines, print};
 use crate::failure::Failure;
 
 /// Count the bytes of TLS 1.3 connections and compare them with a formula.
@@ -36,6 +36,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (prefix, modules) = args.setup.places()?;
     let table = args.table.into();
     let config = Config { prefix, modules, provider: args.provider.into(), table };
-    let rows = wire::measure(&config).map_err(tls_failure)?;
+    let rows = wire::measure(&config)?;
     print(&if args.json { lines(&rows)? } else { wire::render(&rows) })
 }

@@ -1,0 +1,76 @@
+//! What became of a row of a table: figures, or the reason why there are none.
+
+use serde::Serialize;
+
+use crate::{Error, ossl, pairs};
+
+/// Whether a row has figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It has.
+    Measured,
+    /// Its algorithms were dropped, and nothing followed them.
+    NoSuccessor,
+    /// Neither OpenSSL nor the provider serves it; `note` says what is missing.
+    NotServed,
+}
+
+impl Status {
+    /// The status in words, for a table.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Status::Measured => "measured",
+            Status::NoSuccessor => "no successor",
+            Status::NotServed => "not served",
+        }
+    }
+}
+
+/// A row's figures, or its status and note.
+pub(crate) type Outcome<T> = Result<T, (Status, String)>;
+
+/// The outcome of a row whose algorithms nothing followed.
+pub(crate) fn no_successor<T>() -> Outcome<T> {
+    Err((Status::NoSuccessor, "dropped before the standards; nothing followed".to_owned()))
+}
+
+/// The outcome of what was asked of OpenSSL. What it does not have may be missing, and then says so;
+/// any other failure is a fault.
+pub(crate) fn unless_missing<T>(
+    answer: Result<T, ossl::Error>,
+    group: &str,
+    signature: &str,
+) -> Result<Outcome<T>, Error> {
+    match answer {
+        Err(ossl::Error::Call(text)) if pairs::is_optional(group, signature) => {
+            Ok(Err((Status::NotServed, text)))
+        }
+        answer => Ok(Ok(answer?)),
+    }
+}
+
+/// What a row says of its outcome: `status`, `note` and the figures.
+pub(crate) fn fields<T>(outcome: Outcome<T>) -> (Status, Option<String>, Option<T>) {
+    match outcome {
+        Ok(figures) => (Status::Measured, None, Some(figures)),
+        Err((status, note)) => (status, Some(note), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_openssl_lacks_may_be_missing() {
+        let refused = || Err::<(), _>(ossl::Error::Call("no such group".into()));
+        let private = unless_missing(refused(), "SecP256r1MLKEM512", "RSA-2048");
+        assert_eq!(private, Ok(Err((Status::NotServed, "no such group".into()))));
+        let standard = unless_missing(refused(), "X25519MLKEM768", "RSA-2048");
+        assert_eq!(standard, Err(Error::Failed("no such group".into())));
+        let unready = Err::<(), _>(ossl::Error::NotReady("no OpenSSL".into()));
+        let private = unless_missing(unready, "SecP256r1MLKEM512", "RSA-2048");
+        assert_eq!(private, Err(Error::NotReady("no OpenSSL".into())));
+    }
+}
