@@ -696,4 +696,164 @@ mod tests {
         let params = unsafe { ParamsIn::new(empty.as_ptr()) };
         assert_eq!(params.octets_or_empty(name::CONTEXT_STRING), Ok(Some(&[][..])));
     }
+
+    /// A parameter of a chosen type over the first bytes of a buffer.
+    fn over(key: &'static CStr, data_type: c_uint, buffer: &mut [u8], size: usize) -> Param {
+        assert!(size <= buffer.len());
+        let data = buffer.as_mut_ptr().cast();
+        Param { data, data_size: size, ..Param::empty(key.as_ptr(), data_type) }
+    }
+
+    #[test]
+    fn integers_are_read_in_every_width_and_refused_where_they_do_not_fit() {
+        let read = |data_type, native: &[u8]| {
+            let mut native = native.to_vec();
+            let len = native.len();
+            over(name::MU, data_type, &mut native, len).as_int(name::MU).ok()
+        };
+        for value in [0, 1, -1, i32::MAX, i32::MIN] {
+            assert_eq!(read(INTEGER, &value.to_ne_bytes()), Some(value));
+            assert_eq!(read(INTEGER, &i64::from(value).to_ne_bytes()), Some(value));
+            let unsigned = (value >= 0).then_some(value);
+            assert_eq!(read(UNSIGNED, &value.to_ne_bytes()), unsigned);
+            assert_eq!(read(UNSIGNED, &i64::from(value).to_ne_bytes()), unsigned);
+        }
+        assert_eq!(read(INTEGER, &(i64::from(i32::MAX) + 1).to_ne_bytes()), None);
+        assert_eq!(read(INTEGER, &(i64::from(i32::MIN) - 1).to_ne_bytes()), None);
+        for (data_type, len) in [(INTEGER, 0), (INTEGER, 2), (UNSIGNED, 16), (OCTETS, 4)] {
+            assert_eq!(read(data_type, &vec![0; len]), None, "{data_type} of {len} bytes");
+        }
+    }
+
+    #[test]
+    fn of_two_parameters_with_one_name_the_first_counts() {
+        let (first, second) = (1, 2);
+        let list = [
+            Param::int(name::MODE, &first),
+            Param::int(name::MU, &second),
+            Param::int(name::MODE, &second),
+            Param::END,
+        ];
+        // SAFETY: a list with an end.
+        let params = unsafe { ParamsIn::new(list.as_ptr()) };
+        assert_eq!(params.int(name::MODE), Ok(Some(1)));
+        let [mode, none, mu] = params.pick([name::MODE, name::KEY, name::MU]);
+        assert_eq!(mode.unwrap().as_int(name::MODE), Ok(1));
+        assert_eq!(mu.unwrap().as_int(name::MU), Ok(2));
+        assert!(none.is_none());
+        static LIST: [Param; 3] =
+            [Param::takes_int(name::KEY), Param::takes_int(name::MU), Param::END];
+        assert_eq!(params.first_of(&LIST), Some("mu"));
+        assert_eq!(params.first_of(&LIST[..1]), None);
+    }
+
+    #[test]
+    fn byte_strings_are_read_in_place_and_behind_a_pointer() {
+        let value = *b"seed";
+        let pointer = value.as_ptr();
+        let behind = |data| {
+            let param = Param { data, data_size: 4, ..Param::takes_octets(name::SEED) };
+            [Param { data_type: OCTETS_PTR, ..param }, Param::END]
+        };
+        let read = |list: &[Param]| {
+            // SAFETY: a list with an end.
+            let params = unsafe { ParamsIn::new(list.as_ptr()) };
+            params.octets(name::SEED).map(|bytes| bytes.map(<[u8]>::to_vec))
+        };
+        assert_eq!(
+            read(&[Param::octets(name::SEED, &value), Param::END]),
+            Ok(Some(value.to_vec()))
+        );
+        assert_eq!(read(&behind((&raw const pointer).cast_mut().cast())), Ok(Some(value.to_vec())));
+        assert!(read(&behind(std::ptr::null_mut())).is_err());
+        assert!(read(&[Param::utf8(name::SEED, c"seed"), Param::END]).is_err());
+        assert_eq!(read(&[Param::octets(name::PUB, &value), Param::END]), Ok(None));
+        assert_eq!(read(&[Param::octets(name::SEED, &[]), Param::END]), Ok(None));
+    }
+
+    #[test]
+    fn a_text_ends_at_its_zero() {
+        for (bytes, text) in [(&b"AES\0x"[..], &b"AES"[..]), (b"AES", b"AES"), (b"", b"")] {
+            let mut bytes = bytes.to_vec();
+            let len = bytes.len();
+            let param = over(name::CIPHER, UTF8, &mut bytes, len);
+            assert_eq!(param.as_text(name::CIPHER), Ok(text));
+        }
+        assert!(Param::octets(name::CIPHER, b"AES").as_text(name::CIPHER).is_err());
+    }
+
+    /// What an answer leaves in eight bytes of 0xAA, of which `size` are offered.
+    fn answer(
+        data_type: c_uint,
+        size: usize,
+        give: impl FnOnce(&mut ParamsOut<'_>) -> Result<(), Failure>,
+    ) -> (bool, usize, [u8; 8]) {
+        let mut buffer = [0xaa; 8];
+        let mut list = [over(name::INFO, data_type, &mut buffer, size), Param::END];
+        // SAFETY: a list with an end, over a buffer that is as long as it says.
+        let given = give(&mut unsafe { ParamsOut::new(list.as_mut_ptr()) });
+        (given.is_ok(), list[0].return_size, buffer)
+    }
+
+    const A: u8 = 0xaa;
+
+    #[test]
+    fn an_answer_stays_within_the_room_that_is_offered() {
+        const KEY: &CStr = name::INFO;
+        let octets = |size| answer(OCTETS, size, |out| out.octets(KEY, b"abc"));
+        assert_eq!(octets(3), (true, 3, [b'a', b'b', b'c', A, A, A, A, A]));
+        assert_eq!(octets(2), (false, 3, [A; 8]), "the length is told all the same");
+        assert!(!answer(UTF8, 8, |out| out.octets(KEY, b"abc")).0, "of another type");
+        assert_eq!(
+            answer(OCTETS, 8, |out| out.octets(name::SEED, b"x")),
+            (true, UNMODIFIED, [A; 8])
+        );
+
+        let text = |size| answer(UTF8, size, |out| out.utf8(KEY, c"abc"));
+        assert_eq!(text(3), (true, 3, [b'a', b'b', b'c', A, A, A, A, A]), "no room for the zero");
+        assert_eq!(text(4), (true, 3, [b'a', b'b', b'c', 0, A, A, A, A]));
+        assert_eq!(text(2), (false, 3, [A; 8]));
+        assert!(!answer(OCTETS, 8, |out| out.utf8(KEY, c"abc")).0, "of another type");
+
+        let mut asked = std::ptr::null();
+        let mut list = [Param::asks_text(KEY, &mut asked), Param::END];
+        // SAFETY: a list with an end, and room for a pointer.
+        unsafe { ParamsOut::new(list.as_mut_ptr()) }.utf8(KEY, c"abc").unwrap();
+        // SAFETY: the text that was just answered.
+        assert_eq!((unsafe { CStr::from_ptr(asked) }, list[0].return_size), (c"abc", 3));
+
+        // Without a buffer, only the length.
+        let mut list = [Param::takes_octets(KEY), Param::END];
+        // SAFETY: a list with an end.
+        unsafe { ParamsOut::new(list.as_mut_ptr()) }.octets(KEY, b"abc").unwrap();
+        assert_eq!(list[0].return_size, 3);
+    }
+
+    #[test]
+    fn numbers_are_answered_in_the_width_that_is_asked_for() {
+        const KEY: &CStr = name::INFO;
+        let filled = |bytes: &[u8]| {
+            let mut all = [A; 8];
+            all[..bytes.len()].copy_from_slice(bytes);
+            all
+        };
+        let int = |data_type, size| answer(data_type, size, |out| out.int(KEY, -2));
+        assert_eq!(int(INTEGER, 4), (true, 4, filled(&(-2i32).to_ne_bytes())));
+        assert_eq!(int(INTEGER, 8), (true, 8, (-2i64).to_ne_bytes()));
+        assert_eq!(int(INTEGER, 2), (false, 4, [A; 8]));
+        assert!(!int(OCTETS, 8).0, "of another type");
+
+        let size = |data_type, room, value| answer(data_type, room, |out| out.size(KEY, value));
+        for data_type in [INTEGER, UNSIGNED] {
+            assert_eq!(size(data_type, 4, 7), (true, 4, filled(&7u32.to_ne_bytes())));
+            assert_eq!(size(data_type, 8, 7), (true, 8, 7u64.to_ne_bytes()));
+            assert!(!size(data_type, 2, 7).0, "no width of a size");
+            assert!(!size(data_type, 4, 1 << 32).0, "does not fit");
+        }
+        assert_eq!(size(UNSIGNED, 4, 1 << 31).2, filled(&(1u32 << 31).to_ne_bytes()));
+        assert!(!size(INTEGER, 4, 1 << 31).0, "would be negative");
+        assert_eq!(size(UNSIGNED, 8, usize::MAX), (true, 8, [0xff; 8]));
+        assert!(!size(INTEGER, 8, usize::MAX).0, "would be negative");
+        assert!(!size(OCTETS, 8, 7).0, "of another type");
+    }
 }
