@@ -103,18 +103,33 @@ impl Keyed for PublicKey {
     }
 }
 
-/// Bytes that an expanded public key of `len` encoded bytes takes in a cache: the encoding, matrix
-/// and vector (FIPS 203: 256 coefficients of 2 bytes; FIPS 204: of 4 bytes); for other families a
-/// bound on what derives from a key of that size.
+/// Bytes that an expanded public key of `len` encoded bytes takes in a cache: the encoding and its
+/// lattice; for what else derives from a key, a bound by its size.
 fn expanded_len(algorithm: Algorithm, len: usize) -> usize {
-    let polynomials = if let Some(p) = ml_kem::params(algorithm) {
+    let derived = match lattice_len(algorithm) {
+        // Hybrids and composites expand the lattice of a part, and have its encoding twice.
+        0 => 4 * len + 1024 + parts_of(algorithm).map(lattice_len).sum::<usize>(),
+        own => own,
+    };
+    ENTRY_LEN + len + derived
+}
+
+/// Matrix and vector of ML-KEM (FIPS 203: 256 coefficients of 2 bytes) and ML-DSA (FIPS 204: of 4
+/// bytes); nothing for any other algorithm.
+fn lattice_len(algorithm: Algorithm) -> usize {
+    if let Some(p) = ml_kem::params(algorithm) {
         (p.k * p.k + p.k) * 512
     } else if let Some(p) = ml_dsa::params(algorithm) {
         (p.k * p.l + p.k) * 1024
     } else {
-        4 * len + 1024
-    };
-    ENTRY_LEN + len + polynomials
+        0
+    }
+}
+
+/// The parts of a hybrid or composite that are algorithms by themselves.
+fn parts_of(algorithm: Algorithm) -> impl Iterator<Item = Algorithm> {
+    let parts = algorithm.info().parts;
+    Algorithm::all().filter(move |other| parts.contains(&other.name()))
 }
 
 impl KeyCache {
@@ -218,6 +233,37 @@ mod tests {
         }
         cache.clear();
         assert_eq!((cache.stats().keys, cache.stats().bytes), (0, 0));
+    }
+
+    #[test]
+    fn shards_share_the_capacity_and_each_has_room_for_large_keys() {
+        for (capacity, count) in
+            [(0, 1), (1 << 20, 1), ((2 << 20) - 1, 1), (2 << 20, 2), (40 << 20, 16)]
+        {
+            let cache = KeyCache::new(capacity);
+            assert_eq!(cache.shards.len(), count, "{capacity}");
+            let each = cache.shards[0].capacity();
+            assert!(cache.shards.iter().all(|shard| shard.capacity() == each));
+            assert!(each * count <= capacity && capacity - each * count < count);
+        }
+    }
+
+    #[test]
+    fn what_a_key_takes_is_its_matrix_or_a_bound_for_its_family() {
+        let of = |algorithm: Algorithm| expanded_len(algorithm, algorithm.info().public_key);
+        assert_eq!(of(Algorithm::MlKem1024), 128 + 1568 + (16 + 4) * 512);
+        assert_eq!(of(Algorithm::MlDsa87), 128 + 2592 + (56 + 8) * 1024);
+        assert_eq!(of(Algorithm::SlhDsaSha2_128s), 128 + 32 + 4 * 32 + 1024);
+        // What a hybrid or a composite holds of its lattice part counts as much as the part alone.
+        for (whole, part) in [
+            (Algorithm::X25519MlKem768, Algorithm::MlKem768),
+            (Algorithm::SecP521r1MlKem1024, Algorithm::MlKem1024),
+            (Algorithm::XWing, Algorithm::MlKem768),
+            (Algorithm::MlDsa65Ed25519Sha512, Algorithm::MlDsa65),
+            (Algorithm::MlDsa87Rsa4096PssSha512, Algorithm::MlDsa87),
+        ] {
+            assert!(of(whole) > of(part), "{whole}");
+        }
     }
 
     #[test]

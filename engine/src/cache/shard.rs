@@ -69,6 +69,11 @@ impl<V: Keyed> Shard<V> {
         lock(&self.0).stats
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        lock(&self.0).capacity
+    }
+
     /// Forgets what is ready. What is being made stays until it is.
     pub(super) fn clear(&self) {
         let mut state = lock(&self.0);
@@ -311,6 +316,23 @@ mod tests {
         assert!(get(&shard, 2, b"large", 41) && get(&shard, 2, b"large", 41));
         assert!(!get(&shard, 1, b"small", 40));
         assert!(get(&Shard::new(0), 1, b"any", 1));
+    }
+
+    #[test]
+    fn a_key_that_is_being_made_outlives_clearing_and_eviction() {
+        let shard = Shard::new(40);
+        assert!(get(&shard, 1, b"old", 40));
+        let make = || {
+            shard.clear();
+            assert!(get(&shard, 1, b"old", 40), "cleared");
+            assert!(get(&shard, 3, b"new", 40), "evicts the old key, and not the promise");
+            Ok(Made(b"made".to_vec(), 40))
+        };
+        assert!(shard.at(2).find_or_make(ANY, b"made", make).is_ok());
+        assert!(!get(&shard, 2, b"made", 40), "kept");
+        let stats = shard.stats();
+        assert_eq!((stats.keys, stats.bytes, stats.evictions), (1, 40, 2));
+        assert!(get(&shard, 1, b"old", 40) && get(&shard, 3, b"new", 40));
     }
 
     /// A model beside it: what is found must have been entered, and never is more held than fits.
