@@ -76,7 +76,8 @@ groups_with() { if is_draft "$1"; then echo X25519MLKEM768; else echo "$groups";
 
 # link_peer FILE LIBDIR  our small peer, linked to the libssl of LIBDIR
 link_peer() {
-    cc -std=gnu11 -O2 -Wall -Wextra -Werror -I "$prefix/include" tests/interop/openssl/peer.c \
+    # shellcheck disable=SC2086  # several words
+    $cc -std=gnu11 -O2 -Wall -Wextra -Werror -I "$prefix/include" tests/interop/openssl/peer.c \
         -L "$2" -Wl,-rpath,"$2" -lssl -lcrypto -o "$1"
 }
 

@@ -190,5 +190,7 @@ int main(int argc, char **argv)
         return failed("reading the root");
     }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    return client(context, atoi(argv[2]));
+    int status = client(context, atoi(argv[2]));
+    SSL_CTX_free(context);
+    return status;
 }
