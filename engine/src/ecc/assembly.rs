@@ -39,10 +39,8 @@ pub(super) fn public_key(curve: Curve, private: &[u8]) -> Option<Option<Vec<u8>>
         Curve::P256 => p256::StaticPrivateKey::from_bytes(private)
             .ok()
             .map(|key| key.public_key_uncompressed().to_vec()),
-        Curve::P384 => p384::StaticPrivateKey::from_bytes(private)
-            .ok()
-            .map(|key| key.public_key_uncompressed().to_vec()),
-        Curve::P521 => return None,
+        // `p384_base` takes less than half as long.
+        Curve::P384 | Curve::P521 => return None,
     })
 }
 

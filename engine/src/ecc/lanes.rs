@@ -1,11 +1,12 @@
-//! Operations on a curve: X25519 in a backend's lanes, the others one by one.
+//! Operations on a curve: X25519 in a backend's lanes, public keys of P-384 with one inversion for all,
+//! the others one by one.
 
 use gabion_backend::{Backend, Batch, Operation, X25519};
 use gabion_scheme::x25519::LEN;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
-use super::{Curve, PeerKey, derive, public_key};
+use super::{Curve, PeerKey, derive, p384_base, public_key};
 use crate::error::Error;
 use crate::route::Engine;
 
@@ -39,6 +40,9 @@ pub(crate) fn public_keys(
     curve: Curve,
     private: &[&[u8]],
 ) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    if curve == Curve::P384 {
+        return Ok(p384_base::public_keys(private));
+    }
     let one_by_one = || private.iter().map(|key| public_key(curve, key)).collect();
     if private.len() < PUBLIC_KEYS_MIN || !serve(engine, curve)? {
         return Ok(one_by_one());

@@ -2,20 +2,22 @@
 //! P-521.
 //!
 //! ```text
-//!   family::ecdh, ecdsa, hybrid --> this module --+-- assembly: graviola, where the processor has
+//!   family::ecdh, ecdsa, hybrid --> this module --+-- p384_base: public keys of P-384
+//!                                                 +-- assembly: graviola, where the processor has
 //!                                                 |             what it needs; not P-521
 //!                                                 +-- portable: RustCrypto and dalek, everywhere
 //! ```
 //!
-//! Nothing here is our own arithmetic. Keys are byte strings: a private scalar and a point as TLS
+//! Only `p384_base` is our own arithmetic (ADR 0011). Keys are byte strings: a private scalar and a point as TLS
 //! has them, 32 bytes little-endian for X25519, big-endian and uncompressed (SEC 1, section 2.3.3)
-//! for the others. Both libraries give the same answers; a test holds them to it, and the self-test
+//! for the others. All give the same answers; a test holds them to it, and the self-test
 //! checks known answers through whichever serves.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod assembly;
 mod der;
 pub(crate) mod lanes;
+mod p384_base;
 mod portable;
 #[cfg(test)]
 mod rfc6979;
@@ -164,6 +166,9 @@ pub(crate) fn is_public(curve: Curve, public: &[u8]) -> bool {
 pub(crate) fn public_key(curve: Curve, private: &[u8]) -> Option<Vec<u8>> {
     if private.len() != curve.scalar_len() {
         return None;
+    }
+    if curve == Curve::P384 {
+        return p384_base::public_keys(&[private]).pop().flatten();
     }
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if let Some(answer) = assembly::public_key(curve, private) {

@@ -107,12 +107,12 @@ mod tests {
             for key in &private {
                 let made = portable::public_key(curve, key);
                 assert_eq!(is_private(curve, key), made.is_some());
-                let Some(answer) = assembly::public_key(curve, key) else { continue };
-                assert_eq!(answer, made, "{curve:?}");
+                assert_eq!(public_key(curve, key), made, "{curve:?}");
                 for peer in public.iter().filter(|peer| curve.is_formed(peer)) {
                     let [mut a, mut b] = [vec![0; len], vec![0; len]];
                     let good = portable::derive(curve, key, peer, &mut a);
-                    assert_eq!(assembly::derive(curve, key, peer, &mut b), Some(good));
+                    let Some(answer) = assembly::derive(curve, key, peer, &mut b) else { continue };
+                    assert_eq!(answer, good);
                     assert_eq!(a, b, "{curve:?}");
                     compared += usize::from(good);
                 }

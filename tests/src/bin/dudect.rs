@@ -295,6 +295,14 @@ fn curves(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Err
             count(key.as_ref().is_some_and(|key| engine.derive(key, &peer).is_ok()));
         });
     }
+    // The curve whose public keys are made by arithmetic of our own.
+    let scalar = || Ok(engine.exchange_generate(EcdhP384, &OsEntropy)?.bytes().to_vec());
+    let classes = one_and_random(scalar)?;
+    let copy = |copy: &mut Vec<u8>, scalar: &Vec<u8>| copy.clone_from(scalar);
+    let name = "public key of ECDH-P-384, one key and random";
+    report.test(name, [&classes[0], &classes[1]], &mut Vec::new(), copy, |scalar| {
+        count(engine.exchange_private(EcdhP384, scalar).is_ok());
+    });
     let message = Message::Pure { context: b"", message: b"timed" };
     for algorithm in [EcdsaP256, EcdsaP384, EcdsaP521, Ed25519] {
         let scalar = || Ok(engine.dsa_generate(algorithm, &OsEntropy)?.bytes().to_vec());
