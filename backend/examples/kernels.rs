@@ -1,15 +1,19 @@
 //! Core cycles of every kernel, for each instruction set that this processor has, as a table.
 //!
 //! ```text
-//! cargo run --release -p gabion-backend --example kernels [FILTER]
+//! cargo run --release -p gabion-backend --example kernels [FILTER] [--without-sha]
 //! ```
 //!
+//! With `--without-sha` the kernels for AVX2 are those of a processor without the SHA extensions.
 //! A cycle is a cycle of the core, not a tick of the time-stamp counter: every sample is set beside
 //! a chain of dependent multiplications, each of which takes three cycles. The table shows medians.
 
 #[cfg(target_arch = "x86_64")]
 fn main() {
-    table::print(&std::env::args().nth(1).unwrap_or_default());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (options, filters): (Vec<_>, Vec<_>) =
+        arguments.iter().map(String::as_str).partition(|argument| *argument == "--without-sha");
+    table::print(&table::Choice { filter: filters.concat(), without_sha: !options.is_empty() });
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -34,6 +38,14 @@ mod table {
     const SAMPLES: usize = 301;
     /// Multiplications in the chain that measures the core's clock.
     const CHAIN: u64 = 1000;
+
+    /// What the table is of.
+    pub struct Choice {
+        /// What the names of kernels contain.
+        pub filter: String,
+        /// Whether AVX2 does without the SHA extensions.
+        pub without_sha: bool,
+    }
 
     /// Runs `f` and returns the core cycles of one call.
     fn cycles(mut f: impl FnMut()) -> f64 {
@@ -65,12 +77,14 @@ mod table {
     }
 
     /// One line: a kernel, and how many items one call works on.
-    fn line(filter: &str, name: &str, items: usize, mut run: impl FnMut(&dyn Kernels)) {
-        if !name.contains(filter) {
+    fn line(choice: &Choice, name: &str, items: usize, mut run: impl FnMut(&dyn Kernels)) {
+        if !name.contains(&choice.filter) {
             return;
         }
         let portable = cycles(|| run(&Portable)) / items as f64;
-        let avx2 = Avx2::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
+        let kernels = |avx2: Avx2| if choice.without_sha { avx2.without_sha() } else { avx2 };
+        let avx2 = Avx2::detect().map(kernels);
+        let avx2 = avx2.map(|kernels| cycles(|| run(&kernels)) / items as f64);
         let avx512 = Avx512::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
         print!("{name:44} {portable:10.0}");
         for vectors in [avx2, avx512] {
@@ -82,24 +96,31 @@ mod table {
         println!();
     }
 
-    /// Prints the lines whose names contain `filter`.
-    pub fn print(filter: &str) {
+    /// Prints the lines that are chosen.
+    pub fn print(choice: &Choice) {
         println!(
             "{:44} {:>10} {:>10} {:>8} {:>10} {:>8}",
             "kernel, core cycles", "portable", "avx2", "ratio", "avx512", "ratio"
         );
-        sponges(filter);
-        kem(filter);
-        dsa(filter);
-        ed25519(filter);
-        slh(filter);
+        sponges(choice);
+        kem(choice);
+        dsa(choice);
+        ed25519(choice);
+        slh(choice);
     }
 
     /// `count` sponges of one kind; cycles are for all of them.
-    fn sponge_line(filter: &str, name: &str, xof: Xof, count: usize, input: usize, output: usize) {
+    fn sponge_line(
+        choice: &Choice,
+        name: &str,
+        xof: Xof,
+        count: usize,
+        input: usize,
+        output: usize,
+    ) {
         let inputs: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; input]).collect();
         let mut outputs = vec![vec![0u8; output]; count];
-        line(filter, &format!("sponge {name} x {count}"), 1, |k| {
+        line(choice, &format!("sponge {name} x {count}"), 1, |k| {
             let mut jobs: Vec<Sponge<'_>> = (inputs.iter().zip(&mut outputs))
                 .map(|(i, o)| Sponge::new(xof, [&i[..i.len().min(32)], &i[i.len().min(32)..]], o))
                 .collect();
@@ -107,18 +128,18 @@ mod table {
         });
     }
 
-    fn sponges(filter: &str) {
+    fn sponges(choice: &Choice) {
         for count in [1, 2, 4, 5, 8, 64] {
-            sponge_line(filter, "1 permutation", Xof::Shake256, count, 33, 128);
-            sponge_line(filter, "ML-KEM A", Xof::Shake128, count, 34, 504);
-            sponge_line(filter, "ML-DSA A", Xof::Shake128, count, 34, 840);
-            sponge_line(filter, "H(ek) 768", Xof::Sha3_256, count, 1184, 32);
+            sponge_line(choice, "1 permutation", Xof::Shake256, count, 33, 128);
+            sponge_line(choice, "ML-KEM A", Xof::Shake128, count, 34, 504);
+            sponge_line(choice, "ML-DSA A", Xof::Shake128, count, 34, 840);
+            sponge_line(choice, "H(ek) 768", Xof::Sha3_256, count, 1184, 32);
         }
         // ML-KEM-768 encapsulation to a fresh key: A, PRF, and H(ek) beside them.
         let ek = vec![1u8; 1184];
         let seed = [2u8; 34];
         let (mut a, mut prf, mut h) = (vec![[0u8; 504]; 9], vec![[0u8; 128]; 7], [0u8; 32]);
-        line(filter, "sponge ML-KEM-768 encaps: 9 A, 7 PRF, H(ek)", 1, |k| {
+        line(choice, "sponge ML-KEM-768 encaps: 9 A, 7 PRF, H(ek)", 1, |k| {
             let mut jobs: Vec<Sponge<'_>> =
                 a.iter_mut().map(|o| Sponge::new(Xof::Shake128, [&seed[..]], o)).collect();
             jobs.extend(prf.iter_mut().map(|o| Sponge::new(Xof::Shake256, [&seed[..33]], o)));
@@ -128,7 +149,7 @@ mod table {
     }
 
     /// Cycles are for one signature, or one multiple of the base point.
-    fn ed25519(filter: &str) {
+    fn ed25519(choice: &Choice) {
         let seeds: Vec<[u8; 32]> = (0..128u8).map(|i| [i; 32]).collect();
         let mut pairs = vec![ed25519::SigningKey::blank(); seeds.len()];
         ed25519::keygen(&Portable, &seeds, &mut pairs);
@@ -141,20 +162,20 @@ mod table {
         let mut again = vec![0; sig.len()];
         let mut status = vec![Status::NotRun; seeds.len()];
         for n in [1, 8, 64, 128] {
-            line(filter, &format!("ed25519 base multiple (of {n})"), n, |k| {
+            line(choice, &format!("ed25519 base multiple (of {n})"), n, |k| {
                 let mut out = vec![[0; 32]; n];
                 k.ed25519_base_multiples(&seeds[..n], &mut out);
                 black_box(out);
             });
-            line(filter, &format!("ed25519 sign (of {n})"), n, |k| {
+            line(choice, &format!("ed25519 sign (of {n})"), n, |k| {
                 ed25519::sign(k, &keys[..n], &messages[..n], &mut again[..64 * n]);
             });
-            line(filter, &format!("ed25519 verify fresh (of {n})"), n, |k| {
+            line(choice, &format!("ed25519 verify fresh (of {n})"), n, |k| {
                 let keys = ed25519::VerifyKeys::Fresh(ed25519::Rules::Strict, &public[..n]);
                 ed25519::verify(k, keys, &messages[..n], &signatures[..n], &mut status[..n]);
                 assert!(status[..n].iter().all(|status| status.is_ok()));
             });
-            line(filter, &format!("ed25519 verify by a sum (of {n})"), n, |k| {
+            line(choice, &format!("ed25519 verify by a sum (of {n})"), n, |k| {
                 let keys = ed25519::VerifyKeys::Fresh(ed25519::Rules::Zip215, &public[..n]);
                 let (z, sig) = (&vec![[0x5a; 16]; n], &signatures[..n]);
                 ed25519::verify_sum(k, keys, &messages[..n], sig, z, &mut status[..n]);
@@ -165,7 +186,7 @@ mod table {
         let known: Vec<_> = public.iter().flat_map(decode).collect();
         let known: Vec<_> = known.iter().collect();
         for n in [1, 8, 64, 128] {
-            line(filter, &format!("ed25519 verify known (of {n})"), n, |k| {
+            line(choice, &format!("ed25519 verify known (of {n})"), n, |k| {
                 let keys = ed25519::VerifyKeys::Known(ed25519::Rules::Strict, &known[..n]);
                 ed25519::verify(k, keys, &messages[..n], &signatures[..n], &mut status[..n]);
                 assert!(status[..n].iter().all(|status| status.is_ok()));
@@ -173,56 +194,56 @@ mod table {
         }
     }
 
-    fn kem(filter: &str) {
+    fn kem(choice: &Choice) {
         let random: Vec<u8> =
             (0..2048u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
         let small = |scale: i16| {
             KemPoly(core::array::from_fn(|i| (i as i16 * 29 % 3329 - 1664).clamp(-scale, scale)))
         };
         let mut p = small(1664);
-        line(filter, "kem_rej_uniform 504 bytes", 1, |k| {
+        line(choice, "kem_rej_uniform 504 bytes", 1, |k| {
             black_box(k.kem_rej_uniform_vartime(&random[..504], &mut p));
         });
         for eta in [2, 3] {
             let mut many = vec![small(1); 8];
-            line(filter, &format!("kem_cbd {eta} (of 8)"), 8, |k| {
+            line(choice, &format!("kem_cbd {eta} (of 8)"), 8, |k| {
                 k.kem_cbd(eta, &random[..8 * 64 * eta], &mut many);
             });
         }
         let mut many = vec![small(1664); 8];
-        line(filter, "kem_ntt (of 8)", 8, |k| k.kem_ntt(&mut many));
-        line(filter, "kem_inv_ntt (of 8)", 8, |k| k.kem_inv_ntt(&mut many));
-        line(filter, "kem_ntt (of 1)", 1, |k| k.kem_ntt(&mut many[..1]));
-        line(filter, "kem_inv_ntt (of 1)", 1, |k| k.kem_inv_ntt(&mut many[..1]));
+        line(choice, "kem_ntt (of 8)", 8, |k| k.kem_ntt(&mut many));
+        line(choice, "kem_inv_ntt (of 8)", 8, |k| k.kem_inv_ntt(&mut many));
+        line(choice, "kem_ntt (of 1)", 1, |k| k.kem_ntt(&mut many[..1]));
+        line(choice, "kem_inv_ntt (of 1)", 1, |k| k.kem_inv_ntt(&mut many[..1]));
         let a = vec![small(1664); 16];
         for rank in [2, 3, 4] {
             let mut out = vec![small(1); rank];
             let v = vec![small(1664); rank];
-            line(filter, &format!("kem_matvec {rank} x {rank}"), 1, |k| {
+            line(choice, &format!("kem_matvec {rank} x {rank}"), 1, |k| {
                 k.kem_matvec(&mut out, &a[..rank * rank], &v);
             });
         }
-        line(filter, "kem_to_mont", 8, |k| k.kem_to_mont(&mut many));
+        line(choice, "kem_to_mont", 8, |k| k.kem_to_mont(&mut many));
         let b = vec![small(1664); 4];
-        line(filter, "kem_add (of 4)", 4, |k| k.kem_add(&mut many[..4], &b));
-        line(filter, "kem_sub_from", 1, |k| k.kem_sub_from(&b[0], &mut p));
+        line(choice, "kem_add (of 4)", 4, |k| k.kem_add(&mut many[..4], &b));
+        line(choice, "kem_sub_from", 1, |k| k.kem_sub_from(&b[0], &mut p));
         let mut bytes = [0u8; 4 * 384];
-        line(filter, "kem_encode12 (of 4)", 4, |k| k.kem_encode12(&b, &mut bytes));
-        line(filter, "kem_decode12 (of 4)", 4, |k| {
+        line(choice, "kem_encode12 (of 4)", 4, |k| k.kem_encode12(&b, &mut bytes));
+        line(choice, "kem_decode12 (of 4)", 4, |k| {
             black_box(k.kem_decode12(&random[..4 * 384], &mut many[..4]));
         });
         for d in [1, 4, 5, 10, 11] {
             let mut bytes = vec![0u8; 4 * 32 * d];
-            line(filter, &format!("kem_compress {d} (of 4)"), 4, |k| {
+            line(choice, &format!("kem_compress {d} (of 4)"), 4, |k| {
                 k.kem_compress(d, &b, &mut bytes);
             });
-            line(filter, &format!("kem_decompress {d} (of 4)"), 4, |k| {
+            line(choice, &format!("kem_decompress {d} (of 4)"), 4, |k| {
                 k.kem_decompress(d, &random[..4 * 32 * d], &mut many[..4]);
             });
         }
     }
 
-    fn dsa(filter: &str) {
+    fn dsa(choice: &Choice) {
         let random: Vec<u8> =
             (0..2048u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect();
         let poly = |scale: i32| {
@@ -231,109 +252,111 @@ mod table {
             }))
         };
         let mut p = poly(1);
-        line(filter, "dsa_rej_uniform 840 bytes", 1, |k| {
+        line(choice, "dsa_rej_uniform 840 bytes", 1, |k| {
             black_box(k.dsa_rej_uniform_vartime(&random[..840], &mut p));
         });
         for (eta, len) in [(2, 136), (4, 272)] {
-            line(filter, &format!("dsa_rej_bounded {eta}, {len} bytes"), 1, |k| {
+            line(choice, &format!("dsa_rej_bounded {eta}, {len} bytes"), 1, |k| {
                 black_box(k.dsa_rej_bounded_vartime(eta, &random[..len], &mut p));
             });
         }
         // Every call reduces its input first: iterated NTTs would leave the bounds otherwise.
         let start = vec![poly(4_190_208); 8];
         let mut many = start.clone();
-        line(filter, "dsa_ntt (of 8, and a copy)", 8, |k| {
+        line(choice, "dsa_ntt (of 8, and a copy)", 8, |k| {
             many.clone_from_slice(&start);
             k.dsa_ntt(&mut many);
         });
-        line(filter, "dsa_inv_ntt (of 8, and a copy)", 8, |k| {
+        line(choice, "dsa_inv_ntt (of 8, and a copy)", 8, |k| {
             many.clone_from_slice(&start);
             k.dsa_inv_ntt(&mut many);
         });
-        line(filter, "dsa_inv_ntt (of 1)", 1, |k| k.dsa_inv_ntt(&mut many[..1]));
+        line(choice, "dsa_inv_ntt (of 1)", 1, |k| k.dsa_inv_ntt(&mut many[..1]));
         let a = vec![poly(4_190_208); 56];
         for (rows, columns) in [(4, 4), (6, 5), (8, 7)] {
             let mut out = vec![poly(1); rows];
             let v = vec![poly(4_190_208); columns];
-            line(filter, &format!("dsa_matvec {rows} x {columns}"), 1, |k| {
+            line(choice, &format!("dsa_matvec {rows} x {columns}"), 1, |k| {
                 k.dsa_matvec(&mut out, &a[..rows * columns], &v);
             });
         }
         let mut out = vec![poly(1); 8];
-        line(filter, "dsa_pointwise", 8, |k| k.dsa_pointwise(&mut out, &a[0], &a[..8]));
-        line(filter, "dsa_add", 8, |k| k.dsa_add(&mut out, &a[..8]));
-        line(filter, "dsa_sub", 8, |k| k.dsa_sub(&mut out, &a[..8]));
+        line(choice, "dsa_pointwise", 8, |k| k.dsa_pointwise(&mut out, &a[0], &a[..8]));
+        line(choice, "dsa_add", 8, |k| k.dsa_add(&mut out, &a[..8]));
+        line(choice, "dsa_sub", 8, |k| k.dsa_sub(&mut out, &a[..8]));
         let mut t1 = DsaPoly(core::array::from_fn(|i| i as i32));
-        line(filter, "dsa_shift_left_d", 1, |k| {
+        line(choice, "dsa_shift_left_d", 1, |k| {
             t1.0.iter_mut().for_each(|x| *x &= 1023);
             k.dsa_shift_left_d(core::slice::from_mut(&mut t1));
         });
         let (mut hi, mut lo) = (poly(1), poly(1));
-        line(filter, "dsa_power2round", 1, |k| k.dsa_power2round(&a[0], &mut hi, &mut lo));
+        line(choice, "dsa_power2round", 1, |k| k.dsa_power2round(&a[0], &mut hi, &mut lo));
         let hint = DsaPoly(core::array::from_fn(|i| i as i32 & 1));
         for gamma2 in [95_232, 261_888] {
-            line(filter, &format!("dsa_decompose {gamma2}"), 1, |k| {
+            line(choice, &format!("dsa_decompose {gamma2}"), 1, |k| {
                 k.dsa_decompose(gamma2, &a[0], &mut hi, &mut lo);
             });
-            line(filter, &format!("dsa_make_hint {gamma2}"), 1, |k| {
+            line(choice, &format!("dsa_make_hint {gamma2}"), 1, |k| {
                 black_box(k.dsa_make_hint(gamma2, &a[0], &a[1], &mut hi));
             });
-            line(filter, &format!("dsa_use_hint {gamma2}"), 1, |k| {
+            line(choice, &format!("dsa_use_hint {gamma2}"), 1, |k| {
                 k.dsa_use_hint(gamma2, &hint, &a[0], &mut hi);
             });
         }
-        line(filter, "dsa_norm_below", 8, |k| {
+        line(choice, "dsa_norm_below", 8, |k| {
             black_box(k.dsa_norm_below(&a[..8], 1 << 17));
         });
         for bits in [4, 6, 10] {
             let p = DsaPoly(core::array::from_fn(|i| i as i32 & ((1 << bits) - 1)));
             let mut bytes = vec![0u8; 32 * bits];
-            line(filter, &format!("dsa_simple_bit_pack {bits}"), 1, |k| {
+            line(choice, &format!("dsa_simple_bit_pack {bits}"), 1, |k| {
                 k.dsa_simple_bit_pack(bits, &p, &mut bytes);
             });
         }
-        line(filter, "dsa_simple_bit_unpack 10", 1, |k| {
+        line(choice, "dsa_simple_bit_unpack 10", 1, |k| {
             k.dsa_simple_bit_unpack(10, &random[..320], &mut p);
         });
         for (bits, b) in [(3, 2), (4, 4), (13, 1 << 12), (18, 1 << 17), (20, 1 << 19)] {
             let q = poly(b - 1);
             let mut bytes = vec![0u8; 32 * bits];
-            line(filter, &format!("dsa_bit_pack {bits}"), 1, |k| {
+            line(choice, &format!("dsa_bit_pack {bits}"), 1, |k| {
                 k.dsa_bit_pack(bits, b, &q, &mut bytes);
             });
-            line(filter, &format!("dsa_bit_unpack {bits}"), 1, |k| {
+            line(choice, &format!("dsa_bit_unpack {bits}"), 1, |k| {
                 k.dsa_bit_unpack(bits, b, &random[..32 * bits], &mut p);
             });
         }
     }
 
     /// Cycles for one F, PRF, H or T_l; those of chains with refilled lanes show what that costs.
-    fn slh(filter: &str) {
+    fn slh(choice: &Choice) {
         for (family, name) in [(SlhFamily::Shake, "SHAKE"), (SlhFamily::Sha2, "SHA2")] {
             for n in [16, 32] {
                 let context = SlhContext::new(family, &vec![1; n]);
                 let name = format!("slh {name} n = {n}");
                 // Whole chains of WOTS+ keys, FORS leaves, and parts of chains as they are verified.
-                for count in [1, 4, 8, 16, 280] {
+                for count in [1, 2, 4, 8, 16, 280] {
                     let lengths = vec![15; count];
                     slh_chains(
-                        filter,
+                        choice,
                         &format!("{name} {count} x (PRF, 15 F)"),
                         &context,
                         &lengths,
                         true,
                     );
                 }
-                slh_chains(filter, &format!("{name} 256 x (PRF, F)"), &context, &[1; 256], true);
+                slh_chains(choice, &format!("{name} 256 x (PRF, F)"), &context, &[1; 256], true);
                 for count in [35, 35 * 16] {
                     let lengths: Vec<u32> =
                         (0..count).map(|i: u32| i.wrapping_mul(2_654_435_761) >> 28).collect();
-                    slh_chains(filter, &format!("{name} {count} parts"), &context, &lengths, false);
+                    slh_chains(choice, &format!("{name} {count} parts"), &context, &lengths, false);
                 }
-                for (count, l) in [(1, 2), (8, 2), (64, 2), (1, 35), (8, 35), (64, 35)] {
+                for (count, l) in
+                    [(1, 2), (2, 2), (8, 2), (64, 2), (1, 35), (2, 35), (8, 35), (64, 35)]
+                {
                     let input = vec![2u8; l * n];
                     let mut out = vec![0u8; count * n];
-                    line(filter, &format!("{name} {count} x T_{l}"), count, |k| {
+                    line(choice, &format!("{name} {count} x T_{l}"), count, |k| {
                         let mut jobs: Vec<_> = out
                             .chunks_exact_mut(n)
                             .map(|output| SlhHash {
@@ -350,11 +373,17 @@ mod table {
         }
     }
 
-    fn slh_chains(filter: &str, name: &str, context: &SlhContext, lengths: &[u32], secret: bool) {
+    fn slh_chains(
+        choice: &Choice,
+        name: &str,
+        context: &SlhContext,
+        lengths: &[u32],
+        secret: bool,
+    ) {
         let mut values = vec![0u8; lengths.len() * context.n];
         let sk_seed = vec![3u8; context.n];
         let hashes: u32 = lengths.iter().sum::<u32>() + u32::from(secret) * lengths.len() as u32;
-        line(filter, name, hashes as usize, |k| {
+        line(choice, name, hashes as usize, |k| {
             let mut jobs: Vec<_> = values
                 .chunks_exact_mut(context.n)
                 .zip(lengths)

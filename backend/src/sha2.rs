@@ -1,4 +1,11 @@
-//! The round constants of SHA-2 (FIPS 180-4, section 4.2), worked out by the compiler.
+//! What the kernels of SHA-2 share: the round constants (FIPS 180-4, section 4.2), worked out by the
+//! compiler, and which messages go side by side.
+
+#[cfg(target_arch = "x86_64")]
+use gabion_scheme::kernels::sha512::{BLOCK, Sha512};
+
+#[cfg(target_arch = "x86_64")]
+use crate::memory::wipe;
 
 /// Of SHA-512: 64 bits of the fractional parts of the cube roots of the first 80 primes.
 pub(crate) const SHA512_ROUNDS: [u64; 80] = {
@@ -24,6 +31,34 @@ pub(crate) const SHA256_ROUNDS: [u32; 64] = {
     }
     constants
 };
+
+/// Messages whose padded copies are made, in blocks; longer ones are hashed by themselves.
+#[cfg(target_arch = "x86_64")]
+const COPIED_BLOCKS: usize = 16;
+
+/// Hands over N messages at most at a time with their padded copies and the number of blocks of the
+/// longest. Where one is too long to be copied, or alone, they are hashed here, one by one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn in_lanes<const N: usize>(
+    jobs: &mut [Sha512<'_>],
+    mut hash: impl FnMut(&mut [Sha512<'_>], &[[[u8; BLOCK]; COPIED_BLOCKS]], usize),
+) {
+    let mut padded = Vec::new();
+    for jobs in jobs.chunks_mut(N) {
+        let most = jobs.iter().map(Sha512::blocks).max().unwrap_or(0);
+        if most > COPIED_BLOCKS || jobs.len() == 1 {
+            jobs.iter_mut().for_each(Sha512::run);
+            continue;
+        }
+        padded.resize(N, [[0; BLOCK]; COPIED_BLOCKS]);
+        for (job, padded) in jobs.iter().zip(&mut padded) {
+            job.pad(padded[..job.blocks()].as_flattened_mut());
+        }
+        hash(jobs, &padded, most);
+    }
+    wipe(&mut padded);
+}
 
 const fn is_prime(n: u32) -> bool {
     let mut divisor = 2;

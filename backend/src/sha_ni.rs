@@ -103,7 +103,7 @@ pub(crate) trait Four: Copy {
 }
 
 /// Four streams by this module's own code.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain(());
 
 impl Plain {

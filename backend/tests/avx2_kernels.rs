@@ -44,6 +44,16 @@ fn slh_dsa_hashes() {
 }
 
 #[test]
+fn slh_dsa_hashes_without_the_sha_extensions() {
+    on_avx2(|k| conformance::slh::check(&k.without_sha()));
+}
+
+#[test]
+fn ed25519_curve_work_and_sha512() {
+    on_avx2(|k| conformance::ed25519::check(k));
+}
+
+#[test]
 fn misuse() {
     on_avx2(|k| conformance::misuse::check(k));
 }

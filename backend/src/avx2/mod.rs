@@ -13,7 +13,9 @@
 //!      |-- compiled             what works on each coefficient by itself: the portable code
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
-//!      |     `-- sha_ni         SHA-256 by its own instructions, where there are some
+//!      |     |-- sha512         four messages side by side, of Ed25519 too
+//!      |     |-- sha_ni         SHA-256 by its own instructions, where there are some
+//!      |     `-- slh_sha256     where there are none, on sha256: eight messages side by side
 //!      `-- registers            loads, stores, clearing
 //! ```
 //!
@@ -22,8 +24,11 @@
 //! else. Every kernel that meets a secret clears all vector registers before it returns
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
+use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+
+use crate::sha_ni;
 
 mod compiled;
 mod dsa_ntt;
@@ -35,14 +40,20 @@ mod kem_ntt;
 mod kem_pack;
 mod pack;
 mod registers;
+mod sha256;
+mod sha512;
 mod shuffle;
 mod slh;
+mod slh_sha256;
 mod slh_shake;
 mod sponge;
 
-/// The AVX2 instruction set. Having one is the proof that this processor has it.
+/// The AVX2 instruction set, with the SHA extensions where they are. Having one is the proof that this
+/// processor has them.
 #[derive(Clone, Copy, Debug)]
-pub struct Avx2(());
+pub struct Avx2 {
+    sha: Option<sha_ni::Plain>,
+}
 
 impl Avx2 {
     /// The token, if this processor and its operating system support what the kernels are
@@ -53,7 +64,12 @@ impl Avx2 {
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");
-        supported.then_some(Avx2(()))
+        supported.then(|| Avx2 { sha: sha_ni::Plain::detect() })
+    }
+
+    /// The kernels that a processor without the SHA extensions gets.
+    pub fn without_sha(self) -> Self {
+        Avx2 { sha: None }
     }
 }
 
@@ -239,5 +255,10 @@ impl Kernels for Avx2 {
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { slh::hash_many(*self, jobs) }
+    }
+
+    fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { sha512::hash_whole(jobs) }
     }
 }

@@ -66,6 +66,14 @@ pub(super) fn load_16(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
+/// Thirty-two bytes.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn load_32(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: thirty-two bytes.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
 /// The 16 bytes at each of two places.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -95,6 +103,19 @@ fn store_half(bytes: &mut [u8], v: __m128i, length: usize) {
         let target = bytes[..length].as_mut_ptr();
         // SAFETY: `length` bytes.
         unsafe { store_first(target, _mm256_castsi128_si256(v), length) };
+    }
+}
+
+/// Stores as many bytes as there is room for, 32 at most.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn store(bytes: &mut [u8], v: __m256i) {
+    if let Some(bytes) = bytes.first_chunk_mut::<32>() {
+        // SAFETY: thirty-two bytes.
+        unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), v) };
+    } else {
+        // SAFETY: as many bytes as there are.
+        unsafe { store_first(bytes.as_mut_ptr(), v, bytes.len()) };
     }
 }
 

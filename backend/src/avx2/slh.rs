@@ -3,7 +3,7 @@
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
-use super::{Avx2, sponge};
+use super::{Avx2, sha512, slh_sha256, sponge};
 use crate::portable::Portable;
 use crate::sha_ni;
 use crate::slh::shake;
@@ -11,30 +11,42 @@ use crate::slh::shake;
 /// Runs every chain to its end.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn chain_many(isa: Avx2, jobs: &mut [SlhChain<'_>]) {
-    match jobs.first().map(|job| job.context.family) {
-        Some(SlhFamily::Shake) => shake::chain_many(isa, jobs),
-        Some(SlhFamily::Sha2) => match sha_ni::Plain::detect() {
-            // SAFETY: the processor supports the kernel's features, as just detected.
-            Some(plain) => unsafe { sha_ni::chain_many(plain, jobs) },
-            None => Portable.slh_chain_many(jobs),
-        },
-        None => {}
+    match (jobs.first().map(|job| job.context.family), isa.sha) {
+        (Some(SlhFamily::Shake), _) => shake::chain_many(isa, jobs),
+        // SAFETY: the token proves that the processor has the extensions.
+        (Some(SlhFamily::Sha2), Some(sha)) => unsafe { sha_ni::chain_many(sha, jobs) },
+        (Some(SlhFamily::Sha2), None) => slh_sha256::chain_many(jobs),
+        (None, _) => {}
     }
 }
 
 /// Runs every hash.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn hash_many(isa: Avx2, jobs: &mut [SlhHash<'_>]) {
-    match jobs.first().map(|job| (job.context.family, job.context.n)) {
-        Some((SlhFamily::Shake, _)) => {
+    match (jobs.first().map(|job| (job.context.family, job.context.n)), isa.sha) {
+        (Some((SlhFamily::Shake, _)), _) => {
             shake::hash_many(jobs, |sponges| sponge::sponge_many(isa, sponges));
         }
-        Some((SlhFamily::Sha2, 16)) => match sha_ni::Plain::detect() {
-            // SAFETY: the processor supports the kernel's features, as just detected.
-            Some(plain) => unsafe { sha_ni::hash_many(plain, jobs) },
-            None => Portable.slh_hash_many(jobs),
-        },
-        Some((SlhFamily::Sha2, _)) => Portable.slh_hash_many(jobs),
-        None => {}
+        // SAFETY: the token proves that the processor has the extensions.
+        (Some((SlhFamily::Sha2, 16)), Some(sha)) => unsafe { sha_ni::hash_many(sha, jobs) },
+        (Some((SlhFamily::Sha2, 16)), None) => slh_sha256::hash_many(jobs),
+        (Some((SlhFamily::Sha2, _)), _) => sha512_many(jobs),
+        (None, _) => {}
+    }
+}
+
+/// Runs every hash of SHA-512. Neighbours of one length run side by side, as the flows hand them over.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn sha512_many(jobs: &mut [SlhHash<'_>]) {
+    SlhHash::assert_all(jobs);
+    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
+        for group in run.chunks_mut(sha512::LANES) {
+            if group.len() == 1 {
+                Portable.slh_hash_many(group);
+            } else {
+                sha512::hash(group);
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ use gabion_scheme::kernels::slh::SlhHash;
 use super::keccak::transpose;
 use super::registers;
 use crate::memory::{Table, wipe};
-use crate::sha2::SHA512_ROUNDS;
+use crate::sha2::{SHA512_ROUNDS, in_lanes};
 
 /// Messages that are hashed side by side.
 pub(super) const LANES: usize = 8;
@@ -243,24 +243,11 @@ pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
     registers::clear();
 }
 
-/// Messages whose padded copies are made, in blocks; longer ones are hashed by themselves.
-const COPIED_BLOCKS: usize = 16;
-
 /// Hashes messages of any lengths from SHA-512's own initial state, eight side by side. Time depends
 /// on their lengths.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
-    let blocks_of = |job: &Sha512<'_>| job.blocks();
-    let mut padded = vec![[[0u8; BLOCK]; COPIED_BLOCKS]; LANES];
-    for jobs in jobs.chunks_mut(LANES) {
-        let most = jobs.iter().map(blocks_of).max().unwrap_or(0);
-        if most > COPIED_BLOCKS || jobs.len() == 1 {
-            jobs.iter_mut().for_each(Sha512::run);
-            continue;
-        }
-        for (job, padded) in jobs.iter().zip(&mut padded) {
-            job.pad(padded[..blocks_of(job)].as_flattened_mut());
-        }
+    in_lanes::<LANES>(jobs, |jobs, padded, most| {
         let mut state = SHA512_INITIAL.map(|word| _mm512_set1_epi64(word as i64));
         let mut block = 0;
         while block < most {
@@ -268,7 +255,7 @@ pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
             absorb(&mut state, core::array::from_fn(|lane| &padded[lane][block][..]), 0);
             // Lanes that have ended stay as they are.
             let ended = (0..jobs.len())
-                .fold(0u8, |mask, lane| mask | u8::from(blocks_of(&jobs[lane]) <= block) << lane);
+                .fold(0u8, |mask, lane| mask | u8::from(jobs[lane].blocks() <= block) << lane);
             for (word, before) in state.iter_mut().zip(before) {
                 *word = _mm512_mask_mov_epi64(*word, ended, before);
             }
@@ -278,7 +265,6 @@ pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
         for (job, row) in jobs.iter_mut().zip(transpose(state)) {
             registers::store(job.digest, 0, _mm512_shuffle_epi8(row, order), 64);
         }
-    }
-    wipe(&mut padded);
+    });
     registers::clear();
 }

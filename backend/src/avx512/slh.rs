@@ -44,36 +44,3 @@ fn sha512_many(jobs: &mut [SlhHash<'_>]) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gabion_scheme::kernels::slh::{SlhAddress, SlhContext};
-
-    /// The standard's inputs are whole hash values, which do not meet every case of the padding.
-    #[test]
-    fn every_length_of_input_hashes_like_portable() {
-        let Some(isa) = Avx512::detect() else { return };
-        for (family, n) in [(SlhFamily::Sha2, 16), (SlhFamily::Sha2, 32), (SlhFamily::Shake, 16)] {
-            let context = SlhContext::new(family, &vec![7; n]);
-            let input: Vec<u8> = (0..500u32).map(|i| (i * i % 251) as u8).collect();
-            for length in 0..400 {
-                let address = |i: usize| SlhAddress(core::array::from_fn(|j| (i + j) as u8));
-                let outputs = [&isa as &dyn Kernels, &Portable].map(|kernels| {
-                    let mut out = vec![0u8; 9 * n];
-                    let mut jobs: Vec<_> = (out.chunks_exact_mut(n).enumerate())
-                        .map(|(i, output)| SlhHash {
-                            context: &context,
-                            address: address(i),
-                            input: &input[i..i + length],
-                            output,
-                        })
-                        .collect();
-                    kernels.slh_hash_many(&mut jobs);
-                    out
-                });
-                assert_eq!(outputs[0], outputs[1], "{family:?}, n = {n}, {length} bytes");
-            }
-        }
-    }
-}

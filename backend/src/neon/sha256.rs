@@ -18,10 +18,10 @@ use core::arch::aarch64::*;
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
 
 use super::registers;
-use super::slh::{ADDRESS, for_each_block};
 use crate::memory::{Plain, Table, wipe};
 use crate::sha2::SHA256_ROUNDS;
 use crate::slh::Queue;
+use crate::slh::sha2::{ADDRESS, for_each_block};
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;
@@ -348,7 +348,7 @@ fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
     for (state, job) in states.iter_mut().zip(&jobs) {
         *state = load_state(&job.context.sha256);
     }
-    for_each_block::<N, 64>(&jobs, |blocks| {
+    for_each_block::<N, 64>(jobs.each_ref().map(|job| &**job), |blocks| {
         let mut words = [[vdupq_n_u32(0); 4]; N];
         for (words, block) in words.iter_mut().zip(blocks) {
             *words = load_block(block);

@@ -12,9 +12,9 @@ use gabion_scheme::kernels::sha512::{SHA512_INITIAL, Sha512};
 use gabion_scheme::kernels::slh::SlhHash;
 
 use super::registers;
-use super::slh::for_each_block;
 use crate::memory::wipe;
 use crate::sha2::SHA512_ROUNDS;
+use crate::slh::sha2::for_each_block;
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;
@@ -126,7 +126,7 @@ fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
     for (state, job) in states.iter_mut().zip(&jobs) {
         *state = load_state(&job.context.sha512);
     }
-    for_each_block::<N, BLOCK>(&jobs, |blocks| {
+    for_each_block::<N, BLOCK>(jobs.each_ref().map(|job| &**job), |blocks| {
         let mut words = [[vdupq_n_u64(0); 8]; N];
         for (words, block) in words.iter_mut().zip(blocks) {
             *words = load_block(block);

@@ -11,6 +11,7 @@
 
 use gabion_scheme::kernels::slh::SlhChain;
 
+pub(crate) mod sha2;
 pub(crate) mod shake;
 
 /// Chains that are put in order at a time.

@@ -1,10 +1,11 @@
 //! Each instruction set's kernels against the portable ones, where this processor has it.
 
 mod kernels;
+mod sha2;
 mod sponge;
 
-/// Turns each `fn name(k: &dyn Kernels)` into the tests `avx512::name` and `avx2::name`, or
-/// `neon::name` and `neon_without_extensions::name`.
+/// Turns each `fn name(k: &dyn Kernels)` into the tests `avx512::name`, `avx2::name` and
+/// `avx2_without_sha::name`, or `neon::name` and `neon_without_extensions::name`.
 macro_rules! on_every_instruction_set {
     ($($name:ident),+ $(,)?) => {
         #[cfg(target_arch = "x86_64")]
@@ -26,6 +27,18 @@ macro_rules! on_every_instruction_set {
                 fn $name() {
                     if let Some(k) = crate::avx2::Avx2::detect() {
                         super::$name(&k);
+                    }
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx2_without_sha {
+            $(
+                #[test]
+                fn $name() {
+                    if let Some(k) = crate::avx2::Avx2::detect() {
+                        super::$name(&k.without_sha());
                     }
                 }
             )+

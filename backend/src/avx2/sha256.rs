@@ -1,0 +1,247 @@
+//! SHA-256 on eight lanes (FIPS 180-4, section 6.2), for processors without the SHA extensions: steps
+//! of chains of SLH-DSA, and blocks of tree hashes (FIPS 205, section 11.2).
+//!
+//! ```text
+//!   word of the block   0   1   2   3   4          5             6 ...                   5 + V  15
+//!   bytes of            ADRSc              hash address value  value   value ... 1 and zeros    length
+//! ```
+//!
+//! ADRSc takes 22 bytes, so a word of the block is half one word of the value and half the next. All
+//! stays transposed from step to step: `words[i]` is word i of lanes 0 to 7.
+//!
+//! There are no rotations: each is two shifts and an or. A round is 12 shifts and 23 other operations,
+//! and a word of the schedule, of which there are 48, 10 shifts and 11 others: 3248 operations for a
+//! block. Skylake does three a cycle at best, 135 cycles a lane, and Zen 3 four, 101.
+
+use core::arch::x86_64::*;
+
+use super::registers;
+use crate::memory::{Plain, Table, wipe};
+use crate::sha2::SHA256_ROUNDS;
+use crate::slh::sha2::ADDRESS;
+
+/// Streams that run side by side.
+pub(super) const LANES: usize = 8;
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 64;
+
+/// In memory, for the loop to walk over.
+static ROUNDS: [u32; 64] = SHA256_ROUNDS;
+
+/// The bytes of each 32-bit word the other way round.
+static BIG_ENDIAN: Table<u8, 32> = {
+    let mut table = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        table[i] = (i % 16 / 4 * 4 + 3 - i % 4) as u8;
+        i += 1;
+    }
+    Table(table)
+};
+
+/// A rotation to the right.
+macro_rules! right {
+    ($x:expr, $bits:literal) => {
+        _mm256_or_si256(_mm256_srli_epi32::<$bits>($x), _mm256_slli_epi32::<{ 32 - $bits }>($x))
+    };
+}
+
+/// The exclusive or of three.
+macro_rules! xor {
+    ($a:expr, $b:expr, $c:expr) => {
+        _mm256_xor_si256(_mm256_xor_si256($a, $b), $c)
+    };
+}
+
+/// One round: h becomes the next a, and d the next e. `$differ` is where b and c differ; it becomes
+/// where a and b do, which is that of the next round.
+macro_rules! round {
+    ($w:expr, $constant:expr, $differ:ident;
+     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
+        let sum_1 = xor!(right!($e, 6), right!($e, 11), right!($e, 25));
+        let choice = _mm256_xor_si256($g, _mm256_and_si256($e, _mm256_xor_si256($f, $g)));
+        let t1 = _mm256_add_epi32(
+            _mm256_add_epi32($h, _mm256_add_epi32($w, _mm256_set1_epi32($constant as i32))),
+            _mm256_add_epi32(sum_1, choice),
+        );
+        let sum_0 = xor!(right!($a, 2), right!($a, 13), right!($a, 22));
+        let a_b = _mm256_xor_si256($a, $b);
+        let majority = _mm256_xor_si256($b, _mm256_and_si256(a_b, $differ));
+        $differ = a_b;
+        $d = _mm256_add_epi32($d, t1);
+        $h = _mm256_add_epi32(t1, _mm256_add_epi32(sum_0, majority));
+    };
+}
+
+/// The word after the last sixteen, in place of the first of them.
+macro_rules! schedule {
+    ($w:ident, $i:expr) => {
+        let (x, y) = ($w[($i + 1) % 16], $w[($i + 14) % 16]);
+        let sigma_0 = xor!(right!(x, 7), right!(x, 18), _mm256_srli_epi32::<3>(x));
+        let sigma_1 = xor!(right!(y, 17), right!(y, 19), _mm256_srli_epi32::<10>(y));
+        let old = _mm256_add_epi32($w[$i], $w[($i + 9) % 16]);
+        $w[$i] = _mm256_add_epi32(old, _mm256_add_epi32(sigma_0, sigma_1));
+    };
+}
+
+/// In place of the schedule in the last rounds.
+macro_rules! nothing {
+    ($w:ident, $i:expr) => {};
+}
+
+/// Eight rounds, each followed by the word of the schedule that takes the place of the one it used,
+/// for sixteen rounds later.
+macro_rules! eight_rounds {
+    ($w:ident, $k:ident, $i:literal, $next:ident, $differ:ident;
+     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
+        round!($w[$i], $k[$i], $differ; $a $b $c $d $e $f $g $h);
+        $next!($w, $i);
+        round!($w[$i + 1], $k[$i + 1], $differ; $h $a $b $c $d $e $f $g);
+        $next!($w, $i + 1);
+        round!($w[$i + 2], $k[$i + 2], $differ; $g $h $a $b $c $d $e $f);
+        $next!($w, $i + 2);
+        round!($w[$i + 3], $k[$i + 3], $differ; $f $g $h $a $b $c $d $e);
+        $next!($w, $i + 3);
+        round!($w[$i + 4], $k[$i + 4], $differ; $e $f $g $h $a $b $c $d);
+        $next!($w, $i + 4);
+        round!($w[$i + 5], $k[$i + 5], $differ; $d $e $f $g $h $a $b $c);
+        $next!($w, $i + 5);
+        round!($w[$i + 6], $k[$i + 6], $differ; $c $d $e $f $g $h $a $b);
+        $next!($w, $i + 6);
+        round!($w[$i + 7], $k[$i + 7], $differ; $b $c $d $e $f $g $h $a);
+        $next!($w, $i + 7);
+    };
+}
+
+/// One block into each state. `w` is used up.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
+    let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
+    let mut differ = _mm256_xor_si256(b, c);
+    let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(3);
+    for k in scheduled {
+        eight_rounds!(w, k, 0, schedule, differ; a b c d e f g h);
+        eight_rounds!(w, k, 8, schedule, differ; a b c d e f g h);
+    }
+    let k = &last[0];
+    eight_rounds!(w, k, 0, nothing, differ; a b c d e f g h);
+    eight_rounds!(w, k, 8, nothing, differ; a b c d e f g h);
+    let _ = differ;
+    for (word, new) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+        *word = _mm256_add_epi32(*word, new);
+    }
+}
+
+/// What the next step of each lane's chain hashes.
+#[derive(Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct Chains {
+    /// The states after PK.seed.
+    pub(super) start: [[u32; LANES]; 8],
+    /// Words 0 to 4 of the block, the last without the hash address.
+    pub(super) address: [[u32; LANES]; 5],
+    /// The hash address.
+    pub(super) hash: [u32; LANES],
+    /// The first V words of it.
+    pub(super) value: [[u32; LANES]; 8],
+}
+
+// SAFETY: whole numbers only, whose size is a multiple of the alignment.
+unsafe impl Plain for Chains {}
+
+/// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
+/// address one more.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn advance<const V: usize>(chains: &mut Chains, steps: u32) {
+    const { assert!(align_of::<Chains>() >= 32 && size_of::<Chains>() == 22 * 32) };
+    // SAFETY: as many registers as there are rows of eight words, aligned (asserted above), and any
+    // bits are a value of both.
+    let rows = unsafe { &mut *(chains as *mut Chains).cast::<[__m256i; 22]>() };
+    let (mut state, mut w) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 16]);
+    for _ in 0..steps {
+        state.copy_from_slice(&rows[..8]);
+        w[..5].copy_from_slice(&rows[8..13]);
+        let (hash, value) = (rows[13], &mut rows[14..14 + V]);
+        w[4] = _mm256_or_si256(w[4], _mm256_srli_epi32::<16>(hash));
+        let mut before = hash;
+        for (word, value) in w[5..].iter_mut().zip(&*value) {
+            *word =
+                _mm256_or_si256(_mm256_slli_epi32::<16>(before), _mm256_srli_epi32::<16>(*value));
+            before = *value;
+        }
+        w[5 + V] = _mm256_or_si256(_mm256_slli_epi32::<16>(before), _mm256_set1_epi32(0x8000));
+        w[6 + V..15].fill(_mm256_setzero_si256());
+        w[15] = _mm256_set1_epi32(8 * (BLOCK + ADDRESS + 4 * V) as i32);
+        compress(&mut state, &mut w);
+        value.copy_from_slice(&state[..V]);
+        rows[13] = _mm256_add_epi32(hash, _mm256_set1_epi32(1));
+    }
+    wipe(&mut state);
+    wipe(&mut w);
+}
+
+/// The states of eight hashes.
+pub(super) struct States([__m256i; 8]);
+
+impl States {
+    /// After PK.seed.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub(super) fn new(words: [&[u32; 8]; LANES]) -> Self {
+        // SAFETY: eight words are a register.
+        States(transpose(words.map(|words| unsafe { _mm256_loadu_si256(words.as_ptr().cast()) })))
+    }
+
+    /// Absorbs a block into each.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub(super) fn absorb(&mut self, blocks: [&[u8; BLOCK]; LANES]) {
+        let order = registers::table(&BIG_ENDIAN);
+        let mut w = [_mm256_setzero_si256(); 16];
+        for (half, words) in w.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let rows = blocks.map(|block| &block.as_chunks::<32>().0[half]);
+            *words = transpose(rows.map(|row| _mm256_shuffle_epi8(registers::load_32(row), order)));
+        }
+        compress(&mut self.0, &mut w);
+        wipe(&mut w);
+    }
+
+    /// The bytes of each, and clears them.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    pub(super) fn take(&mut self) -> [__m256i; LANES] {
+        let order = registers::table(&BIG_ENDIAN);
+        let rows = transpose(self.0).map(|row| _mm256_shuffle_epi8(row, order));
+        wipe(&mut self.0);
+        rows
+    }
+}
+
+/// Transposes eight rows of eight 32-bit words.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
+    let mut pairs = rows; // a0 b0 a1 b1, a2 b2 a3 b3 of rows a and b, and so on
+    for (pair, rows) in pairs.as_chunks_mut::<2>().0.iter_mut().zip(rows.as_chunks::<2>().0) {
+        let [a, b] = *rows;
+        *pair = [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)];
+    }
+    let mut quads = pairs; // words 0, 1, 2 and 3, and in the upper half 4 to 7, of four rows
+    for (quad, pairs) in quads.as_chunks_mut::<4>().0.iter_mut().zip(pairs.as_chunks::<4>().0) {
+        let [ab_0, ab_2, cd_0, cd_2] = *pairs;
+        *quad = [
+            _mm256_unpacklo_epi64(ab_0, cd_0),
+            _mm256_unpackhi_epi64(ab_0, cd_0),
+            _mm256_unpacklo_epi64(ab_2, cd_2),
+            _mm256_unpackhi_epi64(ab_2, cd_2),
+        ];
+    }
+    let mut words = quads;
+    for i in 0..4 {
+        words[i] = _mm256_permute2x128_si256::<0x20>(quads[i], quads[4 + i]);
+        words[4 + i] = _mm256_permute2x128_si256::<0x31>(quads[i], quads[4 + i]);
+    }
+    words
+}
