@@ -772,6 +772,27 @@ mod tests {
     }
 
     #[test]
+    fn lists_and_values_that_are_not_there_are_told_from_empty_ones() {
+        let list = [Param::octets(name::KEY, b""), Param::END];
+        for (first, is_empty) in
+            [(std::ptr::null(), true), (&raw const list[1], true), (&raw const list[0], false)]
+        {
+            // SAFETY: null, or a list with an end.
+            assert_eq!(unsafe { ParamsIn::new(first) }.is_empty(), is_empty);
+        }
+        assert_eq!(list[0].as_octets(name::KEY), Ok(&[][..]));
+        assert!(Param::takes_octets(name::KEY).as_octets(name::KEY).is_err());
+        let text = Param::utf8(name::KEY, c"abc");
+        assert!(text.as_octets(name::KEY).is_err());
+        assert!(text.is_text() && !list[0].is_text());
+        let asked = answer(OCTETS, 8, |out| {
+            out.nothing(name::INFO);
+            Ok(())
+        });
+        assert_eq!(asked, (true, 0, [A; 8]));
+    }
+
+    #[test]
     fn a_text_ends_at_its_zero() {
         for (bytes, text) in [(&b"AES\0x"[..], &b"AES"[..]), (b"AES", b"AES"), (b"", b"")] {
             let mut bytes = bytes.to_vec();
