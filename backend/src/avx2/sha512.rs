@@ -198,9 +198,10 @@ pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
         let count = |lane: usize| jobs.get(lane).map_or(0, |job| job.blocks() as i64);
         let counts = _mm256_set_epi64x(count(3), count(2), count(1), count(0));
         let mut state = SHA512_INITIAL.map(|word| _mm256_set1_epi64x(word as i64));
+        let blocks = |block: usize| core::array::from_fn(|lane| &padded[lane][block]);
         for block in 0..most {
             let before = state;
-            absorb(&mut state, core::array::from_fn(|lane| &padded[lane][block]));
+            absorb(&mut state, blocks(block));
             // Lanes that have ended stay as they are.
             let live = _mm256_cmpgt_epi64(counts, _mm256_set1_epi64x(block as i64));
             for (word, before) in state.iter_mut().zip(before) {

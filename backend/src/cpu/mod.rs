@@ -58,6 +58,8 @@ pub fn cpus() -> Vec<Box<dyn Backend>> {
     #[cfg(target_arch = "x86_64")]
     if let Some(kernels) = crate::avx2::Avx2::detect() {
         all.push(Box::new(Cpu::new(kernels)));
+        #[cfg(emulated_lanes)]
+        all.push(Box::new(Cpu::new(kernels.without_sha())));
     }
     #[cfg(target_arch = "aarch64")]
     if let Some(kernels) = crate::neon::Neon::detect() {

@@ -269,7 +269,7 @@ mod tests {
     );
 
     fn number(words: [u64; 6]) -> U384 {
-        U384::from_words(words.map(|word| word as _))
+        U384::from_words(words)
     }
 
     fn reduced(number: U384) -> U384 {
@@ -331,7 +331,7 @@ mod tests {
         let p = NonZero::new(U768::from((P, U384::ZERO))).unwrap();
         for high in extremes() {
             let folded = number(high).wrapping_mul(&number([K[0], K[1], K[2], 0, 0, 0]));
-            let full = U384::MAX.wrapping_sub(&folded).to_words().map(|word| word as u64);
+            let full = U384::MAX.wrapping_sub(&folded).to_words();
             for low in extremes().into_iter().chain([full]) {
                 let [w0, w1, w2, w3, w4, w5] = low;
                 let [w6, w7, w8, w9, w10, w11] = high;
