@@ -367,6 +367,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_being_made_is_for_one_algorithm_and_one_key() {
+        let making = Making::<Made>::of(ANY, b"this");
+        assert!(making.is_of(ANY, b"this"));
+        assert!(!making.is_of(ANY, b"that") && !making.is_of(Algorithm::MlKem768, b"this"));
+    }
+
+    #[test]
     fn a_panic_while_making_wakes_those_that_wait_and_leaves_no_trace() {
         let shard = Shard::<Made>::new(40);
         std::thread::scope(|scope| {
