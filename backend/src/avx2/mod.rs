@@ -40,6 +40,7 @@ mod kem_ntt;
 mod kem_pack;
 mod pack;
 mod registers;
+mod sha2;
 mod sha256;
 mod sha512;
 mod shuffle;

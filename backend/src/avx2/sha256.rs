@@ -16,6 +16,7 @@
 use core::arch::x86_64::*;
 
 use super::registers;
+use super::sha2::{eight_rounds, nothing, xor};
 use crate::memory::{Plain, Table, wipe};
 use crate::sha2::SHA256_ROUNDS;
 use crate::slh::sha2::ADDRESS;
@@ -43,13 +44,6 @@ static BIG_ENDIAN: Table<u8, 32> = {
 macro_rules! right {
     ($x:expr, $bits:literal) => {
         _mm256_or_si256(_mm256_srli_epi32::<$bits>($x), _mm256_slli_epi32::<{ 32 - $bits }>($x))
-    };
-}
-
-/// The exclusive or of three.
-macro_rules! xor {
-    ($a:expr, $b:expr, $c:expr) => {
-        _mm256_xor_si256(_mm256_xor_si256($a, $b), $c)
     };
 }
 
@@ -84,35 +78,6 @@ macro_rules! schedule {
     };
 }
 
-/// In place of the schedule in the last rounds.
-macro_rules! nothing {
-    ($w:ident, $i:expr) => {};
-}
-
-/// Eight rounds, each followed by the word of the schedule that takes the place of the one it used,
-/// for sixteen rounds later.
-macro_rules! eight_rounds {
-    ($w:ident, $k:ident, $i:literal, $next:ident, $differ:ident;
-     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
-        round!($w[$i], $k[$i], $differ; $a $b $c $d $e $f $g $h);
-        $next!($w, $i);
-        round!($w[$i + 1], $k[$i + 1], $differ; $h $a $b $c $d $e $f $g);
-        $next!($w, $i + 1);
-        round!($w[$i + 2], $k[$i + 2], $differ; $g $h $a $b $c $d $e $f);
-        $next!($w, $i + 2);
-        round!($w[$i + 3], $k[$i + 3], $differ; $f $g $h $a $b $c $d $e);
-        $next!($w, $i + 3);
-        round!($w[$i + 4], $k[$i + 4], $differ; $e $f $g $h $a $b $c $d);
-        $next!($w, $i + 4);
-        round!($w[$i + 5], $k[$i + 5], $differ; $d $e $f $g $h $a $b $c);
-        $next!($w, $i + 5);
-        round!($w[$i + 6], $k[$i + 6], $differ; $c $d $e $f $g $h $a $b);
-        $next!($w, $i + 6);
-        round!($w[$i + 7], $k[$i + 7], $differ; $b $c $d $e $f $g $h $a);
-        $next!($w, $i + 7);
-    };
-}
-
 /// One block into each state. `w` is used up.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -121,12 +86,12 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
     let mut differ = _mm256_xor_si256(b, c);
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(3);
     for k in scheduled {
-        eight_rounds!(w, k, 0, schedule, differ; a b c d e f g h);
-        eight_rounds!(w, k, 8, schedule, differ; a b c d e f g h);
+        eight_rounds!(round, schedule(), w, k, 0, differ; a b c d e f g h);
+        eight_rounds!(round, schedule(), w, k, 8, differ; a b c d e f g h);
     }
     let k = &last[0];
-    eight_rounds!(w, k, 0, nothing, differ; a b c d e f g h);
-    eight_rounds!(w, k, 8, nothing, differ; a b c d e f g h);
+    eight_rounds!(round, nothing(), w, k, 0, differ; a b c d e f g h);
+    eight_rounds!(round, nothing(), w, k, 8, differ; a b c d e f g h);
     let _ = differ;
     for (word, new) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *word = _mm256_add_epi32(*word, new);

@@ -18,6 +18,7 @@ use gabion_scheme::kernels::slh::SlhHash;
 
 use super::keccak::transpose;
 use super::registers;
+use super::sha2::{eight_rounds, nothing, xor};
 use crate::memory::{Table, wipe};
 use crate::sha2::{SHA512_ROUNDS, in_lanes};
 use crate::slh::sha2::for_each_block;
@@ -59,13 +60,6 @@ macro_rules! right {
     };
 }
 
-/// The exclusive or of three.
-macro_rules! xor {
-    ($a:expr, $b:expr, $c:expr) => {
-        _mm256_xor_si256(_mm256_xor_si256($a, $b), $c)
-    };
-}
-
 /// One round: h becomes the next a, and d the next e. `$differ` is where b and c differ; it becomes
 /// where a and b do, which is that of the next round.
 macro_rules! round {
@@ -98,35 +92,6 @@ macro_rules! schedule {
     };
 }
 
-/// In place of the schedule in the last rounds.
-macro_rules! nothing {
-    ($w:ident, $i:expr, $right_8:ident) => {};
-}
-
-/// Eight rounds, each followed by the word of the schedule that takes the place of the one it used,
-/// for sixteen rounds later.
-macro_rules! eight_rounds {
-    ($w:ident, $k:ident, $i:literal, $next:ident, $right_8:ident, $differ:ident;
-     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
-        round!($w[$i], $k[$i], $differ; $a $b $c $d $e $f $g $h);
-        $next!($w, $i, $right_8);
-        round!($w[$i + 1], $k[$i + 1], $differ; $h $a $b $c $d $e $f $g);
-        $next!($w, $i + 1, $right_8);
-        round!($w[$i + 2], $k[$i + 2], $differ; $g $h $a $b $c $d $e $f);
-        $next!($w, $i + 2, $right_8);
-        round!($w[$i + 3], $k[$i + 3], $differ; $f $g $h $a $b $c $d $e);
-        $next!($w, $i + 3, $right_8);
-        round!($w[$i + 4], $k[$i + 4], $differ; $e $f $g $h $a $b $c $d);
-        $next!($w, $i + 4, $right_8);
-        round!($w[$i + 5], $k[$i + 5], $differ; $d $e $f $g $h $a $b $c);
-        $next!($w, $i + 5, $right_8);
-        round!($w[$i + 6], $k[$i + 6], $differ; $c $d $e $f $g $h $a $b);
-        $next!($w, $i + 6, $right_8);
-        round!($w[$i + 7], $k[$i + 7], $differ; $b $c $d $e $f $g $h $a);
-        $next!($w, $i + 7, $right_8);
-    };
-}
-
 /// One block into each state. `w` is used up.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -136,12 +101,12 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
     let mut differ = _mm256_xor_si256(b, c);
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(4);
     for k in scheduled {
-        eight_rounds!(w, k, 0, schedule, right_8, differ; a b c d e f g h);
-        eight_rounds!(w, k, 8, schedule, right_8, differ; a b c d e f g h);
+        eight_rounds!(round, schedule(right_8), w, k, 0, differ; a b c d e f g h);
+        eight_rounds!(round, schedule(right_8), w, k, 8, differ; a b c d e f g h);
     }
     let k = &last[0];
-    eight_rounds!(w, k, 0, nothing, right_8, differ; a b c d e f g h);
-    eight_rounds!(w, k, 8, nothing, right_8, differ; a b c d e f g h);
+    eight_rounds!(round, nothing(), w, k, 0, differ; a b c d e f g h);
+    eight_rounds!(round, nothing(), w, k, 8, differ; a b c d e f g h);
     let _ = differ;
     for (word, new) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *word = _mm256_add_epi64(*word, new);

@@ -6,6 +6,7 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 use super::{Avx2, sha512, slh_sha256, sponge};
 use crate::portable::Portable;
 use crate::sha_ni;
+use crate::slh::sha2::in_groups;
 use crate::slh::shake;
 
 /// Runs every chain to its end.
@@ -35,18 +36,12 @@ pub(super) fn hash_many(isa: Avx2, jobs: &mut [SlhHash<'_>]) {
     }
 }
 
-/// Runs every hash of SHA-512. Neighbours of one length run side by side, as the flows hand them over.
+/// Runs every hash of SHA-512; one alone is quicker in general registers.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn sha512_many(jobs: &mut [SlhHash<'_>]) {
-    SlhHash::assert_all(jobs);
-    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
-        for group in run.chunks_mut(sha512::LANES) {
-            if group.len() == 1 {
-                Portable.slh_hash_many(group);
-            } else {
-                sha512::hash(group);
-            }
-        }
-    }
+    in_groups::<{ sha512::LANES }>(jobs, |group| match group {
+        [_] => Portable.slh_hash_many(group),
+        _ => sha512::hash(group),
+    });
 }

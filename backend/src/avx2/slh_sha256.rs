@@ -14,7 +14,7 @@ use super::sha256::{self, BLOCK, Chains, LANES, States};
 use crate::memory::wipe;
 use crate::portable::Portable;
 use crate::slh::Queue;
-use crate::slh::sha2::for_each_block;
+use crate::slh::sha2::{for_each_block, in_groups};
 
 /// Which chain a lane has, whether it is at PRF, and how many steps are to go.
 #[derive(Clone, Copy, Default)]
@@ -167,17 +167,10 @@ fn chain_many_of<const V: usize>(jobs: &mut [SlhChain<'_>]) {
 /// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
-    SlhHash::assert_all(jobs);
-    // Neighbours of one length run side by side, as the flows hand them over.
-    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
-        for group in run.chunks_mut(LANES) {
-            if group.len() == 1 {
-                Portable.slh_hash_many(group);
-            } else {
-                hash(group);
-            }
-        }
-    }
+    in_groups::<LANES>(jobs, |group| match group {
+        [_] => Portable.slh_hash_many(group),
+        _ => hash(group),
+    });
 }
 
 /// Hashes eight messages at most, all of one length, side by side. Lanes beyond them repeat the first.

@@ -6,6 +6,7 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 use super::{Avx512, sha512, slh_shake};
 use crate::portable::Portable;
 use crate::sha_ni;
+use crate::slh::sha2::in_groups;
 
 /// Runs every chain to its end.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt,sha")]
@@ -28,19 +29,12 @@ pub(super) fn hash_many(isa: Avx512, jobs: &mut [SlhHash<'_>]) {
     }
 }
 
-/// Runs every hash of SHA-512. Neighbours of one length run side by side, as the flows hand them
-/// over; one alone is quicker in general registers, by a third on Zen 4.
+/// Runs every hash of SHA-512; one alone is quicker in general registers, by a third on Zen 4.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn sha512_many(jobs: &mut [SlhHash<'_>]) {
-    SlhHash::assert_all(jobs);
-    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
-        for group in run.chunks_mut(sha512::LANES) {
-            if group.len() == 1 {
-                Portable.slh_hash_many(group);
-            } else {
-                sha512::hash(group);
-            }
-        }
-    }
+    in_groups::<{ sha512::LANES }>(jobs, |group| match group {
+        [_] => Portable.slh_hash_many(group),
+        _ => sha512::hash(group),
+    });
 }

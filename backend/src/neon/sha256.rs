@@ -21,7 +21,7 @@ use super::registers;
 use crate::memory::{Plain, Table, wipe};
 use crate::sha2::SHA256_ROUNDS;
 use crate::slh::Queue;
-use crate::slh::sha2::{ADDRESS, for_each_block};
+use crate::slh::sha2::{ADDRESS, for_each_block, in_groups};
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;
@@ -326,17 +326,11 @@ pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {
 /// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
 #[target_feature(enable = "neon,sha2")]
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
-    SlhHash::assert_all(jobs);
-    // Neighbours of one length run side by side, as the flows hand them over.
-    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
-        for group in run.chunks_mut(STREAMS) {
-            match group {
-                [a, b] => hash([a, b]),
-                [a] => hash([a]),
-                _ => {}
-            }
-        }
-    }
+    in_groups::<STREAMS>(jobs, |group| match group {
+        [a, b] => hash([a, b]),
+        [a] => hash([a]),
+        _ => {}
+    });
     registers::clear();
 }
 

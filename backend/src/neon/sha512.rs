@@ -14,7 +14,7 @@ use gabion_scheme::kernels::slh::SlhHash;
 use super::registers;
 use crate::memory::wipe;
 use crate::sha2::SHA512_ROUNDS;
-use crate::slh::sha2::for_each_block;
+use crate::slh::sha2::{for_each_block, in_groups};
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;
@@ -104,17 +104,11 @@ fn store_value(state: State, target: &mut [u8]) {
 /// Runs every hash of the SHA-2 family with n above 16, H and T_l, which are SHA-512.
 #[target_feature(enable = "neon,sha3")]
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
-    SlhHash::assert_all(jobs);
-    // Neighbours of one length run side by side, as the flows hand them over.
-    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
-        for group in run.chunks_mut(STREAMS) {
-            match group {
-                [a, b] => hash([a, b]),
-                [a] => hash([a]),
-                _ => {}
-            }
-        }
-    }
+    in_groups::<STREAMS>(jobs, |group| match group {
+        [a, b] => hash([a, b]),
+        [a] => hash([a]),
+        _ => {}
+    });
     registers::clear();
 }
 

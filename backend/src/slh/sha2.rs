@@ -11,6 +11,21 @@ use crate::memory::wipe;
 /// Bytes of a compressed address ADRSc.
 pub(crate) const ADDRESS: usize = 22;
 
+/// Hands over N hashes at most at a time, neighbours whose inputs have one length: so the flows put
+/// them.
+#[inline(always)]
+pub(crate) fn in_groups<const N: usize>(
+    jobs: &mut [SlhHash<'_>],
+    mut hash: impl FnMut(&mut [SlhHash<'_>]),
+) {
+    SlhHash::assert_all(jobs);
+    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
+        for group in run.chunks_mut(N) {
+            hash(group);
+        }
+    }
+}
+
 /// The blocks of B bytes, 64 or 128, of N messages `ADRSc || input` with the padding of FIPS 180-4,
 /// section 5.1, where one block (PK.seed) precedes each. The inputs are of one length.
 #[inline(always)]

@@ -50,26 +50,28 @@ fn half_word_left<const N: usize, const MORE: usize>(words: [u64; N]) -> [u64; M
     })
 }
 
-/// `t += K` where `mask` is all ones; the carry out.
+/// Carries `step`, which is [`adc`] or [`sbb`], with `b` 2^(64 `at`) through `t`; what comes out at the
+/// top.
 #[inline(always)]
-fn add_k(t: &mut [u64; 6], mask: u64) -> u64 {
-    let (mask, mut carry) = (ct::barrier(mask), 0);
-    for (i, word) in t.iter_mut().enumerate() {
-        let k = if i < K.len() { K[i] & mask } else { 0 };
-        (*word, carry) = adc(*word, k, carry);
+fn ripple<const N: usize, const M: usize>(
+    step: impl Fn(u64, u64, u64) -> (u64, u64),
+    t: &mut [u64; N],
+    at: usize,
+    b: &[u64; M],
+) -> u64 {
+    let mut carry = 0;
+    for i in at..N {
+        let b = if i - at < M { b[i - at] } else { 0 };
+        (t[i], carry) = step(t[i], b, carry);
     }
     carry
 }
 
-/// `t -= K` where `mask` is all ones; the borrow out.
+/// The same with K where `over` is 1, and with nothing where it is 0.
 #[inline(always)]
-fn sub_k(t: &mut [u64; 6], mask: u64) -> u64 {
-    let (mask, mut borrow) = (ct::barrier(mask), 0);
-    for (i, word) in t.iter_mut().enumerate() {
-        let k = if i < K.len() { K[i] & mask } else { 0 };
-        (*word, borrow) = sbb(*word, k, borrow);
-    }
-    borrow
+fn ripple_k(step: impl Fn(u64, u64, u64) -> (u64, u64), t: &mut [u64; 6], over: u64) -> u64 {
+    let mask = ct::barrier(over.wrapping_neg());
+    ripple(step, t, 0, &K.map(|word| word & mask))
 }
 
 impl Element {
@@ -89,7 +91,7 @@ impl Element {
         // Below 2^384 < 2p, so that p goes into it once at most: t + K overflows if and only if
         // t >= p, and is t - p then.
         let mut less = self.0;
-        let over = ct::barrier(add_k(&mut less, u64::MAX).wrapping_neg());
+        let over = ct::barrier(ripple_k(adc, &mut less, 1).wrapping_neg());
         let mut bytes = [0; 48];
         for ((bytes, less), word) in bytes.as_chunks_mut().0.iter_mut().rev().zip(less).zip(self.0)
         {
@@ -100,24 +102,22 @@ impl Element {
 
     #[inline]
     pub(super) fn add(self, other: Element) -> Element {
-        let (mut t, mut carry) = ([0; 6], 0);
-        for ((word, a), b) in t.iter_mut().zip(self.0).zip(other.0) {
-            (*word, carry) = adc(a, b, carry);
-        }
-        // Twice: what overflows again is less than K.
-        let carry = add_k(&mut t, carry.wrapping_neg());
-        add_k(&mut t, carry.wrapping_neg());
-        Element(t)
+        self.combine(other, adc)
     }
 
     #[inline]
     pub(super) fn sub(self, other: Element) -> Element {
-        let (mut t, mut borrow) = ([0; 6], 0);
-        for ((word, a), b) in t.iter_mut().zip(self.0).zip(other.0) {
-            (*word, borrow) = sbb(a, b, borrow);
-        }
-        let borrow = sub_k(&mut t, borrow.wrapping_neg());
-        sub_k(&mut t, borrow.wrapping_neg());
+        self.combine(other, sbb)
+    }
+
+    /// The sum or the difference. What goes over 2^384 or below 0 is K more or less, and may do so once
+    /// again; then it is within K of that end, and stays.
+    #[inline(always)]
+    fn combine(self, other: Element, step: impl Fn(u64, u64, u64) -> (u64, u64)) -> Element {
+        let mut t = self.0;
+        let over = ripple(&step, &mut t, 0, &other.0);
+        let over = ripple_k(&step, &mut t, over);
+        ripple_k(&step, &mut t, over);
         Element(t)
     }
 
@@ -219,42 +219,22 @@ fn fold(w: [u64; 12]) -> Element {
     let high: [u64; 6] = [w[6], w[7], w[8], w[9], w[10], w[11]];
     let shifted: [u64; 7] = half_word_left(high);
     let mut t = [w[0], w[1], w[2], w[3], w[4], w[5], 0, 0, 0];
-    add_at(&mut t, 0, &high);
-    add_at(&mut t, 2, &high);
-    add_at(&mut t, 1, &shifted);
-    sub_at(&mut t, 0, &shifted);
+    ripple(adc, &mut t, 0, &high);
+    ripple(adc, &mut t, 2, &high);
+    ripple(adc, &mut t, 1, &shifted);
+    ripple(sbb, &mut t, 0, &shifted);
     // Below 2^514, and not negative. The same again for what is above 2^384, which then is less than
     // 2^384 + 2^259.
     let high: [u64; 3] = [t[6], t[7], t[8]];
     let shifted: [u64; 3] = half_word_left(high);
     let mut t = [t[0], t[1], t[2], t[3], t[4], t[5], 0];
-    add_at(&mut t, 0, &high);
-    add_at(&mut t, 2, &high);
-    add_at(&mut t, 1, &shifted);
-    sub_at(&mut t, 0, &shifted);
+    ripple(adc, &mut t, 0, &high);
+    ripple(adc, &mut t, 2, &high);
+    ripple(adc, &mut t, 1, &shifted);
+    ripple(sbb, &mut t, 0, &shifted);
     let mut low = [t[0], t[1], t[2], t[3], t[4], t[5]];
-    add_k(&mut low, t[6].wrapping_neg());
+    ripple_k(adc, &mut low, t[6]);
     Element(low)
-}
-
-/// `t += b 2^(64 at)`; no more than fits.
-#[inline(always)]
-fn add_at<const N: usize, const M: usize>(t: &mut [u64; N], at: usize, b: &[u64; M]) {
-    let mut carry = 0;
-    for i in at..N {
-        let b = if i - at < M { b[i - at] } else { 0 };
-        (t[i], carry) = adc(t[i], b, carry);
-    }
-}
-
-/// `t -= b 2^(64 at)`; no more than there is.
-#[inline(always)]
-fn sub_at<const N: usize, const M: usize>(t: &mut [u64; N], at: usize, b: &[u64; M]) {
-    let mut borrow = 0;
-    for i in at..N {
-        let b = if i - at < M { b[i - at] } else { 0 };
-        (t[i], borrow) = sbb(t[i], b, borrow);
-    }
 }
 
 #[cfg(test)]
