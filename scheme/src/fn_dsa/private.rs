@@ -18,6 +18,52 @@ use crate::ct;
 /// rounding of an implementation does not matter.
 const NORM2_MAX: i32 = 16823;
 
+/// A prime that is 1 modulo 2048, so that x^n + 1 has n roots modulo it.
+const P: i32 = 18433;
+
+/// P times this is 1 modulo 2^64.
+const P_INVERSE: i64 = {
+    // Each step doubles the bits that are right; an odd number is its own inverse modulo 8.
+    let (mut inverse, mut bits) = (P as i64, 3);
+    while bits < 64 {
+        inverse = inverse.wrapping_mul(2i64.wrapping_sub(inverse.wrapping_mul(P as i64)));
+        bits *= 2;
+    }
+    inverse
+};
+
+/// A root of x^1024 + 1 modulo P.
+const ROOT: i32 = {
+    let mut base = 2;
+    while power(power(base, (P - 1) / 2048), 1024) != P - 1 {
+        base += 1;
+    }
+    power(base, (P - 1) / 2048)
+};
+
+/// The powers [`ROOT`]^j 2^16, from -P/2 to P/2, at the place that is j with its ten bits in the other order.
+static ROOTS: [i16; 1024] = {
+    let (mut roots, mut j) = ([0; 1024], 0u32);
+    let mut value = (1 << 16) % P;
+    while j < 1024 {
+        let centred = if value > P / 2 { value - P } else { value };
+        roots[(j.reverse_bits() >> 22) as usize] = centred as i16;
+        value = value * ROOT % P;
+        j += 1;
+    }
+    roots
+};
+
+/// `base^exponent` modulo P, of what is not secret.
+const fn power(base: i32, exponent: i32) -> i32 {
+    let (mut power, mut i) = (1, 0);
+    while i < exponent {
+        power = power * base % P;
+        i += 1;
+    }
+    power
+}
+
 /// A private key's polynomials; secret. `[coef]`, and |x| < 128.
 pub(super) struct Basis {
     f: Zeroizing<Vec<i8>>,
@@ -54,27 +100,25 @@ impl Basis {
         self.f.iter().chain(self.g.iter()).map(square).sum::<i32>() < NORM2_MAX
     }
 
-    /// f G - g F = q modulo x^n + 1, over the integers. At most 2 * 1024 * 127^2 < 2^31 in between.
+    /// f G - g F = q modulo x^n + 1, over the integers, if it is a multiple of q, which [`complete`] sees to:
+    /// then its coefficients are those of q if they are so modulo [`P`], because none is more than
+    /// 2 * 1024 * 127^2, which is less than q (P - 1).
     fn solves_ntru(&self) -> bool {
-        let n = self.f.len();
-        let mut sum = Zeroizing::new(vec![0i32; n]);
-        sum[0] = -Q;
-        let mut add = |a: &[i8], b: &[i8], sign: i32| {
-            for (i, &x) in a.iter().enumerate() {
-                let x = sign * i32::from(x);
-                // x^n = -1: what goes past the end comes back with the other sign.
-                let (low, high) = b.split_at(n - i);
-                for (s, &y) in sum[i..].iter_mut().zip(low) {
-                    *s += x * i32::from(y);
-                }
-                for (s, &y) in sum[..i].iter_mut().zip(high) {
-                    *s -= x * i32::from(y);
-                }
+        let values = |polynomial: &[i8]| {
+            let mut values = Zeroizing::new(vec![0; polynomial.len()]);
+            for (value, &x) in values.iter_mut().zip(polynomial) {
+                *value = i32::from(x);
             }
+            transform(&mut values);
+            values
         };
-        add(&self.f, &self.g_big, 1);
-        add(&self.g, &self.f_big, -1);
-        sum.iter().fold(0, |any, &s| any | s) == 0
+        let [f, g, f_big, g_big] =
+            [&self.f, &self.g, &self.f_big, &self.g_big].map(|polynomial| values(polynomial));
+        let product = |a: i32, b: i32| i64::from(a) * i64::from(b);
+        // The constant q is q at every root.
+        (0..f.len())
+            .map(|k| product(f[k], g_big[k]) - product(g[k], f_big[k]) - i64::from(Q))
+            .fold(true, |all, value| all & is_multiple(value))
     }
 
     /// The squared norm of the second vector of the orthogonalised basis is within the bound. It is
@@ -142,6 +186,34 @@ fn complete(params: &Params, f: &[i8], g: &[i8], f_big: &[i8]) -> Option<Zeroizi
     ct::declassified(invertible & small).then_some(g_big)
 }
 
+/// The polynomial's values modulo P at the roots of x^n + 1, below 10 P in size, in place of its n
+/// coefficients, which are below 2^7.
+fn transform(values: &mut [i32]) {
+    let mut roots = ROOTS[1..].iter();
+    let mut half = values.len() / 2;
+    while half > 0 {
+        for (block, &root) in values.chunks_exact_mut(2 * half).zip(&mut roots) {
+            let (a, b) = block.split_at_mut(half);
+            for (x, y) in a.iter_mut().zip(b) {
+                // Montgomery's reduction, as in ML-KEM: what is left of a product is 2^-16 of it and P/2,
+                // so that a value grows by a seventh and P/2 in each of ten steps and is less than
+                // 2^18 at last, and no product reaches 2^31 - 2^15 P.
+                let product = i32::from(root) * *y;
+                let multiple = i32::from((product as i16).wrapping_mul(P_INVERSE as i16));
+                let reduced = (product - multiple * P) >> 16;
+                (*x, *y) = (*x + reduced, *x - reduced);
+            }
+        }
+        half /= 2;
+    }
+}
+
+/// Whether P divides it: the quotient is the product with P's inverse, which for others is too large.
+fn is_multiple(value: i64) -> bool {
+    const LARGEST: u64 = (i64::MAX / P as i64) as u64;
+    (value.wrapping_mul(P_INVERSE) as u64).wrapping_add(LARGEST) <= 2 * LARGEST
+}
+
 /// f + ig at the n roots of x^n + 1, `[k][re, im]` at exp(i pi (2k + 1) / n): a transform of n
 /// points of the coefficients times exp(i pi j / n).
 fn evaluate(f: &[i8], g: &[i8]) -> Zeroizing<Vec<[f64; 2]>> {
@@ -205,6 +277,49 @@ mod tests {
                 (*x, *y) = (i8::from(i % 2 == 0), 0);
             }
             assert!(basis.is_short() && !basis.is_short_orthogonalised());
+        }
+    }
+
+    #[test]
+    fn values_modulo_a_prime_are_those_at_its_roots() {
+        for n in [2, 8, 512, 1024] {
+            let f: Vec<i64> = (0..n).map(|i| i * i * 7 % 255 - 127).collect();
+            let mut values: Vec<i32> = f.iter().map(|&x| x as i32).collect();
+            transform(&mut values);
+            let mut found: Vec<i64> = Vec::new();
+            for k in 0..n {
+                // Of x^n + 1: odd powers of one of them.
+                let root = power(power(ROOT, (1024 / n) as i32), 2 * k as i32 + 1);
+                let p = i64::from(P);
+                found.push(f.iter().rev().fold(0, |sum, x| (sum * i64::from(root) + x) % p));
+            }
+            let mut values: Vec<i64> =
+                values.iter().map(|&x| i64::from(x).rem_euclid(P.into())).collect();
+            let mut found: Vec<i64> = found.iter().map(|x| x.rem_euclid(P.into())).collect();
+            values.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(values, found, "{n}");
+        }
+    }
+
+    #[test]
+    fn the_largest_values_do_not_overflow() {
+        // Debug builds see an overflow.
+        for sign in [1, -1] {
+            let mut values = vec![127 * sign; 1024];
+            transform(&mut values);
+            assert!(values.iter().all(|x| x.abs() < 10 * P));
+        }
+    }
+
+    #[test]
+    fn multiples_and_their_neighbours() {
+        for k in [0, 1, -1, 77, -1234, i64::from(i32::MAX), i64::MAX / i64::from(P)] {
+            let multiple = k * i64::from(P);
+            assert!(is_multiple(multiple), "{k}");
+            for near in [multiple - 1, multiple + 1, multiple - i64::from(P) / 2] {
+                assert!(!is_multiple(near), "{k}");
+            }
         }
     }
 
