@@ -1,5 +1,5 @@
-//! Repository chores. `cargo run -p xtask -- performance NAME` writes docs/performance.md from
-//! bench/results; `cargo run -p xtask -- tidy` makes the checks that no lint makes:
+//! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
+//! as docs/performance.md, from bench/results; `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
 //! - layers: a crate depends only on stations below its own;
 //! - banned patterns, each with what to write instead;

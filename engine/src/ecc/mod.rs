@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   family::ecdh, ecdsa, hybrid --> this module --+-- p384_base: public keys of P-384
+//!                                                 +-- p384_sign: signatures of P-384
 //!                                                 +-- assembly: graviola, where the processor has
 //!                                                 |             what it needs; not P-521
 //!                                                 +-- portable: RustCrypto and dalek, everywhere
@@ -18,6 +19,7 @@ mod assembly;
 mod der;
 pub(crate) mod lanes;
 mod p384_base;
+mod p384_sign;
 mod portable;
 #[cfg(test)]
 mod rfc6979;
@@ -278,8 +280,8 @@ fn is_zero(shared: &[u8; 32]) -> bool {
 pub(crate) enum Hedge<'a> {
     /// Nothing: the same signature every time.
     None,
-    /// Fresh randomness. The assembly library takes the operating system's in place of it, of its
-    /// own; the nonce is secret without any.
+    /// Fresh randomness. On P-256 the assembly library takes the operating system's in place of it, of
+    /// its own; the nonce is secret without any.
     Fresh(&'a [u8; 32]),
     /// Just these bytes: for tests.
     Given(&'a [u8; 32]),
@@ -305,7 +307,11 @@ pub(crate) fn sign(
         Hedge::None => None,
         Hedge::Fresh(drawn) | Hedge::Given(drawn) => Some(drawn),
     };
-    portable::sign(curve, private, &signed.digest(curve), hedge)
+    let digest = signed.digest(curve);
+    if curve == Curve::P384 {
+        return p384_sign::sign(private, &digest, hedge);
+    }
+    portable::sign(curve, private, &digest, hedge)
 }
 
 /// Whether `r || s` is the key's ECDSA signature (FIPS 186-5, section 6.4.2).

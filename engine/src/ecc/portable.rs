@@ -41,7 +41,7 @@ fn montgomery(private: &[u8]) -> Option<StaticSecret> {
 }
 
 /// The scalar of bytes, from 1 to the order minus one.
-fn scalar<C: CurveArithmetic>(private: &[u8]) -> Option<Zeroizing<NonZeroScalar<C>>> {
+pub(super) fn scalar<C: CurveArithmetic>(private: &[u8]) -> Option<Zeroizing<NonZeroScalar<C>>> {
     let bytes = Zeroizing::new(FieldBytes::<C>::try_from(private).ok()?);
     let found = NonZeroScalar::<C>::from_repr(*bytes);
     // Whether they are a private key is what the caller is told; which one it is is not.
@@ -133,8 +133,15 @@ pub(super) fn verify(curve: Curve, public: &[u8], digest: &[u8], signature: &[u8
     .is_some()
 }
 
-/// Randomness that was drawn already, as a generator: what it gives is repeated where more is asked
-/// for than was drawn, since all of it goes into one hash.
+/// Drawn randomness over and over, where more is asked for than was drawn, since all of it goes into one
+/// hash.
+pub(super) fn repeat(drawn: &[u8; 32], out: &mut [u8]) {
+    for (byte, drawn) in out.iter_mut().zip(drawn.iter().cycle()) {
+        *byte = *drawn;
+    }
+}
+
+/// Randomness that was drawn already, as a generator.
 struct Drawn<'a>(&'a [u8; 32]);
 
 impl p256::ecdsa::signature::rand_core::TryRng for Drawn<'_> {
@@ -153,9 +160,7 @@ impl p256::ecdsa::signature::rand_core::TryRng for Drawn<'_> {
     }
 
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Self::Error> {
-        for (byte, drawn) in out.iter_mut().zip(self.0.iter().cycle()) {
-            *byte = *drawn;
-        }
+        repeat(self.0, out);
         Ok(())
     }
 }

@@ -79,6 +79,13 @@ pub(super) fn public_keys(private: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
     scalars.iter().map(|scalar| scalar.and_then(|_| points.next()).map(Vec::from)).collect()
 }
 
+/// The x coordinate of a scalar's point; the scalar is from 1 to the order minus one.
+pub(super) fn x_of_multiple(scalar: &[u8; LEN]) -> [u8; LEN] {
+    let mut x = [0; LEN];
+    x.copy_from_slice(&multiples(&[scalar])[0][1..=LEN]);
+    x
+}
+
 /// The points of scalars, each from 1 to the order minus one, uncompressed.
 ///
 /// The inversions are done as one.
