@@ -73,12 +73,15 @@ fn is_telling(window: &[u8]) -> bool {
     seen.iter().map(|set| set.count_ones()).sum::<u32>() >= 5
 }
 
-/// A hash of one window, not 0.
+/// A hash of one window, not 0. Each word is mixed by MurmurHash3's last steps: one product and one shift
+/// gave windows of small numbers, some with the other sign, the same hash.
 fn hash(window: &[u8]) -> u64 {
     let (words, _) = window.as_chunks::<8>();
     let mixed = words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
-        let mixed = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        mixed ^ (mixed >> 32)
+        let mut mixed = hash ^ u64::from_le_bytes(*word);
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        mixed ^ (mixed >> 33)
     });
     mixed.max(1)
 }
@@ -602,6 +605,18 @@ fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
 
 fn of_family(family: Family) -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(move |algorithm| algorithm.info().family == family)
+}
+
+#[test]
+fn windows_of_small_numbers_have_hashes_of_their_own() {
+    // Every window of words that are 0, 1 or 2 in either half, and of either sign.
+    let numbers = [0u32, 1, 2, 1u32.wrapping_neg(), 2u32.wrapping_neg()];
+    let word = |i: usize| u64::from(numbers[i % 5]) << 32 | u64::from(numbers[i / 5]);
+    let mut hashes = std::collections::HashSet::new();
+    for i in 0..25usize.pow(4) {
+        let words = [0, 1, 2, 3].map(|place| word(i / 25usize.pow(place) % 25).to_le_bytes());
+        assert!(hashes.insert(hash(words.as_flattened())), "{words:?}");
+    }
 }
 
 #[test]
