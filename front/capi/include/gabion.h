@@ -7,7 +7,8 @@
  *   thread's last failure: what happened, what was expected. No text holds a secret.
  * Output after a failure. Buffers that were to be filled are all zero, handles are NULL.
  * Algorithms are named by text, in any case: any name of `gabion algorithms`, or an object
- *   identifier. The GABION_... macros below hold the standards' names.
+ *   identifier. The GABION_... macros below hold the standards' names. This interface has KEMs and
+ *   signatures; key exchanges (X25519, ECDH) have sizes and no keys: GABION_E_ALGORITHM.
  * Keys are opaque handles. What a function hands out through a `**` belongs to the caller, who gives
  *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
  *   expanded when it is made, never changes, and may be used by any number of threads at once.
