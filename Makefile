@@ -56,6 +56,7 @@ install:
 	sed -e 's#@PREFIX@#$(PREFIX)#' -e 's#@VERSION@#$(VERSION)#' front/capi/gabion.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/gabion.pc
 ifeq ($(DESTDIR),)
+	@if [ "$$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
 	@if [ "$$(id -u)" -eq 0 ] && [ -n "$$SUDO_USER" ]; then \
 	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \
 	else $(PREFIX)/bin/gabion provider refresh; fi
