@@ -97,7 +97,8 @@ impl Prehash {
 /// A name that is no pre-hash function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown hash `{0}`; expected SHA2-224/256/384/512/512/224/512/256, SHA3-224/256/384/512, SHAKE-128 or SHAKE-256"
+    "unknown hash `{0}`; expected SHA2-224, -256, -384, -512, -512/224 or -512/256, SHA3-224, -256, -384 or -512, \
+     SHAKE-128 or SHAKE-256"
 )]
 pub struct UnknownPrehash(pub String);
 

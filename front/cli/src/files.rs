@@ -101,6 +101,13 @@ impl Output {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
+        if !folder.is_dir() {
+            return Err(Failure::Usage(format!(
+                "cannot write {}: there is no folder {}",
+                path.display(),
+                folder.display()
+            )));
+        }
         let mode = match access {
             Access::Secret => 0o600,
             Access::Public => 0o666,
