@@ -253,6 +253,7 @@ fn a_report_is_one_page_with_plots() {
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     work.write("text", "no results");
     work.gabion(&["report", "text"]).fails(2).says("one JSON object a line");
+    work.gabion(&["report", "--out", "text", "text"]).fails(2).says("name the same file");
     work.write("empty", "{}");
     work.gabion(&["report", "empty"]).fails(2).says("--json");
     work.gabion(&["report"]).fails(2).says("bench/results");

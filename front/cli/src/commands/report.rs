@@ -37,6 +37,8 @@ const FILE_MAX: u64 = 256 << 20;
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let paths = if args.files.is_empty() { usual()? } else { args.files };
+    let inputs: Vec<(&str, &Path)> = paths.iter().map(|path| ("FILE", path.as_path())).collect();
+    files::distinct(&[("--out", args.out.as_path())], &inputs)?;
     let mut rows = Vec::new();
     for path in &paths {
         let read = read(path)?;
