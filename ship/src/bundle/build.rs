@@ -59,6 +59,9 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
     request.source.check()?;
     let pins = pins::pins()?;
     let local_file = request.source.location.as_deref().filter(|place| !place.contains("://"));
+    if let Some(file) = local_file.filter(|file| !Path::new(file).exists()) {
+        return Err(Error::Request(format!("--source {file}: no such file")));
+    }
     let version = match (&request.version, local_file) {
         (Some(version), _) => version.clone(),
         (None, Some(file)) => version_of_archive(Path::new(file))?,
