@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::setup::{ProviderName, print};
 use crate::failure::Failure;
+use crate::files::{Access, Output};
 use crate::table::{Align, Table};
 
 /// Measure algorithms by `openssl speed`, and compare SLH-DSA with ML-DSA.
@@ -102,12 +103,12 @@ impl Common {
 
     /// Prints the result, and writes it where it is wanted.
     fn finish(&self, result: &Value, table: &str) -> Result<u8, Failure> {
+        let code = print(&if self.json { format!("{result}\n") } else { table.to_owned() })?;
         if let Some(path) = &self.output_json {
-            std::fs::write(path, format!("{result:#}\n")).map_err(|cause| {
-                Failure::Usage(format!("{} could not be written: {cause}", path.display()))
-            })?;
+            let text = format!("{result:#}\n");
+            Output::prepare(path, text.as_bytes(), Access::Public, true)?.commit()?;
         }
-        print(&if self.json { format!("{result}\n") } else { table.to_owned() })
+        Ok(code)
     }
 }
 
