@@ -1,5 +1,6 @@
 //! Gabion's provider module: where it lies, and how it gets into an OpenSSL.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -42,6 +43,16 @@ pub fn find_library() -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// What a shared library begins with.
+const ELF: &[u8] = b"\x7fELF";
+
+/// Whether a file is a shared library, as far as its first bytes say.
+pub(crate) fn is_shared_library(file: &Path) -> bool {
+    let mut head = [0; ELF.len()];
+    let read = std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *ELF
+}
+
 /// Copies `module` to `place`, in one step, where the two differ; returns whether it did.
 ///
 /// Programs that have the old module loaded keep it.
@@ -50,7 +61,7 @@ pub fn find_library() -> Option<PathBuf> {
 /// [`Error::Integrity`] when `module` is no shared library, [`Error::Io`] otherwise.
 pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
     let bytes = std::fs::read(module).map_err(|cause| Error::io("cannot read", module, cause))?;
-    if !bytes.starts_with(b"\x7fELF") {
+    if !bytes.starts_with(ELF) {
         return Err(Error::Integrity(format!(
             "{} is not a shared library (ELF); expected Gabion's provider module",
             module.display()

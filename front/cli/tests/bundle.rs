@@ -179,8 +179,13 @@ fn requests_that_make_no_sense_exit_with_two() {
     let (code, _, stderr) = run(&mut workplace.build(&["--openssl", "3.5.5"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("OpenSSL 9.8.7, not 3.5.5"), "{stderr}");
-    let (code, _, stderr) = run(&mut workplace.build(&["--module", "/nonexistent.so"]));
-    assert_eq!(code, Some(2), "{stderr}");
+    let text = workplace.folder.path().join("text");
+    std::fs::write(&text, "no library").unwrap();
+    for module in [Path::new("/nonexistent.so"), &text] {
+        let (code, _, stderr) = run(workplace.build(&["--module"]).arg(module));
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains("--module"), "{stderr}");
+    }
     assert!(!workplace.prefix().exists());
 }
 

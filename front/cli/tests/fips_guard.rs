@@ -347,7 +347,22 @@ fn a_configuration_that_also_finds_unapproved_algorithms_is_refused() {
     let loose = [("GABION_OPENSSL_CONF", conf.to_str().unwrap())];
     let (code, stderr, started) = copy.exec_in_mode("only", &loose);
     assert_eq!((code, started), (Some(3), false), "{stderr}");
-    assert!(stderr.contains("MD5 can be used"), "{stderr}");
+    assert!(stderr.contains("MD5, X25519, X448"), "{stderr}");
+}
+
+#[test]
+fn a_configuration_that_finds_what_the_module_does_not_approve_is_refused() {
+    let copy = Copy::new(Damage::None);
+    let conf = copy.folder.path().join("loose.cnf");
+    let text = std::fs::read_to_string(copy.path("ssl/openssl-fips.cnf"))
+        .unwrap()
+        .replace("default_properties = fips=yes", "");
+    std::fs::write(&conf, text).unwrap();
+    let loose = [("GABION_OPENSSL_CONF", conf.to_str().unwrap())];
+    let (code, stderr, started) = copy.exec_in_mode("only", &loose);
+    assert_eq!((code, started), (Some(3), false), "{stderr}");
+    assert!(stderr.contains("X25519, X448 can be used"), "{stderr}");
+    assert!(!stderr.contains("MD5"), "{stderr}");
 }
 
 #[test]

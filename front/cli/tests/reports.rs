@@ -284,6 +284,7 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
     assert_eq!(
         keys(&report["tls"]),
         [
+            "client_us",
             "group",
             "handshakes_per_cpu_s",
             "kem_provider",
@@ -295,7 +296,7 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
     );
     assert_eq!(report["tls"]["kem_provider"], "gabion");
     assert_eq!(report["tls"]["signature_provider"], "gabion");
-    for field in ["handshakes_per_cpu_s", "server_us"] {
+    for field in ["handshakes_per_cpu_s", "server_us", "client_us"] {
         for provider in ["default", "gabion"] {
             assert!(report["tls"][field][provider].as_f64().unwrap() > 0.0, "{field} {provider}");
         }

@@ -74,6 +74,12 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         Some(module) if !module.is_file() => {
             return Err(Error::Request(format!("--module {}: no such file", module.display())));
         }
+        Some(module) if !provider::is_shared_library(module) => {
+            return Err(Error::Request(format!(
+                "--module {}: expected Gabion's provider module, a shared library (ELF)",
+                module.display()
+            )));
+        }
         Some(module) => Some(module.clone()),
         None => provider::find_module(),
     };

@@ -345,13 +345,26 @@ impl SelfTests {
     }
 }
 
-/// Without `default_properties = fips=yes` a command would still find unapproved algorithms.
-/// MD5 is one that no FIPS provider approves.
+/// Without `default_properties = fips=yes` a command would still find unapproved algorithms: of another
+/// provider, where MD5 is one that no FIPS provider has, and of the module itself, which has key
+/// exchanges that it does not approve.
 fn check_default_property(settings: &Settings, report: &mut Report) {
+    let mut found = Vec::new();
     if openssl(settings, &["dgst", "-md5", "/dev/null"]).is_ok() {
+        found.push("MD5".to_string());
+    }
+    let exchanges = |query: &[&str]| {
+        let arguments = [&["list", "-key-exchange-algorithms"], query].concat();
+        // What cannot be listed is not there; why not is among the problems already.
+        listing::entries(&openssl(settings, &arguments).unwrap_or_default())
+    };
+    let (all, approved) = (exchanges(&[]), exchanges(&["-propquery", "fips=yes"]));
+    found.extend(without("key-exchange", &all, &approved).into_iter().map(|found| found.name));
+    if !found.is_empty() {
         report.problems.push(format!(
-            "MD5 can be used, so unapproved algorithms are found; {} needs \
+            "{} can be used, so unapproved algorithms are found; {} needs \
              `default_properties = fips=yes`",
+            found.join(", "),
             report.conf.display()
         ));
     }

@@ -194,6 +194,7 @@ fn write(
                 "gabion": rows.gabion.handshakes_per_cpu_s,
             },
             "server_us": { "default": rows.default.server_us, "gabion": rows.gabion.server_us },
+            "client_us": { "default": rows.default.client_us, "gabion": rows.gabion.client_us },
         },
         "engine": Value::Array(engine),
     });
