@@ -30,7 +30,7 @@ pub(super) fn sign(private: &[u8], digest: &[u8], hedge: Option<&[u8; 32]>) -> O
         nonces.fill_next_k(&mut *bytes);
         let nonce = portable::scalar::<NistP384>(&*bytes)?;
         let r = <Scalar as Reduce<FieldBytes>>::reduce(&p384_base::x_of_multiple(&bytes).into());
-        let made = Zeroizing::new(*key.as_ref() * &r + &message);
+        let made = Zeroizing::new(*key.as_ref() * r + message);
         let s = *nonce.invert() * *made;
         let signature = [r.to_bytes(), s.to_bytes()].concat();
         ct::declassify(&signature); // It is given out.
