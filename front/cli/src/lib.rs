@@ -5,6 +5,9 @@
 //! of `commands` and exposes `Args` (clap) and `run(Args) -> Result<u8, Failure>`, where the number is
 //! the exit code of a completed command.
 
+#[macro_use]
+mod stdout;
+
 pub mod acvp;
 mod commands;
 pub mod failure;

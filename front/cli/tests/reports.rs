@@ -102,6 +102,18 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
+fn a_disk_that_is_full_is_said() {
+    let work = Work::new();
+    for arguments in
+        [&["algorithms"][..], &["algorithms", "--json"], &["doctor"], &["bench", "size"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let done = Done::of(work.command(arguments).stdout(full).output().unwrap());
+        done.fails(3).says("cannot write to standard output");
+    }
+}
+
+#[test]
 fn engine_rows_have_their_fields() {
     let work = Work::new();
     let arguments = [

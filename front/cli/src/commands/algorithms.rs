@@ -30,9 +30,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     if args.old {
         if args.json {
-            println!("{}", Value::Array(OLD_NAMES.iter().map(old_as_json).collect()));
+            say!("{}", Value::Array(OLD_NAMES.iter().map(old_as_json).collect()));
         } else {
-            print!("{}", old_as_table());
+            crate::stdout::print(format_args!("{}", old_as_table()))?;
         }
         return Ok(0);
     }
@@ -43,9 +43,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         .collect();
     let rows = ALGORITHMS.iter().zip(backends?);
     if args.json {
-        println!("{}", Value::Array(rows.map(|(row, backend)| as_json(row, backend)).collect()));
+        say!("{}", Value::Array(rows.map(|(row, backend)| as_json(row, backend)).collect()));
     } else {
-        print!("{}", as_table(rows));
+        crate::stdout::print(format_args!("{}", as_table(rows)))?;
     }
     Ok(0)
 }

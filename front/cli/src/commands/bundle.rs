@@ -81,6 +81,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         jobs: build.jobs,
     };
     let layout = bundle::build(&request)?;
-    println!("{}", layout.prefix().display());
+    say!("{}", layout.prefix().display());
     Ok(0)
 }

@@ -95,16 +95,16 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             "fips": report.fips,
             "machine": gabion_bench::machine::Machine::detect(),
         }));
-        println!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
+        say!("{}", text.map_err(|cause| Failure::NotReady(cause.to_string()))?);
     } else {
-        print(&report.checks);
+        print(&report.checks)?;
     }
     Ok(u8::from(broken))
 }
 
-fn print(checks: &[Check]) {
+fn print(checks: &[Check]) -> Result<(), Failure> {
     let colourful = style::is_colourful();
-    println!("Gabion {}", env!("CARGO_PKG_VERSION"));
+    say!("Gabion {}", env!("CARGO_PKG_VERSION"));
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for check in checks {
         let (word, colour) = match check.verdict {
@@ -113,14 +113,15 @@ fn print(checks: &[Check]) {
             Verdict::Broken => ("broken", Colour::Red),
         };
         let indent = " ".repeat(width + 12);
-        println!("  {}  {:<width$}  {}", paint(word, colour, colourful), check.name, check.detail);
+        say!("  {}  {:<width$}  {}", paint(word, colour, colourful), check.name, check.detail);
         if let Some(warning) = &check.warning {
-            println!("{indent}{} {warning}", paint("warning:", Colour::Yellow, colourful));
+            say!("{indent}{} {warning}", paint("warning:", Colour::Yellow, colourful));
         }
         if let Some(mend) = &check.mend {
-            println!("{indent}mend it: {mend}");
+            say!("{indent}mend it: {mend}");
         }
     }
+    Ok(())
 }
 
 /// `--stats FILE`: the counters of a provider that runs or ran.
@@ -139,10 +140,10 @@ fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
                 })
             })
             .collect();
-        println!("{}", json!({ "file": file, "loads": snapshot.loads, "counters": rows }));
+        say!("{}", json!({ "file": file, "loads": snapshot.loads, "counters": rows }));
         return Ok(0);
     }
-    println!("{}: provider loaded {} times", file.display(), snapshot.loads);
+    say!("{}: provider loaded {} times", file.display(), snapshot.loads);
     let mut table = Table::new(&[
         ("algorithm", Align::Left),
         ("operation", Align::Left),
@@ -156,9 +157,9 @@ fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
         table.row(cells.into_iter().chain([row.calls.to_string(), row.errors.to_string()]));
     }
     if none {
-        println!("no operation was performed by gabion");
+        say!("no operation was performed by gabion");
     } else {
-        print!("{table}");
+        crate::stdout::print(format_args!("{table}"))?;
     }
     Ok(0)
 }

@@ -52,15 +52,18 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(NOT_READY)
 }
 
-fn print<R: Serialize>(json: bool, report: &R, for_people: fn(&R)) -> Result<(), Failure> {
+fn print<R: Serialize>(
+    json: bool,
+    report: &R,
+    for_people: fn(&R) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string(report)
             .map_err(|cause| Failure::NotReady(format!("the report as JSON: {cause}")))?;
-        println!("{text}");
-    } else {
-        for_people(report);
+        say!("{text}");
+        return Ok(());
     }
-    Ok(())
+    for_people(report)
 }
 
 fn complain(problems: &[String]) {
@@ -69,28 +72,28 @@ fn complain(problems: &[String]) {
     }
 }
 
-fn print_for_people(report: &Report) {
+fn print_for_people(report: &Report) -> Result<(), Failure> {
     let listed: Vec<String> = report
         .providers
         .iter()
         .map(|provider| format!("{} {} ({})", provider.name, provider.version, provider.status))
         .collect();
     let listed = if listed.is_empty() { "none".to_string() } else { listed.join(", ") };
-    println!("verdict        {}", if report.ok { "ready" } else { "not ready" });
-    println!("mode           {}", report.mode);
-    println!("bundle         {}", report.prefix.display());
-    println!("configuration  {}", report.conf.display());
-    println!("module         {}", report.module.display());
-    println!("               version {}", report.module_version.as_deref().unwrap_or("unknown"));
-    println!("               {}", report.module_sentence());
-    println!("self-tests     {}", self_tests(report));
-    println!("providers      {listed}");
+    say!("verdict        {}", if report.ok { "ready" } else { "not ready" });
+    say!("mode           {}", report.mode);
+    say!("bundle         {}", report.prefix.display());
+    say!("configuration  {}", report.conf.display());
+    say!("module         {}", report.module.display());
+    say!("               version {}", report.module_version.as_deref().unwrap_or("unknown"));
+    say!("               {}", report.module_sentence());
+    say!("self-tests     {}", self_tests(report));
+    say!("providers      {listed}");
     let found = REQUIRED - report.algorithms.missing.len();
-    println!("algorithms     {found} of {REQUIRED} required ones found by fips=yes");
-    println!("\nfetched by fips=yes");
-    print_names(&report.algorithms.fetchable);
-    println!("\nnot fetched by fips=yes");
-    print_names(&report.algorithms.not_fetchable);
+    say!("algorithms     {found} of {REQUIRED} required ones found by fips=yes");
+    say!("\nfetched by fips=yes");
+    print_names(&report.algorithms.fetchable)?;
+    say!("\nnot fetched by fips=yes");
+    print_names(&report.algorithms.not_fetchable)
 }
 
 fn self_tests(report: &Report) -> String {
@@ -111,38 +114,40 @@ fn self_tests(report: &Report) -> String {
 }
 
 /// Names by kind, as many on a line as fit.
-fn print_names(rows: &[Algorithm]) {
+fn print_names(rows: &[Algorithm]) -> Result<(), Failure> {
     for of_kind in rows.chunk_by(|one, next| one.kind == next.kind) {
         let mut line = format!("  {:<width$}", of_kind[0].kind, width = INDENT - 2);
         for row in of_kind {
             if line.len() + row.name.len() > WIDTH {
-                println!("{}", line.trim_end());
+                say!("{}", line.trim_end());
                 line = " ".repeat(INDENT);
             }
             line.push_str(&row.name);
             line.push(' ');
         }
-        println!("{}", line.trim_end());
+        say!("{}", line.trim_end());
     }
+    Ok(())
 }
 
-fn print_process(report: &process::Report) {
+fn print_process(report: &process::Report) -> Result<(), Failure> {
     let path = |path: &Option<std::path::PathBuf>| match path {
         Some(path) => path.display().to_string(),
         None => "unknown".to_string(),
     };
-    println!("verdict        {}", if report.ok { "runs in the FIPS provider" } else { "no" });
-    println!("process        {} {}", report.pid, path(&report.program));
-    println!("configuration  {}", path(&report.openssl_conf));
-    println!("modules        {}", path(&report.openssl_modules));
+    say!("verdict        {}", if report.ok { "runs in the FIPS provider" } else { "no" });
+    say!("process        {} {}", report.pid, path(&report.program));
+    say!("configuration  {}", path(&report.openssl_conf));
+    say!("modules        {}", path(&report.openssl_modules));
     for (title, files) in [("libcrypto", &report.libcrypto), ("FIPS module", &report.module)] {
         for mapped in files {
-            println!("{title:<INDENT$}{}", mapped.file.display());
+            say!("{title:<INDENT$}{}", mapped.file.display());
             let sha256 = mapped.sha256.as_deref().unwrap_or("cannot be read any more");
-            println!("{:INDENT$}sha256 {sha256}", "");
+            say!("{:INDENT$}sha256 {sha256}", "");
         }
     }
     for other in &report.other_providers {
-        println!("{:<INDENT$}{}", "other provider", other.display());
+        say!("{:<INDENT$}{}", "other provider", other.display());
     }
+    Ok(())
 }

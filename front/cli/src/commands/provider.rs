@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     match args.action {
         Action::Config(target) => {
             let installed = ship::inspect(&target.openssl)?;
-            print!("{}", ship::configuration(&installed));
+            crate::stdout::print(format_args!("{}", ship::configuration(&installed)))?;
         }
         Action::Install(install) => {
             let installed = ship::inspect(&install.target.openssl)?;
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             if !changed {
                 eprintln!("already up to date");
             }
-            println!("{}", place.display());
+            say!("{}", place.display());
             eprintln!("`gabion provider config` prints what its configuration needs");
         }
         Action::Refresh(module) => {
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             for bundle in ship::usual_bundles()? {
                 let place = bundle.gabion_module();
                 if ship::place_module(&module, &place)? {
-                    println!("{}", place.display());
+                    say!("{}", place.display());
                 }
             }
         }

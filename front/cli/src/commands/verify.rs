@@ -34,6 +34,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let key = args.key.verify_key(engine)?;
     let signature = files::read(&args.sig, files::SMALL_MAX)?;
     args.mode.with_message(|message| engine.verify(&key, message, &signature))?;
-    println!("the {} signature verifies", key.algorithm());
+    say!("the {} signature verifies", key.algorithm());
     Ok(0)
 }

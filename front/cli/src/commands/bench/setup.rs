@@ -1,6 +1,5 @@
 //! What the measuring commands share: where OpenSSL is, whose code serves, how rows are printed.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -82,12 +81,7 @@ pub fn lines<T: Serialize>(rows: &[T]) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Prints a command's result; a reader that went away (`| head`) is no failure of the measurement.
+/// Prints a command's result.
 pub fn print(text: &str) -> Result<u8, Failure> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::NotReady(format!("the result could not be written: {cause}")))
-        }
-        _ => Ok(0),
-    }
+    crate::stdout::print(format_args!("{text}")).map(|()| 0)
 }
