@@ -18,10 +18,10 @@ pub(super) fn sign(private: &[u8], digest: &[u8], hedge: Option<&[u8; 32]>) -> O
     let key = portable::scalar::<NistP384>(private)?;
     let digest: &FieldBytes = digest.try_into().ok()?;
     let message = <Scalar as Reduce<FieldBytes>>::reduce(digest);
-    let mut more = [0; 48];
+    let mut more = Zeroizing::new([0; 48]);
     let more = hedge.map_or(&[][..], |drawn| {
-        portable::repeat(drawn, &mut more);
-        &more
+        portable::repeat(drawn, &mut *more);
+        &*more
     });
     let order = *NistP384::ORDER;
     let mut nonces = KGenerator::<Sha384, _>::new(private, digest, more, &order);
@@ -31,7 +31,8 @@ pub(super) fn sign(private: &[u8], digest: &[u8], hedge: Option<&[u8; 32]>) -> O
         let nonce = portable::scalar::<NistP384>(&*bytes)?;
         let r = <Scalar as Reduce<FieldBytes>>::reduce(&p384_base::x_of_multiple(&bytes).into());
         let made = Zeroizing::new(*key.as_ref() * r + message);
-        let s = *nonce.invert() * *made;
+        let inverse = Zeroizing::new(nonce.invert());
+        let s = **inverse * *made;
         let signature = [r.to_bytes(), s.to_bytes()].concat();
         ct::declassify(&signature); // It is given out.
         // If one of them is zero, for one nonce in 2^383, it is not, and another nonce follows.

@@ -355,11 +355,15 @@ fn check_default_property(settings: &Settings, report: &mut Report) {
     }
     let exchanges = |query: &[&str]| {
         let arguments = [&["list", "-key-exchange-algorithms"], query].concat();
-        // What cannot be listed is not there; why not is among the problems already.
-        listing::entries(&openssl(settings, &arguments).unwrap_or_default())
+        openssl(settings, &arguments).map(|output| listing::entries(&output))
     };
-    let (all, approved) = (exchanges(&[]), exchanges(&["-propquery", "fips=yes"]));
-    found.extend(without("key-exchange", &all, &approved).into_iter().map(|found| found.name));
+    match exchanges(&[]).and_then(|all| Ok((all, exchanges(&["-propquery", "fips=yes"])?))) {
+        Ok((all, approved)) => {
+            found.extend(without("key-exchange", &all, &approved).into_iter().map(|row| row.name));
+        }
+        // What was not looked at does not count as refused.
+        Err(problem) => report.problems.push(problem),
+    }
     if !found.is_empty() {
         report.problems.push(format!(
             "{} can be used, so unapproved algorithms are found; {} needs \

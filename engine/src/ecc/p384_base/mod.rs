@@ -1,4 +1,5 @@
-//! Multiples of the base point of P-384 (SP 800-186, section 3.2.1.4): public keys.
+//! Multiples of the base point of P-384 (SP 800-186, section 3.2.1.4): public keys and the
+//! points of nonces.
 //!
 //! ```text
 //!   scalar k --odd: k or n - k--> 96 digits d_i, odd, -15 to 15: k = sum of d_i 16^i
