@@ -7,7 +7,7 @@ VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench bench-go fuzz install soak
+.PHONY: all run test check format bench bench-go fuzz install install-c soak
 
 all:
 	cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
@@ -47,6 +47,16 @@ install:
 	mv -f $(DESTDIR)$(PREFIX)/bin/gabion.new $(DESTDIR)$(PREFIX)/bin/gabion
 	install -m 755 $(RELEASE)/libgabion_provider.so $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new
 	mv -f $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so.new $(DESTDIR)$(PREFIX)/lib/gabion/gabion.so
+	@$(MAKE) --no-print-directory install-c
+ifeq ($(DESTDIR),)
+	@if [ "$$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
+	@if [ "$$(id -u)" -eq 0 ] && [ -n "$$SUDO_USER" ]; then \
+	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \
+	else $(PREFIX)/bin/gabion provider refresh; fi
+endif
+
+# The C library alone, as it was built, with its header and what pkg-config tells of them.
+install-c:
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 front/capi/include/gabion.h $(DESTDIR)$(PREFIX)/include/gabion.h
 	install -m 644 $(RELEASE)/libgabion.a $(DESTDIR)$(PREFIX)/lib/libgabion.a
@@ -55,12 +65,6 @@ install:
 	ln -sf libgabion.so.$(ABI) $(DESTDIR)$(PREFIX)/lib/libgabion.so
 	sed -e 's#@PREFIX@#$(PREFIX)#' -e 's#@VERSION@#$(VERSION)#' front/capi/gabion.pc.in \
 	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/gabion.pc
-ifeq ($(DESTDIR),)
-	@if [ "$$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then ldconfig; fi
-	@if [ "$$(id -u)" -eq 0 ] && [ -n "$$SUDO_USER" ]; then \
-	    sudo -u "$$SUDO_USER" -H $(PREFIX)/bin/gabion provider refresh; \
-	else $(PREFIX)/bin/gabion provider refresh; fi
-endif
 
 # Coverage-guided fuzzing of everything that reads foreign bytes, a minute a target.
 fuzz:

@@ -4,7 +4,8 @@
 //! cargo run --release -p gabion-backend --example kernels [FILTER] [--without-sha]
 //! ```
 //!
-//! With `--without-sha` the kernels for AVX2 are those of a processor without the SHA extensions.
+//! With `--without-sha` the kernels for AVX2 and AVX-512 are those of a processor without the SHA
+//! extensions, which hash by lanes.
 //! A cycle is a cycle of the core, not a tick of the time-stamp counter: every sample is set beside
 //! a chain of dependent multiplications, each of which takes three cycles. The table shows medians.
 
@@ -43,7 +44,7 @@ mod table {
     pub struct Choice {
         /// What the names of kernels contain.
         pub filter: String,
-        /// Whether AVX2 does without the SHA extensions.
+        /// Whether AVX2 and AVX-512 do without the SHA extensions.
         pub without_sha: bool,
     }
 
@@ -85,7 +86,10 @@ mod table {
         let kernels = |avx2: Avx2| if choice.without_sha { avx2.without_sha() } else { avx2 };
         let avx2 = Avx2::detect().map(kernels);
         let avx2 = avx2.map(|kernels| cycles(|| run(&kernels)) / items as f64);
-        let avx512 = Avx512::detect().map(|kernels| cycles(|| run(&kernels)) / items as f64);
+        let kernels =
+            |avx512: Avx512| if choice.without_sha { avx512.without_sha() } else { avx512 };
+        let avx512 = Avx512::detect().map(kernels);
+        let avx512 = avx512.map(|kernels| cycles(|| run(&kernels)) / items as f64);
         print!("{name:44} {portable:10.0}");
         for vectors in [avx2, avx512] {
             match vectors {

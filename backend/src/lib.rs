@@ -24,6 +24,8 @@ mod memory;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod portable;
+#[cfg(target_arch = "x86_64")]
+mod processor;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sha2;
 #[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]

@@ -1,5 +1,5 @@
 //! What the kernels of SHA-2 share: the round constants (FIPS 180-4, section 4.2), worked out by the
-//! compiler, and which messages go side by side.
+//! compiler, the order of rounds and words on lanes, and which messages go side by side.
 
 #[cfg(target_arch = "x86_64")]
 use gabion_scheme::kernels::sha512::{BLOCK, Sha512};
@@ -31,6 +31,48 @@ pub(crate) const SHA256_ROUNDS: [u32; 64] = {
     }
     constants
 };
+
+/// In place of the schedule in the last rounds.
+#[cfg(target_arch = "x86_64")]
+macro_rules! nothing {
+    ($w:ident, $i:expr) => {};
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use nothing;
+
+/// Four rounds on lanes, each followed by the word of the schedule that takes the place of the one it
+/// used, for sixteen rounds later: a round waits for the one before it, the schedule fills the gaps.
+/// `$kept` is what a round hands to the next beside the words a to h, which come out as e to h, a to d.
+#[cfg(target_arch = "x86_64")]
+macro_rules! four_rounds {
+    ($round:ident($($kept:ident),*), $next:ident($($more:ident),*), $w:ident, $k:ident, $i:expr;
+     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
+        $round!($w[$i], $k[$i] $(, $kept)*; $a $b $c $d $e $f $g $h);
+        $next!($w, $i $(, $more)*);
+        $round!($w[$i + 1], $k[$i + 1] $(, $kept)*; $h $a $b $c $d $e $f $g);
+        $next!($w, $i + 1 $(, $more)*);
+        $round!($w[$i + 2], $k[$i + 2] $(, $kept)*; $g $h $a $b $c $d $e $f);
+        $next!($w, $i + 2 $(, $more)*);
+        $round!($w[$i + 3], $k[$i + 3] $(, $kept)*; $f $g $h $a $b $c $d $e);
+        $next!($w, $i + 3 $(, $more)*);
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use four_rounds;
+
+/// Sixteen rounds on lanes, as [`four_rounds`].
+#[cfg(target_arch = "x86_64")]
+macro_rules! sixteen_rounds {
+    ($round:ident $kept:tt, $next:ident $more:tt, $w:ident, $k:ident;
+     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
+        four_rounds!($round $kept, $next $more, $w, $k, 0; $a $b $c $d $e $f $g $h);
+        four_rounds!($round $kept, $next $more, $w, $k, 4; $e $f $g $h $a $b $c $d);
+        four_rounds!($round $kept, $next $more, $w, $k, 8; $a $b $c $d $e $f $g $h);
+        four_rounds!($round $kept, $next $more, $w, $k, 12; $e $f $g $h $a $b $c $d);
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use sixteen_rounds;
 
 /// Messages whose padded copies are made, in blocks; longer ones are hashed by themselves.
 #[cfg(target_arch = "x86_64")]

@@ -44,6 +44,24 @@ fn slh_dsa_hashes() {
 }
 
 #[test]
+fn slh_dsa_hashes_with_sixteen_lanes_and_the_sha_extensions() {
+    on_avx512(|k| conformance::slh::check(&k.with_lanes()));
+}
+
+#[test]
+fn slh_dsa_hashes_without_the_sha_extensions() {
+    on_avx512(|k| conformance::slh::check(&k.without_sha()));
+}
+
+#[test]
+fn slh_dsa_hashes_by_the_sha_extensions_alone() {
+    on_avx512(|k| match k.without_lanes() {
+        Some(kernels) => conformance::slh::check(&kernels),
+        None => eprintln!("Skipped: this processor lacks the SHA extensions."),
+    });
+}
+
+#[test]
 fn x25519_curve() {
     on_avx512(|k| conformance::x25519::check(k));
 }
@@ -62,4 +80,6 @@ fn misuse() {
 fn report() {
     let name = if cfg!(emulated_lanes) { "avx512-emulated" } else { "avx512" };
     on_avx512(|k| assert_eq!((k.name(), k.lanes()), (name, 8)));
+    let name = if cfg!(emulated_lanes) { "avx512-emulated-with-lanes" } else { "avx512" };
+    on_avx512(|k| assert_eq!(k.with_lanes().name(), name));
 }

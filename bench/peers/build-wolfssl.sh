@@ -24,6 +24,7 @@ VERSION=5.9.4
 OPTIMISATION="${WOLFSSL_CFLAGS:--O3 -march=native}"
 # Kept small: only what is measured, and what the library needs to start.
 CONFIGURE="--enable-intelasm --enable-mlkem --enable-mldsa --enable-slhdsa=yes,sha2
+    --enable-ed25519 --enable-curve25519
     --enable-shared --disable-static --disable-examples --disable-crypttests --disable-benchmark"
 # Zen 4 runs a compression straight to memory from microcode. Without VBMI2 the library samples
 # ML-KEM's matrix by a compression to a register, a quarter quicker in the whole operation.

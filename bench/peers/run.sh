@@ -38,7 +38,7 @@ esac
 "$here/build-wolfssl.sh"
 "$here/build-liboqs.sh"
 
-# The best flags for libcrux, the only peer whose Rust code counts (README.md, "libcrux").
+# The best flags for libcrux, the fastest of the peers in Rust (README.md, "libcrux"); all have them.
 RUSTFLAGS="${PEERS_RUSTFLAGS:--C target-cpu=native -C no-vectorize-slp}"
 export RUSTFLAGS
 cd "$here"

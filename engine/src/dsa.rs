@@ -435,12 +435,9 @@ impl Engine {
 
     fn sign_fitting(&self, keys: &[&SigningKey], lanes: SignLanes<'_>) -> Result<(), Error> {
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
-        let n = keys.len();
-        let room = check_batch(n, keys.iter().map(|key| key.algorithm()))?.map_or(0, |i| i.output);
+        let algorithms = keys.iter().map(|key| key.algorithm());
         let lens = [messages.len(), lengths.len(), status.len()];
-        if lens != [n; 3] || signatures.len() != n * room {
-            return Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
-        }
+        check_lanes(algorithms, keys.len(), lens, signatures.len())?;
         let lanes = SignLanes {
             messages,
             randomness,
@@ -466,14 +463,40 @@ impl Engine {
         lengths: &[usize],
         status: &mut [Status],
     ) -> Result<(), Error> {
-        let n = keys.len();
         status.fill(Status::NotRun);
-        let room = check_batch(n, keys.iter().map(|key| key.algorithm()))?.map_or(0, |i| i.output);
-        let lens = [messages.len(), lengths.len(), status.len()];
-        let fits = lens == [n; 3] && signatures.len() == n * room;
-        if !fits || lengths.iter().any(|&length| length > room) {
-            return Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
-        }
+        check_signed_lanes(keys, messages, signatures, lengths, status)?;
         verify_lanes(self, keys, VerifyLanes { messages, signatures, lengths, status })
     }
+}
+
+/// Refuses keys of several algorithms, and arrays that do not fit `n` lanes: `lens` of what has one
+/// place a lane, and that of the signatures. Gives how many bytes a signature has room for.
+pub(crate) fn check_lanes(
+    algorithms: impl Iterator<Item = Algorithm>,
+    n: usize,
+    lens: [usize; 3],
+    signatures: usize,
+) -> Result<usize, Error> {
+    let room = check_batch(n, algorithms)?.map_or(0, |info| info.output);
+    if lens == [n; 3] && signatures == n * room {
+        return Ok(room);
+    }
+    Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
+}
+
+/// The same of a verification, whose lengths are given.
+pub(crate) fn check_signed_lanes(
+    keys: &[&VerifyKey],
+    messages: &[Message<'_>],
+    signatures: &[u8],
+    lengths: &[usize],
+    status: &[Status],
+) -> Result<usize, Error> {
+    let algorithms = keys.iter().map(|key| key.algorithm());
+    let lens = [messages.len(), lengths.len(), status.len()];
+    let room = check_lanes(algorithms, keys.len(), lens, signatures.len())?;
+    if lengths.iter().any(|&length| length > room) {
+        return Err(Error::Input(gabion_scheme::Error::Batch { lanes: keys.len() }));
+    }
+    Ok(room)
 }

@@ -457,7 +457,7 @@ impl Engine {
 }
 
 /// Refuses keys of several algorithms, and arrays `(ct, shared, status)` that do not fit `n` lanes.
-fn check_lanes(
+pub(crate) fn check_lanes(
     algorithms: impl Iterator<Item = Algorithm>,
     n: usize,
     lens: (usize, usize, usize),

@@ -10,9 +10,12 @@
 //!
 //! - A lone operation runs at once on the calling thread: it is a batch of one.
 //! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
-//!   call, and no thread is ever started here. All state that a fork copies is immutable, atomic or
-//!   per-thread working memory, so a forked child goes on with its own copy; a self-test that
-//!   another thread was running at the fork is run again by the child.
+//!   call. A thread is started where the caller asks for it ([`Engine::parallel`],
+//!   [`Engine::run_parallel`], [`Queue::with_workers`]), and for a self-test, which needs a stack of a
+//!   known size: the first use of an algorithm waits for that one, and it ends with the test.
+//! - All state that a fork copies is immutable, atomic or per-thread working memory, so a forked child
+//!   goes on with its own copy; a self-test that another thread was running at the fork is run again
+//!   by the child.
 //! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
 //!
 //! # Examples
@@ -53,7 +56,7 @@ pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
 pub use exchange::{ExchangePrivateKey, ExchangePublicKey};
-pub use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation, Slh, Task, X25519};
+pub use gabion_backend::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,
@@ -63,6 +66,7 @@ pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::{Algorithm, Status, ct, ed25519, ml_dsa, ml_kem, slh_dsa};
 pub use kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+pub use parallel::Parallel;
 #[cfg(fuzzing)]
 pub use queue::testing_only_schedule;
 pub use queue::{Limits, Queue, Ticket};

@@ -12,22 +12,110 @@ use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
 use gabion_backend::Batch;
-use gabion_scheme::Status;
 use gabion_scheme::algorithms::Family;
+use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::{Algorithm, Status, ct};
 
+use crate::dsa::{self, SigningKey, VerifyKey};
+use crate::entropy::{Entropy, Randomness};
 use crate::error::Error;
+use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
+use crate::kem::{self, KemPrivateKey, KemPublicKey, SharedSecret};
 use crate::route::Engine;
 
 /// Lanes of a piece at least: enough for every flow to fill its registers and to refill what it
 /// rejects, and, at some microseconds a lane, ten times what starting a thread takes.
 const LANES_MIN: usize = 64;
-/// The same for SLH-DSA, whose operations take many times longer and fill registers by themselves.
-const SLH_LANES_MIN: usize = 4;
+/// The same of hybrids, half of whose work is a curve's: tens of microseconds a lane.
+const HYBRID_LANES_MIN: usize = 16;
+/// The same of algorithms that take longer and gain nothing by company: they fill registers by
+/// themselves or not at all.
+const SLOW_LANES_MIN: usize = 4;
 /// Pieces for each thread at most, so that a thread that comes late or is slowed leaves work to the
 /// others.
 const PIECES_EACH: usize = 4;
 /// Lanes of a piece are a multiple of this: the widest group of any backend.
 const GROUP: usize = 16;
+
+/// How a batch is cut: on how many threads, and how many lanes a piece has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    threads: usize,
+    lanes: usize,
+}
+
+impl Cut {
+    /// None where the batch is too small for a second thread.
+    fn new(lanes_min: usize, lanes: usize, threads: NonZero<usize>) -> Option<Cut> {
+        let threads = threads.get().min(lanes / lanes_min);
+        let each = lanes.div_ceil(threads.max(1) * PIECES_EACH);
+        let lanes = each.next_multiple_of(lanes_min.min(GROUP)).max(lanes_min);
+        (threads > 1).then_some(Cut { threads, lanes })
+    }
+}
+
+/// Lanes of a piece at least.
+fn lanes_min(algorithm: Algorithm) -> usize {
+    match algorithm.info().family {
+        Family::MlKem | Family::MlDsa | Family::Ed25519 => LANES_MIN,
+        Family::Ecdh if algorithm == Algorithm::X25519 => LANES_MIN,
+        Family::Hybrid => HYBRID_LANES_MIN,
+        _ => SLOW_LANES_MIN,
+    }
+}
+
+/// The same where keys are made: one of RSA takes longer than anything else here.
+fn keys_min(algorithm: Algorithm) -> usize {
+    let is_rsa = algorithm.info().parts.iter().any(|part| part.starts_with("RSA"));
+    if is_rsa { 1 } else { lanes_min(algorithm) }
+}
+
+/// Runs every piece on so many threads, the calling one included. Where one fails the batch does,
+/// and what nobody has begun is left.
+fn on_threads<P: Send>(
+    threads: usize,
+    pieces: Vec<P>,
+    run: impl Fn(P) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let pieces = Mutex::new(pieces.into_iter());
+    // Called where nothing else of the expression lives on, so that the lock is not held while a
+    // piece runs.
+    let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        let mut ended = Ok(());
+        while let Some(piece) = next() {
+            if ended.is_ok() {
+                ended = run(piece);
+            }
+        }
+        ended
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            // A thread that can't be started leaves its pieces to the others.
+            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+            .collect();
+        let own = work();
+        let others = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Lost)));
+        others.fold(own, Result::and)
+    })
+}
+
+/// `n` keys in order, `cut.lanes` of them made at a time.
+fn make_many<K: Send>(
+    cut: Cut,
+    n: usize,
+    make: impl Fn(usize) -> Result<Vec<K>, Error> + Sync,
+) -> Result<Vec<K>, Error> {
+    let mut made: Vec<Vec<K>> = Vec::new();
+    made.resize_with(n.div_ceil(cut.lanes), Vec::new);
+    let pieces = made.iter_mut().enumerate().collect();
+    on_threads(cut.threads, pieces, |(piece, keys): (usize, &mut Vec<K>)| {
+        *keys = make(cut.lanes.min(n - piece * cut.lanes))?;
+        Ok(())
+    })?;
+    Ok(made.into_iter().flatten().collect())
+}
 
 impl Engine {
     /// Runs a batch as [`Engine::run`] does, on up to `threads` threads, the calling one included.
@@ -40,41 +128,341 @@ impl Engine {
         batch: &mut Batch<'_>,
         threads: NonZero<usize>,
     ) -> Result<(), Error> {
-        let (lanes_min, group) = match batch.algorithm().info().family {
-            Family::SlhDsa => (SLH_LANES_MIN, SLH_LANES_MIN),
-            _ => (LANES_MIN, GROUP),
-        };
-        let threads = threads.get().min(batch.lanes() / lanes_min);
-        if threads < 2 {
+        let Some(cut) = Cut::new(lanes_min(batch.algorithm()), batch.lanes(), threads) else {
             return self.run(batch);
-        }
+        };
         batch.status.fill(Status::NotRun);
         batch.check()?;
-        let lanes = batch.lanes().div_ceil(threads * PIECES_EACH).next_multiple_of(group);
-        let pieces = Mutex::new(batch.pieces(lanes.max(lanes_min)).into_iter());
-        let work = || {
-            loop {
-                // A name of its own, so that the lock is not held while the piece runs.
-                let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-                match piece {
-                    Some(mut piece) => self.run(&mut piece)?,
-                    None => return Ok(()),
-                }
-            }
-        };
-        let ended: Result<(), Error> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads)
-                // A thread that can't be started leaves its pieces to the others.
-                .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
-                .collect();
-            let own = work();
-            let others = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Lost)));
-            others.fold(own, Result::and)
-        });
-        drop(pieces);
+        let pieces = batch.pieces(cut.lanes);
+        let ended = on_threads(cut.threads, pieces, |mut piece| self.run(&mut piece));
         if ended.is_err() {
             batch.reset();
         }
         ended
+    }
+
+    /// The doors for many lanes of any algorithm, on up to `threads` threads, the calling one
+    /// included.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Status};
+    ///
+    /// let engine = Engine::global()?;
+    /// let cores = engine.parallel(std::thread::available_parallelism()?);
+    /// let (n, room) = (20, Algorithm::EcdsaP256.info().output);
+    /// let pairs = cores.dsa_generate_many(Algorithm::EcdsaP256, n, &OsEntropy)?;
+    /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
+    /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
+    /// let mut status = vec![Status::NotRun; n];
+    /// let keys: Vec<_> = pairs.iter().collect();
+    /// cores.sign_many(
+    ///     &keys,
+    ///     &messages,
+    ///     Some(&OsEntropy),
+    ///     &mut signatures,
+    ///     &mut lengths,
+    ///     &mut status,
+    /// )?;
+    /// let public: Vec<_> = pairs.iter().map(|key| key.public()).collect();
+    /// let keys: Vec<_> = public.iter().collect();
+    /// cores.verify_many(&keys, &messages, &signatures, &lengths, &mut status)?;
+    /// assert!(status.iter().all(|status| status.is_ok()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parallel(&self, threads: NonZero<usize>) -> Parallel<'_> {
+        Parallel { engine: self, threads }
+    }
+}
+
+/// The doors of an [`Engine`] for many lanes, on several threads; [`Engine::parallel`] gives it.
+///
+/// - Lanes, outputs and verdicts are those of the engine's functions of the same names, in the same
+///   order, whatever the number of threads.
+/// - Small batches stay on the calling thread; threads start with a call and end before it does.
+/// - Randomness is drawn once for each piece of a batch, on the thread that runs it.
+/// - A bad lane fails alone. Where a piece fails as a whole the batch does, and nothing comes out.
+#[derive(Clone, Copy)]
+pub struct Parallel<'e> {
+    engine: &'e Engine,
+    threads: NonZero<usize>,
+}
+
+impl Parallel<'_> {
+    /// Verifies many signatures; see [`Engine::verify_many`].
+    ///
+    /// # Errors
+    /// As there; then every status is [`Status::NotRun`].
+    pub fn verify_many(
+        &self,
+        keys: &[&VerifyKey],
+        messages: &[Message<'_>],
+        signatures: &[u8],
+        lengths: &[usize],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        status.fill(Status::NotRun);
+        let room = dsa::check_signed_lanes(keys, messages, signatures, lengths, status)?;
+        let Some(cut) = self.cut(keys.first().map(|key| key.algorithm()), keys.len()) else {
+            return self.engine.verify_many(keys, messages, signatures, lengths, status);
+        };
+        let inputs = keys.chunks(cut.lanes).zip(messages.chunks(cut.lanes));
+        let given = signatures.chunks(cut.lanes * room).zip(lengths.chunks(cut.lanes));
+        let pieces = inputs.zip(given).zip(status.chunks_mut(cut.lanes)).collect();
+        let ended = on_threads(cut.threads, pieces, |(((keys, messages), given), status)| {
+            self.engine.verify_many(keys, messages, given.0, given.1, status)
+        });
+        if ended.is_err() {
+            status.fill(Status::NotRun);
+        }
+        ended
+    }
+
+    /// Signs many messages; see [`Engine::sign_many`]. Without a source of randomness it signs
+    /// deterministically, which some algorithms refuse.
+    ///
+    /// # Errors
+    /// As there; then every output is zero.
+    pub fn sign_many(
+        &self,
+        keys: &[&SigningKey],
+        messages: &[Message<'_>],
+        entropy: Option<&(dyn Entropy + Sync)>,
+        signatures: &mut [u8],
+        lengths: &mut [usize],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        // Made where it is used: what it may hold besides is not shared by threads.
+        let randomness =
+            || entropy.map_or(Randomness::Deterministic, |entropy| Randomness::Fresh(entropy));
+        let algorithms = keys.iter().map(|key| key.algorithm());
+        let lens = [messages.len(), lengths.len(), status.len()];
+        let room = dsa::check_lanes(algorithms, keys.len(), lens, signatures.len());
+        let cut = self.cut(keys.first().map(|key| key.algorithm()), keys.len());
+        let (Ok(room), Some(cut)) = (room, cut) else {
+            return self.engine.sign_many(
+                keys,
+                messages,
+                randomness(),
+                signatures,
+                lengths,
+                status,
+            );
+        };
+        let inputs = keys.chunks(cut.lanes).zip(messages.chunks(cut.lanes));
+        let made = signatures.chunks_mut(cut.lanes * room).zip(lengths.chunks_mut(cut.lanes));
+        let pieces = inputs.zip(made).zip(status.chunks_mut(cut.lanes)).collect();
+        let ended = on_threads(cut.threads, pieces, |(((keys, messages), made), status)| {
+            self.engine.sign_many(keys, messages, randomness(), made.0, made.1, status)
+        });
+        if ended.is_err() {
+            status.fill(Status::NotRun);
+            lengths.fill(0);
+            ct::wipe(signatures);
+        }
+        ended
+    }
+
+    /// Encapsulates many times; see [`Engine::encaps_many`].
+    ///
+    /// # Errors
+    /// As there; then every output is zero.
+    pub fn encaps_many(
+        &self,
+        keys: &[&KemPublicKey],
+        entropy: &(dyn Entropy + Sync),
+        ct: &mut [u8],
+        shared: &mut [u8],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        let lens = (ct.len(), shared.len(), status.len());
+        let algorithms = keys.iter().map(|key| key.algorithm());
+        let fits = kem::check_lanes(algorithms, keys.len(), lens).is_ok();
+        let first = keys.first().map(|key| key.algorithm());
+        let Some((cut, algorithm)) = self.cut(first, keys.len()).zip(first).filter(|_| fits) else {
+            return self.engine.encaps_many(keys, Randomness::Fresh(entropy), ct, shared, status);
+        };
+        let info = algorithm.info();
+        let made = ct.chunks_mut(cut.lanes * info.output);
+        let made = made.zip(shared.chunks_mut(cut.lanes * info.shared_secret));
+        let pieces = keys.chunks(cut.lanes).zip(made).zip(status.chunks_mut(cut.lanes)).collect();
+        let ended = on_threads(cut.threads, pieces, |((keys, made), status)| {
+            self.engine.encaps_many(keys, Randomness::Fresh(entropy), made.0, made.1, status)
+        });
+        if ended.is_err() {
+            status.fill(Status::NotRun);
+            ct.fill(0);
+            ct::wipe(shared);
+        }
+        ended
+    }
+
+    /// Decapsulates many ciphertexts; see [`Engine::decaps_many`].
+    ///
+    /// # Errors
+    /// As there; then every output is zero.
+    pub fn decaps_many(
+        &self,
+        keys: &[&KemPrivateKey],
+        ct: &[u8],
+        shared: &mut [u8],
+        status: &mut [Status],
+    ) -> Result<(), Error> {
+        let lens = (ct.len(), shared.len(), status.len());
+        let algorithms = keys.iter().map(|key| key.algorithm());
+        let fits = kem::check_lanes(algorithms, keys.len(), lens).is_ok();
+        let first = keys.first().map(|key| key.algorithm());
+        let Some((cut, algorithm)) = self.cut(first, keys.len()).zip(first).filter(|_| fits) else {
+            return self.engine.decaps_many(keys, ct, shared, status);
+        };
+        let info = algorithm.info();
+        let inputs = keys.chunks(cut.lanes).zip(ct.chunks(cut.lanes * info.output));
+        let made = shared.chunks_mut(cut.lanes * info.shared_secret);
+        let pieces = inputs.zip(made).zip(status.chunks_mut(cut.lanes)).collect();
+        let ended = on_threads(cut.threads, pieces, |(((keys, ct), shared), status)| {
+            self.engine.decaps_many(keys, ct, shared, status)
+        });
+        if ended.is_err() {
+            status.fill(Status::NotRun);
+            ct::wipe(shared);
+        }
+        ended
+    }
+
+    /// The shared secrets of many pairs of keys; see [`Engine::derive_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn derive_many(
+        &self,
+        lanes: &[(&ExchangePrivateKey, &ExchangePublicKey)],
+    ) -> Result<Vec<Result<SharedSecret, Error>>, Error> {
+        let first = lanes.first().map(|lane| lane.0.algorithm());
+        let is_one = lanes
+            .iter()
+            .all(|(key, peer)| [key.algorithm(), peer.algorithm()].map(Some) == [first; 2]);
+        let Some(cut) = self.cut(first, lanes.len()).filter(|_| is_one) else {
+            return self.engine.derive_many(lanes);
+        };
+        let mut secrets = vec![Err(Error::Lost); lanes.len()];
+        let pieces = lanes.chunks(cut.lanes).zip(secrets.chunks_mut(cut.lanes)).collect();
+        on_threads(cut.threads, pieces, |(lanes, places)| {
+            let secrets = self.engine.derive_many(lanes)?;
+            // Cloned: what a secret is moved out of is not wiped, and `secrets` is when it is dropped.
+            places.clone_from_slice(&secrets);
+            Ok(())
+        })?;
+        Ok(secrets)
+    }
+
+    /// Makes `n` key pairs of a signature algorithm; see [`Engine::dsa_generate_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn dsa_generate_many(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &(dyn Entropy + Sync),
+    ) -> Result<Vec<SigningKey>, Error> {
+        let make = |n| self.engine.dsa_generate_many(algorithm, n, entropy);
+        self.generate(algorithm, n, make)
+    }
+
+    /// Makes `n` key pairs of a KEM; see [`Engine::kem_generate_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn kem_generate_many(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &(dyn Entropy + Sync),
+    ) -> Result<Vec<KemPrivateKey>, Error> {
+        let make = |n| self.engine.kem_generate_many(algorithm, n, entropy);
+        self.generate(algorithm, n, make)
+    }
+
+    /// Makes `n` key pairs of a key exchange; see [`Engine::exchange_generate_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn exchange_generate_many(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &(dyn Entropy + Sync),
+    ) -> Result<Vec<ExchangePrivateKey>, Error> {
+        let make = |n| self.engine.exchange_generate_many(algorithm, n, entropy);
+        self.generate(algorithm, n, make)
+    }
+
+    fn generate<K: Send>(
+        &self,
+        algorithm: Algorithm,
+        n: usize,
+        make: impl Fn(usize) -> Result<Vec<K>, Error> + Sync,
+    ) -> Result<Vec<K>, Error> {
+        match Cut::new(keys_min(algorithm), n, self.threads) {
+            Some(cut) => make_many(cut, n, make),
+            None => make(n),
+        }
+    }
+
+    fn cut(&self, algorithm: Option<Algorithm>, lanes: usize) -> Option<Cut> {
+        Cut::new(lanes_min(algorithm?), lanes, self.threads)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn threads(n: usize) -> NonZero<usize> {
+        NonZero::new(n).unwrap()
+    }
+
+    #[test]
+    fn a_batch_is_cut_where_each_thread_has_enough() {
+        let of = |lanes_min, lanes, n| Cut::new(lanes_min, lanes, threads(n));
+        assert_eq!(of(64, 1000, 1), None);
+        assert_eq!(of(64, 127, 8), None);
+        assert_eq!(of(64, 0, 8), None);
+        assert_eq!(of(64, 128, 8), Some(Cut { threads: 2, lanes: 64 }));
+        // 1000 / (2 * 4) = 125, of which groups of 16 make 128.
+        assert_eq!(of(64, 1000, 2), Some(Cut { threads: 2, lanes: 128 }));
+        assert_eq!(of(4, 9, 8), Some(Cut { threads: 2, lanes: 4 }));
+        assert_eq!(of(1, 3, 8), Some(Cut { threads: 3, lanes: 1 }));
+        assert_eq!(keys_min(Algorithm::MlDsa65Rsa3072PssSha512), 1);
+        assert_eq!(lanes_min(Algorithm::MlDsa65Rsa3072PssSha512), 4);
+        assert_eq!(lanes_min(Algorithm::X25519), 64);
+        assert_eq!(lanes_min(Algorithm::EcdhP256), 4);
+    }
+
+    #[test]
+    fn pieces_that_nobody_began_are_left_when_one_fails() {
+        let ran = AtomicUsize::new(0);
+        let run = |piece| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            if piece == 2 { Err(Error::Closed) } else { Ok(()) }
+        };
+        assert_eq!(on_threads(1, (0..10).collect(), run), Err(Error::Closed));
+        assert_eq!(ran.load(Ordering::Relaxed), 3);
+        assert_eq!(on_threads(4, (3..10).collect(), run), Ok(()));
+        assert_eq!(ran.load(Ordering::Relaxed), 10);
+    }
+
+    #[test]
+    fn a_thread_that_panics_fails_the_batch() {
+        // The calling thread waits in its piece until another has taken the one that panics.
+        let taken = std::sync::Barrier::new(2);
+        let own = std::thread::current().id();
+        let run = |_| {
+            taken.wait();
+            assert!(std::thread::current().id() == own, "a fault that a test put in");
+            Ok(())
+        };
+        assert_eq!(on_threads(2, vec![0, 1], run), Err(Error::Lost));
     }
 }

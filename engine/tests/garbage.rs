@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
     Algorithm, Backend, Batch, Config, Ed25519, Engine, Entropy, EntropyError, Error, Kind,
-    Message, Operation, OsEntropy, Randomness, Slh, Status, Task,
+    Message, Operation, OsEntropy, Randomness, Slh, Status, Task, X25519,
 };
 
 /// What is wrong with the results of one kind of operation.
@@ -17,6 +17,8 @@ enum Garbage {
     Bit,
     /// The keys of two lanes are exchanged.
     Exchanged,
+    /// The keys are those of another seed.
+    OtherSeed,
     /// Every lane says that it succeeded.
     AllOk,
     /// Every lane says that it failed.
@@ -46,16 +48,35 @@ impl Backend for Wrong {
         match self.garbage {
             Garbage::Bit => flip(&mut batch.operation),
             Garbage::Exchanged => exchange(&mut batch.operation),
+            Garbage::OtherSeed => self.of_another_seed(&mut batch.operation),
             Garbage::AllOk => batch.status.fill(Status::Ok),
             Garbage::AllFailed => batch.status.fill(Status::InvalidSignature),
         }
     }
 }
 
+impl Wrong {
+    /// Makes keys of SLH-DSA once more: its self-test makes one, which can't be exchanged.
+    fn of_another_seed(&self, operation: &mut Operation<'_>) {
+        let Operation::Slh(Slh::Generate { params, seeds, keys }) = operation else { return };
+        let mut others = seeds.to_vec();
+        others[0] ^= 1;
+        let mut status = vec![Status::NotRun; keys.len()];
+        let operation = Operation::Slh(Slh::Generate { params, seeds: &others, keys });
+        self.inner.run(&mut Batch { operation, status: &mut status });
+        assert!(status.iter().all(|status| status.is_ok()));
+    }
+}
+
 fn flip(operation: &mut Operation<'_>) {
     let last = match operation {
         Operation::KemEncaps { ct, .. } => ct.last_mut(),
-        Operation::KemDecaps { shared, .. } => shared.last_mut().map(|secret| &mut secret[31]),
+        Operation::KemDecaps { shared, .. } | Operation::X25519(X25519::Derive { shared, .. }) => {
+            shared.last_mut().map(|secret| &mut secret[31])
+        }
+        Operation::X25519(X25519::Public { public, .. }) => {
+            public.last_mut().map(|key| &mut key[31])
+        }
         // Where a signature is shorter than its place, its end is not its last byte.
         Operation::FnDsa(FnDsa::Sign { sig, .. }) => sig.get_mut(100),
         Operation::DsaSign { sig, .. }
@@ -84,35 +105,45 @@ fn exchange(operation: &mut Operation<'_>) {
         Operation::DsaDecodePublic { keys, .. } => ends(keys),
         Operation::Ed25519(Ed25519::Generate { keys, .. }) => ends(keys),
         Operation::FnDsa(FnDsa::Generate { keys, .. }) => ends(keys),
+        Operation::X25519(X25519::Public { public, .. }) => ends(public),
+        Operation::X25519(X25519::Derive { shared, .. }) => ends(shared),
         _ => {}
     }
 }
 
 /// An algorithm of each family that backends run.
-const FAMILIES: [Algorithm; 5] = [
+const FAMILIES: [Algorithm; 6] = [
     Algorithm::MlKem512,
     Algorithm::MlDsa44,
     Algorithm::SlhDsaShake128f,
     Algorithm::Ed25519,
     Algorithm::FnDsa512,
+    Algorithm::X25519,
 ];
 
 #[test]
 fn a_backend_that_gives_garbage_never_passes_its_self_test() {
     for algorithm in FAMILIES {
-        let is_kem = algorithm.info().kind == Kind::Kem;
-        let mut faults: Vec<(Task, Garbage)> = if is_kem {
-            vec![(Task::Encaps, Garbage::Bit), (Task::Decaps, Garbage::Bit)]
-        } else {
-            vec![
+        let mut faults: Vec<(Task, Garbage)> = match algorithm.info().kind {
+            Kind::Kem => vec![(Task::Encaps, Garbage::Bit), (Task::Decaps, Garbage::Bit)],
+            Kind::Signature => vec![
                 (Task::Sign, Garbage::Bit),
                 (Task::Verify, Garbage::AllOk),
                 (Task::Verify, Garbage::AllFailed),
-            ]
+            ],
+            _ => vec![
+                (Task::Keygen, Garbage::Bit),
+                (Task::Derive, Garbage::Bit),
+                (Task::Derive, Garbage::Exchanged),
+                (Task::Derive, Garbage::AllOk),
+                (Task::Derive, Garbage::AllFailed),
+            ],
         };
-        if algorithm != Algorithm::SlhDsaShake128f {
-            faults.push((Task::Keygen, Garbage::Exchanged));
-        }
+        faults.push((Task::Keygen, Garbage::AllFailed));
+        faults.push(match algorithm {
+            Algorithm::SlhDsaShake128f => (Task::Keygen, Garbage::OtherSeed),
+            _ => (Task::Keygen, Garbage::Exchanged),
+        });
         if matches!(algorithm, Algorithm::MlKem512 | Algorithm::MlDsa44) {
             faults.push((Task::DecodePublic, Garbage::Exchanged));
             faults.push((Task::DecodePrivate, Garbage::Exchanged));

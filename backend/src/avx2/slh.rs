@@ -16,7 +16,7 @@ pub(super) fn chain_many(isa: Avx2, jobs: &mut [SlhChain<'_>]) {
         (Some(SlhFamily::Shake), _) => shake::chain_many(isa, jobs),
         // SAFETY: the token proves that the processor has the extensions.
         (Some(SlhFamily::Sha2), Some(sha)) => unsafe { sha_ni::chain_many(sha, jobs) },
-        (Some(SlhFamily::Sha2), None) => slh_sha256::chain_many(jobs),
+        (Some(SlhFamily::Sha2), None) => slh_sha256::chain_many(isa, jobs),
         (None, _) => {}
     }
 }

@@ -7,7 +7,8 @@
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
 //!      |     |-- sha512         eight lanes, for H and T_l with n above 16
-//!      |     `-- sha256         four streams, for all else of the SHA-2 family
+//!      |     |-- sha256         four streams by the SHA extensions, for all else of the SHA-2 family
+//!      |     `-- slh_sha256     where lanes are quicker, on sha256_lanes: sixteen messages side by side
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
 //!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
@@ -30,6 +31,8 @@ use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
+use crate::processor;
+
 mod constants;
 mod dsa_ntt;
 mod dsa_pack;
@@ -50,17 +53,30 @@ mod pack;
 mod quad25519;
 mod registers;
 mod sha256;
+mod sha256_lanes;
 mod sha512;
 mod shuffle;
 mod slh;
+mod slh_sha256;
 mod slh_shake;
 mod sponge;
 mod x25519;
 mod x25519_one;
 
-/// The AVX-512 instruction set. Having one is the proof that this processor has it.
+/// The AVX-512 instruction set, with the SHA extensions where they are. Having one is the proof that
+/// this processor has them.
 #[derive(Clone, Copy, Debug)]
-pub struct Avx512(());
+pub struct Avx512 {
+    isa: Isa,
+    streams: Option<sha256::Streams>,
+    /// Whether sixteen lanes of SHA-256 take what is enough for them; `streams` have the rest.
+    lanes: bool,
+}
+
+/// The proof that this processor has AVX-512 and nothing else: it has no size, so that no function gets an
+/// argument more for it.
+#[derive(Clone, Copy, Debug)]
+struct Isa(());
 
 impl Avx512 {
     /// The token, if this processor and its operating system support what the kernels are
@@ -77,15 +93,42 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512vnni")
             && is_x86_feature_detected!("avx512ifma")
-            && is_x86_feature_detected!("sha")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");
-        supported.then_some(Avx512(()))
+        if !supported {
+            return None;
+        }
+        // SAFETY: the processor has AVX-512 and the extensions, as just detected.
+        let sha = || unsafe { sha256::Streams::new() };
+        let streams = is_x86_feature_detected!("sha").then(sha);
+        // Where checkers run, both are there, and which is which is no matter of the processor.
+        let lanes =
+            !cfg!(emulated_lanes) && processor::lanes_beat_the_sha_extensions(&processor::vendor());
+        Some(Avx512 { isa: Isa(()), streams, lanes: lanes || streams.is_none() })
+    }
+
+    /// The kernels that a processor without the SHA extensions gets.
+    pub fn without_sha(self) -> Self {
+        Avx512 { streams: None, lanes: true, ..self }
+    }
+
+    /// The kernels of a processor on which lanes of SHA-256 are quicker than the SHA extensions.
+    pub fn with_lanes(self) -> Self {
+        Avx512 { lanes: true, ..self }
+    }
+
+    /// The kernels of one on which they are not, if it has the extensions.
+    pub fn without_lanes(self) -> Option<Self> {
+        self.streams.map(|_| Avx512 { lanes: false, ..self })
     }
 }
 
 impl Kernels for Avx512 {
     fn name(&self) -> &'static str {
+        // Where checkers run, which choose kernels by their names, both are there (`crate::cpu::cpus`).
+        if cfg!(emulated_lanes) && self.lanes {
+            return "avx512-emulated-with-lanes";
+        }
         "avx512"
     }
 
@@ -95,7 +138,7 @@ impl Kernels for Avx512 {
 
     fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
-        unsafe { sponge::sponge_many(*self, jobs) }
+        unsafe { sponge::sponge_many(self.isa, jobs) }
     }
 
     fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {

@@ -9,8 +9,9 @@
 //! four without. Moves between registers take no execution port, so the upper ones do for memory:
 //! 52 cycles a compression on Zen 4, where schedules in memory take 62, two streams without any 62 to
 //! 73, and LLVM's code for four 57 with these registers and 72 without them. The instructions alone
-//! take 47. Sixteen lanes at 512 bits take 62 (60 on Sapphire Rapids, where these instructions take
-//! 100), and both mixed 55, because the instructions keep the pipes of the others busy as well.
+//! take 47. Sixteen lanes ([`super::sha256_lanes`]) take 55, and both mixed took 55 too when the lanes
+//! alone took 62, because the instructions keep the pipes of the others busy as well. On Sapphire Rapids
+//! these instructions take 100, so there the lanes have what fills them.
 
 use core::arch::asm;
 
@@ -347,7 +348,22 @@ pub(super) fn compress(states: &mut [State; STREAMS], blocks: &[Block; STREAMS])
     }
 }
 
-impl crate::sha_ni::Four for super::Avx512 {
+/// Four streams by this module. Having this is the proof that the processor has AVX-512 and the SHA
+/// extensions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streams(());
+
+impl Streams {
+    /// The token.
+    ///
+    /// # Safety
+    /// The processor supports what this module's functions are compiled for.
+    pub(super) unsafe fn new() -> Self {
+        Streams(())
+    }
+}
+
+impl crate::sha_ni::Four for Streams {
     #[inline(always)]
     fn step(self, lanes: &mut [Lane; STREAMS], shuffles: &Shuffles) {
         // SAFETY: the token proves that the processor has AVX-512 and the SHA extensions.

@@ -20,7 +20,7 @@ use gabion_scheme::kernels::slh::SlhHash;
 use super::keccak::transpose;
 use super::registers;
 use crate::memory::{Table, wipe};
-use crate::sha2::{SHA512_ROUNDS, in_lanes};
+use crate::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
 
 /// Messages that are hashed side by side.
 pub(super) const LANES: usize = 8;
@@ -86,35 +86,6 @@ macro_rules! schedule {
     };
 }
 
-/// Eight rounds, each followed by the word of the schedule that takes the place of the one it used,
-/// for sixteen rounds later: a round waits for the one before it, the schedule fills the gaps.
-macro_rules! eight_rounds {
-    ($w:ident, $k:ident, $i:literal, $next:ident;
-     $a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident) => {
-        round!($w[$i], $k[$i]; $a $b $c $d $e $f $g $h);
-        $next!($w, $i);
-        round!($w[$i + 1], $k[$i + 1]; $h $a $b $c $d $e $f $g);
-        $next!($w, $i + 1);
-        round!($w[$i + 2], $k[$i + 2]; $g $h $a $b $c $d $e $f);
-        $next!($w, $i + 2);
-        round!($w[$i + 3], $k[$i + 3]; $f $g $h $a $b $c $d $e);
-        $next!($w, $i + 3);
-        round!($w[$i + 4], $k[$i + 4]; $e $f $g $h $a $b $c $d);
-        $next!($w, $i + 4);
-        round!($w[$i + 5], $k[$i + 5]; $d $e $f $g $h $a $b $c);
-        $next!($w, $i + 5);
-        round!($w[$i + 6], $k[$i + 6]; $c $d $e $f $g $h $a $b);
-        $next!($w, $i + 6);
-        round!($w[$i + 7], $k[$i + 7]; $b $c $d $e $f $g $h $a);
-        $next!($w, $i + 7);
-    };
-}
-
-/// In place of the schedule in the last rounds.
-macro_rules! nothing {
-    ($w:ident, $i:expr) => {};
-}
-
 /// One block into each state. `w` is used up.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
@@ -122,12 +93,10 @@ fn compress(state: &mut [__m512i; 8], w: &mut [__m512i; 16]) {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(4);
     for k in scheduled {
-        eight_rounds!(w, k, 0, schedule; a b c d e f g h);
-        eight_rounds!(w, k, 8, schedule; a b c d e f g h);
+        sixteen_rounds!(round(), schedule(), w, k; a b c d e f g h);
     }
     let k = &last[0];
-    eight_rounds!(w, k, 0, nothing; a b c d e f g h);
-    eight_rounds!(w, k, 8, nothing; a b c d e f g h);
+    sixteen_rounds!(round(), nothing(), w, k; a b c d e f g h);
     for (word, new) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         *word = _mm512_add_epi64(*word, new);
     }
@@ -171,10 +140,19 @@ static BEHIND_ADDRESS: Table<u8, 64> = {
     Table(table)
 };
 
-/// The first 64 bytes of ADRSc || input.
+/// Bytes that are put together in a register.
+const PIECE: usize = 64;
+
+/// The 64 bytes at `PIECE * i` of ADRSc || input.
+///
+/// They are put together in registers: a load that meets several stores waits for all of them, and the
+/// messages of nodes are one block.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn first_half(job: &SlhHash<'_>) -> __m512i {
+pub(super) fn piece(job: &SlhHash<'_>, i: usize) -> __m512i {
+    if i > 0 {
+        return registers::load(job.input, (PIECE * i - ADDRESS).min(job.input.len()));
+    }
     let (within, behind) = (registers::table(&COMPRESSED), registers::table(&BEHIND_ADDRESS));
     let head = registers::first(ADDRESS);
     let address = registers::load(&job.address.0, 0);
@@ -185,16 +163,30 @@ fn first_half(job: &SlhHash<'_>) -> __m512i {
     )
 }
 
+/// What the padding puts into piece `i` of `pieces`, behind one block of B bytes, PK.seed, and an input
+/// of `length` bytes: the bit that ends the message, and in the last word the length. What else the
+/// standard reserves for it is zero.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn padding<const B: usize>(length: usize, i: usize, pieces: usize) -> __m512i {
+    let (start, end) = (PIECE * i, ADDRESS + length);
+    let mut padding = _mm512_setzero_si512();
+    if (start..start + PIECE).contains(&end) {
+        let (word, byte) = ((end - start) / 8, (end - start) % 8);
+        padding = _mm512_maskz_mov_epi64(1 << word, _mm512_set1_epi64(0x80 << (8 * byte)));
+    }
+    if i == pieces - 1 {
+        let bits = _mm512_set1_epi64((8 * (B + end) as u64).swap_bytes() as i64);
+        padding = _mm512_or_si512(padding, _mm512_maskz_mov_epi64(1 << 7, bits));
+    }
+    padding
+}
+
 /// Hashes eight messages at most, all of one length, side by side. Lanes beyond them repeat the
 /// first.
-///
-/// Each half of a block is put together in registers: a load that meets several stores waits for
-/// all of them, and the messages of nodes are one block.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
-    /// Bytes of half a block.
-    const HALF: usize = BLOCK / 2;
     let length = jobs[0].input.len();
     assert!(jobs.iter().all(|job| job.input.len() == length), "lanes of one length");
     let order = registers::table(&BIG_ENDIAN);
@@ -206,28 +198,13 @@ pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
     }
     let mut state = transpose(rows);
     let mut w = [_mm512_setzero_si512(); 16];
-    // The bit that ends the message is followed by 16 bytes of length, of which the first are zero.
-    let end = ADDRESS + length;
-    let halves = 2 * (end + 1 + 16).div_ceil(BLOCK);
-    let bits = 8 * (BLOCK + end) as u64;
+    // The bit that ends the message is followed by 16 bytes of length.
+    let halves = 2 * (ADDRESS + length + 1 + 16).div_ceil(BLOCK);
     for half in 0..halves {
-        let start = HALF * half;
-        let mut padding = _mm512_setzero_si512();
-        if (start..start + HALF).contains(&end) {
-            let (word, byte) = ((end - start) / 8, (end - start) % 8);
-            padding = _mm512_maskz_mov_epi64(1 << word, _mm512_set1_epi64(0x80 << (8 * byte)));
-        }
-        if half == halves - 1 {
-            let bits = _mm512_set1_epi64(bits.swap_bytes() as i64);
-            padding = _mm512_or_si512(padding, _mm512_maskz_mov_epi64(1 << 7, bits));
-        }
+        let padding = padding::<BLOCK>(length, half, halves);
         for (lane, row) in rows.iter_mut().enumerate() {
             let job = &jobs[if lane < jobs.len() { lane } else { 0 }];
-            let bytes = match half {
-                0 => first_half(job),
-                _ => registers::load(job.input, (start - ADDRESS).min(length)),
-            };
-            *row = _mm512_shuffle_epi8(_mm512_or_si512(bytes, padding), order);
+            *row = _mm512_shuffle_epi8(_mm512_or_si512(piece(job, half), padding), order);
         }
         w[LANES * (half % 2)..][..LANES].copy_from_slice(&transpose(rows));
         if half % 2 == 1 {

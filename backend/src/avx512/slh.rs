@@ -3,29 +3,42 @@
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
-use super::{Avx512, sha512, slh_shake};
+use super::slh_sha256::Lanes;
+use super::{Avx512, sha512, slh_sha256, slh_shake};
 use crate::portable::Portable;
 use crate::sha_ni;
 use crate::slh::sha2::in_groups;
 
 /// Runs every chain to its end.
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt,sha")]
-pub(super) fn chain_many(isa: Avx512, jobs: &mut [SlhChain<'_>]) {
-    match jobs.first().map(|job| job.context.family) {
-        Some(SlhFamily::Shake) => slh_shake::chain_many(isa, jobs),
-        Some(SlhFamily::Sha2) => sha_ni::chain_many(isa, jobs),
-        None => {}
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn chain_many(kernels: Avx512, jobs: &mut [SlhChain<'_>]) {
+    match (jobs.first().map(|job| job.context.family), kernels) {
+        (Some(SlhFamily::Shake), _) => slh_shake::chain_many(kernels.isa, jobs),
+        (Some(SlhFamily::Sha2), Avx512 { streams: Some(streams), lanes: false, .. }) => {
+            // SAFETY: the token proves that the processor has the extensions.
+            unsafe { sha_ni::chain_many(streams, jobs) }
+        }
+        (Some(SlhFamily::Sha2), Avx512 { streams, .. }) => {
+            slh_sha256::chain_many(Lanes { streams }, jobs);
+        }
+        (None, _) => {}
     }
 }
 
 /// Runs every hash.
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt,sha")]
-pub(super) fn hash_many(isa: Avx512, jobs: &mut [SlhHash<'_>]) {
-    match jobs.first().map(|job| (job.context.family, job.context.n)) {
-        Some((SlhFamily::Shake, _)) => slh_shake::hash_many(isa, jobs),
-        Some((SlhFamily::Sha2, 16)) => sha_ni::hash_many(isa, jobs),
-        Some((SlhFamily::Sha2, _)) => sha512_many(jobs),
-        None => {}
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn hash_many(kernels: Avx512, jobs: &mut [SlhHash<'_>]) {
+    match (jobs.first().map(|job| (job.context.family, job.context.n)), kernels) {
+        (Some((SlhFamily::Shake, _)), _) => slh_shake::hash_many(kernels.isa, jobs),
+        (Some((SlhFamily::Sha2, 16)), Avx512 { streams: Some(streams), lanes: false, .. }) => {
+            // SAFETY: the token proves that the processor has the extensions.
+            unsafe { sha_ni::hash_many(streams, jobs) }
+        }
+        (Some((SlhFamily::Sha2, 16)), Avx512 { streams, .. }) => {
+            slh_sha256::hash_many(Lanes { streams }, jobs);
+        }
+        (Some((SlhFamily::Sha2, _)), _) => sha512_many(jobs),
+        (None, _) => {}
     }
 }
 

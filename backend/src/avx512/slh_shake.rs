@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 
 use super::keccak::{ShortBlock, short_hash_8, short_hash_low_4};
-use super::{Avx512, registers, sponge};
+use super::{Isa, registers, sponge};
 use crate::memory::{Table, wipe};
 use crate::slh::shake::{self, Block, Steps, WORDS, hash_word, value_word};
 
@@ -23,7 +23,7 @@ static HASH_ADDRESS: Table<u8, 64> = {
     Table(table)
 };
 
-impl Steps<8> for Avx512 {
+impl Steps<8> for Isa {
     #[inline(always)]
     fn steps<const V: usize>(self, block: &mut Block<8>, steps: u32, count: usize) {
         // SAFETY: the token proves that the processor has AVX-512.
@@ -68,12 +68,12 @@ fn advance<const V: usize>(block: &mut Block<8>, steps: u32, is_narrow: bool) {
 
 /// Runs every chain of the SHAKE family to its end.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn chain_many(isa: Avx512, jobs: &mut [SlhChain<'_>]) {
+pub(super) fn chain_many(isa: Isa, jobs: &mut [SlhChain<'_>]) {
     shake::chain_many(isa, jobs);
 }
 
 /// Runs every hash of the SHAKE family.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(super) fn hash_many(isa: Avx512, jobs: &mut [SlhHash<'_>]) {
+pub(super) fn hash_many(isa: Isa, jobs: &mut [SlhHash<'_>]) {
     shake::hash_many(jobs, |sponges| sponge::sponge_many(isa, sponges));
 }

@@ -6,15 +6,15 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::Sponge;
 
-use super::{Avx512, keccak, registers};
+use super::{Isa, keccak, registers};
 use crate::sponge::{Lanes, Row, SHORT, State, stations};
 
 stations! {
-    Avx512, 8, 4, __m512i,
+    Isa, 8, 4, __m512i,
     #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 }
 
-impl Lanes<8, 4> for Avx512 {
+impl Lanes<8, 4> for Isa {
     type Vector = __m512i;
 
     #[inline(always)]

@@ -9,6 +9,10 @@ use crate::batch::Keys;
 
 /// Lanes whose keys are expanded together: eight matrices of ML-DSA-87 are 448 KiB.
 const CHUNK: usize = 8;
+/// The same where they sign: a rejected attempt leaves its lane to another signature of the chunk, so that the
+/// more there are, the fewer lanes idle at its end. 2.5 MiB of ML-DSA-87; on Zen 4 a signature takes 5 % less
+/// than with 8, and no less with 64.
+const SIGN_CHUNK: usize = 32;
 
 fn blank_keys(p: &'static Params, n: usize) -> Vec<SigningKey> {
     (0..n).map(|_| SigningKey::blank(p)).collect()
@@ -95,16 +99,17 @@ pub(super) fn sign<K: Kernels>(
         }
         Keys::Fresh(bytes) => bytes,
     };
-    let outputs = sig.chunks_mut(CHUNK * p.sig_len()).zip(status.chunks_mut(CHUNK));
-    let inputs = messages.chunks(CHUNK).zip(rnd.chunks(CHUNK));
+    let mut expanded = blank_keys(p, SIGN_CHUNK.min(status.len()));
+    let outputs = sig.chunks_mut(SIGN_CHUNK * p.sig_len()).zip(status.chunks_mut(SIGN_CHUNK));
+    let inputs = messages.chunks(SIGN_CHUNK).zip(rnd.chunks(SIGN_CHUNK));
     for ((bytes, inputs), (sig, status)) in
-        bytes.chunks(CHUNK * p.sk_len()).zip(inputs).zip(outputs)
+        bytes.chunks(SIGN_CHUNK * p.sk_len()).zip(inputs).zip(outputs)
     {
-        let mut keys = blank_keys(p, status.len());
-        let mut decoded = [Status::NotRun; CHUNK];
+        let keys = &mut expanded[..status.len()];
+        let mut decoded = [Status::NotRun; SIGN_CHUNK];
         let decoded = &mut decoded[..status.len()];
-        ml_dsa::expand_signing_keys(k, p, bytes, &mut keys, decoded, scratch);
-        sign_good_keys(k, p, (&keys, decoded), inputs, (sig, status), scratch);
+        ml_dsa::expand_signing_keys(k, p, bytes, keys, decoded, scratch);
+        sign_good_keys(k, p, (keys, decoded), inputs, (sig, status), scratch);
     }
 }
 

@@ -54,6 +54,8 @@ pub fn cpus() -> Vec<Box<dyn Backend>> {
     #[cfg(target_arch = "x86_64")]
     if let Some(kernels) = crate::avx512::Avx512::detect() {
         all.push(Box::new(Cpu::new(kernels)));
+        #[cfg(emulated_lanes)]
+        all.push(Box::new(Cpu::new(kernels.with_lanes())));
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(kernels) = crate::avx2::Avx2::detect() {

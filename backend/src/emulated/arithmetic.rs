@@ -68,6 +68,7 @@ by_constant! {
     _mm512_srli_epi32 [u32; 16] u32: |a, by| a.checked_shr(by).unwrap_or(0);
     _mm512_srli_epi64 [u64; 8] u32: |a, by| a.checked_shr(by).unwrap_or(0);
     _mm512_srai_epi32 [i32; 16] u32: |a, by| a >> by.min(31);
+    _mm512_ror_epi32 [u32; 16] i32: |a, by| a.rotate_right(by % 32);
     _mm512_ror_epi64 [u64; 8] i32: |a, by| a.rotate_right(by % 64);
     _mm512_rol_epi32 [u32; 16] i32: |a, by| a.rotate_left(by % 32);
     _mm512_rol_epi64 [u64; 8] i32: |a, by| a.rotate_left(by % 64);
@@ -87,6 +88,14 @@ pub(crate) fn _mm512_srl_epi32(a: __m512i, count: __m128i) -> __m512i {
 #[inline]
 pub(crate) fn _mm512_srl_epi64(a: __m512i, count: __m128i) -> __m512i {
     cast(each(cast::<_, [u64; 8]>(a), |a| shift(a, count.0[0], 64, |a, n| a >> n)))
+}
+
+/// Words of `a` above those of `b`, shifted to the left: the upper halves.
+#[inline]
+pub(crate) fn _mm512_shldi_epi32<const COUNT: i32>(a: __m512i, b: __m512i) -> __m512i {
+    let by = COUNT as u32 % 32;
+    let wide = |a: u32, b: u32| (u64::from(a) << 32 | u64::from(b)) << by >> 32;
+    cast(both(cast::<_, [u32; 16]>(a), cast::<_, [u32; 16]>(b), |a, b| wide(a, b) as u32))
 }
 
 /// The low halves of `b` above `a`, shifted to the right.

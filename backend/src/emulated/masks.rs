@@ -88,6 +88,11 @@ pub(crate) fn _mm512_maskz_mov_epi64(mask: __mmask8, a: __m512i) -> __m512i {
 }
 
 #[inline]
+pub(crate) fn _mm512_maskz_mov_epi32(mask: __mmask16, a: __m512i) -> __m512i {
+    cast(choose::<u32, 16>(mask.into(), cast(a), [0; 16]))
+}
+
+#[inline]
 pub(crate) fn _mm512_maskz_set1_epi16(mask: __mmask32, x: i16) -> __m512i {
     cast(choose::<i16, 32>(mask.into(), [x; 32], [0; 32]))
 }

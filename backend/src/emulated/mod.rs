@@ -10,7 +10,7 @@
 //!
 //! Built with `--cfg emulated_lanes` the crate has these kernels instead of the real ones, under the
 //! name "avx512-emulated", and valgrind's memcheck can follow secrets through them, which it can't
-//! where an instruction set is unknown to it (`tests/constant-time/emulated.sh`). Otherwise this
+//! where an instruction set is unknown to it (`tests/constant-time/ctgrind.sh`). Otherwise this
 //! module is compiled for tests only, which compare every function with the instruction of its name.
 //!
 //! Functions have the names and arguments of `core::arch` and do what Intel's manual says of the

@@ -101,6 +101,17 @@ pub(crate) fn _mm512_unpackhi_epi64(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u64, 2>(a, b, |a, b| [a[1], b[1]])
 }
 
+/// The same of 32-bit words, in turn.
+#[inline]
+pub(crate) fn _mm512_unpacklo_epi32(a: __m512i, b: __m512i) -> __m512i {
+    quarters::<u32, 4>(a, b, |a, b| [a[0], b[0], a[1], b[1]])
+}
+
+#[inline]
+pub(crate) fn _mm512_unpackhi_epi32(a: __m512i, b: __m512i) -> __m512i {
+    quarters::<u32, 4>(a, b, |a, b| [a[2], b[2], a[3], b[3]])
+}
+
 #[inline]
 pub(crate) fn _mm_unpacklo_epi64(a: __m128i, b: __m128i) -> __m128i {
     __m128i([a.0[0], b.0[0]])

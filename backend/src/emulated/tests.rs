@@ -96,7 +96,7 @@ integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
 /// Whether the processor has what is emulated.
 fn is_supported() -> bool {
-    crate::avx512::Avx512::detect().is_some()
+    crate::avx512::Avx512::detect().is_some() && is_x86_feature_detected!("sha")
 }
 
 /// Compares functions of the given arguments, with each of the given constants.
@@ -199,9 +199,11 @@ same! { shifts_are_the_processors:
     _mm512_srli_epi32 [0 1 31 32 200](a: __m512i);
     _mm512_srli_epi64 [0 1 63 64 200](a: __m512i);
     _mm512_srai_epi32 [0 1 31 32 200](a: __m512i);
+    _mm512_ror_epi32 [0 1 31 32 200](a: __m512i);
     _mm512_ror_epi64 [0 1 63 64 200](a: __m512i);
     _mm512_rol_epi32 [0 1 31 32 200](a: __m512i);
     _mm512_rol_epi64 [0 1 63 64 200](a: __m512i);
+    _mm512_shldi_epi32 [0 1 16 31 32 200](a: __m512i, b: __m512i);
     _mm512_shrdi_epi64 [0 1 51 63 200](a: __m512i, b: __m512i);
     _mm512_shrdv_epi64(a: __m512i, b: __m512i, count: __m512i);
     _mm512_sll_epi16(a: __m512i, count: __m128i);
@@ -251,6 +253,7 @@ same! { masks_are_the_processors:
     _mm512_mask_mov_epi64(source: __m512i, m: u8, a: __m512i);
     _mm512_mask_blend_epi16(m: u32, a: __m512i, b: __m512i);
     _mm512_mask_blend_epi64(m: u8, a: __m512i, b: __m512i);
+    _mm512_maskz_mov_epi32(m: u16, a: __m512i);
     _mm512_maskz_mov_epi64(m: u8, a: __m512i);
     _mm512_maskz_set1_epi16(m: u32, x: i16);
     _mm512_maskz_set1_epi32(m: u16, x: i32);
@@ -268,6 +271,8 @@ same! { shuffles_are_the_processors:
     _mm_shuffle_epi32 [0x1b 0xb1 0x0e 0xe1](a: __m128i);
     _mm512_shuffle_i64x2 [0x44 0xee 0x88 0xdd 0x1b](a: __m512i, b: __m512i);
     _mm512_permutex_epi64 [0x1b 0xb1 0x0e 0x93](a: __m512i);
+    _mm512_unpacklo_epi32(a: __m512i, b: __m512i);
+    _mm512_unpackhi_epi32(a: __m512i, b: __m512i);
     _mm512_unpacklo_epi64(a: __m512i, b: __m512i);
     _mm512_unpackhi_epi64(a: __m512i, b: __m512i);
     _mm_unpacklo_epi64(a: __m128i, b: __m128i);

@@ -1,8 +1,8 @@
 //! What the vector kernels of SLH-DSA share: in which order chains take lanes, and the lanes of the
-//! SHAKE family.
+//! SHAKE family and of SHA-256.
 //!
 //! ```text
-//!   jobs --longest first, in windows--> Queue --> lanes that are free    shake: lanes in memory
+//!   jobs --longest first, in windows--> Queue --> lanes that are free    shake, sha256: lanes in memory
 //! ```
 //!
 //! A lane keeps its chain to the end and then takes the next one. The longest go first, so that few
@@ -12,6 +12,8 @@
 use gabion_scheme::kernels::slh::SlhChain;
 
 pub(crate) mod sha2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod sha256;
 pub(crate) mod shake;
 
 /// Chains that are put in order at a time.

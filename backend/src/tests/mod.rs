@@ -4,8 +4,8 @@ mod kernels;
 mod sha2;
 mod sponge;
 
-/// Turns each `fn name(k: &dyn Kernels)` into the tests `avx512::name`, `avx2::name` and
-/// `avx2_without_sha::name`, or `neon::name` and `neon_without_extensions::name`.
+/// Turns each `fn name(k: &dyn Kernels)` into the tests `avx512::name`, `avx512_with_lanes::name`,
+/// `avx512_without_sha::name`, `avx2::name` and `avx2_without_sha::name`, or `neon::name` and `neon_without_extensions::name`.
 macro_rules! on_every_instruction_set {
     ($($name:ident),+ $(,)?) => {
         #[cfg(target_arch = "x86_64")]
@@ -15,6 +15,30 @@ macro_rules! on_every_instruction_set {
                 fn $name() {
                     if let Some(k) = crate::avx512::Avx512::detect() {
                         super::$name(&k);
+                    }
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx512_with_lanes {
+            $(
+                #[test]
+                fn $name() {
+                    if let Some(k) = crate::avx512::Avx512::detect() {
+                        super::$name(&k.with_lanes());
+                    }
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx512_without_sha {
+            $(
+                #[test]
+                fn $name() {
+                    if let Some(k) = crate::avx512::Avx512::detect() {
+                        super::$name(&k.without_sha());
                     }
                 }
             )+

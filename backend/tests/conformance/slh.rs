@@ -23,6 +23,7 @@ pub fn check(k: &dyn Kernels) {
         for n in SIZES {
             check_every_start_and_length(k, family, n);
             check_chain_counts(k, family, n);
+            check_chains_of_one_shape(k, family, n);
             check_hash_lengths(k, family, n);
             check_hash_counts(k, family, n);
             check_misuse(k, family, n);
@@ -195,6 +196,24 @@ fn check_chain_counts(k: &dyn Kernels, family: SlhFamily, n: usize) {
             .map(|i| Case::new(&mut rng, family, n, 0, if i + 1 == count { 15 } else { 0 }))
             .collect();
         run_chains(k, n, &last);
+    }
+}
+
+/// Calls of 0 to 40 chains that begin and end together, as those of one key and the leaves of FORS do,
+/// from wherever they start.
+fn check_chains_of_one_shape(k: &dyn Kernels, family: SlhFamily, n: usize) {
+    let mut rng = Rng::new(7);
+    for count in (0..=40).chain([67]) {
+        for (is_secret, steps) in [(true, 15), (true, 1), (true, 0), (false, 15), (false, 2)] {
+            let cases: Vec<_> = (0..count)
+                .map(|_| {
+                    let start = rng.below(u64::from(16 - steps)) as u32;
+                    let case = Case::new(&mut rng, family, n, start, steps);
+                    Case { sk_seed: is_secret.then(|| rng.bytes(n)), ..case }
+                })
+                .collect();
+            run_chains(k, n, &cases);
+        }
     }
 }
 

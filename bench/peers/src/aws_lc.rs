@@ -15,7 +15,8 @@ use aws_lc_rs::signature::{
 };
 
 use crate::peer::{
-    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Peer, Randomness, Result, Secret, Signer,
+    Dsa, DsaSet, Error, Exchange, Identity, Kem, KemSet, Operation, Peer, Randomness, Result,
+    Secret, Signer,
 };
 
 const NAME: &str = "aws-lc-rs";
@@ -52,6 +53,10 @@ impl Peer for AwsLc {
 
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
         crate::crates::aws_lc(name)
+    }
+
+    fn exchange(&self, name: &str, private: &[u8]) -> Result<Option<Box<dyn Exchange>>> {
+        crate::curves::aws_lc_exchange(name, private)
     }
 
     fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {

@@ -3,7 +3,8 @@
 
 use crate::inputs;
 use crate::peer::{
-    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Randomness, Result, Secret, Signer,
+    Dsa, DsaSet, Error, Exchange, Identity, Kem, KemSet, Operation, Randomness, Result, Secret,
+    Signer,
 };
 
 /// Keys tried for each parameter set, each with one message.
@@ -239,6 +240,7 @@ fn dsa_signatures(
     }
     Ok(())
 }
+
 /// Refuses a slot that does not verify its own signature, or verifies a changed one.
 pub fn signer(name: &str, identity: &Identity, slot: &mut dyn Signer) -> Result<()> {
     let message = inputs::message(0);
@@ -255,4 +257,48 @@ pub fn signer(name: &str, identity: &Identity, slot: &mut dyn Signer) -> Result<
         "{name}: {} does not verify its own signature, or verifies a changed one",
         identity.name
     )))
+}
+
+/// Compares the key exchanges of all peers, each with a pair of its own.
+///
+/// Every two derive the same secret from both sides, fresh and cached, from the slot's pair and
+/// from a generated one; nobody takes a public key that is no point, or one of low order.
+pub fn exchange(name: &str, peers: &mut [Slot<'_, dyn Exchange>]) -> Result<()> {
+    for one in 0..peers.len() {
+        let made = peers[one].1.keygen()?;
+        let public = peers[one].1.public().to_vec();
+        for other in 0..peers.len() {
+            let theirs = peers[other].1.public().to_vec();
+            let secrets = [
+                peers[one].1.derive_fresh(&theirs)?,
+                peers[one].1.derive_cached(&theirs)?,
+                peers[other].1.derive_fresh(&public)?,
+                peers[other].1.derive_cached(&public)?,
+            ];
+            let [first, rest @ ..] = &secrets;
+            if first.iter().all(|&byte| byte == 0) || rest.iter().any(|secret| secret != first) {
+                return Err(disagree(format!(
+                    "{name}: {} and {} derive different secrets",
+                    peers[one].0.name, peers[other].0.name
+                )));
+            }
+            // A generated pair is seen from outside only: its public key is to be one.
+            if peers[other].1.derive_fresh(&made)? != peers[other].1.derive_cached(&made)? {
+                return Err(disagree(format!(
+                    "{name}: {} derives two secrets from one key of {}",
+                    peers[other].0.name, peers[one].0.name
+                )));
+            }
+        }
+        // All zero is of low order on Curve25519; the changed point is off its curve.
+        let mut wrong = vec![0; public.len()];
+        if name != "X25519" {
+            wrong.copy_from_slice(&public);
+            wrong[public.len() - 1] ^= 1;
+        }
+        if peers[one].1.derive_fresh(&wrong).is_ok() || peers[one].1.derive_cached(&wrong).is_ok() {
+            return Err(disagree(format!("{name}: {} takes a wrong point", peers[one].0.name)));
+        }
+    }
+    Ok(())
 }

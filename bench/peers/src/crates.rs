@@ -1,19 +1,24 @@
-//! Signatures beside ML-DSA in Rust: slh-dsa, ed25519-dalek, ring, aws-lc-rs, graviola.
+//! Crates that are measured for one thing each: signatures beside ML-DSA, and key exchange.
 
 use aws_lc_rs::signature::{self as aws, KeyPair as _};
 use ed25519_dalek::Signer as _;
 use ring::signature::{self as ring_signature, KeyPair as _};
 use slh_dsa::signature::{Keypair as _, Verifier as _};
 
-use crate::peer::{Error, Identity, Peer, Result, Signer};
+use crate::peer::{Error, Exchange, Identity, Peer, Result, Signer};
+use crate::{curves, falcon};
 
 /// Makes the slot of a scheme by name.
 type Make = fn(&str) -> Result<Option<Box<dyn Signer>>>;
+
+/// Makes the slot of a key exchange by name, from a private key.
+type MakeExchange = fn(&str, &[u8]) -> Result<Option<Box<dyn Exchange>>>;
 
 /// A crate as a library with schemes.
 struct Crate {
     identity: Identity,
     make: Make,
+    exchange: MakeExchange,
 }
 
 impl Peer for Crate {
@@ -24,20 +29,37 @@ impl Peer for Crate {
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
         (self.make)(name)
     }
+
+    fn exchange(&self, name: &str, private: &[u8]) -> Result<Option<Box<dyn Exchange>>> {
+        (self.exchange)(name, private)
+    }
 }
 
 fn library(name: &'static str, version: &str, license: &'static str, make: Make) -> Box<dyn Peer> {
+    curve((name, version, license), make, |_, _| Ok(None))
+}
+
+fn curve(
+    (name, version, license): (&'static str, &str, &'static str),
+    make: Make,
+    exchange: MakeExchange,
+) -> Box<dyn Peer> {
     let build = crate::RUST_BUILD.to_owned();
-    Box::new(Crate {
-        identity: Identity { name, version: version.to_owned(), license, build },
-        make,
-    })
+    let identity = Identity { name, version: version.to_owned(), license, build };
+    Box::new(Crate { identity, make, exchange })
 }
 
 /// The crates that are measured for nothing else, but graviola, which is for some processors only.
 pub fn all() -> Vec<Box<dyn Peer>> {
+    let both = "Apache-2.0 OR MIT";
     vec![
-        library("slh-dsa", "0.2.0-rc.5", "Apache-2.0 OR MIT", slh),
+        library("fn-dsa", "0.4.0", "Unlicense", falcon::draft),
+        library("fn-dsa", "0.3.0", "Unlicense", falcon::round3),
+        curve(("p256", "0.14.0", both), curves::p256::signer, curves::p256::exchange),
+        curve(("p384", "0.14.0", both), curves::p384::signer, curves::p384::exchange),
+        curve(("p521", "0.14.0", both), curves::p521::signer, curves::p521::exchange),
+        curve(("x25519-dalek", "3.0.0", "BSD-3-Clause"), |_| Ok(None), curves::dalek_exchange),
+        library("slh-dsa", "0.2.0-rc.5", both, slh),
         library("ed25519-dalek", "3.0.0", "BSD-3-Clause", |name| ed25519(name, dalek)),
         library("ring", "0.17.14", "Apache-2.0 AND ISC", |name| ed25519(name, from_ring)),
     ]
@@ -54,9 +76,12 @@ pub fn graviola() -> Option<Box<dyn Peer>> {
     None
 }
 
-/// Ed25519 of aws-lc-rs, whose other schemes are in `aws_lc`.
+/// Ed25519 and ECDSA of aws-lc-rs, whose other schemes are in `aws_lc`.
 pub fn aws_lc(name: &str) -> Result<Option<Box<dyn Signer>>> {
-    ed25519(name, from_aws)
+    match ed25519(name, from_aws)? {
+        Some(slot) => Ok(Some(slot)),
+        None => curves::aws_lc_signer(name),
+    }
 }
 
 fn ed25519(

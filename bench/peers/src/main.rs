@@ -9,6 +9,8 @@ mod check;
 #[allow(dead_code)] // Not every harness uses all of it.
 mod clock;
 mod crates;
+mod curves;
+mod falcon;
 #[path = "../../src/inputs.rs"]
 mod inputs;
 mod libcrux;
@@ -18,7 +20,9 @@ mod liboqs;
 mod machine;
 mod openssl;
 mod peer;
+mod rustcrypto;
 mod wolfssl;
+mod wolfssl_ed25519;
 mod wolfssl_slh;
 
 use std::ffi::OsStr;
@@ -34,8 +38,8 @@ use check::Slot;
 use clock::{Centre, Clock, Figures, Plan};
 use machine::Machine;
 use peer::{
-    DSA_SETS, Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Key, Operation, Peer,
-    Randomness, Result, SIGNERS, Signer,
+    DSA_SETS, Dsa, DsaSet, EXCHANGES, Error, Exchange, Identity, KEM_SETS, Kem, KemSet, Key,
+    Operation, Peer, Randomness, Result, SIGNERS, Signer,
 };
 
 /// How this program was compiled: what the Rust peers owe their speed to.
@@ -54,7 +58,8 @@ const ROUNDS: usize = 3;
 /// Key pairs that fresh operations walk through.
 const KEYS: usize = 16;
 
-/// Measures other libraries' ML-KEM and ML-DSA with the inputs of `gabion bench engine`.
+/// Measures other libraries' key encapsulation, signatures and key exchange with the inputs of
+/// `gabion bench engine`.
 #[derive(Parser)]
 #[command(
     version,
@@ -103,9 +108,11 @@ enum Name {
     Openssl,
     /// wolfSSL with its assembly
     Wolfssl,
-    /// liboqs 0.13, whose SPHINCS+ and Falcon use AVX2
+    /// liboqs 0.13, which uses AVX2
     Liboqs,
-    /// slh-dsa, ed25519-dalek, ring, graviola
+    /// RustCrypto's ml-kem and ml-dsa
+    Rustcrypto,
+    /// fn-dsa, slh-dsa, p256, p384, p521, x25519-dalek, ed25519-dalek, ring, graviola
     Crates,
 }
 
@@ -175,6 +182,11 @@ fn run(options: &Options) -> Result<()> {
             signer_rows(name, &peers, &mut report)?;
         }
     }
+    for (name, private_bytes) in EXCHANGES {
+        if report.wants_any(name, &[Operation::Keygen, Operation::Derive]) {
+            exchange_rows((name, private_bytes), &peers, &mut report)?;
+        }
+    }
     if !report.printed && !options.check {
         return Err(Error::Filter(options.filter.to_string()));
     }
@@ -202,6 +214,11 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     }
     if wanted(Name::Liboqs) {
         peers.push(Box::new(liboqs::Liboqs::load()?));
+    }
+    if wanted(Name::Rustcrypto) {
+        for library in rustcrypto::RustCrypto::all() {
+            peers.push(Box::new(library));
+        }
     }
     if wanted(Name::Crates) {
         peers.extend(crates::all());
@@ -251,7 +268,7 @@ impl Report<'_> {
         if !options.json && !options.check {
             println!("{}, {} cores", report.machine.cpu, report.machine.cores);
             println!(
-                "{:<12} {:<7} {:<7} {:<16} {:>12} {:>12} {:>10} {:>10}",
+                "{:<18} {:<7} {:<7} {:<18} {:>12} {:>12} {:>10} {:>10}",
                 "algorithm", "op", "key", "library", "cycles", "ops/s", "us p50", "us p99"
             );
         }
@@ -351,7 +368,7 @@ impl Report<'_> {
 /// A row for people: cycles first, for they compare between machines.
 fn table_line(row: &Row<'_>) -> String {
     format!(
-        "{:<12} {:<7} {:<7} {:<16} {:>12.0} {:>12.0} {:>10.2} {:>10.2}",
+        "{:<18} {:<7} {:<7} {:<18} {:>12.0} {:>12.0} {:>10.2} {:>10.2}",
         row.algorithm,
         row.operation.word(),
         row.key.word(),
@@ -598,9 +615,9 @@ fn signer_round(
     report: &mut Report<'_>,
 ) -> Result<Figures> {
     let signed: Vec<Vec<u8>> = match operation {
-        Operation::Verify => {
-            (0..messages).map(|index| signer.sign(&inputs::message(index))).collect::<Result<_>>()?
-        }
+        Operation::Verify => (0..messages)
+            .map(|index| signer.sign(&inputs::message(index)))
+            .collect::<Result<_>>()?,
         _ => Vec::new(),
     };
     // A small set's signature takes hundreds of milliseconds: a hundred would take a minute.
@@ -625,6 +642,63 @@ fn signer_round(
             false => Err(Error::Disagreement("a valid signature was refused".to_owned())),
         },
     })
+}
+
+/// Rows of a key exchange: each library has its own private key, and all derive with the same keys
+/// of others.
+fn exchange_rows(
+    (name, private_bytes): (&'static str, usize),
+    peers: &[Box<dyn Peer>],
+    report: &mut Report<'_>,
+) -> Result<()> {
+    let mut slots: Vec<Slot<'_, dyn Exchange>> = Vec::new();
+    for (number, peer) in peers.iter().enumerate() {
+        let mut private: [u8; 66] = inputs::bytes(50, number as u64);
+        // The order of P-521 has a bit in the first byte, and the private key is to be below it.
+        private[0] &= if private_bytes == 66 { 0 } else { 0x7f };
+        if let Some(slot) = peer.exchange(name, &private[..private_bytes])? {
+            slots.push((peer.identity(), slot));
+        }
+    }
+    check::exchange(name, &mut slots)?;
+    eprintln!("{name}: {} libraries agree", slots.len());
+    if report.options.check {
+        return Ok(());
+    }
+    let Some((_, last)) = slots.last_mut() else {
+        return Ok(());
+    };
+    let peer_keys = (0..KEYS).map(|_| last.keygen()).collect::<Result<Vec<_>>>()?;
+    let rows = [
+        (Operation::Keygen, Key::Fresh),
+        (Operation::Derive, Key::Fresh),
+        (Operation::Derive, Key::Cached),
+    ];
+    for (operation, key) in rows {
+        report.rows(
+            (name, operation, key),
+            &mut slots,
+            |slot| match operation {
+                Operation::Keygen => slot.randomness(),
+                _ => Randomness::None,
+            },
+            |_| true,
+            |report, _, slot| {
+                report.measure(operation, |call| {
+                    let peer = &peer_keys[call % KEYS];
+                    match (operation, key) {
+                        (Operation::Keygen, _) => slot.keygen(),
+                        (_, Key::Fresh) => slot.derive_fresh(peer),
+                        (_, Key::Cached) => slot.derive_cached(peer),
+                    }
+                    .map(|bytes| {
+                        std::hint::black_box(bytes);
+                    })
+                })
+            },
+        )?;
+    }
+    Ok(())
 }
 
 /// The slot that makes the inputs: the first that is given its randomness, so that they are the

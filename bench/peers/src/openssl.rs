@@ -22,8 +22,9 @@ const NAME: &str = "openssl";
 /// OPENSSL_VERSION_STRING, the number alone.
 const VERSION_STRING: c_int = 6;
 
-/// OSSL_PARAM_INTEGER and OSSL_PARAM_OCTET_STRING.
+/// OSSL_PARAM_INTEGER, OSSL_PARAM_UTF8_STRING and OSSL_PARAM_OCTET_STRING.
 const PARAM_INTEGER: u32 = 1;
+const PARAM_TEXT: u32 = 4;
 const PARAM_OCTETS: u32 = 5;
 
 /// `OSSL_PARAM`: a list of these ends with one that has no name.
@@ -49,6 +50,11 @@ impl Param {
             data_size: data.len(),
             return_size: 0,
         }
+    }
+
+    /// The library only reads the text.
+    fn text(key: &'static CStr, text: &'static CStr) -> Param {
+        Param { data_type: PARAM_TEXT, ..Param::octets(key, text.to_bytes()) }
     }
 
     /// The library only reads through `data`; the caller keeps it alive.
@@ -282,6 +288,10 @@ impl Peer for Openssl {
     }
 
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
+        if let Some((group, hashed)) = ecdsa(name) {
+            return EvpEcdsa::new(&self.functions, group, hashed)
+                .map(|slot| Some(Box::new(slot) as _));
+        }
         let Some(signature) = signature_bytes(name) else {
             return Ok(None);
         };
@@ -303,6 +313,16 @@ fn signature_bytes(name: &str) -> Option<usize> {
         (_, Some("192f")) => Some(35_664),
         (_, Some("256s")) => Some(29_792),
         (_, Some("256f")) => Some(49_856),
+        _ => None,
+    }
+}
+
+/// The curve of an ECDSA and the name of the algorithm with its hash.
+fn ecdsa(name: &str) -> Option<(&'static CStr, &'static str)> {
+    match name {
+        "ECDSA-P-256" => Some((c"P-256", "ECDSA-SHA256")),
+        "ECDSA-P-384" => Some((c"P-384", "ECDSA-SHA384")),
+        "ECDSA-P-521" => Some((c"P-521", "ECDSA-SHA512")),
         _ => None,
     }
 }
@@ -484,6 +504,83 @@ impl Signer for EvpSigner {
 
     fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool> {
         verify(&self.public, message, signature)
+    }
+}
+
+/// ECDSA, whose contexts are for one message: each call sets up again, with the pair imported.
+struct EvpEcdsa {
+    generator: Generator,
+    algorithm: Algorithm,
+    private: Context,
+    public: Context,
+}
+
+/// More than any signature takes in DER.
+const ECDSA_BYTES: usize = 144;
+
+impl EvpEcdsa {
+    fn new(functions: &Rc<Functions>, group: &'static CStr, hashed: &str) -> Result<EvpEcdsa> {
+        let algorithm = Algorithm::fetch(functions, hashed)?;
+        let generator = Generator::new(functions, "EC")?;
+        let params = [Param::text(c"group", group), Param::END];
+        let context = generator.context.context.as_ptr();
+        // SAFETY: the context is live, the list is ended and its data outlives the call.
+        let status = unsafe { (functions.ctx_set_params)(context, params.as_ptr()) };
+        functions.check("EVP_PKEY_CTX_set_params(group)", status)?;
+        let (private, public) = signer_contexts(&generator, &algorithm)?;
+        Ok(EvpEcdsa { generator, algorithm, private, public })
+    }
+}
+
+impl Signer for EvpEcdsa {
+    fn keygen(&mut self) -> Result<()> {
+        (self.private, self.public) = signer_contexts(&self.generator, &self.algorithm)?;
+        Ok(())
+    }
+
+    fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>> {
+        let functions = &self.generator.functions;
+        let (context, algorithm) =
+            (self.private.context.as_ptr(), self.algorithm.algorithm.as_ptr());
+        // SAFETY: context and algorithm are live; null stands for no parameters.
+        let status = unsafe { (functions.sign_init)(context, algorithm, null()) };
+        functions.check("EVP_PKEY_sign_message_init", status)?;
+        let mut signature = vec![0; ECDSA_BYTES];
+        let mut length = signature.len();
+        // SAFETY: the context is set up for signing and each length is that of its buffer.
+        let status = unsafe {
+            (functions.sign)(
+                context,
+                signature.as_mut_ptr(),
+                &mut length,
+                message.as_ptr(),
+                message.len(),
+            )
+        };
+        functions.check("EVP_PKEY_sign", status)?;
+        signature.truncate(length);
+        Ok(signature)
+    }
+
+    /// Anything but 1 is refused: a signature that is no DER is an error to the library.
+    fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool> {
+        let functions = &self.generator.functions;
+        let (context, algorithm) =
+            (self.public.context.as_ptr(), self.algorithm.algorithm.as_ptr());
+        // SAFETY: context and algorithm are live; null stands for no parameters.
+        let status = unsafe { (functions.verify_init)(context, algorithm, null()) };
+        functions.check("EVP_PKEY_verify_message_init", status)?;
+        // SAFETY: the context is set up for verification and each length is that of its buffer.
+        let status = unsafe {
+            (functions.verify)(
+                context,
+                signature.as_ptr(),
+                signature.len(),
+                message.as_ptr(),
+                message.len(),
+            )
+        };
+        Ok(status == 1)
     }
 }
 

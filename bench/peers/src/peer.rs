@@ -5,8 +5,9 @@
 //!      └────────────┬──────────────┘
 //!             Peer ─┼─ Kem (one parameter set, one loaded key)
 //!                   ├─ Dsa (one parameter set, one loaded key)
-//!                   └─ Signer (any other signature, one pair of its own)
-//!   aws_lc · libcrux · openssl · wolfssl · liboqs · crates
+//!                   ├─ Signer (any other signature, one pair of its own)
+//!                   └─ Exchange (one curve, one pair from a given private key)
+//!   aws_lc · libcrux · rustcrypto · openssl · wolfssl · liboqs · crates (falcon, curves)
 //! ```
 //!
 //! `fresh` starts from the encoded key and does everything the standard asks for, the checks of
@@ -121,6 +122,8 @@ pub enum Operation {
     Sign,
     /// Of such a signature.
     Verify,
+    /// The peer's public key and the private one to the shared secret.
+    Derive,
 }
 
 impl Key {
@@ -142,6 +145,7 @@ impl Operation {
             Operation::Decaps => "decaps",
             Operation::Sign => "sign",
             Operation::Verify => "verify",
+            Operation::Derive => "derive",
         }
     }
 }
@@ -178,10 +182,16 @@ pub trait Peer {
     fn signer(&self, _name: &str) -> Result<Option<Box<dyn Signer>>> {
         Ok(None)
     }
+
+    /// A slot with this private key for a key exchange of [`EXCHANGES`]; `None` when the library
+    /// lacks it.
+    fn exchange(&self, _name: &str, _private: &[u8]) -> Result<Option<Box<dyn Exchange>>> {
+        Ok(None)
+    }
 }
 
 /// Signature schemes beside ML-DSA, by the names that `gabion bench engine` uses.
-pub const SIGNERS: [&str; 17] = [
+pub const SIGNERS: [&str; 22] = [
     "SLH-DSA-SHAKE-128f",
     "SLH-DSA-SHAKE-128s",
     "SLH-DSA-SHAKE-192f",
@@ -196,10 +206,19 @@ pub const SIGNERS: [&str; 17] = [
     "SLH-DSA-SHA2-256s",
     "Falcon-512",
     "Falcon-1024",
-    "FN-DSA-512",
-    "FN-DSA-1024",
+    "Falcon-padded-512",
+    "Falcon-padded-1024",
+    "FN-DSA-512-draft",
+    "FN-DSA-1024-draft",
     "Ed25519",
+    "ECDSA-P-256",
+    "ECDSA-P-384",
+    "ECDSA-P-521",
 ];
+
+/// Key exchanges, by the names that `gabion bench engine` uses, and the bytes of a private key.
+pub const EXCHANGES: [(&str, usize); 4] =
+    [("X25519", 32), ("ECDH-P-256", 32), ("ECDH-P-384", 48), ("ECDH-P-521", 66)];
 
 /// A signature scheme with one pair of keys, which the slot made itself.
 ///
@@ -215,6 +234,27 @@ pub trait Signer {
 
     /// Verifies with the slot's key; `false` is a signature that does not verify.
     fn verify(&mut self, message: &[u8], signature: &[u8]) -> Result<bool>;
+}
+
+/// A key exchange with one pair of keys.
+///
+/// Every derivation decodes the peer's public key, with the checks that it needs: it is never seen
+/// again.
+pub trait Exchange {
+    /// Where key generation takes its randomness from.
+    fn randomness(&self) -> Randomness;
+
+    /// The slot's public key, encoded.
+    fn public(&self) -> &[u8];
+
+    /// Makes another pair, of which the encoded public key comes back.
+    fn keygen(&mut self) -> Result<Vec<u8>>;
+
+    /// Derives the secret from the encoded private key.
+    fn derive_fresh(&mut self, peer: &[u8]) -> Result<Vec<u8>>;
+
+    /// Derives the secret from the key that the slot keeps.
+    fn derive_cached(&mut self, peer: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// ML-KEM with one parameter set. Buffers have the sizes of the set.

@@ -16,7 +16,7 @@ use crate::peer::{
     Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Operation, Peer, Randomness, Result,
     Secret, Signer,
 };
-use crate::wolfssl_slh;
+use crate::{wolfssl_ed25519, wolfssl_slh};
 
 /// The version that build-wolfssl.sh builds.
 const VERSION: &str = "5.9.4";
@@ -118,6 +118,55 @@ impl SlhFunctions {
             make: symbol!("wc_SlhDsaKey_MakeKeyWithRandom"),
             sign: symbol!("wc_SlhDsaKey_SignDeterministic"),
             verify: symbol!("wc_SlhDsaKey_Verify"),
+            _plain: Rc::clone(plain),
+        })
+    }
+}
+
+/// The functions of Ed25519; the library stays loaded as long as they exist.
+pub struct Ed25519Functions {
+    /// wc_ed25519_new
+    pub new: unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *mut c_void,
+    /// wc_ed25519_delete
+    pub delete: unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int,
+    /// wc_ed25519_import_private_only
+    pub import_seed: unsafe extern "C" fn(*const c_uchar, u32, *mut c_void) -> c_int,
+    /// wc_ed25519_make_public
+    pub make_public: unsafe extern "C" fn(*mut c_void, *mut c_uchar, u32) -> c_int,
+    /// wc_ed25519_sign_msg
+    pub sign:
+        unsafe extern "C" fn(*const c_uchar, u32, *mut c_uchar, *mut u32, *mut c_void) -> c_int,
+    /// wc_ed25519_verify_msg
+    pub verify: unsafe extern "C" fn(
+        *const c_uchar,
+        u32,
+        *const c_uchar,
+        u32,
+        *mut c_int,
+        *mut c_void,
+    ) -> c_int,
+    _plain: Rc<Functions>,
+}
+
+impl Ed25519Functions {
+    fn load(plain: &Rc<Functions>) -> Result<Ed25519Functions> {
+        let missing = |error: libloading::Error| {
+            Error::Environment(format!("this wolfSSL has no Ed25519: {error}"))
+        };
+        macro_rules! symbol {
+            ($name:literal) => {
+                // SAFETY: the type it is assigned to is the one in the headers of the version
+                // that was checked when the library was loaded.
+                *unsafe { plain.library.get(concat!($name, "\0").as_bytes()) }.map_err(missing)?
+            };
+        }
+        Ok(Ed25519Functions {
+            new: symbol!("wc_ed25519_new"),
+            delete: symbol!("wc_ed25519_delete"),
+            import_seed: symbol!("wc_ed25519_import_private_only"),
+            make_public: symbol!("wc_ed25519_make_public"),
+            sign: symbol!("wc_ed25519_sign_msg"),
+            verify: symbol!("wc_ed25519_verify_msg"),
             _plain: Rc::clone(plain),
         })
     }
@@ -279,12 +328,18 @@ impl Peer for Wolfssl {
     }
 
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
-        wolfssl_slh::slot(SlhFunctions::load(&self.plain)?, name)
+        match name {
+            // It has no AVX-512 code, so that both configurations are one here.
+            "Ed25519" if self.cached.is_some() => {
+                wolfssl_ed25519::slot(Ed25519Functions::load(&self.plain)?).map(Some)
+            }
+            _ => wolfssl_slh::slot(SlhFunctions::load(&self.plain)?, name),
+        }
     }
 }
 
 /// 0 is success, everything else the library's error number.
-fn check(call: &'static str, status: c_int) -> Result<()> {
+pub fn check(call: &'static str, status: c_int) -> Result<()> {
     match status {
         0 => Ok(()),
         status => Err(Error::Call { peer: NAME, call, detail: status.to_string() }),
@@ -292,7 +347,7 @@ fn check(call: &'static str, status: c_int) -> Result<()> {
 }
 
 /// An object of the library, never null.
-fn object(call: &'static str, pointer: *mut c_void) -> Result<NonNull<c_void>> {
+pub fn object(call: &'static str, pointer: *mut c_void) -> Result<NonNull<c_void>> {
     let detail = "no memory".to_owned();
     NonNull::new(pointer).ok_or(Error::Call { peer: NAME, call, detail })
 }

@@ -77,7 +77,7 @@ fn tenths(value: f64) -> f64 {
 }
 
 /// Median of sorted values; the mean of the two middle ones for an even count.
-fn median(sorted: &[f64]) -> f64 {
+pub(super) fn median(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     match sorted.len() {
         0 => f64::NAN,
@@ -86,13 +86,14 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Percentiles by nearest rank of sorted values.
+/// A percentile by nearest rank of sorted values.
+pub(super) fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
+}
+
 fn spread(sorted: &[f64]) -> Spread {
-    let at = |percent: usize| {
-        let rank = (sorted.len() * percent).div_ceil(100).max(1);
-        sorted.get(rank - 1).map_or(f64::NAN, |value| tenths(*value))
-    };
-    Spread { p20: at(20), p80: at(80) }
+    Spread { p20: tenths(percentile(sorted, 20)), p80: tenths(percentile(sorted, 80)) }
 }
 
 /// Median of a histogram; 0 for an empty one.

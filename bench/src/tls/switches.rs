@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::credentials::{Credentials, HOST};
 use super::lane::shake;
 use super::names::{Group, Signature};
+use super::statistics::{Spread, median, percentile};
 use crate::Error;
 use crate::machine::{Machine, process_cpu_ns};
 use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
@@ -56,7 +57,23 @@ pub struct Figures {
     pub handshakes_per_s: f64,
 }
 
-/// A switch's result: both settings, and medians of the rounds' ratios.
+/// The switch on over the switch off.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Ratios {
+    /// Wall time, the median handshake.
+    pub p50_ratio: f64,
+    /// CPU time of the process for each handshake.
+    pub cpu_ratio: f64,
+    /// Handshakes a second.
+    pub rate_ratio: f64,
+}
+
+/// A switch's result: both settings, and how they compare, in two ways.
+///
+/// A machine that changes its speed from second to second moves `of_medians`, since half of the slices may
+/// lie at one speed and half at the other; the rounds' ratios forgive it, for both slices of a round lie
+/// next to each other. Where handshakes of one slice take two times, about as many the one as the other,
+/// `p50_us` jumps between them, and no way mends that. So a ratio counts where both ways agree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The switch.
@@ -75,23 +92,82 @@ pub struct Row {
     pub on: Figures,
     /// With the switch off.
     pub off: Figures,
-    /// On over off: wall time, the median handshake.
-    pub p50_ratio: f64,
-    /// On over off: CPU time.
-    pub cpu_ratio: f64,
-    /// On over off: handshakes a second.
-    pub rate_ratio: f64,
+    /// Medians of the rounds' ratios.
+    #[serde(flatten)]
+    pub paired: Ratios,
+    /// How far the rounds' `p50_ratio` lie apart.
+    pub p50_spread: Spread,
+    /// Ratios of the medians in `on` and `off`.
+    pub of_medians: Ratios,
+    /// Whether the switch slows a connection that is alone; none where more are under way.
+    pub alone: Option<Alone>,
     /// What it was measured on.
     pub machine: Machine,
     /// The OpenSSL that was loaded.
     pub openssl: String,
 }
 
+/// Whether a switch slows a connection that is alone, on one thread: see [`ALONE_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Alone {
+    /// Both ratios of p50 are within the bound.
+    NotSlower,
+    /// Neither is.
+    Slower,
+    /// One is and one is not: the measurement does not tell.
+    Undecided,
+}
+
+impl Alone {
+    /// The verdict in words, for a table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Alone::NotSlower => "not slower",
+            Alone::Slower => "slower",
+            Alone::Undecided => "undecided",
+        }
+    }
+
+    fn of(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<Alone> {
+        if config.threads != 1 || config.connections > 1 {
+            return None;
+        }
+        let within = [paired, of_medians].map(|ratios| ratios.p50_ratio <= ALONE_MAX);
+        Some(match within {
+            [true, true] => Alone::NotSlower,
+            [false, false] => Alone::Slower,
+            _ => Alone::Undecided,
+        })
+    }
+}
+
+/// A connection alone counts as slower where its p50 with the switch is above so many times that without.
+/// Two settings that do the same differ by less than this on a quiet machine.
+pub const ALONE_MAX: f64 = 1.02;
+
 /// Length of a slice.
 const SLICE: Duration = Duration::from_millis(250);
 
 /// The switches, as the provider's section of a configuration file names them.
 const SWITCHES: [&str; 2] = ["key-pools", "async-jobs"];
+
+/// The rows of docs/provider.md: switch, group, signature, threads and connections. ECDSA is what most
+/// certificates are, and leaves the group the largest part of a handshake.
+pub const USUAL: [(&str, &str, &str, usize, usize); 12] = [
+    ("key-pools", "X25519MLKEM768", "ECDSA-P-256", 1, 0),
+    ("key-pools", "X25519MLKEM768", "ML-DSA-65", 1, 0),
+    ("key-pools", "MLKEM768", "ECDSA-P-256", 1, 0),
+    ("key-pools", "MLKEM768", "ML-DSA-65", 1, 0),
+    ("key-pools", "SecP256r1MLKEM768", "ECDSA-P-256", 1, 0),
+    ("key-pools", "SecP256r1MLKEM768", "ML-DSA-65", 1, 0),
+    ("key-pools", "SecP384r1MLKEM1024", "ECDSA-P-256", 1, 0),
+    ("key-pools", "SecP384r1MLKEM1024", "ML-DSA-65", 1, 0),
+    ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 1, 1),
+    ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 1, 8),
+    ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 1, 32),
+    ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 2, 8),
+];
 
 /// Measures a switch.
 ///
@@ -142,9 +218,9 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         }
     }
     let [on, off] = slices;
-    let ratio = |of: fn(&Figures) -> f64| {
-        median(on.iter().zip(&off).map(|(on, off)| of(on) / of(off)).collect())
-    };
+    let (paired, p50_spread) = paired(&on, &off);
+    let (on, off) = (over(&on), over(&off));
+    let of_medians = ratios(&on, &off, rounded);
     Ok(Row {
         switch: config.switch.clone(),
         group: group.name.into(),
@@ -152,11 +228,12 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         threads: config.threads,
         connections: config.connections,
         rounds: config.rounds,
-        p50_ratio: ratio(|slice| slice.p50_us),
-        cpu_ratio: ratio(|slice| slice.cpu_us),
-        rate_ratio: ratio(|slice| slice.handshakes_per_s),
-        on: over(&on),
-        off: over(&off),
+        on,
+        off,
+        paired,
+        p50_spread,
+        of_medians,
+        alone: Alone::of(config, &paired, &of_medians),
         machine: Machine::detect(),
         openssl: ossl.version().into(),
     })
@@ -278,7 +355,7 @@ fn event_loop(endpoints: &[Endpoint; 2], connections: usize) -> Result<Vec<f64>,
 }
 
 fn over(slices: &[Figures]) -> Figures {
-    let of = |field: fn(&Figures) -> f64| median(slices.iter().map(field).collect());
+    let of = |field: fn(&Figures) -> f64| rounded(median(&sorted(slices.iter().map(field))));
     Figures {
         p50_us: of(|slice| slice.p50_us),
         p99_us: of(|slice| slice.p99_us),
@@ -287,20 +364,106 @@ fn over(slices: &[Figures]) -> Figures {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// Medians of the rounds' ratios, and how far those of p50 lie apart.
+fn paired(on: &[Figures], off: &[Figures]) -> (Ratios, Spread) {
+    let rounds: Vec<Ratios> =
+        on.iter().zip(off).map(|(on, off)| ratios(on, off, |ratio| ratio)).collect();
+    let of = |field: fn(&Ratios) -> f64| sorted(rounds.iter().map(field));
+    let p50 = of(|round| round.p50_ratio);
+    let medians = Ratios {
+        p50_ratio: rounded(median(&p50)),
+        cpu_ratio: rounded(median(&of(|round| round.cpu_ratio))),
+        rate_ratio: rounded(median(&of(|round| round.rate_ratio))),
+    };
+    let at = |percent| rounded(percentile(&p50, percent));
+    (medians, Spread { p20: at(20), p80: at(80) })
+}
+
+fn ratios(on: &Figures, off: &Figures, finish: fn(f64) -> f64) -> Ratios {
+    Ratios {
+        p50_ratio: finish(on.p50_us / off.p50_us),
+        cpu_ratio: finish(on.cpu_us / off.cpu_us),
+        rate_ratio: finish(on.handshakes_per_s / off.handshakes_per_s),
+    }
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    let middle = values[values.len() / 2];
-    (middle * 1e4).round() / 1e4
+    values
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn slice(p50_us: f64, cpu_us: f64) -> Figures {
+        Figures { p50_us, p99_us: 9.0, cpu_us, handshakes_per_s: 1.0 }
+    }
+
     #[test]
     fn medians_are_of_each_figure_by_itself() {
-        let slice = |p50_us, cpu_us| Figures { p50_us, p99_us: 9.0, cpu_us, handshakes_per_s: 1.0 };
         let all = over(&[slice(1.0, 30.0), slice(2.0, 10.0), slice(3.0, 20.0)]);
         assert_eq!(all, slice(2.0, 20.0));
+    }
+
+    /// A machine of two speeds: each round says that the switch costs nothing, the medians that it costs
+    /// a third.
+    #[test]
+    fn rounds_and_medians_may_contradict_and_then_nothing_is_decided() {
+        let on: Vec<_> = [300.0, 400.0, 400.0, 300.0, 400.0].map(|p50| slice(p50, 2.0)).into();
+        let off: Vec<_> = [300.0, 400.0, 300.0, 300.0, 400.0].map(|p50| slice(p50, 1.0)).into();
+        let (paired, spread) = paired(&on, &off);
+        assert_eq!(paired, Ratios { p50_ratio: 1.0, cpu_ratio: 2.0, rate_ratio: 1.0 });
+        assert_eq!(spread, Spread { p20: 1.0, p80: 1.0 });
+        let of_medians = ratios(&over(&on), &over(&off), rounded);
+        assert_eq!(of_medians, Ratios { p50_ratio: 1.3333, cpu_ratio: 2.0, rate_ratio: 1.0 });
+        assert_eq!(Alone::of(&config(1, 0), &paired, &of_medians), Some(Alone::Undecided));
+    }
+
+    #[test]
+    fn a_connection_alone_is_slower_above_the_bound_by_both_ratios() {
+        let ratios = |p50_ratio| Ratios { p50_ratio, cpu_ratio: 9.0, rate_ratio: 0.1 };
+        for (paired, of_medians, expected) in [
+            (1.02, 1.02, Alone::NotSlower),
+            (0.5, 1.0, Alone::NotSlower),
+            (1.0201, 1.3, Alone::Slower),
+            (1.0, 1.0201, Alone::Undecided),
+            (1.0201, 1.0, Alone::Undecided),
+            (f64::NAN, f64::NAN, Alone::Slower),
+        ] {
+            let alone = Alone::of(&config(1, 1), &ratios(paired), &ratios(of_medians));
+            assert_eq!(alone, Some(expected), "{paired} {of_medians}");
+        }
+        for (threads, connections) in [(1, 2), (2, 0), (2, 1)] {
+            let alone = Alone::of(&config(threads, connections), &ratios(2.0), &ratios(2.0));
+            assert_eq!(alone, None, "{threads} threads, {connections} connections");
+        }
+    }
+
+    fn config(threads: usize, connections: usize) -> Config {
+        Config {
+            prefix: PathBuf::new(),
+            modules: None,
+            switch: "key-pools".into(),
+            group: "X25519MLKEM768".into(),
+            signature: "ML-DSA-65".into(),
+            threads,
+            connections,
+            rounds: 5,
+        }
+    }
+
+    /// A wrong name would end `gabion bench switches` after minutes.
+    #[test]
+    fn the_usual_rows_name_what_there_is() {
+        for (switch, group, signature, threads, _) in USUAL {
+            assert!(SWITCHES.contains(&switch) && threads > 0, "{switch}");
+            assert!(Group::find(group).is_ok() && Signature::find(signature).is_ok(), "{group}");
+        }
     }
 }

@@ -27,6 +27,8 @@ mod shard;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+use gabion_scheme::algorithms::Family;
+use gabion_scheme::kernels::ed25519::ROWS_LEN;
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
 use crate::dsa::VerifyKey;
@@ -104,14 +106,28 @@ impl Keyed for PublicKey {
 }
 
 /// Bytes that an expanded public key of `len` encoded bytes takes in a cache: the encoding and its
-/// lattice; for what else derives from a key, a bound by its size.
+/// lattice; for what else derives from a key, a bound by its size, and the multiples of an Ed25519
+/// point, which are made when the key has been used some times and counted from the start: a key that
+/// grew within a full cache would break its bound.
 fn expanded_len(algorithm: Algorithm, len: usize) -> usize {
     let derived = match lattice_len(algorithm) {
         // Hybrids and composites expand the lattice of a part, and have its encoding twice.
-        0 => 4 * len + 1024 + parts_of(algorithm).map(lattice_len).sum::<usize>(),
+        0 => {
+            let whole_and_parts = parts_of(algorithm).chain([algorithm]);
+            let expanded = whole_and_parts.map(|part| lattice_len(part) + rows_len(part));
+            4 * len + 1024 + expanded.sum::<usize>()
+        }
         own => own,
     };
     ENTRY_LEN + len + derived
+}
+
+/// Multiples of the point of an Ed25519 key; nothing for any other algorithm.
+fn rows_len(algorithm: Algorithm) -> usize {
+    match algorithm.info().family {
+        Family::Ed25519 => ROWS_LEN,
+        _ => 0,
+    }
 }
 
 /// Matrix and vector of ML-KEM (FIPS 203: 256 coefficients of 2 bytes) and ML-DSA (FIPS 204: of 4
@@ -254,6 +270,12 @@ mod tests {
         assert_eq!(of(Algorithm::MlKem1024), 128 + 1568 + (16 + 4) * 512);
         assert_eq!(of(Algorithm::MlDsa87), 128 + 2592 + (56 + 8) * 1024);
         assert_eq!(of(Algorithm::SlhDsaSha2_128s), 128 + 32 + 4 * 32 + 1024);
+        // With 4 pieces of 16 multiples of the point, 128 bytes each.
+        assert_eq!(of(Algorithm::Ed25519), 128 + 32 + 4 * 32 + 1024 + 8192);
+        assert_eq!(of(Algorithm::Ed25519Zip215), of(Algorithm::Ed25519));
+        let of_parts = 128 + 5 * (1952 + 32) + 1024 + (30 + 6) * 1024 + 8192;
+        assert_eq!(of(Algorithm::MlDsa65Ed25519Sha512), of_parts);
+        assert_eq!(of(Algorithm::MlDsa65EcdsaP256Sha512), 128 + 5 * (1952 + 65) + 1024 + 36 * 1024);
         // What a hybrid or a composite holds of its lattice part counts as much as the part alone.
         for (whole, part) in [
             (Algorithm::X25519MlKem768, Algorithm::MlKem768),

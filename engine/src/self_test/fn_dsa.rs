@@ -37,29 +37,29 @@ static EXPECTED: [(Algorithm, [&str; LANES]); 6] = [
     (
         Algorithm::Falcon512,
         [
-            "6e541a4fa47865a6e77b2aa40a065d83a2e7a0b799f9750458ba49f3e61cc29b",
-            "ffdec8e1d1f39ad0955fa1b9518a5f7c4c407cd95b78eee47a48e9273df9ad60",
+            "9ab7c6246c4c4bcd4c3799eb567c9b8129d053d9bb3ced0080fb4652b84ff378",
+            "ec2f05bd2a4cab5e91f0307679ec40a478bde09f04fa42938383ea9655e852b4",
         ],
     ),
     (
         Algorithm::Falcon1024,
         [
-            "100996eb7b4208360a44eaa4c530f890be29f525a6f33e39c5a9e5a8d3e3815b",
-            "b868dc282e781f3de845788e69a47b6bcbedfc0f2ae4059c01d1d823ba760e87",
+            "c14dd3eb6497ee3add2409b8d3e2d58941cdc159c769efca2fe39fd45710363b",
+            "fcbf6d4b76e17887471e95b0e6822d312c86cb3b562ecd9e04197c7bfc5c5bb3",
         ],
     ),
     (
         Algorithm::FalconPadded512,
         [
-            "483b87e6afd063a22f95681484e9a7539aed2c1a68a638832e571298c9474a5c",
-            "5da2794c8e06c4f2a0e89bc2b8ee074b216da9c969aa7722aafd136de3f95621",
+            "84ba6c76b83eace4b0d98b2bc98a0f31a16d9dd323d5257d05dc81c41ebdaba2",
+            "47e4edcf5a8d12154a4bb555b661dbd850432b6f983d0795551a9461dd453107",
         ],
     ),
     (
         Algorithm::FalconPadded1024,
         [
-            "ea0117ca65e651cca506053650a0ba2f4cd0144e58a0ca052d70af9847c5bc32",
-            "e974cb44aeea7ba0cd0984cae8161e240b98fa1ba331f76a58cc090f72593e95",
+            "9856f751d536aeb86edff6c702898c5a8ca36553ce4cc36b3526b732697ddbfd",
+            "3a882961cef7abfd6541fc52f0e224418d601d8847e745a134a147053d9c9824",
         ],
     ),
 ];

@@ -22,8 +22,9 @@
  *   say; a bad lane never fails its neighbours, and its output is all zero. A batch and n single
  *   calls give the same verdicts.
  * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
- * Threads. All functions may be called from any thread. No thread is started and nothing runs at
- *   load; the first use of an algorithm tests the processor's implementation with known answers.
+ * Threads. All functions may be called from any thread. Nothing runs at load. The first use of an
+ *   algorithm tests the processor's implementation with known answers, on a thread of its own whose
+ *   end it waits for: the test may need more stack than the caller has. No other thread is started.
  * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A KEM's
  *   ciphertext that was tampered with is no error: decapsulation gives another secret (FIPS 203).
  */

@@ -118,10 +118,79 @@ fn examples_run_with_the_static_library() {
     examples(&[&[library.as_os_str()], &rest[..]].concat());
 }
 
+/// What pkg-config says of an installation, word by word.
+fn pkg_config(prefix: &Path, ask: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(ask).arg("gabion");
+    let text = String::from_utf8(run(&mut command).stdout).unwrap();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Installs the libraries under test as `make install` does.
+fn install(place: &Path, variables: &[String]) {
+    let built = place.join("built");
+    std::fs::create_dir(&built).unwrap();
+    for name in ["libgabion.so", "libgabion.a"] {
+        std::os::unix::fs::symlink(library(name), built.join(name)).unwrap();
+    }
+    let root = folder().join("../..");
+    run(Command::new("make")
+        .arg("-C")
+        .arg(root)
+        .arg("install-c")
+        .arg(format!("RELEASE={}", built.display()))
+        .args(variables)
+        // A make that runs these tests has its own ideas of where things go.
+        .env_remove("MAKEFLAGS")
+        .env_remove("DESTDIR")
+        .env_remove("PREFIX"));
+}
+
 #[test]
-fn pkg_config_file_has_a_place_for_what_installation_knows() {
-    let text = std::fs::read_to_string(folder().join("gabion.pc.in")).unwrap();
-    for word in ["@PREFIX@", "@VERSION@", "-lgabion", "-I${includedir}"] {
-        assert!(text.contains(word), "{word}");
+fn an_example_builds_by_what_pkg_config_says_of_the_installation() {
+    let place = tempfile::tempdir().unwrap();
+    let prefix = place.path().join("prefix");
+    install(place.path(), &[format!("PREFIX={}", prefix.display())]);
+    assert_eq!(pkg_config(&prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
+    let source = folder().join("examples-c/kem.c");
+    // With the shared library; and with the archive in its place, and what it needs besides.
+    for (name, is_static) in [("shared", false), ("static", true)] {
+        let ask: &[&str] =
+            if is_static { &["--cflags", "--libs", "--static"] } else { &["--cflags", "--libs"] };
+        let archive = |word: String| match word.as_str() {
+            "-lgabion" if is_static => "-l:libgabion.a".to_owned(),
+            _ => word,
+        };
+        let words = pkg_config(&prefix, ask).into_iter().map(archive);
+        let program = place.path().join(name);
+        // No path of ours: the header too is found by what pkg-config says.
+        run(Command::new("cc")
+            .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"])
+            .arg(&source)
+            .args(words)
+            .arg("-o")
+            .arg(&program));
+        let mut command = Command::new(&program);
+        command.env_remove("LD_LIBRARY_PATH");
+        if !is_static {
+            command.env("LD_LIBRARY_PATH", prefix.join("lib"));
+        }
+        let text = String::from_utf8(run(&mut command).stdout).unwrap();
+        assert_eq!(text, "both sides have the same 32-byte secret\n");
+    }
+}
+
+/// A package is put together elsewhere than where it will lie: only the latter may be written in it.
+#[test]
+fn an_installation_for_a_package_names_the_place_it_will_have() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().join("root");
+    let variables = [format!("DESTDIR={}", root.display()), "PREFIX=/opt/gabion".to_owned()];
+    install(place.path(), &variables);
+    let prefix = root.join("opt/gabion");
+    let text = std::fs::read_to_string(prefix.join("lib/pkgconfig/gabion.pc")).unwrap();
+    assert!(text.starts_with("prefix=/opt/gabion\n") && !text.contains('@'), "{text}");
+    for name in ["include/gabion.h", "lib/libgabion.so", "lib/libgabion.so.1", "lib/libgabion.a"] {
+        assert!(prefix.join(name).is_file(), "{name}");
     }
 }

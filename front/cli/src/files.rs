@@ -166,6 +166,11 @@ fn exists(path: &Path) -> Failure {
 }
 
 fn cannot_write(path: &Path, cause: &std::io::Error) -> Failure {
+    // An error of the temporary file names that file, which nobody asked for.
+    let cause = match cause.raw_os_error() {
+        Some(_) => cause.to_string(),
+        None => cause.kind().to_string(),
+    };
     Failure::Usage(format!("cannot write {}: {cause}", path.display()))
 }
 
@@ -247,6 +252,22 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"three");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file");
+    }
+
+    #[test]
+    fn a_refusal_names_the_output_and_no_temporary_file() {
+        let plain = std::io::Error::from_raw_os_error(13);
+        let named = std::io::Error::new(plain.kind(), "Permission denied at /out/.gabion-x1y2");
+        for cause in [plain, named] {
+            let Failure::Usage(text) = cannot_write(Path::new("/out/key"), &cause) else {
+                panic!("not a usage error");
+            };
+            assert!(
+                text.to_lowercase().starts_with("cannot write /out/key: permission denied"),
+                "{text}"
+            );
+            assert!(!text.contains(".gabion-"), "{text}");
+        }
     }
 
     #[test]

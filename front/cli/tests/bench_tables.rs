@@ -170,7 +170,7 @@ fn openssl_speed_is_read_and_compared() {
         return;
     }
     let work = Work::new();
-    let algorithms = ["--algorithm", "ML-KEM-512", "ML-DSA-87", "SLH-DSA-SHA2-128f"];
+    let algorithms = ["--algorithm", "ML-KEM-512", "ML-DSA-44", "SLH-DSA-SHA2-128f"];
     let options = ["bench", "openssl", "--provider", "default", "--seconds", "1"];
     let output = ["--output-json", "speed.json", "--json"];
     let done = work.gabion(&[&options[..], &algorithms[..], &output[..]].concat()).ok();
@@ -184,7 +184,7 @@ fn openssl_speed_is_read_and_compared() {
     let ratio = &result["ratios"][0];
     assert_eq!(
         (ratio["slh_dsa"].clone(), ratio["ml_dsa"].clone()),
-        ("SLH-DSA-SHA2-128f".into(), "ML-DSA-87".into())
+        ("SLH-DSA-SHA2-128f".into(), "ML-DSA-44".into())
     );
     assert!(ratio["sign"].as_f64() > Some(1.0), "{ratio}");
     work.gabion(&["bench", "openssl", "--provider", "default", "--algorithm", "KYBER9000"])
@@ -193,6 +193,42 @@ fn openssl_speed_is_read_and_compared() {
         .fails(3)
         .says("--openssl-bin");
     work.gabion(&["bench", "openssl", "--seconds", "0"]).fails(2).says("1 to 3600");
+}
+
+#[test]
+fn a_switch_is_compared_in_two_ways_and_a_slower_connection_is_a_failure() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    let options = ["bench", "switches", "--switch", "key-pools", "--rounds", "1", "--json"];
+    let mut command = work.command(&options);
+    command.args(["--group", "MLKEM768,X25519MLKEM768", "--sig", "ML-DSA-44"]);
+    let done = command.output().unwrap();
+    let rows: Vec<Value> = String::from_utf8(done.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object a line"))
+        .collect();
+    assert_eq!(rows.len(), 2);
+    let mut slower = 0;
+    for row in &rows {
+        // Of one round both ways are the quotient of the same two slices.
+        let of = |side: &str| row[side]["p50_us"].as_f64().unwrap();
+        let expected = of("on") / of("off");
+        for ratio in [&row["p50_ratio"], &row["of_medians"]["p50_ratio"]] {
+            assert!((ratio.as_f64().unwrap() - expected).abs() < 0.001, "{row}");
+        }
+        let verdict = if expected > 1.02 { "slower" } else { "not-slower" };
+        assert_eq!(row["alone"], verdict, "{row}");
+        slower += usize::from(expected > 1.02);
+    }
+    // What a machine that tests says is not certain; that the exit code says the same is.
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(i32::from(slower > 0)), "{said}");
+    assert_eq!(said.matches("one connection alone is slower").count(), slower, "{said}");
+    work.gabion(&["bench", "switches", "--rounds", "0"]).fails(2).says("one round");
+    work.gabion(&["bench", "switches", "--group", "KYBER9000"]).fails(2).says("X25519MLKEM768");
 }
 
 #[test]
@@ -247,6 +283,10 @@ fn a_report_is_one_page_with_plots() {
     for expected in ["<svg", "X25519MLKEM768 + ML-DSA-65", "AMD EPYC", "</html>"] {
         assert!(page.contains(expected), "no {expected}");
     }
+    let zen3 = format!("{results}/tls-epyc-zen3.ndjson");
+    work.gabion(&["report", "--out", "two.html", &tls, &zen3]).ok().says("2 sections");
+    let two = String::from_utf8(work.read("two.html")).unwrap();
+    assert_eq!((two.matches("<h2>").count(), page.matches("<h2>").count()), (2, 1));
     for foreign in ["<script", "http://", "https://", "<link", "<img"] {
         assert!(!page.contains(foreign), "{foreign}");
     }

@@ -336,6 +336,25 @@ fn preflight_exits_three_on_every_damage() {
 }
 
 #[test]
+fn an_integrity_value_of_a_configuration_of_ones_own_is_named() {
+    let copy = Copy::new(Damage::None);
+    // The bundle's own configuration elsewhere, with an integrity value that is not the module's.
+    let value = std::fs::read_to_string(copy.path("ssl/fipsmodule.cnf")).unwrap();
+    let (before, rest) = value.split_once("module-mac = ").unwrap();
+    let first = if rest.starts_with('0') { '1' } else { '0' };
+    let conf = copy.folder.path().join("own.cnf");
+    let main = std::fs::read_to_string(copy.path("ssl/openssl-fips.cnf")).unwrap();
+    let main: Vec<&str> = main.lines().filter(|line| !line.starts_with(".include")).collect();
+    let value = format!("{before}module-mac = {first}{}", &rest[1..]);
+    std::fs::write(&conf, format!("{}\n{value}", main.join("\n"))).unwrap();
+    let (code, stderr, started) =
+        copy.exec_in_mode("only", &[("GABION_OPENSSL_CONF", conf.to_str().unwrap())]);
+    assert_eq!((code, started), (Some(3), false), "{stderr}");
+    let expected = format!("not with what {} says of it", conf.display());
+    assert!(stderr.contains(&expected) && stderr.contains("`module-mac`"), "{stderr}");
+}
+
+#[test]
 fn a_configuration_that_also_finds_unapproved_algorithms_is_refused() {
     let copy = Copy::new(Damage::None);
     let conf = copy.folder.path().join("loose.cnf");

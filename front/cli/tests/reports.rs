@@ -74,11 +74,26 @@ fn old_names_are_listed_with_what_followed() {
     };
     assert_eq!(of("DILITHIUM_LEVEL3")["successor"], "ML-DSA-65");
     assert_eq!(of("DILITHIUM_LEVEL3")["sizes"]["output"], 3293);
+    assert!(of("DILITHIUM_LEVEL3")["sizes"]["shared_secret"].is_null());
+    // Every column of what was published of the KEMs.
+    for (name, dropped, published) in [
+        ("KYBER_LEVEL1", "KYBER_90S_LEVEL1", [800, 1632, 768, 32]),
+        ("KYBER_LEVEL3", "KYBER_90S_LEVEL3", [1184, 2400, 1088, 32]),
+        ("KYBER_LEVEL5", "KYBER_90S_LEVEL5", [1568, 3168, 1568, 32]),
+    ] {
+        for name in [name, dropped] {
+            let sizes = &of(name)["sizes"];
+            let columns = ["public_key", "private_key", "output", "shared_secret"];
+            assert_eq!(columns.map(|column| sizes[column].as_u64().unwrap()), published, "{name}");
+        }
+    }
     assert_eq!(of("P384_KYBER_LEVEL3")["codepoint"], 12092);
     assert!(of("KYBER_90S_LEVEL5")["successor"].is_null());
     let text = work.gabion(&["algorithms", "--old"]).ok().text();
     assert_eq!(text.lines().count(), rows.as_array().unwrap().len() + 1);
+    assert!(text.lines().next().unwrap().contains("secret"), "{text}");
     let dropped = text.lines().find(|line| line.starts_with("KYBER_90S_LEVEL1")).unwrap();
+    assert!(dropped.split_whitespace().any(|cell| cell == "32"), "{dropped}");
     assert!(dropped.trim_end().ends_with("nothing"), "{dropped}");
 }
 
@@ -357,6 +372,21 @@ fn run_without_a_bundle_is_not_ready() {
         command.env("GABION_OPENSSL_FIPS_MODE", "only");
         Done::of(command.output().unwrap()).fails(3).says("no FIPS module");
     }
+}
+
+#[test]
+fn run_refuses_an_output_that_cannot_be_before_it_measures() {
+    if bundle().is_none_or(|prefix| !prefix.join("lib/ossl-modules/gabion.so").exists()) {
+        return;
+    }
+    let work = Work::new();
+    std::fs::write(work.path("file"), "theirs").unwrap();
+    std::fs::create_dir(work.path("folder")).unwrap();
+    for (out, problem) in [("folder", "is a folder"), ("file/run.json", "cannot make")] {
+        let done = work.gabion(&["run", "--seconds", "0.2", "--out", out]).fails(2).says(problem);
+        assert_eq!(done.text(), "", "nothing was begun");
+    }
+    assert_eq!(work.read("file"), b"theirs");
 }
 
 /// Every command, found as a user finds them: by the help of the one above.

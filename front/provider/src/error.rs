@@ -28,6 +28,17 @@ pub enum Failure {
         /// The parameter's name.
         key: &'static str,
     },
+    /// A private key in none of the forms that somebody has chosen.
+    #[error(
+        "`{list}` names no format that this {algorithm} private key can have or has; expected \
+         seed-priv, priv-only or seed-only"
+    )]
+    NoFormat {
+        /// The key's algorithm.
+        algorithm: Served,
+        /// The provider's parameter.
+        list: &'static str,
+    },
     /// A byte string of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
     Length {
@@ -92,6 +103,7 @@ impl Failure {
         match self {
             Failure::Parameter { .. }
             | Failure::NoSuchParameter { .. }
+            | Failure::NoFormat { .. }
             | Failure::TooSmall { .. }
             | Failure::Misuse(_) => 2,
             Failure::MissingKey { .. } => 3,

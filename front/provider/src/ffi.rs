@@ -545,6 +545,8 @@ pub mod name {
     pub const PRIV: &CStr = c"priv";
     pub const SEED: &CStr = c"seed";
     pub const ENCODED_PUB: &CStr = c"encoded-pub-key";
+    pub const CMS_RI_TYPE: &CStr = c"ri-type";
+    pub const CMS_KEMRI_KDF_ALGORITHM: &CStr = c"kemri-kdf-alg";
     pub const IKME: &CStr = c"ikme";
     pub const ALGORITHM_ID: &CStr = c"algorithm-id";
     pub const CONTEXT_STRING: &CStr = c"context-string";

@@ -339,6 +339,10 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
             // Programs may pass no digest, or the empty one; nothing else fits.
             params.utf8(name::MANDATORY_DIGEST, c"")?;
         }
+        if info.family == Family::MlKem {
+            params.int(name::CMS_RI_TYPE, CMS_RECIPINFO_KEM)?;
+            params.octets(name::CMS_KEMRI_KDF_ALGORITHM, &HKDF_WITH_SHA256)?;
+        }
         let Some(material) = key.material() else {
             return Ok(1);
         };
@@ -356,6 +360,14 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
     })
 }
 
+/// How CMS encrypts to an ML-KEM key, from OpenSSL 3.6 on: as a KEMRecipientInfo (RFC 9629).
+const CMS_RECIPINFO_KEM: i32 = 5;
+
+/// What makes a wrapping key of the shared secret there, where the caller names nothing else: the
+/// AlgorithmIdentifier of id-alg-hkdf-with-sha256 (RFC 8619), without parameters. Every receiver of
+/// ML-KEM has it (RFC 9936), and the default provider names it.
+const HKDF_WITH_SHA256: [u8; 15] = *b"\x30\x0d\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x03\x1c";
+
 /// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, also
 /// where it is part of a hybrid; the bits of an ML-DSA public key.
 fn bits(algorithm: Served) -> i32 {
@@ -372,15 +384,25 @@ fn bits(algorithm: Served) -> i32 {
 }
 
 unsafe extern "C" fn gettable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
-    static KEM: [Param; 9] = gettable(Param::takes_octets(name::ENCODED_PUB));
-    static SIGNATURE: [Param; 9] = gettable(Param::takes_utf8(name::MANDATORY_DIGEST));
-    match at::<PLACE>().info().kind {
-        Kind::Kem => KEM.as_ptr(),
+    const OF_ML_KEM: [Param; 3] = [
+        Param::takes_octets(name::ENCODED_PUB),
+        Param::takes_int(name::CMS_RI_TYPE),
+        Param::takes_octets(name::CMS_KEMRI_KDF_ALGORITHM),
+    ];
+    static ML_KEM: [Param; 11] = gettable(OF_ML_KEM);
+    static HYBRID: [Param; 11] = gettable([OF_ML_KEM[0], Param::END, Param::END]);
+    static SIGNATURE: [Param; 11] =
+        gettable([Param::takes_utf8(name::MANDATORY_DIGEST), Param::END, Param::END]);
+    let info = at::<PLACE>().info();
+    match (info.kind, info.family) {
+        (Kind::Kem, Family::MlKem) => ML_KEM.as_ptr(),
+        (Kind::Kem, _) => HYBRID.as_ptr(),
         _ => SIGNATURE.as_ptr(),
     }
 }
 
-const fn gettable(of_kind: Param) -> [Param; 9] {
+/// A list with what only one kind of key answers; it may end before its last place.
+const fn gettable([first, second, third]: [Param; 3]) -> [Param; 11] {
     [
         Param::takes_int(name::BITS),
         Param::takes_int(name::SECURITY_BITS),
@@ -389,7 +411,9 @@ const fn gettable(of_kind: Param) -> [Param; 9] {
         Param::takes_octets(name::SEED),
         Param::takes_octets(name::PRIV),
         Param::takes_octets(name::PUB),
-        of_kind,
+        first,
+        second,
+        third,
         Param::END,
     ]
 }

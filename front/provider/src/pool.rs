@@ -15,7 +15,7 @@
 //! little more than two. What has to stay true:
 //!
 //! - **Single use.** A key is moved off its shelf under the lock before anybody sees it.
-//! - **Bounded.** [`CAPACITY`] keys of an algorithm, and one order at a time.
+//! - **Bounded.** Two [`BATCH`]es of an algorithm, and one order at a time.
 //! - **Forgotten on fork.** A child never looks at its parent's shelves ([`PerProcess`]); where forks
 //!   cannot be told there is no pool.
 //! - **The library context's randomness.** It is drawn by the thread that asks for a key, inside its
@@ -25,14 +25,20 @@
 //! - **No thread without module.** Tearing the provider down waits for the thread's end.
 
 use std::cell::Cell;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Family, KemPrivateKey};
 use zeroize::Zeroizing;
 
 use crate::process::{Inherited, PerProcess, Process, lock, spawn};
+
+#[cfg(all(test, loom))]
+mod loom;
+mod shelves;
+
+use shelves::{Shelves, Sizes};
 
 /// Algorithms that have a shelf: those whose keys are cheaper together, or dear enough alone.
 const POOLED: [Algorithm; 9] = [
@@ -47,11 +53,9 @@ const POOLED: [Algorithm; 9] = [
     Algorithm::SecP521r1MlKem1024,
 ];
 
-/// Keys that are made together: a full group of lanes.
+/// Keys that are made together: a full group of lanes. On a shelf lie two batches at most, 16 x 13 KiB for
+/// ML-KEM-768.
 const BATCH: usize = 8;
-
-/// Keys on a shelf: one batch to live on while the next one is made. 16 x 13 KiB for ML-KEM-768.
-const CAPACITY: usize = 2 * BATCH;
 
 /// Key generations of an algorithm within [`IDLE`] that show that a pool will be used.
 const USES_MIN: u32 = 8;
@@ -110,89 +114,19 @@ enum Thread {
 /// What takers and the thread share.
 struct Shared {
     engine: &'static Engine,
-    idle: Duration,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    shelves: [Shelf; POOLED.len()],
-    is_over: bool,
-}
-
-#[derive(Default)]
-struct Shelf {
-    keys: Vec<KemPrivateKey>,
-    order: Order,
-    /// Uses since `since`; once there were enough, the shelf is filled until it is unused for long.
-    uses: u32,
-    since: Option<Instant>,
-    is_filled: bool,
-}
-
-/// The next batch of a shelf.
-#[derive(Default)]
-enum Order {
-    #[default]
-    None,
-    /// A taker draws its randomness.
-    Drawn,
-    /// The thread can begin.
-    Ready(Zeroizing<Vec<u8>>),
-    /// The thread has begun.
-    Made,
-}
-
-impl Shelf {
-    /// Takes a key, if there is one, and says whether the caller should order more.
-    fn take(&mut self, idle: Duration) -> (Option<KemPrivateKey>, bool) {
-        if !self.is_filled {
-            let now = Instant::now();
-            if self.since.is_none_or(|since| now.duration_since(since) > idle) {
-                (self.since, self.uses) = (Some(now), 0);
-            }
-        }
-        self.uses = self.uses.saturating_add(1);
-        self.is_filled |= self.uses >= USES_MIN;
-        let key = self.keys.pop();
-        let orders = self.is_filled
-            && self.keys.len() <= CAPACITY - BATCH
-            && matches!(self.order, Order::None);
-        if orders {
-            self.order = Order::Drawn;
-        }
-        (key, orders)
-    }
-
-    /// Wipes what nobody wanted since the last call.
-    fn rest(&mut self) {
-        if self.uses == 0 {
-            // Dropping a key wipes it.
-            self.keys.clear();
-            self.give_up();
-        }
-        self.uses = 0;
-    }
-
-    /// Fills it no more, until it has been used as often as before the first time.
-    fn give_up(&mut self) {
-        (self.is_filled, self.since) = (false, None);
-    }
+    shelves: Shelves<KemPrivateKey>,
 }
 
 impl Pools {
     fn new(engine: &'static Engine, idle: Duration) -> Self {
-        let state = State { shelves: Default::default(), is_over: false };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
-        Pools {
-            shared: Arc::new(Shared { engine, idle, state, changed }),
-            thread: Mutex::new(Thread::None),
-        }
+        let sizes = Sizes { batch: BATCH, uses_min: USES_MIN, idle };
+        let shelves = Shelves::new(POOLED.len(), sizes);
+        Pools { shared: Arc::new(Shared { engine, shelves }), thread: Mutex::new(Thread::None) }
     }
 
     fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<KemPrivateKey> {
         let place = POOLED.iter().position(|&pooled| pooled == algorithm)?;
-        let (key, orders) = lock(&self.shared.state).shelves[place].take(self.shared.idle);
+        let (key, orders) = self.shared.shelves.take(place);
         if orders {
             self.order(place, entropy);
         }
@@ -205,16 +139,7 @@ impl Pools {
         // Without randomness, or without a thread, there are no keys ahead. The caller's own key needs
         // randomness too, and says so.
         let is_ready = entropy.fill(&mut bytes).is_ok() && self.has_thread();
-        let order = if is_ready { Order::Ready(bytes) } else { Order::None };
-        let mut state = lock(&self.shared.state);
-        let shelf = &mut state.shelves[place];
-        shelf.order = order;
-        if is_ready {
-            drop(state);
-            self.shared.changed.notify_one();
-        } else {
-            shelf.give_up();
-        }
+        self.shared.shelves.order(place, is_ready.then_some(bytes));
     }
 
     /// Starts the thread, if it does not run yet.
@@ -233,19 +158,14 @@ impl Inherited for Pools {
     /// Wipes the parent's keys in the memory of its child, but for those that a thread of the parent
     /// was putting on a shelf or taking off it at the fork.
     fn forget(&self) {
-        if let Ok(mut state) = self.shared.state.try_lock() {
-            for shelf in &mut state.shelves {
-                *shelf = Shelf::default();
-            }
-        }
+        self.shared.shelves.try_clear();
     }
 }
 
 impl Drop for Pools {
     /// Only in the process that made it: a child has the handle and not the thread, and leaks both.
     fn drop(&mut self) {
-        lock(&self.shared.state).is_over = true;
-        self.shared.changed.notify_one();
+        self.shared.shelves.close();
         if let Thread::Running(thread) = std::mem::replace(&mut *lock(&self.thread), Thread::None) {
             // A thread that panicked has ended too.
             let _ = thread.join();
@@ -256,41 +176,11 @@ impl Drop for Pools {
 impl Shared {
     /// What the thread does until the pools are dropped.
     fn work(&self) {
-        let mut state = lock(&self.state);
-        let mut rests_at = Instant::now() + self.idle;
-        while !state.is_over {
-            let ready =
-                state.shelves.iter().position(|shelf| matches!(shelf.order, Order::Ready(_)));
-            if let Some(place) = ready {
-                let order = std::mem::replace(&mut state.shelves[place].order, Order::Made);
-                drop(state);
-                let keys = self.make(POOLED[place], order);
-                state = lock(&self.state);
-                let shelf = &mut state.shelves[place];
-                shelf.order = Order::None;
-                if keys.is_empty() {
-                    // An engine that makes none tells that to the callers, who make their own.
-                    shelf.give_up();
-                }
-                shelf.keys.extend(keys);
-            } else if state.shelves.iter().any(|shelf| shelf.is_filled) {
-                let left = rests_at.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    state.shelves.iter_mut().for_each(Shelf::rest);
-                    rests_at = Instant::now() + self.idle;
-                } else {
-                    let waited = self.changed.wait_timeout(state, left);
-                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-            } else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
+        self.shelves.work(|place, bytes| self.make(POOLED[place], bytes));
     }
 
     /// Makes the keys of an order; none where that fails.
-    fn make(&self, algorithm: Algorithm, order: Order) -> Vec<KemPrivateKey> {
-        let Order::Ready(bytes) = order else { return Vec::new() };
+    fn make(&self, algorithm: Algorithm, bytes: Zeroizing<Vec<u8>>) -> Vec<KemPrivateKey> {
         let entropy = Drawn { bytes, used: Cell::new(0) };
         let make = || self.engine.kem_generate_many(algorithm, BATCH, &entropy);
         let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make));
@@ -316,7 +206,7 @@ impl Entropy for Drawn {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use gabion_engine::OsEntropy;
@@ -329,13 +219,14 @@ mod tests {
         Engine::global().unwrap()
     }
 
-    fn shelf<T>(pools: &Pools, algorithm: Algorithm, look: impl FnOnce(&Shelf) -> T) -> T {
-        let place = POOLED.iter().position(|&pooled| pooled == algorithm).unwrap();
-        look(&lock(&pools.shared.state).shelves[place])
+    const CAPACITY: usize = 2 * BATCH;
+
+    fn place(algorithm: Algorithm) -> usize {
+        POOLED.iter().position(|&pooled| pooled == algorithm).unwrap()
     }
 
     fn stock(pools: &Pools, algorithm: Algorithm) -> usize {
-        shelf(pools, algorithm, |shelf| shelf.keys.len())
+        pools.shared.shelves.stock(place(algorithm))
     }
 
     /// Waits for what must come; how long it takes does not matter.
@@ -376,11 +267,8 @@ mod tests {
         let pools = Pools::new(engine(), Duration::ZERO);
         for _ in 0..4 * USES_MIN {
             assert!(pools.take(Algorithm::MlKem768, &OsEntropy).is_none());
-            until("the clock goes on", || {
-                shelf(&pools, Algorithm::MlKem768, |shelf| {
-                    shelf.since.unwrap().elapsed() > Duration::ZERO
-                })
-            });
+            let since = pools.shared.shelves.since(place(Algorithm::MlKem768)).unwrap();
+            until("the clock goes on", || since.elapsed() > Duration::ZERO);
         }
         assert!(matches!(*lock(&pools.thread), Thread::None));
     }
@@ -448,7 +336,8 @@ mod tests {
                 pools.take(algorithm, &OsEntropy).is_some() || stock(&pools, algorithm) > 0
             });
             until("the shelf is wiped", || {
-                shelf(&pools, algorithm, |shelf| shelf.keys.is_empty() && !shelf.is_filled)
+                let is_filled = pools.shared.shelves.is_filled(place(algorithm));
+                stock(&pools, algorithm) == 0 && !is_filled
             });
         }
     }

@@ -8,8 +8,11 @@ mod common;
 
 use std::path::Path;
 
+use gabion_engine::key_file::{Forms, Inside, Private};
+use pkcs8::SecretDocument;
+
 use common::libcrypto::{Context, Params, Written};
-use common::{KEMS, LIB, OURS, Place, SIGNATURES, Side};
+use common::{BOTH_WAYS, KEMS, LIB, OURS, Place, SIGNATURES, STOCK, Side};
 
 /// One of each kind that OpenSSL lacks, each with its own form of private key.
 const ONLY_OURS: [&str; 6] = [
@@ -70,24 +73,26 @@ fn keys_that_come_out_of_files_are_ours() {
     drop(place);
 }
 
-/// Everything that is cut off or has grown is refused, at many lengths; what has a bit turned is
-/// refused or is the key that stands there.
+/// Everything that is cut off or has grown is refused, at many lengths, and at all of them where
+/// `GABION_SOAK` is set; what has a bit turned, there in every byte, is refused or is the key that
+/// stands there.
 #[test]
 fn damaged_structures_give_no_key() {
     let (_place, context) = ours();
+    let every = std::env::var_os("GABION_SOAK").is_some();
     let mut refused = 0;
     for name in QUICK {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
         for what in [Written::Public, Written::Private] {
             let der = key.write(what).unwrap();
             // The head of the structure at every length; then one length of 29.
-            for len in (0..der.len()).filter(|len| *len < 80 || len % 29 == 0) {
+            for len in (0..der.len()).filter(|len| every || *len < 80 || len % 29 == 0) {
                 assert!(context.read(what, &der[..len]).is_none(), "{name} {what:?} {len}");
                 refused += 1;
             }
             let longer = [&der[..], &[0]].concat();
             assert!(context.read(what, &longer).is_none(), "{name} {what:?}");
-            for at in (0..der.len()).filter(|at| *at < 60 || at % 101 == 0) {
+            for at in (0..der.len()).filter(|at| every || *at < 60 || at % 101 == 0) {
                 let mut turned = der.clone();
                 turned[at] ^= 1 << (at % 8);
                 let Some(read) = context.read(what, &turned) else { continue };
@@ -168,54 +173,150 @@ fn keys_of_algorithms_that_openssl_lacks_are_written_and_read() {
 #[test]
 fn certificates_requests_lists_and_messages_of_what_openssl_lacks() {
     let place = Place::new();
-    let openssl = |words: &str| place.openssl(Side::Gabion, words);
+    for name in ONLY_OURS {
+        issue_and_verify(&place, name, Side::Gabion, Side::Gabion);
+    }
+}
+
+/// What one provider issues, the other takes, and the counters tell that ours had its part: OpenSSL
+/// has these algorithms too, and would go on with its own without a word.
+#[test]
+fn certificates_requests_lists_and_messages_cross_both_ways() {
+    let place = Place::new();
+    for (issuer, verifier) in BOTH_WAYS {
+        for name in SIGNATURES.iter().chain(&["SLH-DSA-SHA2-128f", "SLH-DSA-SHAKE-128f"]) {
+            let count = |operation| place.count(name, operation);
+            let before = [count("sign"), count("verify")];
+            issue_and_verify(&place, name, issuer, verifier);
+            let [signed, verified] =
+                [count("sign").0 - before[0].0, count("verify").0 - before[1].0];
+            // The issuer signs its own certificate, two others, a list and a message, and verifies
+            // two requests. The verifier signs a request and itself, and verifies two certificates,
+            // two with the list, the list alone, and a message three times, its chain among it.
+            match issuer {
+                Side::Gabion => {
+                    assert!(signed >= 5 && verified >= 2, "{name}: {signed} {verified}")
+                }
+                Side::Stock => assert!(signed >= 1 && verified >= 8, "{name}: {signed} {verified}"),
+            }
+            // A signature that does not verify is no error.
+            assert_eq!([count("sign").1, count("verify").1], [0, 0], "{name}");
+        }
+    }
+}
+
+/// A certificate authority with all that it issues: `req`, `x509`, `ca`, `crl` and `cms` of the
+/// issuer, and what the verifier holds of each.
+fn issue_and_verify(place: &Place, name: &str, issuer: Side, verifier: Side) {
+    let issue = |words: &str| place.openssl(issuer, words);
+    let verify = |words: &str| place.openssl(verifier, words);
+    for (file, text) in [("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")] {
+        std::fs::write(place.path(file), text).unwrap();
+    }
     std::fs::write(place.path("message"), b"a message").unwrap();
     std::fs::write(place.path("ca.cnf"), CA_CONFIG).unwrap();
-    for name in ONLY_OURS {
-        for (file, text) in [("index.txt", ""), ("serial", "01\n"), ("crlnumber", "01\n")] {
-            std::fs::write(place.path(file), text).unwrap();
+    // Without a file of extensions OpenSSL 4.0 takes the head of the configuration for one.
+    std::fs::write(place.path("leaf.ext"), "basicConstraints = CA:FALSE\n").unwrap();
+    let words = "-noenc -keyout ca.key -out ca.pem -subj /CN=ca -days 2";
+    issue(&format!("req -x509 -newkey {name} {words}"));
+    let words = "-noenc -keyout leaf.key -out leaf.csr -subj /CN=leaf";
+    verify(&format!("req -newkey {name} {words}"));
+    let text = issue("req -in leaf.csr -verify -noout -text");
+    assert!(text.contains(&format!("Public Key Algorithm: {}", printed(name))), "{text}");
+    issue(
+        "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -extfile leaf.ext -out leaf.pem",
+    );
+    verify("verify -CAfile ca.pem leaf.pem");
+    let text = verify("x509 -in leaf.pem -noout -text");
+    let line = format!("Signature Algorithm: {}", printed(name));
+    assert_eq!(text.matches(&line).count(), 2, "{text}");
+    issue("ca -config ca.cnf -batch -in leaf.csr -out issued.pem -notext");
+    verify("verify -CAfile ca.pem issued.pem");
+    issue("ca -config ca.cnf -revoke issued.pem");
+    issue("ca -config ca.cnf -gencrl -out crl.pem");
+    verify("crl -in crl.pem -CAfile ca.pem -noout -verify");
+    let checked = "verify -crl_check -CRLfile crl.pem -CAfile ca.pem";
+    verify(&format!("{checked} leaf.pem"));
+    let text = place.openssl_refuses(verifier, &format!("{checked} issued.pem"));
+    assert!(text.contains("certificate revoked"), "{text}");
+    // CMS names a digest beside the signature, and hashes the content with it (RFC 5652).
+    issue(
+        "cms -sign -md sha512 -in message -nodetach -binary -signer leaf.pem -inkey leaf.key \
+         -outform DER -out signed",
+    );
+    verify("cms -verify -inform DER -in signed -CAfile ca.pem -purpose any -out opened");
+    assert_eq!(place.bytes("opened"), b"a message");
+    let mut damaged = place.bytes("signed");
+    let at = damaged.len() - 20;
+    damaged[at] ^= 1;
+    std::fs::write(place.path("damaged"), damaged).unwrap();
+    let words = "cms -verify -inform DER -in damaged -CAfile ca.pem -purpose any -out opened";
+    place.openssl_refuses(verifier, words);
+}
+
+/// CMS encrypts to an ML-KEM key as a KEMRecipientInfo (RFC 9629, RFC 9936), from OpenSSL 3.6 on: both
+/// providers open what the other sealed.
+#[test]
+fn messages_are_encrypted_to_a_kem_both_ways() {
+    let place = Place::new();
+    let version = place.openssl(Side::Stock, "version");
+    if version.starts_with("OpenSSL 3.5.") {
+        eprintln!("skipped: {version} has no CMS with KEMs");
+        return;
+    }
+    std::fs::write(place.path("message"), b"a message").unwrap();
+    let words = "req -x509 -newkey ML-DSA-44 -noenc -keyout ca.key -out ca.pem -subj /CN=ca";
+    place.openssl(Side::Stock, words);
+    for (sender, receiver) in BOTH_WAYS {
+        for name in KEMS {
+            let count = |operation| place.count(name, operation);
+            let before = [count("encaps"), count("decaps")];
+            place.openssl(receiver, &format!("genpkey -algorithm {name} -out kem.key"));
+            place.openssl(receiver, "pkey -in kem.key -pubout -out kem.pub");
+            let words = "x509 -new -force_pubkey kem.pub -subj /CN=kem -CA ca.pem -CAkey ca.key";
+            place.openssl(receiver, &format!("{words} -days 2 -out kem.pem"));
+            let words = "cms -encrypt -aes-256-cbc -binary -in message -outform DER -out sealed";
+            place.openssl(sender, &format!("{words} -recip kem.pem"));
+            let text = place.openssl(sender, "cms -cmsout -print -noout -inform DER -in sealed");
+            assert!(text.contains("d.kemri:") && text.contains("HKDF-SHA256"), "{text}");
+            let words = "cms -decrypt -inform DER -in sealed -inkey kem.key -out opened";
+            place.openssl(receiver, &format!("{words} -recip kem.pem"));
+            assert_eq!(place.bytes("opened"), b"a message");
+            let after = [count("encaps"), count("decaps")];
+            let calls = [0, 1].map(|at| after[at].0 - before[at].0);
+            let expected = if sender == Side::Gabion { [1, 0] } else { [0, 1] };
+            assert_eq!(calls, expected, "{name}");
+            assert_eq!([after[0].1, after[1].1], [0, 0], "{name}");
+            // Another key opens nothing.
+            place.openssl(receiver, &format!("genpkey -algorithm {name} -out kem.key"));
+            place.openssl_refuses(receiver, words);
         }
-        openssl(&format!(
-            "req -x509 -newkey {name} -noenc -keyout ca.key -out ca.pem -subj /CN=ca -days 2"
-        ));
-        openssl(&format!(
-            "req -newkey {name} -noenc -keyout leaf.key -out leaf.csr -subj /CN=leaf"
-        ));
-        let text = openssl("req -in leaf.csr -verify -noout -text");
-        assert!(text.contains(&format!("Public Key Algorithm: {}", printed(name))), "{text}");
-        // Without a file of extensions OpenSSL 4.0 takes the head of the configuration for one.
-        std::fs::write(place.path("leaf.ext"), "basicConstraints = CA:FALSE\n").unwrap();
-        openssl(
-            "x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -days 2 -extfile leaf.ext -out leaf.pem",
-        );
-        openssl("verify -CAfile ca.pem leaf.pem");
-        let text = openssl("x509 -in leaf.pem -noout -text");
-        assert_eq!(
-            text.matches(&format!("Signature Algorithm: {}", printed(name))).count(),
-            2,
-            "{text}"
-        );
-        openssl("ca -config ca.cnf -batch -in leaf.csr -out issued.pem -notext");
-        openssl("verify -CAfile ca.pem issued.pem");
-        openssl("ca -config ca.cnf -revoke issued.pem");
-        openssl("ca -config ca.cnf -gencrl -out crl.pem");
-        openssl("crl -in crl.pem -CAfile ca.pem -noout -verify");
-        let checked = "verify -crl_check -CRLfile crl.pem -CAfile ca.pem issued.pem";
-        let text = place.openssl_refuses(Side::Gabion, checked);
-        assert!(text.contains("certificate revoked"), "{text}");
-        // CMS names a digest beside the signature, and hashes the content with it (RFC 5652).
-        openssl(
-            "cms -sign -md sha512 -in message -nodetach -binary -signer leaf.pem -inkey leaf.key \
-             -outform DER -out signed",
-        );
-        openssl("cms -verify -inform DER -in signed -CAfile ca.pem -purpose any -out opened");
-        assert_eq!(place.bytes("opened"), b"a message");
-        let mut damaged = place.bytes("signed");
-        let at = damaged.len() - 20;
-        damaged[at] ^= 1;
-        std::fs::write(place.path("damaged"), damaged).unwrap();
-        let words = "cms -verify -inform DER -in damaged -CAfile ca.pem -purpose any -out opened";
-        place.openssl_refuses(Side::Gabion, words);
+    }
+}
+
+/// What CMS asks a key for: how to encrypt to it, and by what to derive the wrapping key.
+#[test]
+fn kems_say_how_messages_are_encrypted_to_them() {
+    let (_place, context) = ours();
+    // SEQUENCE { 1.2.840.113549.1.9.16.3.28 }, id-alg-hkdf-with-sha256 (RFC 8619).
+    let hkdf = b"\x30\x0d\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x03\x1c";
+    for name in KEMS {
+        let key = context.generate(name, OURS, &Params::default()).expect(name);
+        assert_eq!(key.number("ri-type"), Some(5), "{name}: CMS_RECIPINFO_KEM");
+        assert_eq!(key.part("kemri-kdf-alg").as_deref(), Some(&hkdf[..]), "{name}");
+        // OpenSSL 3.5 asks for neither and has neither.
+        let stock = context.generate(name, STOCK, &Params::default()).expect(name);
+        if stock.number("ri-type").is_some() {
+            for part in ["ri-type", "kemri-kdf-alg"] {
+                assert_eq!(key.number(part), stock.number(part), "{name} {part}");
+                assert_eq!(key.part(part), stock.part(part), "{name} {part}");
+            }
+        }
+    }
+    // Nobody encrypts messages to what is in no file, or with a signature.
+    for name in ["X25519MLKEM768", "ML-DSA-44"] {
+        let key = context.generate(name, OURS, &Params::default()).expect(name);
+        assert_eq!((key.number("ri-type"), key.part("kemri-kdf-alg")), (None, None), "{name}");
     }
 }
 
@@ -293,6 +394,78 @@ fn private_keys_of(place: &Place, folder: &Path, anchor: &str) -> usize {
         read += 1;
     }
     read
+}
+
+/// The formats of the standard, by OpenSSL's names: whether they hold the seed and the expanded key.
+const FORMATS: [(&str, (bool, bool)); 3] =
+    [("seed-priv", (true, true)), ("priv-only", (false, true)), ("seed-only", (true, false))];
+
+/// Whether a private key's file holds the seed, and whether it holds the expanded key.
+fn forms_in(place: &Place, pem: &str) -> (bool, bool) {
+    let text = String::from_utf8(place.bytes(pem)).unwrap();
+    let (_, der) = SecretDocument::from_pem(&text).unwrap();
+    let key = Private::from_der(der.as_bytes()).unwrap();
+    let forms = Forms::from_octets(Inside::Choice, &key.octets).unwrap();
+    (forms.seed.is_some(), forms.expanded.is_some())
+}
+
+/// HashML-DSA, which only ours writes and reads, follows the lists of ML-DSA. Keys of ML-DSA, which
+/// OpenSSL writes, show that they are read alike.
+#[test]
+fn the_form_of_a_private_key_can_be_chosen() {
+    let place = Place::new();
+    let openssl = |words: &str| place.openssl(Side::Gabion, words);
+    let refuses = |words: &str| place.openssl_refuses(Side::Gabion, words);
+    std::fs::write(place.path("message"), b"a message").unwrap();
+    for name in ["ML-DSA-44", "HashML-DSA-44-with-SHA512", "HashML-DSA-87-with-SHA512"] {
+        openssl(&format!("genpkey -algorithm {name} -out key.pem"));
+        openssl("pkey -in key.pem -pubout -out pub.pem");
+        assert_eq!(forms_in(&place, "key.pem"), (true, true), "{name}");
+        let lists = [
+            ("seed-only,priv-only", (true, false)),
+            ("nonsense,PRIV-ONLY,seed-only", (false, true)),
+            ("seed", (true, true)),
+        ];
+        for (list, forms) in FORMATS.into_iter().chain(lists) {
+            let option = format!("-provparam ml-dsa.output_formats={list}");
+            openssl(&format!("pkey -in key.pem -out form.pem {option}"));
+            assert_eq!(forms_in(&place, "form.pem"), forms, "{name} {list}");
+            openssl(&format!("genpkey -algorithm {name} -out fresh.pem {option}"));
+            assert_eq!(forms_in(&place, "fresh.pem"), forms, "{name} {list}");
+            // It is the key.
+            openssl("pkey -in form.pem -pubout -out again.pem");
+            assert_eq!(place.bytes("pub.pem"), place.bytes("again.pem"), "{name} {list}");
+            openssl("pkeyutl -sign -rawin -inkey form.pem -in message -out sig");
+            openssl("pkeyutl -verify -rawin -pubin -inkey pub.pem -in message -sigfile sig");
+            // Whoever may read other forms only does not read it; nor what is encrypted.
+            openssl(&format!("pkey -in key.pem -aes256 -passout pass:x -out locked.pem {option}"));
+            for (only, held) in FORMATS {
+                for file in ["form.pem", "locked.pem"] {
+                    let words = format!("pkey -in {file} -passin pass:x -noout");
+                    let words = format!("{words} -provparam ml-dsa.input_formats={only}");
+                    match forms == held {
+                        true => openssl(&words),
+                        false => refuses(&words),
+                    };
+                }
+            }
+        }
+        // Without a seed there is one form left, and no other is written in its place.
+        openssl("pkey -in key.pem -out seedless.pem -provparam ml-dsa.output_formats=priv-only");
+        let option = "-provparam ml-dsa.output_formats";
+        openssl(&format!("pkey -in seedless.pem -out form.pem {option}=seed-only,priv-only"));
+        assert_eq!(forms_in(&place, "form.pem"), (false, true), "{name}");
+        for list in ["seed-only", "nonsense"] {
+            let _ = std::fs::remove_file(place.path("none.pem"));
+            refuses(&format!("pkey -in seedless.pem -out none.pem {option}={list}"));
+            let written = std::fs::read(place.path("none.pem")).unwrap_or_default();
+            assert!(written.is_empty(), "{name} {list}");
+        }
+    }
+    // In the provider's section of the configuration it holds for every program.
+    place.configure("ml-dsa.output_formats = seed-only");
+    openssl("genpkey -algorithm HashML-DSA-65-with-SHA512 -out key.pem");
+    assert_eq!(forms_in(&place, "key.pem"), (true, false));
 }
 
 /// What the default provider is told about reading keys still counts, as much as it does without us:

@@ -16,8 +16,8 @@ use std::sync::LazyLock;
 use common::libcrypto::{Context, Libcrypto, Params};
 use common::libssl::{End, Libssl, Outcome, Way};
 use common::{
-    EVERY_WAY, GROUPS, OURS, PRIVATE_GROUPS, Place, STOCK, Side, lib_prefix, started_again,
-    with_every_openssl,
+    EVERY_WAY, GROUPS, KEMS, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both, lib_prefix,
+    started_again, with_every_openssl,
 };
 use gabion_engine::Algorithm;
 use gabion_provider::stats;
@@ -207,6 +207,11 @@ fn replace(bytes: &mut Vec<u8>, share: &[u8]) {
     }
 }
 
+/// Whether a handshake is tried with a share of every length: minutes.
+fn every_length() -> bool {
+    std::env::var_os("GABION_SOAK").is_some()
+}
+
 /// Shares that must not be taken, made of a right one: what it is called, and the bytes. `curve` is
 /// where the curve's part stands.
 fn wrong_shares(
@@ -216,7 +221,9 @@ fn wrong_shares(
 ) -> Vec<(String, Vec<u8>)> {
     let mut wrong = Vec::new();
     let len = share.len();
-    for cut in [1, 2, 31, 32, 64, 65, 97, 133, len / 2, len - 33, len - 2, len - 1] {
+    let some = [1, 2, 31, 32, 64, 65, 97, 133, len / 2, len - 33, len - 2, len - 1];
+    let cuts = if every_length() { (1..len).collect() } else { some.to_vec() };
+    for cut in cuts {
         wrong.push((format!("{} bytes", len - cut), share[..len - cut].to_vec()));
     }
     for more in [1, 32, 1000] {
@@ -315,6 +322,37 @@ fn shares() {
                 bytes
             };
             assert!(matches!(run(Side::Gabion, &bit), Outcome::Alert(_)), "{group} {way:?}");
+        }
+    }
+}
+
+/// What libssl hands a provider of a peer's share, at every length: only the right one is taken, by ours
+/// and, where it has the group, by the default provider.
+#[test]
+fn a_share_of_any_other_length_is_refused() {
+    let (_place, context) = both();
+    for name in KEMS.into_iter().chain(GROUPS).chain(PRIVATE_GROUPS) {
+        let queries = if PRIVATE_GROUPS.contains(&name) { vec![OURS] } else { vec![OURS, STOCK] };
+        let key = context.generate(name, OURS, &Params::default()).expect(name);
+        let share = key.part("encoded-pub-key").unwrap();
+        let (ct, secret) = key.encapsulate(OURS, &Params::default()).unwrap();
+        let longer = |bytes: &[u8]| [bytes, &[0; 200]].concat();
+        let (shares, cts) = (longer(&share), longer(&ct));
+        for query in queries {
+            let empty = context.empty(name, query);
+            // SAFETY: a live key, bytes as long as said.
+            let takes = |len| unsafe {
+                (LIB.EVP_PKEY_set1_encoded_public_key)(empty.raw, shares.as_ptr(), len) == 1
+            };
+            // Once it is taken, the key takes no more: the right length comes last.
+            for len in (0..shares.len()).filter(|len| *len != share.len()) {
+                assert!(!takes(len), "{name} {query}: {len} bytes");
+            }
+            assert!(takes(share.len()), "{name} {query}");
+        }
+        for (len, opens) in (0..cts.len()).map(|len| (len, len == ct.len())) {
+            let opened = key.decapsulate(OURS, &cts[..len]);
+            assert_eq!(opened, opens.then(|| secret.clone()), "{name}: {len} bytes");
         }
     }
 }

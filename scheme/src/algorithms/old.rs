@@ -15,6 +15,8 @@ pub struct OldSizes {
     pub private_key: usize,
     /// Ciphertext, or the longest signature.
     pub output: usize,
+    /// Shared secret of a KEM; 0 for a signature.
+    pub shared_secret: usize,
 }
 
 /// One algorithm as it was before its standard.
@@ -47,6 +49,9 @@ impl OldName {
     }
 }
 
+/// Round 3 let the KEMs' secret have any length; what implementations gave out is 32 bytes.
+const KEM_SECRET: usize = 32;
+
 const fn kem(
     names: (&'static str, &'static [&'static str]),
     codepoint: Option<u16>,
@@ -76,7 +81,8 @@ const fn old(
 ) -> OldName {
     let sizes = match sizes {
         Some([public_key, private_key, output]) => {
-            Some(OldSizes { public_key, private_key, output })
+            let shared_secret = if matches!(kind, Kind::Kem) { KEM_SECRET } else { 0 };
+            Some(OldSizes { public_key, private_key, output, shared_secret })
         }
         None => None,
     };

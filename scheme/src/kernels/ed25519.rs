@@ -26,6 +26,8 @@ pub const ROW_PIECE_BITS: usize = 65;
 pub const ROW_PIECES: usize = 4;
 /// Rows of one piece: the multiples 1 to 16.
 pub const ROWS_PER_PIECE: usize = 16;
+/// Bytes that [`EdPoint::rows`] take once they are made: 8 KiB.
+pub const ROWS_LEN: usize = ROW_PIECES * ROWS_PER_PIECE * size_of::<PointRow>();
 
 /// Uses of a key after which its multiples are worth making: they cost about as much as one
 /// verification, and save more than half of each.

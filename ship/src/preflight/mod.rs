@@ -291,7 +291,12 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
         return format!("its self-test {failed} fails");
     }
     match openssl(settings, &["list", "-providers", "-provider", FIPS_PROVIDER]) {
-        Err(problem) => problem,
+        // The self-tests passed with an integrity value made for them, so the file is as it was built.
+        Err(problem) => format!(
+            "its self-tests pass, but not with what {} says of it, most often a `module-mac` that \
+             belongs to another file: {problem}",
+            report.conf.display()
+        ),
         Ok(_) => format!("{} does not activate it", report.conf.display()),
     }
 }

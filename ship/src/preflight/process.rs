@@ -82,7 +82,8 @@ pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
         fs::read(&path).map_err(|cause| match cause.kind() {
             io::ErrorKind::NotFound => Error::Request(format!("there is no process {pid}")),
             io::ErrorKind::PermissionDenied => Error::Request(format!(
-                "process {pid} is another user's: ask as that user, or as root"
+                "process {pid} may not be looked at: ask as its user, or as root; in a container \
+                 root needs CAP_SYS_PTRACE for processes of others"
             )),
             _ => Error::io("cannot read", &path, cause),
         })

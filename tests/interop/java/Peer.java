@@ -24,7 +24,7 @@ import org.bouncycastle.jsse.provider.BouncyCastleJsseProvider;
 public class Peer {
     static final String[] GROUPS = {
         "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM768",
-        "MLKEM1024", "secp256r1",
+        "MLKEM1024", "secp256r1", "secp384r1",
     };
 
     public static void main(String[] args) throws Exception {
@@ -83,8 +83,8 @@ public class Peer {
                 .createSocket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(20000);
             BCSSLParameters parameters = ((BCSSLSocket) socket).getParameters();
-            // The curve is for the certificate, if that is ECDSA.
-            parameters.setNamedGroups(new String[] {group, "secp256r1"});
+            // The curves are for the certificate, if that is ECDSA.
+            parameters.setNamedGroups(new String[] {group, "secp256r1", "secp384r1"});
             ((BCSSLSocket) socket).setParameters(parameters);
             socket.getOutputStream().write("hello\n".getBytes());
             System.out.println(new BufferedReader(

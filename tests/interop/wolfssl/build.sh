@@ -40,7 +40,7 @@ touch config.rpath build-aux/config.rpath
 openssl dhparam -dsaparam -out certs/dh2048.pem 2048 2>/dev/null
 autoreconf --install --force
 ./configure --enable-mlkem --enable-mldsa --enable-tls-mlkem-standalone --enable-pqc-hybrids \
-    --enable-curve25519 --enable-experimental --enable-extra-pqc-hybrids \
+    --enable-curve25519 --enable-ed25519 --enable-experimental --enable-extra-pqc-hybrids \
     --enable-slhdsa=yes,sha2 --enable-falcon --disable-shared --enable-static --disable-crypttests --disable-benchmark \
     CFLAGS=-O1
 make -j"$(nproc)" src/libwolfssl.la examples/client/client examples/server/server

@@ -178,14 +178,15 @@ fn leak_behind(kernel: &str) -> Option<u8> {
     assert_eq!(kernels.name(), "avx512-emulated", "valgrind can't run the real ones");
     let secret = [7u8; 16];
     ct::secret(&secret);
-    let mut out = [[0u8; 16]; 8];
+    let mut out = [[0u8; 16]; 16];
     match kernel {
         "sponge" => {
-            let [a, b, c, d, e, f, g, h] = out.each_mut();
+            let [a, b, c, d, e, f, g, h, ..] = out.each_mut();
             let job = |out| Sponge::new(Xof::Shake256, [&secret[..]], out);
             kernels.sponge_many(&mut [a, b, c, d, e, f, g, h].map(|out| job(&mut out[..])));
         }
-        "chain" => {
+        // Eight by the SHA extensions, or sixteen on lanes.
+        "chain" | "lanes" => {
             let context = SlhContext::new(SlhFamily::Sha2, &[1; 16]);
             let mut jobs = out.each_mut().map(|value| SlhChain {
                 context: &context,
@@ -195,7 +196,11 @@ fn leak_behind(kernel: &str) -> Option<u8> {
                 steps: 1,
                 value,
             });
-            kernels.slh_chain_many(&mut jobs);
+            if kernel == "chain" {
+                kernels.without_lanes()?.slh_chain_many(&mut jobs[..8]);
+            } else {
+                kernels.with_lanes().slh_chain_many(&mut jobs);
+            }
         }
         "transform" => {
             let mut poly = KemPoly::default();
@@ -261,7 +266,9 @@ fn main() -> ExitCode {
         let Some(leaked) =
             wanted.first().map_or_else(|| Some(leak()), |kernel| leak_behind(kernel))
         else {
-            eprintln!("error: no emulated kernel {wanted:?}; try sponge, chain or transform");
+            eprintln!(
+                "error: no emulated kernel {wanted:?}; try sponge, chain, lanes or transform"
+            );
             return ExitCode::from(2);
         };
         println!("leaky demo: {leaked}");

@@ -16,11 +16,14 @@ use std::process::ExitCode;
 use std::slice::from_ref;
 
 use gabion_backend::portable::Portable;
-use gabion_engine::{Config, Engine, ExchangePrivateKey, OsEntropy};
+use gabion_engine::{Config, Engine, ExchangePrivateKey, OsEntropy, Randomness};
+use gabion_scheme::Algorithm::{
+    self, EcdhP256, EcdhP384, EcdhP521, EcdsaP256, EcdsaP384, EcdsaP521, Ed25519, X25519,
+};
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, KemPoly, Kernels};
 use gabion_scheme::ml_dsa::{self, Message, SigningKey};
 use gabion_scheme::ml_kem::{self, DecapsKey};
-use gabion_scheme::{Algorithm, Status, ct};
+use gabion_scheme::{Status, ct};
 use gabion_tests::probe::Probe;
 
 /// |t| from which on a difference is no accident.
@@ -94,6 +97,13 @@ struct Report {
 }
 
 impl Report {
+    /// What fails is quick, and would say nothing about the rest: as bad as a leak.
+    fn complain_of(&mut self, failures: u32, what: &str) {
+        if failures > 0 {
+            self.leaks.push(format!("{failures} {what} failed"));
+        }
+    }
+
     /// Times `work` after `prepare` on the inputs of both classes in random order and prints t.
     /// `prepare` brings the input to where it always lies, so that addresses say nothing.
     fn test<S, I, R>(
@@ -141,8 +151,7 @@ struct Opening {
 }
 
 /// Valid against invalid ciphertexts of one key, and one key against random keys.
-fn decaps<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
-    let p = &ml_kem::ML_KEM_768;
+fn decaps<K: Kernels>(k: &K, p: &'static ml_kem::Params, random: &mut Random, report: &mut Report) {
     let (mut keygen_scratch, mut ct) = (ml_kem::Scratch::default(), vec![0; p.ct_len()]);
     let mut sealed = |seed: [u8; 64], random: &mut Random| {
         let key = DecapsKey::from_seed(k, p, &seed);
@@ -178,10 +187,10 @@ fn decaps<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
         let (keys, shared) = ([&state.key], &mut state.shared);
         ml_kem::decaps(k, p, &keys, &state.ct, shared, &mut state.scratch);
     };
-    let name = "decaps ML-KEM-768, valid and invalid ciphertext";
-    report.test(name, [&valid, &invalid], &mut state, prepare, work);
-    let name = "decaps ML-KEM-768, one key and random keys";
-    report.test(name, [&valid, &others], &mut state, prepare, work);
+    let name = format!("decaps {}, valid and invalid ciphertext", p.algorithm);
+    report.test(&name, [&valid, &invalid], &mut state, prepare, work);
+    let name = format!("decaps {}, one key and random keys", p.algorithm);
+    report.test(&name, [&valid, &others], &mut state, prepare, work);
 }
 
 /// One place for everything that signing touches.
@@ -203,10 +212,7 @@ fn sign_once<K: Kernels>(k: &K, state: &mut Signing) -> Status {
 
 /// One key against random keys, with messages that are signed at the first attempt, so that no
 /// rejection is timed: with one lane, every attempt has its own calls of the sponge.
-fn sign<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
-    let Some(p) = ml_dsa::params(gabion_scheme::Algorithm::MlDsa65) else {
-        return;
-    };
+fn sign<K: Kernels>(k: &K, p: &'static ml_dsa::Params, random: &mut Random, report: &mut Report) {
     let mut state = Signing {
         key: SigningKey::blank(p),
         text: [0; 32],
@@ -223,7 +229,8 @@ fn sign<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
     let mut classes = [Vec::new(), Vec::new()];
     for number in 0..512 {
         let seed = if number % 2 == 0 { [3; 32] } else { random.bytes() };
-        loop {
+        for tries in 0.. {
+            assert!(tries < 1000, "{} accepts no signature at once", p.algorithm);
             let input = (seed, random.bytes());
             prepare(&mut state, &input);
             probe.sponges();
@@ -234,9 +241,9 @@ fn sign<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
             }
         }
     }
-    let name = "sign ML-DSA-65, accepted at once, one key and random";
+    let name = format!("sign {}, accepted at once, one key and random", p.algorithm);
     let classes = [&classes[0][..], &classes[1][..]];
-    report.test(name, classes, &mut state, prepare, |state| sign_once(k, state));
+    report.test(&name, classes, &mut state, prepare, |state| sign_once(k, state));
 }
 
 /// Single kernels, eight times each: one polynomial against random ones.
@@ -277,9 +284,6 @@ fn kernels<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
 /// Curves through the engine: one private key against random ones. Which code runs is up to the
 /// processor: our lanes or graviola's assembly, and RustCrypto for P-521.
 fn curves(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Error> {
-    use Algorithm::{
-        EcdhP256, EcdhP384, EcdhP521, EcdsaP256, EcdsaP384, EcdsaP521, Ed25519, X25519,
-    };
     let failures = Cell::new(0);
     let count = |worked: bool| failures.set(failures.get() + u32::from(!worked));
     for algorithm in [X25519, EcdhP256, EcdhP384, EcdhP521] {
@@ -316,10 +320,79 @@ fn curves(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Err
             count(key.as_ref().is_some_and(|key| engine.sign(key, message, &OsEntropy).is_ok()));
         });
     }
-    // What fails is quick, and would say nothing about the rest.
-    if failures.get() > 0 {
-        report.leaks.push(format!("{} operations on curves failed", failures.get()));
+    report.complain_of(failures.get(), "operations on curves");
+    Ok(())
+}
+
+/// Keys of a batch: more than any instruction set has lanes, and not a multiple of them.
+const LANES: usize = 9;
+
+/// Batches through the engine: every lane one private key against a random one in each. Of Ed25519 and
+/// X25519 they have kernels that single operations do not reach.
+fn many(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Error> {
+    let failures = Cell::new(0);
+    let count = |worked: bool| failures.set(failures.get() + u32::from(!worked));
+    let scalar = || Ok(engine.exchange_generate(X25519, &OsEntropy)?.bytes().to_vec());
+    let classes = batches_of(one_and_random(scalar)?);
+    let peer = engine.exchange_generate(X25519, &OsEntropy)?.public();
+    let prepare = |keys: &mut Vec<ExchangePrivateKey>, scalars: &Vec<Vec<u8>>| {
+        keys.clear();
+        keys.extend(scalars.iter().filter_map(|key| engine.exchange_private(X25519, key).ok()));
+    };
+    let name = format!("derive X25519, {LANES} at once, one key and random");
+    report.test(&name, [&classes[0], &classes[1]], &mut Vec::new(), prepare, |keys| {
+        let lanes: Vec<_> = keys.iter().map(|key| (key, &peer)).collect();
+        let secrets = engine.derive_many(&lanes).unwrap_or_default();
+        count(secrets.len() == LANES && secrets.iter().all(Result::is_ok));
+    });
+    let seed = || Ok(engine.dsa_generate(Ed25519, &OsEntropy)?.bytes().to_vec());
+    let classes = batches_of(one_and_random(seed)?);
+    let prepare = |keys: &mut Vec<gabion_engine::SigningKey>, seeds: &Vec<Vec<u8>>| {
+        keys.clear();
+        keys.extend(seeds.iter().filter_map(|seed| engine.dsa_private(Ed25519, seed).ok()));
+    };
+    let messages = [Message::Pure { context: b"", message: b"timed" }; LANES];
+    let name = format!("sign Ed25519, {LANES} at once, one key and random");
+    report.test(&name, [&classes[0], &classes[1]], &mut Vec::new(), prepare, |keys| {
+        let keys: Vec<_> = keys.iter().collect();
+        let (mut sigs, mut lengths) = ([0; 64 * LANES], [0; LANES]);
+        let (mut status, fresh) = ([Status::NotRun; LANES], Randomness::Fresh(&OsEntropy));
+        let ran = engine.sign_many(&keys, &messages, fresh, &mut sigs, &mut lengths, &mut status);
+        count(ran.is_ok() && status == [Status::Ok; LANES]);
+    });
+    report.complain_of(failures.get(), "batches");
+    Ok(())
+}
+
+/// Private keys in batches: of the first class every lane has the one, of the second each another.
+fn batches_of([one, random]: [Vec<Vec<u8>>; 2]) -> [Vec<Vec<Vec<u8>>>; 2] {
+    let all_one = vec![vec![one[0].clone(); LANES]];
+    [all_one, random.chunks_exact(LANES).map(<[_]>::to_vec).collect()]
+}
+
+/// SLH-DSA through the engine, hedged, so that what a signature makes public (the leaf, the digits that
+/// chains are cut by) is random in both classes. Takes milliseconds, and so fewer samples.
+fn slh_dsa(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Error> {
+    let failures = Cell::new(0);
+    let samples = report.samples;
+    report.samples = (samples / 20).max(500);
+    let message = Message::Pure { context: b"", message: b"timed" };
+    for algorithm in [Algorithm::SlhDsaSha2_128f, Algorithm::SlhDsaShake128f] {
+        let key = || Ok(engine.dsa_generate(algorithm, &OsEntropy)?.bytes().to_vec());
+        let classes = one_and_random(key)?;
+        let prepare = |key: &mut Option<gabion_engine::SigningKey>, bytes: &Vec<u8>| {
+            *key = None; // Its memory first, so that the next key lies where this one lay.
+            *key = engine.dsa_private(algorithm, bytes).ok();
+        };
+        let name = format!("sign {algorithm}, one key and random");
+        report.test(&name, [&classes[0], &classes[1]], &mut None, prepare, |key| {
+            let worked =
+                key.as_ref().is_some_and(|key| engine.sign(key, message, &OsEntropy).is_ok());
+            failures.set(failures.get() + u32::from(!worked));
+        });
     }
+    report.samples = samples;
+    report.complain_of(failures.get(), "signatures of SLH-DSA");
     Ok(())
 }
 
@@ -355,11 +428,21 @@ fn run<K: Kernels>(k: &K, samples: usize) -> bool {
     println!("backend {}, {samples} samples a test", k.name());
     let mut random = Random(5);
     let mut report = Report { samples, leaks: Vec::new() };
-    decaps(k, &mut random, &mut report);
-    sign(k, &mut random, &mut report);
+    for p in [&ml_kem::ML_KEM_512, &ml_kem::ML_KEM_768, &ml_kem::ML_KEM_1024] {
+        decaps(k, p, &mut random, &mut report);
+    }
+    let sets = [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87].map(ml_dsa::params);
+    for p in sets.into_iter().flatten() {
+        sign(k, p, &mut random, &mut report);
+    }
     kernels(k, &mut random, &mut report);
     let config = Config { backend: Some(k.name().to_owned()), ..Config::default() };
-    if let Err(error) = Engine::new(&config).and_then(|engine| curves(&engine, &mut report)) {
+    let through_engine = |engine: Engine| {
+        curves(&engine, &mut report)?;
+        many(&engine, &mut report)?;
+        slh_dsa(&engine, &mut report)
+    };
+    if let Err(error) = Engine::new(&config).and_then(through_engine) {
         eprintln!("error: {error}");
         return false;
     }

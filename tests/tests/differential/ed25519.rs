@@ -1,6 +1,8 @@
 //! Ed25519 against ed25519-dalek and AWS-LC, bit for bit; verdicts under the strict rules and, by
 //! its definition over curve25519-dalek, under ZIP 215.
 
+use std::ops::Range;
+
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use curve25519_dalek::constants::{ED25519_BASEPOINT_POINT as BASE, EIGHT_TORSION};
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
@@ -101,6 +103,15 @@ fn damaged(good: Given, seed: &[u8; 32], round: usize) -> Given {
     given
 }
 
+/// What is verified in a round.
+fn given(round: usize) -> Given {
+    let seed: [u8; 32] = random("ed25519", round);
+    let text = random::<400>("text", round)[..random_below("length", round, 400)].to_vec();
+    let dalek = ed25519_dalek::SigningKey::from_bytes(&seed);
+    let (public, sig) = (dalek.verifying_key().to_bytes(), dalek.sign(&text).to_bytes());
+    damaged(Given { public, text, sig }, &seed, round)
+}
+
 /// One round by both others, which must agree.
 fn expected(round: usize) -> Expected {
     let seed: [u8; 32] = random("ed25519", round);
@@ -110,7 +121,7 @@ fn expected(round: usize) -> Expected {
     let sig = dalek.sign(&text).to_bytes();
     let aws = Ed25519KeyPair::from_seed_unchecked(&seed).unwrap();
     assert_eq!((aws.public_key().as_ref(), aws.sign(&text).as_ref()), (&public[..], &sig[..]));
-    let given = damaged(Given { public, text: text.clone(), sig }, &seed, round);
+    let given = given(round);
     let (is_strict, is_zip215) = (is_strict(&given), is_zip215(&given));
     assert!(is_zip215 || !is_strict, "round {round}");
     // AWS-LC has neither rule where points of small order are about.
@@ -152,6 +163,34 @@ fn check(engine: &Engine, rounds: &[Expected], z: &[[u8; 16]]) {
     }
 }
 
+/// Verdicts by the rules of ZIP 215 on more rounds, in batches by one equation, where a round above has
+/// a key and a signature besides; how many.
+fn zip215_alone(engines: &[Engine], rounds: Range<usize>) -> usize {
+    let first = rounds.start;
+    for batch in batches(rounds.len()) {
+        let rounds = batch.start + first..batch.end + first;
+        let z: Vec<[u8; 16]> = rounds.clone().map(|round| random("z", round)).collect();
+        let given: Vec<_> = rounds.map(given).collect();
+        let public: Vec<_> = given.iter().map(|given| given.public).collect();
+        let texts: Vec<_> = given.iter().map(|given| &given.text[..]).collect();
+        let sig: Vec<_> = given.iter().map(|given| given.sig).collect();
+        for engine in engines {
+            let operation = Ed25519::Verify {
+                rules: Rules::Zip215,
+                keys: Keys::Fresh(public.as_flattened()),
+                messages: &texts,
+                sig: sig.as_flattened(),
+                z: Some(&z),
+            };
+            let status = run(engine, given.len(), Operation::Ed25519(operation));
+            for (given, status) in given.iter().zip(status) {
+                assert_eq!(status.is_ok(), is_zip215(given), "{:02x?}", given.sig);
+            }
+        }
+    }
+    rounds.len()
+}
+
 #[test]
 fn ed25519_equals_dalek_and_aws_lc() {
     // Fewer would not show the shares that are asserted below.
@@ -168,9 +207,11 @@ fn ed25519_equals_dalek_and_aws_lc() {
             check(engine, &expected, &z);
         }
     }
+    let zip215_alone = zip215_alone(&engines, rounds..count(1, rounds).max(rounds));
     // More than half are good, and some good under one of the two rules only.
     assert!(2 * strict >= rounds && zip215 > strict && zip215 < rounds, "{strict}, {zip215}");
     tally(Algorithm::Ed25519, "ed25519-dalek", 3 * rounds);
     tally(Algorithm::Ed25519, "AWS-LC", 3 * rounds);
-    tally(Algorithm::Ed25519Zip215, "curve25519-dalek, by the rules' definition", rounds);
+    let of_zip215 = rounds + zip215_alone;
+    tally(Algorithm::Ed25519Zip215, "curve25519-dalek, by the rules' definition", of_zip215);
 }

@@ -1,10 +1,13 @@
 //! Falcon against pqcrypto-falcon, the C code of the round-3 submission, both ways: keys and
-//! signatures of each with the other, and the verdict on what is damaged.
+//! signatures of each with the other, and the verdict on what is damaged. A verifier that is written
+//! from the definition ([`is_valid`]) judges every signature as well, so that two verifiers of one
+//! author's are not alone.
 
 use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, SigningKey, Status};
 use pqcrypto_falcon::{falcon512, falcon1024, falconpadded512, falconpadded1024};
 use pqcrypto_traits::sign::{DetachedSignature, PublicKey, SecretKey};
 
+use crate::fn_dsa::{FALCON, FALCON_PADDED, is_valid};
 use crate::{count, engines, random, random_below, tally};
 
 /// The other implementation of one set, bytes in and out.
@@ -80,15 +83,22 @@ fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::op
     let signing = vec![&key; n];
     engine.sign_many(&signing, &messages, fresh, &mut sigs, &mut lengths, &mut status).unwrap();
     assert!(status.iter().all(|status| status.is_ok()), "{algorithm}: {status:?}");
+    let form = match algorithm {
+        Algorithm::Falcon512 | Algorithm::Falcon1024 => FALCON,
+        _ => FALCON_PADDED,
+    };
+    let by_definition = |text: &[u8], sig: &[u8]| is_valid(public.bytes(), text, sig, form);
     let mut verdicts = Vec::new();
     for (lane, (round, text)) in rounds.zip(&texts).enumerate() {
         let room = &mut sigs[lane * room..][..room];
         let ours = &room[..lengths[lane]];
         assert!((other.verify)(public.bytes(), text, ours), "{algorithm}, round {round}");
+        assert!(by_definition(text, ours), "{algorithm}, round {round}");
         let mut theirs = (other.sign)(key.bytes(), text);
         damage(&mut theirs, round);
         let verdict = (other.verify)(public.bytes(), text, &theirs);
         assert!(verdict || !matches!(round % 6, 0 | 1), "{algorithm}, round {round}");
+        assert_eq!(by_definition(text, &theirs), verdict, "{algorithm}: {theirs:02x?}");
         verdicts.push(verdict);
         room.fill(0);
         room[..theirs.len()].copy_from_slice(&theirs);
@@ -110,6 +120,7 @@ fn compare_set(algorithm: Algorithm, other: &Other) {
         compare(&engines[index % engines.len()], algorithm, other, rounds);
     }
     tally(algorithm, "pqcrypto-falcon", 2 * rounds);
+    tally(algorithm, "the definition", 2 * rounds);
 }
 
 pub(crate) use other;

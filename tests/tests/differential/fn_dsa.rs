@@ -51,49 +51,75 @@ fn from_top(bits: &[bool]) -> i64 {
     bits.iter().fold(0, |n, &bit| n << 1 | i64::from(bit))
 }
 
+/// How a signature is written, and what is asked of it besides that it is short.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// Bits count from the top of each byte, and words to hash come with the high byte first.
+    from_top: bool,
+    /// The largest coefficient of s2.
+    size_max: i64,
+    /// The same of s1, where there is such a rule.
+    other_max: i64,
+    /// Zeros fill the signature up to its one length; otherwise it ends where s2 does.
+    is_padded: bool,
+}
+
+/// FN-DSA as drafted.
+const FN_DSA: Form = Form { from_top: false, size_max: 840, other_max: 840, is_padded: true };
+/// Falcon of round 3, of one length and of as many bytes as it takes.
+pub(crate) const FALCON_PADDED: Form =
+    Form { from_top: true, size_max: 2047, other_max: i64::MAX, is_padded: true };
+pub(crate) const FALCON: Form = Form { is_padded: false, ..FALCON_PADDED };
+
 /// s2 from its compressed form: sign, seven low bits, the rest as so many zeros and a one; then
-/// zeros. No coefficient is above 840, and zero has no sign.
-fn decompress(bytes: &[u8], n: usize) -> Option<Vec<i64>> {
-    let bits = bits(bytes, false);
+/// zeros. Zero has no sign.
+fn decompress(bytes: &[u8], n: usize, form: Form) -> Option<Vec<i64>> {
+    let bits = bits(bytes, form.from_top);
     let (mut rest, mut out) = (&bits[..], Vec::new());
     for _ in 0..n {
         let (low, after) = rest.split_at_checked(8)?;
         let high = after.iter().position(|&bit| bit)?;
-        let size = number(&low[1..]) + 128 * high as i64;
-        if size > 840 || size == 0 && low[0] {
+        let low_bits = if form.from_top { from_top(&low[1..]) } else { number(&low[1..]) };
+        let size = low_bits + 128 * high as i64;
+        if size > form.size_max || size == 0 && low[0] {
             return None;
         }
         out.push(if low[0] { -size } else { size });
         rest = &after[high + 1..];
     }
-    (!rest.contains(&true)).then_some(out)
+    let ends = form.is_padded || rest.len() < 8;
+    (ends && !rest.contains(&true)).then_some(out)
 }
 
-/// Whether a signature of mu verifies: s1 = c - s2 h in Z_q[x] / (x^n + 1), and (s1, s2) is short.
-fn is_valid(falcon: &[u8], mu: &[u8; 64], sig: &[u8]) -> bool {
+/// Whether a signature of what follows its nonce into the hash verifies, under a public key in Falcon's
+/// form: s1 = c - s2 h in Z_q[x] / (x^n + 1), and (s1, s2) is short.
+pub(crate) fn is_valid(falcon: &[u8], hashed: &[u8], sig: &[u8], form: Form) -> bool {
     let (n, bound) = if falcon.len() == 897 { (512_usize, 34_034_726) } else { (1024, 70_265_242) };
-    if sig.len() != if n == 512 { 666 } else { 1280 } || sig[0] != 0x30 + n.ilog2() as u8 {
+    let padded = if n == 512 { 666 } else { 1280 };
+    if form.is_padded && sig.len() != padded || sig.first() != Some(&(0x30 + n.ilog2() as u8)) {
         return false;
     }
     let h: Vec<i64> = bits(&falcon[1..], true).chunks(14).map(from_top).collect();
     assert!(falcon[0] == n.ilog2() as u8 && h.len() == n && h.iter().all(|&h| h < Q));
-    let Some(s2) = decompress(&sig[41..], n) else { return false };
+    let Some((nonce, s2)) = sig[1..].split_at_checked(40) else { return false };
+    let Some(s2) = decompress(s2, n, form) else { return false };
     let mut sponge = Shake256::default();
-    sponge.update(&sig[1..41]);
-    sponge.update(mu);
+    sponge.update(nonce);
+    sponge.update(hashed);
     let mut source = sponge.finalize_xof();
     let mut s1 = Vec::new();
     while s1.len() < n {
         let mut word = [0; 2];
         source.read(&mut word);
-        let word = i64::from(u16::from_le_bytes(word));
+        let read = if form.from_top { u16::from_be_bytes } else { u16::from_le_bytes };
+        let word = i64::from(read(word));
         if word < 5 * Q {
             s1.push(word);
         }
     }
     for (i, s2) in s2.iter().enumerate() {
         for (j, h) in h.iter().enumerate() {
-            // x^n = -1. Sums stay below 1024 * 840 * q.
+            // x^n = -1. Sums stay below 1024 * 2047 * q.
             let at = (i + j) % n;
             s1[at] -= if i + j < n { s2 * h } else { -s2 * h };
         }
@@ -101,7 +127,7 @@ fn is_valid(falcon: &[u8], mu: &[u8; 64], sig: &[u8]) -> bool {
     let centred = |x: &i64| (x.rem_euclid(Q) + Q / 2) % Q - Q / 2;
     let s1: Vec<i64> = s1.iter().map(centred).collect();
     let norm: i64 = s1.iter().chain(&s2).map(|x| x * x).sum();
-    norm <= bound && s1.iter().all(|x| x.abs() <= 840)
+    norm <= bound && s1.iter().all(|x| x.abs() <= form.other_max)
 }
 
 /// A private key without the hash of the public key, packed from the other end: f and g with 6 or 5
@@ -151,9 +177,9 @@ fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::op
     for ((sig, round), (context, text)) in sigs.chunks_exact_mut(room).zip(rounds).zip(parts) {
         let hash = shake(&[public.bytes()]);
         let mu = shake(&[&hash, &[0, context.len() as u8], context, text]);
-        assert!(is_valid(&falcon, &mu, sig), "{algorithm}, round {round}");
+        assert!(is_valid(&falcon, &mu, sig, FN_DSA), "{algorithm}, round {round}");
         damage(sig, round);
-        verdicts.push(is_valid(&falcon, &mu, sig));
+        verdicts.push(is_valid(&falcon, &mu, sig, FN_DSA));
         assert_eq!(verdicts.last(), Some(&matches!(round % 6, 0 | 1)), "{algorithm}, {round}");
     }
     let keys = vec![&public; n];

@@ -12,14 +12,14 @@
 //! | ML-DSA | libcrux | AWS-LC |
 //! | Ed25519, strict and ZIP 215 | ed25519-dalek, AWS-LC | |
 //! | SLH-DSA | slh-dsa, fips205 | |
-//! | Falcon | | pqcrypto-falcon |
+//! | Falcon | | pqcrypto-falcon; its definition, written down |
 //! | FN-DSA | | its definition, written down; keys by pqcrypto-falcon |
 //!
 //! OpenSSL is compared in the tests of the provider and of the command line, both ways. The seeds
 //! are counted, so a failure can be run again.
 //!
-//! `GABION_SOAK=N` compares N operations of each parameter set of ML-KEM, ML-DSA and Ed25519 with
-//! each of the two; N / 100 of each set of FN-DSA and Falcon; and of each set of SLH-DSA N / 10,000
+//! `GABION_SOAK=N` compares N operations, or up to two more, of each parameter set of ML-KEM, ML-DSA and
+//! Ed25519 with each of the two, and of ZIP 215's verdicts with their definition; N / 100 of each set of FN-DSA and Falcon; and of each set of SLH-DSA N / 10,000
 //! signatures and N / 100 verifications. Where `GABION_SOAK_TALLY` names a file, each comparison
 //! adds a line that says how many there were.
 
@@ -59,9 +59,9 @@ fn soak() -> Option<usize> {
     std::env::var("GABION_SOAK").ok()?.parse().ok()
 }
 
-/// How many operations are compared: a share of the soak's count, `least` without one.
+/// How many operations are compared: a share of the soak's count and no fewer, `least` without one.
 fn count(share: usize, least: usize) -> usize {
-    soak().map_or(least, |count| (count / share).max(1))
+    soak().map_or(least, |count| count.div_ceil(share).max(1))
 }
 
 /// An engine of each backend of this machine.

@@ -98,6 +98,8 @@ fn old_as_json(old: &OldName) -> Value {
             "public_key": sizes.public_key,
             "private_key": sizes.private_key,
             "output": sizes.output,
+            // As of a KEM of today: a signature has none.
+            "shared_secret": (sizes.shared_secret > 0).then_some(sizes.shared_secret),
         })),
         "successor": old.successor,
     })
@@ -117,6 +119,7 @@ fn old_as_table() -> Table {
         ("public", Align::Right),
         ("private", Align::Right),
         ("ct/sig, bytes", Align::Right),
+        ("secret", Align::Right),
         ("followed by", Align::Left),
     ]);
     for old in &OLD_NAMES {
@@ -128,6 +131,7 @@ fn old_as_table() -> Table {
             or_none(old.sizes.map(|sizes| sizes.public_key)),
             or_none(old.sizes.map(|sizes| sizes.private_key)),
             or_none(old.sizes.map(|sizes| sizes.output)),
+            or_none(old.sizes.map(|sizes| sizes.shared_secret).filter(|&secret| secret > 0)),
             old.successor.unwrap_or("nothing").to_owned(),
         ]);
     }

@@ -5,6 +5,7 @@ mod memory;
 mod openssl;
 mod setup;
 mod size;
+mod switches;
 mod tls;
 mod wire;
 
@@ -27,6 +28,7 @@ enum What {
     Openssl(openssl::SpeedArgs),
     Pkeyutl(openssl::PkeyutlArgs),
     Size(size::Args),
+    Switches(switches::Args),
     Tls(tls::Args),
     /// The lane of `--provider offload`, in the process that `bench tls` starts for it.
     #[command(hide = true)]
@@ -42,6 +44,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         What::Openssl(args) => openssl::run_speed(args),
         What::Pkeyutl(args) => openssl::run_pkeyutl(args),
         What::Size(args) => size::run(args),
+        What::Switches(args) => switches::run(args),
         What::Tls(args) => tls::run(args),
         What::TlsLane => {
             gabion_bench::tls::serve();

@@ -14,8 +14,9 @@ use crate::files::{self, Access, Output};
 
 /// Turn results into one self-contained HTML page with plots and tables.
 ///
-/// Takes what the measuring commands print with --json, and the files of bench/results. The page
-/// needs nothing else: no script, no font, no network.
+/// Takes what the measuring commands print with --json, and the files of bench/results. Each machine has
+/// a part of its own; of two rows that measured the same on one machine the later counts. The page needs
+/// nothing else: no script, no font, no network.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench engine --filter ML-KEM-768 --seconds 0.1 --json > engine.ndjson
@@ -47,17 +48,18 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         }
         rows.extend(read);
     }
-    let sections = sections::all(&rows);
-    if sections.is_empty() {
+    let parts = sections::parts(&rows);
+    if parts.is_empty() {
         return Err(Failure::Usage(
             "there is nothing to report; measure with `gabion bench ... --json > FILE` first"
                 .into(),
         ));
     }
-    let page = page::render(&sections::machine(&rows), &sections);
+    let page = page::render(&parts);
     Output::prepare(&args.out, page.as_bytes(), Access::Public, true)?.commit()?;
     if args.out.as_os_str() != "-" {
-        eprintln!("{} sections in {}", sections.len(), args.out.display());
+        let count: usize = parts.iter().map(|part| part.sections.len()).sum();
+        eprintln!("{count} sections in {}", args.out.display());
     }
     Ok(0)
 }

@@ -65,6 +65,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 .to_owned(),
         ));
     }
+    make_writable(&args.out)?;
     show(&format!("{}\n\n", introduction(&settings)?));
     let openssl = Openssl::new(&settings).map_err(Failure::NotReady)?;
 
@@ -200,12 +201,17 @@ fn write(
     });
     let mut text = serde_json::to_vec_pretty(&object).map_err(encode)?;
     text.push(b'\n');
+    Output::prepare(path, &text, Access::Public, true)?.commit()
+}
+
+/// Makes the folder of `path` and refuses what can't be written there, before anything is measured.
+fn make_writable(path: &std::path::Path) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|cause| {
             Failure::Usage(format!("cannot make {}: {cause}", folder.display()))
         })?;
     }
-    Output::prepare(path, &text, Access::Public, true)?.commit()
+    Output::prepare(path, b"", Access::Public, true).map(drop)
 }
 
 /// A number as people read it: 878/s, 21.4k/s, 1.23M/s.

@@ -16,6 +16,7 @@ use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
 use gabion_engine::{Error, Family};
 
 use super::bio::CoreBio;
+use super::formats;
 use crate::core::{
     Provider, ProviderRef, border, borrow, counted, engine, free, hand_over, take_back,
 };
@@ -318,6 +319,7 @@ impl Known {
                     let reason = "the private key has parameters; the standard has none there";
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
+                formats::may_read(provider, served, &key)?;
                 let encoded = Encoded::Private(key);
                 let row = served.algorithm;
                 let key = key_file::Key::decode(engine()?, provider, row, &encoded)?;

@@ -10,14 +10,15 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{Display, Write};
 use std::ptr::null_mut;
 
+use gabion_engine::Entropy;
 use gabion_engine::key_file::{self, Forms};
-use gabion_engine::{Entropy, Family};
 use pkcs8::der::{Encode, pem::LineEnding};
 use pkcs8::pkcs5::pbes2;
 use zeroize::Zeroizing;
 
 use super::bio::CoreBio;
 use super::decoder::{Structure, file_form};
+use super::formats;
 use crate::core::{ProviderRef, TakesParams, border, borrow, free, hand_over, set_ctx_params};
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, entry, function, name, select};
@@ -315,15 +316,15 @@ fn public(key: &Key, material: &Material, wrap: Wrap) -> Result<Zeroizing<Vec<u8
     bytes.map(Zeroizing::new).map_err(|reason| gabion_engine::Error::KeyFile(reason).into())
 }
 
-/// Seed and expanded key where both are there, as the default provider does.
+/// Seed and expanded key where both are there, as the default provider does, or what was chosen.
 fn private(key: &Key, material: &Material, wrap: Wrap) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let form = form_of(key)?;
-    let has_seed = matches!(key.algorithm.info().family, Family::MlKem | Family::MlDsa);
     let forms = Forms {
-        seed: material.seed().filter(|_| has_seed),
+        seed: material.seed(),
         expanded: material.private(),
         public: Some(material.public()),
     };
+    let forms = formats::to_write(&key.provider, key.algorithm, forms)?;
     let bytes = key_file::encode_private(form, &forms, wrap == Wrap::Der);
     bytes.map_err(|reason| gabion_engine::Error::KeyFile(reason).into())
 }

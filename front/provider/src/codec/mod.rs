@@ -10,3 +10,4 @@
 pub mod bio;
 pub mod decoder;
 pub mod encoder;
+pub mod formats;

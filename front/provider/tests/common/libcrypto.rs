@@ -131,6 +131,7 @@ functions! {
     EVP_PKEY_get_bits(Ptr) -> c_int;
     EVP_PKEY_get_default_digest_name(Ptr, *mut c_char, usize) -> c_int;
     EVP_PKEY_get_security_bits(Ptr) -> c_int;
+    EVP_PKEY_get_int_param(Ptr, *const c_char, *mut c_int) -> c_int;
     EVP_PKEY_get_octet_string_param(Ptr, *const c_char, *mut u8, usize, *mut usize) -> c_int;
     EVP_PKEY_set1_encoded_public_key(Ptr, *const u8, usize) -> c_int;
     EVP_PKEY_pairwise_check(Ptr) -> c_int;
@@ -367,6 +368,15 @@ impl Key<'_> {
             )
         };
         out.truncate(len);
+        (done == 1).then_some(out)
+    }
+
+    /// A number of the key; `None` where it has no such one.
+    pub fn number(&self, name: &str) -> Option<c_int> {
+        let (name, mut out) = (c(name), 0);
+        // SAFETY: a live key, a C string, room for a number.
+        let done =
+            unsafe { (self.lib().EVP_PKEY_get_int_param)(self.raw, name.as_ptr(), &mut out) };
         (done == 1).then_some(out)
     }
 

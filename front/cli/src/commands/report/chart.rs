@@ -3,8 +3,8 @@
 use super::page::escape;
 
 /// Width of a chart, of its labels, and of the room for the value behind a bar.
-const WIDTH: f64 = 860.0;
-const LABELS: f64 = 280.0;
+const WIDTH: f64 = 940.0;
+const LABELS: f64 = 360.0;
 const VALUES: f64 = 80.0;
 /// Height of a bar, and the room between groups.
 const BAR: f64 = 15.0;

@@ -1,8 +1,18 @@
 //! The page around the sections.
 
+/// What was measured on one machine.
+pub struct Part {
+    /// The machine.
+    pub title: String,
+    /// With what it was measured.
+    pub words: String,
+    /// Its sections.
+    pub sections: Vec<Section>,
+}
+
 /// One section: a heading, a sentence, and what stands below it as HTML.
 pub struct Section {
-    /// Anchor in the page.
+    /// Anchor in the page, with the number of the machine behind it from the second on.
     pub id: &'static str,
     /// Heading.
     pub title: String,
@@ -46,7 +56,8 @@ const STYLE: &str = "
   --paper: #12181f; --s0: #6b7a88; --s1: #35b0a8; --s2: #e0a544; --s3: #b08ad6; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 900px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .3rem; }
+h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.4rem; margin: 3rem 0 .3rem; }
+h3 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
 p { margin: .3rem 0 .8rem; } p.quiet, nav { color: var(--quiet); font-size: .9rem; }
 nav a { color: inherit; margin-right: 1rem; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .2rem; }
@@ -61,29 +72,50 @@ th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align
   white-space: nowrap; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 ";
 
-/// The page: what it was measured on, an index, the sections.
-pub fn render(machine: &str, sections: &[Section]) -> String {
+/// The page: an index, and for each machine a heading, what it was measured with, its sections.
+pub fn render(parts: &[Part]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>Gabion: results</title>\n<style>{STYLE}</style>\n\
-         <h1>Gabion: results</h1>\n<p class=\"quiet\">{}</p>\n<nav>",
-        escape(machine)
+         <h1>Gabion: results</h1>\n"
     );
-    for section in sections {
-        out.push_str(&format!("<a href=\"#{}\">{}</a> ", section.id, escape(&section.title)));
+    if parts.len() > 1 {
+        out.push_str(
+            "<p class=\"quiet\">Each machine has a part of its own. Compare the bars of one chart; \
+             figures of different machines differ for many reasons.</p>\n",
+        );
     }
-    out.push_str("</nav>\n");
-    for section in sections {
-        out.push_str(&format!(
-            "<section id=\"{}\"><h2>{}</h2>\n<p>{}</p>\n{}</section>\n",
-            section.id,
-            escape(&section.title),
-            escape(&section.words),
-            section.body
-        ));
+    for (at, part) in parts.iter().enumerate() {
+        out.push_str(&format!("<nav>{}: ", escape(&part.title)));
+        for section in &part.sections {
+            let (id, title) = (anchor(section, at), escape(&section.title));
+            out.push_str(&format!("<a href=\"#{id}\">{title}</a> "));
+        }
+        out.push_str("</nav>\n");
+    }
+    for (at, part) in parts.iter().enumerate() {
+        let (title, words) = (escape(&part.title), escape(&part.words));
+        out.push_str(&format!("<h2>{title}</h2>\n<p class=\"quiet\">{words}</p>\n"));
+        for section in &part.sections {
+            out.push_str(&format!(
+                "<section id=\"{}\"><h3>{}</h3>\n<p>{}</p>\n{}</section>\n",
+                anchor(section, at),
+                escape(&section.title),
+                escape(&section.words),
+                section.body
+            ));
+        }
     }
     out.push_str("</html>\n");
     out
+}
+
+/// The anchor of a section of the machine at a place.
+fn anchor(section: &Section, machine: usize) -> String {
+    match machine {
+        0 => section.id.to_owned(),
+        later => format!("{}-{}", section.id, later + 1),
+    }
 }
 
 #[cfg(test)]
@@ -93,12 +125,24 @@ mod tests {
     #[test]
     fn a_page_stands_alone_and_escapes_its_text() {
         let body = table("all <rows>", &["a", "b"], &[vec!["x & y".into(), "12.5".into()]]);
-        let section =
-            Section { id: "one", title: "One".into(), words: "A \"sentence\".".into(), body };
-        let page = render("a <machine>", &[section]);
+        let part = |title: &str, body: &str| Part {
+            title: title.to_owned(),
+            words: "with <x>".to_owned(),
+            sections: vec![Section {
+                id: "one",
+                title: "One".into(),
+                words: "A \"sentence\".".into(),
+                body: body.to_owned(),
+            }],
+        };
+        let page = render(&[part("a <machine>", &body), part("another", "")]);
         for expected in [
-            "a &lt;machine&gt;",
+            "<h2>a &lt;machine&gt;</h2>",
+            "with &lt;x&gt;",
             "href=\"#one\"",
+            "href=\"#one-2\"",
+            "<section id=\"one-2\">",
+            "<h2>another</h2>",
             "all &lt;rows&gt;",
             "x &amp; y",
             "class=\"n\">12.5",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::chart::{Chart, number};
-use super::page::{Section, table};
+use super::page::{Part, Section, table};
 
 /// The kinds of results, by what only their rows have.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,31 +44,69 @@ pub fn is_known(row: &Value) -> bool {
     kind(row).is_some()
 }
 
-/// The machines that the rows were measured on, in a sentence.
-pub fn machine(rows: &[Value]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for machine in rows.iter().filter_map(|row| row.get("machine")) {
-        let name = format!(
-            "{}, {} cores, {}, {}",
-            text(machine, "cpu"),
-            machine["cores"],
-            text(machine, "kernel"),
-            text(machine, "compiler")
-        );
-        if !names.contains(&name) {
-            names.push(name);
+/// What the rows of each machine become, in the order in which the machines come: figures of two machines
+/// never stand in one chart. Rows that name no machine come last.
+pub fn parts(rows: &[Value]) -> Vec<Part> {
+    let mut machines: Vec<(&Value, Vec<&Value>)> = Vec::new();
+    for row in rows.iter().filter(|row| is_known(row)) {
+        match machines.iter_mut().find(|(first, _)| is_same(&first["machine"], &row["machine"])) {
+            Some((_, of_it)) => of_it.push(row),
+            None => machines.push((row, vec![row])),
         }
     }
-    match names.is_empty() {
-        true => "The results do not say what they were measured on.".to_owned(),
-        false => format!("Measured on {}.", names.join("; ")),
+    machines.sort_by_key(|(first, _)| first["machine"].is_null());
+    machines
+        .into_iter()
+        .map(|(_, rows)| Part {
+            title: name(&rows[0]["machine"]),
+            words: systems(&rows),
+            sections: all(&rows),
+        })
+        .collect()
+}
+
+/// Whether two rows are of one machine, whatever kernel and compiler it had.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match one.is_object() && other.is_object() {
+        true => ["cpu", "cores", "features"].iter().all(|field| one[field] == other[field]),
+        false => one == other,
     }
 }
 
-/// Every section that the rows have something for.
-pub fn all(rows: &[Value]) -> Vec<Section> {
+/// A machine's name, with the widest registers that its results may have used.
+fn name(machine: &Value) -> String {
+    if machine.is_null() {
+        return "Results that name no machine".to_owned();
+    }
+    if let Some(name) = machine.as_str() {
+        return name.to_owned();
+    }
+    let has =
+        |name: &str| machine["features"].as_array().is_some_and(|all| all.contains(&name.into()));
+    let widest = [("avx512f", ", AVX-512"), ("avx2", ", AVX2")];
+    let widest = widest.into_iter().find(|(feature, _)| has(feature)).map_or("", |(_, name)| name);
+    format!("{}, {} cores{widest}", text(machine, "cpu"), machine["cores"])
+}
+
+/// The kernels and compilers of a machine's rows, in a sentence.
+fn systems(rows: &[&Value]) -> String {
+    let mut systems: Vec<String> = Vec::new();
+    for machine in rows.iter().map(|row| &row["machine"]).filter(|machine| machine.is_object()) {
+        let system = format!("{}, {}", text(machine, "kernel"), text(machine, "compiler"));
+        if !systems.contains(&system) {
+            systems.push(system);
+        }
+    }
+    match systems.is_empty() {
+        true => "The results do not say what they were measured on.".to_owned(),
+        false => format!("Measured with {}.", systems.join("; ")),
+    }
+}
+
+/// Every section that the rows of a machine have something for.
+fn all(rows: &[&Value]) -> Vec<Section> {
     let of = |wanted: Kind| -> Vec<&Value> {
-        rows.iter().filter(|row| kind(row) == Some(wanted)).collect()
+        rows.iter().copied().filter(|row| kind(row) == Some(wanted)).collect()
     };
     [
         tls(&of(Kind::Tls)),
@@ -115,6 +153,19 @@ fn find<'r>(rows: &[&'r Value], fields: &[(&str, &str)]) -> Option<&'r Value> {
     rows.iter().rfind(|row| fields.iter().all(|(field, value)| text(row, field) == *value)).copied()
 }
 
+/// What tells a handshake from the others of its chart: group, signature, cipher and, where there are
+/// several, threads.
+fn handshake(group: &str, signature: &str, cipher: &str, threads: &str) -> String {
+    // Of TLS 1.3's names of suites the cipher is what tells them apart, not the hash.
+    let short = cipher.trim_start_matches("TLS_");
+    let short = short.rsplit_once("_SHA").map_or(short, |(cipher, _)| cipher);
+    let threads = match threads {
+        "1" => String::new(),
+        many => format!(", {many} threads"),
+    };
+    format!("{group} + {signature}, {}{threads}", short.replace('_', "-"))
+}
+
 fn tls(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
     let providers = distinct(rows, &["provider"]).concat();
@@ -126,7 +177,7 @@ fn tls(rows: &[&Value]) -> Option<Section> {
     let mut table_rows = Vec::new();
     let mut gains: Vec<(f64, String)> = Vec::new();
     for pair in distinct(rows, &["group", "sig", "cipher", "threads"]) {
-        let label = format!("{} + {}", pair[0], pair[1]);
+        let label = handshake(&pair[0], &pair[1], &pair[2], &pair[3]);
         let of = |provider: &str, field: &str| {
             let wanted = [("group", &*pair[0]), ("sig", &*pair[1]), ("cipher", &*pair[2])];
             let wanted = [&wanted[..], &[("threads", &*pair[3]), ("provider", provider)]].concat();
@@ -521,4 +572,67 @@ fn size(rows: &[&Value]) -> Option<Section> {
         ),
         body: chart.render() + &table("All parts", &head, &table_rows),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn handshake_row(cpu: &str, cipher: &str, provider: &str, server_us: f64) -> Value {
+        json!({
+            "group": "X25519MLKEM768", "sig": "ML-DSA-65", "cipher": cipher, "threads": 1,
+            "provider": provider, "server_us": server_us, "client_us": 1.0,
+            "machine": { "cpu": cpu, "cores": 2, "features": ["avx2"], "kernel": "k", "compiler": "c" },
+        })
+    }
+
+    #[test]
+    fn machines_and_suites_stay_apart() {
+        let (long, short) = ("TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256");
+        let mut newer = handshake_row("one", short, "default", 333.0);
+        newer["machine"]["kernel"] = "newer".into();
+        let rows = [
+            handshake_row("one", long, "default", 111.0),
+            handshake_row("one", long, "offload", 122.0),
+            handshake_row("two", long, "default", 211.0),
+            handshake_row("two", long, "gabion", 222.0),
+            newer,
+        ];
+        let parts = parts(&rows);
+        let titles: Vec<&str> = parts.iter().map(|part| part.title.as_str()).collect();
+        assert_eq!(titles, ["one, 2 cores, AVX2", "two, 2 cores, AVX2"]);
+        assert_eq!(parts[0].words, "Measured with k, c; newer, c.");
+        let bodies: Vec<&str> = parts.iter().map(|part| part.sections[0].body.as_str()).collect();
+        for (body, own, foreign) in [
+            (bodies[0], ["111", "122", "333", "offload"], ["211", "222", "gabion"]),
+            (bodies[1], ["211", "222", "gabion", "AES-256"], ["111", "333", "offload"]),
+        ] {
+            assert!(own.iter().all(|figure| body.contains(figure)), "{body}");
+            assert!(!foreign.iter().any(|figure| body.contains(figure)), "{body}");
+        }
+        for label in ["X25519MLKEM768 + ML-DSA-65, AES-256-GCM", "ML-DSA-65, AES-128-GCM"] {
+            assert!(bodies[0].contains(label), "no {label}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_machine_comes_last() {
+        let size = json!({ "stripped_bytes": 5, "parts": [] });
+        let rows = [size, handshake_row("one", "TLS_X", "default", 1.0), json!({ "unknown": 1 })];
+        let parts = parts(&rows);
+        assert_eq!(parts.len(), 2);
+        assert_eq!(
+            (&*parts[1].title, parts[1].sections[0].id),
+            ("Results that name no machine", "size")
+        );
+    }
+
+    #[test]
+    fn labels_name_suites_and_threads() {
+        let label = |cipher, threads| handshake("g", "s", cipher, threads);
+        assert_eq!(label("TLS_CHACHA20_POLY1305_SHA256", "1"), "g + s, CHACHA20-POLY1305");
+        assert_eq!(label("TLS_AES_128_CCM_8_SHA256", "24"), "g + s, AES-128-CCM-8, 24 threads");
+        assert_eq!(label("other", "1"), "g + s, other");
+    }
 }

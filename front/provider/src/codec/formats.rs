@@ -1,0 +1,175 @@
+//! Which forms of a private key are written and read, where somebody has chosen.
+//!
+//! The default provider takes two lists for ML-DSA, and two for ML-KEM, as parameters of the provider:
+//! `output_formats`, of which it writes the first that the key can have, and `input_formats`, outside
+//! of which it reads nothing. Keys of HashML-DSA are ML-DSA keys under another identifier, which it
+//! lacks: they follow the lists of ML-DSA here.
+
+use std::ffi::CStr;
+
+use gabion_engine::Family;
+use gabion_engine::key_file::{Forms, Inside, Private};
+
+use crate::core::Provider;
+use crate::error::Failure;
+use crate::served::Served;
+
+/// A form of private key, by OpenSSL's name and in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Seed and expanded key.
+    SeedPriv,
+    /// The expanded key.
+    PrivOnly,
+    /// The seed.
+    SeedOnly,
+    /// One that no standard has, and that we neither write nor read.
+    Foreign,
+}
+
+/// OpenSSL's table of names: where nobody has chosen, the first that the key can have is written.
+const FORMATS: [(&str, Format); 6] = [
+    ("seed-priv", Format::SeedPriv),
+    ("priv-only", Format::PrivOnly),
+    ("oqskeypair", Format::Foreign),
+    ("seed-only", Format::SeedOnly),
+    ("bare-priv", Format::Foreign),
+    ("bare-seed", Format::Foreign),
+];
+
+/// The provider's parameter that lists what is written.
+const OUTPUT: &CStr = c"ml-dsa.output_formats";
+
+/// The provider's parameter that lists what is read.
+const INPUT: &CStr = c"ml-dsa.input_formats";
+
+/// Whether the lists are for keys of this algorithm: they have several forms, and no encoder or
+/// decoder of the default provider, which would follow the lists itself.
+fn is_listed(served: Served) -> bool {
+    served.info().family == Family::MlDsa && !served.is_known_object()
+}
+
+/// The formats that a list names, in its order. As OpenSSL reads it: names end at spaces, tabs and
+/// commas, case does not count, the beginning of a name stands for the first that has it and was not
+/// named yet, and what means nothing is passed over.
+fn named(list: &[u8]) -> Vec<Format> {
+    let mut left = FORMATS.to_vec();
+    let mut formats = Vec::new();
+    for word in list.split(|byte| b" \t,".contains(byte)).filter(|word| !word.is_empty()) {
+        let begins = |name: &str| {
+            name.as_bytes().get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+        };
+        if let Some(at) = left.iter().position(|(name, _)| begins(name)) {
+            formats.push(left.remove(at).1);
+        }
+    }
+    formats
+}
+
+/// What was chosen; all where nobody has chosen.
+fn chosen(provider: &Provider, setting: &'static CStr) -> Vec<Format> {
+    match provider.setting(setting) {
+        Some(list) => named(list.to_bytes()),
+        None => FORMATS.map(|(_, format)| format).to_vec(),
+    }
+}
+
+/// What is written of a private key, of the forms that are there: the first choice that it can have.
+///
+/// # Errors
+/// None of those that were chosen.
+pub fn to_write<'a>(
+    provider: &Provider,
+    algorithm: Served,
+    forms: Forms<'a>,
+) -> Result<Forms<'a>, Failure> {
+    if !is_listed(algorithm) {
+        return Ok(Forms { seed: None, ..forms });
+    }
+    pick(&chosen(provider, OUTPUT), forms).ok_or_else(|| refusal(algorithm, OUTPUT))
+}
+
+fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
+    formats.iter().find_map(|format| match (format, forms.seed) {
+        (Format::SeedPriv, Some(_)) => Some(forms),
+        (Format::SeedOnly, Some(_)) => Some(Forms { expanded: None, ..forms }),
+        (Format::PrivOnly, _) => Some(Forms { seed: None, ..forms }),
+        _ => None,
+    })
+}
+
+/// Whether a private key may be read that came in this form; one in no form at all may, for its
+/// reader to say what is wrong.
+///
+/// # Errors
+/// It may not: somebody has chosen others.
+pub fn may_read(provider: &Provider, algorithm: Served, key: &Private) -> Result<(), Failure> {
+    if !is_listed(algorithm) {
+        return Ok(());
+    }
+    let format = match Forms::from_octets(Inside::Choice, &key.octets) {
+        Ok(Forms { seed: Some(_), expanded: Some(_), .. }) => Format::SeedPriv,
+        Ok(Forms { seed: Some(_), .. }) => Format::SeedOnly,
+        Ok(_) => Format::PrivOnly,
+        Err(_) => return Ok(()),
+    };
+    match chosen(provider, INPUT).contains(&format) {
+        true => Ok(()),
+        false => Err(refusal(algorithm, INPUT)),
+    }
+}
+
+fn refusal(algorithm: Served, list: &'static CStr) -> Failure {
+    Failure::NoFormat { algorithm, list: list.to_str().unwrap_or_default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::served::SERVED;
+
+    #[test]
+    fn a_list_is_read_as_openssl_reads_it() {
+        use Format::{Foreign, PrivOnly, SeedOnly, SeedPriv};
+        for (list, expected) in [
+            ("", &[][..]),
+            (" \t,", &[]),
+            ("seed-only", &[SeedOnly]),
+            ("seed-only,seed-only", &[SeedOnly]),
+            ("PRIV-ONLY ,\tSeed-Priv", &[PrivOnly, SeedPriv]),
+            ("nonsense, seed-only, seed-only-and-more", &[SeedOnly]),
+            // The beginning of a name: the first that is left.
+            ("seed", &[SeedPriv]),
+            ("seed seed seed", &[SeedPriv, SeedOnly]),
+            ("oqskeypair bare-seed priv-only", &[Foreign, Foreign, PrivOnly]),
+        ] {
+            assert_eq!(named(list.as_bytes()), expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_format_that_the_key_can_have_is_written() {
+        let whole = Forms { seed: Some(&[1]), expanded: Some(&[2]), public: Some(&[3]) };
+        let seedless = Forms { seed: None, ..whole };
+        let written = |list: &str, forms| {
+            let forms = pick(&named(list.as_bytes()), forms)?;
+            assert_eq!(forms.public, Some(&[3][..]));
+            Some((forms.seed.is_some(), forms.expanded.is_some()))
+        };
+        assert_eq!(written("seed-priv", whole), Some((true, true)));
+        assert_eq!(written("seed-only,priv-only", whole), Some((true, false)));
+        assert_eq!(written("priv-only,seed-only", whole), Some((false, true)));
+        assert_eq!(written("bare-seed,seed-only", whole), Some((true, false)));
+        assert_eq!(written("seed-only,priv-only", seedless), Some((false, true)));
+        assert_eq!(written("seed-only,seed-priv", seedless), None);
+        assert_eq!(written("oqskeypair", whole), None);
+        assert_eq!(written("", whole), None);
+    }
+
+    #[test]
+    fn the_lists_are_for_the_pre_hash_variants_of_ml_dsa() {
+        let listed = SERVED.into_iter().filter(|served| is_listed(*served));
+        let names: Vec<_> = listed.map(Served::name).collect();
+        assert_eq!(names, [44, 65, 87].map(|set| format!("HashML-DSA-{set}-with-SHA512")));
+    }
+}
