@@ -277,11 +277,20 @@ client_chromium() {
 
 # ---- The combinations.
 
+# agreed ANSWER GROUP  whether our side says that group, and what the certificate signs with: with RSA the
+# hash is the client's choice, and not every client's first is SHA-256
+agreed() {
+    case $signature in
+    RSA-*) echo "$1" | grep -qxE "$2 rsa_pss_rsae_sha(256|384|512)" ;;
+    *) [ "$1" = "$2 $(scheme "$signature")" ] ;;
+    esac
+}
+
 # we_serve GROUP  the peer's client against our server on $port
 we_serve() {
     answer=$("client_$function" "$port" "$1" "$work/$signature.root.crt" | tail -n 1)
     echo "negotiated: $answer"
-    [ "$answer" = "$1 $(scheme "$signature")" ]
+    agreed "$answer" "$1"
 }
 
 # we_ask GROUP  our client against the peer's server on $port
@@ -289,7 +298,7 @@ we_ask() {
     answer=$(GABION_STATS=$work/stats ours "$work/peer" client "$port" "$work/$signature.root.crt" "$1") ||
         return
     echo "negotiated: $answer"
-    [ "$(echo "$answer" | head -n 1)" = "$1 $(scheme "$signature")" ] &&
+    agreed "$(echo "$answer" | head -n 1)" "$1" &&
         [ -n "$(echo "$answer" | sed -n 2p)" ]
 }
 
