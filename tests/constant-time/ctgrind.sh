@@ -19,7 +19,13 @@ if is_x86; then
 fi
 RUSTFLAGS="$flags ${RUSTFLAGS:-}"
 export RUSTFLAGS
-cargo build --locked --quiet --release --package gabion-tests --bin ctgrind --target-dir "$target"
+# The program and the test of the emulated kernels in one build, so that the kernels are compiled once, and
+# in pieces, so that every core takes some.
+built() {
+    cargo "$@" --locked --quiet --release --config 'profile.release.codegen-units=16' \
+        --package gabion-tests --package gabion-backend --target-dir "$target"
+}
+built build --bin ctgrind --test avx512_kernels
 program=$target/release/ctgrind
 
 passed=0 failed=0
@@ -69,8 +75,7 @@ if is_x86; then
         cat "$log" >&2
         failed "on avx512-emulated a branch or an address depends on a secret; see above"
     fi
-    if cargo test --locked --quiet --release --package gabion-backend --test avx512_kernels \
-        --target-dir "$target" >/dev/null; then
+    if built test --test avx512_kernels >/dev/null; then
         succeeded
     else
         failed "the emulated kernels are not right; see above"

@@ -7,7 +7,7 @@ use super::{__m128i, __m256i, __m512i, both, cast, clamp, each};
 /// Defines functions of two registers, element by element: the operation on two `$t`.
 macro_rules! of_two {
     ($($name:ident [$t:ty; $n:literal] |$a:ident, $b:ident| $value:expr;)*) => { $(
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $name(a: __m512i, b: __m512i) -> __m512i {
             cast(both(cast::<_, [$t; $n]>(a), cast::<_, [$t; $n]>(b), |$a, $b| $value))
         }
@@ -52,7 +52,7 @@ fn shift(a: u64, count: u64, width: u64, by: impl Fn(u64, u32) -> u64) -> u64 {
 /// Defines shifts of all elements by a constant.
 macro_rules! by_constant {
     ($($name:ident [$t:ty; $n:literal] $count:ty: |$a:ident, $by:ident| $value:expr;)*) => { $(
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $name<const COUNT: $count>(a: __m512i) -> __m512i {
             let $by = COUNT as u32;
             cast(each(cast::<_, [$t; $n]>(a), |$a| $value))
@@ -75,23 +75,23 @@ by_constant! {
 }
 
 /// Shifts of all elements by the lowest 64 bits of a register.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_sll_epi16(a: __m512i, count: __m128i) -> __m512i {
     cast(each(cast::<_, [u16; 32]>(a), |a| shift(a.into(), count.0[0], 16, |a, n| a << n) as u16))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_srl_epi32(a: __m512i, count: __m128i) -> __m512i {
     cast(each(cast::<_, [u32; 16]>(a), |a| shift(a.into(), count.0[0], 32, |a, n| a >> n) as u32))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_srl_epi64(a: __m512i, count: __m128i) -> __m512i {
     cast(each(cast::<_, [u64; 8]>(a), |a| shift(a, count.0[0], 64, |a, n| a >> n)))
 }
 
 /// Words of `a` above those of `b`, shifted to the left: the upper halves.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_shldi_epi32<const COUNT: i32>(a: __m512i, b: __m512i) -> __m512i {
     let by = COUNT as u32 % 32;
     let wide = |a: u32, b: u32| (u64::from(a) << 32 | u64::from(b)) << by >> 32;
@@ -99,12 +99,12 @@ pub(crate) fn _mm512_shldi_epi32<const COUNT: i32>(a: __m512i, b: __m512i) -> __
 }
 
 /// The low halves of `b` above `a`, shifted to the right.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_shrdi_epi64<const COUNT: i32>(a: __m512i, b: __m512i) -> __m512i {
     _mm512_shrdv_epi64(a, b, _mm512_set1_epi64(COUNT.into()))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_shrdv_epi64(a: __m512i, b: __m512i, count: __m512i) -> __m512i {
     let mut out = a;
     for i in 0..8 {
@@ -116,19 +116,19 @@ pub(crate) fn _mm512_shrdv_epi64(a: __m512i, b: __m512i, count: __m512i) -> __m5
     out
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_abs_epi32(a: __m512i) -> __m512i {
     cast(each(cast::<_, [i32; 16]>(a), i32::wrapping_abs))
 }
 
 /// Sums of the products of neighbours.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_madd_epi16(a: __m512i, b: __m512i) -> __m512i {
     dot_pairs(_mm512_setzero_si512(), a, b)
 }
 
 /// `sum` and the products of neighbours (`vpdpwssd`).
-#[inline]
+#[inline(never)]
 pub(super) fn dot_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
     let (a, b): ([i16; 32], [i16; 32]) = (cast(a), cast(b));
     let mut out: [i32; 16] = cast(sum);
@@ -140,7 +140,7 @@ pub(super) fn dot_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
 }
 
 /// Sums of the products of neighbours, unsigned by signed, as near as 16 bits come to them.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maddubs_epi16(a: __m512i, b: __m512i) -> __m512i {
     let (a, b): ([u8; 64], [i8; 64]) = (cast(a), cast(b));
     let mut out = [0i16; 32];
@@ -157,20 +157,20 @@ fn product_52(b: u64, c: u64) -> u128 {
     u128::from(b & LOW) * u128::from(c & LOW)
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_madd52lo_epu64(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     let low = both(b.0, c.0, |b, c| product_52(b, c) as u64 & ((1 << 52) - 1));
     _mm512_add_epi64(a, __m512i(low))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_madd52hi_epu64(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     let high = both(b.0, c.0, |b, c| (product_52(b, c) >> 52) as u64);
     _mm512_add_epi64(a, __m512i(high))
 }
 
 /// Any function of three bits: bit 4 a + 2 b + c of the table.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_ternarylogic_epi64<const TABLE: i32>(
     a: __m512i,
     b: __m512i,
@@ -179,7 +179,7 @@ pub(crate) fn _mm512_ternarylogic_epi64<const TABLE: i32>(
     ternary(TABLE as u8, a, b, c)
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_ternarylogic_epi32<const TABLE: i32>(
     a: __m512i,
     b: __m512i,
@@ -189,7 +189,7 @@ pub(crate) fn _mm512_ternarylogic_epi32<const TABLE: i32>(
 }
 
 /// A function of three bits whose table is known at run time.
-#[inline]
+#[inline(never)]
 pub(super) fn ternary(table: u8, a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     let mut out = [0; 8];
     for case in 0..8u8 {
@@ -202,53 +202,53 @@ pub(super) fn ternary(table: u8, a: __m512i, b: __m512i, c: __m512i) -> __m512i 
     __m512i(out)
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_setzero_si512() -> __m512i {
     __m512i([0; 8])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_set1_epi8(x: i8) -> __m512i {
     cast([x; 64])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_set1_epi16(x: i16) -> __m512i {
     cast([x; 32])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_set1_epi32(x: i32) -> __m512i {
     cast([x; 16])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_set1_epi64(x: i64) -> __m512i {
     cast([x; 8])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_setzero_si128() -> __m128i {
     __m128i([0; 2])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_cvtsi32_si128(x: i32) -> __m128i {
     __m128i([u64::from(x as u32), 0])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_cvtsi64_si128(x: i64) -> __m128i {
     __m128i([x as u64, 0])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_set_epi64x(high: i64, low: i64) -> __m128i {
     __m128i([low as u64, high as u64])
 }
 
 /// The highest byte comes first.
-#[inline]
+#[inline(never)]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn _mm_set_epi8(
     b15: i8,
@@ -271,39 +271,39 @@ pub(crate) fn _mm_set_epi8(
     cast([b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_add_epi32(a: __m128i, b: __m128i) -> __m128i {
     cast(both(cast::<_, [u32; 4]>(a), cast::<_, [u32; 4]>(b), u32::wrapping_add))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_add_epi64(a: __m128i, b: __m128i) -> __m128i {
     __m128i(both(a.0, b.0, u64::wrapping_add))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_or_si128(a: __m128i, b: __m128i) -> __m128i {
     __m128i(both(a.0, b.0, |a, b| a | b))
 }
 
 /// The lowest `count` bits; all for counts of 64 and more.
-#[inline]
+#[inline(never)]
 pub(crate) fn _bzhi_u64(a: u64, count: u32) -> u64 {
     a & !shift(!0, (count % 256).into(), 64, |ones, n| ones << n)
 }
 
 /// Elements, widened.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_cvtepi16_epi32(a: __m256i) -> __m512i {
     cast(each(cast::<_, [i16; 16]>(a), i32::from))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_cvtepi8_epi32(a: __m128i) -> __m512i {
     cast(each(cast::<_, [i8; 16]>(a), i32::from))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_cvtepu8_epi16(a: __m256i) -> __m512i {
     cast(each(cast::<_, [u8; 32]>(a), u16::from))
 }

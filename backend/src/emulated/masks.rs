@@ -16,12 +16,12 @@ fn mask_of<T: Word, const N: usize>(a: [T; N], b: [T; N], f: impl Fn(T, T) -> bo
 /// Defines comparisons of two registers, and those that count only where a bit is set.
 macro_rules! comparisons {
     ($($name:ident $masked:ident $mask:ty: [$t:ty; $n:literal] |$a:ident, $b:ident| $is:expr;)*) => { $(
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $name(a: __m512i, b: __m512i) -> $mask {
             mask_of(cast::<_, [$t; $n]>(a), cast::<_, [$t; $n]>(b), |$a, $b| $is) as $mask
         }
 
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $masked(mask: $mask, a: __m512i, b: __m512i) -> $mask {
             mask & $name(a, b)
         }
@@ -49,7 +49,7 @@ comparisons! {
 /// Defines operations whose result counts where a bit is set; elsewhere the first argument does.
 macro_rules! masked {
     ($($name:ident($mask:ty) [$t:ty; $n:literal] $of:ident($($arg:ident),*);)*) => { $(
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $name(source: __m512i, mask: $mask, $($arg: __m512i),*) -> __m512i {
             cast(choose::<$t, $n>(mask.into(), cast($of($($arg),*)), cast(source)))
         }
@@ -71,33 +71,33 @@ masked! {
 }
 
 /// `b` where a bit is set, or else `a`.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_mask_blend_epi16(mask: __mmask32, a: __m512i, b: __m512i) -> __m512i {
     cast(choose::<u16, 32>(mask.into(), cast(b), cast(a)))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_mask_blend_epi64(mask: __mmask8, a: __m512i, b: __m512i) -> __m512i {
     cast(choose::<u64, 8>(mask.into(), cast(b), cast(a)))
 }
 
 /// Zero where a bit is not set.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_mov_epi64(mask: __mmask8, a: __m512i) -> __m512i {
     _mm512_mask_mov_epi64(_mm512_setzero_si512(), mask, a)
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_mov_epi32(mask: __mmask16, a: __m512i) -> __m512i {
     cast(choose::<u32, 16>(mask.into(), cast(a), [0; 16]))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_set1_epi16(mask: __mmask32, x: i16) -> __m512i {
     cast(choose::<i16, 32>(mask.into(), [x; 32], [0; 32]))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_set1_epi32(mask: __mmask16, x: i32) -> __m512i {
     cast(choose::<i32, 16>(mask.into(), [x; 16], [0; 16]))
 }
@@ -122,23 +122,23 @@ fn compress<T: Word, const N: usize>(mask: u64, a: [T; N]) -> [T; N] {
     out
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_compress_epi8(mask: __mmask64, a: __m512i) -> __m512i {
     cast(compress::<u8, 64>(mask, cast(a)))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_compress_epi16(mask: __mmask32, a: __m512i) -> __m512i {
     cast(compress::<u16, 32>(mask.into(), cast(a)))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_compress_epi32(mask: __mmask16, a: __m512i) -> __m512i {
     cast(compress::<u32, 16>(mask.into(), cast(a)))
 }
 
 /// The first elements, in order, at the places whose bit is set, and zeros.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_expand_epi8(mask: __mmask64, a: __m512i) -> __m512i {
     let a: [u8; 64] = cast(a);
     let mut out = [0; 64];

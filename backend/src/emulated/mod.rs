@@ -18,6 +18,9 @@
 //! here, in the sense of memcheck: no branch and no address depends on a vector or on what decides
 //! over its lanes. Masks of loads and stores are the exception, because addresses that are not
 //! touched are what they are for: a secret one is reported.
+//!
+//! Functions stay functions (`inline(never)`): inlined, their loops make one function of a kernel's
+//! thousands, in which LLVM's analyses take minutes.
 
 #![allow(non_camel_case_types)] // Names are those of `core::arch`.
 

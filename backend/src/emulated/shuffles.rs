@@ -28,12 +28,12 @@ fn join(a: [__m128i; 4]) -> __m512i {
 }
 
 /// Bytes of a quarter by index; those whose index has the top bit are zero.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_shuffle_epi8(a: __m512i, index: __m512i) -> __m512i {
     quarters::<u8, 16>(a, index, shuffle_bytes)
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_shuffle_epi8(a: __m128i, index: __m128i) -> __m128i {
     cast(shuffle_bytes(cast(a), cast(index)))
 }
@@ -50,18 +50,18 @@ fn of_four(order: i32, i: usize) -> usize {
 }
 
 /// Double words of each quarter in another order.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_shuffle_epi32<const ORDER: i32>(a: __m512i) -> __m512i {
     shuffle_doubles(ORDER, a)
 }
 
 /// The same, with an order that is known at run time.
-#[inline]
+#[inline(never)]
 pub(super) fn shuffle_doubles(order: i32, a: __m512i) -> __m512i {
     quarters::<u32, 4>(a, a, |a, _| core::array::from_fn(|i| a[of_four(order, i)]))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_mask_shuffle_epi32<const ORDER: i32>(
     source: __m512i,
     mask: __mmask16,
@@ -70,14 +70,14 @@ pub(crate) fn _mm512_mask_shuffle_epi32<const ORDER: i32>(
     cast(choose::<u32, 16>(mask.into(), cast(shuffle_doubles(ORDER, a)), cast(source)))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_shuffle_epi32<const ORDER: i32>(a: __m128i) -> __m128i {
     let a: [u32; 4] = cast(a);
     cast::<[u32; 4], _>(core::array::from_fn(|i| a[of_four(ORDER, i)]))
 }
 
 /// Two quarters of `a`, then two of `b`.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_shuffle_i64x2<const ORDER: i32>(a: __m512i, b: __m512i) -> __m512i {
     let (a, b) = (split(a), split(b));
     let [p, q, r, s] = core::array::from_fn(|i| of_four(ORDER, i));
@@ -85,51 +85,51 @@ pub(crate) fn _mm512_shuffle_i64x2<const ORDER: i32>(a: __m512i, b: __m512i) -> 
 }
 
 /// 64-bit words of each half in another order.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_permutex_epi64<const ORDER: i32>(a: __m512i) -> __m512i {
     __m512i(core::array::from_fn(|i| a.0[i / 4 * 4 + of_four(ORDER, i % 4)]))
 }
 
 /// The lower words of each quarter of `a` and `b`; the upper ones.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_unpacklo_epi64(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u64, 2>(a, b, |a, b| [a[0], b[0]])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_unpackhi_epi64(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u64, 2>(a, b, |a, b| [a[1], b[1]])
 }
 
 /// The same of 32-bit words, in turn.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_unpacklo_epi32(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u32, 4>(a, b, |a, b| [a[0], b[0], a[1], b[1]])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_unpackhi_epi32(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u32, 4>(a, b, |a, b| [a[2], b[2], a[3], b[3]])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_unpacklo_epi64(a: __m128i, b: __m128i) -> __m128i {
     __m128i([a.0[0], b.0[0]])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_unpackhi_epi64(a: __m128i, b: __m128i) -> __m128i {
     __m128i([a.0[1], b.0[1]])
 }
 
 /// Bytes from number `COUNT` on of `b` and, behind it, `a`.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm_alignr_epi8<const COUNT: i32>(a: __m128i, b: __m128i) -> __m128i {
     align(COUNT as usize, a, b)
 }
 
 /// The same, with a count that is known at run time.
-#[inline]
+#[inline(never)]
 pub(super) fn align(count: usize, a: __m128i, b: __m128i) -> __m128i {
     let (a, b): ([u8; 16], [u8; 16]) = (cast(a), cast(b));
     cast::<[u8; 16], _>(core::array::from_fn(|i| match i + count {
@@ -142,13 +142,13 @@ pub(super) fn align(count: usize, a: __m128i, b: __m128i) -> __m128i {
 /// Defines lookups of elements in one register, and in two: `a` and, behind it, `b`.
 macro_rules! lookups {
     ($($one:ident $two:ident [$t:ty; $n:literal];)*) => { $(
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $one(index: __m512i, a: __m512i) -> __m512i {
             let table: [$t; $n] = cast(a);
             cast(each(cast::<_, [$t; $n]>(index), |i| look_up(&table, i as usize % $n)))
         }
 
-        #[inline]
+        #[inline(never)]
         pub(crate) fn $two(a: __m512i, index: __m512i, b: __m512i) -> __m512i {
             let (a, b): ([$t; $n], [$t; $n]) = (cast(a), cast(b));
             cast(each(cast::<_, [$t; $n]>(index), |i| {
@@ -167,7 +167,7 @@ lookups! {
     _mm512_permutexvar_epi64 _mm512_permutex2var_epi64 [u64; 8];
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_maskz_permutexvar_epi8(
     mask: __mmask64,
     index: __m512i,
@@ -177,7 +177,7 @@ pub(crate) fn _mm512_maskz_permutexvar_epi8(
 }
 
 /// Eight bits of each word of `a` from each of eight places, round the end.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_multishift_epi64_epi8(places: __m512i, a: __m512i) -> __m512i {
     let places: [u8; 64] = cast(places);
     let mut out = [0u8; 64];
@@ -188,7 +188,7 @@ pub(crate) fn _mm512_multishift_epi64_epi8(places: __m512i, a: __m512i) -> __m51
 }
 
 /// Elements of half the size, as near as they come to those of each quarter of `a`, then of `b`.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_packus_epi16(a: __m512i, b: __m512i) -> __m512i {
     let narrow = |x: __m128i| each(cast::<_, [i16; 8]>(x), |x| clamp(x.into(), 0, 0xff) as u8);
     let (a, b) = (split(a), split(b));
@@ -198,7 +198,7 @@ pub(crate) fn _mm512_packus_epi16(a: __m512i, b: __m512i) -> __m512i {
     }))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_packus_epi32(a: __m512i, b: __m512i) -> __m512i {
     let narrow = |x: __m128i| each(cast::<_, [i32; 4]>(x), |x| clamp(x, 0, 0xffff) as u16);
     let (a, b) = (split(a), split(b));
@@ -208,24 +208,24 @@ pub(crate) fn _mm512_packus_epi32(a: __m512i, b: __m512i) -> __m512i {
     }))
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_castsi512_si128(a: __m512i) -> __m128i {
     __m128i([a.0[0], a.0[1]])
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_castsi512_si256(a: __m512i) -> __m256i {
     _mm512_extracti64x4_epi64::<0>(a)
 }
 
 /// A half of a register.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_extracti64x4_epi64<const HALF: i32>(a: __m512i) -> __m256i {
     __m256i(core::array::from_fn(|i| a.0[4 * HALF as usize + i]))
 }
 
 /// The register with another half.
-#[inline]
+#[inline(never)]
 pub(crate) fn _mm512_inserti64x4<const HALF: i32>(a: __m512i, b: __m256i) -> __m512i {
     let mut out = a;
     out.0[4 * HALF as usize..][..4].copy_from_slice(&b.0);
@@ -233,7 +233,7 @@ pub(crate) fn _mm512_inserti64x4<const HALF: i32>(a: __m512i, b: __m256i) -> __m
 }
 
 /// Eight words, the last one first.
-#[inline]
+#[inline(never)]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn _mm512_set_epi64(
     h: i64,
