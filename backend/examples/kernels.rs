@@ -283,6 +283,12 @@ mod table {
             line(choice, &format!("dsa_matvec {rows} x {columns}"), 1, |k| {
                 k.dsa_matvec(&mut out, &a[..rows * columns], &v);
             });
+            // As in a batch, whose keys take turns: the matrix was last read seven matrices ago.
+            let keys = vec![a[..rows * columns].to_vec(); 8];
+            let mut turns = keys.iter().cycle();
+            line(choice, &format!("dsa_matvec {rows} x {columns}, of 8 keys in turn"), 1, |k| {
+                turns.by_ref().take(1).for_each(|key| k.dsa_matvec(&mut out, key, &v));
+            });
         }
         let mut out = vec![poly(1); 8];
         line(choice, "dsa_pointwise", 8, |k| k.dsa_pointwise(&mut out, &a[0], &a[..8]));
