@@ -161,11 +161,9 @@ impl Engine {
         key: &ExchangePrivateKey,
         peer: &ExchangePublicKey,
     ) -> Result<SharedSecret, Error> {
+        check_pair(key, peer)?;
         let algorithm = key.algorithm();
         let curve = curve_of(self, algorithm, "derive")?;
-        if peer.algorithm != algorithm {
-            return Err(wrong_kind(peer.algorithm, "derive with this key", algorithm.name()));
-        }
         let mut shared = SharedSecret::blank(algorithm);
         let (private, public) = ([key.bytes()], [ecc::PeerKey::Encoded(peer.bytes())]);
         if ecc::lanes::derive_many(self, curve, &private, &public, &mut shared)? == [true] {
@@ -210,6 +208,15 @@ impl Engine {
         };
         Ok(secrets.map(secret).collect())
     }
+}
+
+/// Refuses keys of two algorithms.
+pub(crate) fn check_pair(key: &ExchangePrivateKey, peer: &ExchangePublicKey) -> Result<(), Error> {
+    let algorithm = key.algorithm();
+    if peer.algorithm == algorithm {
+        return Ok(());
+    }
+    Err(wrong_kind(peer.algorithm, "derive with this key", algorithm.name()))
 }
 
 fn pair(

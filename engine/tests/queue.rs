@@ -10,12 +10,13 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Limits, Message,
-    Operation, OsEntropy, Prehash, Queue, SigningKey, Task, Ticket,
+    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, ExchangePublicKey,
+    Limits, Message, Operation, OsEntropy, Prehash, Queue, SharedSecret, SigningKey, Task, Ticket,
 };
 
 const KEM: Algorithm = Algorithm::MlKem512;
 const DSA: Algorithm = Algorithm::MlDsa44;
+const EXCHANGE: Algorithm = Algorithm::X25519;
 
 fn some(n: usize) -> NonZero<usize> {
     NonZero::new(n).unwrap()
@@ -44,6 +45,11 @@ impl Watch {
         *self.is_closed.lock().unwrap() = is_closed;
         self.opened.notify_all();
     }
+
+    fn wait(&self) {
+        let is_closed = self.is_closed.lock().unwrap();
+        drop(self.opened.wait_while(is_closed, |is_closed| *is_closed).unwrap());
+    }
 }
 
 /// A backend that counts lanes, waits while its gate is closed, and panics on the text "nuts".
@@ -54,8 +60,9 @@ impl Backend for Watched {
         "watched"
     }
 
+    /// At least eight: with fewer, X25519 would not come here.
     fn lanes(&self) -> usize {
-        self.0.lanes()
+        self.0.lanes().max(8)
     }
 
     fn run(&self, batch: &mut Batch<'_>) {
@@ -67,8 +74,7 @@ impl Backend for Watched {
             };
             assert!(!messages.iter().any(is_nuts), "a fault that a test put in");
         }
-        let is_closed = self.1.is_closed.lock().unwrap();
-        drop(self.1.opened.wait_while(is_closed, |is_closed| *is_closed).unwrap());
+        self.1.wait();
         self.0.run(batch);
     }
 }
@@ -119,6 +125,39 @@ fn every_operation_gives_what_the_engine_gives() {
     assert_eq!(queue.sign(&signing, long), engine.sign(&signing, long, &OsEntropy));
     assert!(matches!(queue.kem_generate(DSA), Err(Error::WrongAlgorithm { .. })));
     assert!(matches!(queue.dsa_generate(KEM), Err(Error::WrongAlgorithm { .. })));
+    assert!(matches!(queue.exchange_generate(KEM), Err(Error::WrongAlgorithm { .. })));
+}
+
+#[test]
+fn an_exchange_gives_what_the_engine_gives() {
+    let engine = Engine::global().unwrap();
+    let queue = Queue::new(engine, OsEntropy, Limits::default());
+    let other = engine.exchange_generate(Algorithm::EcdhP521, &OsEntropy).unwrap();
+    for algorithm in [EXCHANGE, Algorithm::EcdhP256, Algorithm::EcdhP384] {
+        let [ours, theirs] = [(); 2].map(|()| queue.exchange_generate(algorithm).unwrap());
+        let secret = queue.derive(&ours, &theirs.public()).unwrap();
+        assert_eq!(engine.derive(&theirs, &ours.public()).unwrap(), secret);
+        let ticket = queue.submit_derive(&theirs, &ours.public()).unwrap();
+        assert!(ticket.is_ready());
+        assert_eq!(ticket.wait().unwrap(), secret);
+        let made = queue.submit_exchange_generate(algorithm).unwrap().wait().unwrap();
+        assert_eq!(made.algorithm(), algorithm);
+        // Before anybody has to wait: a batch takes keys of one algorithm.
+        let refused = engine.derive(&ours, &other.public()).err();
+        assert!(matches!(refused, Some(Error::WrongAlgorithm { .. })));
+        assert_eq!(queue.derive(&ours, &other.public()).err(), refused);
+        assert_eq!(queue.submit_derive(&ours, &other.public()).err(), refused);
+    }
+    let key = queue.exchange_generate(EXCHANGE).unwrap();
+    let small = engine.exchange_public(EXCHANGE, &[0; 32]).unwrap();
+    let refused = engine.derive(&key, &small).err();
+    assert!(matches!(refused, Some(Error::Input(_))));
+    assert_eq!(queue.derive(&key, &small).err(), refused);
+    assert_eq!(queue.submit_derive(&key, &small).unwrap().wait().err(), refused);
+    queue.shutdown();
+    assert_eq!(queue.derive(&key, &key.public()).err(), Some(Error::Closed));
+    assert_eq!(queue.submit_derive(&key, &key.public()).err(), Some(Error::Closed));
+    assert_eq!(queue.exchange_generate(EXCHANGE).err(), Some(Error::Closed));
 }
 
 #[test]
@@ -229,6 +268,88 @@ fn kem_jobs_of_a_crowd_get_their_own_results() {
     let signing = crowd(&queue, &watch, 12, |_| queue.dsa_generate(DSA).unwrap());
     assert!((1..12).all(|i| signing[i].bytes() != signing[i - 1].bytes()));
     assert_eq!(watch.lanes.load(Ordering::Relaxed), 11);
+}
+
+/// Randomness that counts how often it is asked, and waits while a watch is closed.
+struct Held(Arc<Watch>, Arc<AtomicUsize>);
+
+impl Entropy for Held {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.wait();
+        OsEntropy.fill(out)
+    }
+}
+
+#[test]
+fn exchanges_of_a_crowd_get_their_own_secrets_and_a_bad_one_fails_alone() {
+    let (engine, watch) = watched();
+    let asked = Arc::<AtomicUsize>::default();
+    let held = Held(Arc::clone(&watch), Arc::clone(&asked));
+    let queue = Queue::new(Arc::clone(&engine), held, narrow(64));
+    let keys = crowd(&queue, &watch, 12, |_| queue.exchange_generate(EXCHANGE).unwrap());
+    assert_eq!(asked.load(Ordering::Relaxed), 2, "once for each batch");
+    assert_eq!(watch.lanes.swap(0, Ordering::Relaxed), 11);
+    let peers: Vec<ExchangePublicKey> = (0..12)
+        .map(|i| match i % 4 {
+            // Of small order: the secret would be all zero.
+            1 => engine.exchange_public(EXCHANGE, &[0; 32]).unwrap(),
+            _ => keys[(i + 1) % 12].public(),
+        })
+        .collect();
+    let secrets = crowd(&queue, &watch, 12, |i| queue.derive(&keys[i], &peers[i]));
+    assert_eq!(watch.lanes.load(Ordering::Relaxed), 11);
+    for (i, secret) in secrets.iter().enumerate() {
+        assert_eq!(*secret, engine.derive(&keys[i], &peers[i]), "job {i}");
+        assert_eq!(secret.is_err(), i % 4 == 1, "job {i}");
+        assert!(secret.is_err() || secrets[..i].iter().all(|other| other != secret));
+    }
+    assert!((1..12).all(|i| keys[..i].iter().all(|other| other.bytes() != keys[i].bytes())));
+    assert_eq!(asked.load(Ordering::Relaxed), 2, "nothing is drawn for a secret");
+}
+
+/// Curves without lanes too: threads that come as they like, some with tickets.
+#[test]
+fn exchanges_of_a_storm_agree_on_both_sides() {
+    let engine = Engine::global().unwrap();
+    let queue = Queue::new(engine, OsEntropy, narrow(64)).with_workers(some(2)).unwrap();
+    for algorithm in [EXCHANGE, Algorithm::EcdhP256, Algorithm::EcdhP384] {
+        std::thread::scope(|scope| {
+            let agree = || {
+                let ours = queue.exchange_generate(algorithm).unwrap();
+                let theirs = queue.submit_exchange_generate(algorithm).unwrap().wait().unwrap();
+                let ticket: Ticket<SharedSecret> =
+                    queue.submit_derive(&ours, &theirs.public()).unwrap();
+                let secret = queue.derive(&theirs, &ours.public()).unwrap();
+                assert_eq!(secret, engine.derive(&ours, &theirs.public()).unwrap());
+                assert_eq!(ticket.wait().unwrap(), secret);
+            };
+            for _ in 0..12 {
+                scope.spawn(move || (0..5).for_each(|_| agree()));
+            }
+        });
+    }
+    assert_eq!(queue.waiting(), 0);
+}
+
+#[test]
+fn a_full_line_of_exchanges_says_busy() {
+    let (engine, watch) = watched();
+    let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(2));
+    let key = engine.exchange_generate(EXCHANGE, &OsEntropy).unwrap();
+    let derive = || queue.derive(&key, &key.public());
+    watch.set(true);
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..3).map(|_| scope.spawn(derive)).collect();
+        until(|| queue.waiting() == 2);
+        assert_eq!(derive().err(), Some(Error::Busy));
+        assert_eq!(queue.submit_derive(&key, &key.public()).err(), Some(Error::Busy));
+        watch.set(false);
+        for caller in callers {
+            assert_eq!(caller.join().unwrap(), engine.derive(&key, &key.public()));
+        }
+    });
+    assert_eq!(derive(), engine.derive(&key, &key.public()));
 }
 
 #[test]

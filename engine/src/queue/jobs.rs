@@ -11,6 +11,7 @@ use super::gate::Job;
 use crate::dsa::{SigningKey, VerifyKey};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, lane_result};
+use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
 use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
 use crate::route::Engine;
 
@@ -290,6 +291,54 @@ impl Job for DsaGenerate {
         let batch = || {
             let keys = engine.dsa_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
             Ok(keys.into_iter().map(Ok).collect())
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct ExchangeGenerate {
+    pub(super) algorithm: Algorithm,
+}
+
+impl Job for ExchangeGenerate {
+    type Output = Result<ExchangePrivateKey, Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let (engine, entropy) = (context.engine(), context.entropy());
+        let alone = |job: &ExchangeGenerate| engine.exchange_generate(job.algorithm, entropy);
+        let batch = || {
+            let keys = engine.exchange_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
+            Ok(keys.into_iter().map(Ok).collect())
+        };
+        together(&jobs, alone, batch)
+    }
+
+    fn lost() -> Self::Output {
+        Err(Error::Lost)
+    }
+}
+
+pub(super) struct Derive {
+    pub(super) key: ExchangePrivateKey,
+    /// Of the key's algorithm.
+    pub(super) peer: ExchangePublicKey,
+}
+
+impl Job for Derive {
+    type Output = Result<SharedSecret, Error>;
+    type Context = Shared;
+
+    fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
+        let engine = context.engine();
+        let alone = |job: &Derive| engine.derive(&job.key, &job.peer);
+        let batch = || {
+            let lanes: Vec<_> = jobs.iter().map(|job| (&job.key, &job.peer)).collect();
+            engine.derive_many(&lanes)
         };
         together(&jobs, alone, batch)
     }

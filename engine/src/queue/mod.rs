@@ -48,11 +48,15 @@ use gabion_scheme::message::Message;
 use crate::dsa::{SigningKey, VerifyKey};
 use crate::entropy::Entropy;
 use crate::error::{Error, check_length};
+use crate::exchange::{ExchangePrivateKey, ExchangePublicKey, check_pair};
 use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
 use crate::route::Engine;
 use board::Workers;
 use gate::{Gate, Job, Refused};
-use jobs::{Copied, Decaps, DsaGenerate, Encaps, KemGenerate, Shared, Sign, Verify, message_len};
+use jobs::{
+    Copied, Decaps, Derive, DsaGenerate, Encaps, ExchangeGenerate, KemGenerate, Shared, Sign,
+    Verify, message_len,
+};
 
 #[cfg(fuzzing)]
 pub use simulation::testing_only_schedule;
@@ -113,6 +117,8 @@ pub struct Queue {
     dsa_generate: Gates<DsaGenerate>,
     sign: Gates<Sign>,
     verify: Gates<Verify>,
+    exchange_generate: Gates<ExchangeGenerate>,
+    derive: Gates<Derive>,
     workers: Option<Workers>,
 }
 
@@ -141,6 +147,8 @@ impl Queue {
             dsa_generate: gates(&shared, limits),
             sign: gates(&shared, limits),
             verify: gates(&shared, limits),
+            exchange_generate: gates(&shared, limits),
+            derive: gates(&shared, limits),
             workers: None,
             shared,
             limits,
@@ -185,6 +193,8 @@ impl Queue {
         self.dsa_generate.iter().for_each(|gate| gate.close());
         self.sign.iter().for_each(|gate| gate.close());
         self.verify.iter().for_each(|gate| gate.close());
+        self.exchange_generate.iter().for_each(|gate| gate.close());
+        self.derive.iter().for_each(|gate| gate.close());
         if let Some(workers) = &self.workers {
             workers.stop();
         }
@@ -194,7 +204,8 @@ impl Queue {
     pub fn waiting(&self) -> usize {
         let keys = waiting(&self.kem_generate) + waiting(&self.dsa_generate);
         let kem = waiting(&self.encaps) + waiting(&self.decaps);
-        keys + kem + waiting(&self.sign) + waiting(&self.verify)
+        let exchange = waiting(&self.exchange_generate) + waiting(&self.derive);
+        keys + kem + waiting(&self.sign) + waiting(&self.verify) + exchange
     }
 
     /// [`Engine::kem_generate`].
@@ -288,6 +299,47 @@ impl Queue {
         })?
     }
 
+    /// [`Engine::exchange_generate`].
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn exchange_generate(&self, algorithm: Algorithm) -> Result<ExchangePrivateKey, Error> {
+        let gate = &self.exchange_generate[algorithm as usize];
+        gate.call(
+            |shared| shared.engine().exchange_generate(algorithm, shared.entropy()),
+            || ExchangeGenerate { algorithm },
+        )?
+    }
+
+    /// [`Engine::derive`].
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Limits, OsEntropy, Queue};
+    ///
+    /// let queue = Queue::new(Engine::global()?, OsEntropy, Limits::default());
+    /// let ours = queue.exchange_generate(Algorithm::X25519)?;
+    /// let theirs = queue.exchange_generate(Algorithm::X25519)?;
+    /// let secret = queue.derive(&ours, &theirs.public())?;
+    /// assert_eq!(queue.derive(&theirs, &ours.public())?, secret);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there; [`Error::Busy`], [`Error::Closed`].
+    pub fn derive(
+        &self,
+        key: &ExchangePrivateKey,
+        peer: &ExchangePublicKey,
+    ) -> Result<SharedSecret, Error> {
+        check_pair(key, peer)?;
+        let gate = &self.derive[key.algorithm() as usize];
+        gate.call(
+            |shared| shared.engine().derive(key, peer),
+            || Derive { key: key.clone(), peer: peer.clone() },
+        )?
+    }
+
     /// [`Queue::kem_generate`] on a worker.
     ///
     /// # Errors
@@ -376,6 +428,31 @@ impl Queue {
         }
         let (message, signature) = (Copied::of(&message), signature.to_vec());
         self.submit(gate, Verify { key: key.clone(), message, signature })
+    }
+
+    /// [`Queue::exchange_generate`] on a worker.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
+    pub fn submit_exchange_generate(
+        &self,
+        algorithm: Algorithm,
+    ) -> Result<Ticket<ExchangePrivateKey>, Error> {
+        self.submit(&self.exchange_generate[algorithm as usize], ExchangeGenerate { algorithm })
+    }
+
+    /// [`Queue::derive`] on a worker.
+    ///
+    /// # Errors
+    /// Keys of two algorithms; [`Error::Busy`], [`Error::Closed`]; others come with the ticket.
+    pub fn submit_derive(
+        &self,
+        key: &ExchangePrivateKey,
+        peer: &ExchangePublicKey,
+    ) -> Result<Ticket<SharedSecret>, Error> {
+        check_pair(key, peer)?;
+        let job = Derive { key: key.clone(), peer: peer.clone() };
+        self.submit(&self.derive[key.algorithm() as usize], job)
     }
 
     fn submit<J, T>(&self, gate: &Gate<J>, job: J) -> Result<Ticket<T>, Error>

@@ -14,17 +14,22 @@ use super::known::{Known, MESSAGE, engine, verdict};
 
 /// Algorithms that take microseconds.
 const KEMS: [Algorithm; 2] = [Algorithm::MlKem512, Algorithm::X25519MlKem768];
+const EXCHANGES: [Algorithm; 2] = [Algorithm::X25519, Algorithm::EcdhP256];
 const SIGNATURES: [Algorithm; 3] = [Algorithm::MlDsa44, Algorithm::Ed25519, Algorithm::EcdsaP256];
+
+/// Everything but [`SHUTDOWN`].
+const JOBS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 8];
+const SHUTDOWN: u8 = 7;
 
 /// Every job, asked in every way, with and without a queue that is full or closed.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for limits in [[0, 0, 0, 0], [3, 2, 1, 1], [5, 8, 0, 1]] {
-        let all = (0..7).flat_map(|job| (0..3).map(move |way| [job, way, 0, 0, 0]));
+        let all = JOBS.into_iter().flat_map(|job| (0..3).map(move |way| [job, way, 0, 0, 0]));
         seeds.push([&limits[..], &all.collect::<Vec<_>>().concat()].concat());
-        for job in 0..7u8 {
+        for job in JOBS {
             let wrong = [job, 0, 1, 1, 0, 3, 0, 1];
-            let closed = [7, job, 1, 1, 0];
+            let closed = [SHUTDOWN, job, 1, 1, 0];
             seeds.push([&limits[..], &wrong.repeat(6), &closed].concat());
         }
     }
@@ -61,8 +66,8 @@ pub fn run(data: &[u8]) {
         if input.is_empty() {
             break;
         }
-        match input.byte() % 8 {
-            7 => {
+        match input.byte() % 9 {
+            SHUTDOWN => {
                 queue.shutdown();
                 is_closed = true;
             }
@@ -138,9 +143,8 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
             let ct = input.edited(&known.output);
             let expected = engine().decaps(&key, &ct);
             if job == 4 {
-                let given = queue.decaps(&key, &ct);
-                return match given {
-                    Err(Error::Busy | Error::Closed) if expected.is_ok() => given.map(|_| None),
+                return match queue.decaps(&key, &ct) {
+                    Err(error @ (Error::Busy | Error::Closed)) if expected.is_ok() => Err(error),
                     given => {
                         assert_eq!(given, expected);
                         Ok(None)
@@ -156,6 +160,7 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
                 Err(error) => return Err(error),
             }
         }
+        8 => return derive(queue, way, input),
         _ => {
             let known = input.known(&KEMS);
             let key = engine().kem_private(known.algorithm, &known.private).expect("a known key");
@@ -164,6 +169,27 @@ fn submit(queue: &Queue, job: u8, input: &mut Input<'_>) -> Result<Option<(Pendi
     };
     // A ticket that is dropped takes nothing back.
     Ok((way != 2).then_some((pending, owed)))
+}
+
+/// A key exchange with a peer whose key may be bad; called, or handed in.
+fn derive(queue: &Queue, way: u8, input: &mut Input<'_>) -> Result<Option<(Pending, Owed)>, Error> {
+    let known = input.known(&EXCHANGES);
+    let key = engine().exchange_private(known.algorithm, &known.private).expect("a known key");
+    let Ok(peer) = engine().exchange_public(known.algorithm, &input.edited(&known.public)) else {
+        return Ok(None);
+    };
+    let expected = engine().derive(&key, &peer);
+    if way == 0 {
+        return match queue.derive(&key, &peer) {
+            Err(error @ (Error::Busy | Error::Closed)) => Err(error),
+            given => {
+                assert_eq!(given, expected);
+                Ok(None)
+            }
+        };
+    }
+    let ticket = queue.submit_derive(&key, &peer)?;
+    Ok((way != 2).then_some((Pending::Secret(ticket), Owed::Secret(expected))))
 }
 
 /// A verdict of the queue against the engine's; what the queue refuses by itself is passed on.
