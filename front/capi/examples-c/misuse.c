@@ -105,6 +105,10 @@ static void kem(void)
         expect("too many lanes",
                gabion_encaps_many(keys, SIZE_MAX / 2, ciphertexts, 1, secrets, 1, status),
                GABION_E_LENGTH);
+        /* So few that there could be codes of them, and too many for handles. */
+        expect("more lanes than handles",
+               gabion_encaps_many(keys, SIZE_MAX / 16 + 1, ciphertexts, 1, secrets, 1, status),
+               GABION_E_LENGTH);
     }
     gabion_public_key_free(public_key);
     gabion_private_key_free(private_key);
@@ -117,6 +121,7 @@ static void signatures(void)
     gabion_private_key *private_key = NULL;
     gabion_public_key *public_key = NULL;
     gabion_message message = {0};
+    static gabion_message crooked[2]; /* room for one that begins in the middle of one */
     size_t len = sizeof signature;
 
     expect("generate", gabion_private_key_generate(GABION_ML_DSA_44, &private_key), GABION_OK);
@@ -138,14 +143,54 @@ static void signatures(void)
     expect("its signature", gabion_verify(public_key, &message, signature, len), GABION_OK);
     expect("cut", gabion_verify(public_key, &message, signature, len - 1), GABION_E_SIGNATURE);
     expect("none", gabion_verify(public_key, &message, NULL, 0), GABION_E_SIGNATURE);
+    expect("a crooked message",
+           gabion_verify(public_key,
+                         (const gabion_message *)(const void *)((char *)crooked + 1), signature,
+                         len),
+           GABION_E_ARGUMENT);
+    expect("a crooked length",
+           gabion_sign(private_key, &message, signature,
+                       (size_t *)(void *)((char *)crooked + 1)),
+           GABION_E_ARGUMENT);
+    expect("its signature as before", gabion_verify(public_key, &message, signature, len),
+           GABION_OK);
     signature[7] ^= 1;
     expect("changed", gabion_verify(public_key, &message, signature, len), GABION_E_SIGNATURE);
     gabion_public_key_free(public_key);
     gabion_private_key_free(private_key);
 }
 
+/* Batches of which there can be no arrays, and arrays that begin in the middle of an item. */
+static void absurd_batches(void)
+{
+    const size_t n = SIZE_MAX / 16 + 1;
+    const gabion_private_key *private_keys[2] = {NULL, NULL};
+    const gabion_public_key *public_keys[2] = {NULL, NULL};
+    static gabion_message messages[2];
+    gabion_status status[2] = {7, 7};
+    gabion_status *crooked = (gabion_status *)(void *)((char *)status + 2);
+    size_t lens[2] = {7, 7};
+    uint8_t bytes[8] = {1};
+
+    expect("decaps", gabion_decaps_many(private_keys, n, bytes, 8, bytes, 8, status),
+           GABION_E_LENGTH);
+    expect("sign", gabion_sign_many(private_keys, messages, n, bytes, 8, lens, status),
+           GABION_E_LENGTH);
+    expect("verify", gabion_verify_many(public_keys, messages, n, bytes, 8, lens, status),
+           GABION_E_LENGTH);
+    is_true("nothing was written", status[0] == 7 && lens[0] == 7 && bytes[0] == 1);
+    expect("a crooked status",
+           gabion_verify_many(public_keys, messages, 1, bytes, 8, lens, crooked),
+           GABION_E_ARGUMENT);
+    expect("a crooked key",
+           gabion_verify((const gabion_public_key *)(const void *)((char *)lens + 1), messages,
+                         bytes, 8),
+           GABION_E_ARGUMENT);
+}
+
 int main(void)
 {
+    absurd_batches();
     keys();
     kem();
     signatures();

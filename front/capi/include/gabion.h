@@ -19,8 +19,9 @@
  *   used on the way out; with a NULL buffer only the length needed is written.
  * Batches (..._many) take arrays over n lanes. Lane i has its bytes at i times the stated size. Each
  *   lane ends with its own status[i], and the call returns GABION_OK when it ran, whatever the lanes
- *   say; a bad lane never fails its neighbours, and its output is all zero. A batch and n single
- *   calls give the same verdicts.
+ *   say; a bad lane never fails its neighbours, and its output is all zero. A batch
+ *   and n single calls give the same verdicts. With n = 0 a batch does nothing, and its arrays may
+ *   be NULL; an n of which there can be no array is GABION_E_LENGTH, and nothing is written.
  * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
  * Threads. All functions may be called from any thread. Nothing runs at load. The first use of an
  *   algorithm tests the processor's implementation with known answers, on a thread of its own whose
@@ -50,7 +51,8 @@ typedef int32_t gabion_status;
 
 #define GABION_OK 0
 #define GABION_E_NOT_RUN (-1)    /* the lane was not run */
-#define GABION_E_ARGUMENT (-2)   /* NULL where there must be something, or text that is not UTF-8 */
+#define GABION_E_ARGUMENT (-2)   /* NULL where there must be something, a pointer that is not aligned
+                                    for its type, or text that is not UTF-8 */
 #define GABION_E_ALGORITHM (-3)  /* no such algorithm, or one that has no such operation */
 #define GABION_E_LENGTH (-4)     /* a length that does not fit */
 #define GABION_E_KEY (-5)        /* a key that the standard's checks refuse */

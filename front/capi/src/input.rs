@@ -1,4 +1,5 @@
-//! What C hands in, as Rust has it. Every pointer is checked for NULL before it is used.
+//! What C hands in, as Rust has it. Every pointer is checked for NULL, and that it is aligned, before
+//! it is used.
 
 use std::ffi::{CStr, c_char};
 
@@ -9,6 +10,17 @@ use crate::border::{Failure, code};
 /// A failure for a NULL where there must be something.
 fn missing(what: &str) -> Failure {
     Failure::new(code::ARGUMENT, format!("{what} is NULL"))
+}
+
+/// Refuses NULL, and what no `T` can lie at: a pointer that was computed wrongly, or to no `T`.
+fn check<T>(what: &str, pointer: *const T) -> Result<(), Failure> {
+    if pointer.is_null() {
+        return Err(missing(what));
+    }
+    if !pointer.is_aligned() {
+        return Err(Failure::new(code::ARGUMENT, format!("{what} is not aligned for its type")));
+    }
+    Ok(())
 }
 
 /// A failure for a length that does not fit.
@@ -23,18 +35,24 @@ pub fn total(what: &str, n: usize, each: usize) -> Result<usize, Failure> {
         .ok_or_else(|| Failure::new(code::LENGTH, format!("{what}: {n} lanes are too many")))
 }
 
+/// Refuses a batch of which there can be no array of handles, before any of its arrays is blanked:
+/// that of the status codes is half as long, and would be written over its end.
+pub fn lanes(n: usize) -> Result<(), Failure> {
+    total("a batch", n, size_of::<*const ()>()).map(drop)
+}
+
 /// The array of `len` items at `data`; NULL stands for an empty one.
 ///
 /// # Safety
 /// `data` is NULL or points to `len` items that nothing changes during the call.
 pub unsafe fn slice<'a, T>(what: &str, data: *const T, len: usize) -> Result<&'a [T], Failure> {
     total(what, len, size_of::<T>())?;
-    match (data.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(missing(what)),
-        // SAFETY: not NULL, `len` items as the caller says, and no longer than an array can be.
-        _ => Ok(unsafe { std::slice::from_raw_parts(data, len) }),
+    if len == 0 {
+        return Ok(&[]);
     }
+    check(what, data)?;
+    // SAFETY: not NULL and aligned, `len` items as the caller says, no longer than an array can be.
+    Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
 /// The array of `len` items at `data`, to be filled, each `blank` until then; NULL stands for an
@@ -50,16 +68,14 @@ pub unsafe fn output<'a, T: Copy>(
     blank: T,
 ) -> Result<&'a mut [T], Failure> {
     total(what, len, size_of::<T>())?;
-    match (data.is_null(), len) {
-        (_, 0) => Ok(&mut []),
-        (true, _) => Err(missing(what)),
-        _ => {
-            // SAFETY: not NULL, `len` items as the caller says, and no longer than an array can be.
-            let items = unsafe { std::slice::from_raw_parts_mut(data, len) };
-            items.fill(blank);
-            Ok(items)
-        }
+    if len == 0 {
+        return Ok(&mut []);
     }
+    check(what, data)?;
+    // SAFETY: not NULL and aligned, `len` items as the caller says, no longer than an array can be.
+    let items = unsafe { std::slice::from_raw_parts_mut(data, len) };
+    items.fill(blank);
+    Ok(items)
 }
 
 /// What `pointer` points to.
@@ -67,8 +83,9 @@ pub unsafe fn output<'a, T: Copy>(
 /// # Safety
 /// `pointer` is NULL or points to a value that nothing changes during the call.
 pub unsafe fn reference<'a, T>(what: &str, pointer: *const T) -> Result<&'a T, Failure> {
-    // SAFETY: the caller's condition is this function's.
-    unsafe { pointer.as_ref() }.ok_or_else(|| missing(what))
+    check(what, pointer)?;
+    // SAFETY: not NULL and aligned, and the caller's condition is this function's.
+    Ok(unsafe { &*pointer })
 }
 
 /// The place that `pointer` points to.
@@ -76,8 +93,9 @@ pub unsafe fn reference<'a, T>(what: &str, pointer: *const T) -> Result<&'a T, F
 /// # Safety
 /// `pointer` is NULL or points to a place that nothing else uses during the call.
 pub unsafe fn place<'a, T>(what: &str, pointer: *mut T) -> Result<&'a mut T, Failure> {
-    // SAFETY: the caller's condition is this function's.
-    unsafe { pointer.as_mut() }.ok_or_else(|| missing(what))
+    check(what, pointer)?;
+    // SAFETY: not NULL and aligned, and the caller's condition is this function's.
+    Ok(unsafe { &mut *pointer })
 }
 
 /// A text.

@@ -143,6 +143,7 @@ pub unsafe extern "C" fn gabion_encaps_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
+        input::lanes(n)?;
         // SAFETY: the caller's condition, for all three.
         let (ciphertexts, secrets, status) = unsafe {
             (
@@ -181,6 +182,7 @@ pub unsafe extern "C" fn gabion_decaps_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
+        input::lanes(n)?;
         // SAFETY: the caller's condition, for both.
         let (secrets, status) = unsafe {
             (

@@ -200,6 +200,7 @@ pub unsafe extern "C" fn gabion_sign_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
+        input::lanes(n)?;
         // SAFETY: the caller's condition, for all three.
         let (signatures, lens, status) = unsafe {
             (
@@ -242,6 +243,7 @@ pub unsafe extern "C" fn gabion_verify_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
+        input::lanes(n)?;
         // SAFETY: the caller's condition.
         let status = unsafe { input::output("status", status, n, of_lane(Status::NotRun)) }?;
         // SAFETY: the caller's condition, for all three.
