@@ -71,6 +71,61 @@ static void keys(void)
     is_true("no name beyond the last", gabion_algorithm_name(gabion_algorithm_count()) == NULL);
 }
 
+/* A batch of keys that is refused: no handle, no lane that was run. */
+static void refused(const char *what, const char *algorithm, gabion_status expected)
+{
+    gabion_private_key *made[3];
+    gabion_status status[3] = {0, 0, 0};
+
+    for (int i = 0; i < 3; i++) {
+        made[i] = (gabion_private_key *)&wrong;
+    }
+    expect(what, gabion_private_key_generate_many(algorithm, 3, made, status), expected);
+    for (int i = 0; i < 3; i++) {
+        is_true("every handle is NULL after a failure", made[i] == NULL);
+        is_true("no lane was run", status[i] == GABION_E_NOT_RUN);
+    }
+}
+
+static void many_keys(void)
+{
+    /* One lane more than there can be handles of, and where products begin to wrap. */
+    const size_t absurd[] = {PTRDIFF_MAX / sizeof(void *) + 1, SIZE_MAX / sizeof(void *) + 1,
+                             SIZE_MAX / sizeof(gabion_status) + 1, SIZE_MAX / 2, SIZE_MAX};
+    gabion_private_key *made[2] = {(gabion_private_key *)&wrong, NULL};
+    gabion_status status[2] = {7, 7};
+    gabion_private_key **crooked = (gabion_private_key **)(void *)((char *)made + 1);
+    gabion_status *crooked_status = (gabion_status *)(void *)((char *)status + 1);
+
+    refused("no name", NULL, GABION_E_ARGUMENT);
+    refused("no such name", "ML-KEM-769", GABION_E_ALGORITHM);
+    refused("a name that is not UTF-8", "\xff", GABION_E_ARGUMENT);
+    refused("keys of an exchange", "X25519", GABION_E_ALGORITHM);
+    expect("no keys", gabion_private_key_generate_many(GABION_ML_KEM_512, 0, NULL, NULL),
+           GABION_OK);
+    expect("no keys of no algorithm", gabion_private_key_generate_many("none", 0, NULL, NULL),
+           GABION_E_ALGORITHM);
+    expect("no place", gabion_private_key_generate_many(GABION_ML_KEM_512, 2, NULL, status),
+           GABION_E_ARGUMENT);
+    is_true("the lanes say so too", status[0] == GABION_E_NOT_RUN && status[1] == status[0]);
+    expect("no status", gabion_private_key_generate_many(GABION_ML_KEM_512, 2, made, NULL),
+           GABION_E_ARGUMENT);
+    is_true("no handle without a status", made[0] == NULL && made[1] == NULL);
+    expect("a crooked place",
+           gabion_private_key_generate_many(GABION_ML_KEM_512, 1, crooked, status),
+           GABION_E_ARGUMENT);
+    expect("a crooked status",
+           gabion_private_key_generate_many(GABION_ML_KEM_512, 1, made, crooked_status),
+           GABION_E_ARGUMENT);
+    for (size_t i = 0; i < sizeof absurd / sizeof absurd[0]; i++) {
+        status[0] = 7;
+        expect("absurdly many keys",
+               gabion_private_key_generate_many(GABION_ML_KEM_512, absurd[i], made, status),
+               GABION_E_LENGTH);
+        is_true("nothing is written beyond what can be there", status[0] == 7);
+    }
+}
+
 static void kem(void)
 {
     static uint8_t public_bytes[GABION_ML_KEM_768_PUBLIC_KEY_BYTES];
@@ -191,6 +246,7 @@ static void absurd_batches(void)
 int main(void)
 {
     absurd_batches();
+    many_keys();
     keys();
     kem();
     signatures();

@@ -19,7 +19,7 @@
  *   used on the way out; with a NULL buffer only the length needed is written.
  * Batches (..._many) take arrays over n lanes. Lane i has its bytes at i times the stated size. Each
  *   lane ends with its own status[i], and the call returns GABION_OK when it ran, whatever the lanes
- *   say; a bad lane never fails its neighbours, and its output is all zero. A batch
+ *   say; a bad lane never fails its neighbours, and its output is all zero, its handle NULL. A batch
  *   and n single calls give the same verdicts. With n = 0 a batch does nothing, and its arrays may
  *   be NULL; an n of which there can be no array is GABION_E_LENGTH, and nothing is written.
  * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
@@ -106,6 +106,15 @@ typedef struct gabion_public_key gabion_public_key;
 
 /* Makes a fresh key pair. Errors: ARGUMENT, ALGORITHM, RANDOMNESS, BACKEND. */
 gabion_status gabion_private_key_generate(const char *algorithm, gabion_private_key **key)
+    GABION_MUST_CHECK;
+
+/* Makes n fresh key pairs of one algorithm, in the lanes of the processor where the algorithm has
+ * batches. keys[i] is a handle of its own, to be freed like any other; what stood there before is
+ * overwritten and not freed. All lanes succeed or none does: where the call fails, every handle is
+ * NULL. A key takes some times the memory of its encoding: bound n.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, RANDOMNESS, BACKEND. */
+gabion_status gabion_private_key_generate_many(const char *algorithm, size_t n,
+                                               gabion_private_key **keys, gabion_status *status)
     GABION_MUST_CHECK;
 
 /* The key pair of a seed, as the standard derives it. Errors: ARGUMENT, ALGORITHM, LENGTH. */

@@ -4,11 +4,12 @@ use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
 use gabion_engine::{
-    Algorithm, Engine, Error, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, VerifyKey,
+    Algorithm, Engine, Error, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, Status,
+    VerifyKey,
 };
 
 use crate::algorithms::name;
-use crate::border::{Code, Failure, border, code};
+use crate::border::{Code, Failure, border, code, of_lane};
 use crate::input;
 
 /// `gabion_private_key`.
@@ -107,9 +108,14 @@ unsafe fn make<T>(out: *mut *mut T, body: impl FnOnce() -> Result<T, Failure>) -
         // SAFETY: the caller's condition.
         let out = unsafe { input::place("key", out) }?;
         *out = null_mut();
-        *out = Box::into_raw(Box::new(body()?));
+        *out = handle(body()?);
         Ok(())
     })
+}
+
+/// A key's handle, which [`free`] takes back.
+fn handle<T>(key: T) -> *mut T {
+    Box::into_raw(Box::new(key))
 }
 
 /// Makes a fresh key pair.
@@ -132,6 +138,51 @@ pub unsafe extern "C" fn gabion_private_key_generate(
     };
     // SAFETY: the caller's condition.
     unsafe { make(key, body) }
+}
+
+/// Makes many fresh key pairs.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `keys` has `n` places for pointers, `status` room for `n` codes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_private_key_generate_many(
+    algorithm: *const c_char,
+    n: usize,
+    keys: *mut *mut PrivateKey,
+    status: *mut Code,
+) -> Code {
+    border(|| {
+        input::lanes(n)?;
+        // SAFETY: the caller's condition, for both.
+        let (keys, status) = unsafe {
+            (
+                input::output("keys", keys, n, null_mut()),
+                input::output("status", status, n, of_lane(Status::NotRun)),
+            )
+        };
+        let (keys, status) = (keys?, status?);
+        // SAFETY: the caller's condition.
+        let algorithm = unsafe { input::algorithm(algorithm) }?;
+        // No seed is longer than the key that is made of it.
+        input::total("keys", n, algorithm.info().private_key)?;
+        let made: Vec<PrivateKey> = by_kind(
+            algorithm,
+            |engine| {
+                let keys = engine.kem_generate_many(algorithm, n, &OsEntropy)?;
+                Ok(keys.into_iter().map(PrivateKey::Kem).collect())
+            },
+            |engine| {
+                let keys = engine.dsa_generate_many(algorithm, n, &OsEntropy)?;
+                Ok(keys.into_iter().map(PrivateKey::Signature).collect())
+            },
+        )?;
+        // The engine makes all of them or none. Nothing fails from here on, so none is lost.
+        for ((place, status), key) in keys.iter_mut().zip(status).zip(made) {
+            *place = handle(key);
+            *status = of_lane(Status::Ok);
+        }
+        Ok(())
+    })
 }
 
 /// The key pair of a seed.
@@ -336,11 +387,11 @@ pub unsafe extern "C" fn gabion_public_key_free(key: *mut PublicKey) {
 }
 
 /// # Safety
-/// `key` is NULL or came from [`make`] and is not used any more.
+/// `key` is NULL or came from [`handle`] and is not used any more.
 unsafe fn free<T>(key: *mut T) {
     border(|| {
         if !key.is_null() {
-            // SAFETY: `make` boxed it, and the caller gives it up.
+            // SAFETY: `handle` boxed it, and the caller gives it up.
             drop(unsafe { Box::from_raw(key) });
         }
         Ok(())

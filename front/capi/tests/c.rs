@@ -96,6 +96,8 @@ fn examples(link: &[&std::ffi::OsStr]) {
     let text = example("verify_many", link);
     let expected = "lane 41: the signature does not verify\n63 of 64 signatures verify (";
     assert!(text.starts_with(expected), "{text}");
+    let text = example("keys_many", link);
+    assert!(text.starts_with("64 of 64 key pairs agree on a secret ("), "{text}");
     assert_eq!(example("misuse", link), "every misuse was refused\n");
 }
 

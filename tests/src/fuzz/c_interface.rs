@@ -47,6 +47,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seeds.push([&begin[..], &[call, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
             seeds.push([&begin[..], &[call, 0, 3, 1, 2, 1, 1, 4, 2, 3, 5, 1]].concat());
         }
+        for choice in 0..5 {
+            // Several keys, then a batch with one of them.
+            let many = [17, row, 5, choice, 11, 0, 3, 0, 0, 0, 0, 14, 0, 3, 0, 0, 0, 0];
+            seeds.push([&begin[..], &many].concat());
+        }
         seeds.push([&begin[..], &[14, 0, 3, 0, 0, 0, 0, 15, 0, 3, 0, 0, 0, 0]].concat());
         seeds.push([&begin[..], &[10, 0, 4, 0, 0, 0, 0, 11, 0, 4, 0, 0, 0, 0]].concat());
     }
@@ -68,6 +73,18 @@ impl Drop for World {
             self.public.drain(..).for_each(|key| gabion::gabion_public_key_free(key));
         }
     }
+}
+
+/// The material of an algorithm, and a name to ask for it by: its own, none, or one of nothing.
+fn a_name(input: &mut Input<'_>) -> (&'static Known, Option<CString>) {
+    let row = usize::from(input.byte());
+    let known = known::of(CHOICES[row % CHOICES.len()]);
+    let name = match row / CHOICES.len() {
+        0..=20 => Some(known.algorithm.name().as_bytes()),
+        21 => None,
+        other => Some(NO_NAMES[other % NO_NAMES.len()]),
+    };
+    (known, name.map(|name| CString::new(name).expect("none has a NUL")))
 }
 
 /// Buffers of the length that is right, or another one; the pointer is NULL or leads to them.
@@ -159,6 +176,7 @@ impl World {
             14 => self.sign_many(input),
             15 => self.verify_many(input),
             16 => self.encaps(input),
+            17 => self.generate_many(input),
             _ => Self::ask(input),
         }
     }
@@ -178,15 +196,8 @@ impl World {
 
     /// generate, from_seed, private_key_import, public_key_import.
     fn make(&mut self, call: u8, input: &mut Input<'_>) {
-        let row = usize::from(input.byte());
-        let known = known::of(CHOICES[row % CHOICES.len()]);
-        let own = CString::new(known.algorithm.name()).expect("names have no NUL");
-        let bad = NO_NAMES.map(|name| CString::new(name).expect("nor have these"));
-        let name = match row / CHOICES.len() {
-            0..=20 => own.as_ptr(),
-            21 => null(),
-            other => bad[other % bad.len()].as_ptr(),
-        };
+        let (known, name) = a_name(input);
+        let name = name.as_ref().map_or(null(), |name| name.as_ptr());
         let content = match call {
             1 => &known.seed,
             2 => &known.private,
@@ -214,6 +225,32 @@ impl World {
         };
         assert_eq!(known_code(code, "making a key") == 0, !key.is_null());
         self.private.extend((!key.is_null()).then_some(key));
+    }
+
+    fn generate_many(&mut self, input: &mut Input<'_>) {
+        let (_, name) = a_name(input);
+        let name = name.as_ref().map_or(null(), |name| name.as_ptr());
+        let n = usize::from(input.byte()) % (LANES_MAX + 1);
+        let (mut keys, mut status) = (vec![std::ptr::dangling_mut(); n], vec![7; n]);
+        let (mut places, mut codes, mut told) = (keys.as_mut_ptr(), status.as_mut_ptr(), n);
+        match input.byte() % 8 {
+            1 => places = null_mut(),
+            2 => codes = null_mut(),
+            3 => told = usize::MAX / 16 + 1,
+            4 => told = usize::MAX,
+            _ => {}
+        }
+        // SAFETY: a text or NULL; n places and n codes, or NULL, or more than there can be.
+        let code = unsafe { gabion::gabion_private_key_generate_many(name, told, places, codes) };
+        let is_misuse = told != n || n > 0 && (places.is_null() || codes.is_null());
+        assert!(!is_misuse || code != 0, "a batch without arrays was run");
+        if known_code(code, "generate_many") == 0 {
+            assert!(!keys.iter().any(|key| key.is_null()) && status.iter().all(|&code| code == 0));
+            self.private.append(&mut keys);
+        } else if told == n {
+            assert!(places.is_null() || keys.iter().all(|key| key.is_null()), "a handle is left");
+            assert!(codes.is_null() || status.iter().all(|&code| code == -1), "a lane was run");
+        }
     }
 
     fn public(&mut self, input: &mut Input<'_>) {

@@ -1,0 +1,174 @@
+//! Batches of keys of every algorithm: each is a key of its own and does what keys do.
+
+use std::ffi::{CStr, CString};
+use std::ptr::null_mut;
+
+use gabion::{
+    Message, PrivateKey, PublicKey, gabion_algorithm_count, gabion_algorithm_name,
+    gabion_decaps_many, gabion_encaps_many, gabion_private_key_algorithm,
+    gabion_private_key_export, gabion_private_key_free, gabion_private_key_generate_many,
+    gabion_private_key_public, gabion_public_key_free, gabion_sign_many, gabion_verify_many,
+};
+use gabion_engine::{Algorithm, Kind};
+
+const OK: i32 = 0;
+const E_NOT_RUN: i32 = -1;
+const E_ALGORITHM: i32 = -3;
+/// Enough for a group of eight lanes and one more.
+const N: usize = 9;
+
+/// Key pairs that one call made; freed when dropped.
+struct Pairs {
+    algorithm: Algorithm,
+    private: Vec<*mut PrivateKey>,
+    public: Vec<*mut PublicKey>,
+}
+
+impl Pairs {
+    fn new(algorithm: Algorithm, n: usize) -> Self {
+        let name = CString::new(algorithm.name()).unwrap();
+        let mut pairs = Pairs { algorithm, private: vec![null_mut(); n], public: Vec::new() };
+        let mut status = vec![7; n];
+        // SAFETY: a text, n places and n codes; then handles and places for handles.
+        unsafe {
+            let (keys, codes) = (pairs.private.as_mut_ptr(), status.as_mut_ptr());
+            let code = gabion_private_key_generate_many(name.as_ptr(), n, keys, codes);
+            assert_eq!((code, &status), (OK, &vec![OK; n]), "{algorithm}");
+            for &key in &pairs.private {
+                assert_eq!(CStr::from_ptr(gabion_private_key_algorithm(key)), &*name);
+                let mut public = null_mut();
+                assert_eq!(gabion_private_key_public(key, &mut public), OK);
+                pairs.public.push(public);
+            }
+        }
+        pairs
+    }
+
+    fn bytes(&self, lane: usize) -> Vec<u8> {
+        let mut len = self.algorithm.info().private_key;
+        let mut bytes = vec![0; len];
+        let key = self.private[lane];
+        // SAFETY: a handle, and room with its length.
+        let code = unsafe { gabion_private_key_export(key, bytes.as_mut_ptr(), &mut len) };
+        assert_eq!(code, OK);
+        bytes.truncate(len);
+        bytes
+    }
+
+    fn private(&self) -> Vec<*const PrivateKey> {
+        self.private.iter().map(|key| key.cast_const()).collect()
+    }
+
+    fn public(&self) -> Vec<*const PublicKey> {
+        self.public.iter().map(|key| key.cast_const()).collect()
+    }
+}
+
+impl Drop for Pairs {
+    fn drop(&mut self) {
+        // SAFETY: handles that nothing uses any more, or NULL.
+        unsafe {
+            self.public.iter().for_each(|&key| gabion_public_key_free(key));
+            self.private.iter().for_each(|&key| gabion_private_key_free(key));
+        }
+    }
+}
+
+/// The algorithms of a kind. RSA of 3072 and 4096 bits is left to that of 2048: the code is the same,
+/// and a key takes seconds to make.
+fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
+    let is_slow = |name: &str| ["RSA3072", "RSA4096"].iter().any(|part| name.contains(part));
+    let kind = move |algorithm: &Algorithm| algorithm.info().kind == kind;
+    Algorithm::all().filter(kind).filter(move |algorithm| !is_slow(algorithm.name()))
+}
+
+fn are_different(pairs: &Pairs) {
+    let keys: Vec<_> = (0..pairs.private.len()).map(|lane| pairs.bytes(lane)).collect();
+    for (lane, key) in keys.iter().enumerate() {
+        assert!(!keys[..lane].contains(key), "{}: a key was made twice", pairs.algorithm);
+    }
+}
+
+#[test]
+fn keys_of_a_batch_encapsulate_each_for_itself() {
+    for algorithm in algorithms(Kind::Kem) {
+        let (pairs, info) = (Pairs::new(algorithm, N), algorithm.info());
+        are_different(&pairs);
+        let (mut ct, mut status) = (vec![0; N * info.output], vec![7; N]);
+        let (mut sent, mut got) =
+            (vec![0; N * info.shared_secret], vec![0; N * info.shared_secret]);
+        let (private, public) = (pairs.private(), pairs.public());
+        // SAFETY: n handles, buffers with their lengths, n codes; twice.
+        unsafe {
+            let (to, len, codes) = (sent.as_mut_ptr(), sent.len(), status.as_mut_ptr());
+            let keys = public.as_ptr();
+            let code = gabion_encaps_many(keys, N, ct.as_mut_ptr(), ct.len(), to, len, codes);
+            assert_eq!((code, &status), (OK, &vec![OK; N]), "{algorithm}");
+            let (to, len, codes) = (got.as_mut_ptr(), got.len(), status.as_mut_ptr());
+            let keys = private.as_ptr();
+            let code = gabion_decaps_many(keys, N, ct.as_ptr(), ct.len(), to, len, codes);
+            assert_eq!((code, &status), (OK, &vec![OK; N]), "{algorithm}");
+        }
+        assert!(sent == got, "{algorithm}");
+        let secrets: Vec<_> = got.chunks_exact(info.shared_secret).collect();
+        assert!((1..N).all(|lane| !secrets[..lane].contains(&secrets[lane])), "{algorithm}");
+    }
+}
+
+#[test]
+fn keys_of_a_batch_sign_each_for_itself() {
+    const N: usize = 3;
+    for algorithm in algorithms(Kind::Signature) {
+        let (pairs, room) = (Pairs::new(algorithm, N), algorithm.info().output);
+        are_different(&pairs);
+        let text = |_| Message {
+            message: b"text".as_ptr(),
+            message_len: 4,
+            context: std::ptr::null(),
+            context_len: 0,
+            prehash: std::ptr::null(),
+        };
+        let messages: Vec<_> = (0..N).map(text).collect();
+        let (mut sigs, mut lens, mut status) = (vec![0; N * room], vec![0; N], vec![7; N]);
+        let (private, mut public) = (pairs.private(), pairs.public());
+        // SAFETY: n handles, messages, lengths and codes, room with its length.
+        let code = unsafe {
+            let (keys, to, len) = (private.as_ptr(), sigs.as_mut_ptr(), sigs.len());
+            let (lens, codes) = (lens.as_mut_ptr(), status.as_mut_ptr());
+            gabion_sign_many(keys, messages.as_ptr(), N, to, len, lens, codes)
+        };
+        assert_eq!((code, &status), (OK, &vec![OK; N]), "{algorithm}");
+        for (shift, expected) in [(0, OK), (1, -7)] {
+            public.rotate_left(shift);
+            // SAFETY: n handles, messages, lengths and codes, signatures with their length.
+            let code = unsafe {
+                let (keys, from, len) = (public.as_ptr(), sigs.as_ptr(), sigs.len());
+                let (lens, codes) = (lens.as_ptr(), status.as_mut_ptr());
+                gabion_verify_many(keys, messages.as_ptr(), N, from, len, lens, codes)
+            };
+            assert_eq!((code, &status), (OK, &vec![expected; N]), "{algorithm}, {shift}");
+        }
+    }
+}
+
+#[test]
+fn none_and_one_are_batches_and_an_exchange_has_none() {
+    for index in 0..gabion_algorithm_count() {
+        let name = gabion_algorithm_name(index);
+        let algorithm = Algorithm::all().nth(index).unwrap();
+        let expected = if algorithm.info().kind == Kind::KeyExchange { E_ALGORITHM } else { OK };
+        // SAFETY: a text, and nothing that is read or written.
+        let code = unsafe { gabion_private_key_generate_many(name, 0, null_mut(), null_mut()) };
+        assert_eq!(code, expected, "{algorithm}");
+        if expected != OK {
+            let (mut keys, mut status) = ([std::ptr::dangling_mut(); 2], [7; 2]);
+            // SAFETY: a text, two places and two codes.
+            let code = unsafe {
+                let (keys, status) = (keys.as_mut_ptr(), status.as_mut_ptr());
+                gabion_private_key_generate_many(name, 2, keys, status)
+            };
+            assert_eq!((code, keys, status), (E_ALGORITHM, [null_mut(); 2], [E_NOT_RUN; 2]));
+        }
+    }
+    are_different(&Pairs::new(Algorithm::MlDsa44, 1));
+}
