@@ -7,7 +7,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_batch, lane_result, same_key, wrong_kind};
-use crate::family::{self, SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use crate::family::{self, Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::route::Engine;
 
 /// The families of signatures: a line each, the variant of [`Family`] and the two types of its file.
@@ -152,6 +152,20 @@ macro_rules! families {
             match algorithm.info().family {
                 $(Family::$family => {
                     VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$family)
+                })*
+                _ => Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES)),
+            }
+        }
+
+        fn decode_public_many(
+            engine: &Engine,
+            algorithm: Algorithm,
+            encoded: &[&[u8]],
+        ) -> Decoded<Verifying> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    let keys = VerifyPart::decode_many(engine, algorithm, encoded)?;
+                    Ok(keys.into_iter().map(|key| key.map(Verifying::$family)).collect())
                 })*
                 _ => Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES)),
             }
@@ -302,6 +316,20 @@ impl Engine {
     /// Not a signature algorithm; a wrong length; a key that fails a check.
     pub fn dsa_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
         decode_public(self, algorithm, bytes).map(VerifyKey)
+    }
+
+    /// Decodes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of
+    /// its own, in the order of `encoded`: a key that is refused leaves its neighbours alone.
+    ///
+    /// # Errors
+    /// Not a signature algorithm; no healthy backend. Of a key: as [`Self::dsa_public`].
+    pub fn dsa_public_many(
+        &self,
+        algorithm: Algorithm,
+        encoded: &[&[u8]],
+    ) -> Result<Vec<Result<VerifyKey, Error>>, Error> {
+        let keys = decode_public_many(self, algorithm, encoded)?;
+        Ok(keys.into_iter().map(|key| key.map(VerifyKey)).collect())
     }
 
     /// Signs, with fresh randomness where the algorithm takes any.

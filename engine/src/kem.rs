@@ -11,7 +11,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_batch, check_length, lane_result, same_key, wrong_kind};
-use crate::family::{self, DecapsLanes, DecapsPart, EncapsLanes, EncapsPart};
+use crate::family::{self, DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart};
 use crate::route::Engine;
 
 /// The longest shared secret: P-521 (66 bytes) beside ML-KEM (32).
@@ -200,6 +200,20 @@ macro_rules! families {
             }
         }
 
+        fn decode_public_many(
+            engine: &Engine,
+            algorithm: Algorithm,
+            encoded: &[&[u8]],
+        ) -> Decoded<Public> {
+            match algorithm.info().family {
+                $(Family::$family => {
+                    let keys = EncapsPart::decode_many(engine, algorithm, encoded)?;
+                    Ok(keys.into_iter().map(|key| key.map(Public::$family)).collect())
+                })*
+                _ => Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS)),
+            }
+        }
+
         /// Encapsulates in lanes that were checked: keys of one algorithm, arrays that fit.
         fn encaps_lanes(
             engine: &Engine,
@@ -340,6 +354,20 @@ impl Engine {
     /// Not a KEM; a key that fails a check.
     pub fn kem_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<KemPublicKey, Error> {
         decode_public(self, algorithm, bytes).map(KemPublicKey)
+    }
+
+    /// Decodes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of
+    /// its own, in the order of `encoded`: a key that is refused leaves its neighbours alone.
+    ///
+    /// # Errors
+    /// Not a KEM; no healthy backend. Of a key: as [`Self::kem_public`].
+    pub fn kem_public_many(
+        &self,
+        algorithm: Algorithm,
+        encoded: &[&[u8]],
+    ) -> Result<Vec<Result<KemPublicKey, Error>>, Error> {
+        let keys = decode_public_many(self, algorithm, encoded)?;
+        Ok(keys.into_iter().map(|key| key.map(KemPublicKey)).collect())
     }
 
     /// Encapsulates to a key. Gives the ciphertext and the shared secret.

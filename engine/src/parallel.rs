@@ -9,6 +9,7 @@
 //! serial run. Threads are scoped: none outlives the call.
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use gabion_backend::Batch;
@@ -101,17 +102,18 @@ fn on_threads<P: Send>(
     })
 }
 
-/// `n` keys in order, `cut.lanes` of them made at a time.
+/// `n` keys in order, `cut.lanes` of them made at a time: those of a range.
 fn make_many<K: Send>(
     cut: Cut,
     n: usize,
-    make: impl Fn(usize) -> Result<Vec<K>, Error> + Sync,
+    make: impl Fn(Range<usize>) -> Result<Vec<K>, Error> + Sync,
 ) -> Result<Vec<K>, Error> {
     let mut made: Vec<Vec<K>> = Vec::new();
     made.resize_with(n.div_ceil(cut.lanes), Vec::new);
     let pieces = made.iter_mut().enumerate().collect();
     on_threads(cut.threads, pieces, |(piece, keys): (usize, &mut Vec<K>)| {
-        *keys = make(cut.lanes.min(n - piece * cut.lanes))?;
+        let start = piece * cut.lanes;
+        *keys = make(start..n.min(start + cut.lanes))?;
         Ok(())
     })?;
     Ok(made.into_iter().flatten().collect())
@@ -397,6 +399,42 @@ impl Parallel<'_> {
         self.generate(algorithm, n, make)
     }
 
+    /// Decodes many public keys of a signature algorithm; see [`Engine::dsa_public_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn dsa_public_many(
+        &self,
+        algorithm: Algorithm,
+        encoded: &[&[u8]],
+    ) -> Result<Vec<Result<VerifyKey, Error>>, Error> {
+        self.decode(algorithm, encoded, |encoded| self.engine.dsa_public_many(algorithm, encoded))
+    }
+
+    /// Decodes many public keys of a KEM; see [`Engine::kem_public_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn kem_public_many(
+        &self,
+        algorithm: Algorithm,
+        encoded: &[&[u8]],
+    ) -> Result<Vec<Result<KemPublicKey, Error>>, Error> {
+        self.decode(algorithm, encoded, |encoded| self.engine.kem_public_many(algorithm, encoded))
+    }
+
+    fn decode<K: Send>(
+        &self,
+        algorithm: Algorithm,
+        encoded: &[&[u8]],
+        decode: impl Fn(&[&[u8]]) -> Result<Vec<K>, Error> + Sync,
+    ) -> Result<Vec<K>, Error> {
+        match self.cut(Some(algorithm), encoded.len()) {
+            Some(cut) => make_many(cut, encoded.len(), |range| decode(&encoded[range])),
+            None => decode(encoded),
+        }
+    }
+
     fn generate<K: Send>(
         &self,
         algorithm: Algorithm,
@@ -404,7 +442,7 @@ impl Parallel<'_> {
         make: impl Fn(usize) -> Result<Vec<K>, Error> + Sync,
     ) -> Result<Vec<K>, Error> {
         match Cut::new(keys_min(algorithm), n, self.threads) {
-            Some(cut) => make_many(cut, n, make),
+            Some(cut) => make_many(cut, n, |range| make(range.len())),
             None => make(n),
         }
     }

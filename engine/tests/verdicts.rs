@@ -313,6 +313,75 @@ fn signatures_get_one_verdict() {
     assert!(seen >= 40, "{seen} algorithms");
 }
 
+/// Public keys of one algorithm, good, damaged and of other lengths; gives how many. `bytes` gives back
+/// what was decoded.
+fn check_public_keys<K>(
+    (algorithm, seed): (Algorithm, u64),
+    mut encoded: Vec<Vec<u8>>,
+    decode: impl Fn(&[u8]) -> Result<K, Error>,
+    decode_many: impl Fn(&[&[u8]]) -> Result<Vec<Result<K, Error>>, Error>,
+    bytes: impl Fn(&K) -> &[u8],
+) -> usize {
+    let mut numbers = Numbers(seed);
+    for lane in 0..40 {
+        let mut key = encoded[lane % 2].clone();
+        match lane % 4 {
+            0 => {}
+            1 => key.truncate(numbers.below(key.len())),
+            2 => damage(&mut key, 2 * algorithm.info().public_key, false, &mut numbers),
+            // Coefficients that ML-KEM refuses, and no point of any curve.
+            _ => key.fill(0xff),
+        }
+        encoded.push(key);
+    }
+    let encoded: Vec<&[u8]> = encoded.iter().map(Vec::as_slice).collect();
+    let single: Vec<_> = encoded.iter().map(|key| decode(key)).collect();
+    for size in [1, 3, 8, encoded.len()] {
+        for (encoded, single) in encoded.chunks(size).zip(single.chunks(size)) {
+            let many = decode_many(encoded).unwrap();
+            assert_eq!(many.len(), encoded.len());
+            for (one, many) in single.iter().zip(&many) {
+                assert_eq!(
+                    one.as_ref().map(&bytes).map_err(ToString::to_string),
+                    many.as_ref().map(&bytes).map_err(ToString::to_string),
+                    "{algorithm} seed {seed}"
+                );
+            }
+        }
+    }
+    let good = single.iter().filter(|one| one.is_ok()).count();
+    assert!(good >= 10 && good < single.len() - 8, "{algorithm}: {good} of {}", single.len());
+    single.len()
+}
+
+#[test]
+fn public_keys_get_one_verdict() {
+    for numbered in of_kind(Kind::Kem).enumerate() {
+        check_all(numbered, |engine, algorithm, seed| {
+            let keys = engine.kem_generate_many(algorithm, 2, &OsEntropy).unwrap();
+            check_public_keys(
+                (algorithm, seed),
+                keys.iter().map(|key| key.public_bytes().to_vec()).collect(),
+                |key| engine.kem_public(algorithm, key),
+                |keys| engine.kem_public_many(algorithm, keys),
+                |key| key.bytes(),
+            )
+        });
+    }
+    for numbered in of_kind(Kind::Signature).enumerate() {
+        check_all(numbered, |engine, algorithm, seed| {
+            let keys = engine.dsa_generate_many(algorithm, 2, &OsEntropy).unwrap();
+            check_public_keys(
+                (algorithm, seed),
+                keys.iter().map(|key| key.public_bytes().to_vec()).collect(),
+                |key| engine.dsa_public(algorithm, key),
+                |keys| engine.dsa_public_many(algorithm, keys),
+                |key| key.bytes(),
+            )
+        });
+    }
+}
+
 /// Ciphertexts of one algorithm with what each opens to; gives how many.
 fn check_kem(engine: &Arc<Engine>, algorithm: Algorithm, seed: u64) -> usize {
     let (info, mut numbers) = (algorithm.info(), Numbers(seed));

@@ -6,7 +6,7 @@ use gabion_backend::{Batch, Keys, Operation};
 use gabion_scheme::ml_dsa::{self, Params, SEED_LEN, params};
 use gabion_scheme::{Algorithm, Status};
 
-use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart, draw_seeds};
+use super::{Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart, decode_lanes, draw_seeds};
 use crate::entropy::Entropy;
 use crate::error::{Error, check_length, exact, unknown};
 use crate::route::Engine;
@@ -109,6 +109,9 @@ impl SigningPart for SigningKey {
     }
 }
 
+/// What is decoded here, in errors.
+const WHAT: &str = "an ML-DSA public key";
+
 impl VerifyPart for VerifyKey {
     fn algorithm(&self) -> Algorithm {
         self.expanded().params().algorithm
@@ -120,11 +123,22 @@ impl VerifyPart for VerifyKey {
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
-        check_length("an ML-DSA public key", params.pk_len(), bytes)?;
+        check_length(WHAT, params.pk_len(), bytes)?;
         let mut keys = [ml_dsa::VerifyKey::blank(params)];
         engine.run_one(Operation::DsaDecodePublic { params, bytes, keys: &mut keys })?;
         let [key] = keys;
         Ok(VerifyKey::Alone(Arc::new(key)))
+    }
+
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+        let params = params_of(algorithm)?;
+        decode_lanes(algorithm, WHAT, params.pk_len(), encoded, |bytes, status| {
+            let mut keys: Vec<_> =
+                status.iter().map(|_| ml_dsa::VerifyKey::blank(params)).collect();
+            let operation = Operation::DsaDecodePublic { params, bytes, keys: &mut keys };
+            engine.run(&mut Batch { operation, status })?;
+            Ok(keys.into_iter().map(|key| VerifyKey::Alone(Arc::new(key))).collect())
+        })
     }
 
     /// ML-DSA.Verify and HashML-DSA.Verify (FIPS 204, Algorithms 3 and 5).

@@ -6,7 +6,7 @@ use gabion_backend::{Batch, Keys, Operation};
 use gabion_scheme::Algorithm;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
 
-use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seeds};
+use super::{DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart, decode_lanes, draw_seeds};
 use crate::entropy::Entropy;
 use crate::error::{Error, check_length, exact, unknown};
 use crate::route::Engine;
@@ -112,6 +112,9 @@ impl DecapsPart for PrivateKey {
     }
 }
 
+/// What is decoded here, in errors.
+const WHAT: &str = "an ML-KEM public key";
+
 impl EncapsPart for PublicKey {
     fn algorithm(&self) -> Algorithm {
         self.expanded().params().algorithm
@@ -124,11 +127,21 @@ impl EncapsPart for PublicKey {
     /// With the checks of FIPS 203, section 7.2.
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
-        check_length("an ML-KEM public key", params.ek_len(), bytes)?;
+        check_length(WHAT, params.ek_len(), bytes)?;
         let mut keys = [EncapsKey::blank(params)];
         engine.run_one(Operation::KemDecodePublic { params, bytes, keys: &mut keys })?;
         let [key] = keys;
         Ok(PublicKey::Alone(Arc::new(key)))
+    }
+
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+        let params = params_of(algorithm)?;
+        decode_lanes(algorithm, WHAT, params.ek_len(), encoded, |bytes, status| {
+            let mut keys: Vec<_> = status.iter().map(|_| EncapsKey::blank(params)).collect();
+            let operation = Operation::KemDecodePublic { params, bytes, keys: &mut keys };
+            engine.run(&mut Batch { operation, status })?;
+            Ok(keys.into_iter().map(|key| PublicKey::Alone(Arc::new(key))).collect())
+        })
     }
 
     /// ML-KEM.Encaps (FIPS 203, Algorithm 20).

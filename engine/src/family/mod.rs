@@ -24,12 +24,13 @@ pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
 pub(crate) mod slh_dsa;
 
+use gabion_backend::Task;
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, missing_seed};
+use crate::error::{Error, check_length, lane_result, missing_seed};
 use crate::route::Engine;
 
 /// Draws the seed of a key pair, as long as the table says.
@@ -53,6 +54,35 @@ pub(crate) fn draw_seeds(
     let mut seeds = Zeroizing::new(vec![0; n * len]);
     entropy.fill(&mut seeds)?;
     Ok(seeds)
+}
+
+/// The outcome of every key of a batch that was decoded, or why none was.
+pub(crate) type Decoded<T> = Result<Vec<Result<T, Error>>, Error>;
+
+/// Decodes public keys of `len` bytes in one batch: `decode` makes `n` keys of `[n][len]` bytes. One of
+/// another length is refused by itself; its lane takes zeros.
+pub(crate) fn decode_lanes<T>(
+    algorithm: Algorithm,
+    what: &'static str,
+    len: usize,
+    encoded: &[&[u8]],
+    decode: impl FnOnce(&[u8], &mut [Status]) -> Result<Vec<T>, Error>,
+) -> Decoded<T> {
+    let mut bytes = vec![0; encoded.len() * len];
+    for (place, key) in bytes.chunks_exact_mut(len).zip(encoded) {
+        if key.len() == len {
+            place.copy_from_slice(key);
+        }
+    }
+    let mut status = vec![Status::NotRun; encoded.len()];
+    let keys = decode(&bytes, &mut status)?;
+    let lanes = keys.into_iter().zip(status).zip(encoded);
+    let outcome = |((key, status), encoded): ((T, Status), &&[u8])| {
+        check_length(what, len, encoded)?;
+        lane_result(algorithm, Task::DecodePublic, status)?;
+        Ok(key)
+    };
+    Ok(lanes.map(outcome).collect())
 }
 
 /// The lanes of a signing batch; `n` of each, the signatures `[n][info.output]`.
@@ -119,6 +149,10 @@ pub(crate) trait VerifyPart: Clone + Sized {
     fn bytes(&self) -> &[u8];
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    /// One after the other unless the family has a batch for it.
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+        Ok(encoded.iter().map(|bytes| Self::decode(engine, algorithm, bytes)).collect())
+    }
     /// As that of [`SigningPart`].
     fn check_message(&self, _: &Message<'_>) -> Result<(), Error> {
         Ok(())
@@ -182,5 +216,9 @@ pub(crate) trait EncapsPart: Clone + Sized {
     fn bytes(&self) -> &[u8];
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    /// One after the other unless the family has a batch for it.
+    fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> Decoded<Self> {
+        Ok(encoded.iter().map(|bytes| Self::decode(engine, algorithm, bytes)).collect())
+    }
     fn encaps_many(engine: &Engine, keys: &[&Self], lanes: EncapsLanes<'_>) -> Result<(), Error>;
 }

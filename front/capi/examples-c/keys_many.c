@@ -1,5 +1,5 @@
 /* Makes 64 ML-KEM-768 key pairs in one call, as a client with many connections to open would, and
- * agrees on a secret with each: every step is one call for all of them.
+ * agrees on a secret with each, whose public keys came as bytes: every step is one call for all.
  *
  * cc keys_many.c $(pkg-config --cflags --libs gabion) -o keys_many */
 #include <gabion.h>
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 64, SECRET = GABION_ML_KEM_768_SHARED_SECRET_BYTES };
+enum { LANES = 64, SECRET = GABION_ML_KEM_768_SHARED_SECRET_BYTES,
+       PUBLIC = GABION_ML_KEM_768_PUBLIC_KEY_BYTES };
 
 static void check(const char *what, gabion_status status)
 {
@@ -32,7 +33,9 @@ int main(void)
     static uint8_t ciphertexts[LANES * GABION_ML_KEM_768_CIPHERTEXT_BYTES];
     static uint8_t sent[LANES * SECRET];
     static uint8_t received[LANES * SECRET];
+    static uint8_t encoded[LANES * PUBLIC];
     gabion_private_key *made[LANES];
+    gabion_public_key *imported[LANES];
     const gabion_private_key *private_keys[LANES];
     const gabion_public_key *public_keys[LANES];
     gabion_status status[LANES];
@@ -43,9 +46,17 @@ int main(void)
     check_lanes("generate, a lane", status);
     for (int i = 0; i < LANES; i++) {
         gabion_public_key *key = NULL;
+        size_t len = PUBLIC;
         check("public key", gabion_private_key_public(made[i], &key));
-        public_keys[i] = key;
+        check("encoded", gabion_public_key_export(key, encoded + i * PUBLIC, &len));
+        gabion_public_key_free(key);
         private_keys[i] = made[i];
+    }
+    check("import", gabion_public_key_import_many(GABION_ML_KEM_768, encoded, PUBLIC, LANES,
+                                                  imported, status));
+    check_lanes("import, a lane", status);
+    for (int i = 0; i < LANES; i++) {
+        public_keys[i] = imported[i];
     }
     check("encaps", gabion_encaps_many(public_keys, LANES, ciphertexts, sizeof ciphertexts, sent,
                                        sizeof sent, status));
@@ -60,7 +71,7 @@ int main(void)
     printf("%d of %d key pairs agree on a secret (%s)\n", agreed, LANES, backend);
 
     for (int i = 0; i < LANES; i++) {
-        gabion_public_key_free((gabion_public_key *)public_keys[i]);
+        gabion_public_key_free(imported[i]);
         gabion_private_key_free(made[i]); /* one by one: each is a handle of its own */
     }
     return agreed == LANES ? 0 : 1;

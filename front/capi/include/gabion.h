@@ -143,6 +143,13 @@ gabion_status gabion_private_key_public(const gabion_private_key *key, gabion_pu
 gabion_status gabion_public_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
                                        gabion_public_key **key) GABION_MUST_CHECK;
 
+/* Decodes and checks n public keys of len bytes each, one behind the other, in the lanes of the
+ * processor where the algorithm has batches. keys[i] is a handle of its own, or NULL where status[i]
+ * says why that key was refused. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND; of a lane: LENGTH, KEY. */
+gabion_status gabion_public_key_import_many(const char *algorithm, const uint8_t *bytes,
+                                            size_t len, size_t n, gabion_public_key **keys,
+                                            gabion_status *status) GABION_MUST_CHECK;
+
 /* Writes the encoded public key. Errors: ARGUMENT, LENGTH. */
 gabion_status gabion_public_key_export(const gabion_public_key *key, uint8_t *bytes, size_t *len)
     GABION_MUST_CHECK;

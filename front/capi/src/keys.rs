@@ -118,6 +118,26 @@ fn handle<T>(key: T) -> *mut T {
     Box::into_raw(Box::new(key))
 }
 
+/// The places of `n` handles, each NULL until it is made, and of their codes.
+///
+/// # Safety
+/// `keys` is NULL or has `n` places for pointers, `status` is NULL or has room for `n` codes.
+unsafe fn places<'a, T>(
+    n: usize,
+    keys: *mut *mut T,
+    status: *mut Code,
+) -> Result<(&'a mut [*mut T], &'a mut [Code]), Failure> {
+    input::lanes(n)?;
+    // SAFETY: the caller's condition, for both.
+    let (keys, status) = unsafe {
+        (
+            input::output("keys", keys, n, null_mut()),
+            input::output("status", status, n, of_lane(Status::NotRun)),
+        )
+    };
+    Ok((keys?, status?))
+}
+
 /// Makes a fresh key pair.
 ///
 /// # Safety
@@ -152,15 +172,8 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
-        input::lanes(n)?;
-        // SAFETY: the caller's condition, for both.
-        let (keys, status) = unsafe {
-            (
-                input::output("keys", keys, n, null_mut()),
-                input::output("status", status, n, of_lane(Status::NotRun)),
-            )
-        };
-        let (keys, status) = (keys?, status?);
+        // SAFETY: the caller's condition.
+        let (keys, status) = unsafe { places(n, keys, status) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         // No seed is longer than the key that is made of it.
@@ -258,6 +271,53 @@ pub unsafe extern "C" fn gabion_public_key_import(
     };
     // SAFETY: the caller's condition.
     unsafe { make(key, body) }
+}
+
+/// Decodes and checks many public keys.
+///
+/// # Safety
+/// `algorithm` is NULL or a text; `bytes` has `n * len` bytes; `keys` has `n` places for pointers,
+/// `status` room for `n` codes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gabion_public_key_import_many(
+    algorithm: *const c_char,
+    bytes: *const u8,
+    len: usize,
+    n: usize,
+    keys: *mut *mut PublicKey,
+    status: *mut Code,
+) -> Code {
+    border(|| {
+        // SAFETY: the caller's condition.
+        let (keys, status) = unsafe { places(n, keys, status) }?;
+        // SAFETY: the caller's condition, for both.
+        let (algorithm, bytes) = unsafe {
+            let total = input::total("bytes", n, len)?;
+            (input::algorithm(algorithm)?, input::slice("bytes", bytes, total)?)
+        };
+        let encoded: Vec<&[u8]> = (0..n).map(|i| &bytes[i * len..][..len]).collect();
+        let decoded: Vec<Result<PublicKey, Error>> = by_kind(
+            algorithm,
+            |engine| {
+                let keys = engine.kem_public_many(algorithm, &encoded)?;
+                Ok(keys.into_iter().map(|key| key.map(PublicKey::Kem)).collect())
+            },
+            |engine| {
+                let keys = engine.dsa_public_many(algorithm, &encoded)?;
+                Ok(keys.into_iter().map(|key| key.map(PublicKey::Signature)).collect())
+            },
+        )?;
+        for ((place, status), key) in keys.iter_mut().zip(status).zip(decoded) {
+            *status = match key {
+                Ok(key) => {
+                    *place = handle(key);
+                    of_lane(Status::Ok)
+                }
+                Err(error) => Failure::from(error).code,
+            };
+        }
+        Ok(())
+    })
 }
 
 /// The public key that belongs to a private key.

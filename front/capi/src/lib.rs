@@ -31,7 +31,7 @@ pub use keys::{
     gabion_private_key_free, gabion_private_key_from_seed, gabion_private_key_generate,
     gabion_private_key_generate_many, gabion_private_key_import, gabion_private_key_public,
     gabion_private_key_seed, gabion_public_key_algorithm, gabion_public_key_export,
-    gabion_public_key_free, gabion_public_key_import,
+    gabion_public_key_free, gabion_public_key_import, gabion_public_key_import_many,
 };
 pub use signature::{
     Message, gabion_sign, gabion_sign_many, gabion_sign_with_randomness, gabion_verify,

@@ -7,13 +7,16 @@ use gabion::{
     Message, PrivateKey, PublicKey, gabion_algorithm_count, gabion_algorithm_name,
     gabion_decaps_many, gabion_encaps_many, gabion_private_key_algorithm,
     gabion_private_key_export, gabion_private_key_free, gabion_private_key_generate_many,
-    gabion_private_key_public, gabion_public_key_free, gabion_sign_many, gabion_verify_many,
+    gabion_private_key_public, gabion_public_key_export, gabion_public_key_free,
+    gabion_public_key_import_many, gabion_sign_many, gabion_verify_many,
 };
 use gabion_engine::{Algorithm, Kind};
 
 const OK: i32 = 0;
 const E_NOT_RUN: i32 = -1;
 const E_ALGORITHM: i32 = -3;
+const E_LENGTH: i32 = -4;
+const E_KEY: i32 = -5;
 /// Enough for a group of eight lanes and one more.
 const N: usize = 9;
 
@@ -28,18 +31,29 @@ impl Pairs {
     fn new(algorithm: Algorithm, n: usize) -> Self {
         let name = CString::new(algorithm.name()).unwrap();
         let mut pairs = Pairs { algorithm, private: vec![null_mut(); n], public: Vec::new() };
-        let mut status = vec![7; n];
-        // SAFETY: a text, n places and n codes; then handles and places for handles.
+        let (mut status, mut encoded) = (vec![7; n], Vec::new());
+        // SAFETY: a text, n places and n codes; then handles, places for handles and room for keys.
         unsafe {
             let (keys, codes) = (pairs.private.as_mut_ptr(), status.as_mut_ptr());
             let code = gabion_private_key_generate_many(name.as_ptr(), n, keys, codes);
             assert_eq!((code, &status), (OK, &vec![OK; n]), "{algorithm}");
             for &key in &pairs.private {
                 assert_eq!(CStr::from_ptr(gabion_private_key_algorithm(key)), &*name);
-                let mut public = null_mut();
+                let (mut public, mut len) = (null_mut(), algorithm.info().public_key);
                 assert_eq!(gabion_private_key_public(key, &mut public), OK);
-                pairs.public.push(public);
+                let at = encoded.len();
+                encoded.resize(at + len, 0);
+                assert_eq!(gabion_public_key_export(public, &mut encoded[at], &mut len), OK);
+                encoded.truncate(at + len);
+                gabion_public_key_free(public);
             }
+            // The public ones come as bytes.
+            let len = encoded.len() / n;
+            pairs.public = vec![null_mut(); n];
+            let (keys, codes) = (pairs.public.as_mut_ptr(), status.as_mut_ptr());
+            let (name, bytes) = (name.as_ptr(), encoded.as_ptr());
+            let code = gabion_public_key_import_many(name, bytes, len, n, keys, codes);
+            assert_eq!((code, &status), (OK, &vec![OK; n]), "{algorithm}");
         }
         pairs
     }
@@ -171,4 +185,32 @@ fn none_and_one_are_batches_and_an_exchange_has_none() {
         }
     }
     are_different(&Pairs::new(Algorithm::MlDsa44, 1));
+}
+
+#[test]
+fn a_public_key_of_a_batch_is_refused_alone() {
+    let algorithm = Algorithm::MlKem512;
+    let len = algorithm.info().public_key;
+    let mut bytes = vec![0; N * len];
+    // Coefficients of q and more (FIPS 203, section 7.2).
+    bytes[4 * len..][..len].fill(0xff);
+    let name = CString::new(algorithm.name()).unwrap();
+    for (len, expected) in [(len, [OK, E_KEY]), (len - 1, [E_LENGTH; 2]), (0, [E_LENGTH; 2])] {
+        let (mut keys, mut status) = ([std::ptr::dangling_mut(); N], [7; N]);
+        // SAFETY: a text, n keys of at most these bytes, n places and n codes; handles or NULL.
+        unsafe {
+            let (places, codes) = (keys.as_mut_ptr(), status.as_mut_ptr());
+            let (name, bytes) = (name.as_ptr(), bytes.as_ptr());
+            assert_eq!(gabion_public_key_import_many(name, bytes, len, N, places, codes), OK);
+            for (lane, (key, code)) in keys.into_iter().zip(status).enumerate() {
+                assert_eq!(code, expected[usize::from(lane == 4)], "{len} bytes, lane {lane}");
+                assert_eq!(key.is_null(), code != OK);
+                gabion_public_key_free(key);
+            }
+            // More keys than memory has room for.
+            let code =
+                gabion_public_key_import_many(name, bytes, len.max(1), 1 << 60, places, codes);
+            assert_eq!(code, E_LENGTH);
+        }
+    }
 }
