@@ -89,7 +89,8 @@ obtain() {
     echo "$peer: fetching it by $tools ..." >&2
     "$@" >"$work/fetch.log" 2>&1 || true
     [ -e "$wanted_file" ] || {
-        echo "could not be fetched, which takes $tools: $(grep . "$work/fetch.log" | tail -n 1)"
+        tail -n 15 "$work/fetch.log" | sed 's/^/    /' >&2
+        echo "could not be fetched, which takes $tools; see above"
         return 1
     }
 }
