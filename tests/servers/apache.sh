@@ -1,7 +1,7 @@
 #!/bin/sh
 # Apache httpd of the distribution over the bundle's libssl with Gabion: every group with ML-DSA-65, clients
-# with and without Gabion, that it was Gabion who worked, requests through graceful restarts, and the
-# commands of the page. Prints "N passed, N failed" and exits 0 only when none failed.
+# with and without Gabion, that it was Gabion who worked, certificates of other algorithms by name, two at once,
+# requests through graceful restarts, and the commands of the page. Prints "N passed, N failed" and exits 0 only when none failed.
 
 set -eu
 cd "$(dirname "$0")/../.."
@@ -21,10 +21,29 @@ build_load
 "$apache" -v
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
+others='ML-DSA-44 ML-DSA-87'
 each=5 # handshakes of a group
-host=server.test
 port=$(free_port)
+named_port=$(free_port)
+for signature in $others; do certificate "$signature" "$signature.test" "$work/$signature"; done
+certificate ML-DSA-65 dual.test "$work/dual-new"
+certificate ECDSA-P-256 dual.test "$work/dual-old"
+host=server.test
 certificate ML-DSA-65 "$host" "$work/server"
+
+# named NAME FILE...  a virtual host with these certificates
+named() {
+    echo "<VirtualHost 127.0.0.1:$named_port>"
+    echo "ServerName $1"
+    shift
+    echo "SSLEngine on"
+    for file in "$@"; do
+        echo "SSLCertificateFile $work/$file.crt"
+        echo "SSLCertificateKeyFile $work/$file.key"
+    done
+    echo "</VirtualHost>"
+}
+
 mkdir "$work/htdocs"
 echo hello >"$work/htdocs/index.html"
 {
@@ -51,6 +70,9 @@ SSLSessionTickets off
 SSLHonorCipherOrder on
 SSLCipherSuite TLSv1.3 TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384
 SSLOpenSSLConfCmd Groups $(echo "$groups" | tr ' ' ':')
+Listen 127.0.0.1:$named_port
+$(for signature in $others; do named "$signature.test" "$signature"; done)
+$(named dual.test dual-new dual-old)
 END
 } >"$work/httpd.conf"
 
@@ -78,6 +100,18 @@ asks() {
         grep -q '^Signature type: mldsa65' "$work/s_client.out" &&
         grep -q '^Verification: OK' "$work/s_client.out" &&
         grep -q '^HTTP/1.1 200' "$work/s_client.out"
+}
+
+# shown SCHEME NAME FILE [OPTION...]  what certificate connections by NAME with these options are shown
+shown() {
+    wanted_scheme=$1
+    name=$2
+    file=$3
+    shift 3
+    ours "$work/load" --port "$named_port" --ca "$work/$file.crt" --name "$name" --count "$each" "$@" \
+        >"$work/load.json" || return
+    cat "$work/load.json"
+    [ "$(member signature "$work/load.json")" = "$wanted_scheme" ]
 }
 
 # process numbers of the children
@@ -130,6 +164,11 @@ done
 check "the provider counted them" counted
 check "s_client with Gabion" asks ours
 check "s_client of OpenSSL alone" asks stock
+for signature in $others; do
+    check "X25519MLKEM768 with $signature" shown "$(scheme "$signature")" "$signature.test" "$signature"
+done
+check "of two certificates ML-DSA for who has it" shown mldsa65 dual.test dual-new
+check "and ECDSA for who has not" shown ecdsa_secp256r1_sha256 dual.test dual-old --sigalgs ecdsa_secp256r1_sha256
 check "graceful restarts under load lose no request" reloads
 check "every request was Gabion's" every_request_was_ours
 check "Apache stops" run_apache -k stop

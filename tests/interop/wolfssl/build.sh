@@ -9,6 +9,12 @@ set -eu
 package=wolfssl-sys-5.3.0
 sha256=e04fb531435ec8ba1852ee9df66ab351cdb1e3aec1da4013787ae93efa3adac6
 folder=${1:?expected a folder}
+for tool in cargo cc make autoconf automake libtoolize openssl sha256sum; do
+    command -v "$tool" >/dev/null || {
+        echo "error: $tool is missing; script/setup installs all of them but openssl" >&2
+        exit 3
+    }
+done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
