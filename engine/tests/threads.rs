@@ -5,6 +5,9 @@
 use std::collections::HashSet;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
 
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
@@ -290,4 +293,88 @@ fn a_batch_one_piece_of_which_is_lost_gives_nothing() {
         .unwrap_err();
     assert!(matches!(error, Error::Panicked { .. }), "{error}");
     assert_eq!(status, vec![Status::NotRun; n]);
+}
+
+/// Where the threads of one call meet: none of them goes on before there are two.
+#[derive(Default)]
+struct Meeting {
+    /// None while nobody is to wait.
+    came: Mutex<Option<HashSet<ThreadId>>>,
+    two: Condvar,
+}
+
+impl Meeting {
+    /// What a call gives on whose way two threads meet.
+    fn of<T>(&self, call: impl FnOnce() -> Result<T, Error>) -> T {
+        *self.came.lock().unwrap() = Some(HashSet::new());
+        let made = call().unwrap();
+        let came = self.came.lock().unwrap().take().unwrap();
+        assert_eq!(came.len(), 2);
+        made
+    }
+
+    fn come(&self) {
+        let mut came = self.came.lock().unwrap();
+        if let Some(threads) = came.as_mut() {
+            threads.insert(std::thread::current().id());
+            self.two.notify_all();
+            let is_alone = |came: &mut Option<HashSet<_>>| came.as_ref().unwrap().len() < 2;
+            let wait = Duration::from_secs(60);
+            let (came, waited) = self.two.wait_timeout_while(came, wait, is_alone).unwrap();
+            drop(came);
+            assert!(!waited.timed_out(), "no other thread came");
+        }
+    }
+}
+
+/// A backend each of whose batches comes to a meeting. It has lanes enough to be asked for X25519.
+struct Meets(Box<dyn Backend>, Arc<Meeting>);
+
+impl Backend for Meets {
+    fn name(&self) -> &'static str {
+        "meets"
+    }
+
+    fn lanes(&self) -> usize {
+        self.0.lanes().max(8)
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        self.0.run(batch);
+        self.1.come();
+    }
+}
+
+#[test]
+fn every_door_runs_on_two_threads() {
+    let meeting = Arc::new(Meeting::default());
+    let meets = Meets(cpus().remove(0), Arc::clone(&meeting));
+    let engine = Engine::with_backends(vec![Box::new(meets)], &Config::default()).unwrap();
+    let (n, cores) = (128, on(&engine, 2));
+    let [dsa, kem, exchange] = [Algorithm::MlDsa44, Algorithm::MlKem512, Algorithm::X25519];
+    for algorithm in [dsa, kem, exchange] {
+        // Its self-test is over before anybody waits.
+        engine.backend_for(algorithm).unwrap();
+    }
+    let mut status = vec![Status::NotRun; n];
+
+    let keys = meeting.of(|| cores.dsa_generate_many(dsa, n, &OsEntropy));
+    let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
+    let (mut sigs, mut lengths) = (vec![0; n * dsa.info().output], vec![0; n]);
+    let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    let (keys, public): (Vec<_>, Vec<_>) = (keys.iter().collect(), public.iter().collect());
+    meeting.of(|| cores.sign_many(&keys, &messages, None, &mut sigs, &mut lengths, &mut status));
+    meeting.of(|| cores.verify_many(&public, &messages, &sigs, &lengths, &mut status));
+
+    let keys = meeting.of(|| cores.kem_generate_many(kem, n, &OsEntropy));
+    let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    let (keys, public): (Vec<_>, Vec<_>) = (keys.iter().collect(), public.iter().collect());
+    let (mut ct, mut shared) = (vec![0; n * kem.info().output], vec![0; n * 32]);
+    meeting.of(|| cores.encaps_many(&public, &OsEntropy, &mut ct, &mut shared, &mut status));
+    meeting.of(|| cores.decaps_many(&keys, &ct, &mut shared, &mut status));
+
+    let keys = meeting.of(|| cores.exchange_generate_many(exchange, n, &OsEntropy));
+    let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    let lanes: Vec<_> = keys.iter().zip(&public).collect();
+    meeting.of(|| cores.derive_many(&lanes));
 }

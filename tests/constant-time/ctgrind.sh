@@ -52,12 +52,14 @@ secrets() {
     fi
 }
 
-# In the background on another core, since an instruction costs a hundred here; so one set of SLH-DSA.
+# In the background on another core, since an instruction costs a hundred here; so one set of SLH-DSA, and
+# of the others the kernels by themselves.
 log=$target/emulated.log
 if is_x86; then
     # Those with lanes differ in SHA-256, which is that of sixteen lanes.
     (check avx512-emulated ML-KEM-512 ML-KEM-768 ML-KEM-1024 ML-DSA-44 ML-DSA-65 ML-DSA-87 Ed25519 \
-        X25519 SLH-DSA-SHA2-128f && check avx512-emulated-with-lanes SLH-DSA-SHA2-128f) >"$log" 2>&1 &
+        X25519 SLH-DSA-SHA2-128f && check avx512-emulated-with-lanes SLH-DSA-SHA2-128f &&
+        check slh-kernels) >"$log" 2>&1 &
 fi
 secrets portable
 if grep -qw avx2 /proc/cpuinfo && grep -qw bmi2 /proc/cpuinfo; then

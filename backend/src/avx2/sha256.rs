@@ -93,13 +93,24 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
 
 /// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
 /// address one more.
-#[inline(never)]
+///
+/// Whoever has no AVX2 calls this and not [`advance`] itself: the compiler heeds `inline(never)` of a
+/// function with target features in calls from functions that have them, and takes it in elsewhere. Then
+/// the scan of machine code would not find it.
+#[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn advance<const V: usize>(chains: &mut Chains<LANES>, steps: u32) {
+pub(super) fn steps<const V: usize>(chains: &mut Chains<LANES>, steps: u32) {
     const { assert!(align_of::<Chains<LANES>>() >= 32 && size_of::<Chains<LANES>>() == ROWS * 32) };
     // SAFETY: as many registers as there are rows of eight words, aligned (asserted above), and any
     // bits are a value of both.
     let rows = unsafe { &mut *(chains as *mut Chains<LANES>).cast::<[__m256i; ROWS]>() };
+    advance::<V>(rows, steps);
+}
+
+/// The same, of chains as registers of eight words.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn advance<const V: usize>(rows: &mut [__m256i; ROWS], steps: u32) {
     let (mut state, mut w) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 16]);
     for _ in 0..steps {
         state.copy_from_slice(&rows[..8]);

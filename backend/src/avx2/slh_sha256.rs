@@ -18,7 +18,7 @@ impl Steps<LANES> for Avx2 {
     #[inline(always)]
     fn steps<const V: usize>(self, chains: &mut Chains<LANES>, steps: u32) {
         // SAFETY: the token proves that the processor has AVX2.
-        unsafe { sha256::advance::<V>(chains, steps) }
+        unsafe { sha256::steps::<V>(chains, steps) }
     }
 
     #[inline(always)]

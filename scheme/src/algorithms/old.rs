@@ -228,6 +228,59 @@ mod tests {
         }
     }
 
+    /// What wolfSSL and Open Quantum Safe published, copied once more: name, name of the submission, TLS
+    /// codepoint, object identifier, sizes, and the standard that followed.
+    const PUBLISHED: &str = "
+KYBER_LEVEL1 KYBER512 570 - 800/1632/768/32 ML-KEM-512
+KYBER_LEVEL3 KYBER768 572 - 1184/2400/1088/32 ML-KEM-768
+KYBER_LEVEL5 KYBER1024 573 - 1568/3168/1568/32 ML-KEM-1024
+P256_KYBER_LEVEL1 - 12090 - - SecP256r1MLKEM512
+P384_KYBER_LEVEL3 - 12092 - - SecP384r1MLKEM768
+P521_KYBER_LEVEL5 - 12093 - - SecP521r1MLKEM1024
+KYBER_90S_LEVEL1 KYBER512-90S - - 800/1632/768/32 -
+KYBER_90S_LEVEL3 KYBER768-90S - - 1184/2400/1088/32 -
+KYBER_90S_LEVEL5 KYBER1024-90S - - 1568/3168/1568/32 -
+P256_KYBER_90S_LEVEL1 P256_KYBER90S_LEVEL1 - - - -
+P384_KYBER_90S_LEVEL3 P384_KYBER90S_LEVEL3 - - - -
+P521_KYBER_90S_LEVEL5 P521_KYBER90S_LEVEL5 - - - -
+DILITHIUM_LEVEL2 DILITHIUM2 65184 1.3.6.1.4.1.2.267.7.4.4 1312/2528/2420/0 ML-DSA-44
+DILITHIUM_LEVEL3 DILITHIUM3 65187 1.3.6.1.4.1.2.267.7.6.5 1952/4000/3293/0 ML-DSA-65
+DILITHIUM_LEVEL5 DILITHIUM5 65189 1.3.6.1.4.1.2.267.7.8.7 2592/4864/4595/0 ML-DSA-87
+DILITHIUM_AES_LEVEL2 DILITHIUM2_AES - - - -
+DILITHIUM_AES_LEVEL3 DILITHIUM3_AES - - - -
+DILITHIUM_AES_LEVEL5 DILITHIUM5_AES - - - -
+SPHINCS_FAST_LEVEL1 SPHINCS+-SHAKE256-128f-simple - 1.3.9999.6.7.4 32/64/17088/0 SLH-DSA-SHAKE-128f
+SPHINCS_FAST_LEVEL3 SPHINCS+-SHAKE256-192f-simple - 1.3.9999.6.8.3 48/96/35664/0 SLH-DSA-SHAKE-192f
+SPHINCS_FAST_LEVEL5 SPHINCS+-SHAKE256-256f-simple - 1.3.9999.6.9.3 64/128/49856/0 SLH-DSA-SHAKE-256f
+SPHINCS_SMALL_LEVEL1 SPHINCS+-SHAKE256-128s-simple - 1.3.9999.6.7.10 32/64/7856/0 SLH-DSA-SHAKE-128s
+SPHINCS_SMALL_LEVEL3 SPHINCS+-SHAKE256-192s-simple - 1.3.9999.6.8.7 48/96/16224/0 SLH-DSA-SHAKE-192s
+SPHINCS_SMALL_LEVEL5 SPHINCS+-SHAKE256-256s-simple - 1.3.9999.6.9.7 64/128/29792/0 SLH-DSA-SHAKE-256s
+FALCON_LEVEL1 FALCON512 65035 1.3.9999.3.1 897/1281/690/0 Falcon-512
+FALCON_LEVEL5 FALCON1024 65038 1.3.9999.3.4 1793/2305/1330/0 Falcon-1024
+";
+
+    #[test]
+    fn the_table_is_what_was_published() {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let mut rows = PUBLISHED.lines().skip(1);
+        for old in &OLD_NAMES {
+            let sizes = old.sizes.map(|sizes| {
+                let OldSizes { public_key, private_key, output, shared_secret } = sizes;
+                format!("{public_key}/{private_key}/{output}/{shared_secret}")
+            });
+            let columns = [
+                old.name.to_owned(),
+                or_dash((!old.others.is_empty()).then(|| old.others.join(","))),
+                or_dash(old.codepoint.map(|codepoint| codepoint.to_string())),
+                or_dash(old.oid.map(str::to_owned)),
+                or_dash(sizes),
+                or_dash(old.successor.map(str::to_owned)),
+            ];
+            assert_eq!(Some(&*columns.join(" ")), rows.next());
+        }
+        assert_eq!(rows.next(), None);
+    }
+
     #[test]
     fn old_identifiers_are_unique_and_nobody_uses_them_today() {
         for (i, a) in OLD_NAMES.iter().enumerate() {

@@ -3,6 +3,7 @@
 //!
 //!     tests/constant-time/ctgrind.sh            builds, runs, and insists that the leaky demo is flagged
 //!     ctgrind BACKEND [ALGORITHM...]            most algorithms, or these, on that backend
+//!     ctgrind slh-kernels                       the AVX-512 kernels of every set of SLH-DSA
 //!     ctgrind leaky [KERNEL]                    a leak, or one behind a kernel of AVX-512
 //!
 //! valgrind has AVX2 but neither AVX-512 nor the SHA extensions. Kernels for these are checked as
@@ -12,13 +13,15 @@
 
 use std::process::ExitCode;
 
+#[cfg(target_arch = "x86_64")]
+use gabion_backend::portable::Portable;
 use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Family, Kind, Message, Randomness, Status, ct,
 };
 #[cfg(target_arch = "x86_64")]
 use gabion_scheme::kernels::{
     KemPoly, Kernels, Sponge, Xof,
-    slh::{SlhAddress, SlhChain, SlhContext, SlhFamily},
+    slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash},
 };
 
 /// Bytes that memcheck takes for secret from here on.
@@ -218,6 +221,89 @@ fn leak_behind(_kernel: &str) -> Option<u8> {
     None
 }
 
+/// What many chains make of a secret. They begin and end together, as those of a key, or they do not.
+#[cfg(target_arch = "x86_64")]
+fn chains(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], together: bool) -> Vec<u8> {
+    let mut values = secret.repeat(SLH_LANES);
+    let mut jobs: Vec<_> = (0u32..)
+        .zip(values.chunks_exact_mut(secret.len()))
+        .map(|(lane, value)| SlhChain {
+            context,
+            address: SlhAddress::default().with_chain(lane),
+            sk_seed: (together || lane % 2 == 0).then_some(secret),
+            start: lane % 3,
+            steps: if together { 2 } else { lane % 4 },
+            value,
+        })
+        .collect();
+    kernels.slh_chain_many(&mut jobs);
+    ct::declassify(&values);
+    values
+}
+
+/// So many hashes of so many secret values each: nodes, or public keys of WOTS+.
+#[cfg(target_arch = "x86_64")]
+fn hashes(
+    kernels: &dyn Kernels,
+    context: &SlhContext,
+    secret: &[u8],
+    (count, values): (usize, usize),
+) -> Vec<u8> {
+    let input = secret.repeat(values);
+    let mut outputs = vec![0; count * secret.len()];
+    let mut jobs: Vec<_> = (0u32..)
+        .zip(outputs.chunks_exact_mut(secret.len()))
+        .map(|(lane, output)| SlhHash {
+            context,
+            address: SlhAddress::default().with_hash(lane),
+            input: &input,
+            output,
+        })
+        .collect();
+    kernels.slh_hash_many(&mut jobs);
+    ct::declassify(&outputs);
+    outputs
+}
+
+/// Chains at a time: two groups of the widest lanes, and some more.
+#[cfg(target_arch = "x86_64")]
+const SLH_LANES: usize = 40;
+
+/// The kernels that AVX-512 has for SLH-DSA, of every hash function and length, on lanes of SHA-256 and
+/// without. Whole sets of SLH-DSA take minutes over emulated instructions, and their flows are those that
+/// run on other backends.
+#[cfg(target_arch = "x86_64")]
+fn slh_kernels() -> Option<usize> {
+    let best = gabion_backend::avx512::Avx512::detect()?;
+    assert_eq!(best.name(), "avx512-emulated", "valgrind can't run the real ones");
+    let (with_lanes, without, portable) = (best.with_lanes(), best.without_lanes()?, Portable);
+    let secret = [7u8; 32];
+    ct::secret(&secret);
+    let mut ran = 0;
+    for family in [SlhFamily::Shake, SlhFamily::Sha2] {
+        for n in [16, 24, 32] {
+            let (context, secret) = (SlhContext::new(family, &[1; 32][..n]), &secret[..n]);
+            for kernels in [&with_lanes, &without] {
+                for together in [true, false] {
+                    let expected = chains(&portable, &context, secret, together);
+                    assert!(chains(kernels, &context, secret, together) == expected, "{family:?}");
+                }
+                for shape in [(1, 2), (3, 2), (19, 2), (9, 35), (19, 67)] {
+                    let expected = hashes(&portable, &context, secret, shape);
+                    assert!(hashes(kernels, &context, secret, shape) == expected, "{family:?}");
+                }
+                ran += 1;
+            }
+        }
+    }
+    Some(ran)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn slh_kernels() -> Option<usize> {
+    None
+}
+
 /// Whether an algorithm is one of those that were asked for. Without a list, all but the slow sets of
 /// SLH-DSA, which differ from the quick ones in the heights of their trees and take minutes here, and
 /// all but FN-DSA and RSA, other people's libraries that branch on much which is no secret: what
@@ -262,6 +348,14 @@ fn main() -> ExitCode {
         eprintln!("error: expected `ctgrind BACKEND [ALGORITHM...]` or `ctgrind leaky [KERNEL]`");
         return ExitCode::from(2);
     };
+    if backend == "slh-kernels" {
+        let Some(ran) = slh_kernels() else {
+            eprintln!("error: there are no emulated kernels here");
+            return ExitCode::from(2);
+        };
+        println!("{ran} kinds of AVX-512 kernels of SLH-DSA: done");
+        return ExitCode::SUCCESS;
+    }
     if backend == "leaky" {
         let Some(leaked) =
             wanted.first().map_or_else(|| Some(leak()), |kernel| leak_behind(kernel))

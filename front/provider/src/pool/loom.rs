@@ -62,14 +62,21 @@ impl Bench {
         number
     }
 
-    /// Ends the thread; what was ordered was made, but for the last batch.
+    /// Ends the thread; what was ordered was made, but for the last batch, and nothing stands in the way
+    /// of the next order.
     fn end(self, mut taken: Vec<usize>) {
         self.shelves.close();
         self.thread.join().unwrap();
         let (ordered, made) =
             (self.ordered.load(Ordering::Relaxed), self.made.load(Ordering::Relaxed));
         assert!(made <= ordered && ordered <= made + 1, "{ordered} ordered, {made} made");
-        taken.extend(std::iter::from_fn(|| self.shelves.take(0).0));
+        let mut can_order = false;
+        taken.extend(std::iter::from_fn(|| {
+            let (number, orders) = self.shelves.take(0);
+            can_order |= orders;
+            number
+        }));
+        assert_eq!(can_order, made == ordered, "{ordered} ordered, {made} made");
         taken.sort_unstable();
         assert_eq!(taken, (0..BATCH * made).collect::<Vec<_>>(), "each once, and none is lost");
     }
@@ -86,6 +93,8 @@ fn take_on_two_threads(times: usize, first_orders: bool) {
         let other = thread::spawn(take(first_orders));
         let mut taken = take(true)();
         taken.extend(other.join().unwrap());
+        taken.extend(bench.take(true));
+        assert!(bench.ordered.load(Ordering::Relaxed) > 0, "the last one orders, if nobody did");
         Arc::into_inner(bench).unwrap().end(taken);
     });
 }
