@@ -362,12 +362,16 @@ fn every_door_runs_on_two_threads() {
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
     let (mut sigs, mut lengths) = (vec![0; n * dsa.info().output], vec![0; n]);
     let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    let encoded: Vec<_> = public.iter().map(|key| key.bytes()).collect();
+    meeting.of(|| cores.dsa_public_many(dsa, &encoded));
     let (keys, public): (Vec<_>, Vec<_>) = (keys.iter().collect(), public.iter().collect());
     meeting.of(|| cores.sign_many(&keys, &messages, None, &mut sigs, &mut lengths, &mut status));
     meeting.of(|| cores.verify_many(&public, &messages, &sigs, &lengths, &mut status));
 
     let keys = meeting.of(|| cores.kem_generate_many(kem, n, &OsEntropy));
     let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
+    let encoded: Vec<_> = public.iter().map(|key| key.bytes()).collect();
+    meeting.of(|| cores.kem_public_many(kem, &encoded));
     let (keys, public): (Vec<_>, Vec<_>) = (keys.iter().collect(), public.iter().collect());
     let (mut ct, mut shared) = (vec![0; n * kem.info().output], vec![0; n * 32]);
     meeting.of(|| cores.encaps_many(&public, &OsEntropy, &mut ct, &mut shared, &mut status));

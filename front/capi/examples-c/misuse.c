@@ -92,7 +92,9 @@ static void many_keys(void)
     /* One lane more than there can be handles of, and where products begin to wrap. */
     const size_t absurd[] = {PTRDIFF_MAX / sizeof(void *) + 1, SIZE_MAX / sizeof(void *) + 1,
                              SIZE_MAX / sizeof(gabion_status) + 1, SIZE_MAX / 2, SIZE_MAX};
+    static const uint8_t zeros[GABION_ML_KEM_512_PUBLIC_KEY_BYTES];
     gabion_private_key *made[2] = {(gabion_private_key *)&wrong, NULL};
+    gabion_public_key *imported[2] = {(gabion_public_key *)&wrong, NULL};
     gabion_status status[2] = {7, 7};
     gabion_private_key **crooked = (gabion_private_key **)(void *)((char *)made + 1);
     gabion_status *crooked_status = (gabion_status *)(void *)((char *)status + 1);
@@ -123,7 +125,21 @@ static void many_keys(void)
                gabion_private_key_generate_many(GABION_ML_KEM_512, absurd[i], made, status),
                GABION_E_LENGTH);
         is_true("nothing is written beyond what can be there", status[0] == 7);
+        expect("absurdly many public keys",
+               gabion_public_key_import_many(GABION_ML_KEM_512, zeros, sizeof zeros, absurd[i],
+                                             imported, status),
+               GABION_E_LENGTH);
+        is_true("nothing is written beyond it here either", status[0] == 7);
     }
+    expect("absurdly long public keys",
+           gabion_public_key_import_many(GABION_ML_KEM_512, zeros, SIZE_MAX / 2, 2, imported, status),
+           GABION_E_LENGTH);
+    expect("no public keys", gabion_public_key_import_many(GABION_ML_KEM_512, NULL, 0, 0, NULL, NULL),
+           GABION_OK);
+    expect("no bytes of public keys",
+           gabion_public_key_import_many(GABION_ML_KEM_512, NULL, sizeof zeros, 2, imported, status),
+           GABION_E_ARGUMENT);
+    is_true("nothing is imported without bytes", imported[0] == NULL && imported[1] == NULL);
 }
 
 static void kem(void)

@@ -147,7 +147,7 @@ fn last_error() -> String {
 }
 
 /// How many calls there are to choose from.
-const CALLS: u8 = 19;
+const CALLS: u8 = 20;
 
 /// Runs the calls that the input names.
 pub fn run(data: &[u8]) {
@@ -177,6 +177,7 @@ impl World {
             15 => self.verify_many(input),
             16 => self.encaps(input),
             17 => self.generate_many(input),
+            18 => self.import_many(input),
             _ => Self::ask(input),
         }
     }
@@ -251,6 +252,42 @@ impl World {
             assert!(places.is_null() || keys.iter().all(|key| key.is_null()), "a handle is left");
             assert!(codes.is_null() || status.iter().all(|&code| code == -1), "a lane was run");
         }
+    }
+
+    /// The same bytes in every lane get the verdict that they get alone.
+    fn import_many(&mut self, input: &mut Input<'_>) {
+        let (known, name) = a_name(input);
+        let name = name.as_ref().map_or(null(), |name| name.as_ptr());
+        let n = usize::from(input.byte()) % (LANES_MAX + 1);
+        let one = input.edited(&known.public);
+        let bytes = one.repeat(n);
+        let (mut keys, mut status) = (vec![std::ptr::dangling_mut(); n], vec![7; n]);
+        let (places, codes, mut told) = (keys.as_mut_ptr(), status.as_mut_ptr(), n);
+        let mut from = bytes.as_ptr();
+        match input.byte() % 8 {
+            1 => from = null(),
+            2 => told = usize::MAX / 16 + 1,
+            3 => told = usize::MAX,
+            _ => {}
+        }
+        let mut alone = null_mut();
+        // SAFETY: a text or NULL; the bytes of n keys or NULL; n places and n codes, or more than there
+        // can be; the bytes of one key and a place.
+        let (code, expected) = unsafe {
+            let (one, len) = (one.as_ptr(), one.len());
+            let expected = gabion::gabion_public_key_import(name, one, len, &mut alone);
+            (gabion::gabion_public_key_import_many(name, from, len, told, places, codes), expected)
+        };
+        if known_code(code, "import_many") == 0 {
+            assert!(told == n, "a batch without arrays was run");
+            assert!(status.iter().all(|&code| code == expected), "{expected} alone: {status:?}");
+            assert!(keys.iter().all(|key| key.is_null() != (expected == 0)));
+            self.public.extend(keys.into_iter().filter(|key| !key.is_null()));
+        } else if told == n {
+            assert!(keys.iter().all(|key| key.is_null()), "a handle is left");
+            assert!(status.iter().all(|&code| code == -1), "a lane was run");
+        }
+        self.public.extend((!alone.is_null()).then_some(alone));
     }
 
     fn public(&mut self, input: &mut Input<'_>) {
