@@ -1,17 +1,29 @@
 #!/bin/sh
-# OpenSSL's own test data for ML-KEM, ML-DSA, SLH-DSA and TLS 1.3's key schedule, run by OpenSSL's own
-# program evp_test against the provider: `tests/openssl/recipes.sh [MODULE [PREFIX ...]]`, with the
-# provider's module (default: the one that cargo built; paths are those of the checkout) and the OpenSSLs
-# to run (default: the bundle, and of 3.6.3 and 4.0.3 what front/go/script/openssl has built).
+# OpenSSL's own tests of ML-KEM, ML-DSA, SLH-DSA and what TLS 1.3 does with them, against the provider:
+# `tests/openssl/recipes.sh [--all] [MODULE [PREFIX ...]]`, with the provider's module (default: the one that
+# cargo built; paths are those of the checkout) and the OpenSSLs to run (default: the bundle, and of 3.6.3
+# and 4.0.3 what front/go/script/openssl has built).
 #
-# The program and its data come from a complete source tree, which no Rust package carries: that of 3.5
-# for every 3.x, and that of 4.0 for 4.x. `tests/openssl/recipes.sh --fetch` gets both from Debian's source
-# packages into ~/.cache/gabion, without touching the system's configuration. Where there is none, this
-# says so and passes nothing. Ends with "N passed, N failed"; a file of data counts as one.
+# With every OpenSSL its program evp_test runs over its data. With 3.5 its other programs and recipes for
+# these algorithms run as well, their command line that of the bundle; --all adds two that take minutes
+# (25-test_req, 70-test_sslsigalgs). Each has to pass, and Gabion has to be called in each. What is left out of them is named
+# where it is, with the reason. These recipes test what no provider serves, or ask for OpenSSL's:
+#
+#   03-test_internal_ml_kem     functions inside libcrypto
+#   30-test_pairwise_fail, 03-test_fipsinstall, 99-test_fuzz_*    the FIPS module; programs for fuzzing
+#   80-test_cms                 names `provider=default` with every command: here its signers sign without that
+#   90-test_sslapi              needs libssl's own code of the same day; with Gabion and without it gave the
+#                               same, test by test, up to where that of 3.5.7 ends with libssl 3.5.5
+#   70-test_tls13groupselection  likewise: three tests are of what 3.5.7 mended
+#
+# Programs and data come from a complete source tree, which no Rust package carries: that of 3.5 for every
+# 3.x, and that of 4.0 for 4.x. `tests/openssl/recipes.sh --fetch` gets both from Debian's source packages
+# into ~/.cache/gabion, without touching the system's configuration. Where there is none, this says so
+# and passes nothing. Ends with "N passed, N failed"; a file of data, a program and a recipe count as one.
 
 set -eu
 cd "$(dirname "$0")/../.."
-cache=${HOME}/.cache/gabion/openssl-tests
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/openssl-tests
 others=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/openssl
 
 # fetch SUITE PACKAGE
@@ -38,6 +50,11 @@ if [ "${1-}" = --fetch ]; then
     fetch experimental openssl=4.0.2-1
     echo "there are source trees in $cache"
     exit
+fi
+all=
+if [ "${1-}" = --all ]; then
+    all='25-test_req 70-test_sslsigalgs'
+    shift
 fi
 module=$(realpath "${1:-${CARGO_TARGET_DIR:-target}/debug/libgabion_provider.so}")
 [ -f "$module" ] || { echo "no provider in $module: cargo build -p gabion-provider" >&2 && exit 1; }
@@ -76,7 +93,7 @@ prepare() {
         (cd "$1" && perl ./Configure linux-x86_64 no-docs && make build_generated) >"$1/generate.log" 2>&1
     fi
     built=$1/gabion
-    [ ! -x "$built/evp_test" ] || return 0
+    [ ! -e "$built/prepared" ] || return 0
     mkdir -p "$built/objects"
     for source in "$1"/test/testutil/*.c "$1/apps/lib/opt.c"; do
         gcc -O1 -I"$1/include" -I"$1/apps/include" -I"$1" -c "$source" \
@@ -86,6 +103,42 @@ prepare() {
     # It is linked against one libcrypto and runs with any of that number: LD_LIBRARY_PATH says which.
     gcc -O1 -DNO_LEGACY_MODULE -I"$1/include" -I"$1/apps/include" -I"$1" \
         "$1/test/evp_test.c" "$built/libtestutil.a" -L"$2/lib" -lcrypto -o "$built/evp_test"
+    case $1 in
+    */openssl-3.5.*) prepare_programs "$1" "$2" ;;
+    esac
+    : >"$built/prepared"
+}
+
+# prepare_programs TREE PREFIX  compiles the other programs, and the engine by which recipes of TLS read what
+# goes over the wire.
+prepare_programs() {
+    # ML_DSA_KEY is libcrypto's own.
+    program "$1" "$2" ml_dsa_test 'ml_dsa_key_internal_test'
+    # Of SLH-DSA we refuse earlier: a private key that does not belong to its public one when it comes in, not
+    # in a check of the pair, and a seed of a wrong length when it is set, not when a key is made.
+    program "$1" "$2" slh_dsa_test 'slh_dsa_key_validate_failure_test|slh_dsa_keygen_invalid_test'
+    # A function inside libcrypto; and a generator of test bytes in the place of the application's, which is
+    # not where our randomness comes from (docs/provider.md).
+    program "$1" "$2" ml_kem_evp_extra_test \
+        'test_mlx_kem_dup_partial_selection|test_non_derandomised_ml_kem'
+    program "$1" "$2" ssl_test - helpers/ssl_test_ctx.c helpers/handshake.c helpers/handshake_srp.c
+    gcc -O1 -w -shared -fPIC -DOPENSSL_PIC -I"$1/include" -I"$1" "$1/engines/e_ossltest.c" \
+        -L"$2/lib" -lcrypto -o "$built/ossltest.so"
+}
+
+# program TREE PREFIX NAME LEFT-OUT [SOURCE ...]  compiles a program without the tests that LEFT-OUT, an
+# extended regular expression, names.
+program() {
+    program_tree=$1
+    program_name=$3
+    sed -E "/ADD_(TEST|ALL_TESTS)\(($4)[,)]/d" "$1/test/$3.c" >"$1/test/$3-gabion.c"
+    program_library=$2/lib
+    shift 4
+    (
+        cd "$program_tree/test"
+        gcc -O1 -w -I../include -I../apps/include -I.. "$program_name-gabion.c" "$@" \
+            "$built/libtestutil.a" -L"$program_library" -lssl -lcrypto -o "$built/$program_name"
+    )
 }
 
 # recipes PREFIX  every file of data with this OpenSSL.
@@ -118,14 +171,80 @@ recipes() {
             grep -v '^ *ok ' "$work/log" | head -n 40
         fi
     done
-    # Whoever did the work: rows of 64 bytes, a name, an operation and two counters
-    # (front/provider/src/stats.rs).
-    calls=$(od -A n -v -t u8 -w64 -j 64 "$GABION_STATS" | awk '{ sum += $7 } END { print sum + 0 }')
-    if [ "$calls" -gt 1000 ]; then
+    if [ "$(calls)" -gt 1000 ]; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "the provider was called only $calls times: OpenSSL's own code was tested"
+        echo "the provider was called only $(calls) times: OpenSSL's own code was tested"
+    fi
+    case $version in
+    3.5.*) programs "$1" ;;
+    esac
+}
+
+# calls  how often the provider was called so far, whoever did the work: rows of 64 bytes, a name, an operation
+# and two counters (front/provider/src/stats.rs).
+calls() {
+    [ -f "$GABION_STATS" ] || { echo 0 && return; }
+    od -A n -v -t u8 -w64 -j 64 "$GABION_STATS" | awk '{ sum += $7 } END { print sum + 0 }'
+}
+
+# programs PREFIX  the programs and recipes that are there for 3.5 alone.
+programs() {
+    prefix=$1
+    for name in ml_dsa_test slh_dsa_test; do
+        one "$name" with /dev/null "$tree/gabion/$name" -config "$work/gabion.cnf"
+    done
+    one ml_kem_evp_extra_test with "$work/gabion.cnf" "$tree/gabion/ml_kem_evp_extra_test"
+    one "ssl_test, 20-cert-select" with /dev/null env TEST_CERTS_DIR="$tree/test/certs" \
+        "$tree/gabion/ssl_test" "$tree/test/ssl-tests/20-cert-select.cnf" default "$work/gabion.cnf"
+    for name in 15-test_ml_dsa_codecs 15-test_ml_kem_codecs 20-test_dgst 30-test_ml_dsa \
+        $all; do
+        one "$name" recipe "$name"
+    done
+    # What 80-test_cms signs with, as it does.
+    for name in mldsa44:sha512 slhdsa_sha2_128s:sha512 slhdsa_shake_128s:shake128 \
+        slhdsa_shake_256s:shake256; do
+        one "80-test_cms, ${name%:*}" cms "${name%:*}" "${name#*:}"
+    done
+}
+
+# with CONF COMMAND...  runs a command in the folder of the tests, with this OpenSSL.
+with() {
+    with_conf=$1
+    shift
+    (cd "$tree/test" && OPENSSL_CONF=$with_conf OPENSSL_MODULES=$prefix/lib/ossl-modules \
+        LD_LIBRARY_PATH=$prefix/lib "$@")
+}
+
+# recipe NAME  runs a recipe as the build tree would, with a command line and programs from elsewhere.
+recipe() {
+    mkdir -p "$work/results"
+    with "$work/gabion.cnf" env SRCTOP="$tree" BLDTOP="$tree" BIN_D="$prefix/bin" TEST_D="$tree/gabion" \
+        RESULT_D="$work/results" EXE_SHELL=/usr/bin/env OPENSSL_ENGINES="$tree/gabion" NO_FIPS=1 \
+        perl -I ../util/perl "recipes/$1.t"
+}
+
+# cms SIGNER DIGEST  signs a message with a key of the tree, and verifies it.
+cms() {
+    with "$work/gabion.cnf" "$prefix/bin/openssl" cms -sign -in smcont.txt -certfile smime-certs/smroot.pem \
+        -signer "smime-certs/sm_$1.pem" -md "$2" -out "$work/message.cms" &&
+        with "$work/gabion.cnf" "$prefix/bin/openssl" cms -verify -in "$work/message.cms" \
+            -CAfile smime-certs/smroot.pem -content smcont.txt -out /dev/null
+}
+
+# one NAME COMMAND...  counts a command that has to pass and to call the provider.
+one() {
+    one_name=$1
+    shift
+    before=$(calls)
+    if "$@" >"$work/log" 2>&1 && ! grep -q '^1\.\.0' "$work/log" && [ "$(calls)" -gt "$before" ]; then
+        passed=$((passed + 1))
+        echo "$version $one_name: passed, $(($(calls) - before)) calls"
+    else
+        failed=$((failed + 1))
+        echo "$version $one_name: FAILED, $(($(calls) - before)) calls"
+        grep -v '^ *ok ' "$work/log" | head -n 40
     fi
 }
 

@@ -487,6 +487,22 @@ fn parameters_of_the_default_decoders_still_count() {
     }
 }
 
+/// Forms of a private key that no standard has go on to OpenSSL's decoder, which knows them.
+#[test]
+fn forms_that_only_openssl_reads_are_read() {
+    let place = Place::new();
+    for (name, family) in [("ML-DSA-44", "ml-dsa"), ("ML-KEM-768", "ml-kem")] {
+        place.openssl(Side::Gabion, &format!("genpkey -algorithm {name} -out key.pem"));
+        place.openssl(Side::Gabion, "pkey -in key.pem -pubout -out pub.pem");
+        for form in ["oqskeypair", "bare-priv", "bare-seed"] {
+            let option = format!("-provparam {family}.output_formats={form}");
+            place.openssl(Side::Stock, &format!("pkey -in key.pem -out form.pem {option}"));
+            place.openssl(Side::Gabion, "pkey -in form.pem -pubout -out again.pem");
+            assert_eq!(place.bytes("pub.pem"), place.bytes("again.pem"), "{name} {form}");
+        }
+    }
+}
+
 /// A certificate and its private key, each read by another provider, are held to belong together.
 #[test]
 fn a_certificate_matches_its_private_key_whoever_read_it() {

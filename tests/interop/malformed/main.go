@@ -1,10 +1,11 @@
-// Malformed post-quantum key shares against Gabion under libssl: at every length, out of range, swapped,
+// Malformed post-quantum key shares against Gabion under libssl: of other lengths, out of range, swapped,
 // doubled and mislabelled, to our server and, by a relay in the middle, to our client; and malformed
 // certificates and signatures of handshakes, by a relay that is told the secrets.
 //
-//	malformed server PORT REFERENCE GROUP CLIENT...   our server at PORT; at REFERENCE one of OpenSSL
-//	                                                  alone, whose alerts ours has to give
-//	malformed client PORT LOG GROUP CLIENT...         CLIENT, through the relay, to the server at PORT;
+//	malformed server PORT REFERENCE STRIDE GROUP CLIENT...   our server at PORT; at REFERENCE one of
+//	                                                  OpenSSL alone, whose alerts ours has to give; -
+//	                                                  for a group that it lacks
+//	malformed client PORT LOG STRIDE GROUP CLIENT...  CLIENT, through the relay, to the server at PORT;
 //	                                                  its alerts go to LOG, to be compared
 //
 //	malformed certificates SIDE PORT KEYLOG LOG       CLIENT, through the relay, to the server at PORT; the
@@ -13,7 +14,9 @@
 //	                                                  other's alerts to LOG. KEYLOG is where the server or
 //	                                                  the client leaves the secrets of its connections
 //
-// CLIENT is a command of our own client that asks for GROUP; {port} and {count} in it are replaced.
+// CLIENT is a command of our own client that asks for GROUP; {port} and {count} in it are replaced. Of the
+// lengths of a share every STRIDE-th is taken, and all near 0, near a border of its halves and near the right
+// one.
 // Prints "N passed, N failed"; a failure is printed as it happens.
 package main
 
@@ -28,8 +31,8 @@ import (
 	"time"
 )
 
-// beyond is how far past the right length the lengths go.
-const beyond = 64
+// beyond is how far past the right length the lengths go; near is how close to one every length is taken.
+const beyond, near = 64, 16
 
 // Where the halves of a hybrid's client share lie; a pure group has no curve.
 type layout struct{ kem, kemLen, curve, curveLen int }
@@ -41,6 +44,15 @@ var layouts = map[string]layout{
 	"X25519MLKEM768":     {0, 1184, 1184, 32},
 	"SecP256r1MLKEM768":  {65, 1184, 0, 65},
 	"SecP384r1MLKEM1024": {97, 1568, 0, 97},
+	"SecP256r1MLKEM512":  {65, 800, 0, 65},
+	"SecP384r1MLKEM768":  {97, 1184, 0, 97},
+	"SecP521r1MLKEM1024": {133, 1568, 0, 133},
+}
+
+var codepoints = map[string]uint16{
+	"MLKEM512": 0x200, "MLKEM768": 0x201, "MLKEM1024": 0x202,
+	"X25519MLKEM768": 0x11ec, "SecP256r1MLKEM768": 0x11eb, "SecP384r1MLKEM1024": 0x11ed,
+	"SecP256r1MLKEM512": 0x2f4b, "SecP384r1MLKEM768": 0x2f4c, "SecP521r1MLKEM1024": 0x2f4d,
 }
 
 var passed, failed int
@@ -98,6 +110,22 @@ func capture(client []string) (hello, error) {
 	return parse(message)
 }
 
+// lengths is which wrong lengths a share of the right length is given; where its halves meet, other wrong
+// lengths would leave one of them whole.
+func lengths(right, kemLen, curveLen, stride int) []int {
+	var all []int
+	for length := 0; length <= right+beyond; length++ {
+		taken := length%stride == 0
+		for _, mark := range []int{0, kemLen, curveLen, right} {
+			taken = taken || length >= mark-near && length <= mark+near
+		}
+		if taken && length != right {
+			all = append(all, length)
+		}
+	}
+	return all
+}
+
 // resized is the share cut, or continued by zeros.
 func resized(share []byte, length int) []byte {
 	other := make([]byte, length)
@@ -120,7 +148,7 @@ type mutation struct {
 }
 
 // mutations is every malformed ClientHello for a group.
-func mutations(h hello, where layout) []mutation {
+func mutations(h hello, where layout, stride int) []mutation {
 	var all []mutation
 	add := func(name string, message []byte) {
 		all = append(all, mutation{name, message, false})
@@ -128,10 +156,8 @@ func mutations(h hello, where layout) []mutation {
 	lenient := func(name string, message []byte) {
 		all = append(all, mutation{name, message, true})
 	}
-	for length := 0; length <= len(h.share)+beyond; length++ {
-		if length != len(h.share) {
-			add(fmt.Sprintf("a share of %d bytes", length), h.with(resized(h.share, length)))
-		}
+	for _, length := range lengths(len(h.share), where.kemLen, where.curveLen, stride) {
+		add(fmt.Sprintf("a share of %d bytes", length), h.with(resized(h.share, length)))
 	}
 	// Three bytes hold two coefficients; 0xfff is beyond q = 3329. Seed rho is the last 32 bytes.
 	for _, at := range []int{0, (where.kemLen - 32) / 6 * 3, where.kemLen - 35} {
@@ -164,8 +190,7 @@ func mutations(h hello, where layout) []mutation {
 			add(fmt.Sprintf("a point of form %d", form), h.with(changed(h.share, where.curve, form)))
 		}
 	}
-	for name, other := range map[string]uint16{"MLKEM512": 0x200, "MLKEM768": 0x201, "MLKEM1024": 0x202,
-		"X25519MLKEM768": 0x11ec, "SecP256r1MLKEM768": 0x11eb, "SecP384r1MLKEM1024": 0x11ed} {
+	for name, other := range codepoints {
 		if other != h.group {
 			add("labelled "+name, h.message(h.shares(entry(other, h.share))))
 		}
@@ -196,7 +221,7 @@ func send(port string, message []byte) string {
 	return answer(conn)
 }
 
-func server(port, reference, group string, client []string) error {
+func server(port, reference string, stride int, group string, client []string) error {
 	where, ok := layouts[group]
 	if !ok {
 		return fmt.Errorf("no group %q", group)
@@ -213,8 +238,13 @@ func server(port, reference, group string, client []string) error {
 		count(got == "ServerHello", "%s: the right share, %s: %s", group, when, got)
 	}
 	good("before")
-	for _, m := range mutations(h, where) {
-		got, expected := send(port, m.message), send(reference, m.message)
+	for _, m := range mutations(h, where, stride) {
+		got, expected := send(port, m.message), "not asked"
+		if reference != "-" {
+			expected = send(reference, m.message)
+		} else if m.harmless {
+			expected = "ServerHello"
+		}
 		// Where OpenSSL alone calls it something else, illegal_parameter and decode_error are right.
 		right := strings.HasPrefix(got, "alert ") && got == expected || got == "alert 47" || got == "alert 50"
 		count(right || m.harmless && got == expected,
@@ -256,32 +286,28 @@ func relay(from net.Conn, port string, change func(h hello) []byte) (string, err
 	return answer(from), nil
 }
 
-func client(port, log, group string, words []string) error {
+func client(port, log string, stride int, group string, words []string) error {
 	where, ok := layouts[group]
 	if !ok {
 		return fmt.Errorf("no group %q", group)
 	}
 	// A ciphertext is as long as the encapsulation key, but for k = 2 and 3: 32 bytes less and more.
-	length := map[int]int{800: 768, 1184: 1088, 1568: 1568}[where.kemLen] + where.curveLen
+	kemLen := map[int]int{800: 768, 1184: 1088, 1568: 1568}[where.kemLen]
+	length := kemLen + where.curveLen
 	listener, through, err := listen()
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	var lengths []int
-	for i := 0; i <= length+beyond; i++ {
-		if i != length {
-			lengths = append(lengths, i)
-		}
-	}
-	cmd := command(words, through, len(lengths))
+	wrong := lengths(length, kemLen, where.curveLen, stride)
+	cmd := command(words, through, len(wrong))
 	output := new(bytes.Buffer)
 	cmd.Stdout = output
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	alerts := new(strings.Builder)
-	for _, n := range lengths {
+	for _, n := range wrong {
 		from, err := listener.Accept()
 		if err != nil {
 			return err
@@ -307,15 +333,19 @@ func client(port, log, group string, words []string) error {
 
 func main() {
 	arguments := os.Args[1:]
-	err := fmt.Errorf("expected malformed server PORT REFERENCE GROUP CLIENT..., client PORT LOG GROUP CLIENT... " +
-		"or certificates SIDE PORT KEYLOG LOG STRIDE CLIENT...")
+	err := fmt.Errorf("expected malformed server PORT REFERENCE STRIDE GROUP CLIENT..., " +
+		"client PORT LOG STRIDE GROUP CLIENT... or certificates SIDE PORT KEYLOG LOG STRIDE CLIENT...")
+	var stride int
+	if len(arguments) > 5 && arguments[0] != "certificates" {
+		stride, _ = strconv.Atoi(arguments[3])
+	}
 	switch {
-	case len(arguments) > 4 && arguments[0] == "server":
-		err = server(arguments[1], arguments[2], arguments[3], arguments[4:])
+	case stride > 0 && arguments[0] == "server":
+		err = server(arguments[1], arguments[2], stride, arguments[4], arguments[5:])
 	case len(arguments) > 6 && arguments[0] == "certificates":
 		err = certificates(arguments[1], arguments[2], arguments[3], arguments[4], arguments[5], arguments[6:])
-	case len(arguments) > 4 && arguments[0] == "client":
-		err = client(arguments[1], arguments[2], arguments[3], arguments[4:])
+	case stride > 0 && arguments[0] == "client":
+		err = client(arguments[1], arguments[2], stride, arguments[4], arguments[5:])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

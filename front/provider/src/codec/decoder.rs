@@ -320,6 +320,11 @@ impl Known {
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 formats::may_read(provider, served, &key)?;
+                if formats::is_with_public(served, &key) {
+                    let reason =
+                        "the public key stands behind the private key; the standard has it alone";
+                    return Err(Error::KeyFile(reason.to_owned()).into());
+                }
                 let encoded = Encoded::Private(key);
                 let row = served.algorithm;
                 let key = key_file::Key::decode(engine()?, provider, row, &encoded)?;

@@ -98,6 +98,16 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
     })
 }
 
+/// Whether a private key has the public key behind it, as Open Quantum Safe wrote it: `oqskeypair`. Forms
+/// without any structure are none of ours anyway; this one looks like an expanded key of a wrong length.
+pub fn is_with_public(algorithm: Served, key: &Private) -> bool {
+    let info = algorithm.info();
+    matches!(info.family, Family::MlKem | Family::MlDsa)
+        && Forms::from_octets(Inside::Choice, &key.octets).is_ok_and(|forms| {
+            forms.expanded.is_some_and(|both| both.len() == info.private_key + info.public_key)
+        })
+}
+
 /// Whether a private key may be read that came in this form; one in no form at all may, for its
 /// reader to say what is wrong.
 ///
