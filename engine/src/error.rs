@@ -1,7 +1,7 @@
 //! The engine's errors, in three families: invalid input, resource, integrity.
 
 use gabion_backend::Task;
-use gabion_scheme::algorithms::AlgorithmInfo;
+use gabion_scheme::algorithms::{AlgorithmInfo, Family};
 use gabion_scheme::{Algorithm, Status};
 
 use crate::entropy::EntropyError;
@@ -166,19 +166,30 @@ pub(crate) fn same_key(algorithm: Algorithm, made: &[u8], given: &[u8]) -> Resul
 
 /// The error of a lane that did not succeed.
 pub(crate) fn lane_error(algorithm: Algorithm, task: Task, status: Status) -> Error {
-    let name = algorithm.name();
+    let (name, family) = (algorithm.name(), algorithm.info().family);
     match (status, task) {
         (Status::InvalidSignature, _) => Error::BadSignature,
         (Status::InvalidKey, Task::DecodePublic | Task::Encaps | Task::Verify) => {
             Error::Input(gabion_scheme::Error::PublicKey {
                 algorithm: name,
-                reason: "a coefficient is out of range (FIPS 203, section 7.2)",
+                reason: match family {
+                    Family::MlKem => "a coefficient is out of range (FIPS 203, section 7.2)",
+                    _ => "a part of it is none of this algorithm's",
+                },
             })
         }
         (Status::InvalidKey, _) => Error::Input(gabion_scheme::Error::PrivateKey {
             algorithm: name,
-            reason: "its parts are out of range or do not belong together \
-                     (FIPS 203, section 7.3; FIPS 204, Algorithm 25)",
+            reason: match family {
+                Family::MlKem => {
+                    "a coefficient is out of range or its hash is wrong (FIPS 203, section 7.3)"
+                }
+                Family::MlDsa => {
+                    "its parts are out of range or do not belong together (FIPS 204, Algorithm 25)"
+                }
+                Family::SlhDsa => "its root is not that of its seeds (FIPS 205, Algorithm 18)",
+                _ => "its parts are out of range or do not belong together",
+            },
         }),
         _ => Error::Lane { algorithm, task, status },
     }

@@ -6,12 +6,13 @@
 #
 # With every OpenSSL its program evp_test runs over its data. With 3.5 its other programs and recipes for
 # these algorithms run as well, their command line that of the bundle; --all adds two that take minutes
-# (25-test_req, 70-test_sslsigalgs). Each has to pass, and Gabion has to be called in each. What is left out of them is named
-# where it is, with the reason. These recipes test what no provider serves, or ask for OpenSSL's:
+# (25-test_req, 70-test_sslsigalgs). Each has to pass, and Gabion has to be called in each. What is left out of
+# them is named where it is, with the reason. These recipes test what no provider serves, or ask for OpenSSL's:
 #
 #   03-test_internal_ml_kem     functions inside libcrypto
 #   30-test_pairwise_fail, 03-test_fipsinstall, 99-test_fuzz_*    the FIPS module; programs for fuzzing
-#   80-test_cms                 names `provider=default` with every command: here its signers sign without that
+#   80-test_cms                 sets OPENSSL_TEST_LIBCTX, by which the command makes a library context of its own with
+#                               the default provider alone: here its signers sign without that
 #   90-test_sslapi              needs libssl's own code of the same day; with Gabion and without it gave the
 #                               same, test by test, up to where that of 3.5.7 ends with libssl 3.5.5
 #   70-test_tls13groupselection  likewise: three tests are of what 3.5.7 mended

@@ -294,6 +294,8 @@ fn messages_are_encrypted_to_a_kem_both_ways() {
     }
 }
 
+const CMS_PARTS: [&str; 2] = ["ri-type", "kemri-kdf-alg"];
+
 /// What CMS asks a key for: how to encrypt to it, and by what to derive the wrapping key.
 #[test]
 fn kems_say_how_messages_are_encrypted_to_them() {
@@ -304,10 +306,12 @@ fn kems_say_how_messages_are_encrypted_to_them() {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
         assert_eq!(key.number("ri-type"), Some(5), "{name}: CMS_RECIPINFO_KEM");
         assert_eq!(key.part("kemri-kdf-alg").as_deref(), Some(&hkdf[..]), "{name}");
+        let said = key.gettable();
+        assert!(CMS_PARTS.iter().all(|part| said.iter().any(|name| name == part)), "{said:?}");
         // OpenSSL 3.5 asks for neither and has neither.
         let stock = context.generate(name, STOCK, &Params::default()).expect(name);
         if stock.number("ri-type").is_some() {
-            for part in ["ri-type", "kemri-kdf-alg"] {
+            for part in CMS_PARTS {
                 assert_eq!(key.number(part), stock.number(part), "{name} {part}");
                 assert_eq!(key.part(part), stock.part(part), "{name} {part}");
             }
@@ -317,6 +321,7 @@ fn kems_say_how_messages_are_encrypted_to_them() {
     for name in ["X25519MLKEM768", "ML-DSA-44"] {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
         assert_eq!((key.number("ri-type"), key.part("kemri-kdf-alg")), (None, None), "{name}");
+        assert!(!key.gettable().iter().any(|name| CMS_PARTS.contains(&&**name)), "{name}");
     }
 }
 

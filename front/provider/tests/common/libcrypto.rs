@@ -131,6 +131,7 @@ functions! {
     EVP_PKEY_get_bits(Ptr) -> c_int;
     EVP_PKEY_get_default_digest_name(Ptr, *mut c_char, usize) -> c_int;
     EVP_PKEY_get_security_bits(Ptr) -> c_int;
+    EVP_PKEY_gettable_params(Ptr) -> *const Param;
     EVP_PKEY_get_int_param(Ptr, *const c_char, *mut c_int) -> c_int;
     EVP_PKEY_get_octet_string_param(Ptr, *const c_char, *mut u8, usize, *mut usize) -> c_int;
     EVP_PKEY_set1_encoded_public_key(Ptr, *const u8, usize) -> c_int;
@@ -369,6 +370,20 @@ impl Key<'_> {
         };
         out.truncate(len);
         (done == 1).then_some(out)
+    }
+
+    /// The names of what it says that it can be asked for.
+    pub fn gettable(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        // SAFETY: a live key; the list of a module that stays, up to the entry without a name.
+        unsafe {
+            let mut entry = (self.lib().EVP_PKEY_gettable_params)(self.raw);
+            while !entry.is_null() && !(*entry).key.is_null() {
+                names.push(CStr::from_ptr((*entry).key).to_str().unwrap().to_owned());
+                entry = entry.add(1);
+            }
+        }
+        names
     }
 
     /// A number of the key; `None` where it has no such one.

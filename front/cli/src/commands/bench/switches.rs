@@ -199,6 +199,10 @@ fn verdict(rows: &[Row]) -> Result<u8, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use gabion_bench::machine::Machine;
+    use gabion_bench::tls::Spread;
+    use gabion_bench::tls::switches::Figures;
+
     use super::*;
 
     fn asked(words: &[&str]) -> Vec<Config> {
@@ -235,5 +239,44 @@ mod tests {
         let rows = asked(&["--switch", "async-jobs", "--threads", "2", "--connections", "8"]);
         assert_eq!((rows.len(), rows[0].threads, rows[0].connections), (1, 2, 8));
         assert_eq!((&*rows[0].group, &*rows[0].signature), ("X25519MLKEM768", "ML-DSA-65"));
+    }
+
+    /// The usual rows with these verdicts, by place.
+    fn rows(alone: impl Fn(usize) -> Option<Alone>) -> Vec<Row> {
+        let figures = Figures { p50_us: 1.0, p99_us: 2.0, cpu_us: 1.0, handshakes_per_s: 1.0 };
+        let ratios = Ratios { p50_ratio: 1.5, cpu_ratio: 1.0, rate_ratio: 1.0 };
+        let row = |(place, config): (usize, Config)| Row {
+            switch: config.switch,
+            group: config.group,
+            sig: config.signature,
+            threads: config.threads,
+            connections: config.connections,
+            rounds: config.rounds,
+            on: figures,
+            off: figures,
+            paired: ratios,
+            p50_spread: Spread { p20: 1.0, p80: 1.0 },
+            of_medians: ratios,
+            alone: alone(place),
+            machine: Machine::detect(),
+            openssl: String::new(),
+        };
+        asked(&[]).into_iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn every_connection_alone_that_is_slower_is_said() {
+        assert_eq!(verdict(&rows(|_| None)).unwrap(), 0);
+        assert_eq!(verdict(&rows(|_| Some(Alone::NotSlower))).unwrap(), 0);
+        let failure = verdict(&rows(|place| match place {
+            1 => Some(Alone::Slower),
+            2 => Some(Alone::Undecided),
+            _ => Some(Alone::NotSlower),
+        }));
+        let Err(Failure::No(text)) = failure else { panic!("{failure:?}") };
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].contains("X25519MLKEM768 with ML-DSA-65: one connection alone is slower"));
+        assert!(lines[1].contains("MLKEM768 with ECDSA-P-256: the two ratios do not agree"));
     }
 }
