@@ -1,7 +1,8 @@
 #!/bin/sh
 # Apache httpd of the distribution over the bundle's libssl with Gabion: every group with ML-DSA-65, clients
 # with and without Gabion, that it was Gabion who worked, certificates of other algorithms by name, two at once,
-# requests through graceful restarts, and the commands of the page. Prints "N passed, N failed" and exits 0 only when none failed.
+# requests through graceful restarts, and the commands of the page. Prints "N passed, N failed" and exits 0
+# only when none failed.
 
 set -eu
 cd "$(dirname "$0")/../.."
