@@ -17,10 +17,12 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
+use gabion_scheme::kernels::slh::address_type::FORS_TREE;
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
 
 use crate::sha2::SHA256_ROUNDS;
 use crate::slh::Queue;
+use crate::slh::sha256::OF_SECRET;
 
 /// Streams that run side by side.
 pub(crate) const STREAMS: usize = 4;
@@ -246,9 +248,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// That of a chain's hash at a place. The address is read where it lies: a copy that was just written
+    /// by bytes would have to reach the cache first.
     #[inline]
     #[target_feature(enable = "sha,avx2,bmi2")]
-    fn new(address: &SlhAddress) -> Self {
+    fn new(address: &SlhAddress, hash: u32) -> Self {
         let bytes = &address.0;
         // SAFETY: 32 bytes are two registers.
         let (low, high) = unsafe {
@@ -264,10 +268,18 @@ impl Address {
             high,
             _mm_set_epi8(6, 7, 8, 9, -1, 3, 4, 5, -1, -1, -1, -1, -1, -1, -1, -1),
         );
-        let hash = i64::from_be_bytes([
-            bytes[26], bytes[27], bytes[28], bytes[29], bytes[30], bytes[31], 0, 0,
-        ]);
+        let chain = u16::from_be_bytes([bytes[26], bytes[27]]);
+        let hash = (u64::from(chain) << 48 | u64::from(hash) << 16) as i64;
         Address { words: _mm_or_si128(low, high), hash: _mm_cvtsi64_si128(hash) }
+    }
+
+    /// That of the secret that begins a chain ([`SlhAddress::of_secret`]).
+    #[inline]
+    #[target_feature(enable = "sha,avx2,bmi2")]
+    fn of_secret(address: &SlhAddress, start: u32) -> Self {
+        let hash = if address.kind() == FORS_TREE { start } else { 0 };
+        let Address { words, hash } = Address::new(address, hash);
+        Address { words: _mm_xor_si128(words, _mm_set_epi32(0, OF_SECRET, 0, 0)), hash }
     }
 }
 
@@ -281,6 +293,19 @@ pub(crate) struct Lane {
     pub(crate) address: Address,
     /// What it hashes.
     pub(crate) value: Value,
+}
+
+impl Lane {
+    /// A chain at its beginning, which is PRF where it has a secret.
+    #[inline]
+    #[target_feature(enable = "sha,avx2,bmi2")]
+    fn of(chain: &SlhChain<'_>) -> Self {
+        let (address, value) = match chain.sk_seed {
+            Some(secret) => (Address::of_secret(&chain.address, chain.start), secret),
+            None => (Address::new(&chain.address, chain.start), &*chain.value),
+        };
+        Lane { start: load_state(&chain.context.sha256), address, value: load_value(value) }
+    }
 }
 
 /// Which chain a lane has, and whether it is at PRF.
@@ -305,17 +330,10 @@ impl Lanes {
     #[target_feature(enable = "sha,avx2,bmi2")]
     fn begin(&mut self, jobs: &[SlhChain<'_>], job: usize) {
         let chain = &jobs[job];
-        let (address, left, value) = match chain.sk_seed {
-            Some(secret) => (chain.address.of_secret(chain.start), 1, secret),
-            None => (chain.address.with_hash(chain.start), chain.steps, &*chain.value),
-        };
-        self.lanes[self.count] = Lane {
-            start: load_state(&chain.context.sha256),
-            address: Address::new(&address),
-            value: load_value(value),
-        };
-        self.places[self.count] = Place { job, is_prf: chain.sk_seed.is_some() };
-        self.left[self.count] = left;
+        let is_prf = chain.sk_seed.is_some();
+        self.lanes[self.count] = Lane::of(chain);
+        self.places[self.count] = Place { job, is_prf };
+        self.left[self.count] = if is_prf { 1 } else { chain.steps };
         self.count += 1;
     }
 
@@ -328,7 +346,7 @@ impl Lanes {
         if is_prf && chain.steps > 0 {
             self.places[lane].is_prf = false;
             self.left[lane] = chain.steps;
-            self.lanes[lane].address = Address::new(&chain.address.with_hash(chain.start));
+            self.lanes[lane].address = Address::new(&chain.address, chain.start);
             return;
         }
         store_value(self.lanes[lane].value, chain.value);
@@ -416,27 +434,62 @@ fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
     }
 }
 
+/// Runs chains to their ends that begin and end together, as many as there are lanes at most.
+#[inline]
+#[target_feature(enable = "sha,avx2,bmi2")]
+fn run_together<F: Four>(
+    four: F,
+    lanes: &mut [Lane; LANES],
+    jobs: &mut [SlhChain<'_>],
+    layout: &Layout,
+) {
+    let SlhChain { steps, sk_seed, .. } = jobs[0];
+    for (lane, job) in lanes.iter_mut().zip(&*jobs) {
+        *lane = Lane::of(job);
+    }
+    let lanes = &mut lanes[..jobs.len()];
+    if sk_seed.is_some() {
+        advance(four, lanes, layout, 1);
+        for (lane, job) in lanes.iter_mut().zip(&*jobs) {
+            lane.address = Address::new(&job.address, job.start);
+        }
+    }
+    advance(four, lanes, layout, steps);
+    for (lane, job) in lanes.iter().zip(jobs) {
+        store_value(lane.value, job.value);
+    }
+}
+
 /// Runs every chain of the SHA-2 family to its end.
 ///
-/// All lanes take steps together until one of them has no more, and then it takes the next chain.
+/// All lanes take steps together until one of them has no more, and then it takes the next chain. Chains
+/// of one shape, as leaves of FORS are, need nobody to look for one that has no more.
 #[target_feature(enable = "sha,avx2,bmi2")]
 pub(crate) fn chain_many<F: Four>(four: F, jobs: &mut [SlhChain<'_>]) {
     SlhChain::assert_all(jobs);
-    let mut queue = Queue::new();
-    let Some(first) = queue.pop(jobs) else {
-        return;
-    };
-    let layout = &LAYOUTS[jobs[first].context.n / 8 - 2];
+    let [first, ..] = jobs else { return };
+    let layout = &LAYOUTS[first.context.n / 8 - 2];
     let zero = _mm_setzero_si128();
     let blank =
         Lane { start: [zero; 2], address: Address { words: zero, hash: zero }, value: [zero; 2] };
+    let shape = |job: &SlhChain<'_>| (job.steps, job.sk_seed.is_some());
+    let of_first = shape(first);
+    if jobs.iter().all(|job| shape(job) == of_first) {
+        let mut lanes = [blank; LANES];
+        for group in jobs.chunks_mut(LANES) {
+            run_together(four, &mut lanes, group, layout);
+        }
+        wipe(&mut lanes);
+        four.clear();
+        return;
+    }
+    let mut queue = Queue::new();
     let mut lanes = Lanes {
         lanes: [blank; LANES],
         places: [Place { job: 0, is_prf: false }; LANES],
         left: [0; LANES],
         count: 0,
     };
-    lanes.begin(jobs, first);
     loop {
         while lanes.count < LANES {
             let Some(job) = queue.pop(jobs) else { break };
@@ -491,7 +544,7 @@ pub(crate) fn hash_many<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
 fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
     let lane = |job: &SlhHash<'_>| Lane {
         start: load_state(&job.context.sha256),
-        address: Address::new(&job.address),
+        address: Address::new(&job.address, job.address.hash()),
         value: load_value(job.input),
     };
     let mut lanes = [lane(&jobs[0]); LANES];

@@ -29,7 +29,6 @@
 
 use core::arch::x86_64::*;
 
-use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE, WOTS_HASH, WOTS_PRF};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 
 use super::registers;
@@ -37,7 +36,7 @@ use super::sha512::{padding, piece};
 use crate::memory::{Table, wipe};
 use crate::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
 use crate::slh::sha2::ADDRESS;
-use crate::slh::sha256::{ADDRESS_ROW, Chains, HASH_ROW, ROWS, VALUE_ROW};
+use crate::slh::sha256::{ADDRESS_ROW, Chains, HASH_ROW, OF_SECRET, ROWS, VALUE_ROW};
 
 /// Streams that run side by side.
 pub(super) const LANES: usize = 16;
@@ -333,12 +332,6 @@ const fn compressed() -> (Table<u8, 64>, u64) {
     }
     (Table(table), mask)
 }
-
-/// What the types of a chain and of its secret differ in, where word 2 of the block has it.
-const OF_SECRET: i32 = {
-    const { assert!(WOTS_HASH ^ WOTS_PRF == FORS_TREE ^ FORS_PRF && WOTS_HASH == 0) };
-    ((WOTS_HASH ^ WOTS_PRF) << 16) as i32
-};
 
 /// Runs chains to their ends that begin and end together, sixteen at most, where values have V words.
 /// Lanes beyond them repeat the first.

@@ -13,6 +13,7 @@
 
 use core::hint::black_box;
 
+use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE, WOTS_HASH, WOTS_PRF};
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain};
 
 use super::Queue;
@@ -37,6 +38,12 @@ pub(crate) const ROWS: usize = 22;
 pub(crate) const ADDRESS_ROW: usize = 8;
 pub(crate) const HASH_ROW: usize = 13;
 pub(crate) const VALUE_ROW: usize = 14;
+
+/// What the types of a chain and of its secret differ in, where word 2 of the block has it.
+pub(crate) const OF_SECRET: i32 = {
+    const { assert!(WOTS_HASH ^ WOTS_PRF == FORS_TREE ^ FORS_PRF && WOTS_HASH == 0) };
+    ((WOTS_HASH ^ WOTS_PRF) << 16) as i32
+};
 
 // SAFETY: whole numbers only, whose size is a multiple of the alignment.
 unsafe impl Plain for Chains<8> {}

@@ -146,6 +146,11 @@ impl SlhAddress {
         u32::from_be_bytes([a, b, c, d])
     }
 
+    /// The hash address or tree index.
+    pub fn hash(&self) -> u32 {
+        u32::from_be_bytes(self.0.last_chunk().map_or([0; 4], |x| *x))
+    }
+
     /// The same address with another hash address or tree index.
     pub fn with_hash(mut self, hash: u32) -> Self {
         self.0[Self::HASH..].copy_from_slice(&hash.to_be_bytes());
