@@ -13,9 +13,9 @@
 //!
 //! ```text
 //!   cycles of one of many                          lanes   extensions
-//!   Zen 4, measured:   PRF and 15 steps               63   61
+//!   Zen 4, measured:   PRF and 15 steps               63   59
 //!                      35 parts of unequal length     77   66
-//!                      PRF and one step (FORS)        94   90
+//!                      PRF and one step (FORS)        94   76
 //!                      node                          114   94
 //!                      block of a long hash           72   64
 //!   Sapphire Rapids:   compression                    60   100
