@@ -279,7 +279,7 @@ impl Address {
     fn of_secret(address: &SlhAddress, start: u32) -> Self {
         let hash = if address.kind() == FORS_TREE { start } else { 0 };
         let Address { words, hash } = Address::new(address, hash);
-        Address { words: _mm_xor_si128(words, _mm_set_epi32(0, OF_SECRET, 0, 0)), hash }
+        Address { words: _mm_xor_si128(words, _mm_set_epi64x(i64::from(OF_SECRET), 0)), hash }
     }
 }
 
