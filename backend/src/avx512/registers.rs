@@ -101,6 +101,13 @@ pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(first(bytes.len()), bytes.as_ptr().cast()) }
 }
 
+/// Two times 32 bytes.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn halves(low: &[u8; 32], high: &[u8; 32]) -> __m512i {
+    _mm512_shuffle_i64x2::<0x44>(load(low, 0), load(high, 0))
+}
+
 /// Stores the first bytes of `v` to `bytes[at..]`: `len` of them (or as many as there is room for)
 /// where less than 64 bytes are left, or else all 64. Whoever fills a buffer in rising order
 /// overwrites the surplus.
@@ -117,6 +124,24 @@ pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {
         let len = len.min(bytes.len());
         // SAFETY: the mask lets no byte beyond the slice be written.
         unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first(len), v) };
+    }
+}
+
+/// Stores the first 16, 24 or 32 bytes of `v`, as many as there are, without a mask.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn store_hash(bytes: &mut [u8], v: __m512i) {
+    assert!(matches!(bytes.len(), 16 | 24 | 32), "n is 16, 24 or 32");
+    let target = bytes.as_mut_ptr();
+    // SAFETY: 16 bytes can be written, and 8 or 16 more where the length says so.
+    unsafe {
+        _mm_storeu_si128(target.cast(), _mm512_castsi512_si128(v));
+        let upper = _mm512_castsi512_si128(_mm512_shuffle_i64x2::<0x55>(v, v));
+        match bytes.len() {
+            16 => {}
+            24 => _mm_storel_epi64(target.add(16).cast(), upper),
+            _ => _mm_storeu_si128(target.add(16).cast(), upper),
+        }
     }
 }
 

@@ -261,25 +261,7 @@ fn store_words<'a>(words: [__m512i; 8], outputs: impl Iterator<Item = &'a mut [u
         rows[12 + j] = _mm512_shuffle_i64x2::<0xee>(upper, upper);
     }
     for (output, row) in outputs.zip(rows) {
-        store_row(output, row);
-    }
-}
-
-/// Writes 16, 24 or 32 bytes; a store with a mask takes ten cycles on Zen 4.
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn store_row(bytes: &mut [u8], row: __m512i) {
-    assert!(matches!(bytes.len(), 16 | 24 | 32), "n is 16, 24 or 32");
-    let target = bytes.as_mut_ptr();
-    // SAFETY: 16 bytes can be written, and 8 or 16 more where the length says so.
-    unsafe {
-        _mm_storeu_si128(target.cast(), _mm512_castsi512_si128(row));
-        let upper = _mm512_castsi512_si128(_mm512_shuffle_i64x2::<0x55>(row, row));
-        match bytes.len() {
-            16 => {}
-            24 => _mm_storel_epi64(target.add(16).cast(), upper),
-            _ => _mm_storeu_si128(target.add(16).cast(), upper),
-        }
+        registers::store_hash(output, row);
     }
 }
 

@@ -286,6 +286,11 @@ pub(crate) fn _mm_or_si128(a: __m128i, b: __m128i) -> __m128i {
     __m128i(both(a.0, b.0, |a, b| a | b))
 }
 
+#[inline(never)]
+pub(crate) fn _mm_xor_si128(a: __m128i, b: __m128i) -> __m128i {
+    __m128i(both(a.0, b.0, |a, b| a ^ b))
+}
+
 /// The lowest `count` bits; all for counts of 64 and more.
 #[inline(never)]
 pub(crate) fn _bzhi_u64(a: u64, count: u32) -> u64 {

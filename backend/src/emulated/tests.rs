@@ -173,6 +173,7 @@ same! { arithmetic_is_the_processors:
     _mm_add_epi32(a: __m128i, b: __m128i);
     _mm_add_epi64(a: __m128i, b: __m128i);
     _mm_or_si128(a: __m128i, b: __m128i);
+    _mm_xor_si128(a: __m128i, b: __m128i);
     _bzhi_u64(a: u64, count: u32);
 }
 

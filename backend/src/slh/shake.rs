@@ -20,7 +20,7 @@ use super::Queue;
 use crate::memory::{Plain, wipe};
 
 /// Words of an address.
-const ADDRESS: usize = 4;
+pub(crate) const ADDRESS: usize = 4;
 /// Words of the longest message, two values of 32 bytes and an address, and of padding.
 pub(crate) const WORDS: usize = 13;
 /// Tree hashes that are described at a time.

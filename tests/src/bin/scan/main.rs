@@ -61,6 +61,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::dsa_pack::bit_unpack",
     // With the hash of a block of SHAKE256, which is taken in.
     "gabion_backend::avx512::slh::chain_many",
+    "gabion_backend::avx512::slh_shake::hash_nodes",
     "gabion_backend::avx512::sha256_lanes::advance",
     "gabion_backend::avx512::sha256_lanes::hash",
     "gabion_backend::avx512::sha256_lanes::run_together",
@@ -138,6 +139,7 @@ const HASHES: &[&str] = &[
     "avx512::slh::chain_many",
     "avx512::slh::hash_many",
     "avx512::slh_sha256::",
+    "avx512::slh_shake::hash",
     "avx512::sha256_lanes::hash",
     "avx512::sha256_lanes::run_together",
     "avx512::sha512::hash",
