@@ -18,8 +18,8 @@
 #   70-test_tls13groupselection  likewise: three tests are of what 3.5.7 mended
 #
 # Programs and data come from a complete source tree, which no Rust package carries: that of 3.5 for every
-# 3.x, and that of 4.0 for 4.x. `tests/openssl/recipes.sh --fetch` gets both from Debian's source packages
-# into ~/.cache/gabion, without touching the system's configuration. Where there is none, this says so
+# 3.x, and that of 4.0 for 4.x. `tests/openssl/recipes.sh --fetch` gets both into ~/.cache/gabion, pinned
+# by their hashes, from Debian or from OpenSSL's own releases. Where there is none, this says so
 # and passes nothing. Ends with "N passed, N failed"; a file of data, a program and a recipe count as one.
 
 set -eu
@@ -27,28 +27,31 @@ cd "$(dirname "$0")/../.."
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/openssl-tests
 others=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/openssl
 
-# fetch SUITE PACKAGE
+# fetch VERSION SHA256  the release, of which Debian keeps the same file while it has that version.
 fetch() {
-    work=$(mktemp -d)
-    mkdir -p "$cache" "$work/lists/partial" "$work/cache"
-    keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    echo "deb-src [signed-by=$keys] http://deb.debian.org/debian $1 main" >"$work/s.list"
-    (
-        cd "$work"
-        for words in update "source --download-only --tar-only $2"; do
-            # shellcheck disable=SC2086
-            apt-get -o "Dir::Etc::sourcelist=$work/s.list" -o Dir::Etc::sourceparts=- \
-                -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/cache" \
-                -o APT::Sandbox::User=root $words
-        done
-        tar -xzf openssl_*.orig.tar.gz -C "$cache"
-    )
-    rm -rf "$work"
+    [ ! -d "$cache/openssl-$1" ] || return 0
+    mkdir -p "$cache"
+    work=$(mktemp -d "$cache/new.XXXXXX")
+    file=$work/openssl-$1.tar.gz
+    for url in "http://deb.debian.org/debian/pool/main/o/openssl/openssl_$1.orig.tar.gz" \
+        "https://github.com/openssl/openssl/releases/download/openssl-$1/openssl-$1.tar.gz"; do
+        echo "$url"
+        curl --fail --location --silent --show-error --retry 2 --output "$file" "$url" || continue
+        if echo "$2  $file" | sha256sum --check --quiet; then
+            tar -xzf "$file" -C "$work"
+            mv "$work/openssl-$1" "$cache"
+            rm -r "$work"
+            return
+        fi
+    done
+    rm -r "$work"
+    echo "error: nobody had the source of OpenSSL $1 whose SHA-256 is $2" >&2
+    exit 3
 }
 
 if [ "${1-}" = --fetch ]; then
-    fetch trixie openssl
-    fetch experimental openssl=4.0.2-1
+    fetch 3.5.7 a8c0d28a529ca480f9f36cf5792e2cd21984552a3c8e4aa11a24aa31aeac98e8
+    fetch 4.0.2 736b467530f916737b7031310ccb21d8218c6229e61e8e160cd1d3458cd543a8
     echo "there are source trees in $cache"
     exit
 fi
