@@ -23,6 +23,8 @@ mod emulated;
 mod memory;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod polynomials;
 pub mod portable;
 #[cfg(target_arch = "x86_64")]
 mod processor;

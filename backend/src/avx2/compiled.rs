@@ -21,12 +21,12 @@ macro_rules! compiled {
 }
 
 compiled! {
-    kem::to_mont as kem_to_mont(p: &mut KemPoly);
+    kem::to_mont as kem_to_mont(polys: &mut [KemPoly]);
     kem::add as kem_add(acc: &mut [KemPoly], b: &[KemPoly]);
     kem::sub_from as kem_sub_from(a: &KemPoly, acc: &mut KemPoly);
     dsa::add as dsa_add(acc: &mut [DsaPoly], b: &[DsaPoly]);
     dsa::sub as dsa_sub(acc: &mut [DsaPoly], b: &[DsaPoly]);
-    dsa::shift_left_d as dsa_shift_left_d(p: &mut DsaPoly);
+    dsa::shift_left_d as dsa_shift_left_d(polys: &mut [DsaPoly]);
     dsa::power2round as dsa_power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly);
     dsa::decompose as dsa_decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly);
     dsa::make_hint as dsa_make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize;

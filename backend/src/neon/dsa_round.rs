@@ -25,7 +25,7 @@ macro_rules! compiled {
 compiled! {
     add(acc: &mut [DsaPoly], b: &[DsaPoly]);
     sub(acc: &mut [DsaPoly], b: &[DsaPoly]);
-    shift_left_d(p: &mut DsaPoly);
+    shift_left_d(polys: &mut [DsaPoly]);
     power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly);
     decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly);
     make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize;

@@ -33,6 +33,7 @@ use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
+use crate::polynomials::polynomial_methods;
 use crate::portable::Portable;
 
 mod constants;
@@ -51,6 +52,34 @@ mod shuffle;
 mod slh;
 mod slh_shake;
 mod sponge;
+
+/// The functions behind `Kernels` over polynomials.
+mod polynomials {
+    pub(super) use super::dsa_ntt::{
+        inv_ntt as dsa_inv_ntt, matvec as dsa_matvec, ntt as dsa_ntt, pointwise as dsa_pointwise,
+    };
+    pub(super) use super::dsa_pack::{
+        bit_pack as dsa_bit_pack, bit_unpack as dsa_bit_unpack,
+        rej_bounded_vartime as dsa_rej_bounded_vartime,
+        rej_uniform_vartime as dsa_rej_uniform_vartime, simple_bit_pack as dsa_simple_bit_pack,
+        simple_bit_unpack as dsa_simple_bit_unpack,
+    };
+    pub(super) use super::dsa_round::{
+        add as dsa_add, add_small as dsa_add_small, decompose as dsa_decompose,
+        make_hint as dsa_make_hint, norm_below as dsa_norm_below, power2round as dsa_power2round,
+        shift_left_d as dsa_shift_left_d, sub as dsa_sub, sub_small as dsa_sub_small,
+        use_hint as dsa_use_hint,
+    };
+    pub(super) use super::kem_ntt::{
+        add as kem_add, inv_ntt as kem_inv_ntt, matvec as kem_matvec, ntt as kem_ntt,
+        sub_from as kem_sub_from, to_mont as kem_to_mont,
+    };
+    pub(super) use super::kem_pack::{
+        cbd as kem_cbd, compress as kem_compress, decode12 as kem_decode12,
+        decompress as kem_decompress, encode12 as kem_encode12,
+        rej_uniform_vartime as kem_rej_uniform_vartime,
+    };
+}
 
 /// NEON with the extensions that are there. Having one is the proof that this processor has them.
 #[derive(Clone, Copy, Debug)]
@@ -114,165 +143,7 @@ impl Kernels for Neon {
         }
     }
 
-    fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_pack::rej_uniform_vartime(bytes, out) }
-    }
-
-    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_pack::cbd(eta, bytes, out) }
-    }
-
-    fn kem_ntt(&self, polys: &mut [KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_ntt::ntt(polys) }
-    }
-
-    fn kem_inv_ntt(&self, polys: &mut [KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_ntt::inv_ntt(polys) }
-    }
-
-    fn kem_matvec(&self, out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_ntt::matvec(out, a, v) }
-    }
-
-    fn kem_to_mont(&self, polys: &mut [KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_ntt::to_mont(polys) }
-    }
-
-    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_ntt::add(acc, b) }
-    }
-
-    fn kem_sub_from(&self, a: &KemPoly, acc: &mut KemPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_ntt::sub_from(a, acc) }
-    }
-
-    fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_pack::encode12(polys, out) }
-    }
-
-    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_pack::decode12(bytes, out) }
-    }
-
-    fn kem_compress(&self, d: usize, polys: &[KemPoly], out: &mut [u8]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_pack::compress(d, polys, out) }
-    }
-
-    fn kem_decompress(&self, d: usize, bytes: &[u8], out: &mut [KemPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { kem_pack::decompress(d, bytes, out) }
-    }
-
-    fn dsa_rej_uniform_vartime(&self, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_pack::rej_uniform_vartime(bytes, out) }
-    }
-
-    fn dsa_rej_bounded_vartime(&self, eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_pack::rej_bounded_vartime(eta, bytes, out) }
-    }
-
-    fn dsa_ntt(&self, polys: &mut [DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_ntt::ntt(polys) }
-    }
-
-    fn dsa_inv_ntt(&self, polys: &mut [DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_ntt::inv_ntt(polys) }
-    }
-
-    fn dsa_matvec(&self, out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_ntt::matvec(out, a, v) }
-    }
-
-    fn dsa_pointwise(&self, out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_ntt::pointwise(out, c, v) }
-    }
-
-    fn dsa_add(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::add(acc, b) }
-    }
-
-    fn dsa_sub(&self, acc: &mut [DsaPoly], b: &[DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::sub(acc, b) }
-    }
-
-    fn dsa_add_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::add_small(acc, s) }
-    }
-
-    fn dsa_sub_small(&self, acc: &mut DsaPoly, s: &KemPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::sub_small(acc, s) }
-    }
-
-    fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { polys.iter_mut().for_each(|p| dsa_round::shift_left_d(p)) }
-    }
-
-    fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::power2round(t, t1, t0) }
-    }
-
-    fn dsa_decompose(&self, gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::decompose(gamma2, r, r1, r0) }
-    }
-
-    fn dsa_make_hint(&self, gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::make_hint(gamma2, r0, r1, hint) }
-    }
-
-    fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::use_hint(gamma2, hint, r, out) }
-    }
-
-    fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_round::norm_below(polys, bound) }
-    }
-
-    fn dsa_simple_bit_pack(&self, bits: usize, p: &DsaPoly, out: &mut [u8]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_pack::simple_bit_pack(bits, p, out) }
-    }
-
-    fn dsa_simple_bit_unpack(&self, bits: usize, bytes: &[u8], out: &mut DsaPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_pack::simple_bit_unpack(bits, bytes, out) }
-    }
-
-    fn dsa_bit_pack(&self, bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_pack::bit_pack(bits, b, p, out) }
-    }
-
-    fn dsa_bit_unpack(&self, bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
-        // SAFETY: having the token proves that the processor has NEON.
-        unsafe { dsa_pack::bit_unpack(bits, b, bytes, out) }
-    }
+    polynomial_methods!(polynomials);
 
     fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
         slh::chain_many(*self, jobs);

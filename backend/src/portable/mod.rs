@@ -62,7 +62,7 @@ impl Kernels for Portable {
     }
 
     fn kem_to_mont(&self, polys: &mut [KemPoly]) {
-        polys.iter_mut().for_each(kem::to_mont);
+        kem::to_mont(polys);
     }
 
     fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
@@ -122,7 +122,7 @@ impl Kernels for Portable {
     }
 
     fn dsa_shift_left_d(&self, polys: &mut [DsaPoly]) {
-        polys.iter_mut().for_each(dsa::shift_left_d);
+        dsa::shift_left_d(polys);
     }
 
     fn dsa_power2round(&self, t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly) {
