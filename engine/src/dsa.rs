@@ -264,7 +264,7 @@ impl Engine {
         generate(self, algorithm, entropy).map(SigningKey)
     }
 
-    /// Makes `n` key pairs, with randomness drawn at once where the algorithm has seeds.
+    /// Makes `n` key pairs, with randomness drawn once for all of them.
     ///
     /// # Errors
     /// As [`Self::dsa_generate`]; then there is no key at all.

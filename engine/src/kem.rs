@@ -303,7 +303,7 @@ impl Engine {
         generate(self, algorithm, entropy).map(KemPrivateKey)
     }
 
-    /// Makes `n` key pairs, with randomness drawn at once where the algorithm has seeds.
+    /// Makes `n` key pairs, with randomness drawn once for all of them.
     ///
     /// # Errors
     /// As [`Self::kem_generate`]; then there is no key at all.

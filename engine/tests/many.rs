@@ -2,9 +2,12 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
 use gabion_engine::{
-    Algorithm, Config, Engine, Error, KemPrivateKey, Kind, Message, OsEntropy, Randomness,
-    SigningKey, Status, VerifyKey,
+    Algorithm, Config, Engine, Entropy, EntropyError, Error, KemPrivateKey, Kind, Message,
+    OsEntropy, Randomness, SigningKey, Status, VerifyKey,
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
@@ -65,6 +68,36 @@ fn many_signatures_agree_with_single_ones() {
     }
 }
 
+/// A batch in which no lane runs is a batch like another: each lane says why, for every backend.
+#[test]
+fn a_batch_of_refused_messages_ends_lane_by_lane() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let long = Message::Pure { context: &[0; 256], message: b"many" };
+    for algorithm in algorithms(Kind::Signature) {
+        let (n, room) = (3, algorithm.info().output);
+        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        for message in [long, Message::Mu(&[7; 64])] {
+            let alone = engine.sign(&key, message, &OsEntropy);
+            let expected = match alone {
+                Ok(_) => Status::Ok,
+                Err(Error::Input(_)) => Status::InvalidInput,
+                Err(error) => panic!("{algorithm}: {error}"),
+            };
+            let (mut sigs, mut lengths) = (vec![9; n * room], vec![9; n]);
+            let (mut status, messages) = (vec![Status::NotRun; n], vec![message; n]);
+            let fresh = Randomness::Fresh(&OsEntropy);
+            engine
+                .sign_many(&vec![&key; n], &messages, fresh, &mut sigs, &mut lengths, &mut status)
+                .unwrap();
+            assert_eq!(status, vec![expected; n], "{algorithm}");
+            let public = key.public();
+            let keys = vec![&public; n];
+            engine.verify_many(&keys, &messages, &sigs, &lengths, &mut status).unwrap();
+            assert_eq!(status, vec![expected; n], "{algorithm}");
+        }
+    }
+}
+
 /// The same of KEMs.
 #[test]
 fn many_encapsulations_agree_with_single_ones() {
@@ -119,4 +152,80 @@ fn keys_of_several_algorithms_are_misuse() {
     );
     assert_eq!(answer, Err(Error::Input(gabion_scheme::Error::Batch { lanes: 2 })));
     assert_eq!(status, [Status::NotRun; 2]);
+}
+
+/// Counts how often the operating system's generator is asked.
+#[derive(Default)]
+struct Counted(Cell<usize>);
+
+impl Entropy for Counted {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        self.0.set(self.0.get() + 1);
+        OsEntropy.fill(out)
+    }
+}
+
+/// A batch of any algorithm asks for randomness as often as a single operation.
+#[test]
+fn randomness_is_drawn_as_often_for_many_as_for_one() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let counted = |n: usize, run: &dyn Fn(usize, &Counted)| {
+        let entropy = Counted::default();
+        run(n, &entropy);
+        entropy.0.get()
+    };
+    // A key of the longer RSA takes seconds.
+    let quick = |algorithm: &Algorithm| {
+        !["RSA3072", "RSA4096"].iter().any(|rsa| algorithm.name().contains(rsa))
+    };
+    for algorithm in Algorithm::all().filter(quick) {
+        let info = algorithm.info();
+        let generate = |n: usize, entropy: &Counted| {
+            let public: Vec<Vec<u8>> = match info.kind {
+                Kind::Signature => {
+                    let keys = engine.dsa_generate_many(algorithm, n, entropy).unwrap();
+                    keys.iter().map(|key| key.public().bytes().to_vec()).collect()
+                }
+                Kind::Kem => {
+                    let keys = engine.kem_generate_many(algorithm, n, entropy).unwrap();
+                    keys.iter().map(|key| key.public().bytes().to_vec()).collect()
+                }
+                Kind::KeyExchange => {
+                    let keys = engine.exchange_generate_many(algorithm, n, entropy).unwrap();
+                    keys.iter().map(|key| key.public().bytes().to_vec()).collect()
+                }
+                kind => panic!("{algorithm}: keys of {kind:?}"),
+            };
+            assert_eq!(public.len(), n, "{algorithm}");
+            assert_eq!(public.iter().collect::<HashSet<_>>().len(), n, "{algorithm}");
+        };
+        let one = counted(1, &generate);
+        assert!((1..=2).contains(&one), "{algorithm}: {one} draws for a key");
+        assert_eq!(counted(3, &generate), one, "{algorithm}: draws for three keys");
+        let operate = |n: usize, entropy: &Counted| {
+            let mut status = vec![Status::NotRun; n];
+            let (mut out, fresh) = (vec![0; n * info.output], Randomness::Fresh(entropy));
+            match info.kind {
+                Kind::Signature => {
+                    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+                    let messages = vec![Message::Pure { context: b"", message: b"drawn" }; n];
+                    let (keys, mut lengths) = (vec![&key; n], vec![0; n]);
+                    engine
+                        .sign_many(&keys, &messages, fresh, &mut out, &mut lengths, &mut status)
+                        .unwrap();
+                }
+                Kind::Kem => {
+                    let key = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
+                    let mut shared = vec![0; n * info.shared_secret];
+                    let keys = vec![&key; n];
+                    engine.encaps_many(&keys, fresh, &mut out, &mut shared, &mut status).unwrap();
+                }
+                _ => return,
+            }
+            assert_eq!(status, vec![Status::Ok; n], "{algorithm}");
+        };
+        let one = counted(1, &operate);
+        assert!(one <= 2, "{algorithm}: {one} draws for an operation");
+        assert_eq!(counted(3, &operate), one, "{algorithm}: draws for three operations");
+    }
 }

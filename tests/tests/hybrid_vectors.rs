@@ -93,7 +93,6 @@ fn shares_and_secrets_have_the_registered_sizes() {
     assert_eq!(Algorithm::lookup("P256_KYBER_LEVEL1").unwrap().0, Algorithm::SecP256r1MlKem512);
 }
 
-/// A share that is no point fails its own lane, with nothing in its output.
 /// X-Wing out of its parts (sections 5.2 to 5.5), whatever vectors are here.
 #[test]
 fn x_wing_is_its_parts() {

@@ -218,6 +218,14 @@ pub(super) fn verify(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut
         };
         return;
     }
+    verify_lanes(equation, jobs, verdicts);
+}
+
+/// The same of more than one. By itself, since its table would double the stack of a single one, which
+/// may run in an asynchronous job of OpenSSL's, of 32 KiB.
+#[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
+#[inline(never)]
+fn verify_lanes(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]) {
     let mut table = [[CachedRow::IDENTITY; 8]; 16];
     for (jobs, verdicts) in jobs.chunks(CHUNK).zip(verdicts.chunks_mut(CHUNK)) {
         let (mut points, mut good) = (Vec::new(), Vec::new());

@@ -265,8 +265,10 @@ pub(crate) fn sub(acc: &mut [DsaPoly], b: &[DsaPoly]) {
 /// (2^10 - 1) 2^13, is q - 1, so it needs no reduction.
 #[inline(always)]
 pub(crate) fn shift_left_d(polys: &mut [DsaPoly]) {
-    for c in polys.iter_mut().flat_map(|p| &mut p.0) {
-        *c <<= D;
+    for p in polys {
+        for c in &mut p.0 {
+            *c <<= D;
+        }
     }
 }
 

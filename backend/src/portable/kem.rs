@@ -288,8 +288,10 @@ fn add_products_of_pairs(sums: &mut [i32; N / 2], a: &[i16; N], b: &[i16; N]) {
 /// See [`gabion_scheme::kernels::Kernels::kem_to_mont`]. Constant time.
 #[inline(always)]
 pub(crate) fn to_mont(polys: &mut [KemPoly]) {
-    for c in polys.iter_mut().flat_map(|p| &mut p.0) {
-        *c = mul(*c, const { Factor::new(1 << 16) });
+    for p in polys {
+        for c in &mut p.0 {
+            *c = mul(*c, const { Factor::new(1 << 16) });
+        }
     }
 }
 

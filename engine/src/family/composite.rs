@@ -55,14 +55,13 @@ fn too_short(what: &'static str, expected: usize, got: usize) -> Error {
 }
 
 impl SigningKey {
-    /// Puts the parts together: a seed of ML-DSA and a classical key.
+    /// Puts the parts together: a key of ML-DSA that was made of its seed, and a classical one.
     fn new(
-        engine: &Engine,
         params: &'static Params,
-        seed: &[u8],
+        ml_dsa: family_ml_dsa::SigningKey,
         classical: classical::Private,
     ) -> Result<Self, Error> {
-        let ml_dsa = family_ml_dsa::SigningKey::from_seed(engine, params.ml_dsa, seed)?;
+        let seed = ml_dsa.seed().ok_or_else(|| missing_seed(params.ml_dsa))?;
         let bytes = Zeroizing::new([seed, classical.bytes()].concat());
         let of_classical = classical.public();
         let public = VerifyKey(Arc::new(Public {
@@ -103,20 +102,18 @@ impl SigningPart for SigningKey {
         &self.0.public.0.bytes
     }
 
-    /// Composite-ML-DSA.KeyGen (section 3.1).
-    fn generate(
+    /// Composite-ML-DSA.KeyGen (section 3.1), the ML-DSA parts of all keys together.
+    fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
+        n: usize,
         entropy: &dyn Entropy,
-    ) -> Result<Self, Error> {
+    ) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let seed = Randomness::Fresh(entropy).fresh::<SEED_LEN>(algorithm, 1)?;
-        let classical = classical::Private::generate(engine, params.classical, entropy)?;
-        Self::new(engine, params, &seed[0], classical)
-    }
-
-    fn from_seed(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Self, Error> {
-        Err(missing_seed(algorithm))
+        let ml_dsa = family_ml_dsa::SigningKey::generate_many(engine, params.ml_dsa, n, entropy)?;
+        let classical = classical::Private::generate_many(engine, params.classical, n, entropy)?;
+        let parts = ml_dsa.into_iter().zip(classical);
+        parts.map(|(ml_dsa, classical)| Self::new(params, ml_dsa, classical)).collect()
     }
 
     /// DeserializePrivateKey (section 4.2).
@@ -126,7 +123,8 @@ impl SigningPart for SigningKey {
             .split_at_checked(SEED_LEN)
             .ok_or_else(|| too_short("a composite private key", SEED_LEN, bytes.len()))?;
         let classical = classical::Private::decode(engine, params.classical, classical)?;
-        Self::new(engine, params, seed, classical)
+        let ml_dsa = family_ml_dsa::SigningKey::from_seed(engine, params.ml_dsa, seed)?;
+        Self::new(params, ml_dsa, classical)
     }
 
     /// Composite-ML-DSA.Sign (section 3.2), the ML-DSA parts of all lanes together.

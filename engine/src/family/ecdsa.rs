@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::ecc::{self, Curve, Hedge, Signed};
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, check_length, missing_seed, private_key, public_key, unknown};
+use crate::error::{Error, check_length, private_key, public_key, unknown};
 use crate::route::Engine;
 
 /// A private scalar and its point.
@@ -50,9 +50,15 @@ fn signed<'a>(curve: Curve, message: &Message<'a>) -> Option<Signed<'a>> {
     }
 }
 
-fn pair(algorithm: Algorithm, curve: Curve, private: Zeroizing<Vec<u8>>) -> Option<SigningKey> {
-    let bytes = ecc::public_key(curve, &private)?.into();
-    Some(SigningKey(Arc::new(Pair { private, public: VerifyKey { algorithm, curve, bytes } })))
+/// Puts a key pair together, given the point that was computed of the scalar.
+fn pair(
+    algorithm: Algorithm,
+    curve: Curve,
+    private: Zeroizing<Vec<u8>>,
+    point: Option<Vec<u8>>,
+) -> Result<SigningKey, Error> {
+    let bytes = point.ok_or_else(|| private_key(algorithm, SCALAR))?.into();
+    Ok(SigningKey(Arc::new(Pair { private, public: VerifyKey { algorithm, curve, bytes } })))
 }
 
 impl SigningKey {
@@ -94,18 +100,21 @@ impl SigningPart for SigningKey {
         &self.0.public.bytes
     }
 
-    fn generate(
+    /// FIPS 186-5, A.2.2.
+    fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
+        n: usize,
         entropy: &dyn Entropy,
-    ) -> Result<Self, Error> {
+    ) -> Result<Vec<Self>, Error> {
         let curve = curve_of(engine, algorithm)?;
-        let private = ecc::generate(curve, entropy)?;
-        pair(algorithm, curve, private).ok_or_else(|| private_key(algorithm, SCALAR))
-    }
-
-    fn from_seed(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Self, Error> {
-        Err(missing_seed(algorithm))
+        let mut scalars = Zeroizing::new(vec![0; n * curve.scalar_len()]);
+        ecc::fill(curve, entropy, &mut scalars)?;
+        let lanes: Vec<_> = scalars.chunks_exact(curve.scalar_len()).collect();
+        let points = ecc::lanes::public_keys(engine, curve, &lanes)?;
+        let keys = lanes.into_iter().zip(points);
+        keys.map(|(scalar, point)| pair(algorithm, curve, Zeroizing::new(scalar.to_vec()), point))
+            .collect()
     }
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
@@ -114,8 +123,7 @@ impl SigningPart for SigningKey {
         if !ecc::is_private(curve, bytes) {
             return Err(private_key(algorithm, SCALAR));
         }
-        let private = Zeroizing::new(bytes.to_vec());
-        pair(algorithm, curve, private).ok_or_else(|| private_key(algorithm, SCALAR))
+        pair(algorithm, curve, Zeroizing::new(bytes.to_vec()), ecc::public_key(curve, bytes))
     }
 
     /// FIPS 186-5, section 6.4.1, with the nonce of RFC 6979.

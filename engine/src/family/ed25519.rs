@@ -6,7 +6,6 @@ use gabion_backend::{Batch, Ed25519, Keys, Operation};
 use gabion_scheme::ed25519::{self, PUBLIC_LEN, Rules, SEED_LEN, SIGNATURE_LEN};
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status};
-use zeroize::Zeroizing;
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::entropy::{Entropy, OsEntropy};
@@ -109,29 +108,12 @@ impl SigningPart for SigningKey {
     }
 
     /// RFC 8032, section 5.1.5.
-    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+    fn from_seeds(engine: &Engine, algorithm: Algorithm, seeds: &[u8]) -> Result<Vec<Self>, Error> {
         let rules = rules_of(algorithm)?;
-        let seed: &[u8; SEED_LEN] = exact("an Ed25519 private key", seed)?;
-        let mut keys = [ed25519::SigningKey::blank()];
-        let seeds = std::slice::from_ref(seed);
-        engine.run_one(Operation::Ed25519(Ed25519::Generate { seeds, keys: &mut keys }))?;
-        let [signing] = keys;
-        Ok(SigningKey(Arc::new(Pair { rules, signing, public: OnceLock::new() })))
-    }
-
-    /// In lanes.
-    fn generate_many(
-        engine: &Engine,
-        algorithm: Algorithm,
-        n: usize,
-        entropy: &dyn Entropy,
-    ) -> Result<Vec<Self>, Error> {
-        let rules = rules_of(algorithm)?;
-        let mut seeds = Zeroizing::new(vec![[0; SEED_LEN]; n]);
-        entropy.fill(seeds.as_flattened_mut())?;
-        let mut keys = vec![ed25519::SigningKey::blank(); n];
-        let operation = Ed25519::Generate { seeds: &seeds, keys: &mut keys };
-        engine.run_all(Operation::Ed25519(operation), n)?;
+        let seeds = seeds.as_chunks::<SEED_LEN>().0;
+        let mut keys = vec![ed25519::SigningKey::blank(); seeds.len()];
+        let operation = Ed25519::Generate { seeds, keys: &mut keys };
+        engine.run_all(Operation::Ed25519(operation), seeds.len())?;
         // Cloned: what a key is moved out of is not wiped, and `keys` is when it is dropped.
         let pair = |key: &ed25519::SigningKey| Pair {
             rules,

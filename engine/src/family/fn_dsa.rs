@@ -9,7 +9,7 @@ use gabion_scheme::{Algorithm, Status};
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, check_length, missing_seed, unknown};
+use crate::error::{Error, check_length, unknown};
 use crate::route::Engine;
 
 /// A private key with its public key.
@@ -83,23 +83,21 @@ impl SigningPart for SigningKey {
         self.0.verify_key().bytes()
     }
 
-    fn generate(
+    fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
+        n: usize,
         entropy: &dyn Entropy,
-    ) -> Result<Self, Error> {
+    ) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let seeds = Randomness::Fresh(entropy).fresh::<SEED_LEN>(algorithm, 1)?;
-        let mut keys = [None];
-        let status = run_one(engine, FnDsa::Generate { params, seeds: &seeds, keys: &mut keys })?;
-        match (keys, status) {
-            ([Some(key)], Status::Ok) => Ok(SigningKey(Arc::new(key))),
-            (_, status) => Err(Error::Lane { algorithm, task: Task::Keygen, status }),
-        }
-    }
-
-    fn from_seed(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Self, Error> {
-        Err(missing_seed(algorithm))
+        let seeds = Randomness::Fresh(entropy).fresh::<SEED_LEN>(algorithm, n)?;
+        let mut keys: Vec<_> = (0..n).map(|_| None).collect();
+        let generate = FnDsa::Generate { params, seeds: &seeds, keys: &mut keys };
+        engine.run_all(Operation::FnDsa(generate), n)?;
+        let fault = || Error::Lane { algorithm, task: Task::Keygen, status: Status::Fault };
+        keys.into_iter()
+            .map(|key| key.map(|key| SigningKey(Arc::new(key))).ok_or_else(fault))
+            .collect()
     }
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {

@@ -6,9 +6,8 @@ use gabion_backend::{Batch, Keys, Operation};
 use gabion_scheme::ml_dsa::{self, Params, SEED_LEN, params};
 use gabion_scheme::{Algorithm, Status};
 
-use super::{Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart, decode_lanes, draw_seeds};
-use crate::entropy::Entropy;
-use crate::error::{Error, check_length, exact, unknown};
+use super::{Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart, decode_lanes};
+use crate::error::{Error, check_length, unknown};
 use crate::route::Engine;
 
 /// A private key with its public key, expanded.
@@ -58,30 +57,14 @@ impl SigningPart for SigningKey {
         self.0.verify_key().bytes()
     }
 
-    fn generate_many(
-        engine: &Engine,
-        algorithm: Algorithm,
-        n: usize,
-        entropy: &dyn Entropy,
-    ) -> Result<Vec<Self>, Error> {
+    /// ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6) of each seed xi.
+    fn from_seeds(engine: &Engine, algorithm: Algorithm, seeds: &[u8]) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let seeds = draw_seeds(algorithm, n, entropy)?;
-        let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
         let seeds = seeds.as_chunks::<SEED_LEN>().0;
+        let mut keys: Vec<_> = seeds.iter().map(|_| ml_dsa::SigningKey::blank(params)).collect();
         let operation = Operation::DsaGenerate { params, seeds, keys: &mut keys };
-        engine.run_all(operation, n)?;
+        engine.run_all(operation, seeds.len())?;
         Ok(keys.into_iter().map(|key| SigningKey(Arc::new(key))).collect())
-    }
-
-    /// ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6) of a seed xi.
-    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
-        let params = params_of(algorithm)?;
-        let seed: &[u8; SEED_LEN] = exact("an ML-DSA seed", seed)?;
-        let mut keys = [ml_dsa::SigningKey::blank(params)];
-        let seeds = std::slice::from_ref(seed);
-        engine.run_one(Operation::DsaGenerate { params, seeds, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(SigningKey(Arc::new(key)))
     }
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {

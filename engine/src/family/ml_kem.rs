@@ -6,9 +6,8 @@ use gabion_backend::{Batch, Keys, Operation};
 use gabion_scheme::Algorithm;
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
 
-use super::{DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart, decode_lanes, draw_seeds};
-use crate::entropy::Entropy;
-use crate::error::{Error, check_length, exact, unknown};
+use super::{DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart, decode_lanes};
+use crate::error::{Error, check_length, unknown};
 use crate::route::Engine;
 
 /// A private key with its public key, expanded.
@@ -63,30 +62,14 @@ impl DecapsPart for PrivateKey {
         self.0.encaps_key().bytes()
     }
 
-    fn generate_many(
-        engine: &Engine,
-        algorithm: Algorithm,
-        n: usize,
-        entropy: &dyn Entropy,
-    ) -> Result<Vec<Self>, Error> {
+    /// ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16) of each seed (d, z).
+    fn from_seeds(engine: &Engine, algorithm: Algorithm, seeds: &[u8]) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let seeds = draw_seeds(algorithm, n, entropy)?;
-        let mut keys = vec![DecapsKey::blank(params); n];
         let seeds = seeds.as_chunks::<SEED_LEN>().0;
+        let mut keys = vec![DecapsKey::blank(params); seeds.len()];
         let operation = Operation::KemGenerate { params, seeds, keys: &mut keys };
-        engine.run_all(operation, n)?;
+        engine.run_all(operation, seeds.len())?;
         Ok(keys.into_iter().map(|key| PrivateKey(Arc::new(key))).collect())
-    }
-
-    /// ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16) of a seed (d, z).
-    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
-        let params = params_of(algorithm)?;
-        let seed: &[u8; SEED_LEN] = exact("an ML-KEM seed", seed)?;
-        let mut keys = [DecapsKey::blank(params)];
-        let seeds = std::slice::from_ref(seed);
-        engine.run_one(Operation::KemGenerate { params, seeds, keys: &mut keys })?;
-        let [key] = keys;
-        Ok(PrivateKey(Arc::new(key)))
     }
 
     /// With the checks of FIPS 203, section 7.3.

@@ -33,27 +33,26 @@ use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_length, lane_result, missing_seed};
 use crate::route::Engine;
 
-/// Draws the seed of a key pair, as long as the table says.
-pub(crate) fn draw_seed(
-    algorithm: Algorithm,
-    entropy: &dyn Entropy,
-) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let len = algorithm.info().seed.ok_or_else(|| missing_seed(algorithm))?;
-    let mut seed = Zeroizing::new(vec![0; len]);
-    entropy.fill(&mut seed)?;
-    Ok(seed)
+/// The length of an algorithm's seeds.
+fn seed_len(algorithm: Algorithm) -> Result<usize, Error> {
+    algorithm.info().seed.ok_or_else(|| missing_seed(algorithm))
 }
 
 /// Draws the seeds of `n` key pairs at once, `[n][seed]`.
-pub(crate) fn draw_seeds(
+fn draw_seeds(
     algorithm: Algorithm,
     n: usize,
     entropy: &dyn Entropy,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let len = algorithm.info().seed.ok_or_else(|| missing_seed(algorithm))?;
-    let mut seeds = Zeroizing::new(vec![0; n * len]);
+    let mut seeds = Zeroizing::new(vec![0; n * seed_len(algorithm)?]);
     entropy.fill(&mut seeds)?;
     Ok(seeds)
+}
+
+/// The key of a batch of one.
+fn only<T>(algorithm: Algorithm, mut keys: Vec<T>) -> Result<T, Error> {
+    let fault = Error::Lane { algorithm, task: Task::Keygen, status: Status::Fault };
+    keys.pop().ok_or(fault)
 }
 
 /// The outcome of every key of a batch that was decoded, or why none was.
@@ -122,18 +121,26 @@ pub(crate) trait SigningPart: Clone + Sized {
         algorithm: Algorithm,
         entropy: &dyn Entropy,
     ) -> Result<Self, Error> {
-        Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?)
+        only(algorithm, Self::generate_many(engine, algorithm, 1, entropy)?)
     }
-    /// `n` key pairs, one after the other unless the family has a batch for it.
+    /// `n` key pairs. Whoever has no seeds says how; the source of randomness is asked as often for
+    /// many keys as for one.
     fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
         n: usize,
         entropy: &dyn Entropy,
     ) -> Result<Vec<Self>, Error> {
-        (0..n).map(|_| Self::generate(engine, algorithm, entropy)).collect()
+        Self::from_seeds(engine, algorithm, &draw_seeds(algorithm, n, entropy)?)
     }
-    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+        check_length("the seed of the private key", seed_len(algorithm)?, seed)?;
+        only(algorithm, Self::from_seeds(engine, algorithm, seed)?)
+    }
+    /// The key pairs of whole seeds, one after the other, each as long as the table says.
+    fn from_seeds(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Vec<Self>, Error> {
+        Err(missing_seed(algorithm))
+    }
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     /// Says why a message of the right form is none for this algorithm, if so; a lane of many says
     /// [`Status::InvalidInput`].
@@ -194,18 +201,26 @@ pub(crate) trait DecapsPart: Clone + Sized {
         algorithm: Algorithm,
         entropy: &dyn Entropy,
     ) -> Result<Self, Error> {
-        Self::from_seed(engine, algorithm, &draw_seed(algorithm, entropy)?)
+        only(algorithm, Self::generate_many(engine, algorithm, 1, entropy)?)
     }
-    /// `n` key pairs, one after the other unless the family has a batch for it.
+    /// `n` key pairs. Whoever has no seeds says how; the source of randomness is asked as often for
+    /// many keys as for one.
     fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
         n: usize,
         entropy: &dyn Entropy,
     ) -> Result<Vec<Self>, Error> {
-        (0..n).map(|_| Self::generate(engine, algorithm, entropy)).collect()
+        Self::from_seeds(engine, algorithm, &draw_seeds(algorithm, n, entropy)?)
     }
-    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error>;
+    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+        check_length("the seed of the private key", seed_len(algorithm)?, seed)?;
+        only(algorithm, Self::from_seeds(engine, algorithm, seed)?)
+    }
+    /// The key pairs of whole seeds, one after the other, each as long as the table says.
+    fn from_seeds(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Vec<Self>, Error> {
+        Err(missing_seed(algorithm))
+    }
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error>;
 }

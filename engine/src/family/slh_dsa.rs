@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Keys, Operation, Slh};
+use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::slh_dsa::{self, Params, params};
 use gabion_scheme::{Algorithm, Status};
 
@@ -59,14 +60,13 @@ impl SigningPart for SigningKey {
         self.0.verify_key().bytes()
     }
 
-    /// slh_keygen_internal (FIPS 205, Algorithm 18) of SK.seed, SK.prf and PK.seed.
-    fn from_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+    /// slh_keygen_internal (FIPS 205, Algorithm 18) of SK.seed, SK.prf and PK.seed each.
+    fn from_seeds(engine: &Engine, algorithm: Algorithm, seeds: &[u8]) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        check_length("an SLH-DSA seed (SK.seed, SK.prf, PK.seed)", params.seed_len(), seed)?;
-        let mut keys = [slh_dsa::SigningKey::blank(params)];
-        engine.run_one(Operation::Slh(Slh::Generate { params, seeds: seed, keys: &mut keys }))?;
-        let [key] = keys;
-        Ok(SigningKey(Arc::new(key)))
+        let n = seeds.len() / params.seed_len();
+        let mut keys: Vec<_> = (0..n).map(|_| slh_dsa::SigningKey::blank(params)).collect();
+        engine.run_all(Operation::Slh(Slh::Generate { params, seeds, keys: &mut keys }), n)?;
+        Ok(keys.into_iter().map(|key| SigningKey(Arc::new(key))).collect())
     }
 
     /// Works out the top tree, which costs as much as key generation, and checks PK.root with it.
@@ -112,6 +112,16 @@ impl VerifyPart for VerifyKey {
         engine.run_one(Operation::Slh(Slh::DecodePublic { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
         Ok(VerifyKey::Alone(Arc::new(key)))
+    }
+
+    /// All but a representative mu, which is ML-DSA's.
+    fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+        if !matches!(message, Message::Mu(_)) {
+            return Ok(());
+        }
+        let operation = "sign a representative mu";
+        let algorithm = VerifyPart::algorithm(self).name();
+        Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
     }
 
     /// slh_verify and hash_slh_verify (FIPS 205, Algorithms 24 and 25).

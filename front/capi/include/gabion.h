@@ -25,9 +25,12 @@
  * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
  * Threads. All functions may be called from any thread. Nothing runs at load. The first use of an
  *   algorithm tests the processor's implementation with known answers, on a thread of its own whose
- *   end it waits for: the test may need more stack than the caller has. No other thread is started.
- * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A KEM's
- *   ciphertext that was tampered with is no error: decapsulation gives another secret (FIPS 203).
+ *   end it waits for: the test may need more stack than the caller has. So do keys of FN-DSA and
+ *   Falcon when they are made, decoded or used by two threads at once. No other thread is started.
+ * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A ciphertext of
+ *   ML-KEM that was tampered with is no error: decapsulation gives another secret (FIPS 203). A hybrid's
+ *   may be one: a share that is no point of the curve, or of small order, is GABION_E_INPUT.
+ * Any function that computes may return GABION_E_FAULT; the lists of errors below leave it out.
  */
 #ifndef GABION_H
 #define GABION_H
@@ -56,7 +59,8 @@ typedef int32_t gabion_status;
 #define GABION_E_ALGORITHM (-3)  /* no such algorithm, or one that has no such operation */
 #define GABION_E_LENGTH (-4)     /* a length that does not fit */
 #define GABION_E_KEY (-5)        /* a key that the standard's checks refuse */
-#define GABION_E_INPUT (-6)      /* a ciphertext, context or digest of the wrong form */
+#define GABION_E_INPUT (-6)      /* a ciphertext, context or digest of the wrong form, or a form of
+                                    message that the algorithm does not have */
 #define GABION_E_SIGNATURE (-7)  /* the signature does not verify */
 #define GABION_E_RANDOMNESS (-8) /* the operating system gave none */
 #define GABION_E_FAULT (-9)      /* a check of our own failed: nothing of the result may be used */
@@ -117,13 +121,14 @@ gabion_status gabion_private_key_generate_many(const char *algorithm, size_t n,
                                                gabion_private_key **keys, gabion_status *status)
     GABION_MUST_CHECK;
 
-/* The key pair of a seed, as the standard derives it. Errors: ARGUMENT, ALGORITHM, LENGTH. */
+/* The key pair of a seed, as the standard derives it.
+ * Errors: ARGUMENT, ALGORITHM (it has no seeds), LENGTH, BACKEND. */
 gabion_status gabion_private_key_from_seed(const char *algorithm, const uint8_t *seed,
                                            size_t seed_len, gabion_private_key **key)
     GABION_MUST_CHECK;
 
 /* Decodes and checks a private key in the standard's expanded form.
- * Errors: ARGUMENT, ALGORITHM, LENGTH, KEY. */
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, KEY, BACKEND. */
 gabion_status gabion_private_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
                                         gabion_private_key **key) GABION_MUST_CHECK;
 
@@ -139,7 +144,7 @@ gabion_status gabion_private_key_seed(const gabion_private_key *key, uint8_t *se
 gabion_status gabion_private_key_public(const gabion_private_key *key, gabion_public_key **out)
     GABION_MUST_CHECK;
 
-/* Decodes and checks a public key. Errors: ARGUMENT, ALGORITHM, LENGTH, KEY. */
+/* Decodes and checks a public key. Errors: ARGUMENT, ALGORITHM, LENGTH, KEY, BACKEND. */
 gabion_status gabion_public_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
                                        gabion_public_key **key) GABION_MUST_CHECK;
 
@@ -164,7 +169,8 @@ void gabion_public_key_free(gabion_public_key *key);
 /* ----- Key encapsulation ----- */
 
 /* Encapsulates to `key`: a ciphertext and the secret that its owner will get.
- * Errors: ARGUMENT, ALGORITHM (not a KEM), LENGTH, RANDOMNESS, BACKEND. */
+ * Errors: ARGUMENT, ALGORITHM (not a KEM), LENGTH, KEY (a hybrid's, with a share of small order, with
+ * which there is no secret), RANDOMNESS, BACKEND. */
 gabion_status gabion_encaps(const gabion_public_key *key, uint8_t *ciphertext,
                             size_t ciphertext_len, uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
@@ -179,18 +185,20 @@ gabion_status gabion_encaps_with_randomness(const gabion_public_key *key,
                                             uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
 
-/* The secret of a ciphertext. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
+/* The secret of a ciphertext.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT (a hybrid's share), BACKEND. */
 gabion_status gabion_decaps(const gabion_private_key *key, const uint8_t *ciphertext,
                             size_t ciphertext_len, uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
 
 /* n encapsulations; keys of one algorithm, the same one may stand in many lanes. ciphertexts_len
- * and secrets_len are those of the whole arrays. */
+ * and secrets_len are those of the whole arrays.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, RANDOMNESS, BACKEND; of a lane: KEY. */
 gabion_status gabion_encaps_many(const gabion_public_key *const *keys, size_t n,
                                  uint8_t *ciphertexts, size_t ciphertexts_len, uint8_t *secrets,
                                  size_t secrets_len, gabion_status *status) GABION_MUST_CHECK;
 
-/* n decapsulations, likewise. */
+/* n decapsulations, likewise. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND; of a lane: INPUT. */
 gabion_status gabion_decaps_many(const gabion_private_key *const *keys, size_t n,
                                  const uint8_t *ciphertexts, size_t ciphertexts_len,
                                  uint8_t *secrets, size_t secrets_len, gabion_status *status)
@@ -230,20 +238,21 @@ gabion_status gabion_sign_with_randomness(const gabion_private_key *key,
     GABION_MUST_CHECK;
 
 /* Verifies: GABION_OK or GABION_E_SIGNATURE, a signature of the wrong length included.
- * Errors: ARGUMENT, ALGORITHM, INPUT, BACKEND. */
+ * Errors: ARGUMENT, ALGORITHM, LENGTH (mu), INPUT, BACKEND. */
 gabion_status gabion_verify(const gabion_public_key *key, const gabion_message *message,
                             const uint8_t *signature, size_t signature_len) GABION_MUST_CHECK;
 
 /* n signatures by keys of one algorithm; the same one may stand in many lanes. `signatures` has n
  * times the algorithm's longest signature, and signatures_len is that product; the length of lane
- * i's goes to signature_lens[i], and zeros follow it in its place. */
+ * i's goes to signature_lens[i], and zeros follow it in its place.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, RANDOMNESS, BACKEND; of a lane: INPUT. */
 gabion_status gabion_sign_many(const gabion_private_key *const *keys,
                                const gabion_message *messages, size_t n, uint8_t *signatures,
                                size_t signatures_len, size_t *signature_lens,
                                gabion_status *status) GABION_MUST_CHECK;
 
 /* n verifications of signatures laid out the same way. signature_lens may be NULL where lengths do
- * not vary. */
+ * not vary. Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
 gabion_status gabion_verify_many(const gabion_public_key *const *keys,
                                  const gabion_message *messages, size_t n,
                                  const uint8_t *signatures, size_t signatures_len,

@@ -61,7 +61,6 @@ impl From<Error> for Failure {
             Error::Input(input) => match input {
                 InputError::Length { .. } | InputError::Batch { .. } => code::LENGTH,
                 InputError::PublicKey { .. } | InputError::PrivateKey { .. } => code::KEY,
-                InputError::Unsupported { .. } => code::ALGORITHM,
                 InputError::TooManyAttempts(_) => code::FAULT,
                 _ => code::INPUT,
             },

@@ -1,14 +1,15 @@
 //! Batches of keys of every algorithm: each is a key of its own and does what keys do.
 
 use std::ffi::{CStr, CString};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use gabion::{
     Message, PrivateKey, PublicKey, gabion_algorithm_count, gabion_algorithm_name,
     gabion_decaps_many, gabion_encaps_many, gabion_private_key_algorithm,
     gabion_private_key_export, gabion_private_key_free, gabion_private_key_generate_many,
     gabion_private_key_public, gabion_public_key_export, gabion_public_key_free,
-    gabion_public_key_import_many, gabion_sign_many, gabion_verify_many,
+    gabion_public_key_import_many, gabion_sign, gabion_sign_many, gabion_verify,
+    gabion_verify_many,
 };
 use gabion_engine::{Algorithm, Kind};
 
@@ -17,6 +18,7 @@ const E_NOT_RUN: i32 = -1;
 const E_ALGORITHM: i32 = -3;
 const E_LENGTH: i32 = -4;
 const E_KEY: i32 = -5;
+const E_INPUT: i32 = -6;
 /// Enough for a group of eight lanes and one more.
 const N: usize = 9;
 
@@ -213,4 +215,50 @@ fn a_public_key_of_a_batch_is_refused_alone() {
             assert_eq!(code, E_LENGTH);
         }
     }
+}
+
+/// A form of message that an algorithm does not have is refused in the same words alone and in a lane.
+#[test]
+fn forms_of_messages_are_refused_alone_as_in_a_lane() {
+    const HASH: &CStr = c"SHA2-256";
+    let (digest, mu) = ([7; 32], [7; 64]);
+    let mut refused = 0;
+    for algorithm in Algorithm::all().filter(|algorithm| algorithm.info().kind == Kind::Signature) {
+        if algorithm.name().contains("RSA") {
+            continue; // Its keys take long, and the other composites have the same messages.
+        }
+        let pairs = Pairs::new(algorithm, 1);
+        let room = algorithm.info().output;
+        for (bytes, context, prehash) in [
+            (&b"plain"[..], &b"context"[..], None),
+            (&digest, b"", Some(HASH)),
+            (&digest, b"context", Some(HASH)),
+            (&mu, b"", Some(c"mu")),
+        ] {
+            let message = Message {
+                message: bytes.as_ptr(),
+                message_len: bytes.len(),
+                context: context.as_ptr(),
+                context_len: context.len(),
+                prehash: prehash.map_or(null(), CStr::as_ptr),
+            };
+            let (mut signature, mut len, mut status) = (vec![0xaa; room], room, 7);
+            let place = signature.as_mut_ptr();
+            // SAFETY: handles, a message, and room with its length.
+            unsafe {
+                let alone = gabion_sign(pairs.private[0], &message, place, &mut len);
+                let keys = pairs.private.as_ptr().cast();
+                let many = gabion_sign_many(keys, &message, 1, place, room, &mut len, &mut status);
+                assert_eq!((many, status), (OK, alone), "{algorithm}: signing {prehash:?}");
+                let code = gabion_verify(pairs.public[0], &message, place, len);
+                let keys = pairs.public.as_ptr().cast();
+                let many = gabion_verify_many(keys, &message, 1, place, room, &len, &mut status);
+                assert_eq!((many, status), (OK, code), "{algorithm}: verifying {prehash:?}");
+                assert_eq!(code, alone, "{algorithm}: {prehash:?}");
+                assert!(alone == OK || alone == E_INPUT, "{algorithm}: {alone}");
+                refused += usize::from(alone == E_INPUT);
+            }
+        }
+    }
+    assert!(refused > 20, "{refused} forms were refused");
 }

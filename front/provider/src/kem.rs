@@ -127,11 +127,13 @@ unsafe fn init(
     let begin = |context: &mut Context| {
         // SAFETY: the core passes a key of this provider, or null.
         let key = unsafe { borrow::<Key>(key) }?;
+        // A failed init must leave nothing that an operation could go on with.
+        context.role = Role::None;
+        context.ikme = None;
         context.accept(key)?;
         context.role = role(key)?;
-        context.ikme = None;
         // SAFETY: the core passes a list with an end, or null.
-        context.set(unsafe { ParamsIn::new(params) })?;
+        context.set(unsafe { ParamsIn::new(params) }).inspect_err(|_| context.role = Role::None)?;
         Ok(1)
     };
     // SAFETY: the core passes a context of newctx, and uses it from one thread.

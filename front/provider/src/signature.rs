@@ -160,23 +160,22 @@ impl Context {
         params: ParamsIn<'_>,
         role: fn(&Key) -> Result<Role, Failure>,
     ) -> Result<c_int, Failure> {
-        match key {
+        // A failed init must leave nothing that an operation could go on with.
+        let before = std::mem::replace(&mut self.role, Role::None);
+        let role = match key {
             Some(key) if key.algorithm != self.algorithm => {
                 return Err(Failure::Misuse("the key is of another algorithm than the operation"));
             }
-            Some(key) => self.role = role(key)?,
-            None if matches!(self.role, Role::None) => {
+            Some(key) => role(key)?,
+            None if matches!(before, Role::None) => {
                 return Err(Failure::Misuse("no key was set"));
             }
-            None => {}
-        }
+            None => before,
+        };
         self.mu = false;
         self.gathered = None;
-        if let Err(failure) = self.set(params) {
-            // A failed init must leave nothing that an operation could go on with.
-            self.role = Role::None;
-            return Err(failure);
-        }
+        self.set(params)?;
+        self.role = role;
         Ok(1)
     }
 

@@ -8,9 +8,12 @@
 mod common;
 
 use std::ffi::c_void;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::libcrypto::{Context, Params};
-use common::{GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES};
+use common::libcrypto::{Context, Params, Written};
+use common::{GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES, all_text};
+use gabion_engine::{Algorithm, Config, Engine, Family};
 
 const STACK: usize = 1 << 20;
 const PAINT: u8 = 0xa5;
@@ -47,6 +50,89 @@ fn depth(work: &mut dyn FnMut()) -> usize {
         let untouched = stack.iter().take_while(|&&byte| byte == PAINT).count();
         libc::munmap(map, STACK);
         STACK - untouched
+    }
+}
+
+/// The signatures that the provider serves. Keys of the longer RSA take seconds to make, and those of
+/// composites differ in nothing else.
+fn is_served_signature(algorithm: &Algorithm) -> bool {
+    use Family::{Composite, FnDsa, MlDsa, SlhDsa};
+    let is_long_rsa = ["RSA3072", "RSA4096-PKCS"].iter().any(|rsa| algorithm.name().contains(rsa));
+    !is_long_rsa && matches!(algorithm.info().family, MlDsa | SlhDsa | FnDsa | Composite)
+}
+
+/// Measures a signature of the provider's: keys, as files where there are any, signing and verifying.
+fn measure_signature(
+    context: &Context,
+    algorithm: Algorithm,
+    measure: &mut dyn FnMut(String, &mut dyn FnMut()),
+) {
+    let (ours, none) = ("provider=gabion", Params::default());
+    let name = algorithm.name();
+    let mut key = None;
+    measure(format!("{name} keygen"), &mut || key = context.generate(name, ours, &none));
+    let key = key.unwrap();
+    // FN-DSA has no files yet.
+    let files = [Written::Private, Written::Public].map(|what| key.write(what));
+    assert_eq!(files.iter().all(Option::is_some), !name.ends_with("-draft"), "{name}");
+    let parts = Params::default().octets("pub", &key.part("pub").unwrap());
+    let private = Params::default().octets("priv", &key.part("priv").unwrap());
+    measure(format!("{name} read private"), &mut || match &files[0] {
+        Some(der) => assert!(context.read(Written::Private, der).is_some()),
+        None => assert!(context.import(name, ours, &private).is_some()),
+    });
+    let mut signature = Vec::new();
+    measure(format!("{name} sign"), &mut || {
+        for _ in 0..2 {
+            signature = key.sign(name, ours, &none, b"m").unwrap();
+        }
+    });
+    // A key that is used more than twice is verified with in another way.
+    measure(format!("{name} read public, verify"), &mut || {
+        let public = match &files[1] {
+            Some(der) => context.read(Written::Public, der).unwrap(),
+            None => context.import(name, ours, &parts).unwrap(),
+        };
+        for _ in 0..5 {
+            assert!(public.verify(name, ours, &none, b"m", &signature));
+        }
+    });
+    if algorithm.info().family == Family::FnDsa {
+        // Who finds the key's working memory in use makes some for itself.
+        let busy = AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while busy.load(Ordering::Relaxed) {
+                        key.sign(name, ours, &none, b"m").unwrap();
+                    }
+                });
+            }
+            measure(format!("{name} sign beside others"), &mut || {
+                for _ in 0..30 {
+                    key.sign(name, ours, &none, b"m").unwrap();
+                }
+            });
+            busy.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// The same on the backends that serve where the processor has less.
+#[test]
+fn operations_of_other_backends_fit_it_too() {
+    for name in ["avx2", "portable"] {
+        if Engine::new(&Config { backend: Some(name.to_owned()), ..Config::default() }).is_err() {
+            eprintln!("{name}: not on this processor");
+            continue;
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "operations_fit_the_stack_of_an_asynchronous_job"])
+            .env("GABION_BACKEND", name)
+            .output()
+            .unwrap();
+        let text = all_text(&output);
+        assert!(output.status.success() && text.contains("1 passed"), "{name}: {text}");
     }
 }
 
@@ -95,6 +181,9 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
         let derived = context.kdf("TLS13-KDF", ours).unwrap().derive(48, Some(&schedule));
         assert!(derived.is_some());
     });
+    for algorithm in Algorithm::all().filter(is_served_signature) {
+        measure_signature(&context, algorithm, &mut measure);
+    }
     deepest.sort();
     // Of the 32 KiB, libssl takes about 4 below the call.
     let (bytes, what) = deepest.last().unwrap();

@@ -6,14 +6,19 @@
 use super::message::Parts;
 use super::params::{Design, Params, SEED_LEN};
 use super::randomness::Randomness;
+use super::room::with_room;
 
-/// Makes the encoded key pair of a seed: (private, public).
+/// Makes the encoded key pair of a seed: (private, public). None where there is no stack for it.
 pub(super) fn generate(
     params: &Params,
     seed: &[u8; SEED_LEN],
     private: &mut [u8],
     public: &mut [u8],
-) {
+) -> Option<()> {
+    with_room(|| generate_here(params, seed, private, public))
+}
+
+fn generate_here(params: &Params, seed: &[u8; SEED_LEN], private: &mut [u8], public: &mut [u8]) {
     macro_rules! generate {
         ($krate:ident, $generator:ident) => {{
             use $krate::KeyPairGenerator;
@@ -44,7 +49,7 @@ macro_rules! of_every_degree {
 
         impl $name {
             /// Decodes a key; none if the crate refuses it.
-            pub(super) fn decode(params: &Params, bytes: &[u8]) -> Option<Self> {
+            fn decode_here(params: &Params, bytes: &[u8]) -> Option<Self> {
                 Some(match (params.design, params.log_n) {
                     (Design::FnDsaDraft, 9) => {
                         Self::FnDsa512(Box::new(fn_dsa::$trait::decode(bytes)?))
@@ -73,7 +78,19 @@ of_every_degree! {
     Verifier, VerifyingKey, VerifyingKey512, VerifyingKey1024
 }
 
+impl Verifier {
+    /// Decodes a key; none if the crate refuses it.
+    pub(super) fn decode(params: &Params, bytes: &[u8]) -> Option<Self> {
+        Self::decode_here(params, bytes)
+    }
+}
+
 impl Signer {
+    /// Decodes a key; none if the crate refuses it, or there is no stack for it.
+    pub(super) fn decode(params: &Params, bytes: &[u8]) -> Option<Self> {
+        with_room(|| Self::decode_here(params, bytes))?
+    }
+
     /// The encoded public key, into `public`.
     pub(super) fn public_key(&self, public: &mut [u8]) {
         match self {

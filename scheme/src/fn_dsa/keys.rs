@@ -79,8 +79,9 @@ impl SigningKey {
         if Basis::decode(params, bytes).is_none() {
             return Err(refuse("f, g and F are no short basis (Falcon round 3, section 3.8.2)"));
         }
-        let signer =
-            Signer::decode(params, bytes).ok_or_else(|| refuse("f, g and F do not decode"))?;
+        let signer = Signer::decode(params, bytes).ok_or_else(|| {
+            refuse("f, g and F do not decode, or no thread can be started that has room")
+        })?;
         let mut public = vec![0; params.pk_len()];
         signer.public_key(&mut public);
         // The public key is what the private key makes public.
@@ -115,7 +116,7 @@ impl SigningKey {
     }
 
     /// Calls `with` with a signer that nobody else has; none if the key does not decode again, which
-    /// a fault alone could bring about.
+    /// a fault alone could bring about, or the lack of a thread with room for it.
     pub(super) fn with_signer<T>(&self, with: impl FnOnce(&mut Signer) -> T) -> Option<T> {
         let signers = || self.signers.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = signers().pop();
@@ -145,11 +146,11 @@ impl fmt::Debug for VerifyKey {
 }
 
 /// Makes the key pair of a seed. None if what the crate made fails the tests of an imported key,
-/// which a fault alone could bring about.
+/// which a fault alone could bring about, or no thread with room for the crate's stack can be made.
 pub fn generate(params: &'static Params, seed: &[u8; SEED_LEN]) -> Option<SigningKey> {
     let mut private = Zeroizing::new(vec![0; params.sk_len()]);
     let mut public = vec![0; params.pk_len()];
-    crates::generate(params, seed, &mut private, &mut public);
+    crates::generate(params, seed, &mut private, &mut public)?;
     let key = SigningKey::decode(params, &private).ok()?;
     (key.verify_key.bytes == public).then_some(key)
 }

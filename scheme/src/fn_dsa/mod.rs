@@ -26,6 +26,7 @@ mod message;
 mod params;
 mod private;
 mod randomness;
+mod room;
 mod signature;
 
 pub use keys::{SigningKey, VerifyKey, generate};

@@ -86,6 +86,9 @@ pub(super) fn build<K: Kernels>(
     trees: &mut [Tree<'_>],
     s: &mut Scratch,
 ) {
+    if trees.is_empty() {
+        return; // No lane of the batch runs.
+    }
     let low = height.min(SUBTREE_HEIGHT_MAX);
     let per_tree = 1usize << (height - low);
     let group = (GROUP_BYTES_MAX / (p.n << low)).max(1);

@@ -35,22 +35,30 @@ pub(super) enum Public {
 }
 
 impl Private {
-    pub(super) fn generate(
+    /// `n` key pairs, their randomness drawn at once.
+    pub(super) fn generate_many(
         engine: &Engine,
         classical: Classical,
+        n: usize,
         entropy: &dyn Entropy,
-    ) -> Result<Self, Error> {
+    ) -> Result<Vec<Self>, Error> {
         match classical {
             Classical::Rsa(params) => {
-                let mut random = Zeroizing::new([0; RANDOM_LEN]);
-                entropy.fill(&mut random[..])?;
-                let key = rsa::PrivateKey::generate(params, &random)?;
-                Ok(Private::Rsa(params, Box::new(key)))
+                let mut random = Zeroizing::new(vec![[0; RANDOM_LEN]; n]);
+                entropy.fill(random.as_flattened_mut())?;
+                let make = |random| {
+                    let key = rsa::PrivateKey::generate(params, random)?;
+                    Ok(Private::Rsa(params, Box::new(key)))
+                };
+                random.iter().map(make).collect()
             }
-            Classical::Ecdsa(curve) => SigningPart::generate(engine, curve.ecdsa(), entropy)
-                .map(|key| of_ecdsa(curve, key)),
+            Classical::Ecdsa(curve) => {
+                let keys = SigningPart::generate_many(engine, curve.ecdsa(), n, entropy)?;
+                Ok(keys.into_iter().map(|key| of_ecdsa(curve, key)).collect())
+            }
             Classical::Ed25519 => {
-                SigningPart::generate(engine, Algorithm::Ed25519, entropy).map(Private::Ed25519)
+                let keys = SigningPart::generate_many(engine, Algorithm::Ed25519, n, entropy)?;
+                Ok(keys.into_iter().map(Private::Ed25519).collect())
             }
         }
     }
@@ -225,7 +233,7 @@ mod tests {
         let engine = Engine::new(&Config::default()).unwrap();
         for curve in [Curve::P256, Curve::P384, Curve::P521] {
             let classical = Classical::Ecdsa(curve);
-            let key = Private::generate(&engine, classical, &OsEntropy).unwrap();
+            let key = Private::generate_many(&engine, classical, 1, &OsEntropy).unwrap().remove(0);
             assert!(Private::decode(&engine, classical, key.bytes()).is_ok());
             let (before, behind) = curve.private_key_der();
             let len = curve.scalar_len();
