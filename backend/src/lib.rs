@@ -45,3 +45,12 @@ include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
 pub use cpu::{Cpu, cpus};
+
+/// Empties the upper parts of the vector registers, for after code of other people's that leaves them in use:
+/// to go from an instruction of SSE to one of AVX takes Intel's processors hundreds of cycles then. Kernels
+/// here leave them empty by themselves.
+#[inline]
+pub fn empty_upper_halves() {
+    #[cfg(target_arch = "x86_64")]
+    processor::empty_upper_halves();
+}

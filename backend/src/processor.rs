@@ -24,6 +24,15 @@ pub(crate) fn lanes_beat_the_sha_extensions(vendor: &Vendor) -> bool {
     vendor == b"GenuineIntel"
 }
 
+/// See [`crate::empty_upper_halves`].
+#[inline(never)] // Who calls a function keeps nothing in vector registers, with AVX or without.
+pub(crate) fn empty_upper_halves() {
+    if is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has AVX, and nothing lives in the registers here.
+        unsafe { core::arch::asm!("vzeroupper", options(nomem, nostack, preserves_flags)) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,6 +12,11 @@
 //! quicker way for four than this module's supplies it ([`Four`]). Cycles for one compression, of
 //! one to four streams, are 150, 75, 61 and 72 on Zen 4 (138, 105, 100 and 106 on Sapphire Rapids).
 //!
+//! The extensions have no encoding of AVX. Since Golden Cove, Intel's processors take some 250 cycles to go
+//! from such an instruction to one of AVX, and back, while the upper part of any register is in use: a
+//! compression took 17,000. So nothing here is compiled with AVX, what has two functions to be called from
+//! AVX is never made part of the caller, and the compiler empties the upper parts before the call.
+//!
 //! Time depends on lengths and on `start` and `steps`, never on what is hashed.
 
 use core::arch::x86_64::*;
@@ -46,7 +51,7 @@ pub(crate) type Block = [__m128i; 4];
 
 /// One block into each of N states, side by side.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn compress<const N: usize>(states: &mut [State; N], blocks: &[Block; N]) {
     let before = *states;
     let mut w = *blocks;
@@ -143,21 +148,21 @@ pub(crate) type Value = [__m128i; 2];
 
 /// The hash value of a state.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn value_of(state: State) -> Value {
     [_mm_unpackhi_epi64(state[0], state[1]), _mm_unpacklo_epi64(state[0], state[1])]
 }
 
 /// Each half of a register the other way round: bytes in memory to a [`Value`], and back.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn swap_halves(x: __m128i) -> __m128i {
     _mm_shuffle_epi8(x, _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607))
 }
 
 /// Reads n bytes.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn load_value(bytes: &[u8]) -> Value {
     assert!(matches!(bytes.len(), 16 | 24 | 32), "n is 16, 24 or 32");
     // SAFETY: 16 bytes are there, and 8 or 16 more where the length says so.
@@ -174,7 +179,7 @@ fn load_value(bytes: &[u8]) -> Value {
 
 /// Writes n bytes.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn store_value(value: Value, bytes: &mut [u8]) {
     assert!(matches!(bytes.len(), 16 | 24 | 32), "n is 16, 24 or 32");
     let [low, high] = value.map(|half| swap_halves(half));
@@ -191,7 +196,7 @@ fn store_value(value: Value, bytes: &mut [u8]) {
 
 /// The state after PK.seed, as the instructions have it.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn load_state(words: &[u32; 8]) -> State {
     // SAFETY: eight words are two registers, which need no alignment here.
     let [abcd, efgh] = unsafe {
@@ -251,7 +256,7 @@ impl Address {
     /// That of a chain's hash at a place. The address is read where it lies: a copy that was just written
     /// by bytes would have to reach the cache first.
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn new(address: &SlhAddress, hash: u32) -> Self {
         let bytes = &address.0;
         // SAFETY: 32 bytes are two registers.
@@ -275,7 +280,7 @@ impl Address {
 
     /// That of the secret that begins a chain ([`SlhAddress::of_secret`]).
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn of_secret(address: &SlhAddress, start: u32) -> Self {
         let hash = if address.kind() == FORS_TREE { start } else { 0 };
         let Address { words, hash } = Address::new(address, hash);
@@ -298,7 +303,7 @@ pub(crate) struct Lane {
 impl Lane {
     /// A chain at its beginning, which is PRF where it has a secret.
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn of(chain: &SlhChain<'_>) -> Self {
         let (address, value) = match chain.sk_seed {
             Some(secret) => (Address::of_secret(&chain.address, chain.start), secret),
@@ -327,7 +332,7 @@ struct Lanes {
 impl Lanes {
     /// Begins a chain in the next lane.
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn begin(&mut self, jobs: &[SlhChain<'_>], job: usize) {
         let chain = &jobs[job];
         let is_prf = chain.sk_seed.is_some();
@@ -339,7 +344,7 @@ impl Lanes {
 
     /// Goes on from PRF to F, or writes the value and gives the lane to the last chain.
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn end(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) {
         let Place { job, is_prf } = self.places[lane];
         let chain = &mut jobs[job];
@@ -367,7 +372,7 @@ pub(crate) struct Shuffles {
 
 impl Shuffles {
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn load(layout: &Layout) -> Self {
         // SAFETY: arrays of 16 bytes are registers, which need no alignment here.
         unsafe {
@@ -380,7 +385,7 @@ impl Shuffles {
 
     /// The block of an address and a value.
     #[inline]
-    #[target_feature(enable = "sha,avx2,bmi2")]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
     fn block(&self, address: Address, value: Value) -> Block {
         let [low, high] = value;
         let parts = [low, low, high, high];
@@ -398,7 +403,7 @@ impl Shuffles {
 
 /// One step in each of N lanes.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn step<const N: usize>(lanes: &mut [Lane; N], shuffles: &Shuffles) {
     let mut states = lanes.each_ref().map(|lane| lane.start);
     let blocks = lanes.each_ref().map(|lane| shuffles.block(lane.address, lane.value));
@@ -413,7 +418,7 @@ fn step<const N: usize>(lanes: &mut [Lane; N], shuffles: &Shuffles) {
 ///
 /// Groups take turns, because a step of one group can begin while another's is ending.
 #[inline(never)]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
     let shuffles = Shuffles::load(layout);
     // One group, or two halves.
@@ -436,7 +441,7 @@ fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
 
 /// Runs chains to their ends that begin and end together, as many as there are lanes at most.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn run_together<F: Four>(
     four: F,
     lanes: &mut [Lane; LANES],
@@ -464,7 +469,8 @@ fn run_together<F: Four>(
 ///
 /// All lanes take steps together until one of them has no more, and then it takes the next chain. Chains
 /// of one shape, as leaves of FORS are, need nobody to look for one that has no more.
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[inline(never)] // Into AVX code; see above.
+#[target_feature(enable = "sha,ssse3,bmi2")]
 pub(crate) fn chain_many<F: Four>(four: F, jobs: &mut [SlhChain<'_>]) {
     SlhChain::assert_all(jobs);
     let [first, ..] = jobs else { return };
@@ -515,7 +521,8 @@ pub(crate) fn chain_many<F: Four>(four: F, jobs: &mut [SlhChain<'_>]) {
 }
 
 /// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[inline(never)] // Into AVX code; see above.
+#[target_feature(enable = "sha,ssse3,bmi2")]
 pub(crate) fn hash_many<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
     SlhHash::assert_all(jobs);
     // Neighbours of one length run side by side, as the flows hand them over.
@@ -540,7 +547,7 @@ pub(crate) fn hash_many<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
 /// Hashes of two values of 16 bytes, as many as there are lanes at most: one block, which is that of
 /// F over a value of 32 bytes.
 #[inline(never)]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
     let lane = |job: &SlhHash<'_>| Lane {
         start: load_state(&job.context.sha256),
@@ -560,7 +567,7 @@ fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
 
 /// Hashes of one length, side by side.
 #[inline(never)]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn hash<const N: usize>(
     jobs: [&mut SlhHash<'_>; N],
     compress: impl Fn(&mut [State; N], &[Block; N]),
@@ -609,7 +616,7 @@ fn hash<const N: usize>(
 
 /// The block at `bytes[at..]`.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn load_block(bytes: &[u8], at: usize) -> Block {
     let bytes = &bytes[at..at + 64];
     let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
@@ -621,7 +628,7 @@ fn load_block(bytes: &[u8], at: usize) -> Block {
 
 /// Zeros memory that held secrets.
 #[inline]
-#[target_feature(enable = "sha,avx2,bmi2")]
+#[target_feature(enable = "sha,ssse3,bmi2")]
 fn wipe<T: Copy>(data: &mut [T]) {
     // SAFETY: what is wiped here is lanes and bytes, of which all zero is a value; the empty
     // instruction makes the stores observable.

@@ -1,5 +1,7 @@
 //! A machine's page from the raw rows in bench/results: `xtask performance NAME`.
 
+mod aims;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -26,6 +28,7 @@ pub fn write(root: &Path, name: &str) -> Result<String, String> {
         command(name),
     );
     summary(&mut page, &engine, &peers);
+    aims::write(&mut page, &engine, &peers);
     primitives(&mut page, &engine, &floors, &peers);
     distances(&mut page, &engine, &floors, &recorded);
     larger_batches(&mut page, &engine);
@@ -239,7 +242,8 @@ fn two_threads(page: &mut String, threads: &[Value]) {
     page.push_str(
         "\n## Two threads\nOperations a second in batches of 64: of one thread, and of two beside each other on the \
          machine's two processors,\nwhich may be threads of one core. `multiply` keeps the multiplier of \
-         a core busy and touches no memory: what two\nprocessors of this machine can be at most.\n\n\
+         a core busy and touches no memory: what two\nprocessors of this machine are to one whose clock does not \
+         change. Above 2, the one thread ran while\nneighbours had the clock or the memory.\n\n\
          | algorithm | operation | key | one thread | two threads | ratio |\n|---|---|---|---:|---:|---:|\n",
     );
     let rate = |row: &Value| row["ops_per_s"].as_f64().unwrap_or(f64::NAN);

@@ -144,6 +144,9 @@ impl<T> Ticket<T> {
     }
 
     /// The result, if it is there. Never blocks; `None` also after the result was fetched.
+    ///
+    /// # Errors
+    /// Those of the operation; [`Error::Lost`] if the job was lost.
     pub fn poll(&mut self) -> Option<Result<T, Error>> {
         self.0.take()
     }

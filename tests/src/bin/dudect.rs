@@ -8,10 +8,12 @@
 //! hundred, which drops interrupts; the largest is printed. Beyond 10 there is a leak, beyond 4.5
 //! something to look at with more samples. The leaky demo must exceed 10, or nothing was seen.
 //!
-//! Exits 1 if anything but the demo exceeds 10, or the demo does not.
+//! Exits 1 if anything but the demo exceeds 10, or the demo does not. Where `GABION_SOAK_TALLY` names a
+//! file, each test adds a line that says what was timed, how often, and the largest |t|.
 
 use std::cell::Cell;
 use std::hint::black_box;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::slice::from_ref;
 
@@ -135,10 +137,22 @@ impl Report {
             if one.0.abs() > worst.0.abs() { one } else { worst }
         });
         println!("{name:54} t = {t:8.2}   means {:10.1} {:10.1}", mean[0], mean[1]);
+        tally(name, times.len(), t.abs());
         if t.abs() > LEAK {
             self.leaks.push(name.to_owned());
         }
         t.abs()
+    }
+}
+
+/// Adds a line to the file of the long counts: what was timed, and the largest |t| of it.
+fn tally(name: &str, samples: usize, t: f64) {
+    let Some(path) = std::env::var_os("GABION_SOAK_TALLY") else { return };
+    let t = (t * 100.0).round() / 100.0;
+    let line = serde_json::json!({ "timed": name, "samples": samples, "t": t });
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    if let Err(error) = file.and_then(|mut file| writeln!(file, "{line}")) {
+        eprintln!("error: the file of GABION_SOAK_TALLY: {error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! What leaks look like in a kernel, for the scanner to flag, and a kernel that does not leak.
 
+use std::arch::x86_64::*;
 use std::hint::black_box;
 
 /// Each function here, and the finding that it must cause.
@@ -9,6 +10,7 @@ pub const EXPECTED: &[(&str, Option<&str>)] = &[
     ("division", Some("division")),
     ("early_exit", Some("branch")),
     ("spilled", Some("branch")),
+    ("mixture", Some("mixture")),
     ("none", None),
 ];
 
@@ -54,6 +56,14 @@ fn spilled(p: &Coefficients, out: &mut Coefficients) {
     }
 }
 
+/// Two rounds of SHA-256 between a load and a store of 32 bytes.
+#[inline(never)]
+#[target_feature(enable = "sha,avx2")]
+fn mixture(p: &[__m256i; 2], out: &mut [__m256i; 2]) {
+    let [a, b] = black_box(*p).map(|wide| _mm256_castsi256_si128(wide));
+    out[0] = _mm256_broadcastsi128_si256(_mm_sha256rnds2_epu32(a, b, a));
+}
+
 /// Branches on lengths only.
 #[inline(never)]
 fn none(p: &[Coefficients], out: &mut Coefficients) {
@@ -73,5 +83,8 @@ pub fn keep() {
     let table = Box::new([0i16; 65536]);
     black_box(index as fn(&Coefficients, &[i16; 65536]) -> i16)(&p, &table);
     black_box(division as fn(&Coefficients, u32) -> u32)(&p, 7);
+    // Kept, and not run: the processor need not have the instructions.
+    let keep = mixture as unsafe fn(&[__m256i; 2], &mut [__m256i; 2]);
+    black_box(keep);
     black_box(early_exit as fn(&[u64], &[u64]) -> bool)(&[1, 2, 3], &[1, 2, 4]);
 }

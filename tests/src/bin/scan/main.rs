@@ -14,6 +14,8 @@
 //! scatters and indirect jumps are findings whatever they work on. Functions in `_vartime` are left
 //! out: rejection sampling, in values that the standard makes public.
 //!
+//! Beside that, a function that hashes by the SHA extensions may not use registers wider than theirs.
+//!
 //! Not seen: what happens in a callee with data that it got by value, and data that is written to
 //! the stack through a pointer and read back another way.
 
