@@ -13,7 +13,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 target=aarch64-unknown-linux-gnu
 if [ "$(uname -m)" = aarch64 ]; then
-    echo "aarch64: this is such a processor, where the other tests run these; nothing to emulate" >&2
+    echo "skipped: this is such a processor, where the other tests run these; nothing to emulate"
     echo "0 passed, 0 failed"
     exit 0
 fi
@@ -42,7 +42,7 @@ if ! have_target; then
     missing="$missing$target (rustup target add $target)"
 fi
 if [ -n "$missing" ]; then
-    echo "aarch64: nothing was run and nothing is known of the NEON kernels; missing: $missing" >&2
+    echo "skipped: nothing is known of the NEON kernels here; missing: $missing"
     echo "0 passed, 0 failed"
     [ -z "$needed" ]
     exit

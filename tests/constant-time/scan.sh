@@ -7,8 +7,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-target}
 if [ "$(uname -m)" != x86_64 ]; then
-    echo "scan: there are AVX-512 and AVX2 kernels on x86_64 only; nothing to read on $(uname -m)" >&2
-    echo "1 passed, 0 failed"
+    echo "skipped: there are AVX-512 and AVX2 kernels on x86_64 only, not on $(uname -m)"
+    echo "0 passed, 0 failed"
     exit 0
 fi
 cargo build --locked --quiet --release --package gabion-provider

@@ -8,7 +8,8 @@ target=$(rustc -vV | sed -n 's/^host: //p')
 case $target in
 x86_64-unknown-linux-gnu | aarch64-unknown-linux-gnu) ;;
 *)
-    echo "AddressSanitizer: not on $target; nothing was run" >&2
+    echo "skipped: AddressSanitizer is not there on $target"
+    echo "0 passed, 0 failed"
     exit 0
     ;;
 esac

@@ -154,7 +154,7 @@ recipes() {
     esac
     tree=$(find "$cache" -maxdepth 1 -name "openssl-$wanted.*" 2>/dev/null | sort -V | tail -n 1)
     if [ -z "$number" ] || [ -z "$tree" ]; then
-        echo "no OpenSSL in $1, or no source tree for it in $cache (tests/openssl/recipes.sh --fetch):" \
+        echo "skipped: no OpenSSL in $1, or no source tree for it in $cache (tests/openssl/recipes.sh --fetch):" \
             "its recipes were not run"
         return
     fi

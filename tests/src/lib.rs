@@ -77,7 +77,7 @@ macro_rules! on_every_backend {
                 fn $name() {
                     match gabion_backend::avx2::Avx2::detect() {
                         Some(kernels) => super::$name(&kernels),
-                        None => eprintln!("this processor has no AVX2: nothing tested"),
+                        None => eprintln!("skipped: this processor has no AVX2"),
                     }
                 }
             )+
@@ -90,7 +90,7 @@ macro_rules! on_every_backend {
                 fn $name() {
                     match gabion_backend::avx512::Avx512::detect() {
                         Some(kernels) => super::$name(&kernels),
-                        None => eprintln!("this processor has no AVX-512: nothing tested"),
+                        None => eprintln!("skipped: this processor has no AVX-512"),
                     }
                 }
             )+

@@ -132,7 +132,7 @@ fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
 fn primitives(page: &mut String, engine: &[Value], floors: &[Value], peers: &[Value]) {
     page.push_str(
         "## Operations\nCore cycles an operation, median (mean for signing). `cached` is a key that \
-         was expanded before.\nThe best peer is the one with the fewest cycles of all that were \
+         was expanded before;\nin a batch one key is in all lanes.\nThe best peer is the one with the fewest cycles of all that were \
          measured, in the form of key that\nit has; ratios above 1 say that Gabion needs fewer. The \
          floor is what the operation hashes, at the price\nof a hash when every lane is full, and its \
          arithmetic kernels as they are, in a batch of 64 (of\none for SLH-DSA, whose hashes fill the \
@@ -180,7 +180,8 @@ fn ratio(value: f64) -> String {
 fn distances(page: &mut String, engine: &[Value], floors: &[Value], recorded: &[Value]) {
     page.push_str(
         "\n## Distance to the floors, and recorded peers\nCore cycles of an operation in a batch of 64, or by \
-         itself where a batch was not measured; how many times its floor\nthat is. Two figures are **recorded**: \
+         itself where a batch was not measured; how many times its floor\nthat is: a little less than one where kernels, timed one after the other over more data than an operation has, \
+         cost more there. Two figures are **recorded**: \
          taken on another machine, an Intel Sapphire Rapids, in core cycles, on\nanother day \
          ([rows](../bench/results/recorded.ndjson)). One is the floor counted there: permutations at 147 cycles, \
          SHA-256\nat 60, and number-theoretic transforms and the rest estimated, to 30 %. The other are \

@@ -12,18 +12,17 @@
 //! (`crate::processor`, asked once, when it is detected):
 //!
 //! ```text
-//!   cycles of one of many                          lanes   extensions
-//!   Zen 4, measured:   PRF and 15 steps               63   59
-//!                      35 parts of unequal length     77   66
-//!                      PRF and one step (FORS)        94   76
-//!                      node                          114   94
-//!                      block of a long hash           72   64
-//!   Sapphire Rapids:   compression                    60   100
+//!   cycles a compression, of one of many     Zen 4             Xeon with AMX
+//!                                            lanes extensions  lanes extensions
+//!   PRF and 15 steps                            63   59           52  111
+//!   35 parts of unequal length                  77   66           66  115
+//!   PRF and one step (FORS)                     94   76           75  122
+//!   node                                       114   94          103  140
+//!   block of a long hash                        72   64           63  113
 //! ```
 //!
-//! So AMD's processors keep the extensions, and Intel's take lanes. The line for Sapphire Rapids was
-//! measured of other code, before there was this one; by the count of operations, two a cycle there too,
-//! this one takes no more. This one has not been measured on any of Intel's processors.
+//! So AMD's processors keep the extensions, and Intel's take lanes (`kernels SHA2`, and the same with
+//! `--without-sha`).
 //!
 //! Time depends on lengths and numbers of steps only.
 

@@ -3,7 +3,7 @@
 
 use super::keys::VerifyKey;
 use super::params::Params;
-use super::{Jobs, resize, resize_arrays};
+use super::{Jobs, resize_arrays};
 use crate::ct;
 use crate::kernels::{DsaPoly, Kernels, N, Sponge, Xof};
 
@@ -32,7 +32,9 @@ pub(super) fn expand_a<'a, K: Kernels, T>(
     // Eight rounds of all lanes: a whole key's matrix is one group with eight lanes, while with
     // one lane the group stays in the first-level cache.
     let group_len = (8 * kernels.lanes().max(1)).min(total);
-    resize(squeezed, UNIFORM_LEN * group_len);
+    if squeezed.len() < UNIFORM_LEN * group_len {
+        squeezed.resize(UNIFORM_LEN * group_len, 0);
+    }
     resize_arrays(nonces, group_len);
     let mut company = Some(company);
     for start in (0..total).step_by(group_len.max(1)) {

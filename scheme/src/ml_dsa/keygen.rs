@@ -32,7 +32,7 @@ pub fn keygen<K: Kernels>(
     for (seeds, keys) in seeds.chunks(lanes).zip(keys.chunks_mut(lanes)) {
         keygen_chunk(kernels, p, seeds, keys, scratch);
     }
-    scratch.wipe();
+    scratch.wipe_of_keys();
 }
 
 fn keygen_chunk<K: Kernels>(
@@ -78,7 +78,7 @@ fn expand_all<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], s: &
     let s_sponges = outputs.map(|(i, (out, nonce))| {
         Sponge::new(Xof::Shake256, [&s.seeds[i / per_lane][RHO_PRIME], nonce], out)
     });
-    let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
+    let buffers = (&mut s.jobs, &mut s.a_squeezed, &mut s.nonces);
     expand_a(kernels, p, &s.rhos, buffers, keys, SigningKey::public_mut, s_sponges);
 }
 
@@ -141,7 +141,7 @@ pub fn expand_verify_keys<K: Kernels>(
             .chunks_exact(p.pk_len())
             .zip(&mut s.mu)
             .map(|(pk, tr)| Sponge::new(Xof::Shake256, [pk], tr));
-        let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
+        let buffers = (&mut s.jobs, &mut s.a_squeezed, &mut s.nonces);
         expand_a(kernels, p, &s.rhos, buffers, keys, |key| key, trs);
         for (key, tr) in keys.iter_mut().zip(&s.mu) {
             key.set_tr(tr);
@@ -202,7 +202,7 @@ pub(super) fn expand_signing_chunk<K: Kernels>(
         ct::declassify(&key.bytes()[TR]);
         rho.copy_from_slice(&key.bytes()[..32]);
     }
-    let buffers = (&mut s.jobs, &mut s.squeezed, &mut s.nonces);
+    let buffers = (&mut s.jobs, &mut s.a_squeezed, &mut s.nonces);
     let nobody = std::iter::empty();
     expand_a(kernels, p, &s.rhos, buffers, keys, SigningKey::public_mut, nobody);
     resize(&mut s.vectors, 2 * p.l + 4 * p.k);
@@ -221,7 +221,7 @@ pub(super) fn expand_signing_chunk<K: Kernels>(
             Some(_) => key.reset(p, None),
         }
     }
-    s.wipe();
+    s.wipe_of_keys();
 }
 
 /// The checks of one private key but for tr; enters its secret vectors and its public key.

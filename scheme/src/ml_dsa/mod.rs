@@ -47,7 +47,9 @@ use crate::message::Header;
 #[derive(Default)]
 pub struct Scratch {
     jobs: Jobs,
-    /// Squeezed bytes of ExpandA and ExpandMask.
+    /// Squeezed bytes of ExpandA, which are public; longer than they have to be, and never wiped.
+    a_squeezed: Vec<u8>,
+    /// Squeezed bytes of ExpandMask.
     squeezed: Vec<u8>,
     /// Squeezed bytes of ExpandS.
     s_squeezed: Vec<u8>,
@@ -90,11 +92,16 @@ impl Scratch {
         Self::default()
     }
 
-    /// Overwrites everything that may hold a secret.
-    fn wipe(&mut self) {
-        ct::wipe(&mut self.squeezed);
+    /// Overwrites what making and expanding keys may have left of a secret.
+    fn wipe_of_keys(&mut self) {
         ct::wipe(&mut self.s_squeezed);
         ct::wipe(self.seeds.as_flattened_mut());
+        ct::wipe(&mut self.vectors);
+    }
+
+    /// Overwrites what signing may have left of a secret.
+    fn wipe_of_signing(&mut self) {
+        ct::wipe(&mut self.squeezed);
         ct::wipe(&mut self.rho_mask);
         ct::wipe(&mut self.w1_bytes);
         ct::wipe(&mut self.c_tilde);
@@ -109,7 +116,8 @@ impl Scratch {
 impl Drop for Scratch {
     /// A call that unwound did not reach its own wipe.
     fn drop(&mut self) {
-        self.wipe();
+        self.wipe_of_keys();
+        self.wipe_of_signing();
     }
 }
 
@@ -174,7 +182,8 @@ mod tests {
         scratch.w0 = vec![poly.clone(); 2];
         scratch.vectors = vec![poly; 2];
         scratch.small = vec![KemPoly([7; 256]); 2];
-        scratch.wipe();
+        scratch.wipe_of_keys();
+        scratch.wipe_of_signing();
         assert_eq!(scratch.small, vec![KemPoly::default(); 2]);
         let bytes = [&scratch.squeezed, &scratch.s_squeezed, &scratch.w1_bytes];
         assert!(bytes.iter().all(|b| b.len() == 100 && b.iter().all(|&x| x == 0)));

@@ -94,7 +94,7 @@ pub fn sign<K: Kernels>(
     }
     mask_seeds(kernels, keys, messages, rnd, status, scratch);
     run_rounds(kernels, p, keys, sigs, status, scratch);
-    scratch.wipe();
+    scratch.wipe_of_signing();
 }
 
 /// Algorithm 7's loop of every operation whose status is [`Status::NotRun`]: rounds until none is

@@ -125,7 +125,8 @@ impl Work {
     }
 }
 
-/// The finished bundle, if there is one; tests that need it say so and pass without.
+/// The finished bundle, if there is one; tests that need it say so and pass without, or fail where
+/// `GABION_TEST_NEEDS_BUNDLE` is set.
 pub fn bundle() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let prefix = match set("GABION_OPENSSL_PREFIX") {
@@ -133,6 +134,8 @@ pub fn bundle() -> Option<PathBuf> {
         None => PathBuf::from(set("HOME")?).join(".cache/gabion/openssl/bundle-3.5.5"),
     };
     let there = prefix.join("bin/openssl").is_file();
+    let needed = std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_some();
+    assert!(there || !needed, "no OpenSSL bundle in {}", prefix.display());
     if !there {
         eprintln!("skipped: no OpenSSL bundle in {}", prefix.display());
     }

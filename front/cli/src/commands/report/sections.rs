@@ -166,8 +166,39 @@ fn handshake(group: &str, signature: &str, cipher: &str, threads: &str) -> Strin
     format!("{group} + {signature}, {}{threads}", short.replace('_', "-"))
 }
 
+/// What makes a handshake one of its own, as [`handshake`] names it.
+const HANDSHAKE: [&str; 4] = ["group", "sig", "cipher", "threads"];
+
+/// The rows of each handshake from one run, in which its providers took turns: of several runs the one with
+/// the most providers, and of those the last. Rows of two runs never stand beside each other.
+fn runs<'r>(rows: &[&'r Value]) -> Vec<&'r Value> {
+    let is_same = |a: &Value, b: &Value| HANDSHAKE.iter().all(|field| a[*field] == b[*field]);
+    let mut runs: Vec<Vec<&Value>> = Vec::new();
+    for &row in rows {
+        match runs.last_mut() {
+            Some(run)
+                if is_same(run[0], row)
+                    && run.iter().all(|other| other["provider"] != row["provider"]) =>
+            {
+                run.push(row);
+            }
+            _ => runs.push(vec![row]),
+        }
+    }
+    let mut chosen: Vec<Vec<&Value>> = Vec::new();
+    for run in runs {
+        match chosen.iter_mut().find(|other| is_same(other[0], run[0])) {
+            Some(other) if other.len() <= run.len() => *other = run,
+            Some(_) => {}
+            None => chosen.push(run),
+        }
+    }
+    chosen.concat()
+}
+
 fn tls(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
+    let rows = &runs(rows)[..];
     let providers = distinct(rows, &["provider"]).concat();
     let names: Vec<&str> = providers.iter().map(String::as_str).collect();
     let mut charts = [
@@ -176,7 +207,7 @@ fn tls(rows: &[&Value]) -> Option<Section> {
     ];
     let mut table_rows = Vec::new();
     let mut gains: Vec<(f64, String)> = Vec::new();
-    for pair in distinct(rows, &["group", "sig", "cipher", "threads"]) {
+    for pair in distinct(rows, &HANDSHAKE) {
         let label = handshake(&pair[0], &pair[1], &pair[2], &pair[3]);
         let of = |provider: &str, field: &str| {
             let wanted = [("group", &*pair[0]), ("sig", &*pair[1]), ("cipher", &*pair[2])];
@@ -218,7 +249,8 @@ fn tls(rows: &[&Value]) -> Option<Section> {
         title: "TLS handshakes".into(),
         words: format!(
             "What one full TLS 1.3 handshake of OpenSSL's libssl costs each side: with OpenSSL's \
-             own code (default) and with Gabion as a provider, nothing else changed.{best}"
+             own code (default) and with Gabion as a provider, nothing else changed; offload is OpenSSL's \
+             code with the core patch.{best}"
         ),
         body: charts.map(|chart| chart.render()).concat()
             + &table("All figures", &head, &table_rows),
@@ -614,6 +646,21 @@ mod tests {
         for label in ["X25519MLKEM768 + ML-DSA-65, AES-256-GCM", "ML-DSA-65, AES-128-GCM"] {
             assert!(bodies[0].contains(label), "no {label}");
         }
+    }
+
+    #[test]
+    fn what_took_turns_stands_together() {
+        let row = |provider, server_us| handshake_row("one", "TLS_X", provider, server_us);
+        let three = [row("default", 31.0), row("gabion", 32.0), row("offload", 33.0)];
+        let two = [row("default", 21.0), row("gabion", 22.0)];
+        let later = [row("default", 11.0), row("gabion", 12.0)];
+        let chosen = |runs: &[&[Value]]| -> Vec<Value> {
+            let rows = runs.concat();
+            super::runs(&rows.iter().collect::<Vec<_>>()).into_iter().cloned().collect()
+        };
+        assert_eq!(chosen(&[&three, &two]), three);
+        assert_eq!(chosen(&[&two, &three]), three);
+        assert_eq!(chosen(&[&two, &later]), later);
     }
 
     #[test]
