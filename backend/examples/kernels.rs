@@ -31,7 +31,10 @@ mod table {
     use gabion_backend::avx2::Avx2;
     use gabion_backend::avx512::Avx512;
     use gabion_backend::portable::Portable;
-    use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash};
+    use gabion_scheme::kernels::slh::{
+        SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash, address_type,
+    };
+    use gabion_scheme::kernels::slh_fors::SlhForsTree;
     use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
     use gabion_scheme::{Status, ed25519};
 
@@ -356,6 +359,7 @@ mod table {
                     );
                 }
                 slh_chains(choice, &format!("{name} 256 x (PRF, F)"), &context, &[1; 256], true);
+                slh_fors(choice, &name, &context);
                 for count in [35, 35 * 16] {
                     let lengths: Vec<u32> =
                         (0..count).map(|i: u32| i.wrapping_mul(2_654_435_761) >> 28).collect();
@@ -381,6 +385,31 @@ mod table {
                 }
             }
         }
+    }
+
+    /// Cycles for one PRF, F or H of subtrees of FORS that fill the lanes.
+    fn slh_fors(choice: &Choice, name: &str, context: &SlhContext) {
+        const COUNT: usize = 16;
+        const HEIGHT: u32 = 6;
+        let sk_seed = vec![3u8; context.n];
+        let mut roots = vec![0u8; COUNT * context.n];
+        let hashes = COUNT * ((3 << HEIGHT) - 1);
+        line(choice, &format!("{name} {COUNT} subtrees of 2^{HEIGHT} leaves"), hashes, |k| {
+            let mut jobs: Vec<_> = (0..)
+                .zip(roots.chunks_exact_mut(context.n))
+                .map(|(tree, root)| SlhForsTree {
+                    context,
+                    sk_seed: &sk_seed,
+                    address: SlhAddress::new(0, 0, address_type::FORS_TREE),
+                    first: tree << HEIGHT,
+                    height: HEIGHT,
+                    leaf: 0,
+                    path: &mut [],
+                    root,
+                })
+                .collect();
+            k.slh_fors_many(&mut jobs);
+        });
     }
 
     fn slh_chains(

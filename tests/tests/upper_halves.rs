@@ -24,6 +24,7 @@ use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
+use gabion_scheme::kernels::slh_fors::SlhForsTree;
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 /// The names of kernels after which the upper parts were in use.
@@ -88,6 +89,7 @@ impl<K: Kernels> Kernels for Watched<K> {
         fn dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool;
         fn slh_chain_many(jobs: &mut [SlhChain<'_>]);
         fn slh_hash_many(jobs: &mut [SlhHash<'_>]);
+        fn slh_fors_many(jobs: &mut [SlhForsTree<'_>]);
         fn sha512_many(jobs: &mut [Sha512<'_>]);
     }
     gabion_tests::plain_kernels!(watched);

@@ -8,7 +8,8 @@
 //!      |     |-- slh_shake      on keccak
 //!      |     |-- sha512         eight lanes, for H and T_l with n above 16
 //!      |     |-- sha256         four streams by the SHA extensions, for all else of the SHA-2 family
-//!      |     `-- slh_sha256     where lanes are quicker, on sha256_lanes: sixteen messages side by side
+//!      |     |-- slh_sha256     where lanes are quicker, on sha256_lanes: sixteen messages side by side
+//!      |     `-- slh_fors       trees of FORS, a subtree in every lane: on keccak, sha256_lanes and sha512
 //!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |-- shuffle        exchanges between registers for layers within one
 //!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
@@ -29,6 +30,7 @@ use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
+use gabion_scheme::kernels::slh_fors::SlhForsTree;
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 use crate::polynomials::polynomial_methods;
@@ -58,6 +60,7 @@ mod sha256_lanes;
 mod sha512;
 mod shuffle;
 mod slh;
+mod slh_fors;
 mod slh_sha256;
 mod slh_shake;
 mod sponge;
@@ -190,6 +193,11 @@ impl Kernels for Avx512 {
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { slh::hash_many(*self, jobs) }
+    }
+
+    fn slh_fors_many(&self, jobs: &mut [SlhForsTree<'_>]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { slh::fors_many(jobs) }
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

@@ -28,7 +28,7 @@
 
 use core::arch::x86_64::*;
 
-use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
+use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhContext, SlhHash};
 
 use super::registers;
 use super::sha512::{padding, piece};
@@ -240,10 +240,10 @@ fn words_of_halves(pairs: [__m512i; 8]) -> [__m512i; 8] {
 static QUARTERS: [Table<u64, 8>; 2] =
     [Table([0, 1, 8, 9, 2, 3, 10, 11]), Table([4, 5, 12, 13, 6, 7, 14, 15])];
 
-/// Writes the first words of each lane, as many as there are bytes for.
+/// The first 32 bytes of each lane, as they are in memory.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn store_words<'a>(words: [__m512i; 8], outputs: impl Iterator<Item = &'a mut [u8]>) {
+pub(super) fn words_to_rows(words: [__m512i; 8]) -> [__m512i; LANES] {
     let order = registers::table(&BIG_ENDIAN);
     let [low, high] = &QUARTERS;
     let (low, high) = (registers::table(low), registers::table(high));
@@ -259,9 +259,7 @@ fn store_words<'a>(words: [__m512i; 8], outputs: impl Iterator<Item = &'a mut [u
         rows[8 + j] = upper;
         rows[12 + j] = _mm512_shuffle_i64x2::<0xee>(upper, upper);
     }
-    for (output, row) in outputs.zip(rows) {
-        registers::store_hash(output, row);
-    }
+    rows
 }
 
 /// 32 bytes, and zeros.
@@ -314,6 +312,25 @@ const fn compressed() -> (Table<u8, 64>, u64) {
     (Table(table), mask)
 }
 
+/// The rows of sixteen chains, by their keys, addresses and values of V words; the hash address is zero.
+#[inline]
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn rows_of<'a, const V: usize>(
+    lane: impl Fn(usize) -> (&'a SlhContext, &'a SlhAddress, &'a [u8]),
+) -> Rows {
+    let [s0, s1, s2, s3, s4, s5, s6, s7] = start(|i| &lane(i).0.sha256);
+    let table = registers::table(&COMPRESSED);
+    let pairs = halves(|i| load_32(&lane(i).1.0));
+    let [a0, a1, a2, a3, a4, ..] =
+        words_of_halves(pairs.map(|pair| _mm512_maskz_permutexvar_epi8(IN_ADDRESS, table, pair)));
+    let hash = _mm512_setzero_si512();
+    let pairs = halves(|i| load_words::<V>(lane(i).2));
+    let order = registers::table(&BIG_ENDIAN);
+    let [v0, v1, v2, v3, v4, v5, v6, v7] =
+        words_of_halves(pairs.map(|pair| _mm512_shuffle_epi8(pair, order)));
+    [s0, s1, s2, s3, s4, s5, s6, s7, a0, a1, a2, a3, a4, hash, v0, v1, v2, v3, v4, v5, v6, v7]
+}
+
 /// Runs chains to their ends that begin and end together, sixteen at most, where values have V words.
 /// Lanes beyond them repeat the first.
 #[inline(never)]
@@ -321,31 +338,27 @@ const fn compressed() -> (Table<u8, 64>, u64) {
 pub(super) fn run_together<const V: usize>(jobs: &mut [SlhChain<'_>]) {
     let lane = |i: usize| &jobs[if i < jobs.len() { i } else { 0 }];
     let SlhChain { steps, sk_seed, .. } = jobs[0];
-    let [s0, s1, s2, s3, s4, s5, s6, s7] = start(|i| &lane(i).context.sha256);
-    let table = registers::table(&COMPRESSED);
-    let pairs = halves(|i| load_32(&lane(i).address.0));
-    let [a0, a1, a2, a3, a4, ..] =
-        words_of_halves(pairs.map(|pair| _mm512_maskz_permutexvar_epi8(IN_ADDRESS, table, pair)));
+    let mut rows = rows_of::<V>(|i| {
+        let job = lane(i);
+        (job.context, &job.address, job.sk_seed.unwrap_or(job.value))
+    });
     let hash = registers::table(&Table::<u32, LANES>(core::array::from_fn(|i| lane(i).start)));
-    let pairs = halves(|i| load_words::<V>(lane(i).sk_seed.unwrap_or(lane(i).value)));
-    let order = registers::table(&BIG_ENDIAN);
-    let [v0, v1, v2, v3, v4, v5, v6, v7] =
-        words_of_halves(pairs.map(|pair| _mm512_shuffle_epi8(pair, order)));
-    let mut rows: Rows =
-        [s0, s1, s2, s3, s4, s5, s6, s7, a0, a1, a2, a3, a4, hash, v0, v1, v2, v3, v4, v5, v6, v7];
     if sk_seed.is_some() {
         // The hash address of a secret is the tree index in a tree of FORS, or else zero.
+        let a2 = rows[ADDRESS_ROW + 2];
         let is_fors = _mm512_test_epi32_mask(a2, _mm512_set1_epi32(0xff << 16));
         rows[ADDRESS_ROW + 2] = _mm512_xor_si512(a2, _mm512_set1_epi32(OF_SECRET));
         rows[HASH_ROW] = _mm512_maskz_mov_epi32(is_fors, hash);
         advance::<V>(&mut rows, 1);
         rows[ADDRESS_ROW + 2] = a2;
-        rows[HASH_ROW] = hash;
     }
+    rows[HASH_ROW] = hash;
     advance::<V>(&mut rows, steps);
     let mut words = [_mm512_setzero_si512(); 8];
     words[..V].copy_from_slice(&rows[VALUE_ROW..VALUE_ROW + V]);
-    store_words(words, jobs.iter_mut().map(|job| &mut *job.value));
+    for (job, row) in jobs.iter_mut().zip(words_to_rows(words)) {
+        registers::store_hash(job.value, row);
+    }
     wipe(&mut rows);
 }
 
@@ -369,6 +382,8 @@ pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
         }
         compress(&mut state, transpose(rows));
     }
-    store_words(state, jobs.iter_mut().map(|job| &mut *job.output));
+    for (job, row) in jobs.iter_mut().zip(words_to_rows(state)) {
+        registers::store_hash(job.output, row);
+    }
     wipe(&mut rows);
 }

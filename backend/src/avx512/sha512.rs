@@ -25,15 +25,15 @@ use crate::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds}
 /// Messages that are hashed side by side.
 pub(super) const LANES: usize = 8;
 /// Bytes of a block.
-const BLOCK: usize = 128;
+pub(super) const BLOCK: usize = 128;
 /// Bytes of a compressed address ADRSc.
-const ADDRESS: usize = 22;
+pub(super) const ADDRESS: usize = 22;
 
 /// In memory, for the loop to walk over.
 static ROUNDS: [u64; 80] = SHA512_ROUNDS;
 
 /// The bytes of each 64-bit word the other way round.
-static BIG_ENDIAN: Table<u8, 64> = {
+pub(super) static BIG_ENDIAN: Table<u8, 64> = {
     let mut table = [0; 64];
     let mut i = 0;
     while i < 64 {
@@ -89,7 +89,7 @@ macro_rules! schedule {
 /// One block into each state. `w` is used up.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn compress(state: &mut [__m512i; 8], w: &mut [__m512i; 16]) {
+pub(super) fn compress(state: &mut [__m512i; 8], w: &mut [__m512i; 16]) {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(4);
     for k in scheduled {

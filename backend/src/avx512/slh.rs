@@ -2,9 +2,10 @@
 
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
+use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
 use super::slh_sha256::Lanes;
-use super::{Avx512, sha512, slh_sha256, slh_shake};
+use super::{Avx512, registers, sha512, slh_fors, slh_sha256, slh_shake};
 use crate::portable::Portable;
 use crate::sha_ni;
 use crate::slh::sha2::in_groups;
@@ -40,6 +41,28 @@ pub(super) fn hash_many(kernels: Avx512, jobs: &mut [SlhHash<'_>]) {
         (Some((SlhFamily::Sha2, _)), _) => sha512_many(jobs),
         (None, _) => {}
     }
+}
+
+/// Works every subtree of FORS out: on lanes, which are quicker here than the SHA extensions on AMD's processors
+/// too, where 16 subtrees with n = 16 take 66 cycles a hash and the extensions, level by level, 89 (Zen 4).
+#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
+pub(super) fn fors_many(jobs: &mut [SlhForsTree<'_>]) {
+    SlhForsTree::assert_all(jobs);
+    let Some((family, n)) = jobs.first().map(|job| (job.context.family, job.context.n)) else {
+        return;
+    };
+    let width = if family == SlhFamily::Shake { 8 } else { slh_fors::LANES };
+    for group in jobs.chunks_mut(width) {
+        match (family, n) {
+            (SlhFamily::Shake, 16) => slh_fors::shake::<2>(group),
+            (SlhFamily::Shake, 24) => slh_fors::shake::<3>(group),
+            (SlhFamily::Shake, _) => slh_fors::shake::<4>(group),
+            (SlhFamily::Sha2, 16) => slh_fors::sha256(group),
+            (SlhFamily::Sha2, 24) => slh_fors::sha2::<3, 6>(group),
+            (SlhFamily::Sha2, _) => slh_fors::sha2::<4, 8>(group),
+        }
+    }
+    registers::clear();
 }
 
 /// Runs every hash of SHA-512; one alone is quicker in general registers, by a third on Zen 4.

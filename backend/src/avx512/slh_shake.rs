@@ -18,7 +18,7 @@ use crate::slh::shake::{self, ADDRESS, Block, Steps, WORDS, hash_word, value_wor
 const LANES: usize = 8;
 
 /// To the upper half of a 64-bit word its lower half, the last byte first.
-static HASH_ADDRESS: Table<u8, 64> = {
+pub(super) static HASH_ADDRESS: Table<u8, 64> = {
     let mut table = [0x80; 64];
     let mut i = 0;
     while i < 64 {

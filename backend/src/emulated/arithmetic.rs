@@ -39,6 +39,7 @@ of_two! {
     _mm512_mul_epi32 [i64; 8] |a, b| i64::from(a as i32) * i64::from(b as i32);
     _mm512_sllv_epi32 [u32; 16] |a, count| shift(a.into(), count.into(), 32, |a, n| a << n) as u32;
     _mm512_sllv_epi64 [u64; 8] |a, count| shift(a, count, 64, |a, n| a << n);
+    _mm512_srlv_epi32 [u32; 16] |a, count| shift(a.into(), count.into(), 32, |a, n| a >> n) as u32;
     _mm512_srlv_epi64 [u64; 8] |a, count| shift(a, count, 64, |a, n| a >> n);
 }
 

@@ -67,6 +67,7 @@ masked! {
     _mm512_mask_sub_epi32(__mmask16) [u32; 16] _mm512_sub_epi32(a, b);
     _mm512_mask_sub_epi64(__mmask8) [u64; 8] _mm512_sub_epi64(a, b);
     _mm512_mask_xor_epi64(__mmask8) [u64; 8] _mm512_xor_si512(a, b);
+    _mm512_mask_mov_epi32(__mmask16) [u32; 16] itself(a);
     _mm512_mask_mov_epi64(__mmask8) [u64; 8] itself(a);
 }
 

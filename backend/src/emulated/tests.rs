@@ -212,6 +212,7 @@ same! { shifts_are_the_processors:
     _mm512_srl_epi64(a: __m512i, count: __m128i);
     _mm512_sllv_epi32(a: __m512i, count: __m512i);
     _mm512_sllv_epi64(a: __m512i, count: __m512i);
+    _mm512_srlv_epi32(a: __m512i, count: __m512i);
     _mm512_srlv_epi64(a: __m512i, count: __m512i);
 }
 
@@ -251,6 +252,7 @@ same! { masks_are_the_processors:
     _mm512_mask_sub_epi32(source: __m512i, m: u16, a: __m512i, b: __m512i);
     _mm512_mask_sub_epi64(source: __m512i, m: u8, a: __m512i, b: __m512i);
     _mm512_mask_xor_epi64(source: __m512i, m: u8, a: __m512i, b: __m512i);
+    _mm512_mask_mov_epi32(source: __m512i, m: u16, a: __m512i);
     _mm512_mask_mov_epi64(source: __m512i, m: u8, a: __m512i);
     _mm512_mask_blend_epi16(m: u32, a: __m512i, b: __m512i);
     _mm512_mask_blend_epi64(m: u8, a: __m512i, b: __m512i);

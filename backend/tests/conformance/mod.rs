@@ -20,6 +20,7 @@ pub mod kem_sampling;
 pub mod misuse;
 pub mod reference;
 pub mod slh;
+mod slh_fors;
 pub mod sponge;
 pub mod x25519;
 

@@ -11,13 +11,14 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 
 use super::reference::Rng;
 
-const FAMILIES: [SlhFamily; 2] = [SlhFamily::Shake, SlhFamily::Sha2];
-const SIZES: [usize; 3] = [16, 24, 32];
+pub const FAMILIES: [SlhFamily; 2] = [SlhFamily::Shake, SlhFamily::Sha2];
+pub const SIZES: [usize; 3] = [16, 24, 32];
 /// What stands about each value, and may not be written.
-const GUARD: usize = 8;
+pub const GUARD: usize = 8;
 
-/// Runs every check of this file.
+/// Runs every check of this file and of that on subtrees.
 pub fn check(k: &dyn Kernels) {
+    super::slh_fors::check(k);
     check_contexts();
     for family in FAMILIES {
         for n in SIZES {
@@ -48,7 +49,7 @@ fn check_contexts() {
 
 /// The tweakable hash of a message: F, H, T_l and PRF are all this (sections 11.1 and 11.2), but
 /// for the SHA-2 family's choice of SHA-512 for H and T_l where n is above 16.
-fn tweak(
+pub fn tweak(
     family: SlhFamily,
     n: usize,
     seed: &[u8],

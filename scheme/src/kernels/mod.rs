@@ -23,12 +23,14 @@ pub mod ed25519;
 pub mod kem;
 pub mod sha512;
 pub mod slh;
+pub mod slh_fors;
 pub mod x25519;
 
 use ed25519::{EdEquation, EdVerify};
 use kem::{KemNoise, KemUniform};
 use sha512::Sha512;
 use slh::{SlhChain, SlhHash};
+use slh_fors::SlhForsTree;
 use zeroize::Zeroize;
 
 /// The modulus of ML-KEM (FIPS 203, section 2.4).
@@ -279,6 +281,12 @@ pub trait Kernels: Send + Sync {
 
     /// Runs every hash, in any order. The jobs of one call are of one parameter set.
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]);
+
+    /// Works every subtree of FORS out, in any order. The jobs of one call are of one parameter set and one
+    /// height.
+    fn slh_fors_many(&self, jobs: &mut [SlhForsTree<'_>]) {
+        slh_fors::by_levels(self, jobs);
+    }
 
     // ----- Ed25519 (RFC 8032) -----
 

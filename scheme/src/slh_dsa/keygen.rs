@@ -98,5 +98,5 @@ fn top_trees<K: Kernels>(kernels: &K, p: &Params, keys: &mut [SigningKey], scrat
             Tree { context, sk_seed, address, offset: 0, signs: None, output }
         })
         .collect();
-    forest::build(kernels, p, p.h_prime, &mut trees, scratch);
+    forest::build(kernels, p, &mut trees, scratch);
 }

@@ -16,8 +16,9 @@
 //! - [`Scratch`]: buffers that a thread keeps from call to call.
 //!
 //! `forest` hands whole levels and all chains of sixteen WOTS+ keys to the kernels at once; `walk`
-//! one layer of up to [`OPS_MAX`] signatures. Signing takes exactly the hashes that a signature
-//! depends on, each once: what the walk finds is left out of the forest.
+//! one layer of up to [`OPS_MAX`] signatures. Signing takes the hashes that a signature
+//! depends on, each once: what the walk finds is left out of the forest, but within the subtrees of FORS
+//! that lanes have to themselves.
 //!
 //! Secrets are SK.seed, SK.prf, opt_rand, and the values of chains and FORS leaves that no signature
 //! reveals. The last exist within the kernels only. Slices are indexed `[lane]`, outputs of fixed

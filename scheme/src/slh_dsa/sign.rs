@@ -196,7 +196,7 @@ fn fors_paths<K: Kernels>(
             })
         })
         .collect();
-    forest::build(kernels, p, p.a, &mut trees, scratch);
+    forest::fors(kernels, p, &mut trees, scratch);
 }
 
 /// The authentication paths of all layers (Algorithm 12): the top one's from the key, the others
@@ -233,5 +233,5 @@ fn layer_paths<K: Kernels>(
             }
         }
     }
-    forest::build(kernels, p, p.h_prime, &mut trees, scratch);
+    forest::build(kernels, p, &mut trees, scratch);
 }

@@ -21,7 +21,8 @@ use gabion_engine::{
 #[cfg(target_arch = "x86_64")]
 use gabion_scheme::kernels::{
     KemPoly, Kernels, Sponge, Xof,
-    slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash},
+    slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash, address_type},
+    slh_fors::SlhForsTree,
 };
 
 /// Bytes that memcheck takes for secret from here on.
@@ -265,6 +266,34 @@ fn hashes(
     outputs
 }
 
+/// Subtrees of FORS of one secret: nodes beside the paths of some leaves, and roots.
+#[cfg(target_arch = "x86_64")]
+fn subtrees(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], count: u32) -> Vec<u8> {
+    const HEIGHT: u32 = 2;
+    let n = secret.len();
+    let mut outputs = vec![0; count as usize * (HEIGHT as usize + 1) * n];
+    let mut jobs: Vec<_> = (0..count)
+        .zip(outputs.chunks_exact_mut((HEIGHT as usize + 1) * n))
+        .map(|(lane, output)| {
+            let (path, root) = output.split_at_mut(HEIGHT as usize * n);
+            SlhForsTree {
+                context,
+                sk_seed: secret,
+                address: SlhAddress::new(0, 1, address_type::FORS_TREE).with_key_pair(lane),
+                first: lane << HEIGHT,
+                height: HEIGHT,
+                leaf: lane % (1 << HEIGHT),
+                path: if lane % 3 > 0 { path } else { &mut [] },
+                root,
+            }
+        })
+        .collect();
+    kernels.slh_fors_many(&mut jobs);
+    drop(jobs);
+    ct::declassify(&outputs);
+    outputs
+}
+
 /// Chains at a time: two groups of the widest lanes, and some more.
 #[cfg(target_arch = "x86_64")]
 const SLH_LANES: usize = 40;
@@ -291,6 +320,10 @@ fn slh_kernels() -> Option<usize> {
                 for shape in [(1, 2), (3, 2), (19, 2), (9, 35), (19, 67)] {
                     let expected = hashes(&portable, &context, secret, shape);
                     assert!(hashes(kernels, &context, secret, shape) == expected, "{family:?}");
+                }
+                for count in [3, 17] {
+                    let expected = subtrees(&portable, &context, secret, count);
+                    assert!(subtrees(kernels, &context, secret, count) == expected, "{family:?}");
                 }
                 ran += 1;
             }

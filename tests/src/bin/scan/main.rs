@@ -64,6 +64,9 @@ const EXPECTED: &[&str] = &[
     // With the hash of a block of SHAKE256, which is taken in.
     "gabion_backend::avx512::slh::chain_many",
     "gabion_backend::avx512::slh_shake::hash_nodes",
+    "gabion_backend::avx512::slh_fors::shake",
+    "gabion_backend::avx512::slh_fors::sha256",
+    "gabion_backend::avx512::slh_fors::sha2",
     "gabion_backend::avx512::sha256_lanes::advance",
     "gabion_backend::avx512::sha256_lanes::hash",
     "gabion_backend::avx512::sha256_lanes::run_together",
@@ -141,6 +144,8 @@ const HASHES: &[&str] = &[
     "avx512::slh::chain_many",
     "avx512::slh::hash_many",
     "avx512::slh_sha256::",
+    "avx512::slh_fors::",
+    "avx512::slh::fors_many",
     "avx512::slh_shake::hash",
     "avx512::sha256_lanes::hash",
     "avx512::sha256_lanes::run_together",
