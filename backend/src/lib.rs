@@ -30,6 +30,7 @@ pub mod portable;
 mod processor;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sha2;
+mod sha512;
 #[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]
 mod sha_ni;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -45,6 +46,7 @@ include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
 pub use cpu::{Cpu, cpus};
+pub use sha512::Sha512Blocks;
 
 /// Empties the upper parts of the vector registers, for after code of other people's that leaves them in use:
 /// to go from an instruction of SSE to one of AVX takes Intel's processors hundreds of cycles then. Kernels

@@ -7,6 +7,7 @@
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
 //!      |     |-- sha512         eight lanes, for H and T_l with n above 16
+//!      |     |-- sha512_one     one alone, and two side by side
 //!      |     |-- sha256         four streams by the SHA extensions, for all else of the SHA-2 family
 //!      |     |-- slh_sha256     where lanes are quicker, on sha256_lanes: sixteen messages side by side
 //!      |     `-- slh_fors       trees of FORS, a subtree in every lane: on keccak, sha256_lanes and sha512
@@ -58,6 +59,7 @@ mod registers;
 mod sha256;
 mod sha256_lanes;
 mod sha512;
+mod sha512_one;
 mod shuffle;
 mod slh;
 mod slh_fors;
@@ -108,12 +110,12 @@ pub struct Avx512 {
 /// The proof that this processor has AVX-512 and nothing else: it has no size, so that no function gets an
 /// argument more for it.
 #[derive(Clone, Copy, Debug)]
-struct Isa(());
+pub(crate) struct Isa(());
 
-impl Avx512 {
+impl Isa {
     /// The token, if this processor and its operating system support what the kernels are
     /// compiled for.
-    pub fn detect() -> Option<Self> {
+    pub(crate) fn detect() -> Option<Self> {
         // The one list: every `target_feature` in this module names these sets (VBMI2 implies BW
         // and F), and nothing else. IFMA is for curves: lattices do better by
         // 32-bit multiplies (see `dsa_ntt`).
@@ -127,16 +129,35 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512ifma")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("popcnt");
-        if !supported {
-            return None;
-        }
+        supported.then_some(Isa(()))
+    }
+
+    /// Blocks of SHA-512 into a state, one after the other ([`crate::Sha512Blocks`]).
+    pub(crate) fn sha512_blocks(self, state: &mut [u64; 8], blocks: &[[u8; 128]]) {
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { sha512_one::compress(state, blocks) }
+    }
+
+    /// A block of SHA-512 into each of two states.
+    pub(crate) fn sha512_block_of_two(self, states: &mut [[u64; 8]; 2], blocks: [&[u8; 128]; 2]) {
+        let [first, second] = blocks;
+        // SAFETY: `self` proves that the processor supports the kernel's features.
+        unsafe { sha512_one::compress_two(states, first, second) }
+    }
+}
+
+impl Avx512 {
+    /// The token, if this processor and its operating system support what the kernels are
+    /// compiled for.
+    pub fn detect() -> Option<Self> {
+        let isa = Isa::detect()?;
         // SAFETY: the processor has AVX-512 and the extensions, as just detected.
         let sha = || unsafe { sha256::Streams::new() };
         let streams = is_x86_feature_detected!("sha").then(sha);
         // Where checkers run, both are there, and which is which is no matter of the processor.
         let lanes =
             !cfg!(emulated_lanes) && processor::lanes_beat_the_sha_extensions(&processor::vendor());
-        Some(Avx512 { isa: Isa(()), streams, lanes: lanes || streams.is_none() })
+        Some(Avx512 { isa, streams, lanes: lanes || streams.is_none() })
     }
 
     /// The kernels that a processor without the SHA extensions gets.

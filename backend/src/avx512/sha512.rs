@@ -18,7 +18,7 @@ use gabion_scheme::kernels::sha512::{SHA512_INITIAL, Sha512};
 use gabion_scheme::kernels::slh::SlhHash;
 
 use super::keccak::transpose;
-use super::registers;
+use super::{registers, sha512_one};
 use crate::memory::{Table, wipe};
 use crate::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
 
@@ -224,6 +224,10 @@ pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
 /// on their lengths.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn hash_whole(jobs: &mut [Sha512<'_>]) {
+    if let [job] = jobs {
+        job.run_with(|state, block| sha512_one::compress(state, core::slice::from_ref(block)));
+        return;
+    }
     in_lanes::<LANES>(jobs, |jobs, padded, most| {
         let mut state = SHA512_INITIAL.map(|word| _mm512_set1_epi64(word as i64));
         let mut block = 0;

@@ -292,6 +292,28 @@ pub(crate) fn _mm_xor_si128(a: __m128i, b: __m128i) -> __m128i {
     __m128i(both(a.0, b.0, |a, b| a ^ b))
 }
 
+#[inline(never)]
+pub(crate) fn _mm_srli_epi64<const COUNT: i32>(a: __m128i) -> __m128i {
+    __m128i(each(a.0, |a| a.checked_shr(COUNT as u32).unwrap_or(0)))
+}
+
+#[inline(never)]
+pub(crate) fn _mm_ror_epi64<const COUNT: i32>(a: __m128i) -> __m128i {
+    __m128i(each(a.0, |a| a.rotate_right(COUNT as u32 % 64)))
+}
+
+/// Any function of three bits, as [`_mm512_ternarylogic_epi64`].
+#[inline(never)]
+pub(crate) fn _mm_ternarylogic_epi64<const TABLE: i32>(
+    a: __m128i,
+    b: __m128i,
+    c: __m128i,
+) -> __m128i {
+    let wide = |x: __m128i| __m512i([x.0[0], x.0[1], 0, 0, 0, 0, 0, 0]);
+    let [low, high, ..] = ternary(TABLE as u8, wide(a), wide(b), wide(c)).0;
+    __m128i([low, high])
+}
+
 /// The lowest `count` bits; all for counts of 64 and more.
 #[inline(never)]
 pub(crate) fn _bzhi_u64(a: u64, count: u32) -> u64 {

@@ -166,6 +166,7 @@ same! { arithmetic_is_the_processors:
     _mm512_madd52lo_epu64(a: __m512i, b: __m512i, c: __m512i);
     _mm512_madd52hi_epu64(a: __m512i, b: __m512i, c: __m512i);
     _mm512_ternarylogic_epi32 [0 0x96 0xca 0xe8 0x1b](a: __m512i, b: __m512i, c: __m512i);
+    _mm_ternarylogic_epi64 [0 0x96 0xca 0xe8 0x1b](a: __m128i, b: __m128i, c: __m128i);
     _mm512_ternarylogic_epi64 [0xff 0xd2 0xc6 0x9c 0x40](a: __m512i, b: __m512i, c: __m512i);
     _mm512_cvtepi16_epi32(a: __m256i);
     _mm512_cvtepi8_epi32(a: __m128i);
@@ -200,6 +201,8 @@ same! { shifts_are_the_processors:
     _mm512_srli_epi32 [0 1 31 32 200](a: __m512i);
     _mm512_srli_epi64 [0 1 63 64 200](a: __m512i);
     _mm512_srai_epi32 [0 1 31 32 200](a: __m512i);
+    _mm_srli_epi64 [0 1 63 64 200](a: __m128i);
+    _mm_ror_epi64 [0 1 63 64 200](a: __m128i);
     _mm512_ror_epi32 [0 1 31 32 200](a: __m512i);
     _mm512_ror_epi64 [0 1 63 64 200](a: __m512i);
     _mm512_rol_epi32 [0 1 31 32 200](a: __m512i);

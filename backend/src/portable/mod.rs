@@ -22,6 +22,9 @@ mod keccak;
 pub(crate) mod kem;
 mod slh;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use slh::sha512_of_tree;
+
 pub use keccak::{ROUND_CONSTANTS, keccak_f1600};
 
 /// The portable instruction set: one lane.

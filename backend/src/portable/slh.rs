@@ -11,6 +11,7 @@ use gabion_scheme::kernels::{Sponge, Xof};
 use sha2::digest::generic_array::GenericArray;
 
 use super::keccak;
+use crate::Sha512Blocks;
 
 /// Every chain to its end.
 pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {
@@ -33,7 +34,7 @@ pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
                 keccak::run(&mut Sponge::new(Xof::Shake256, input, job.output));
             }
             (SlhFamily::Sha2, 16) => sha256(job.context, &job.address, job.input, job.output),
-            (SlhFamily::Sha2, _) => sha512(job),
+            (SlhFamily::Sha2, _) => sha512_of_tree(Sha512Blocks::portable(), job),
         }
     }
 }
@@ -95,10 +96,11 @@ fn sha256(context: &SlhContext, address: &SlhAddress, input: &[u8], output: &mut
 }
 
 /// SHA-512 of a tree hash, cut to n bytes (section 11.2.2).
-fn sha512(job: &mut SlhHash<'_>) {
+#[inline(never)] // Into code for one instruction set, whose scan would read it as a kernel.
+pub(crate) fn sha512_of_tree(blocks: Sha512Blocks, job: &mut SlhHash<'_>) {
     let mut state = job.context.sha512;
     for_each_block::<128>(&job.address.compressed(), job.input, |block| {
-        sha2::compress512(&mut state, std::slice::from_ref(GenericArray::from_slice(block)));
+        blocks.compress(&mut state, std::slice::from_ref(block));
     });
     for (bytes, word) in job.output.chunks_mut(8).zip(&state) {
         bytes.copy_from_slice(&word.to_be_bytes()[..bytes.len()]);

@@ -83,10 +83,15 @@ impl Sha512<'_> {
 
     /// Hashes the message by itself, portably.
     pub fn run(&mut self) {
-        let mut state = SHA512_INITIAL;
-        self.for_each_block(|block| {
-            sha2::compress512(&mut state, core::slice::from_ref(GenericArray::from_slice(block)));
+        self.run_with(|state, block| {
+            sha2::compress512(state, core::slice::from_ref(GenericArray::from_slice(block)));
         });
+    }
+
+    /// Hashes the message by itself: `compress` takes a block into a state.
+    pub fn run_with(&mut self, mut compress: impl FnMut(&mut [u64; 8], &[u8; BLOCK])) {
+        let mut state = SHA512_INITIAL;
+        self.for_each_block(|block| compress(&mut state, block));
         for (word, bytes) in state.iter().zip(self.digest.as_chunks_mut::<8>().0) {
             *bytes = word.to_be_bytes();
         }

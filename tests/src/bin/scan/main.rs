@@ -72,6 +72,8 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::sha256_lanes::run_together",
     "gabion_backend::avx512::sha512::compress",
     "gabion_backend::avx512::sha512::hash_whole",
+    "gabion_backend::avx512::sha512_one::compress",
+    "gabion_backend::avx512::sha512_one::compress_two",
     "gabion_backend::sha_ni::compress",
     "gabion_backend::sha_ni::advance",
     "gabion_backend::sha_ni::hash",
