@@ -1,24 +1,31 @@
 #!/bin/sh
-# HAProxy of the distribution, with ssl-mode-async, over the bundle's libssl with Gabion, whose jobs pause:
-# every group with ML-DSA-65, the counters, many connections at once, and requests through reloads of its
-# workers; certificates of other algorithms, two at once, and HAProxy as a client of servers (`server ... ssl`)
-# with every group. Prints "N passed, N failed" and exits 0 only when none failed.
+# HAProxy, the distribution's and one that was built against the bundle, with ssl-mode-async, over the
+# bundle's libssl with Gabion, whose jobs pause: every group with ML-DSA-65, the counters, many connections at
+# once, and requests through reloads of its workers; certificates of other algorithms, two at once, and HAProxy
+# as a client of servers (`server ... ssl`) with every group. Prints "N passed, N failed" and exits 0 only when
+# none failed. `tests/servers/haproxy.sh [--fetch] [distribution | built]`: tests/servers/programs.
 
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/servers/programs
+each_program haproxy "$@"
 . tests/servers/common
 . tests/servers/one-certificate
 
-haproxy=$(distribution haproxy /usr/sbin/haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1) || {
+haproxy=$built
+libraries='liblua5.3-0 libopentracing-c-wrapper0 libopentracing1'
+# shellcheck disable=SC2086  # several words
+[ "$program" = built ] || haproxy=$(distribution haproxy /usr/sbin/haproxy $libraries) || {
     echo "skipped: $haproxy"
     echo "0 passed, 0 failed"
     exit 0
 }
 # Where it was unpacked, its libraries lie beside it; `gabion exec` keeps what is in the path.
-LD_LIBRARY_PATH=$(distribution_libraries "${haproxy%/usr/sbin/haproxy}")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+[ "$program" = built ] ||
+    LD_LIBRARY_PATH=$(distribution_libraries "${haproxy%/usr/sbin/haproxy}")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 build_load
-"$haproxy" -v | head -n 1
+ours "$haproxy" -vv | grep -E '^HAProxy version|with OpenSSL|on OpenSSL'
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
 groups="$groups SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024"
@@ -90,7 +97,7 @@ pem() { cat "$1.crt" "$1.key" >"$1.pem"; }
 name_of() { echo "$1.test" | tr '[:upper:]' '[:lower:]'; }
 
 # HAProxy before 2.9 has no word for the groups of a server line: they are OpenSSL's, whose default has X25519MLKEM768
-# and none of the others.
+# and none of the others. Later ones have `curves`, if they were built with an OpenSSL that has it.
 openssl_configuration() {
     cat <<END
 .include $prefix/ssl/openssl-gabion.cnf
@@ -116,9 +123,11 @@ other_certificates() {
 # backend NAME GROUP FILES  passes requests on to the server with that group, if the root in FILES signed
 # for it
 backend() {
+    curves=
+    [ "$program" = distribution ] || curves=" curves $2"
     cat <<END
 backend $1
-    server one unix@$work/$2.sock ssl ssl-min-ver TLSv1.3 verify required ca-file $3 sni str($name) verifyhost $name
+    server one unix@$work/$2.sock ssl ssl-min-ver TLSv1.3 verify required ca-file $3 sni str($name) verifyhost $name$curves
 END
 }
 
@@ -222,8 +231,8 @@ other_configuration >"$work/others.cfg"
 openssl_configuration >"$work/groups.cnf"
 GABION_TLS_DRAFT_SIGNATURES=1
 GABION_STATS=$work/stats
-GABION_OPENSSL_CONF=$work/groups.cnf
-export GABION_TLS_DRAFT_SIGNATURES GABION_STATS GABION_OPENSSL_CONF
+export GABION_TLS_DRAFT_SIGNATURES GABION_STATS
+[ "$program" = built ] || export GABION_OPENSSL_CONF="$work/groups.cnf"
 rm -f "$work/stats"
 check "HAProxy starts with other certificates" start "$work/others.cfg" "$named_port"
 unset GABION_STATS GABION_OPENSSL_CONF

@@ -1,20 +1,24 @@
 #!/bin/sh
-# nginx of the distribution over the bundle's libssl with Gabion: every group with every ML-DSA, that
-# it was Gabion who worked, requests through reloads, workers that were forked, and what the pages say
-# about the environment; certificates of other algorithms, two at once, a client's, and nginx as a client of
-# another server (proxy_ssl). Prints "N passed, N failed" and exits 0 only when none failed.
+# nginx over the bundle's libssl with Gabion, the distribution's and one that was built against the bundle:
+# every group with every ML-DSA, that it was Gabion who worked, requests through reloads, workers that were
+# forked, and what the pages say about the environment; certificates of other algorithms, two at once, a
+# client's, and nginx as a client of another server (proxy_ssl). Prints "N passed, N failed" and exits 0
+# only when none failed. `tests/servers/nginx.sh [--fetch] [distribution | built]`: tests/servers/programs.
 
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/servers/programs
+each_program nginx "$@"
 . tests/servers/common
 
-nginx=$(distribution nginx /usr/sbin/nginx) || {
+nginx=$built
+[ "$program" = built ] || nginx=$(distribution nginx /usr/sbin/nginx) || {
     echo "skipped: $nginx"
     echo "0 passed, 0 failed"
     exit 0
 }
 build_load
-"$nginx" -v 2>&1
+ours "$nginx" -V 2>&1 | head -n 3
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
 groups="$groups SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024"
