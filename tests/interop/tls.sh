@@ -164,10 +164,10 @@ server_go() { exec "$work/go-peer" server "$1" "$work/$2.crt" "$work/$2.key"; }
 
 have_rustls() {
     groups='X25519MLKEM768 SecP256r1MLKEM768 MLKEM768 MLKEM1024'
-    signatures='ECDSA-P-256 ECDSA-P-384 ED25519'
-    once=RSA-2048
+    signatures="$post_quantum ECDSA-P-256"
+    once=$classical
     serves="$signatures $once"
-    peer_name="rustls $(sed -n 's/^rustls.*"=\([^"]*\)".*/\1/p' tests/interop/rustls/Cargo.toml)"
+    peer_name="rustls $(sed -n 's/^rustls = .*"=\([^"]*\)".*/\1/p' tests/interop/rustls/Cargo.toml)"
     rust_target=${CARGO_TARGET_DIR:-target}/interop
     case $rust_target in /*) ;; *) rust_target=$PWD/$rust_target ;; esac
     cargo build --locked --quiet --release --manifest-path tests/interop/rustls/Cargo.toml \
