@@ -1,7 +1,10 @@
 // One side of a TLS 1.3 connection for tests/interop/tls.sh, over BouncyCastle's JSSE.
 //
-//   Peer server PORT STORE      answers connections one after another; STORE is PKCS#12, password "p"
-//   Peer client PORT CA GROUP   sends a line and prints the first line of the answer
+//   Peer server PORT STORE GROUPS [CA]     answers connections one after another; STORE is PKCS#12, password
+//                                          "p"; asks for a certificate that CA has signed
+//   Peer client PORT CA GROUPS [STORE]     sends a line and prints the first line of the answer
+//
+// GROUPS is a list with colons. The curves are there beside it, for certificates of ECDSA.
 
 import java.io.BufferedReader;
 import java.io.FileInputStream;
@@ -22,49 +25,58 @@ import org.bouncycastle.jsse.BCSSLSocket;
 import org.bouncycastle.jsse.provider.BouncyCastleJsseProvider;
 
 public class Peer {
-    static final String[] GROUPS = {
-        "X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM768",
-        "MLKEM1024", "secp256r1", "secp384r1",
-    };
-
     public static void main(String[] args) throws Exception {
         Security.insertProviderAt(new BouncyCastleProvider(), 1);
         Security.insertProviderAt(new BouncyCastleJsseProvider(), 2);
+        int port = Integer.parseInt(args[1]);
+        String more = args.length > 4 ? args[4] : null;
         if (args[0].equals("server")) {
-            server(Integer.parseInt(args[1]), args[2]);
+            server(port, context(args[2], more), args[3], more != null);
         } else {
-            client(Integer.parseInt(args[1]), args[2], args[3]);
+            client(port, context(more, args[2]), args[3]);
         }
     }
 
-    static SSLContext context(KeyStore keys, KeyStore roots) throws Exception {
+    // With the keys of a PKCS#12 file, and one root; either may be null.
+    static SSLContext context(String store, String root) throws Exception {
         KeyManagerFactory km = KeyManagerFactory.getInstance("PKIX", "BCJSSE");
         TrustManagerFactory tm = TrustManagerFactory.getInstance("PKIX", "BCJSSE");
-        if (keys != null) {
+        if (store != null) {
+            KeyStore keys = KeyStore.getInstance("PKCS12", "BC");
+            keys.load(new FileInputStream(store), "p".toCharArray());
             km.init(keys, "p".toCharArray());
         }
-        if (roots != null) {
+        if (root != null) {
+            KeyStore roots = KeyStore.getInstance("PKCS12", "BC");
+            roots.load(null, null);
+            roots.setCertificateEntry("root", CertificateFactory.getInstance("X.509", "BC")
+                .generateCertificate(new FileInputStream(root)));
             tm.init(roots);
         }
         SSLContext context = SSLContext.getInstance("TLSv1.3", "BCJSSE");
         context.init(
-            keys == null ? null : km.getKeyManagers(),
-            roots == null ? null : tm.getTrustManagers(),
+            store == null ? null : km.getKeyManagers(),
+            root == null ? null : tm.getTrustManagers(),
             new SecureRandom());
         return context;
     }
 
-    static void server(int port, String store) throws Exception {
-        KeyStore keys = KeyStore.getInstance("PKCS12", "BC");
-        keys.load(new FileInputStream(store), "p".toCharArray());
-        SSLServerSocket listener = (SSLServerSocket) context(keys, null).getServerSocketFactory()
+    static void limit(SSLSocket socket, String groups) throws Exception {
+        socket.setSoTimeout(20000);
+        BCSSLParameters parameters = ((BCSSLSocket) socket).getParameters();
+        parameters.setNamedGroups((groups + ":secp256r1:secp384r1").split(":"));
+        // A client's share would be of the first curve, and every other group take a retry.
+        parameters.setEarlyKeyShares(new String[] {groups.split(":")[0]});
+        ((BCSSLSocket) socket).setParameters(parameters);
+    }
+
+    static void server(int port, SSLContext context, String groups, boolean mutual) throws Exception {
+        SSLServerSocket listener = (SSLServerSocket) context.getServerSocketFactory()
             .createServerSocket(port, 16, InetAddress.getLoopbackAddress());
+        listener.setNeedClientAuth(mutual);
         while (true) {
             try (SSLSocket socket = (SSLSocket) listener.accept()) {
-                socket.setSoTimeout(20000);
-                BCSSLParameters parameters = ((BCSSLSocket) socket).getParameters();
-                parameters.setNamedGroups(GROUPS);
-                ((BCSSLSocket) socket).setParameters(parameters);
+                limit(socket, groups);
                 byte[] line = new byte[256];
                 int n = socket.getInputStream().read(line);
                 socket.getOutputStream().write(line, 0, Math.max(n, 0));
@@ -74,18 +86,10 @@ public class Peer {
         }
     }
 
-    static void client(int port, String ca, String group) throws Exception {
-        KeyStore roots = KeyStore.getInstance("PKCS12", "BC");
-        roots.load(null, null);
-        roots.setCertificateEntry("root", CertificateFactory.getInstance("X.509", "BC")
-            .generateCertificate(new FileInputStream(ca)));
-        try (SSLSocket socket = (SSLSocket) context(null, roots).getSocketFactory()
+    static void client(int port, SSLContext context, String groups) throws Exception {
+        try (SSLSocket socket = (SSLSocket) context.getSocketFactory()
                 .createSocket(InetAddress.getLoopbackAddress(), port)) {
-            socket.setSoTimeout(20000);
-            BCSSLParameters parameters = ((BCSSLSocket) socket).getParameters();
-            // The curves are for the certificate, if that is ECDSA.
-            parameters.setNamedGroups(new String[] {group, "secp256r1", "secp384r1"});
-            ((BCSSLSocket) socket).setParameters(parameters);
+            limit(socket, groups);
             socket.getOutputStream().write("hello\n".getBytes());
             System.out.println(new BufferedReader(
                 new InputStreamReader(socket.getInputStream())).readLine());

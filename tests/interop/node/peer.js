@@ -1,12 +1,13 @@
 // One side of a TLS 1.3 connection for tests/interop/tls.sh, over Node's tls module.
 //
-//   node peer.js server PORT CERT KEY GROUPS    answers connections
-//   node peer.js client PORT CA GROUP           sends a line and prints the first line of the answer
+//   node peer.js server PORT CERT KEY GROUPS [CA]        answers connections; asks for a certificate of CA
+//   node peer.js client PORT CA GROUPS [CERT KEY]        sends a line and prints the first line of the answer
 'use strict';
 const fs = require('node:fs');
 const tls = require('node:tls');
 
-const [mode, port, first, second, groups] = process.argv.slice(2);
+const [mode, port, first, second, third, fourth] = process.argv.slice(2);
+const read = (file) => (file === undefined ? undefined : fs.readFileSync(file));
 
 function fail(error) {
   console.error(String(error));
@@ -15,10 +16,12 @@ function fail(error) {
 
 if (mode === 'server') {
   const server = tls.createServer({
-    cert: fs.readFileSync(first),
-    key: fs.readFileSync(second),
+    cert: read(first),
+    key: read(second),
     minVersion: 'TLSv1.3',
-    ecdhCurve: groups,
+    ecdhCurve: third,
+    ca: read(fourth),
+    requestCert: fourth !== undefined,
   }, (socket) => {
     socket.on('data', (data) => socket.end(data));
     socket.on('error', (error) => console.error(String(error)));
@@ -30,9 +33,11 @@ if (mode === 'server') {
     host: '127.0.0.1',
     port: Number(port),
     servername: 'localhost',
-    ca: fs.readFileSync(first),
+    ca: read(first),
     minVersion: 'TLSv1.3',
     ecdhCurve: second,
+    cert: read(third),
+    key: read(fourth),
   }, () => socket.write('hello\n'));
   socket.setTimeout(20000, () => fail('timeout'));
   socket.on('error', fail);

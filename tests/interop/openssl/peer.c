@@ -1,13 +1,15 @@
 /* One side of a TLS 1.3 connection for tests/interop/tls.sh, over whatever libssl it is linked to.
  *
  * peer server PORT CERT KEY GROUPS [CA]
- *                                    answers connections one after another, each with the group and
- *                                    signature scheme that it negotiated; asks for a certificate
- *                                    that CA has signed
- * peer client PORT CA GROUP          sends a line, and prints the group, the server's signature
- *                                    scheme and the first line of the answer
+ *                     answers connections one after another, each with a line of what it negotiated;
+ *                     asks for a certificate that CA has signed
+ * peer client PORT CA GROUPS [CERT KEY]
+ *                     sends a line, and prints what it negotiated and the first line of the answer;
+ *                     the key share is of the first group alone
  *
- * The chain and the name localhost are verified. Exits 1 when a connection of the client fails.
+ * What was negotiated is the group, the server's signature scheme, the scheme that the other side of a
+ * server's connection has proved itself by, if it did, and "retried" after a HelloRetryRequest. The chain
+ * and the name localhost are verified. Exits 1 when a connection of the client fails.
  * PEER_KEYLOG names a file for the secrets of every connection, PEER_SECONDS how long a side waits for
  * the other (20). */
 #include <arpa/inet.h>
@@ -46,17 +48,36 @@ static void limit_waiting(int s)
     setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/* "GROUP SCHEME\n" of this connection into `line`. */
+/* How many times a ClientHello was sent or received in the connection that is under way. */
+static int hellos;
+
+static void count_hellos(int is_write, int version, int type, const void *message, size_t length,
+                         SSL *ssl, void *argument)
+{
+    (void)is_write, (void)version, (void)ssl, (void)argument;
+    if (type == SSL3_RT_HANDSHAKE && length > 0 &&
+        *(const unsigned char *)message == SSL3_MT_CLIENT_HELLO) {
+        hellos++;
+    }
+}
+
+/* "GROUP SCHEME[ CLIENT-SCHEME][ retried]\n" of this connection into `line`. */
 static void negotiated(SSL *ssl, int is_server, char line[256])
 {
     const char *scheme = NULL;
+    const char *client_scheme = NULL;
     if (is_server) {
         SSL_get0_signature_name(ssl, &scheme);
+        if (SSL_get0_peer_certificate(ssl) != NULL) {
+            SSL_get0_peer_signature_name(ssl, &client_scheme);
+        }
     } else {
         SSL_get0_peer_signature_name(ssl, &scheme);
     }
     const char *group = SSL_get0_group_name(ssl);
-    snprintf(line, 256, "%s %s\n", group == NULL ? "-" : group, scheme == NULL ? "-" : scheme);
+    snprintf(line, 256, "%s %s%s%s%s\n", group == NULL ? "-" : group, scheme == NULL ? "-" : scheme,
+             client_scheme == NULL ? "" : " ", client_scheme == NULL ? "" : client_scheme,
+             hellos > 1 ? " retried" : "");
 }
 
 /* Answers whatever comes first; a browser gets it as a page. */
@@ -106,6 +127,7 @@ static int server(SSL_CTX *context, int port)
         }
         limit_waiting(s);
         SSL *ssl = SSL_new(context);
+        hellos = 0;
         if (ssl != NULL && SSL_set_fd(ssl, s) == 1) {
             serve(ssl);
         }
@@ -152,12 +174,19 @@ static int client(SSL_CTX *context, int port)
     return 0;
 }
 
+static int prove_by(SSL_CTX *context, const char *certificate, const char *key)
+{
+    return SSL_CTX_use_certificate_chain_file(context, certificate) == 1 &&
+           SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1;
+}
+
 int main(int argc, char **argv)
 {
     int is_server = (argc == 6 || argc == 7) && strcmp(argv[1], "server") == 0;
     const char *secrets = getenv("PEER_KEYLOG");
-    if (!is_server && !(argc == 5 && strcmp(argv[1], "client") == 0)) {
-        fprintf(stderr, "expected peer server PORT CERT KEY GROUPS [CA], or peer client PORT CA GROUP\n");
+    if (!is_server && !((argc == 5 || argc == 7) && strcmp(argv[1], "client") == 0)) {
+        fprintf(stderr, "expected peer server PORT CERT KEY GROUPS [CA], or "
+                        "peer client PORT CA GROUPS [CERT KEY]\n");
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -166,6 +195,7 @@ int main(int argc, char **argv)
         SSL_CTX_set1_groups_list(context, is_server ? argv[5] : argv[4]) != 1) {
         return failed("SSL_CTX_new");
     }
+    SSL_CTX_set_msg_callback(context, count_hellos);
     if (secrets != NULL) {
         keylog = fopen(secrets, "w");
         if (keylog == NULL) {
@@ -180,14 +210,16 @@ int main(int argc, char **argv)
             }
             SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
         }
-        if (SSL_CTX_use_certificate_chain_file(context, argv[3]) != 1 ||
-            SSL_CTX_use_PrivateKey_file(context, argv[4], SSL_FILETYPE_PEM) != 1) {
+        if (!prove_by(context, argv[3], argv[4])) {
             return failed("reading certificate and key");
         }
         return server(context, atoi(argv[2]));
     }
     if (SSL_CTX_load_verify_file(context, argv[3]) != 1) {
         return failed("reading the root");
+    }
+    if (argc == 7 && !prove_by(context, argv[5], argv[6])) {
+        return failed("reading certificate and key");
     }
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     int status = client(context, atoi(argv[2]));

@@ -1,9 +1,12 @@
 //! One side of a TLS 1.3 connection for tests/interop/tls.sh, over rustls and AWS-LC.
 //!
 //! ```text
-//! peer server PORT CERT KEY     answers connections one after another
-//! peer client PORT CA GROUP     sends a line and prints the first line of the answer
+//! peer server PORT CERT KEY GROUPS [CA]     answers connections one after another; asks for a certificate
+//!                                           that CA has signed
+//! peer client PORT CA GROUPS [CERT KEY]     sends a line and prints the first line of the answer
 //! ```
+//!
+//! GROUPS is a list with colons; a client's key share is of the first.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -15,6 +18,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, ALL_KX_GROUPS};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, Stream,
@@ -22,13 +26,25 @@ use rustls::{
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// AWS-LC with the groups whose name `wanted` accepts.
-fn provider(wanted: impl Fn(&str) -> bool) -> Arc<CryptoProvider> {
-    let groups = ALL_KX_GROUPS.iter().copied();
-    Arc::new(CryptoProvider {
-        kx_groups: groups.filter(|group| wanted(&format!("{:?}", group.name()))).collect(),
-        ..aws_lc_rs::default_provider()
-    })
+/// AWS-LC with these groups.
+fn provider(groups: &str) -> Result<Arc<CryptoProvider>, Box<dyn Error>> {
+    let named = |name: &str| {
+        let same = |group: &str| group.eq_ignore_ascii_case(name);
+        let found = ALL_KX_GROUPS.iter().find(|group| same(&format!("{:?}", group.name())));
+        found.copied().ok_or_else(|| format!("no group {name}"))
+    };
+    let kx_groups = groups.split(':').map(named).collect::<Result<_, _>>()?;
+    Ok(Arc::new(CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() }))
+}
+
+fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn Error>> {
+    Ok(CertificateDer::pem_file_iter(file)?.collect::<Result<_, _>>()?)
+}
+
+fn roots(file: &str) -> Result<Arc<RootCertStore>, Box<dyn Error>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file)?)?;
+    Ok(Arc::new(roots))
 }
 
 fn accept(config: &Arc<ServerConfig>, mut socket: TcpStream) -> Outcome {
@@ -43,12 +59,17 @@ fn accept(config: &Arc<ServerConfig>, mut socket: TcpStream) -> Outcome {
     Ok(())
 }
 
-fn server(port: &str, cert: &str, key: &str) -> Outcome {
-    let chain = CertificateDer::pem_file_iter(cert)?.collect::<Result<Vec<_>, _>>()?;
-    let config = ServerConfig::builder_with_provider(provider(|_| true))
-        .with_protocol_versions(&[&TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(chain, PrivateKeyDer::from_pem_file(key)?)?;
+fn server(port: &str, cert: &str, key: &str, groups: &str, ca: Option<&str>) -> Outcome {
+    let provider = provider(groups)?;
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13])?;
+    let config = match ca {
+        Some(ca) => config.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider).build()?,
+        ),
+        None => config.with_no_client_auth(),
+    }
+    .with_single_cert(chain(cert)?, PrivateKeyDer::from_pem_file(key)?)?;
     let config = Arc::new(config);
     for socket in TcpListener::bind(format!("127.0.0.1:{port}"))?.incoming() {
         if let Err(error) = accept(&config, socket?) {
@@ -58,17 +79,16 @@ fn server(port: &str, cert: &str, key: &str) -> Outcome {
     Ok(())
 }
 
-fn client(port: &str, ca: &str, group: &str) -> Outcome {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(ca)?)?;
-    let provider = provider(|name| name.eq_ignore_ascii_case(group));
-    if provider.kx_groups.is_empty() {
-        return Err(format!("no group {group}").into());
-    }
-    let config = ClientConfig::builder_with_provider(provider)
+fn client(port: &str, ca: &str, groups: &str, pair: Option<(&str, &str)>) -> Outcome {
+    let config = ClientConfig::builder_with_provider(provider(groups)?)
         .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots(ca)?);
+    let config = match pair {
+        Some((cert, key)) => {
+            config.with_client_auth_cert(chain(cert)?, PrivateKeyDer::from_pem_file(key)?)?
+        }
+        None => config.with_no_client_auth(),
+    };
     let mut connection =
         ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
     let mut socket = TcpStream::connect(format!("127.0.0.1:{port}"))?;
@@ -86,8 +106,12 @@ fn client(port: &str, ca: &str, group: &str) -> Outcome {
 fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["server", port, cert, key] => server(port, cert, key),
-        ["client", port, ca, group] => client(port, ca, group),
-        _ => Err("expected peer server PORT CERT KEY, or peer client PORT CA GROUP".into()),
+        ["server", port, cert, key, groups] => server(port, cert, key, groups, None),
+        ["server", port, cert, key, groups, ca] => server(port, cert, key, groups, Some(ca)),
+        ["client", port, ca, groups] => client(port, ca, groups, None),
+        ["client", port, ca, groups, cert, key] => client(port, ca, groups, Some((cert, key))),
+        _ => Err("expected peer server PORT CERT KEY GROUPS [CA], or \
+                  peer client PORT CA GROUPS [CERT KEY]"
+            .into()),
     }
 }
