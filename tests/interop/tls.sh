@@ -10,7 +10,8 @@
 #   tests/interop/tls.sh [PEER ...]       these peers only
 #   tests/interop/tls.sh --fetch [PEER ...]
 #                                         download and build first what is missing of: node,
-#                                         bouncycastle, wolfssl. Everything goes into ~/.cache/gabion
+#                                         bouncycastle, wolfssl, go-1.27. Go's toolchain goes into Go's own
+#                                         cache, and everything else into ~/.cache/gabion
 #
 # Without --fetch it takes what is there: other OpenSSLs (front/go/script/openssl builds them), Go, and
 # rustls, which cargo builds.
@@ -22,7 +23,7 @@ fetch=0
     fetch=1
     shift
 }
-wanted=${*:-stock gabion openssl-3.6.3 openssl-4.0.3 go rustls node bouncycastle wolfssl chromium}
+wanted=${*:-stock gabion openssl-3.6.3 openssl-4.0.3 go go-1.27 rustls node bouncycastle wolfssl chromium}
 . tests/servers/common
 
 # Signatures of the small SLH-DSA sets take some peers seconds, on a busy machine many.
@@ -196,12 +197,25 @@ have_openssl_4_0_3() { other_openssl 4.0.3; }
 client_openssl_4_0_3() { openssl_client "$work/peer-4.0.3" "$@"; }
 server_openssl_4_0_3() { openssl_server "$work/peer-4.0.3" "$@"; }
 
-have_go() {
+# go_peer TOOLCHAIN  what crypto/tls of it has; 1.27 has more
+go_peer() {
     groups=$hybrids
     signatures='ECDSA-P-256 ECDSA-P-384 ED25519'
     once=RSA-2048
+    version=$(cd tests/interop/go && go env GOVERSION 2>&1) || {
+        echo "there is no $1: $version"
+        return
+    }
+    version=${version#go}
+    peer_name="Go $version crypto/tls"
+    if [ "$(printf '%s\n1.27\n' "$version" | sort -V | head -n 1)" = 1.27 ]; then
+        groups="$hybrids MLKEM1024"
+        signatures="$post_quantum ECDSA-P-256"
+        once=$classical
+    fi
     usual
-    peer_name="$(go env GOVERSION 2>/dev/null | sed 's/^go/Go /') crypto/tls"
+    # Its own words to who has another: "ML-DSA private keys with both seed and expanded key are not supported".
+    forms=${forms:+seed}
     (cd tests/interop/go && go build -o "$work/$peer" .) >"$work/go.log" 2>&1 ||
         echo "go could not build it: $(head -n 1 "$work/go.log")"
 }
@@ -212,6 +226,25 @@ client_go() {
     "$work/$peer" client "$at" "$trusting" "$with_groups" $(pair "$@")
 }
 server_go() { exec "$work/$peer" server "$1" "$work/$2.crt" "$(in_form "$2" "$form")" "$3" ${4+"$4"}; }
+have_go() { go_peer go; }
+
+# A Go of 1.21 or newer gets the other one from the module proxy.
+have_go_1_27() {
+    GOTOOLCHAIN=go1.27.0
+    export GOTOOLCHAIN
+    if [ "$fetch" -eq 1 ]; then
+        echo "$peer: fetching it by go ..." >&2
+        go_peer "$GOTOOLCHAIN"
+    elif (cd tests/interop/go && GOPROXY=off go version) >/dev/null 2>&1; then
+        go_peer "$GOTOOLCHAIN"
+    else
+        echo "$GOTOOLCHAIN is not in Go's cache; --fetch gets it by the Go that is installed"
+    fi
+    unset GOTOOLCHAIN
+}
+client_go_1_27() { client_go "$@"; }
+server_go_1_27() { server_go "$@"; }
+
 have_rustls() {
     groups='X25519MLKEM768 SecP256r1MLKEM768 MLKEM768 MLKEM1024'
     signatures="$post_quantum ECDSA-P-256"
