@@ -198,13 +198,9 @@ impl Engine {
         let mut shared = Zeroizing::new(vec![0; lanes.len() * curve.scalar_len()]);
         let good = ecc::lanes::derive_many(self, curve, &private, &public, &mut shared)?;
         let secrets = shared.chunks_exact(curve.scalar_len()).zip(good);
-        let secret = |(bytes, is_good): (&[u8], bool)| {
-            let mut secret = SharedSecret::blank(algorithm);
-            secret.copy_from_slice(bytes);
-            match is_good {
-                true => Ok(secret),
-                false => Err(public_key(algorithm, "the secret with it is all zero")),
-            }
+        let secret = |(bytes, is_good): (&[u8], bool)| match is_good {
+            true => Ok(SharedSecret::of(algorithm, bytes)),
+            false => Err(public_key(algorithm, "the secret with it is all zero")),
         };
         Ok(secrets.map(secret).collect())
     }

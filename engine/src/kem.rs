@@ -14,28 +14,21 @@ use crate::error::{Error, check_batch, check_length, lane_result, same_key, wron
 use crate::family::{self, DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart};
 use crate::route::Engine;
 
-/// The longest shared secret: P-521 (66 bytes) beside ML-KEM (32).
-const SHARED_MAX: usize = 98;
-
-/// A shared secret, as long as the table says; wiped when dropped. Compares in constant time.
+/// A shared secret, as long as the table says; wiped when dropped. Compares in constant time. Boxed, so
+/// that moving it, as queues do from thread to thread, leaves no copy behind.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct SharedSecret {
-    bytes: [u8; SHARED_MAX],
-    len: usize,
-}
+pub struct SharedSecret(Box<[u8]>);
 
 impl SharedSecret {
     /// Room for a secret of an algorithm, all zero.
     pub(crate) fn blank(algorithm: Algorithm) -> Self {
-        // The table's longest is SHARED_MAX; a test holds it to that.
-        SharedSecret { bytes: [0; SHARED_MAX], len: algorithm.info().shared_secret }
+        SharedSecret(vec![0; algorithm.info().shared_secret].into())
     }
 
     /// A secret of these bytes, which are as many as the algorithm's secrets have.
     pub(crate) fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
-        let mut secret = SharedSecret::blank(algorithm);
-        secret.copy_from_slice(bytes);
-        secret
+        debug_assert_eq!(bytes.len(), algorithm.info().shared_secret, "{algorithm}");
+        SharedSecret(bytes.into())
     }
 }
 
@@ -43,19 +36,19 @@ impl Deref for SharedSecret {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        &self.0
     }
 }
 
 impl DerefMut for SharedSecret {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.len]
+        &mut self.0
     }
 }
 
 impl PartialEq for SharedSecret {
     fn eq(&self, other: &Self) -> bool {
-        self.len == other.len && ct::eq_mask(self, other) == u64::MAX
+        self.len() == other.len() && ct::eq_mask(self, other) == u64::MAX
     }
 }
 
@@ -63,7 +56,7 @@ impl Eq for SharedSecret {}
 
 impl fmt::Debug for SharedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedSecret({} bytes)", self.len)
+        write!(f, "SharedSecret({} bytes)", self.len())
     }
 }
 
@@ -501,13 +494,6 @@ pub(crate) fn check_lanes(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_shared_secret_has_room() {
-        for algorithm in Algorithm::all() {
-            assert!(algorithm.info().shared_secret <= SHARED_MAX, "{algorithm}");
-        }
-    }
 
     #[test]
     fn secrets_compare_by_content_and_do_not_print() {

@@ -350,8 +350,7 @@ impl Parallel<'_> {
         let pieces = lanes.chunks(cut.lanes).zip(secrets.chunks_mut(cut.lanes)).collect();
         on_threads(cut.threads, pieces, |(lanes, places)| {
             let secrets = self.engine.derive_many(lanes)?;
-            // Cloned: what a secret is moved out of is not wiped, and `secrets` is when it is dropped.
-            places.clone_from_slice(&secrets);
+            places.iter_mut().zip(secrets).for_each(|(place, secret)| *place = secret);
             Ok(())
         })?;
         Ok(secrets)

@@ -14,16 +14,19 @@
 #![allow(clippy::expect_used)] // A panic is how a test fails.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::Future;
+use std::num::NonZero;
 use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Waker};
 
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Keys, Operation};
 use gabion_engine::{
-    Algorithm, Config, Engine, Entropy, EntropyError, Family, KemPrivateKey, Message, SharedSecret,
-    Status, ml_dsa, ml_kem,
+    Algorithm, Config, Engine, Entropy, EntropyError, Family, KemPrivateKey, KeyCache, Limits,
+    Message, Queue, SharedSecret, Status, Ticket, ml_dsa, ml_kem,
 };
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
@@ -299,7 +302,7 @@ impl Entropy for Recorded {
 /// Runs `work` in a thread of its own, with everything recorded until the thread has ended and its
 /// working memory is freed. Returns the hits, as (block size, place), that `work` did not name
 /// public. Blocks that `work` returns are freed by the caller, unwatched.
-fn watched(of: Of, work: impl FnOnce(&Engine, &mut Vec<u8>) + Send) -> Vec<(u64, u64)> {
+fn watched(of: Of, work: impl FnOnce(&'static Engine, &mut Vec<u8>) + Send) -> Vec<(u64, u64)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     IS_KEM.store(of == Of::MlKem, Relaxed);
@@ -603,6 +606,147 @@ fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     decaps(engine, &again, &ct);
 }
 
+/// Randomness that is the same each time, so that what is made of it is known before it is made.
+struct Fixed;
+
+impl Entropy for Fixed {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        out.iter_mut().enumerate().for_each(|(at, byte)| *byte = 11 + 7 * (at % 16) as u8);
+        Ok(())
+    }
+}
+
+/// Runs `work` on a queue where more threads want to run than may, each many times; then on one with
+/// workers. Both are gone when it returns, and their threads with them.
+fn queues(engine: &'static Engine, work: impl Fn(&Queue, bool) + Sync) {
+    let limits = Limits { leaders_max: NonZero::<usize>::MIN, ..Limits::default() };
+    let queue = Queue::new(engine, Fixed, limits);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..25).for_each(|_| work(&queue, false)));
+        }
+    });
+    let queue = Queue::new(engine, Fixed, limits).with_workers(NonZero::<usize>::MIN);
+    (0..5).for_each(|_| work(queue.as_ref().expect("a thread"), true));
+}
+
+/// Fetches the result of each ticket in another way; `check` sees them.
+fn fetch<T: Send + 'static>(tickets: [Ticket<T>; 4], check: impl Fn(T) + Send + Sync + 'static) {
+    let [waited, mut polled, awaited, told] = tickets;
+    let check = Arc::new(check);
+    check(waited.wait().expect("the job succeeds"));
+    let result = loop {
+        if let Some(result) = polled.poll() {
+            break result;
+        }
+        std::thread::yield_now();
+    };
+    check(result.expect("the job succeeds"));
+    let mut awaited = std::pin::pin!(awaited);
+    let mut context = Context::from_waker(Waker::noop());
+    let result = loop {
+        if let Poll::Ready(result) = awaited.as_mut().poll(&mut context) {
+            break result;
+        }
+        std::thread::yield_now();
+    };
+    check(result.expect("the job succeeds"));
+    told.then(move |result| check(result.expect("the job succeeds")));
+}
+
+/// A KEM by every door for many: queue, tickets, several threads, a cached key.
+fn run_kem_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
+    let key = alone(|| engine.kem_generate(algorithm, &Recorded)).expect("keygen");
+    record_private(algorithm, key.bytes());
+    let kem =
+        if algorithm.info().family == Family::Hybrid { Algorithm::MlKem768 } else { algorithm };
+    let ek = &key.public_bytes()[..kem.info().public_key];
+    for bytes in [ek, key.public_bytes(), &Sha3_256::digest(ek)] {
+        publish(public, bytes);
+    }
+    polys_of(ek, public);
+    let (ct, shared) = engine.encaps(&key.public(), &Fixed).expect("encaps");
+    record(&shared);
+    publish(public, &ct);
+    let shared = Arc::new(shared);
+    queues(engine, |queue, with_workers| {
+        if !with_workers {
+            assert_eq!(queue.decaps(&key, &ct).expect("decaps"), *shared);
+            assert_eq!(queue.encaps(&key.public()).expect("encaps").1, *shared);
+            return;
+        }
+        let expected = Arc::clone(&shared);
+        let opened = std::array::from_fn(|_| queue.submit_decaps(&key, &ct).expect("room"));
+        fetch(opened, move |secret| assert_eq!(secret, *expected));
+        let expected = Arc::clone(&shared);
+        let made = std::array::from_fn(|_| queue.submit_encaps(&key.public()).expect("room"));
+        fetch(made, move |(_, secret)| assert_eq!(secret, *expected));
+    });
+    const N: usize = 2 * 64; // Where a second thread begins.
+    let cores = engine.parallel(NonZero::<usize>::MIN.saturating_add(1));
+    let mut secrets = vec![0; N * shared.len()];
+    let mut status = [Status::NotRun; N];
+    let (mut cts, keys) = (vec![0; N * ct.len()], [&key; N]);
+    let cache = KeyCache::new(1 << 20);
+    let ek = cache.kem_public(engine, algorithm, key.public_bytes()).expect("a key");
+    cores.encaps_many(&[&ek; N], &Fixed, &mut cts, &mut secrets, &mut status).expect("encaps");
+    cores.decaps_many(&keys, &cts, &mut secrets, &mut status).expect("decaps");
+    assert!(secrets.chunks_exact(shared.len()).all(|secret| *secret == shared[..]));
+    gabion_engine::ct::wipe(&mut secrets);
+}
+
+/// A key exchange by the same doors.
+fn run_exchange_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
+    let [one, other] = [(); 2].map(|()| {
+        let key = alone(|| engine.exchange_generate(algorithm, &Recorded)).expect("keygen");
+        record(key.bytes());
+        publish(public, key.public_bytes());
+        key
+    });
+    let peer = other.public();
+    let shared = Arc::new(engine.derive(&one, &peer).expect("derive"));
+    record(&shared);
+    queues(engine, |queue, with_workers| {
+        if !with_workers {
+            assert_eq!(queue.derive(&one, &peer).expect("derive"), *shared);
+            return;
+        }
+        let expected = Arc::clone(&shared);
+        let tickets = std::array::from_fn(|_| queue.submit_derive(&one, &peer).expect("room"));
+        fetch(tickets, move |secret| assert_eq!(secret, *expected));
+    });
+    let lanes = [(&one, &peer); 2 * 64];
+    let cores = engine.parallel(NonZero::<usize>::MIN.saturating_add(1));
+    for secrets in [engine.derive_many(&lanes[..9]), cores.derive_many(&lanes)] {
+        // Taken one by one, as a caller may who keeps some.
+        for secret in secrets.expect("derive") {
+            assert_eq!(secret.expect("a secret"), *shared);
+        }
+    }
+}
+
+/// Keys of every kind made by a queue.
+fn run_keys_of_queues(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
+    let limits = Limits { leaders_max: NonZero::<usize>::MIN, ..Limits::default() };
+    let queue = Queue::new(engine, Recorded, limits).with_workers(NonZero::<usize>::MIN);
+    let queue = queue.expect("a thread");
+    let message = Message::Pure { context: b"", message: b"zeroise this" };
+    for _ in 0..3 {
+        let tickets: Vec<_> =
+            (0..5).map(|_| queue.submit_dsa_generate(algorithm).expect("room")).collect();
+        for ticket in tickets {
+            let key = ticket.wait().expect("keygen");
+            record_private(algorithm, key.bytes());
+            publish(public, key.public_bytes());
+            if algorithm.info().family == Family::MlDsa {
+                publish(public, &key.bytes()[64..128]); // tr
+            }
+            let ticket = queue.submit_sign(&key, message).expect("room");
+            publish(public, &ticket.wait().expect("sign"));
+        }
+    }
+}
+
 fn of_family(family: Family) -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(move |algorithm| algorithm.info().family == family)
 }
@@ -709,6 +853,24 @@ fn freed_memory_holds_no_secret_of_composites() {
         of_family(Family::Composite).filter(|algorithm| !algorithm.name().contains("RSA"))
     {
         let hits = watched(Of::Keys, |engine, public| run_signatures(engine, algorithm, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_queues_and_threads() {
+    for algorithm in [Algorithm::MlKem768, Algorithm::SecP256r1MlKem768, Algorithm::XWing] {
+        let hits = watched(Of::MlKem, |engine, public| run_kem_doors(engine, algorithm, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+    for algorithm in of_family(Family::Ecdh) {
+        let hits =
+            watched(Of::Keys, |engine, public| run_exchange_doors(engine, algorithm, public));
+        assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
+    }
+    for algorithm in [Algorithm::MlDsa44, Algorithm::Ed25519, Algorithm::EcdsaP384] {
+        let of = if algorithm == Algorithm::MlDsa44 { Of::MlDsa } else { Of::Keys };
+        let hits = watched(of, |engine, public| run_keys_of_queues(engine, algorithm, public));
         assert_eq!(hits, [], "{algorithm}: (size, place) in freed blocks");
     }
 }
