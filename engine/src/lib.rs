@@ -14,8 +14,9 @@
 //!   [`Engine::run_parallel`], [`Queue::with_workers`]), and for a self-test, which needs a stack of a
 //!   known size: the first use of an algorithm waits for that one, and it ends with the test.
 //! - All state that a fork copies is immutable, atomic or per-thread working memory, so a forked child
-//!   goes on with its own copy; a self-test that another thread was running at the fork is run again
-//!   by the child.
+//!   goes on with its own copy; what another thread was making at the fork, a self-test, a table or
+//!   what derives from a key, the child makes again. Only the curves of RustCrypto (P-521, and others
+//!   where graviola does not serve) have a table that a child may wait for: see docs/engine.md.
 //! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
 //!
 //! # Examples

@@ -1,9 +1,8 @@
 //! Which backend runs a batch, and whether it may.
 
-use std::sync::OnceLock;
-
 use gabion_backend::{Backend, Batch, Operation, cpus};
 use gabion_scheme::{Algorithm, Status};
+use once_cell::race::OnceBox;
 
 use crate::config::Config;
 use crate::error::{Error, lane_result};
@@ -42,9 +41,10 @@ impl Engine {
     /// # Errors
     /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends.
     pub fn global() -> Result<&'static Engine, Error> {
-        static GLOBAL: OnceLock<Result<Engine, Error>> = OnceLock::new();
+        // A process whose threads are first together makes two, and drops one: it never waits for itself.
+        static GLOBAL: OnceBox<Result<Engine, Error>> = OnceBox::new();
         GLOBAL
-            .get_or_init(|| Engine::new(&Config::from_environment()))
+            .get_or_init(|| Box::new(Engine::new(&Config::from_environment())))
             .as_ref()
             .map_err(Clone::clone)
     }

@@ -11,13 +11,13 @@
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use gabion_backend::{Backend, Batch};
 use gabion_scheme::algorithms::ALGORITHMS;
 use gabion_scheme::{Algorithm, Status};
+use once_cell::race::OnceBox;
 
 use crate::self_test;
 
@@ -54,7 +54,7 @@ pub(crate) struct Slot {
     verdicts: [AtomicU64; ALGORITHMS.len()],
     /// Set once and for all algorithms: the backend runs nothing more.
     withdrawn: AtomicBool,
-    reason: OnceLock<String>,
+    reason: OnceBox<String>,
     /// Whether a panic was reported.
     panicked: AtomicBool,
 }
@@ -65,7 +65,7 @@ impl Slot {
             backend,
             verdicts: [const { AtomicU64::new(UNTESTED) }; ALGORITHMS.len()],
             withdrawn: AtomicBool::new(false),
-            reason: OnceLock::new(),
+            reason: OnceBox::new(),
             panicked: AtomicBool::new(false),
         }
     }
@@ -158,7 +158,7 @@ impl Slot {
     }
 
     fn withdraw(&self, reason: String) {
-        let is_first = self.reason.set(reason).is_ok();
+        let is_first = self.reason.set(Box::new(reason)).is_ok();
         self.withdrawn.store(true, Ordering::Release);
         if is_first {
             self.say(&format!("is withdrawn: {}", self.reason().unwrap_or_default()));

@@ -11,10 +11,10 @@
 //! constant time, and no address depends on a scalar.
 
 use core::arch::x86_64::*;
-use std::sync::OnceLock;
 
 use gabion_scheme::ct;
 use gabion_scheme::kernels::ed25519::PointRow;
+use once_cell::race::OnceBox;
 
 use super::edwards::{Affine, Extended, IDENTITY, affine, invert_all, load8, progression, store8};
 use super::field25519::{Fe, all};
@@ -100,13 +100,14 @@ fn make_base_rows() -> Vec<PointRow> {
     rows
 }
 
-/// Makes a table at its first use. Tables are public and the same in every process.
+/// Makes a table at its first use, twice where two threads are first: a forked child must not wait for a
+/// thread that only its parent has. Tables are public and the same in every process.
 macro_rules! table {
     ($name:ident: $type:ty = $make:ident) => {
         #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
         pub(super) fn $name() -> &'static $type {
-            static TABLE: OnceLock<$type> = OnceLock::new();
-            TABLE.get_or_init(|| $make())
+            static TABLE: OnceBox<$type> = OnceBox::new();
+            TABLE.get_or_init(|| Box::new($make()))
         }
     };
 }

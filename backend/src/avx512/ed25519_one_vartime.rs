@@ -9,11 +9,10 @@
 //! One point is worked on at a time, its coordinates side by side
 //! ([`edwards_quad_vartime`](super::edwards_quad_vartime)); multiples of B come in four pieces from one table.
 
-use std::sync::OnceLock;
-
 use gabion_scheme::kernels::ed25519::{
     EdEquation, EdVerify, PointRow, ROW_PIECE_BITS, ROW_PIECES, ROWS_PER_PIECE, scalar,
 };
+use once_cell::race::OnceBox;
 
 use super::ed25519_vartime::signed_digits;
 use super::edwards_quad_vartime::{Addend, Point, decode_negated};
@@ -39,11 +38,11 @@ const PIECE_DIGITS: usize = ROW_PIECE_BITS / BITS;
 /// `table[piece][i - 1] = i * 2^(64 piece) * B`.
 type BaseTable = Vec<[Addend; BASE_ROWS]>;
 
-/// Made at its first use; public and the same in every process.
+/// Made at its first use, as [`super::ed25519`] makes its tables; public and the same in every process.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn base_table() -> &'static BaseTable {
-    static TABLE: OnceLock<BaseTable> = OnceLock::new();
-    TABLE.get_or_init(|| make_base_table())
+    static TABLE: OnceBox<BaseTable> = OnceBox::new();
+    TABLE.get_or_init(|| Box::new(make_base_table()))
 }
 
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]

@@ -1,11 +1,12 @@
 //! Ed25519 (RFC 8032), verified strictly or by the rules of ZIP 215.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use gabion_backend::{Batch, Ed25519, Keys, Operation};
 use gabion_scheme::ed25519::{self, PUBLIC_LEN, Rules, SEED_LEN, SIGNATURE_LEN};
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status};
+use once_cell::race::OnceBox;
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::entropy::{Entropy, OsEntropy};
@@ -20,7 +21,7 @@ struct Pair {
     rules: Rules,
     signing: ed25519::SigningKey,
     /// The public key, decoded when it is first asked for: signing does without.
-    public: OnceLock<VerifyKey>,
+    public: OnceBox<VerifyKey>,
 }
 
 /// A public key. Multiples of its point are made when it has been used some times.
@@ -98,7 +99,7 @@ impl SigningPart for SigningKey {
         let (rules, bytes) = (self.0.rules, *self.0.signing.public());
         let make = || {
             let key = ed25519::VerifyKey::decode(rules, &bytes);
-            VerifyKey(Arc::new(Public { rules, bytes, key }))
+            Box::new(VerifyKey(Arc::new(Public { rules, bytes, key })))
         };
         self.0.public.get_or_init(make).clone()
     }
@@ -118,7 +119,7 @@ impl SigningPart for SigningKey {
         let pair = |key: &ed25519::SigningKey| Pair {
             rules,
             signing: key.clone(),
-            public: OnceLock::new(),
+            public: OnceBox::new(),
         };
         Ok(keys.iter().map(|key| SigningKey(Arc::new(pair(key)))).collect())
     }

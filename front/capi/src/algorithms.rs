@@ -2,9 +2,9 @@
 
 use std::ffi::{CString, c_char};
 use std::ptr::null;
-use std::sync::LazyLock;
 
 use gabion_engine::{ALGORITHMS, AlgorithmInfo, Engine, Kind};
+use once_cell::race::OnceBox;
 
 use crate::border::{Code, Failure, border, code};
 use crate::input;
@@ -14,9 +14,14 @@ const ABI: u32 = 1;
 
 /// The names for C. No name of the table contains a NUL; were one added, it would be left empty,
 /// which a test refuses.
-static NAMES: LazyLock<Vec<CString>> = LazyLock::new(|| {
-    ALGORITHMS.iter().map(|row| CString::new(row.name).unwrap_or_default()).collect()
-});
+fn names() -> &'static [CString] {
+    // Made twice where two threads are first: a forked child must not wait for one of its parent's.
+    static NAMES: OnceBox<Vec<CString>> = OnceBox::new();
+    NAMES.get_or_init(|| {
+        let names = ALGORITHMS.iter().map(|row| CString::new(row.name).unwrap_or_default());
+        Box::new(names.collect())
+    })
+}
 
 /// `gabion_sizes`.
 #[repr(C)]
@@ -71,7 +76,7 @@ pub extern "C" fn gabion_algorithm_count() -> usize {
 /// The name of the algorithm with this number; NULL beyond the last.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_algorithm_name(index: usize) -> *const c_char {
-    NAMES.get(index).map_or(null(), |name| name.as_ptr())
+    names().get(index).map_or(null(), |name| name.as_ptr())
 }
 
 /// The name for C of an algorithm.

@@ -5,7 +5,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::io::Write;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 
@@ -305,12 +306,12 @@ pub fn engine() -> Result<&'static Engine, Failure> {
 
 /// Says once in the life of the process that something is wrong with it.
 fn tell_once(failure: &Failure) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
         let text = "OpenSSL may go on with another provider (told once)";
         // Not eprintln, which panics where nobody reads stderr any more.
         let _ = writeln!(std::io::stderr(), "gabion: {failure}; {text}");
-    });
+    }
 }
 
 /// Runs the body of an entry point. A failure goes to OpenSSL's error queue and becomes `refusal`;

@@ -1,7 +1,7 @@
 //! Keys with everything that derives from them.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -16,6 +16,8 @@ use crate::error::Error;
 /// Signers that a key keeps for its next signatures: as many threads can sign at once without
 /// decoding it again, at 120 KiB each.
 const SIGNERS_MAX: usize = 16;
+/// Times that a thread tries to have the list of signers, which others have for a few instructions.
+const IDLE_TRIES: usize = 64;
 
 /// A public key, decoded.
 pub struct VerifyKey {
@@ -61,6 +63,7 @@ pub struct SigningKey {
     params: &'static Params,
     bytes: Zeroizing<Vec<u8>>,
     verify_key: VerifyKey,
+    /// Only tried: see [`SigningKey::idle`].
     signers: Mutex<Vec<Signer>>,
 }
 
@@ -97,7 +100,10 @@ impl SigningKey {
         }
         let verify_key = VerifyKey::decode(params, &public)?;
         let bytes = Zeroizing::new(bytes.to_vec());
-        Ok(SigningKey { params, bytes, verify_key, signers: Mutex::new(vec![signer]) })
+        // With room for all, so that the list stays where it is: a fork sees it at any moment.
+        let mut signers = Vec::with_capacity(SIGNERS_MAX);
+        signers.push(signer);
+        Ok(SigningKey { params, bytes, verify_key, signers: Mutex::new(signers) })
     }
 
     /// The parameter set.
@@ -118,18 +124,33 @@ impl SigningKey {
     /// Calls `with` with a signer that nobody else has; none if the key does not decode again, which
     /// a fault alone could bring about, or the lack of a thread with room for it.
     pub(super) fn with_signer<T>(&self, with: impl FnOnce(&mut Signer) -> T) -> Option<T> {
-        let signers = || self.signers.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = signers().pop();
+        // A name of its own, so that the list is not locked while the key is used.
+        let idle = self.idle().and_then(|mut idle| idle.pop());
         let mut signer = match idle {
             Some(signer) => signer,
             None => Signer::decode(self.params, &self.bytes)?,
         };
         let result = with(&mut signer);
-        let mut idle = signers();
-        if idle.len() < SIGNERS_MAX {
+        if let Some(mut idle) = self.idle()
+            && idle.len() < SIGNERS_MAX
+        {
             idle.push(signer);
         }
         Some(result)
+    }
+
+    /// The signers that nobody uses; none where they stay locked, as they do in a forked child if
+    /// another thread of its parent was just taking one: it goes on with signers of its own.
+    fn idle(&self) -> Option<MutexGuard<'_, Vec<Signer>>> {
+        for _ in 0..IDLE_TRIES {
+            match self.signers.try_lock() {
+                Ok(idle) => return Some(idle),
+                Err(TryLockError::Poisoned(idle)) => return Some(idle.into_inner()),
+                // A thread that has it needs some nanoseconds, unless the system stopped it there.
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        None
     }
 }
 
@@ -153,4 +174,30 @@ pub fn generate(params: &'static Params, seed: &[u8; SEED_LEN]) -> Option<Signin
     crates::generate(params, seed, &mut private, &mut public)?;
     let key = SigningKey::decode(params, &private).ok()?;
     (key.verify_key.bytes == public).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Algorithm;
+    use crate::fn_dsa::params;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// As in a forked child, where the thread that has the list does not exist.
+    #[test]
+    fn a_list_of_signers_that_stays_locked_is_done_without() {
+        let params = params(Algorithm::Falcon512).unwrap();
+        let key = std::sync::Arc::new(generate(params, &[7; SEED_LEN]).unwrap());
+        let _held = key.signers.lock().unwrap();
+        let (ended, end) = mpsc::channel();
+        let other = std::sync::Arc::clone(&key);
+        std::thread::spawn(move || {
+            let mut public = vec![0; params.pk_len()];
+            let made = other.with_signer(|signer| signer.public_key(&mut public));
+            let _ = ended.send((made, public));
+        });
+        let (made, public) = end.recv_timeout(Duration::from_secs(60)).expect("it waits for ever");
+        assert_eq!((made, &public[..]), (Some(()), key.verify_key().bytes()));
+    }
 }

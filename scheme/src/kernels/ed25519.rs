@@ -7,12 +7,12 @@
 //! The functions of this module are the portable answers, over curve25519-dalek. A backend that has
 //! lanes of its own overrides them; the others take them as they are.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use curve25519_dalek::edwards::{CompressedEdwardsY, EdwardsPoint};
 pub use curve25519_dalek::scalar::Scalar;
 use curve25519_dalek::traits::{IsIdentity, VartimeMultiscalarMul};
+use once_cell::race::OnceBox;
 
 /// An affine point in the form that is added: y + x, y - x and 2dxy modulo 2^255 - 19, five limbs of
 /// radix 2^51 each (below 2^51 + 2^15), and one word unused.
@@ -40,7 +40,7 @@ pub struct EdPoint {
     /// -A.
     negated: EdwardsPoint,
     /// Multiples of -A: `rows[16 j + i - 1] = i * 2^(65 j) * -A` for i in 1..=16, j in 0..4.
-    rows: OnceLock<Vec<PointRow>>,
+    rows: OnceBox<Vec<PointRow>>,
     /// Verifications so far, as long as there are no rows.
     uses: AtomicU32,
 }
@@ -50,7 +50,7 @@ impl EdPoint {
     /// included: which encodings are admitted is the flow's to say. None if there is no such point.
     pub fn decode(encoded: &[u8; 32]) -> Option<EdPoint> {
         let negated = -CompressedEdwardsY(*encoded).decompress()?;
-        let (rows, uses) = (OnceLock::new(), AtomicU32::new(0));
+        let (rows, uses) = (OnceBox::new(), AtomicU32::new(0));
         Some(EdPoint { encoded: *encoded, negated, rows, uses })
     }
 
@@ -68,11 +68,13 @@ impl EdPoint {
         if self.uses.fetch_add(1, Ordering::Relaxed) < USES_BEFORE_ROWS {
             return None;
         }
-        // Made outside of the lock, at worst twice: a forked child must not wait for its parent.
-        let rows = make();
-        assert_eq!(rows.len(), ROW_PIECES * ROWS_PER_PIECE, "rows are made whole");
-        let _ = self.rows.set(rows);
-        self.rows.get().map(Vec::as_slice)
+        // At worst made twice, and waited for by nobody: a forked child has not the thread that makes them.
+        let make = || {
+            let rows = make();
+            assert_eq!(rows.len(), ROW_PIECES * ROWS_PER_PIECE, "rows are made whole");
+            Box::new(rows)
+        };
+        Some(self.rows.get_or_init(make))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Keys with everything that derives from them, and their encodings (FIPS 204, section 7.2).
 
 use std::fmt;
-use std::sync::OnceLock;
+
+use once_cell::race::OnceBox;
 
 use super::keygen::{expand_signing_chunk, keygen};
 use super::params::{MU_LEN, Params, SEED_LEN, T0_LEN, T0_MAX, T1_BITS, T1_LEN};
@@ -26,7 +27,7 @@ pub struct VerifyKey {
     /// A in the NTT domain, `[k][l]`.
     a_hat: Vec<DsaPoly>,
     /// NTT(t1 * 2^d), `[k]`.
-    t1_hat: OnceLock<Vec<DsaPoly>>,
+    t1_hat: OnceBox<Vec<DsaPoly>>,
     /// Whether it is a key at all: neither blank nor refused.
     expanded: bool,
 }
@@ -40,7 +41,7 @@ impl VerifyKey {
             bytes: Vec::new(),
             tr: [0; MU_LEN],
             a_hat: Vec::new(),
-            t1_hat: OnceLock::new(),
+            t1_hat: OnceBox::new(),
             expanded: false,
         };
         key.reset(p);
@@ -108,11 +109,12 @@ impl VerifyKey {
         self.params = p;
         self.bytes.resize(p.pk_len(), 0);
         self.a_hat.resize(p.matrix_len(), DsaPoly::default());
-        self.t1_hat = OnceLock::new();
+        self.t1_hat = OnceBox::new();
         self.expanded = false;
     }
 
-    /// NTT(t1 * 2^d), `[k]` (Algorithm 8, line 9), derived at the first call.
+    /// NTT(t1 * 2^d), `[k]` (Algorithm 8, line 9), derived at the first call: by every thread that is first, so that
+    /// none waits for another, which a forked child would do for ever.
     pub(super) fn t1_hat<K: Kernels>(&self, kernels: &K) -> &[DsaPoly] {
         self.t1_hat.get_or_init(|| {
             let mut t1 = vec![DsaPoly::default(); self.params.k];
@@ -121,7 +123,7 @@ impl VerifyKey {
             }
             kernels.dsa_shift_left_d(&mut t1);
             kernels.dsa_ntt(&mut t1);
-            t1
+            Box::new(t1)
         })
     }
 }
@@ -140,7 +142,7 @@ pub struct SigningKey {
     seed: Option<Box<[u8; SEED_LEN]>>,
     /// The expanded encoding (skEncode, Algorithm 24).
     bytes: Vec<u8>,
-    vectors: OnceLock<SecretVectors>,
+    vectors: OnceBox<SecretVectors>,
 }
 
 /// What signing multiplies by c, each in the domain where that is cheapest.
@@ -201,7 +203,7 @@ impl SigningKey {
             public: VerifyKey::blank(p),
             seed: None,
             bytes: Vec::new(),
-            vectors: OnceLock::new(),
+            vectors: OnceBox::new(),
         };
         key.reset(p, None);
         key
@@ -308,7 +310,7 @@ impl SigningKey {
         }
         ct::wipe(&mut self.bytes);
         self.bytes.resize(p.sk_len(), 0);
-        self.vectors = OnceLock::new();
+        self.vectors = OnceBox::new();
     }
 
     /// Enters tr in both halves.
@@ -324,10 +326,11 @@ impl SigningKey {
 
     /// Enters the secret vectors of a key that has none yet.
     pub(super) fn set_vectors(&mut self, vectors: SecretVectors) {
-        self.vectors = OnceLock::from(vectors);
+        self.vectors = OnceBox::with_value(Box::new(vectors));
     }
 
-    /// s1, s2 and t0 ready to be multiplied (Algorithm 7, lines 2 to 4), derived at the first call.
+    /// s1, s2 and t0 ready to be multiplied (Algorithm 7, lines 2 to 4), derived as [`VerifyKey::t1_hat`]
+    /// is.
     pub(super) fn vectors<K: Kernels>(&self, kernels: &K) -> &SecretVectors {
         self.vectors.get_or_init(|| {
             let p = self.params();
@@ -336,7 +339,7 @@ impl SigningKey {
             let (s1s2, t0) = vectors.split_at(p.l + p.k);
             let derived = SecretVectors::new(kernels, s1s2, t0);
             ct::wipe(&mut vectors);
-            derived
+            Box::new(derived)
         })
     }
 }

@@ -1,0 +1,180 @@
+//! A forked child never waits for a thread of its parent.
+//!
+//! ```text
+//!   test process (never uses the engine)
+//!     +-- fork: a fresh process, as a server is before its workers --> a thread in a first use
+//!           |                                                           ^ after some microseconds
+//!           +-- fork: a worker, which has the first use to itself ------+
+//! ```
+//!
+//! What a thread of the parent was making at the fork is never finished in the child: a lock or a
+//! once-cell that it holds is held for ever. A child that does not end is killed, and two of them fail the
+//! test: one in some ten thousand hangs whatever the engine does, since the C library has locks too. Its
+//! loader's is held for an instant where a thread enters its first destructor.
+
+#![cfg(unix)]
+#![allow(clippy::expect_used)] // A panic is how a test fails.
+
+use std::time::{Duration, Instant};
+
+use gabion_engine::{Algorithm, Engine, Kind, Message, OsEntropy, SigningKey};
+
+/// How long a worker may take. Its work takes milliseconds.
+const WORKER_MAX: Duration = Duration::from_secs(20);
+/// How long the process between may take: its workers, and itself.
+const BETWEEN_MAX: Duration = Duration::from_secs(60);
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Well,
+    /// It said no, or was ended by a signal.
+    Badly,
+    /// It had to be killed.
+    Hung,
+}
+
+/// Runs `work` in a forked process, which ends by _exit, and waits for its end.
+fn forked(limit: Duration, work: impl FnOnce() -> End) -> End {
+    // SAFETY: the child ends by _exit, whatever happens in it; the parent waits for it by its number.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            libc::_exit(end.unwrap_or(End::Badly) as i32);
+        }
+        assert!(child > 0, "no process could be made");
+        let start = Instant::now();
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, libc::WNOHANG) == 0 {
+            if start.elapsed() > limit {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, &mut status, 0);
+                return End::Hung;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
+            (true, code) if code == End::Well as i32 => End::Well,
+            (true, code) if code == End::Hung as i32 => End::Hung,
+            _ => End::Badly,
+        }
+    }
+}
+
+/// Forks a worker some time after a thread has begun `first`; the worker runs `then`.
+fn beside(delay: Duration, first: impl FnOnce() + Send, then: impl FnOnce() -> bool) -> End {
+    let begun = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            begun.wait();
+            first();
+        });
+        begun.wait();
+        let start = Instant::now();
+        while start.elapsed() < delay {
+            std::hint::spin_loop();
+        }
+        let end = forked(WORKER_MAX, || if then() { End::Well } else { End::Badly });
+        thread.join().expect("the thread succeeds");
+        end
+    })
+}
+
+const MESSAGE: Message<'_> = Message::Pure { context: b"", message: b"fork" };
+
+/// All that a first use makes: keys, and what verifies or derives, alone and in lanes.
+fn use_it(engine: &Engine, algorithm: Algorithm) -> bool {
+    match algorithm.info().kind {
+        Kind::Signature => {
+            let key = engine.dsa_generate(algorithm, &OsEntropy).expect("keygen");
+            sign_with(engine, &key)
+        }
+        Kind::Kem => {
+            let key = engine.kem_generate(algorithm, &OsEntropy).expect("keygen");
+            let (ct, shared) = engine.encaps(&key.public(), &OsEntropy).expect("encaps");
+            engine.decaps(&key, &ct).expect("decaps") == shared
+        }
+        _ => {
+            let keys = engine.exchange_generate_many(algorithm, 9, &OsEntropy).expect("keygen");
+            let secret = engine.derive(&keys[0], &keys[1].public()).expect("derive");
+            engine.derive(&keys[1], &keys[0].public()).expect("derive") == secret
+        }
+    }
+}
+
+fn sign_with(engine: &Engine, key: &SigningKey) -> bool {
+    let signature = engine.sign(key, MESSAGE, &OsEntropy).expect("sign");
+    // Often enough for what is made of a key that is used often.
+    (0..4).all(|_| engine.verify(&key.public(), MESSAGE, &signature).is_ok())
+}
+
+/// The delays of so many trials: first close together, then further and further apart.
+fn delays(trials: u32) -> impl Iterator<Item = Duration> {
+    (0..trials).map(move |trial| Duration::from_micros(u64::from(20 + 10 * trial * trial)))
+}
+
+/// No child said no, and no more than one hung.
+fn assert_well(ends: &[(Algorithm, Duration, End)]) {
+    assert!(ends.len() < 2 && ends.iter().all(|end| end.2 == End::Hung), "{ends:?}");
+}
+
+#[test]
+fn a_first_use_that_a_fork_interrupts_is_begun_again() {
+    let mut ends = Vec::new();
+    for algorithm in [
+        Algorithm::Ed25519,
+        Algorithm::X25519,
+        Algorithm::MlKem768,
+        Algorithm::MlDsa44,
+        Algorithm::XWing,
+        Algorithm::EcdsaP384,
+        Algorithm::MlDsa44Ed25519Sha512,
+    ] {
+        for delay in delays(24) {
+            let end = forked(BETWEEN_MAX, || {
+                // The engine, too, is made by whoever is first.
+                let engine = || Engine::global().expect("an engine");
+                beside(
+                    delay,
+                    || assert!(use_it(engine(), algorithm)),
+                    || use_it(engine(), algorithm),
+                )
+            });
+            if end != End::Well {
+                ends.push((algorithm, delay, end));
+                assert_well(&ends);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_another_thread_uses_first_serves_a_child() {
+    let mut ends = Vec::new();
+    for algorithm in [Algorithm::MlDsa65, Algorithm::Ed25519, Algorithm::Falcon512] {
+        // One process, whose self-tests have passed, forks beside the first use of one key after another.
+        let start = Instant::now();
+        let end = forked(BETWEEN_MAX, || {
+            let engine = Engine::global().expect("an engine");
+            assert!(use_it(engine, algorithm));
+            let made = engine.dsa_generate_many(algorithm, 30, &OsEntropy).expect("keygen");
+            // Decoded ones have made nothing yet.
+            let decode = |key: &SigningKey| engine.dsa_private(algorithm, key.bytes());
+            for (trial, key) in made.iter().enumerate() {
+                let key = decode(key).expect("a key");
+                let delay = Duration::from_micros(4 * trial as u64);
+                let sign = || assert!((0..8).all(|_| sign_with(engine, &key)));
+                match beside(delay, sign, || sign_with(engine, &key)) {
+                    End::Well => {}
+                    end => return end,
+                }
+            }
+            End::Well
+        });
+        if end != End::Well {
+            ends.push((algorithm, start.elapsed(), end));
+            assert_well(&ends);
+        }
+    }
+}
