@@ -1,7 +1,8 @@
 //! The self-test that a backend passes before an algorithm first runs on it.
 //!
 //! One known answer per operation, over two lanes, or over nine where the backend has lanes of its
-//! own, so that a full group and a remainder both run and every lane's answer is its own. The
+//! own, so that a full group and a remainder both run and every lane's answer is its own; and the first
+//! two lanes once more, each by itself, since a single operation takes ways of its own. The
 //! expected digests were made with another implementation (OpenSSL 3.5.5: `genpkey` from a seed,
 //! `pkeyutl -encap` with given randomness, `-decap` of a corrupted ciphertext, deterministic
 //! `-sign` with a context), from the seeds and messages that [`seed`] and [`message`] give. What
@@ -11,6 +12,8 @@ mod fn_dsa;
 mod slh;
 
 mod ed25519;
+
+use std::ops::Range;
 
 use crate::ecc;
 use crate::family::hybrid;
@@ -138,9 +141,9 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
             .map_err(|what| format!("{algorithm} self-test: {what}"));
     }
     let answer = if let Some(params) = ml_kem::params(algorithm) {
-        kem(backend, params, lanes)
+        of_both_widths(lanes, |lanes| kem(backend, params, lanes))
     } else if let Some(params) = ml_dsa::params(algorithm) {
-        dsa(backend, params, lanes)
+        of_both_widths(lanes, |lanes| dsa(backend, params, lanes))
     } else if let Some(params) = slh_dsa::params(algorithm) {
         slh::answer(backend, params)
     } else if let Some(rules) = ed25519_rules(algorithm) {
@@ -182,12 +185,32 @@ fn all_ok(backend: &dyn Backend, lanes: usize, operation: Operation<'_>) -> Resu
     }
 }
 
+/// The digest of what `results` gives for `n` lanes together, of which the first two must be the same
+/// by themselves.
+fn of_both_widths(
+    n: usize,
+    results: impl Fn(Range<usize>) -> Result<Vec<Vec<u8>>, String>,
+) -> Result<[u8; 32], String> {
+    let together = results(0..n)?;
+    // One lane works with keys as they are made, the other with keys that were decoded.
+    for lane in 0..2 {
+        let by_itself = results(lane..lane + 1).map_err(|what| format!("by itself, {what}"))?;
+        if by_itself[..] != together[lane..=lane] {
+            return Err(format!("lane {lane} by itself is not what it is among {n}"));
+        }
+    }
+    Ok(together.iter().fold(Sha3_256::new(), Sha3_256::chain_update).finalize().into())
+}
+
+/// What each of these lanes gives: `ek || dk || ct || K || K of the corrupted ct`.
 fn kem(
     backend: &dyn Backend,
     params: &'static ml_kem::Params,
-    n: usize,
-) -> Result<[u8; 32], String> {
-    let seeds: Vec<[u8; 64]> = (0..n).map(seed).collect();
+    lanes: Range<usize>,
+) -> Result<Vec<Vec<u8>>, String> {
+    let n = lanes.len();
+    let is_decoded = |place: usize| (lanes.start + place) % 2 == 1;
+    let seeds: Vec<[u8; 64]> = lanes.clone().map(seed).collect();
     let mut keys = vec![ml_kem::DecapsKey::blank(params); n];
     let operation = Operation::KemGenerate { params, seeds: &seeds, keys: &mut keys };
     all_ok(backend, n, operation)?;
@@ -200,10 +223,9 @@ fn kem(
     all_ok(backend, n, operation)?;
     let operation = Operation::KemDecodePrivate { params, bytes: &dk, keys: &mut private };
     all_ok(backend, n, operation)?;
-    let known: Vec<_> = (0..n)
-        .map(|lane| if lane % 2 == 0 { keys[lane].encaps_key() } else { &public[lane] })
-        .collect();
-    let m: Vec<[u8; 32]> = (0..n).map(message).collect();
+    let known: Vec<_> =
+        (0..n).map(|at| if is_decoded(at) { &public[at] } else { keys[at].encaps_key() }).collect();
+    let m: Vec<[u8; 32]> = lanes.clone().map(message).collect();
     let mut ct = vec![0; n * params.ct_len()];
     let mut shared = vec![[0; 32]; n];
     let keys_known = Keys::Known(&known);
@@ -213,7 +235,7 @@ fn kem(
         Operation::KemEncaps { params, keys: keys_known, m: &m, ct: &mut ct, shared: &mut shared },
     )?;
     let known: Vec<_> =
-        (0..n).map(|lane| if lane % 2 == 0 { &keys[lane] } else { &private[lane] }).collect();
+        (0..n).map(|at| if is_decoded(at) { &private[at] } else { &keys[at] }).collect();
     let mut opened = vec![[0; 32]; n];
     let (own, operation_ct) = (Keys::Known(&known[..]), &ct[..]);
     all_ok(
@@ -228,7 +250,7 @@ fn kem(
         return Err("decaps does not give what encaps gave".to_owned());
     }
     let mut corrupted = ct.clone();
-    for (lane, ct) in corrupted.chunks_exact_mut(params.ct_len()).enumerate() {
+    for (lane, ct) in lanes.zip(corrupted.chunks_exact_mut(params.ct_len())) {
         ct[lane] ^= 1;
     }
     let (own, ct_bad) = (Keys::Known(&known[..]), &corrupted[..]);
@@ -238,27 +260,28 @@ fn kem(
         Operation::KemDecaps { params, keys: own, ct: ct_bad, shared: &mut opened },
     )?;
     ct::declassify(&opened);
-    let mut hash = Sha3_256::new();
-    for (lane, key) in keys.iter().enumerate() {
-        hash.update(key.encaps_key().bytes());
-        hash.update(key.bytes());
-        hash.update(&ct[lane * params.ct_len()..(lane + 1) * params.ct_len()]);
-        hash.update(shared[lane]);
-        hash.update(opened[lane]);
-    }
-    Ok(hash.finalize().into())
+    let secrets = shared.iter().zip(&opened);
+    let made = keys.iter().zip(ct.chunks_exact(params.ct_len())).zip(secrets);
+    let result = made.map(|((key, ct), (shared, opened))| {
+        ct::declassify(key.bytes());
+        [key.encaps_key().bytes(), key.bytes(), ct, shared, opened].concat()
+    });
+    Ok(result.collect())
 }
 
+/// What each of these lanes gives: `pk || sk || sig`.
 fn dsa(
     backend: &dyn Backend,
     params: &'static ml_dsa::Params,
-    n: usize,
-) -> Result<[u8; 32], String> {
-    let seeds: Vec<[u8; 32]> = (0..n).map(seed).collect();
+    lanes: Range<usize>,
+) -> Result<Vec<Vec<u8>>, String> {
+    let n = lanes.len();
+    let is_decoded = |place: usize| (lanes.start + place) % 2 == 1;
+    let seeds: Vec<[u8; 32]> = lanes.clone().map(seed).collect();
     let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
     let operation = Operation::DsaGenerate { params, seeds: &seeds, keys: &mut keys };
     all_ok(backend, n, operation)?;
-    let texts: Vec<[u8; 200]> = (0..n).map(message).collect();
+    let texts: Vec<[u8; 200]> = lanes.clone().map(message).collect();
     let messages: Vec<Message<'_>> =
         texts.iter().map(|text| Message::Pure { context: CONTEXT, message: text }).collect();
     // Every second lane works with what its keys' encodings are decoded to.
@@ -271,7 +294,7 @@ fn dsa(
     let operation = Operation::DsaDecodePrivate { params, bytes: &sk, keys: &mut private };
     all_ok(backend, n, operation)?;
     let known: Vec<_> =
-        (0..n).map(|lane| if lane % 2 == 0 { &keys[lane] } else { &private[lane] }).collect();
+        (0..n).map(|at| if is_decoded(at) { &private[at] } else { &keys[at] }).collect();
     let mut sig = vec![0; n * params.sig_len()];
     let rnd = vec![[0; 32]; n];
     let own = Keys::Known(&known[..]);
@@ -281,7 +304,7 @@ fn dsa(
         Operation::DsaSign { params, keys: own, messages: &messages, rnd: &rnd, sig: &mut sig },
     )?;
     let public: Vec<_> = (0..n)
-        .map(|lane| if lane % 2 == 0 { keys[lane].verify_key() } else { &decoded[lane] })
+        .map(|at| if is_decoded(at) { &decoded[at] } else { keys[at].verify_key() })
         .collect();
     let verify_keys = Keys::Known(&public[..]);
     all_ok(
@@ -300,13 +323,13 @@ fn dsa(
     if status[n - 1] != Status::InvalidSignature || !status[..n - 1].iter().all(|s| s.is_ok()) {
         return Err("a corrupted signature was not refused in its own lane alone".to_owned());
     }
-    let mut hash = Sha3_256::new();
-    for (key, sig) in keys.iter().zip(sig.chunks_exact(params.sig_len())) {
-        hash.update(key.verify_key().bytes());
-        hash.update(key.bytes());
-        hash.update(sig);
-    }
-    Ok(hash.finalize().into())
+    let made = keys.iter().zip(sig.chunks_exact(params.sig_len()));
+    let result = made.map(|(key, sig)| {
+        ct::declassify(key.bytes());
+        ct::declassify(sig);
+        [key.verify_key().bytes(), key.bytes(), sig].concat()
+    });
+    Ok(result.collect())
 }
 
 #[cfg(test)]

@@ -36,6 +36,12 @@ pub(super) fn run(backend: &dyn Backend, rules: Rules, n: usize) -> Result<[u8; 
     if alone[..] != sig[..64] {
         return Err("a signature by itself is not that of a batch".to_owned());
     }
+    let mut key = [SigningKey::blank()];
+    let generate = Ed25519::Generate { seeds: &seeds[..1], keys: &mut key };
+    all_ok(backend, 1, Operation::Ed25519(generate))?;
+    if key[0].public() != keys[0].public() {
+        return Err("a key by itself is not that of a batch".to_owned());
+    }
     let public: Vec<u8> = keys.iter().flat_map(|key| *key.public()).collect();
     let decoded: Vec<_> =
         keys.iter().filter_map(|key| VerifyKey::decode(rules, key.public())).collect();

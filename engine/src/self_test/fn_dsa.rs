@@ -1,9 +1,11 @@
-//! Known answers of FN-DSA and Falcon: two lanes, each with an answer of its own.
+//! Known answers of FN-DSA and Falcon: two lanes, each with an answer of its own, and one of them by itself.
 //!
 //! The answers of FN-DSA are those that the authors publish with the crate's source (numbers 0 and 1
 //! of each degree). Those of Falcon are this crate's, since no other implementation makes keys from the
 //! same seeds; other people's signatures are verified in the tests. The answers cover keys, signatures
 //! and, since every signature is verified and a changed one refused, verification.
+
+use std::ops::Range;
 
 use gabion_backend::{Backend, Batch, FnDsa, Keys, Operation};
 use gabion_scheme::fn_dsa::{self, Design, Params, RANDOM_LEN, SEED_LEN, SigningKey};
@@ -102,7 +104,20 @@ pub(super) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
         sig: &mut sig,
     };
     all_ok(backend, LANES, Operation::FnDsa(sign))?;
+    let mut alone = vec![0; params.sig_len_max()];
+    let sign = FnDsa::Sign {
+        params,
+        keys: Keys::Known(&keys[..1]),
+        messages: &messages[..1],
+        random: &random[..1],
+        sig: &mut alone,
+    };
+    all_ok(backend, 1, Operation::FnDsa(sign))?;
     ct::declassify(&sig);
+    ct::declassify(&alone);
+    if alone[..] != sig[..alone.len()] {
+        return Err("a signature by itself is not that of a batch".to_owned());
+    }
     check_answers(params, &keys, &sig)?;
     check_verdicts(backend, params, &keys, &messages, sig)
 }
@@ -136,19 +151,25 @@ fn check_verdicts(
     let room = params.sig_len_max();
     let lengths: Vec<_> = sig.chunks_exact(room).map(|sig| fn_dsa::made_len(params, sig)).collect();
     let public: Vec<_> = keys.iter().map(|key| key.verify_key()).collect();
-    let verdicts = |sig: &[u8]| {
+    let verdicts = |sig: &[u8], lanes: Range<usize>| {
         let mut status = [Status::NotRun; LANES];
-        let keys = Keys::Known(&public);
-        let verify = FnDsa::Verify { params, keys, messages, sig, lengths: &lengths };
+        let (keys, messages) = (Keys::Known(&public[lanes.clone()]), &messages[lanes.clone()]);
+        let (sig, lengths) = (&sig[room * lanes.start..room * lanes.end], &lengths[lanes.clone()]);
+        let verify = FnDsa::Verify { params, keys, messages, sig, lengths };
         let operation = Operation::FnDsa(verify);
-        backend.run(&mut Batch { operation, status: &mut status });
+        backend.run(&mut Batch { operation, status: &mut status[lanes] });
         status
     };
-    if verdicts(&sig) != [Status::Ok; LANES] {
+    // Both lanes at once; then the second by itself.
+    if verdicts(&sig, 0..LANES) != [Status::Ok; LANES]
+        || verdicts(&sig, 1..2) != [Status::NotRun, Status::Ok]
+    {
         return Err("a signature does not verify".to_owned());
     }
     sig[room + lengths[1] / 2] ^= 1;
-    if verdicts(&sig) != [Status::Ok, Status::InvalidSignature] {
+    if verdicts(&sig, 0..LANES) != [Status::Ok, Status::InvalidSignature]
+        || verdicts(&sig, 1..2) != [Status::NotRun, Status::InvalidSignature]
+    {
         return Err("a corrupted signature was not refused in its own lane alone".to_owned());
     }
     Ok(())

@@ -70,7 +70,22 @@ pub(super) fn answer(backend: &dyn Backend, params: &'static Params) -> Result<[
     let (keys, messages) = (Keys::Known(&[&key[0]]), &[message]);
     let operation = Slh::Sign { params, keys, messages, opt_rand: None, sig: &mut sig };
     all_ok(backend, 1, Operation::Slh(operation))?;
-    refuses_one_of_three(backend, params, &key[0], message, &sig)?;
+    all_ok(
+        backend,
+        1,
+        Operation::Slh(Slh::Verify {
+            params,
+            keys: Keys::Known(&[key[0].verify_key()]),
+            messages,
+            sig: &sig,
+        }),
+    )?;
+    refuses_one_of_many(backend, params, &key[0], message, &sig, 1)?;
+    refuses_one_of_many(backend, params, &key[0], message, &sig, 3)?;
+    // A backend without lanes works on one after the other.
+    if backend.lanes() > 1 {
+        is_the_same_in_company(backend, params, &key[0], message, &sig)?;
+    }
     let mut hash = Sha3_256::new();
     // The self-test's secrets are constants.
     ct::declassify(key[0].bytes());
@@ -80,23 +95,59 @@ pub(super) fn answer(backend: &dyn Backend, params: &'static Params) -> Result<[
     Ok(hash.finalize().into())
 }
 
-/// A corrupted signature between two good ones must fail, and must fail alone.
-fn refuses_one_of_three(
+/// The key and the signature of lane 0 once more, beside those of another seed.
+fn is_the_same_in_company(
     backend: &dyn Backend,
     params: &'static Params,
     key: &SigningKey,
     message: Message<'_>,
     sig: &[u8],
 ) -> Result<(), String> {
-    let mut sigs = sig.repeat(3);
-    sigs[2 * sig.len() - 1] ^= 1;
-    let mut status = [Status::NotRun; 3];
-    let keys = [key.verify_key(); 3];
-    let messages = &[message; 3];
+    let (own, other): ([u8; 96], [u8; 96]) = (seed(0), seed(1));
+    let seeds = [&other[..params.seed_len()], &own[..params.seed_len()]].concat();
+    let mut made = [SigningKey::blank(params), SigningKey::blank(params)];
+    let generate = Slh::Generate { params, seeds: &seeds, keys: &mut made };
+    all_ok(backend, 2, Operation::Slh(generate))?;
+    let mut sigs = vec![0; 2 * params.sig_len()];
+    let keys = [&made[0], &made[1]];
+    let (keys, messages) = (Keys::Known(&keys), &[message; 2]);
+    let sign = Slh::Sign { params, keys, messages, opt_rand: None, sig: &mut sigs };
+    all_ok(backend, 2, Operation::Slh(sign))?;
+    ct::declassify(made[1].bytes());
+    ct::declassify(key.bytes());
+    ct::declassify(made[0].bytes());
+    // SK.seed, SK.prf and PK.seed are the seed; that PK.root is theirs, its signature shows.
+    if made[1].bytes() != key.bytes()
+        || sigs[params.sig_len()..] != *sig
+        || made[0].bytes()[..params.seed_len()] != seeds[..params.seed_len()]
+    {
+        return Err("a key or a signature in company is not what it is by itself".to_owned());
+    }
+    let keys = [made[0].verify_key(), made[1].verify_key()];
+    let verify = Slh::Verify { params, keys: Keys::Known(&keys), messages, sig: &sigs };
+    all_ok(backend, 2, Operation::Slh(verify))
+}
+
+/// A corrupted signature among `n`, between good ones, must fail, and must fail alone.
+fn refuses_one_of_many(
+    backend: &dyn Backend,
+    params: &'static Params,
+    key: &SigningKey,
+    message: Message<'_>,
+    sig: &[u8],
+    n: usize,
+) -> Result<(), String> {
+    let mut sigs = sig.repeat(n);
+    let bad = n / 2;
+    sigs[(bad + 1) * sig.len() - 1] ^= 1;
+    let mut status = vec![Status::NotRun; n];
+    let keys = vec![key.verify_key(); n];
+    let messages = &vec![message; n][..];
     let operation = Slh::Verify { params, keys: Keys::Known(&keys), messages, sig: &sigs };
     let operation = Operation::Slh(operation);
     backend.run(&mut Batch { operation, status: &mut status });
-    if status != [Status::Ok, Status::InvalidSignature, Status::Ok] {
+    let expected = |lane| if lane == bad { Status::InvalidSignature } else { Status::Ok };
+    if !status.iter().enumerate().all(|(lane, status)| *status == expected(lane)) {
         return Err("a corrupted signature was not refused in its own lane alone".to_owned());
     }
     Ok(())
