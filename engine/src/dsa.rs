@@ -69,7 +69,7 @@ macro_rules! families {
         }
 
         impl VerifyKey {
-            fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
+            pub(crate) fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
                 match &self.0 {
                     $(Verifying::$family(key) => VerifyPart::check_message(key, message),)*
                 }
@@ -481,8 +481,8 @@ impl Engine {
     /// the verdict of [`Self::verify`] in every lane.
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit, a length above the table's. No
-    /// healthy backend.
+    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. A length above the
+    /// table's is no misuse: it is what a peer sent, and its lane's signature is not valid.
     pub fn verify_many(
         &self,
         keys: &[&VerifyKey],
@@ -492,8 +492,22 @@ impl Engine {
         status: &mut [Status],
     ) -> Result<(), Error> {
         status.fill(Status::NotRun);
-        check_signed_lanes(keys, messages, signatures, lengths, status)?;
-        verify_lanes(self, keys, VerifyLanes { messages, signatures, lengths, status })
+        let room = check_signed_lanes(keys, messages, signatures, lengths, status)?;
+        if lengths.iter().all(|&length| length <= room) {
+            return verify_lanes(self, keys, VerifyLanes { messages, signatures, lengths, status });
+        }
+        // A signature that its place can't hold is not read: its lane verifies nothing. Only a message
+        // that is refused comes first, as it does where there is one lane.
+        let fitting = |&length: &usize| if length > room { 0 } else { length };
+        let fitting: Vec<_> = lengths.iter().map(fitting).collect();
+        let lanes = VerifyLanes { messages, signatures, lengths: &fitting, status: &mut *status };
+        verify_lanes(self, keys, lanes)?;
+        for (status, _) in status.iter_mut().zip(lengths).filter(|lane| *lane.1 > room) {
+            if *status != Status::InvalidInput {
+                *status = Status::InvalidSignature;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -512,7 +526,7 @@ pub(crate) fn check_lanes(
     Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
 }
 
-/// The same of a verification, whose lengths are given.
+/// The same of a verification, where lengths are given: any length is one that a peer may have sent.
 pub(crate) fn check_signed_lanes(
     keys: &[&VerifyKey],
     messages: &[Message<'_>],
@@ -522,9 +536,5 @@ pub(crate) fn check_signed_lanes(
 ) -> Result<usize, Error> {
     let algorithms = keys.iter().map(|key| key.algorithm());
     let lens = [messages.len(), lengths.len(), status.len()];
-    let room = check_lanes(algorithms, keys.len(), lens, signatures.len())?;
-    if lengths.iter().any(|&length| length > room) {
-        return Err(Error::Input(gabion_scheme::Error::Batch { lanes: keys.len() }));
-    }
-    Ok(room)
+    check_lanes(algorithms, keys.len(), lens, signatures.len())
 }

@@ -61,10 +61,23 @@ fn many_signatures_agree_with_single_ones() {
         let misuse = Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }));
         let short = &sigs[1..];
         let answer = engine.verify_many(&verifying, &messages, short, &lengths, &mut status);
-        assert_eq!((answer, status[0]), (misuse.clone(), Status::NotRun));
-        lengths[0] = room + 1;
-        let answer = engine.verify_many(&verifying, &messages, &sigs, &lengths, &mut status);
-        assert_eq!(answer, misuse);
+        assert_eq!((answer, status[0]), (misuse, Status::NotRun));
+        // Lengths that no place has: of a good signature, and of one whose message is refused.
+        for length in [room + 1, usize::MAX] {
+            (lengths[0], lengths[3]) = (length, length);
+            engine.verify_many(&verifying, &messages, &sigs, &lengths, &mut status).unwrap();
+            let expected = [0, 1, 2, 3, 4].map(|lane| match lane {
+                3 => Status::InvalidInput,
+                4 => Status::Ok,
+                _ => Status::InvalidSignature,
+            });
+            assert_eq!(status, expected, "{algorithm}, {length} bytes");
+        }
+        let long = vec![0; room + 1];
+        for lane in [0, 3] {
+            let single = verdict(&engine, verifying[lane], messages[lane], &long);
+            assert_eq!(single, status[lane], "{algorithm}, lane {lane}");
+        }
     }
 }
 

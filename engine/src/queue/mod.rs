@@ -284,6 +284,8 @@ impl Queue {
     ) -> Result<(), Error> {
         message.check()?;
         if signature.len() > key.algorithm().info().output {
+            // A message that the algorithm refuses comes first, as everywhere.
+            key.check_message(&message)?;
             return Err(Error::BadSignature);
         }
         let alone = |shared: &Shared| shared.engine().verify(key, message, signature);
@@ -419,6 +421,8 @@ impl Queue {
     ) -> Result<Ticket<()>, Error> {
         message.check()?;
         if signature.len() > key.algorithm().info().output {
+            // A message that the algorithm refuses comes first, as everywhere.
+            key.check_message(&message)?;
             return Err(Error::BadSignature);
         }
         let gate = &self.verify[key.algorithm() as usize];

@@ -1,6 +1,7 @@
 /* What happens on mistakes: every call below is wrong, says so, and leaves nothing behind. */
 #include <gabion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int wrong;
@@ -231,6 +232,43 @@ static void signatures(void)
     gabion_private_key_free(private_key);
 }
 
+/* Lengths that no place has, of good signatures: what a peer sent is refused in its own lane, and what is
+ * behind the array is not read. */
+static void long_signatures(void)
+{
+    static const char *const algorithms[] = {"Falcon-512", GABION_ML_DSA_44, "Ed25519"};
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++) {
+        gabion_private_key *private_key = NULL;
+        gabion_public_key *public_key = NULL;
+        gabion_sizes sizes;
+        gabion_message message = {0};
+        expect("sizes", gabion_algorithm_sizes(algorithms[i], &sizes), GABION_OK);
+        expect("generate", gabion_private_key_generate(algorithms[i], &private_key), GABION_OK);
+        expect("public", gabion_private_key_public(private_key, &public_key), GABION_OK);
+        const size_t room = sizes.signature, most[2] = {room + 1, SIZE_MAX};
+        const gabion_private_key *private_keys[3] = {private_key, private_key, private_key};
+        const gabion_public_key *public_keys[3] = {public_key, public_key, public_key};
+        const gabion_message messages[3] = {message, message, message};
+        gabion_status status[3] = {7, 7, 7};
+        size_t lens[3] = {0, 0, 0};
+        uint8_t *signatures = malloc(3 * room);
+        expect("sign", gabion_sign_many(private_keys, messages, 3, signatures, 3 * room, lens, status),
+               GABION_OK);
+        for (size_t j = 0; j < 2; j++) {
+            lens[2] = most[j];
+            expect("a long signature in a batch",
+                   gabion_verify_many(public_keys, messages, 3, signatures, 3 * room, lens, status),
+                   GABION_OK);
+            expect("its lane", status[2], GABION_E_SIGNATURE);
+            expect("a neighbour", status[0], GABION_OK);
+            expect("another", status[1], GABION_OK);
+        }
+        free(signatures);
+        gabion_public_key_free(public_key);
+        gabion_private_key_free(private_key);
+    }
+}
+
 /* Batches of which there can be no arrays, and arrays that begin in the middle of an item. */
 static void absurd_batches(void)
 {
@@ -266,6 +304,7 @@ int main(void)
     keys();
     kem();
     signatures();
+    long_signatures();
     if (!wrong) {
         printf("every misuse was refused\n");
     }

@@ -252,7 +252,7 @@ gabion_status gabion_sign_many(const gabion_private_key *const *keys,
                                gabion_status *status) GABION_MUST_CHECK;
 
 /* n verifications of signatures laid out the same way. signature_lens may be NULL where lengths do
- * not vary. Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
+ * not vary; one that is longer than a place is no signature, and nothing of its lane is read. Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
 gabion_status gabion_verify_many(const gabion_public_key *const *keys,
                                  const gabion_message *messages, size_t n,
                                  const uint8_t *signatures, size_t signatures_len,
