@@ -6,7 +6,7 @@ use gabion_scheme::ml_dsa::{self, Message};
 use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, check_batch, lane_result, same_key, wrong_kind};
+use crate::error::{Error, all_keys, check_batch, check_count, lane_result, same_key, wrong_kind};
 use crate::family::{self, Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::route::Engine;
 
@@ -267,14 +267,15 @@ impl Engine {
     /// Makes `n` key pairs, with randomness drawn once for all of them.
     ///
     /// # Errors
-    /// As [`Self::dsa_generate`]; then there is no key at all.
+    /// As [`Self::dsa_generate`], and [`Error::TooMany`]; then there is no key at all.
     pub fn dsa_generate_many(
         &self,
         algorithm: Algorithm,
         n: usize,
         entropy: &dyn Entropy,
     ) -> Result<Vec<SigningKey>, Error> {
-        let keys = generate_many(self, algorithm, n, entropy)?;
+        check_count(n)?;
+        let keys = all_keys(algorithm, n, generate_many(self, algorithm, n, entropy)?)?;
         Ok(keys.into_iter().map(SigningKey).collect())
     }
 

@@ -6,6 +6,10 @@ use gabion_scheme::{Algorithm, Status};
 
 use crate::entropy::EntropyError;
 
+/// Lanes of a batch at most: with a mebibyte each, more than any of them takes, no array of a batch is
+/// longer than an array can be.
+const LANES_MAX: usize = isize::MAX as usize >> 20;
+
 /// Why an operation failed. No message carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -46,6 +50,12 @@ pub enum Error {
         most: usize,
         /// The length that came.
         got: usize,
+    },
+    /// Invalid input: more lanes than any memory has room for.
+    #[error("a batch of {lanes} lanes; at most {LANES_MAX} are possible")]
+    TooMany {
+        /// How many there were to be.
+        lanes: usize,
     },
     /// The signature does not verify.
     #[error("the signature does not verify")]
@@ -130,6 +140,20 @@ pub(crate) fn check_batch(
         return Err(Error::Input(gabion_scheme::Error::Batch { lanes }));
     }
     Ok(Some(first.info()))
+}
+
+/// Refuses a number of lanes of which there can be no array. What is below it may still be more than the
+/// memory that there is.
+pub(crate) fn check_count(lanes: usize) -> Result<(), Error> {
+    if lanes > LANES_MAX { Err(Error::TooMany { lanes }) } else { Ok(()) }
+}
+
+/// As many keys as were asked for, or none.
+pub(crate) fn all_keys<K>(algorithm: Algorithm, n: usize, keys: Vec<K>) -> Result<Vec<K>, Error> {
+    match keys.len() == n {
+        true => Ok(keys),
+        false => Err(Error::Lane { algorithm, task: Task::Keygen, status: Status::Fault }),
+    }
 }
 
 /// The verdict of the one lane of an operation as a result.

@@ -7,7 +7,9 @@ use zeroize::Zeroizing;
 
 use crate::ecc::{self, Curve};
 use crate::entropy::Entropy;
-use crate::error::{Error, check_length, private_key, public_key, wrong_kind};
+use crate::error::{
+    Error, all_keys, check_count, check_length, private_key, public_key, wrong_kind,
+};
 use crate::kem::SharedSecret;
 use crate::route::Engine;
 
@@ -98,7 +100,7 @@ impl Engine {
     /// ephemeral keys.
     ///
     /// # Errors
-    /// As [`Self::exchange_generate`]; then there is no key at all.
+    /// As [`Self::exchange_generate`], and [`Error::TooMany`]; then there is no key at all.
     pub fn exchange_generate_many(
         &self,
         algorithm: Algorithm,
@@ -106,13 +108,16 @@ impl Engine {
         entropy: &dyn Entropy,
     ) -> Result<Vec<ExchangePrivateKey>, Error> {
         let curve = curve_of(self, algorithm, "generate exchange keys")?;
+        check_count(n)?;
         let mut scalars = Zeroizing::new(vec![0; n * curve.scalar_len()]);
         ecc::fill(curve, entropy, &mut scalars)?;
         let lanes: Vec<_> = scalars.chunks_exact(curve.scalar_len()).collect();
         let points = ecc::lanes::public_keys(self, curve, &lanes)?;
         let keys = lanes.into_iter().zip(points);
-        keys.map(|(scalar, point)| paired(algorithm, Zeroizing::new(scalar.to_vec()), point))
-            .collect()
+        let keys = keys
+            .map(|(scalar, point)| paired(algorithm, Zeroizing::new(scalar.to_vec()), point))
+            .collect::<Result<_, _>>()?;
+        all_keys(algorithm, n, keys)
     }
 
     /// Takes a private scalar and computes its public key. Any 32 bytes are a key of X25519.

@@ -10,7 +10,9 @@ use gabion_scheme::{Algorithm, Status, ct};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, check_batch, check_length, lane_result, same_key, wrong_kind};
+use crate::error::{
+    Error, all_keys, check_batch, check_count, check_length, lane_result, same_key, wrong_kind,
+};
 use crate::family::{self, DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart};
 use crate::route::Engine;
 
@@ -299,14 +301,15 @@ impl Engine {
     /// Makes `n` key pairs, with randomness drawn once for all of them.
     ///
     /// # Errors
-    /// As [`Self::kem_generate`]; then there is no key at all.
+    /// As [`Self::kem_generate`], and [`Error::TooMany`]; then there is no key at all.
     pub fn kem_generate_many(
         &self,
         algorithm: Algorithm,
         n: usize,
         entropy: &dyn Entropy,
     ) -> Result<Vec<KemPrivateKey>, Error> {
-        let keys = generate_many(self, algorithm, n, entropy)?;
+        check_count(n)?;
+        let keys = all_keys(algorithm, n, generate_many(self, algorithm, n, entropy)?)?;
         Ok(keys.into_iter().map(KemPrivateKey).collect())
     }
 

@@ -19,7 +19,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::dsa::{self, SigningKey, VerifyKey};
 use crate::entropy::{Entropy, Randomness};
-use crate::error::Error;
+use crate::error::{Error, check_count};
 use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
 use crate::kem::{self, KemPrivateKey, KemPublicKey, SharedSecret};
 use crate::route::Engine;
@@ -440,6 +440,7 @@ impl Parallel<'_> {
         n: usize,
         make: impl Fn(usize) -> Result<Vec<K>, Error> + Sync,
     ) -> Result<Vec<K>, Error> {
+        check_count(n)?;
         match Cut::new(keys_min(algorithm), n, self.threads) {
             Some(cut) => make_many(cut, n, |range| make(range.len())),
             None => make(n),

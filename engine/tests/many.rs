@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::num::NonZero;
 
 use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Error, KemPrivateKey, Kind, Message,
@@ -78,6 +79,46 @@ fn many_signatures_agree_with_single_ones() {
             let single = verdict(&engine, verifying[lane], messages[lane], &long);
             assert_eq!(single, status[lane], "{algorithm}, lane {lane}");
         }
+    }
+}
+
+/// Counts of which there can be no array are refused, and nothing is drawn for them.
+#[test]
+fn absurdly_many_keys_are_refused() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    let cores = engine.parallel(NonZero::new(2).unwrap());
+    for algorithm in Algorithm::all() {
+        for n in [1 << 44, 1 << 58, (1 << 58) + 1, usize::MAX / 2 + 1, usize::MAX] {
+            let refused = |answer: Result<usize, Error>| {
+                assert_eq!(answer, Err(Error::TooMany { lanes: n }), "{algorithm}");
+            };
+            let (one, two) = (&NoEntropy, &NoEntropy);
+            match algorithm.info().kind {
+                Kind::Kem => {
+                    refused(engine.kem_generate_many(algorithm, n, one).map(|keys| keys.len()));
+                    refused(cores.kem_generate_many(algorithm, n, two).map(|keys| keys.len()));
+                }
+                Kind::Signature => {
+                    refused(engine.dsa_generate_many(algorithm, n, one).map(|keys| keys.len()));
+                    refused(cores.dsa_generate_many(algorithm, n, two).map(|keys| keys.len()));
+                }
+                _ => {
+                    refused(
+                        engine.exchange_generate_many(algorithm, n, one).map(|keys| keys.len()),
+                    );
+                    refused(cores.exchange_generate_many(algorithm, n, two).map(|keys| keys.len()));
+                }
+            }
+        }
+    }
+}
+
+/// A source that nobody asks.
+struct NoEntropy;
+
+impl Entropy for NoEntropy {
+    fn fill(&self, _: &mut [u8]) -> Result<(), EntropyError> {
+        panic!("nothing is drawn for keys that can't be made")
     }
 }
 

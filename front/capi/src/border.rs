@@ -64,6 +64,7 @@ impl From<Error> for Failure {
                 InputError::TooManyAttempts(_) => code::FAULT,
                 _ => code::INPUT,
             },
+            Error::TooMany { .. } => code::LENGTH,
             Error::WrongAlgorithm { .. } => code::ALGORITHM,
             Error::Lane { status, .. } => of_lane(*status),
             Error::BadSignature => code::SIGNATURE,

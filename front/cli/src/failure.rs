@@ -41,7 +41,8 @@ impl From<gabion_engine::Error> for Failure {
             Error::Input(_)
             | Error::WrongAlgorithm { .. }
             | Error::Lane { .. }
-            | Error::KeyFile(_) => Failure::Usage(text),
+            | Error::KeyFile(_)
+            | Error::TooMany { .. } => Failure::Usage(text),
             // No randomness, no such backend, no healthy backend, and what the future adds.
             _ => Failure::NotReady(text),
         }
