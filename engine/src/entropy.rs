@@ -1,5 +1,7 @@
 //! Where randomness comes from.
 
+use std::cell::Cell;
+
 use gabion_scheme::Algorithm;
 use zeroize::Zeroizing;
 
@@ -34,6 +36,34 @@ fn draw<const N: usize>(entropy: &dyn Entropy, lanes: usize) -> Result<Lanes<N>,
     let mut values = Zeroizing::new(vec![[0u8; N]; lanes]);
     entropy.fill(values.as_flattened_mut())?;
     Ok(values)
+}
+
+/// Randomness that was drawn at once for several purposes, and is given out piece by piece. Whoever needs
+/// more than that, as one does who draws again what is no scalar of a curve, has it from the source.
+pub(crate) struct Drawn<'a> {
+    source: &'a dyn Entropy,
+    bytes: Zeroizing<Vec<u8>>,
+    used: Cell<usize>,
+}
+
+impl<'a> Drawn<'a> {
+    /// Draws `len` bytes.
+    pub(crate) fn of(source: &'a dyn Entropy, len: usize) -> Result<Self, EntropyError> {
+        let mut bytes = Zeroizing::new(vec![0; len]);
+        source.fill(&mut bytes)?;
+        Ok(Drawn { source, bytes, used: Cell::new(0) })
+    }
+}
+
+impl Entropy for Drawn<'_> {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        let (start, end) = (self.used.get(), self.used.get() + out.len());
+        let Some(bytes) = self.bytes.get(start..end) else { return self.source.fill(out) };
+        // No byte is given out twice.
+        self.used.set(end);
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
 }
 
 /// Where the randomness of a batch comes from.
@@ -100,3 +130,34 @@ impl Randomness<'_> {
 
 /// `N` random bytes a lane; wiped when dropped.
 pub(crate) type Lanes<const N: usize> = Zeroizing<Vec<[u8; N]>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts up, and counts how often it is asked.
+    #[derive(Default)]
+    struct Counting(Cell<u8>, Cell<usize>);
+
+    impl Entropy for Counting {
+        fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+            self.1.set(self.1.get() + 1);
+            for byte in out {
+                *byte = self.0.replace(self.0.get() + 1);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_drawn_at_once_is_given_out_once() {
+        let source = Counting::default();
+        let drawn = Drawn::of(&source, 8).unwrap();
+        let (mut first, mut second, mut third) = ([0; 3], [0; 5], [0; 2]);
+        drawn.fill(&mut first).unwrap();
+        drawn.fill(&mut second).unwrap();
+        assert_eq!((first, second, source.1.get()), ([0, 1, 2], [3, 4, 5, 6, 7], 1));
+        drawn.fill(&mut third).unwrap();
+        assert_eq!((third, source.1.get()), ([8, 9], 2));
+    }
+}

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::ml_dsa as family_ml_dsa;
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
-use crate::entropy::{Entropy, Randomness};
+use crate::entropy::{Drawn, Entropy, Randomness};
 use crate::error::{Error, missing_seed, unknown};
 use crate::route::Engine;
 
@@ -110,8 +110,10 @@ impl SigningPart for SigningKey {
         entropy: &dyn Entropy,
     ) -> Result<Vec<Self>, Error> {
         let params = params_of(algorithm)?;
-        let ml_dsa = family_ml_dsa::SigningKey::generate_many(engine, params.ml_dsa, n, entropy)?;
-        let classical = classical::Private::generate_many(engine, params.classical, n, entropy)?;
+        let drawn =
+            Drawn::of(entropy, n * (SEED_LEN + classical::key_random_len(params.classical)))?;
+        let ml_dsa = family_ml_dsa::SigningKey::generate_many(engine, params.ml_dsa, n, &drawn)?;
+        let classical = classical::Private::generate_many(engine, params.classical, n, &drawn)?;
         let parts = ml_dsa.into_iter().zip(classical);
         parts.map(|(ml_dsa, classical)| Self::new(params, ml_dsa, classical)).collect()
     }

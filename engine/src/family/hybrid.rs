@@ -16,9 +16,9 @@ use sha3::{Digest, Sha3_256, Shake256};
 use zeroize::Zeroizing;
 
 use super::ml_kem::{PrivateKey as MlKemPrivate, PublicKey as MlKemPublic};
-use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seeds};
+use super::{DecapsLanes, DecapsPart, EncapsLanes, EncapsPart, draw_seeds, seed_len};
 use crate::ecc::{self, Curve, Peer, PeerKey};
-use crate::entropy::{Entropy, Randomness};
+use crate::entropy::{Drawn, Entropy, Randomness};
 use crate::error::{Error, check_length, private_key, public_key, unknown};
 use crate::route::Engine;
 
@@ -241,9 +241,11 @@ impl DecapsPart for PrivateKey {
         if parts.combiner == Combiner::XWing {
             return Self::from_seeds(engine, algorithm, &draw_seeds(algorithm, n, entropy)?);
         }
-        let kems = MlKemPrivate::generate_many(engine, parts.kem, n, entropy)?;
-        let mut scalars = Zeroizing::new(vec![0; n * parts.curve.scalar_len()]);
-        ecc::fill(parts.curve, entropy, &mut scalars)?;
+        let len = n * parts.curve.scalar_len();
+        let drawn = Drawn::of(entropy, n * seed_len(parts.kem)? + len)?;
+        let kems = MlKemPrivate::generate_many(engine, parts.kem, n, &drawn)?;
+        let mut scalars = Zeroizing::new(vec![0; len]);
+        ecc::fill(parts.curve, &drawn, &mut scalars)?;
         pairs(engine, parts, kems, &scalars, |kem, scalar| {
             let mut bytes = Zeroizing::new(vec![0; algorithm.info().private_key]);
             parts.join(kem.bytes(), scalar, &mut bytes);
@@ -396,8 +398,9 @@ fn ephemeral(
     let mut scalars = Zeroizing::new(vec![0; len * n]);
     match randomness {
         Randomness::Fresh(entropy) => {
-            entropy.fill(&mut m)?;
-            ecc::fill(parts.curve, entropy, &mut scalars)?;
+            let drawn = Drawn::of(entropy, m.len() + scalars.len())?;
+            drawn.fill(&mut m)?;
+            ecc::fill(parts.curve, &drawn, &mut scalars)?;
         }
         Randomness::Deterministic => {
             return Err(Error::WrongAlgorithm {

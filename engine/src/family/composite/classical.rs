@@ -3,6 +3,7 @@
 //! ECDSA and Ed25519 are the engine's own families; RSA is the scheme's, and there for nothing else.
 
 use gabion_scheme::composite::{Classical, Curve};
+use gabion_scheme::ed25519::SEED_LEN;
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status, rsa};
 use zeroize::Zeroizing;
@@ -17,6 +18,15 @@ use crate::route::Engine;
 pub(super) const RANDOM_LEN: usize = rsa::RANDOM_LEN;
 /// Bytes of an Ed25519 signature.
 const ED25519_LEN: usize = 64;
+
+/// Bytes of randomness that a key takes.
+pub(super) fn key_random_len(classical: Classical) -> usize {
+    match classical {
+        Classical::Rsa(_) => RANDOM_LEN,
+        Classical::Ecdsa(curve) => curve.ecdsa().info().private_key,
+        Classical::Ed25519 => SEED_LEN,
+    }
+}
 
 /// A private key with its public key.
 pub(super) enum Private {
