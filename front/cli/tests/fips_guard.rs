@@ -364,13 +364,53 @@ fn a_configuration_that_also_finds_unapproved_algorithms_is_refused() {
     let everything = loosened("default_properties = ?fips=yes")
         .replace("base = fips_base", "default = fips_base");
     for (text, found) in
-        [(everything, "error: MD5, X25519, X448"), (loosened(""), "error: X25519, X448 can")]
+        [(everything, " MD5, X25519, X448"), (loosened(""), "error: X25519, X448 can")]
     {
         std::fs::write(&conf, text).unwrap();
         let loose = [("GABION_OPENSSL_CONF", conf.to_str().unwrap())];
         let (code, stderr, started) = copy.exec_in_mode("only", &loose);
         assert_eq!((code, started), (Some(3), false), "{stderr}");
         assert!(stderr.contains(found), "{stderr}");
+    }
+}
+
+/// `fips=yes` by default does not keep a program from asking for `fips=no`, which any other provider
+/// would serve; nor does what that one has count as found by `fips=yes`.
+#[test]
+fn a_configuration_that_activates_another_provider_is_refused() {
+    let copy = Copy::new(Damage::None);
+    let conf = copy.folder.path().join("own.cnf");
+    let strict = std::fs::read_to_string(copy.path("ssl/openssl-fips.cnf")).unwrap();
+    let (_, sound) = preflight(&mut copy.gabion(&["preflight", "--json"]));
+    for (beside, refused) in [("gabion", true), ("default", true), ("null", false)] {
+        let added = format!("base = fips_base\n{beside} = fips_base");
+        std::fs::write(&conf, strict.replace("base = fips_base", &added)).unwrap();
+        let own = [("GABION_OPENSSL_CONF", conf.to_str().unwrap())];
+        let reason = format!("own.cnf activates {beside} as well");
+
+        let (code, stderr, started) = copy.exec_in_mode("only", &own);
+        let wanted = if refused { (Some(3), false) } else { (Some(0), true) };
+        assert_eq!(
+            (code, started, stderr.contains(&reason)),
+            (wanted.0, wanted.1, refused),
+            "{stderr}"
+        );
+
+        let mut check = copy.gabion(&["preflight", "--json"]);
+        let (code, report) = preflight(check.envs(own));
+        assert_eq!((code, &report["ok"]), (wanted.0, &Value::from(!refused)), "{report}");
+        let listed = report["providers"].as_array().unwrap();
+        assert!(listed.iter().any(|provider| provider["name"] == beside), "{listed:?}");
+        let rows = |report: &Value, part: &str| {
+            let mut rows = report["algorithms"][part].as_array().unwrap().clone();
+            // Whose a group is OpenSSL does not say.
+            rows.retain(|row| !refused || row["kind"] != "tls-group");
+            rows
+        };
+        for part in ["fetchable", "not_fetchable"] {
+            assert_eq!(rows(&report, part), rows(&sound, part), "{beside}: {part}");
+        }
+        assert_eq!(names(&report, "fetchable", "tls-group").is_empty(), refused, "{beside}");
     }
 }
 

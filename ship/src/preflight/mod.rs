@@ -9,8 +9,8 @@
 //!
 //! The questions are put to the bundle's `openssl` command. OpenSSL itself starts without a word
 //! when a provider fails to load, so nothing is taken for granted: the provider must be listed as
-//! active, each algorithm must be fetched by `fips=yes` and come from it, and an algorithm that is
-//! not approved must not be found at all.
+//! active and no other that serves algorithms, each algorithm must be fetched by `fips=yes` and come
+//! from it, and an algorithm that is not approved must not be found at all.
 
 mod listing;
 pub mod process;
@@ -52,7 +52,7 @@ const KINDS: &[(&str, &str)] = &[
     ("kem", "-kem-algorithms"),
     ("signature", "-signature-algorithms"),
     ("key-exchange", "-key-exchange-algorithms"),
-    ("tls-group", "-tls-groups"),
+    (GROUPS, "-tls-groups"),
     ("asym-cipher", "-asymcipher-algorithms"),
     ("digest", "-digest-algorithms"),
     ("mac", "-mac-algorithms"),
@@ -63,6 +63,14 @@ const KINDS: &[(&str, &str)] = &[
 
 /// The name under which the FIPS provider is configured.
 const FIPS_PROVIDER: &str = "fips";
+/// What may be active beside it: file formats, and nothing at all.
+const HARMLESS_PROVIDERS: &[&str] = &["base", "null"];
+
+/// What the FIPS provider serves by `fips=yes`. `openssl list` prints every provider's entry of a
+/// name that the query finds, so what it lists by this has to be sifted by provider as well.
+const OF_FIPS: &[&str] = &["-propquery", "provider=fips,fips=yes"];
+/// The kind of which OpenSSL does not say whose they are.
+const GROUPS: &str = "tls-group";
 
 /// An algorithm, and who serves it by `fips=yes`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -195,10 +203,14 @@ pub fn survey(settings: &Settings) -> Report {
     }
     let mut algorithms = Algorithms::default();
     std::mem::swap(&mut algorithms.missing, &mut report.algorithms.missing);
+    let others = !other_providers(&report).is_empty();
     for &(kind, option) in KINDS {
+        // Whose a group is cannot be told where another provider may have brought it.
+        if kind == GROUPS && others {
+            continue;
+        }
         // What cannot be listed is not there; why not is among the problems already.
-        let approved = openssl(settings, &["list", option, "-propquery", "fips=yes"]);
-        let approved = listing::entries(&approved.unwrap_or_default());
+        let approved = approved(settings, kind, option).unwrap_or_default();
         let offered = output(&mut unrestricted(settings, &["list", option]));
         let offered = listing::entries(&offered.unwrap_or_default());
         algorithms.not_fetchable.extend(without(kind, &offered, &approved));
@@ -207,6 +219,17 @@ pub fn survey(settings: &Settings) -> Report {
     report.algorithms = algorithms;
     report.ok = report.problems.is_empty();
     report
+}
+
+/// What the FIPS provider serves by `fips=yes`; of the groups, what libssl has by it.
+fn approved(settings: &Settings, kind: &str, option: &str) -> Result<Vec<Entry>, String> {
+    if kind == GROUPS {
+        let listed = openssl(settings, &["list", option, "-propquery", "fips=yes"])?;
+        return Ok(listing::entries(&listed));
+    }
+    let mut entries = listing::entries(&openssl(settings, &[&["list", option], OF_FIPS].concat())?);
+    entries.retain(|entry| entry.provider.as_deref() == Some(FIPS_PROVIDER));
+    Ok(entries)
 }
 
 fn algorithm(kind: &'static str, entry: &Entry) -> Algorithm {
@@ -241,6 +264,7 @@ fn check(settings: &Settings, report: &mut Report) {
         ));
     }
     check_provider(settings, report);
+    check_other_providers(report);
     check_algorithms(settings, report);
     check_default_property(settings, report);
 }
@@ -267,6 +291,28 @@ fn check_provider(settings: &Settings, report: &mut Report) {
             load_failure(settings, report)
         )),
     }
+}
+
+/// No other provider may serve anything: a program fetches from whichever is active with a property
+/// query of its own, such as `fips=no`.
+fn check_other_providers(report: &mut Report) {
+    let others = other_providers(report);
+    if !others.is_empty() {
+        report.problems.push(format!(
+            "{} activates {} as well, from which a program can fetch unapproved algorithms; beside the \
+             FIPS provider there may be {} only",
+            report.conf.display(),
+            others.join(", "),
+            HARMLESS_PROVIDERS.join(" and ")
+        ));
+    }
+}
+
+/// The names of the providers that should not be there. OpenSSL lists those that are activated, and not
+/// every one of them says that it is active.
+fn other_providers(report: &Report) -> Vec<&str> {
+    let names = report.providers.iter().map(|provider| provider.name.as_str());
+    names.filter(|name| *name != FIPS_PROVIDER && !HARMLESS_PROVIDERS.contains(name)).collect()
 }
 
 /// Finds the reason why the FIPS provider is not there.
@@ -304,17 +350,12 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
 /// Each required algorithm must be found by `fips=yes`, in the FIPS provider.
 fn check_algorithms(settings: &Settings, report: &mut Report) {
     for (&(kind, option), required) in KINDS.iter().zip([KEMS, SIGNATURES]) {
-        let found = match openssl(settings, &["list", option, "-propquery", "fips=yes"]) {
-            Ok(output) => listing::entries(&output),
-            Err(problem) => {
-                report.problems.push(problem);
-                Vec::new()
-            }
-        };
+        let found = approved(settings, kind, option).unwrap_or_else(|problem| {
+            report.problems.push(problem);
+            Vec::new()
+        });
         for name in required {
-            let mut of_fips =
-                found.iter().filter(|entry| entry.provider.as_deref() == Some(FIPS_PROVIDER));
-            match of_fips.find(|entry| entry.has(name)) {
+            match found.iter().find(|entry| entry.has(name)) {
                 Some(entry) => report.algorithms.fetchable.push(algorithm(kind, entry)),
                 None => report.algorithms.missing.push((*name).to_string()),
             }
