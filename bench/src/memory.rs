@@ -111,7 +111,7 @@ pub struct Row {
     pub chain: u32,
     /// Whether the row has figures.
     pub status: Status,
-    /// Why it has none.
+    /// Why it has none, or what is to be known of its published ones.
     pub note: Option<String>,
     /// The server's memory.
     pub server: Option<Side>,
@@ -183,7 +183,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
                 mode: Mode::Server,
                 chain: 1,
                 status,
-                note,
+                note: note.or_else(|| wanted.note.map(str::to_owned)),
                 server,
                 client,
                 provider: *provider,

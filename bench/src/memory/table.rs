@@ -30,19 +30,17 @@ pub fn render(rows: &[Row]) -> String {
 fn push_table(out: &mut String, table: Table, title: &str, rows: &[&Row]) {
     let old = table == Table::Seed;
     // Writing to a String cannot fail, so the results of `write!` carry nothing.
+    let _ = writeln!(out, "\n{title}");
+    if old {
+        let _ = write!(out, "{:<16} {:<21}   ", "2022: auth.", "2022: key exchange");
+    }
     let _ = write!(
         out,
-        "\n{title}\n{:<13} {:<19} {:<8} {:<6}",
-        "auth.", "key exchange", "prov.", "side"
-    );
-    let _ = write!(
-        out,
-        " {:>7} {:>8} {:>8} {:>7} {:>9}",
-        "allocs", "total", "peak", "stack", "process"
+        "{:<13} {:<19} {:<8} {:<6} {:>7} {:>8} {:>8} {:>7} {:>9}",
+        "auth.", "key exchange", "prov.", "side", "allocs", "total", "peak", "stack", "process"
     );
     if old {
-        let _ =
-            write!(out, "   2022: {:>6} {:>8} {:>8} {:>7}  as", "allocs", "total", "peak", "stack");
+        let _ = write!(out, "   2022: {:>6} {:>8} {:>8} {:>7}", "allocs", "total", "peak", "stack");
     }
     out.push('\n');
     for row in rows {
@@ -50,23 +48,38 @@ fn push_table(out: &mut String, table: Table, title: &str, rows: &[&Row]) {
             push_side(out, row, name, side.as_ref(), old);
         }
     }
+    let mut notes: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.server.is_some()) {
+        notes.extend(row.note.as_ref().map(|note| format!("{}: {note}.\n", names(row).0)));
+    }
+    notes.dedup();
+    out.extend(notes);
+}
+
+/// The published names of a row.
+fn names(row: &Row) -> (&'static str, &'static str) {
+    (row.old_authentication.unwrap_or("-"), row.old_key_exchange.unwrap_or("-"))
 }
 
 fn push_side(out: &mut String, row: &Row, name: &str, side: Option<&Side>, old: bool) {
+    // One line says for both sides why there are no figures.
+    if side.is_none() && name != "server" {
+        return;
+    }
     let or_none = |name: Option<&'static str>| name.unwrap_or("-");
-    let head = format!(
+    if old {
+        let (authentication, key_exchange) = names(row);
+        let _ = write!(out, "{authentication:<16} {key_exchange:<21}   ");
+    }
+    let _ = write!(
+        out,
         "{:<13} {:<19} {:<8} {name:<6}",
         or_none(row.authentication),
         or_none(row.key_exchange),
         row.provider.name()
     );
     let Some(side) = side else {
-        // One line says it for both sides.
-        if name == "server" {
-            let why = row.status.name();
-            let names = (or_none(row.old_authentication), or_none(row.old_key_exchange));
-            let _ = writeln!(out, "{head} {why} ({}, {})", names.0, names.1);
-        }
+        let _ = writeln!(out, " {}", row.status.name());
         return;
     };
     let figures = |usage: &Usage| {
@@ -76,10 +89,9 @@ fn push_side(out: &mut String, row: &Row, name: &str, side: Option<&Side>, old: 
             usage.allocations, usage.heap_total, usage.heap_peak
         )
     };
-    let _ = write!(out, "{head} {} {:>9}", figures(&side.connection), side.process.heap_peak);
+    let _ = write!(out, " {} {:>9}", figures(&side.connection), side.process.heap_peak);
     if let (true, Some(usage)) = (old, &side.old) {
-        let names = (or_none(row.old_authentication), or_none(row.old_key_exchange));
-        let _ = write!(out, "        {}  {}, {}", figures(usage), names.0, names.1);
+        let _ = write!(out, "        {}", figures(usage));
     }
     out.push('\n');
 }

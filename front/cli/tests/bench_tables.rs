@@ -118,6 +118,12 @@ fn memory_of_both_sides_is_counted() {
     let total = |at: usize| number(&rows[at]["client"]["connection"], "heap_total");
     assert!(total(6) < total(7) && total(7) < total(8));
     assert_eq!(rows[9]["status"], "no-successor");
+    let last = &rows[18];
+    assert_eq!(
+        (&last["old_authentication"], &last["authentication"]),
+        (&"ECDSA SECP256R1".into(), &"ECDSA-P-256".into())
+    );
+    assert!(last["note"].as_str().unwrap().contains("RSA 2048"), "{last}");
 }
 
 #[test]
