@@ -4,13 +4,15 @@
 //!  row ─> Pair of endpoints, one for each provider ─> rounds, in which the providers take turns:
 //!           exchange:  connect, 128 KiB each way in packets of 16 KiB, again and again
 //!           50 KiB:    connect, then the server's answer to its last byte
+//!           elapsed:   the same over a socket of the loopback, a thread for each side
 //!           threads:   connections a second by 1..N threads, elapsed time
 //! ```
 //!
-//! Both sides live in one thread and talk over memory, so a side's times are the CPU time that it
+//! But for the third, both sides live in one thread and talk over memory, so a side's times are the CPU time that it
 //! spends in libssl; nobody waits for a network. `connect` is the handshake, both sides of it
 //! together being what one connection keeps a core busy with.
 
+mod elapsed;
 mod old;
 mod table;
 
@@ -51,6 +53,8 @@ pub struct Config {
     pub providers: Vec<Provider>,
     /// Algorithm of the certificates; that of the published rows is RSA-2048.
     pub signature: String,
+    /// The cipher suite, in any case; none means TLS_AES_256_GCM_SHA384.
+    pub cipher: Option<String>,
     /// Time for each row and provider, in seconds; more than 0 and at most 3600.
     pub seconds: f64,
     /// Most threads that connect side by side, 1 to 1024.
@@ -109,6 +113,8 @@ pub struct Figures {
     pub client: SideFigures,
     /// Both sides' CPU time from the first byte of a connection to the last one of 50 KiB; median.
     pub last_byte_50k_ms: f64,
+    /// Elapsed time of a client over the loopback, from its connecting to the last byte of 50 KiB; median.
+    pub last_byte_50k_elapsed_ms: f64,
     /// Handshakes a second with 1, 2, 4 .. threads.
     pub threads: Vec<Threads>,
 }
@@ -127,7 +133,7 @@ pub struct Row {
     /// Algorithm of the certificates.
     pub sig: String,
     /// The cipher suite.
-    pub cipher: &'static str,
+    pub cipher: String,
     /// Whose code was asked to serve.
     pub provider: Provider,
     /// Whether the row has figures.
@@ -166,11 +172,18 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
         .map(|provider| provider.context_for(ossl, config.modules.as_deref(), signature.draft))
         .collect();
     let contexts = contexts?;
+    let cipher = config.cipher.as_deref().map_or(CIPHER.to_owned(), str::to_ascii_uppercase);
+    // A suite that nobody knows is a fault of the command line, not of a row.
+    if let Some(context) = contexts.first() {
+        let root = Certificate::from_der(context, &credentials.root)?;
+        Endpoint::client(context, "x25519", Some(&cipher), &root)
+            .map_err(|error| Error::Usage(Error::from(error).to_string()))?;
+    }
     let machine = Machine::detect();
     let mut rows = Vec::new();
     for old in &OLD {
         let group = pairs::successor(old.group);
-        let outcomes = outcomes(config, &contexts, &credentials, group)?;
+        let outcomes = outcomes(config, &contexts, &credentials, group, &cipher)?;
         for (provider, outcome) in config.providers.iter().zip(outcomes) {
             let (status, note, figures) = outcome::fields(outcome);
             let row = Row {
@@ -179,7 +192,7 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
                 old_client: old.client,
                 group,
                 sig: signature.name.to_owned(),
-                cipher: CIPHER,
+                cipher: cipher.clone(),
                 provider: *provider,
                 status,
                 note,
@@ -200,22 +213,24 @@ fn outcomes(
     contexts: &[Context],
     credentials: &Credentials,
     group: Option<&'static str>,
+    cipher: &str,
 ) -> Result<Vec<Outcome<Figures>>, Error> {
     let Some(group) = group else {
         return Ok(vec![outcome::no_successor(); contexts.len()]);
     };
     let mut pairs = Vec::new();
     for context in contexts {
-        let pair = Pair::open(context, credentials, group);
+        let pair = Pair::open(context, credentials, group, cipher);
         let pair = outcome::unless_missing(pair, group, &config.signature)?;
         pairs.push(pair.map(|pair| (pair, Sums::default())));
     }
-    // Half of the time goes to the exchange, a quarter each to the answer and the threads.
+    // Half of the time goes to the exchange, a quarter to the answer in both ways, a quarter to threads.
     let part = |share: f64| Duration::from_secs_f64(config.seconds * share / ROUNDS as f64);
     for _ in 0..ROUNDS {
         for (pair, sums) in pairs.iter_mut().flatten() {
             pair.exchange(sums, part(0.5))?;
-            pair.answer(sums, part(0.25))?;
+            pair.answer(sums, part(0.125))?;
+            elapsed::measure(pair, part(0.125), |ns| sums.elapsed.push(ns))?;
             pair.side_by_side(sums, config.threads, part(0.25))?;
         }
     }
@@ -238,6 +253,8 @@ struct Sums {
     client: SideSums,
     /// CPU nanoseconds to the last byte, one for each connection.
     last_byte: Vec<u64>,
+    /// Elapsed nanoseconds to it, one for each connection over the loopback.
+    elapsed: Vec<u64>,
     /// By number of threads: handshakes and elapsed seconds.
     threads: Vec<(usize, u64, f64)>,
 }
@@ -258,8 +275,10 @@ impl Sums {
             }
         };
         let (server, client) = (side(self.server), side(self.client));
-        self.last_byte.sort_unstable();
-        let median = self.last_byte[self.last_byte.len() / 2];
+        let median = |taken: &mut [u64]| {
+            taken.sort_unstable();
+            thousandths(taken[taken.len() / 2] as f64 / 1e6)
+        };
         let per_s = |&(threads, count, seconds): &(usize, u64, f64)| Threads {
             threads,
             handshakes_per_s: (count as f64 / seconds * 10.0).round() / 10.0,
@@ -269,7 +288,8 @@ impl Sums {
             total_bytes: 2 * bytes,
             server,
             client,
-            last_byte_50k_ms: thousandths(median as f64 / 1e6),
+            last_byte_50k_ms: median(&mut self.last_byte),
+            last_byte_50k_elapsed_ms: median(&mut self.elapsed),
             threads: self.threads.iter().map(per_s).collect(),
         }
     }
@@ -298,13 +318,14 @@ impl Pair {
         context: &Context,
         credentials: &Credentials,
         group: &str,
+        cipher: &str,
     ) -> Result<Pair, ossl::Error> {
         let key = Key::from_der(context, &credentials.leaf_key)?;
         let leaf = Certificate::from_der(context, &credentials.leaf)?;
         let root = Certificate::from_der(context, &credentials.root)?;
         Ok(Pair {
-            server: Endpoint::server(context, group, Some(CIPHER), &key, &leaf)?,
-            client: Endpoint::client(context, group, Some(CIPHER), &root)?,
+            server: Endpoint::server(context, group, Some(cipher), &key, &leaf)?,
+            client: Endpoint::client(context, group, Some(cipher), &root)?,
         })
     }
 
@@ -455,13 +476,14 @@ mod tests {
             server: side,
             client: side,
             last_byte: vec![3_000_000, 1_000_000, 2_000_000],
+            elapsed: vec![4_000_000],
             threads: vec![(1, 100, 0.5)],
         };
         let figures = sums.figures();
         assert_eq!(figures.total_bytes, 8 * 262_144);
         assert_eq!((figures.server.rx_mb_s, figures.server.tx_mb_s), (2.0, 4.0));
         assert_eq!((figures.client.connect_ms, figures.client.connect_avg_ms), (2.0, 0.25));
-        assert_eq!(figures.last_byte_50k_ms, 2.0);
+        assert_eq!((figures.last_byte_50k_ms, figures.last_byte_50k_elapsed_ms), (2.0, 4.0));
         assert_eq!(figures.threads[0].handshakes_per_s, 200.0);
     }
 }

@@ -139,8 +139,13 @@ fn the_published_tls_rows_have_every_figure() {
     }
     let work = Work::new();
     let arguments = ["tls", "--table", "seed", "--provider", "default", "--seconds", "0.01"];
-    let rows = rows(&work, &[&arguments[..], &["--threads", "2", "--json"]].concat());
+    let cipher = ["--cipher", "tls_aes_128_gcm_sha256"];
+    let rows = rows(&work, &[&arguments[..], &["--threads", "2", "--json"], &cipher].concat());
     assert_eq!(rows.len(), 16);
+    assert!(rows.iter().all(|row| row["cipher"] == "TLS_AES_128_GCM_SHA256"));
+    work.gabion(&["bench", "tls", "--table", "seed", "--cipher", "TLS_NULL"])
+        .fails(2)
+        .says("TLS_NULL");
     let groups: Vec<&str> = rows.iter().map(|row| row["old_group"].as_str().unwrap()).collect();
     assert_eq!(
         (groups[0], groups[2], groups[13]),
@@ -158,7 +163,9 @@ fn the_published_tls_rows_have_every_figure() {
         }
         let handshake =
             ["server", "client"].map(|side| row[side]["connect_avg_ms"].as_f64().unwrap());
-        assert!(row["last_byte_50k_ms"].as_f64().unwrap() > handshake[0] / 4.0, "{row}");
+        for field in ["last_byte_50k_ms", "last_byte_50k_elapsed_ms"] {
+            assert!(row[field].as_f64().unwrap() > handshake[0] / 4.0, "{field} of {row}");
+        }
         let threads = row["threads"].as_array().unwrap();
         assert_eq!(threads.len(), 2);
         assert!(threads.iter().all(|entry| entry["handshakes_per_s"].as_f64() > Some(1.0)));

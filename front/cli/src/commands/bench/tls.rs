@@ -35,12 +35,13 @@ pub struct Args {
     /// RSA-2048]
     #[arg(long, value_name = "NAME")]
     sig: Option<String>,
-    /// Cipher suite, such as TLS_AES_128_GCM_SHA256 [default: OpenSSL's choice]
+    /// Cipher suite, such as TLS_AES_128_GCM_SHA256 [default: OpenSSL's choice; of the table
+    /// TLS_AES_256_GCM_SHA384]
     #[arg(long, value_name = "NAME")]
     cipher: Option<String>,
     /// Measure a table instead: connections, throughput, time to the last byte of 50 KiB, and 1 to
     /// --threads threads, for each of its groups
-    #[arg(long, value_enum, conflicts_with_all = ["group", "cipher"])]
+    #[arg(long, value_enum, conflicts_with = "group")]
     table: Option<TableName>,
     /// Measure this provider only; several may be given, and take turns
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -111,6 +112,7 @@ fn run_seed(args: Args) -> Result<u8, Failure> {
         modules,
         providers,
         signature: args.sig.unwrap_or_else(|| "RSA-2048".to_owned()),
+        cipher: args.cipher,
         seconds: args.seconds,
         threads: args.threads,
     };
