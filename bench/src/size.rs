@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::Error;
+use crate::machine::Machine;
 
 /// A family, and the pieces of a symbol's path that name it. The first that matches counts.
 const FAMILIES: &[(&str, &[&str])] = &[
@@ -72,13 +73,19 @@ pub struct Module {
     pub stripped_bytes: u64,
     /// Part by part, the largest first; `shared` is what is not any family's.
     pub parts: Vec<Part>,
+    /// The version of this program, with which the module is built.
+    pub version: &'static str,
+    /// The commit that the module was built from, where that was said.
+    pub commit: Option<String>,
+    /// What it was measured on; the size depends on its compiler alone.
+    pub machine: Machine,
 }
 
-/// Measures a module.
+/// Measures a module, which was built from `commit`.
 ///
 /// # Errors
 /// `NotReady` when the file cannot be read, `Usage` when it is not an ELF file or has no symbols.
-pub fn measure(path: &Path) -> Result<Module, Error> {
+pub fn measure(path: &Path, commit: Option<String>) -> Result<Module, Error> {
     let bytes = std::fs::read(path).map_err(|cause| {
         Error::NotReady(format!(
             "{} cannot be read: {cause}; build the bundle with `gabion bundle build`, or name a \
@@ -121,6 +128,9 @@ pub fn measure(path: &Path) -> Result<Module, Error> {
         file_bytes: bytes.len() as u64,
         stripped_bytes: stripped,
         parts,
+        version: env!("CARGO_PKG_VERSION"),
+        commit,
+        machine: Machine::detect(),
     })
 }
 
@@ -250,7 +260,7 @@ mod tests {
 
     #[test]
     fn this_program_has_symbols_that_add_up() {
-        let module = measure(&std::env::current_exe().unwrap()).unwrap();
+        let module = measure(&std::env::current_exe().unwrap(), None).unwrap();
         assert!(module.stripped_bytes < module.file_bytes, "{module:?}");
         let sum: u64 = module.parts.iter().map(|part| part.bytes).sum();
         assert_eq!(sum, module.stripped_bytes);
@@ -263,8 +273,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text");
         std::fs::write(&path, "\x7fELF\x02\x01 and no more").unwrap();
-        assert!(matches!(measure(&path), Err(Error::Usage(_))));
-        let missing = measure(&folder.path().join("nothing")).unwrap_err().to_string();
+        assert!(matches!(measure(&path, None), Err(Error::Usage(_))));
+        let missing = measure(&folder.path().join("nothing"), None).unwrap_err().to_string();
         assert!(missing.contains("gabion bundle build"), "{missing}");
     }
 }

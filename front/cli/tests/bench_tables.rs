@@ -270,7 +270,17 @@ fn pkeyutl_gives_times_and_sizes() {
 fn size_takes_a_module_with_symbols() {
     let work = Work::new();
     let program = env!("CARGO_BIN_EXE_gabion");
-    let module = work.gabion(&["bench", "size", "--json", "--module", program]).ok().json();
+    let words = ["bench", "size", "--json", "--module", program, "--commit", "0123abc"];
+    let done = work.gabion(&words).ok();
+    let module = done.json();
+    assert_eq!(
+        (&module["commit"], &module["version"]),
+        (&"0123abc".into(), &env!("CARGO_PKG_VERSION").into())
+    );
+    work.write("size.ndjson", &done.out);
+    work.gabion(&["report", "--out", "size.html", "size.ndjson"]).ok();
+    let page = String::from_utf8(work.read("size.html")).unwrap();
+    assert!(page.contains("when stripped") && !page.contains("name no machine"), "{page}");
     let parts = module["parts"].as_array().unwrap();
     let sum: u64 = parts.iter().map(|part| number(part, "bytes")).sum();
     assert_eq!(sum, number(&module, "stripped_bytes"));

@@ -11,9 +11,10 @@ use crate::failure::Failure;
 
 /// Say how much of the stripped module each family of algorithms is.
 ///
-/// No family can be left out of a build. What is given are the bytes of the functions and tables
-/// whose path names a family: what would go if the family went; code that several families share
-/// stays. Needs a module that still has its symbols.
+/// With a family is the module as it is. Without it is the module's size less the bytes of the functions and
+/// tables whose path names the family: what would go if the family went. It is not the size of another build,
+/// since no family can be left out of one: code that several families share stays, and counts as shared.
+/// Needs a module that still has its symbols.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench size\n
@@ -22,6 +23,9 @@ pub struct Args {
     /// The module [default: gabion.so of the bundle]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
+    /// The commit that the module was built from, to be named in the object
+    #[arg(long, value_name = "ID")]
+    commit: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -36,6 +40,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             settings.modules().join("gabion.so")
         }
     };
-    let measured = size::measure(&module)?;
+    let measured = size::measure(&module, args.commit)?;
     print(&if args.json { lines(&[measured])? } else { size::render(&measured) })
 }
