@@ -10,6 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use gabion_engine::{ALGORITHMS, AlgorithmInfo};
+
 use crate::Error;
 use crate::tls::Provider;
 
@@ -17,6 +19,8 @@ use crate::tls::Provider;
 #[derive(Debug, Clone)]
 pub struct Openssl {
     program: PathBuf,
+    /// Whose code is asked to serve.
+    provider: Provider,
     environment: Vec<(&'static str, OsString)>,
     /// Options that choose the providers; every subcommand takes them.
     providers: Vec<OsString>,
@@ -66,7 +70,7 @@ impl Openssl {
         {
             environment.push(("LD_LIBRARY_PATH", lib.into()));
         }
-        Ok(Openssl { program: program.to_path_buf(), environment, providers })
+        Ok(Openssl { program: program.to_path_buf(), provider, environment, providers })
     }
 
     /// The same command with one variable more.
@@ -83,6 +87,43 @@ impl Openssl {
     pub fn version(&self) -> Result<String, Error> {
         let said = text(self.run("version", &[])?.stdout);
         Ok(said.split(" (Library").next().unwrap_or_default().trim().to_owned())
+    }
+
+    /// How the command has an algorithm that is called `name`, by the table of algorithms or by itself.
+    fn look_up(&self, name: &str) -> Result<Found, Error> {
+        let row = in_table(name);
+        let main = row.and_then(|row| row.openssl.first().copied());
+        let is_named = |own: &str| {
+            own.eq_ignore_ascii_case(name)
+                || row.is_some_and(|row| {
+                    row.openssl.iter().any(|name| own.eq_ignore_ascii_case(name))
+                })
+        };
+        let (mut names, mut is_listed) = (Vec::from_iter(main.map(str::to_owned)), [false; 2]);
+        for (is_listed, option) in
+            is_listed.iter_mut().zip(["-kem-algorithms", "-signature-algorithms"])
+        {
+            let listing = text(self.run("list", &[option.into()])?.stdout);
+            for listed in listing.lines().filter_map(names_of) {
+                if listed.iter().any(|own| is_named(own)) {
+                    *is_listed = true;
+                    names.extend(listed.into_iter().map(str::to_owned));
+                }
+            }
+        }
+        if is_listed.contains(&true) {
+            return Ok(Found::Served { kem_only: is_listed == [true, false], names });
+        }
+        let asked = self.provider.name();
+        if row.is_some() {
+            return Ok(Found::NotServed(format!(
+                "OpenSSL has no {name} with the provider {asked}"
+            )));
+        }
+        Err(Error::Failed(format!(
+            "nothing is called {name}, by the provider {asked} neither; `gabion algorithms` and `openssl \
+             list -kem-algorithms` and `-signature-algorithms` say what there is"
+        )))
     }
 
     /// Runs a subcommand to its end; `arguments` follow the options that choose providers.
@@ -107,6 +148,26 @@ impl Openssl {
     }
 }
 
+/// What an `openssl` command has of an algorithm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    /// Its names, of which the table's main one comes first; one at least.
+    Served { kem_only: bool, names: Vec<String> },
+    /// It stands in the table of algorithms, and no provider of the command has it: why.
+    NotServed(String),
+}
+
+/// The row of an algorithm that is called `name` today.
+pub(crate) fn in_table(name: &str) -> Option<&'static AlgorithmInfo> {
+    ALGORITHMS.iter().find(|row| row.names().any(|own| own.eq_ignore_ascii_case(name)))
+}
+
+/// The names of a line of `openssl list`, `NAME @ provider` or `{ NAME, NAME } @ provider`.
+fn names_of(line: &str) -> Option<Vec<&str>> {
+    let (names, _) = line.trim().rsplit_once(" @ ")?;
+    Some(names.trim_matches(['{', '}', ' ']).split(", ").collect())
+}
+
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -129,5 +190,17 @@ mod tests {
             error.contains("gabion bundle build") && error.contains("--openssl-bin"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn listings_and_aliases_are_read() {
+        let listed = names_of("  { 2.16.840.1.101.3.4.3.18, id-ml-dsa-65, ML-DSA-65 } @ default");
+        assert_eq!(listed, Some(vec!["2.16.840.1.101.3.4.3.18", "id-ml-dsa-65", "ML-DSA-65"]));
+        assert_eq!(names_of("  X25519MLKEM768 @ gabion"), Some(vec!["X25519MLKEM768"]));
+        assert_eq!(names_of("Provided:"), None);
+        for alias in ["mldsa65", "ML-DSA-65", "id-ml-dsa-65", "2.16.840.1.101.3.4.3.18"] {
+            assert_eq!(in_table(alias).map(|row| row.name), Some("ML-DSA-65"), "{alias}");
+        }
+        assert!(in_table("DILITHIUM_LEVEL3").is_none() && in_table("RSA").is_none());
     }
 }

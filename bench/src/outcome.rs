@@ -18,7 +18,8 @@ pub enum Status {
 
 impl Status {
     /// The status in words, for a table.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Status::Measured => "measured",
             Status::NoSuccessor => "no successor",

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use gabion_engine::Kind;
 use serde::Serialize;
 
-use super::{Openssl, tenths};
+use super::{Found, Openssl, in_table, tenths};
 use crate::Error;
+use crate::outcome::Status;
 use crate::tls::Provider;
 
 /// What is measured when nothing is named.
@@ -31,37 +33,60 @@ pub struct Times {
 /// One algorithm of one provider: a line of `gabion bench pkeyutl --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// As it was named to the command.
+    /// OpenSSL's main name for it; where nobody serves it, as it was named.
     pub algorithm: String,
     /// Whose code was asked to serve.
     pub provider: Provider,
+    /// Whether there are figures.
+    pub status: Status,
+    /// Why there are none.
+    pub note: Option<String>,
     /// Bytes of the message.
     pub msg_bytes: usize,
     /// Runs of each operation.
     pub iterations: usize,
     /// The public key as SubjectPublicKeyInfo.
-    pub public_key_bytes: usize,
+    pub public_key_bytes: Option<usize>,
     /// The private key as PKCS#8.
-    pub private_key_bytes: usize,
+    pub private_key_bytes: Option<usize>,
     /// The signature.
-    pub signature_bytes: usize,
+    pub signature_bytes: Option<usize>,
     /// Signing.
-    pub sign: Times,
+    pub sign: Option<Times>,
     /// Verifying.
-    pub verify: Times,
+    pub verify: Option<Times>,
     /// `openssl version`: what a process costs that computes nothing.
-    pub process: Times,
+    pub process: Option<Times>,
+}
+
+/// Refuses a name of what signs nothing.
+///
+/// # Errors
+/// `Usage`, with what to name instead.
+pub fn check_signs(algorithm: &str) -> Result<(), Error> {
+    match in_table(algorithm).map(|row| row.kind) {
+        None | Some(Kind::Signature) => Ok(()),
+        Some(kind) => Err(Error::Usage(signs_nothing(algorithm, kind))),
+    }
+}
+
+fn signs_nothing(algorithm: &str, kind: Kind) -> String {
+    let what = if kind == Kind::Kem { "a KEM" } else { "a key exchange" };
+    format!(
+        "{algorithm} is {what}, and pkeyutl signs and verifies here; name a signature algorithm, such as \
+         ML-DSA-65. `gabion bench openssl` measures KEMs"
+    )
 }
 
 /// Measures one algorithm: `iterations` signatures and verifications of a message of `msg_bytes`,
-/// in `folder`, which is the caller's to remove.
+/// in `folder`, which is the caller's to remove. What is in the table of algorithms, and not in this
+/// OpenSSL with this provider, is a row without figures.
 ///
 /// # Errors
-/// `Usage` for a number out of range, `Failed` when the command does not know the algorithm or a
-/// signature does not verify.
+/// `Usage` for a number out of range, `Failed` when nothing goes by this name, or what does makes no
+/// signature that verifies.
 pub fn measure(
     openssl: &Openssl,
-    provider: Provider,
     algorithm: &str,
     (msg_bytes, iterations): (usize, usize),
     folder: &Path,
@@ -74,13 +99,44 @@ pub fn measure(
         let text = format!("--iterations {iterations} is out of range; 1 to 1000000 is possible");
         return Err(Error::Usage(text));
     }
-    let files = Files { folder };
-    let message: Vec<u8> = (0..msg_bytes).map(|at| at as u8).collect();
+    let mut row = Row {
+        algorithm: algorithm.to_owned(),
+        provider: openssl.provider,
+        status: Status::Measured,
+        note: None,
+        msg_bytes,
+        iterations,
+        public_key_bytes: None,
+        private_key_bytes: None,
+        signature_bytes: None,
+        sign: None,
+        verify: None,
+        process: None,
+    };
+    match openssl.look_up(algorithm)? {
+        Found::Served { kem_only: true, .. } => {
+            return Err(Error::Failed(signs_nothing(algorithm, Kind::Kem)));
+        }
+        Found::Served { names, .. } => {
+            let main = in_table(algorithm).and(names.into_iter().next());
+            row.algorithm = main.unwrap_or_else(|| algorithm.to_owned());
+        }
+        Found::NotServed(note) => {
+            return Ok(Row { status: Status::NotServed, note: Some(note), ..row });
+        }
+    }
+    time_all(openssl, &mut row, &Files { folder })?;
+    Ok(row)
+}
+
+/// Makes a key, and fills in times and sizes.
+fn time_all(openssl: &Openssl, row: &mut Row, files: &Files<'_>) -> Result<(), Error> {
+    let message: Vec<u8> = (0..row.msg_bytes).map(|at| at as u8).collect();
     std::fs::write(files.path("message"), message)
         .map_err(|cause| Error::NotReady(format!("the message could not be written: {cause}")))?;
     openssl.run(
         "genpkey",
-        &files.words(&["-algorithm", algorithm, "-outform", "DER", "-out", "=key"]),
+        &files.words(&["-algorithm", &row.algorithm, "-outform", "DER", "-out", "=key"]),
     )?;
     let public = ["-in", "=key", "-pubout", "-outform", "DER", "-out", "=public"];
     openssl.run("pkey", &files.words(&public))?;
@@ -89,24 +145,16 @@ pub fn measure(
     let verify = [&verify[..], &["-sigfile", "=signature"]].concat();
     // In turns, so that what else the machine does meets all three.
     let mut taken = [const { Vec::new() }; 3];
-    for _ in 0..iterations {
+    for _ in 0..row.iterations {
         taken[0].push(time(|| openssl.run("pkeyutl", &files.words(&sign)).map(drop))?);
         taken[1].push(time(|| openssl.run("pkeyutl", &files.words(&verify)).map(drop))?);
         taken[2].push(time(|| openssl.version().map(drop))?);
     }
-    let [sign, verify, process] = taken.map(|mut taken| times(&mut taken));
-    Ok(Row {
-        algorithm: algorithm.to_owned(),
-        provider,
-        msg_bytes,
-        iterations,
-        sign,
-        verify,
-        process,
-        public_key_bytes: files.size("public")?,
-        private_key_bytes: files.size("key")?,
-        signature_bytes: files.size("signature")?,
-    })
+    [row.sign, row.verify, row.process] = taken.map(|mut taken| Some(times(&mut taken)));
+    row.public_key_bytes = Some(files.size("public")?);
+    row.private_key_bytes = Some(files.size("key")?);
+    row.signature_bytes = Some(files.size("signature")?);
+    Ok(())
 }
 
 /// The files of one algorithm.

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Openssl, tenths};
+use super::{Found, Openssl, tenths};
 use crate::Error;
+use crate::outcome::Status;
 use crate::tls::Provider;
 
 /// What is measured when nothing is named; each SLH-DSA with the ML-DSA that it is compared with.
@@ -20,14 +21,18 @@ pub const ALGORITHMS: [&str; 7] = [
 /// One algorithm of one provider. Operations a second, all processes together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// As it was named to the command.
+    /// The name by which `openssl speed` knows it; where nobody serves it, as it was named.
     pub algorithm: String,
     /// Whose code was asked to serve.
     pub provider: Provider,
     /// Whose code did, where its counters tell.
     pub served_by: Option<Provider>,
+    /// Whether there are figures.
+    pub status: Status,
+    /// Why there are none.
+    pub note: Option<String>,
     /// Key pairs.
-    pub keygen_per_s: f64,
+    pub keygen_per_s: Option<f64>,
     /// Signatures; none of a KEM.
     pub sign_per_s: Option<f64>,
     /// Verifications; none of a KEM.
@@ -55,17 +60,17 @@ pub struct Ratio {
     pub verify: f64,
 }
 
-/// Measures one algorithm: `seconds` for each operation, in `multi` processes if that is given.
+/// Measures one algorithm: `seconds` for each operation, in `multi` processes if that is given. What is in
+/// the table of algorithms, and not in this OpenSSL with this provider, is a row without figures.
 ///
 /// A process counts its CPU time. With `multi` the command counts elapsed time whatever it is told,
 /// so on a busy machine such rows say how busy it is.
 ///
 /// # Errors
-/// `Usage` for a number out of range, `Failed` when the command does not know the algorithm, or it
-/// is neither a KEM nor a signature algorithm of a provider.
+/// `Usage` for a number out of range, `Failed` when nothing goes by this name, or what does is neither
+/// a KEM nor a signature algorithm of a provider.
 pub fn measure(
     openssl: &Openssl,
-    provider: Provider,
     algorithm: &str,
     seconds: u32,
     multi: Option<u32>,
@@ -76,27 +81,70 @@ pub fn measure(
         check_range("--multi", multi, 1024)?;
         arguments.extend(["-multi".to_owned(), multi.to_string()]);
     }
-    // A name in its place and not by -kem-algorithms, which measures RSA-15360, too.
-    arguments.push(algorithm.to_owned());
-    let arguments: Vec<_> = arguments.into_iter().map(Into::into).collect();
-    let said = super::text(openssl.run("speed", &arguments)?.stdout);
+    let names = match openssl.look_up(algorithm)? {
+        Found::Served { names, .. } => names,
+        Found::NotServed(note) => {
+            let status = Status::NotServed;
+            return Ok(Row { status, note: Some(note), ..Row::empty(algorithm, openssl.provider) });
+        }
+    };
+    let (name, said) = run(openssl, &arguments, &names)?;
     let (kem, [keygen, second, third]) = read(&said).ok_or_else(|| {
         Error::Failed(format!(
-            "`openssl speed {algorithm}` gave no figures of a KEM or a signature algorithm; \
+            "`openssl speed {name}` gave no figures of a KEM or a signature algorithm; \
              `openssl list -kem-algorithms` and `-signature-algorithms` say what there is"
         ))
     })?;
     let of = |wanted: bool, value: f64| wanted.then(|| tenths(value));
     Ok(Row {
-        algorithm: algorithm.to_owned(),
-        provider,
-        served_by: None,
-        keygen_per_s: tenths(keygen),
+        keygen_per_s: Some(tenths(keygen)),
         sign_per_s: of(!kem, second),
         verify_per_s: of(!kem, third),
         encaps_per_s: of(kem, second),
         decaps_per_s: of(kem, third),
+        ..Row::empty(name, openssl.provider)
     })
+}
+
+/// Runs the command with that one of an algorithm's names by which it knows it: of several it knows the
+/// first of its provider, which no listing tells. Which one that was comes with what the command said.
+fn run<'n>(
+    openssl: &Openssl,
+    arguments: &[String],
+    names: &'n [String],
+) -> Result<(&'n str, String), Error> {
+    let mut failure = Error::Failed("openssl speed was given no name".to_owned());
+    for name in names {
+        // A name in its place and not by -kem-algorithms, which measures RSA-15360, too.
+        let words: Vec<_> = arguments.iter().chain([name]).map(Into::into).collect();
+        match openssl.run("speed", &words) {
+            Ok(output) => return Ok((name, super::text(output.stdout))),
+            Err(Error::Failed(why)) if why.contains(UNKNOWN) => failure = Error::Failed(why),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(failure)
+}
+
+/// What `openssl speed` says at once of a name that it does not know.
+const UNKNOWN: &str = "Unknown algorithm";
+
+impl Row {
+    /// A row of a measured algorithm, without its figures.
+    fn empty(algorithm: &str, provider: Provider) -> Row {
+        Row {
+            algorithm: algorithm.to_owned(),
+            provider,
+            served_by: None,
+            status: Status::Measured,
+            note: None,
+            keygen_per_s: None,
+            sign_per_s: None,
+            verify_per_s: None,
+            encaps_per_s: None,
+            decaps_per_s: None,
+        }
+    }
 }
 
 fn check_range(option: &str, value: u32, most: u32) -> Result<(), Error> {
@@ -132,7 +180,7 @@ pub fn ratios(rows: &[Row]) -> Vec<Ratio> {
             slh_dsa: slh.algorithm.clone(),
             ml_dsa: ml.algorithm.clone(),
             provider: slh.provider,
-            keygen: hundredths(ml.keygen_per_s / slh.keygen_per_s),
+            keygen: hundredths(ml.keygen_per_s? / slh.keygen_per_s?),
             sign: hundredths(ml.sign_per_s? / slh.sign_per_s?),
             verify: hundredths(ml.verify_per_s? / slh.verify_per_s?),
         })
@@ -160,14 +208,10 @@ mod tests {
 
     fn row(algorithm: &str, figures: [f64; 3]) -> Row {
         Row {
-            algorithm: algorithm.into(),
-            provider: Provider::Default,
-            served_by: None,
-            keygen_per_s: figures[0],
+            keygen_per_s: Some(figures[0]),
             sign_per_s: Some(figures[1]),
             verify_per_s: Some(figures[2]),
-            encaps_per_s: None,
-            decaps_per_s: None,
+            ..Row::empty(algorithm, Provider::Default)
         }
     }
 

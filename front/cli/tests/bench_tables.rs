@@ -266,6 +266,55 @@ fn pkeyutl_gives_times_and_sizes() {
     }
 }
 
+/// Names that the table of algorithms has and the provider has not, by which a row says so; aliases; a KEM
+/// where signatures are measured; and a name of nothing, which loses neither rows nor the file.
+#[test]
+fn openssl_tables_have_rows_for_every_name_that_there_is() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    let run = |command: &str, names: &str, options: &str| {
+        let words =
+            format!("bench {command} --provider default --json --algorithm {names} {options}");
+        work.gabion(&words.split(' ').collect::<Vec<_>>())
+    };
+    let fast = [("openssl", "--seconds 1"), ("pkeyutl", "--iterations 1")];
+    for (command, options) in fast {
+        let figure = if command == "openssl" { "keygen_per_s" } else { "sign" };
+        let result = run(command, "Falcon-512 mldsa44", options).ok().json();
+        let (absent, alias) = (&result["results"][0], &result["results"][1]);
+        assert_eq!(
+            (&absent["status"], &absent["algorithm"]),
+            (&"not-served".into(), &"Falcon-512".into())
+        );
+        assert!(absent["note"].as_str().unwrap().contains("default"), "{absent}");
+        assert!(absent[figure].is_null() && !alias[figure].is_null(), "{result}");
+        assert_eq!(
+            (&alias["status"], &alias["algorithm"]),
+            (&"measured".into(), &"ML-DSA-44".into())
+        );
+
+        let file = format!("--output-json {command}.json {options}");
+        let done = run(command, "ML-DSA-44 KYBER9000 KYBER9001", &file).fails(1);
+        let result = done.says("KYBER9000").says("KYBER9001").json();
+        assert_eq!(result["results"].as_array().unwrap().len(), 1, "{result}");
+        let written: Value =
+            serde_json::from_slice(&work.read(&format!("{command}.json"))).unwrap();
+        assert_eq!(written, result);
+    }
+    for kem in ["ML-KEM-768", "x25519"] {
+        let done = run("pkeyutl", &format!("ML-DSA-44 {kem}"), "").fails(2);
+        done.says(kem).says("ML-DSA-65").says("bench openssl");
+    }
+    // Not in the table of algorithms: the command's own word for what it is.
+    run("pkeyutl", "X448MLKEM1024", "").fails(1).says("X448MLKEM1024 is a KEM");
+    run("openssl", "ED25519", "--seconds 1").fails(1).says("Unknown algorithm ED25519");
+    let table =
+        work.gabion(&["bench", "pkeyutl", "--provider", "default", "--algorithm", "falcon512"]);
+    assert!(table.ok().text().contains("not served"));
+}
+
 #[test]
 fn size_takes_a_module_with_symbols() {
     let work = Work::new();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use gabion_bench::Status;
 use gabion_bench::command::{Openssl, pkeyutl, speed};
 use gabion_bench::machine::Machine;
 use gabion_bench::tls::Provider;
@@ -26,7 +27,8 @@ use crate::table::{Align, Table};
   gabion bench openssl --seconds 5 --algorithm ML-DSA-87 SLH-DSA-SHAKE-256f\n
 Each SLH-DSA is compared with the ML-DSA of its category, if that is measured, too: 128 with ML-DSA-44,
 192 with ML-DSA-65, 256 with ML-DSA-87.\n
-Exits 1 when openssl does not know an algorithm, 3 when there is no bundle.")]
+An algorithm that only one provider has is a row \"not served\" of the other.\n
+Exits 1 when nothing goes by a name, after the other rows, 3 when there is no bundle.")]
 pub struct SpeedArgs {
     /// Time for each operation, in whole seconds
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -45,7 +47,9 @@ pub struct SpeedArgs {
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench pkeyutl --msg-bytes 32 --algorithm ML-DSA-65\n
-Exits 1 when openssl does not know an algorithm, 3 when there is no bundle.")]
+An algorithm that only one provider has is a row \"not served\" of the other.\n
+Exits 1 when nothing goes by a name, after the other rows, 2 for one that does not sign, 3 when there is no
+bundle.")]
 pub struct PkeyutlArgs {
     /// Length of the message
     #[arg(long, value_name = "N", default_value_t = 32)]
@@ -60,7 +64,7 @@ pub struct PkeyutlArgs {
 /// What both commands take.
 #[derive(clap::Args)]
 struct Common {
-    /// Algorithms, as openssl names them
+    /// Algorithms, by any name of `gabion algorithms` or of openssl
     #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
     algorithm: Vec<String>,
     /// Measure this provider only; several may be given [default: default and gabion]
@@ -103,8 +107,44 @@ impl Common {
         providers.into_iter().map(make).collect()
     }
 
-    /// Prints the result, and writes it where it is wanted.
-    fn finish(&self, result: &Value, table: &str) -> Result<u8, Failure> {
+    /// Measures every algorithm with every provider. One that fails does not lose the rows of the others:
+    /// its failure comes beside them.
+    fn measure<R>(
+        &self,
+        algorithms: &[String],
+        mut measure: impl FnMut(&Openssl, Provider, &str) -> Result<R, Failure>,
+    ) -> Result<Measured<R>, Failure> {
+        let (mut rows, mut version, mut failures) = (Vec::new(), String::new(), Vec::new());
+        let commands = self.commands()?;
+        for algorithm in algorithms {
+            for (provider, openssl) in &commands {
+                version = openssl.version()?;
+                match measure(openssl, *provider, algorithm) {
+                    Ok(row) => rows.push(row),
+                    // What was asked for wrongly was so from the start.
+                    Err(failure @ Failure::Usage(_)) => return Err(failure),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+        }
+        Ok(Measured { rows, version, failures })
+    }
+
+    /// Prints the result, and writes it where it is wanted; then come the failures.
+    fn finish(&self, result: &Value, table: &str, failures: Vec<Failure>) -> Result<u8, Failure> {
+        let code = match result["results"].as_array() {
+            Some(rows) if rows.is_empty() && !failures.is_empty() => 1,
+            _ => self.give(result, table)?,
+        };
+        let mut failures = failures.into_iter();
+        let first = failures.next();
+        for failure in failures {
+            eprintln!("error: {failure}");
+        }
+        first.map_or(Ok(code), Err)
+    }
+
+    fn give(&self, result: &Value, table: &str) -> Result<u8, Failure> {
         let code = print(&if self.json { format!("{result}\n") } else { table.to_owned() })?;
         if let Some(path) = &self.output_json {
             let text = format!("{result:#}\n");
@@ -112,6 +152,14 @@ impl Common {
         }
         Ok(code)
     }
+}
+
+/// What was measured, and what was not.
+struct Measured<R> {
+    rows: Vec<R>,
+    /// The version of openssl.
+    version: String,
+    failures: Vec<Failure>,
 }
 
 fn folder() -> Result<tempfile::TempDir, Failure> {
@@ -125,18 +173,16 @@ fn folder() -> Result<tempfile::TempDir, Failure> {
 pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
     let folder = folder()?;
     let algorithms = args.common.algorithms(&speed::ALGORITHMS);
-    let (mut rows, mut version) = (Vec::new(), String::new());
-    let commands = args.common.commands()?;
-    for algorithm in &algorithms {
-        for (provider, openssl) in &commands {
-            version = openssl.version()?;
-            let counters = folder.path().join(format!("{algorithm}.stats"));
-            let openssl = openssl.clone().with(STATS_VARIABLE, &counters);
-            let mut row = speed::measure(&openssl, *provider, algorithm, args.seconds, args.multi)?;
-            row.served_by = served_by(*provider, algorithm, &counters)?;
-            rows.push(row);
+    let measure = |openssl: &Openssl, provider: Provider, algorithm: &str| {
+        let counters = folder.path().join(format!("{algorithm}.stats").replace('/', "-"));
+        let openssl = openssl.clone().with(STATS_VARIABLE, &counters);
+        let mut row = speed::measure(&openssl, algorithm, args.seconds, args.multi)?;
+        if row.status == Status::Measured {
+            row.served_by = served_by(provider, &row.algorithm, &counters)?;
         }
-    }
+        Ok(row)
+    };
+    let Measured { rows, version, failures } = args.common.measure(&algorithms, measure)?;
     let ratios = speed::ratios(&rows);
     let result = json!({
         "openssl": version,
@@ -147,7 +193,7 @@ pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
         "results": rows,
         "ratios": ratios,
     });
-    args.common.finish(&result, &speed_table(&result, &rows, &ratios))
+    args.common.finish(&result, &speed_table(&result, &rows, &ratios), failures)
 }
 
 /// Whose code worked, by our provider's counters; what is not in its table it cannot serve.
@@ -195,8 +241,12 @@ fn speed_table(result: &Value, rows: &[speed::Row], ratios: &[speed::Ratio]) -> 
         table.row([
             row.algorithm.clone(),
             row.provider.name().to_owned(),
-            row.served_by.map_or("?", Provider::name).to_owned(),
-            number(Some(row.keygen_per_s)),
+            match row.status {
+                Status::Measured => row.served_by.map_or("?", Provider::name),
+                status => status.name(),
+            }
+            .to_owned(),
+            number(row.keygen_per_s),
             number(row.encaps_per_s),
             number(row.decaps_per_s),
             number(row.sign_per_s),
@@ -234,18 +284,15 @@ fn speed_table(result: &Value, rows: &[speed::Row], ratios: &[speed::Ratio]) -> 
 /// Runs `gabion bench pkeyutl`.
 pub fn run_pkeyutl(args: PkeyutlArgs) -> Result<u8, Failure> {
     let folder = folder()?;
-    let (mut rows, mut version) = (Vec::new(), String::new());
-    let commands = args.common.commands()?;
-    for algorithm in args.common.algorithms(&pkeyutl::ALGORITHMS) {
-        for (provider, openssl) in &commands {
-            version = openssl.version()?;
-            let counts = (args.msg_bytes, args.iterations);
-            let row = pkeyutl::measure(openssl, *provider, &algorithm, counts, folder.path());
-            rows.push(row?);
-        }
-    }
+    let algorithms = args.common.algorithms(&pkeyutl::ALGORITHMS);
+    algorithms.iter().try_for_each(|algorithm| pkeyutl::check_signs(algorithm))?;
+    let counts = (args.msg_bytes, args.iterations);
+    let measure = |openssl: &Openssl, _, algorithm: &str| {
+        Ok(pkeyutl::measure(openssl, algorithm, counts, folder.path())?)
+    };
+    let Measured { rows, version, failures } = args.common.measure(&algorithms, measure)?;
     let result = json!({ "openssl": version, "machine": Machine::detect(), "results": rows });
-    args.common.finish(&result, &pkeyutl_table(&version, &rows))
+    args.common.finish(&result, &pkeyutl_table(&version, &rows), failures)
 }
 
 fn pkeyutl_table(version: &str, rows: &[pkeyutl::Row]) -> String {
@@ -263,8 +310,15 @@ fn pkeyutl_table(version: &str, rows: &[pkeyutl::Row]) -> String {
         ("sig., bytes", Align::Right),
     ]);
     for row in rows {
-        let process = &row.process;
-        for (name, times) in [("sign", &row.sign), ("verify", &row.verify), ("process", process)] {
+        let (Some(sign), Some(verify), Some(process)) = (&row.sign, &row.verify, &row.process)
+        else {
+            let names = [row.algorithm.as_str(), row.provider.name(), row.status.name()];
+            let cells = names.into_iter().chain(["-"; 8]);
+            table.row(cells.map(str::to_owned).collect::<Vec<_>>());
+            continue;
+        };
+        let size = |bytes: Option<usize>| bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
+        for (name, times) in [("sign", sign), ("verify", verify), ("process", process)] {
             table.row([
                 row.algorithm.clone(),
                 row.provider.name().to_owned(),
@@ -274,9 +328,9 @@ fn pkeyutl_table(version: &str, rows: &[pkeyutl::Row]) -> String {
                 format!("{:.3}", times.p95_ms),
                 format!("{:.3}", times.p99_ms),
                 format!("{:.1}", times.ops_per_s),
-                row.public_key_bytes.to_string(),
-                row.private_key_bytes.to_string(),
-                row.signature_bytes.to_string(),
+                size(row.public_key_bytes),
+                size(row.private_key_bytes),
+                size(row.signature_bytes),
             ]);
         }
     }

@@ -505,6 +505,9 @@ fn tls_seed(rows: &[&Value]) -> Option<Section> {
     })
 }
 
+/// The status of a row of what the provider does not have.
+const NOT_SERVED: &str = "not-served";
+
 fn openssl(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
     let (mut table_rows, mut ratio_rows) = (Vec::new(), Vec::new());
@@ -512,6 +515,9 @@ fn openssl(rows: &[&Value]) -> Option<Section> {
         for result in row["results"].as_array().into_iter().flatten() {
             let mut cells: Vec<String> =
                 ["algorithm", "provider", "served_by"].iter().map(|f| text(result, f)).collect();
+            if result["status"] == NOT_SERVED {
+                cells[2] = NOT_SERVED.into();
+            }
             for field in ["keygen", "encaps", "decaps", "sign", "verify"] {
                 cells.push(cell(result[format!("{field}_per_s")].as_f64()));
             }
@@ -551,6 +557,13 @@ fn pkeyutl(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
     let mut table_rows = Vec::new();
     for result in rows.iter().flat_map(|row| row["results"].as_array().into_iter().flatten()) {
+        if result["status"] == NOT_SERVED {
+            let mut cells =
+                vec![text(result, "algorithm"), text(result, "provider"), NOT_SERVED.into()];
+            cells.resize(11, cell(None));
+            table_rows.push(cells);
+            continue;
+        }
         for operation in ["sign", "verify", "process"] {
             let mut cells =
                 vec![text(result, "algorithm"), text(result, "provider"), operation.into()];
