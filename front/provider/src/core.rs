@@ -65,9 +65,9 @@ pub struct Provider {
     pub paused: PausedJobs,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
-    /// Whether the core is of a version whose own key schedule keeps a context's `data` until other
-    /// data come: 3.6 or newer. That of 3.5 forgets them when any other parameter is set.
-    pub keeps_data: bool,
+    /// Whether the core is 3.6 or newer, whose own key schedule keeps a context's `data` until other data
+    /// come, and answers more than that of 3.5 does.
+    pub core_is_3_6: bool,
 }
 
 /// The provider that a key or a context came from.
@@ -139,7 +139,7 @@ impl Provider {
             key_pools: KeyPools::new(&process, is_on(settings::KEY_POOLS)),
             paused: PausedJobs::new(&process, fibres),
             tls_drafts: is_on(settings::TLS_DRAFTS),
-            keeps_data: upcalls.setting(handle, name::CORE_VERSION).is_some_and(is_3_6),
+            core_is_3_6: upcalls.setting(handle, name::CORE_VERSION).is_some_and(is_3_6),
             handle,
             upcalls,
         }

@@ -392,6 +392,11 @@ impl<'a> ParamsOut<'a> {
         self.find(key).is_some()
     }
 
+    /// Whether a parameter is asked for as a text.
+    pub fn asks_for_text(&mut self, key: &'static CStr) -> bool {
+        self.find(key).is_some_and(|param| param.is_text())
+    }
+
     /// Answers that there is nothing: a value of no bytes.
     pub fn nothing(&mut self, key: &'static CStr) {
         if let Some(param) = self.find(key) {

@@ -129,7 +129,8 @@ impl TakesParams for Context {
         }
         self.prefix.take(name::PREFIX, prefix)?;
         self.label.take(name::LABEL, label)?;
-        if !self.provider.keeps_data {
+        if !self.provider.core_is_3_6 {
+            // That of 3.5 forgets them when any other parameter is set.
             self.data = Bytes::None;
         }
         self.data.take(name::DATA, data)
@@ -165,6 +166,29 @@ impl Context {
                 Ok(expand_label(hash, key, label, self.data.get().unwrap_or_default(), out)?)
             }
         }
+    }
+
+    /// Says what was set, as 3.6 and newer do: not 3.5.
+    fn answer(&self, params: &mut ParamsOut<'_>) -> Result<(), Failure> {
+        if params.asks_for(name::DIGEST) {
+            let unset = Failure::Misuse("the `digest` is not set");
+            params.utf8(name::DIGEST, name_of(self.hash.ok_or(unset)?))?;
+        }
+        let (number, text) = match self.mode {
+            None => (0, c"EXTRACT_AND_EXPAND"),
+            Some(mode @ Mode::Extract) => (mode as i32, c"EXTRACT_ONLY"),
+            Some(mode @ Mode::Expand) => (mode as i32, c"EXPAND_ONLY"),
+        };
+        if params.asks_for_text(name::MODE) {
+            params.utf8(name::MODE, text)?;
+        } else {
+            params.int(name::MODE, number)?;
+        }
+        match self.salt.get().unwrap_or_default() {
+            [] => params.nothing(name::SALT),
+            salt => params.octets(name::SALT, salt)?,
+        }
+        Ok(())
     }
 
     /// How many bytes a derivation gives; where any number may be asked for, the largest.
@@ -236,6 +260,19 @@ fn hash_of(digest: &Param, properties: Option<&Param>) -> Result<Hash, Failure> 
         name::DIGEST,
         "SHA2-224, SHA2-256, SHA2-384, SHA2-512, SHA2-512/224, SHA2-512/256 or SM3",
     ))
+}
+
+/// The name that OpenSSL gives a hash.
+fn name_of(hash: Hash) -> &'static CStr {
+    match hash {
+        Hash::Sha2_224 => c"SHA2-224",
+        Hash::Sha2_256 => c"SHA2-256",
+        Hash::Sha2_384 => c"SHA2-384",
+        Hash::Sha2_512 => c"SHA2-512",
+        Hash::Sha2_512_224 => c"SHA2-512/224",
+        Hash::Sha2_512_256 => c"SHA2-512/256",
+        Hash::Sm3 => c"SM3",
+    }
 }
 
 /// Whether a property query (property(7)) can be answered with what has the one property
@@ -327,16 +364,30 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
         if params.asks_for(name::SIZE) {
             params.size(name::SIZE, context.size()?)?;
         }
+        if context.provider.core_is_3_6 {
+            context.answer(&mut params)?;
+        }
         // TLS has none; the default provider answers with none.
         params.nothing(name::INFO);
         Ok(1)
     })
 }
 
-unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
-    static GETTABLE: [Param; 3] =
+unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, provider: *mut c_void) -> *const Param {
+    static OF_3_5: [Param; 3] =
         [Param::gives_size(name::SIZE), Param::takes_octets(name::INFO), Param::END];
-    GETTABLE.as_ptr()
+    static GETTABLE: [Param; 7] = [
+        Param::gives_size(name::SIZE),
+        Param::takes_utf8(name::DIGEST),
+        Param::takes_utf8(name::MODE),
+        Param::takes_int(name::MODE),
+        Param::takes_octets(name::SALT),
+        Param::takes_octets(name::INFO),
+        Param::END,
+    ];
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(provider) };
+    if provider.core_is_3_6 { GETTABLE.as_ptr() } else { OF_3_5.as_ptr() }
 }
 
 #[cfg(test)]
@@ -369,6 +420,13 @@ mod tests {
             assert!(!is_ours(query.as_bytes()), "{query}");
         }
         assert!(!is_ours(b"\xff"));
+    }
+
+    #[test]
+    fn hashes_are_named_by_their_main_names() {
+        for hash in Hash::ALL {
+            assert_eq!(name_of(hash).to_str(), Ok(hash.names()[0]));
+        }
     }
 
     #[test]

@@ -73,6 +73,7 @@ fn answers() {
     assert!(context.kdf(NAME, "fips=yes").is_none());
     right_and_wrong(&context);
     reused(&context);
+    asked(&context);
     varied(&context);
 }
 
@@ -211,6 +212,48 @@ fn reused(context: &Context) {
     copies.iter_mut().for_each(Kdf::reset);
     assert_eq!(derived(&mut copies, 48, None), None);
     assert_eq!(derived(&mut copies, 48, Some(&all)).map(|out| out.len()), Some(48));
+}
+
+/// What a context says of itself, in the types that may be asked for and in others, with too little room
+/// and with enough. Which parameters those are depends on OpenSSL's version.
+fn asked(context: &Context) {
+    const TYPES: [u32; 4] = [1, 2, 4, 5]; // Integer, unsigned integer, text, bytes.
+    let both = pair(context);
+    assert_eq!(both[0].lists(), both[1].lists());
+    let gettable: Vec<String> = both[0].lists()[0].iter().map(|(key, _)| key.clone()).collect();
+    // SAFETY: a number.
+    if unsafe { (LIB.OPENSSL_version_major)() } >= 4 {
+        assert_eq!(gettable, ["digest", "info", "mode", "mode", "salt", "size"]);
+    }
+    let hashes = ["SHA224", "sha256", "SHA-384", "SHA512", "SHA512-224", "SHA2-512/256", "SM3"];
+    let mut states = vec![
+        Params::default(),
+        Params::default().int("mode", EXTRACT),
+        with(EXTRACT, "SHA2-256").octets("salt", b""),
+        with(EXPAND, "SHA2-256").octets("salt", &KEY),
+        with(EXTRACT, "SHA2-256").octets("salt", &LONG),
+        Params::default().text("mode", "extract_and_expand").text("digest", "SHA256"),
+    ];
+    states.extend(hashes.map(|hash| with(EXTRACT, hash)));
+    let mut answers = 0;
+    for state in &states {
+        let mut pair = pair(context);
+        let [ours, stock] = pair.each_mut().map(|kdf| kdf.set(state));
+        assert_eq!(ours, stock, "{state:?}");
+        for key in ["size", "digest", "mode", "salt", "info", "key"] {
+            for data_type in TYPES {
+                for room in [0, 4, 8, 12, 13, 64, 400] {
+                    if data_type < 3 && ![4, 8].contains(&room) {
+                        continue;
+                    }
+                    let [ours, stock] = pair.each_ref().map(|kdf| kdf.get(key, data_type, room));
+                    assert_eq!(ours, stock, "{key}, type {data_type}, {room} bytes of {state:?}");
+                    answers += usize::from(ours.is_some_and(|(len, _)| len != usize::MAX));
+                }
+            }
+        }
+    }
+    assert!(answers > 100, "{answers}");
 }
 
 /// Numbers that look random, the same in every run.

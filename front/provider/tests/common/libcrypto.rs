@@ -159,6 +159,9 @@ functions! {
     EVP_KDF_CTX_dup(Ptr) -> Ptr;
     EVP_KDF_CTX_reset(Ptr) -> ();
     EVP_KDF_CTX_set_params(Ptr, *const Param) -> c_int;
+    EVP_KDF_CTX_get_params(Ptr, *mut Param) -> c_int;
+    EVP_KDF_CTX_gettable_params(Ptr) -> *const Param;
+    EVP_KDF_CTX_settable_params(Ptr) -> *const Param;
     EVP_KDF_CTX_get_kdf_size(Ptr) -> usize;
     EVP_KDF_derive(Ptr, *mut u8, usize, *const Param) -> c_int;
     ERR_clear_error() -> ();
@@ -189,6 +192,24 @@ pub struct Key<'a> {
 unsafe impl Send for Key<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Key<'_> {}
+
+/// The names and types of a list, sorted.
+///
+/// # Safety
+/// The list is null or has an end.
+unsafe fn entries(list: *const Param) -> Vec<(String, u32)> {
+    let (mut at, mut entries) = (list, Vec::new());
+    // SAFETY: as the caller vouches; keys are C strings.
+    unsafe {
+        while !at.is_null() && !(*at).key.is_null() {
+            let key = CStr::from_ptr((*at).key).to_str().unwrap().to_owned();
+            entries.push((key, (*at).data_type));
+            at = at.add(1);
+        }
+    }
+    entries.sort();
+    entries
+}
 
 fn c(text: &str) -> CString {
     CString::new(text).unwrap()
@@ -617,6 +638,30 @@ impl Kdf {
         let done = unsafe { (self.lib.EVP_KDF_derive)(self.raw, out.as_mut_ptr(), len, list) };
         assert_eq!(out.pop(), Some(0x55));
         (done == 1).then_some(out)
+    }
+
+    /// The names and types of what can be asked, and of what can be set, sorted.
+    pub fn lists(&self) -> [Vec<(String, u32)>; 2] {
+        // SAFETY: a live context; both answer with a list that has an end and stays.
+        unsafe {
+            let lists =
+                [self.lib.EVP_KDF_CTX_gettable_params, self.lib.EVP_KDF_CTX_settable_params];
+            lists.map(|list| entries(list(self.raw)))
+        }
+    }
+
+    /// What it answers for a parameter of that type where there is room for so many bytes, with what it
+    /// says of the length: `usize::MAX` where it says nothing.
+    pub fn get(&self, key: &str, data_type: u32, room: usize) -> Option<(usize, Vec<u8>)> {
+        let (key, mut out) = (c(key), vec![0x55_u8; room]);
+        let data = out.as_mut_ptr().cast_const().cast();
+        let (data_size, return_size) = (room, usize::MAX);
+        let end = Param { key: null(), data_type: 0, data: null(), data_size: 0, return_size: 0 };
+        let asked = Param { key: key.as_ptr(), data_type, data, data_size, return_size };
+        let mut list = [asked, end];
+        // SAFETY: a live context; a list with an end, and as much room as it says.
+        let done = unsafe { (self.lib.EVP_KDF_CTX_get_params)(self.raw, list.as_mut_ptr()) };
+        (done == 1).then_some((list[0].return_size, out))
     }
 
     /// How many bytes it says that it gives.
