@@ -181,7 +181,9 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
     _: *mut c_void,
     _: *mut c_void,
 ) -> *const Param {
-    static SETTABLE: [Param; 2] = [Param::takes_octets(name::SEED), Param::END];
+    // A query for the parts that keys of some providers are made of; there are none here.
+    static SETTABLE: [Param; 3] =
+        [Param::takes_octets(name::SEED), Param::takes_utf8(name::PROPERTIES), Param::END];
     match at::<PLACE>().info().seed {
         Some(_) => SETTABLE.as_ptr(),
         None => SETTABLE[1..].as_ptr(),
@@ -273,12 +275,15 @@ pub unsafe extern "C" fn export(
     };
     counted(&key.provider, key.algorithm, Operation::Export, 0, || {
         let callback = callback.ok_or(Failure::Misuse("export needs a callback"))?;
-        let material = key.material().filter(|_| selection & select::KEYPAIR != 0);
-        let material = material.ok_or(Failure::MissingKey {
-            algorithm: key.algorithm,
-            part: "key material",
-            operation: "export",
-        })?;
+        if selection & select::KEYPAIR == 0 {
+            let why = "parameters alone were asked for; expected a key, which has no parameters";
+            return Err(Failure::Misuse(why));
+        }
+        let missing = |part| {
+            let (algorithm, operation) = (key.algorithm, "export");
+            Failure::MissingKey { algorithm, part, operation }
+        };
+        let material = key.material().ok_or_else(|| missing("key material"))?;
         let mut params = [Param::END; 4];
         let mut filled = 0;
         let mut add = |key, bytes: Option<&[u8]>| {
@@ -294,12 +299,10 @@ pub unsafe extern "C" fn export(
         if selection & select::PUBLIC_KEY != 0 {
             add(name::PUB, Some(material.public()));
         }
-        if filled == 0 {
-            return Err(Failure::MissingKey {
-                algorithm: key.algorithm,
-                part: "private key",
-                operation: "export",
-            });
+        // Where the default provider has the algorithm, it hands over no parts at all, but of ML-DSA.
+        let may_be_none = [Family::MlKem, Family::Hybrid, Family::SlhDsa];
+        if filled == 0 && !may_be_none.contains(&key.algorithm.info().family) {
+            return Err(missing("private key"));
         }
         // SAFETY: the core's callback; the list has an end and points into the key, which stays.
         Ok(unsafe { callback(params.as_ptr(), argument) })
@@ -384,36 +387,40 @@ fn bits(algorithm: Served) -> i32 {
 }
 
 unsafe extern "C" fn gettable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
-    const OF_ML_KEM: [Param; 3] = [
-        Param::takes_octets(name::ENCODED_PUB),
+    const SEED: Param = Param::takes_octets(name::SEED);
+    const ENCODED: Param = Param::takes_octets(name::ENCODED_PUB);
+    const DIGEST: Param = Param::takes_utf8(name::MANDATORY_DIGEST);
+    static ML_KEM: [Param; 11] = gettable([
+        SEED,
+        ENCODED,
         Param::takes_int(name::CMS_RI_TYPE),
         Param::takes_octets(name::CMS_KEMRI_KDF_ALGORITHM),
-    ];
-    static ML_KEM: [Param; 11] = gettable(OF_ML_KEM);
-    static HYBRID: [Param; 11] = gettable([OF_ML_KEM[0], Param::END, Param::END]);
-    static SIGNATURE: [Param; 11] =
-        gettable([Param::takes_utf8(name::MANDATORY_DIGEST), Param::END, Param::END]);
-    let info = at::<PLACE>().info();
-    match (info.kind, info.family) {
-        (Kind::Kem, Family::MlKem) => ML_KEM.as_ptr(),
-        (Kind::Kem, _) => HYBRID.as_ptr(),
-        _ => SIGNATURE.as_ptr(),
+    ]);
+    static HYBRID: [Param; 11] = gettable([ENCODED, Param::END, Param::END, Param::END]);
+    static SIGNATURE: [Param; 11] = gettable([DIGEST, Param::END, Param::END, Param::END]);
+    static WITH_SEED: [Param; 11] = gettable([DIGEST, SEED, Param::END, Param::END]);
+    let served = at::<PLACE>();
+    match (served.info().kind, served.keeps_seed()) {
+        (Kind::Kem, true) => ML_KEM.as_ptr(),
+        (Kind::Kem, false) => HYBRID.as_ptr(),
+        (_, true) => WITH_SEED.as_ptr(),
+        (_, false) => SIGNATURE.as_ptr(),
     }
 }
 
-/// A list with what only one kind of key answers; it may end before its last place.
-const fn gettable([first, second, third]: [Param; 3]) -> [Param; 11] {
+/// A list with what only some kinds of key answer; it may end before its last place.
+const fn gettable([first, second, third, fourth]: [Param; 4]) -> [Param; 11] {
     [
         Param::takes_int(name::BITS),
         Param::takes_int(name::SECURITY_BITS),
         Param::takes_int(name::SECURITY_CATEGORY),
         Param::takes_int(name::MAX_SIZE),
-        Param::takes_octets(name::SEED),
         Param::takes_octets(name::PRIV),
         Param::takes_octets(name::PUB),
         first,
         second,
         third,
+        fourth,
         Param::END,
     ]
 }

@@ -112,12 +112,15 @@ functions! {
     EVP_PKEY_CTX_free(Ptr) -> ();
     EVP_PKEY_CTX_dup(Ptr) -> Ptr;
     EVP_PKEY_CTX_set_params(Ptr, *const Param) -> c_int;
+    EVP_PKEY_CTX_settable_params(Ptr) -> *const Param;
     EVP_PKEY_CTX_get0_provider(Ptr) -> Ptr;
     EVP_PKEY_keygen_init(Ptr) -> c_int;
     EVP_PKEY_paramgen_init(Ptr) -> c_int;
     EVP_PKEY_generate(Ptr, *mut Ptr) -> c_int;
     EVP_PKEY_fromdata_init(Ptr) -> c_int;
     EVP_PKEY_fromdata(Ptr, *mut Ptr, c_int, *const Param) -> c_int;
+    EVP_PKEY_todata(Ptr, c_int, *mut *mut Param) -> c_int;
+    OSSL_PARAM_free(*mut Param) -> ();
     EVP_PKEY_free(Ptr) -> ();
     CRYPTO_free(Ptr, *const c_char, c_int) -> ();
     d2i_PUBKEY_ex(*mut Ptr, *mut *const u8, c_long, Ptr, *const c_char) -> Ptr;
@@ -254,6 +257,18 @@ impl Context {
                 && (self.lib.EVP_PKEY_generate)(ctx, &mut raw) == 1;
             (self.lib.EVP_PKEY_CTX_free)(ctx);
             made.then_some(Key { context: self, raw })
+        }
+    }
+
+    /// The names and types of what can be set where a key is generated, sorted.
+    pub fn settable_for_generation(&self, algorithm: &str, query: &str) -> Vec<(String, u32)> {
+        let ctx = self.pkey_ctx(algorithm, query);
+        // SAFETY: a fresh context of ours; the list of a module that stays.
+        unsafe {
+            assert_eq!((self.lib.EVP_PKEY_keygen_init)(ctx), 1);
+            let list = entries((self.lib.EVP_PKEY_CTX_settable_params)(ctx));
+            (self.lib.EVP_PKEY_CTX_free)(ctx);
+            list
         }
     }
 
@@ -395,16 +410,21 @@ impl Key<'_> {
 
     /// The names of what it says that it can be asked for.
     pub fn gettable(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        // SAFETY: a live key; the list of a module that stays, up to the entry without a name.
+        // SAFETY: a live key; the list of a module that stays.
+        let entries = unsafe { entries((self.lib().EVP_PKEY_gettable_params)(self.raw)) };
+        entries.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The names of the parts that it hands over for a selection; none where it refuses.
+    pub fn parts(&self, selection: c_int) -> Option<Vec<String>> {
+        let mut list = null_mut();
+        // SAFETY: a live key; libcrypto gives a list of its own, with an end.
         unsafe {
-            let mut entry = (self.lib().EVP_PKEY_gettable_params)(self.raw);
-            while !entry.is_null() && !(*entry).key.is_null() {
-                names.push(CStr::from_ptr((*entry).key).to_str().unwrap().to_owned());
-                entry = entry.add(1);
-            }
+            let done = (self.lib().EVP_PKEY_todata)(self.raw, selection, &mut list) == 1;
+            let names = entries(list).into_iter().map(|(name, _)| name).collect();
+            (self.lib().OSSL_PARAM_free)(list);
+            done.then_some(names)
         }
-        names
     }
 
     /// A number of the key; `None` where it has no such one.
