@@ -152,6 +152,52 @@ fn private_groups() {
     }
 }
 
+/// Hybrids that are the default provider's, over an ML-KEM that it fetches by name and so from ours: keys
+/// of X448MLKEM1024, which is no group, and the group of SM2 that OpenSSL 4.0 has.
+#[test]
+fn hybrids_of_the_default_provider_work_over_our_ml_kem() {
+    with_every_openssl("their_hybrids");
+}
+
+#[test]
+#[ignore = "started by hybrids_of_the_default_provider_work_over_our_ml_kem"]
+fn their_hybrids() {
+    if !started_again() {
+        return;
+    }
+    let (sides, none) = (Sides::new(), Params::default());
+    let (context, name) = (&sides.gabion, "X448MLKEM1024");
+    let before = counted("ML-KEM-1024");
+    let key = context.generate(name, "", &none).unwrap();
+    let share = context.empty(name, "");
+    assert_eq!([key.provider(), share.provider()], ["default", "default"]);
+    let public = key.part("encoded-pub-key").unwrap();
+    // SAFETY: a live key, bytes as long as said.
+    let set =
+        unsafe { (LIB.EVP_PKEY_set1_encoded_public_key)(share.raw, public.as_ptr(), public.len()) };
+    assert_eq!(set, 1);
+    let (ct, secret) = share.encapsulate("", &none).unwrap();
+    assert_eq!(key.decapsulate("", &ct), Some(secret));
+    let more: Vec<u64> =
+        counted("ML-KEM-1024").iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!((more[0], more[2..].to_vec()), (1, vec![1, 1, 0]), "{more:?}");
+
+    let group = "curveSM2MLKEM768";
+    // SAFETY: a number.
+    let has_it = unsafe { (LIB.OPENSSL_version_major)() } >= 4;
+    assert_eq!(SSL.end(&sides.stock, Some(group), None).is_some(), has_it);
+    for (client, server) in EVERY_WAY.into_iter().filter(|_| has_it) {
+        let before = counted("ML-KEM-768");
+        let ends = (sides.client(client, Some(group)), sides.server(server, Some(group)));
+        let outcome = SSL.handshake(&ends.0, &ends.1, |_, _| ());
+        assert_eq!(outcome, Outcome::Group(group.into()), "{client:?} -> {server:?}");
+        let after = counted("ML-KEM-768");
+        let (c, s) = (u64::from(client == Side::Gabion), u64::from(server == Side::Gabion));
+        let wanted = [before[0] + c, before[2] + s, before[3] + c, before[4]];
+        assert_eq!([after[0], after[2], after[3], after[4]], wanted, "{client:?} -> {server:?}");
+    }
+}
+
 /// Where the parts of a ClientHello or ServerHello, alone in its record, stand.
 struct Hello {
     /// The places of the two-byte lengths around the key share, innermost first; the record's last.
