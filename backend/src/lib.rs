@@ -28,6 +28,7 @@ mod polynomials;
 pub mod portable;
 #[cfg(target_arch = "x86_64")]
 mod processor;
+pub mod rights;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sha2;
 mod sha512;

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use gabion_backend::rights;
+
 /// The environment variable that chooses the backend.
 pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 
@@ -26,10 +28,18 @@ pub struct Config {
 
 impl Config {
     /// Reads `GABION_BACKEND`; unset, empty and `auto` choose by detection. Reads
-    /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on.
+    /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on. Reads neither in a program
+    /// that has more rights than its caller, who could so make every operation an error.
     pub fn from_environment() -> Self {
-        let verify_after_sign = is_on(std::env::var_os(VERIFY_VARIABLE));
-        Config { verify_after_sign, ..Config::from_variable(std::env::var_os(BACKEND_VARIABLE)) }
+        Config::from_variables(|name| std::env::var_os(name), rights::exceed_the_callers())
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>, elevated: bool) -> Self {
+        if elevated {
+            return Config::default();
+        }
+        let verify_after_sign = is_on(variable(VERIFY_VARIABLE));
+        Config { verify_after_sign, ..Config::from_variable(variable(BACKEND_VARIABLE)) }
     }
 
     /// A value that is no text names no backend, and is not taken for an unset one.
@@ -60,6 +70,19 @@ mod tests {
         assert_eq!(chosen(b"portable"), Some("portable".to_owned()));
         assert!(chosen(b"portable\xff").is_some_and(|name| name != "portable"));
     }
+
+    #[test]
+    fn a_program_with_more_rights_than_its_caller_reads_nothing() {
+        let variable = |name: &str| match name {
+            BACKEND_VARIABLE => Some("portable".into()),
+            VERIFY_VARIABLE => Some("1".into()),
+            _ => None,
+        };
+        let read = Config::from_variables(variable, false);
+        assert_eq!((read.backend.as_deref(), read.verify_after_sign), (Some("portable"), true));
+        assert_eq!(Config::from_variables(variable, true), Config::default());
+    }
+
     #[test]
     fn a_switch_is_on_unless_it_is_plainly_off() {
         let on = |value: Option<&str>| is_on(value.map(OsString::from));
