@@ -45,6 +45,7 @@ mod kem;
 pub mod key_file;
 pub mod key_schedule;
 mod parallel;
+mod pieces;
 mod queue;
 mod route;
 mod self_test;
@@ -68,6 +69,7 @@ pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::{Algorithm, Status, ct, ed25519, ml_dsa, ml_kem, slh_dsa};
 pub use kem::{KemPrivateKey, KemPublicKey, SharedSecret};
 pub use parallel::Parallel;
+pub use pieces::Pieces;
 #[cfg(fuzzing)]
 pub use queue::testing_only_schedule;
 pub use queue::{Limits, Queue, Ticket};

@@ -2,14 +2,14 @@
 //!
 //! What the default provider offers for ML-DSA in 3.5 and 4.0 together, for every algorithm: signing
 //! and verifying in one call, with or without the digest interface's name, and message by message in
-//! pieces (ML-DSA in 4.0 only there). The pieces are gathered, since the engine takes a whole message.
-//! Which parameters an algorithm takes is in [`left_out`]; all else is the same for all.
+//! pieces (ML-DSA in 4.0 only there). Pieces are hashed as they come where the standard hashes the message
+//! once and first (ML-DSA, pre-hash variants); of every other they are gathered. Which parameters an algorithm takes is in [`left_out`]; all else is the same for all.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 use gabion_engine::{
-    Algorithm, Engine, Error, Family, Message, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
+    Algorithm, Engine, Error, Family, Message, Pieces, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
 };
 use zeroize::Zeroizing;
 
@@ -85,10 +85,28 @@ struct Context {
     deterministic: bool,
     /// Randomness for signing, given by a test.
     test_entropy: Option<Zeroizing<Vec<u8>>>,
-    /// What `update` gathered; `None` before its first call.
-    gathered: Option<Vec<u8>>,
+    /// What came by `update`; `None` before its first call.
+    gathered: Option<Gathered>,
     /// The signature that `verify_final` will check.
     signature: Vec<u8>,
+}
+
+/// A message that came in pieces.
+#[derive(Clone)]
+enum Gathered {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The digest of a pre-hash variant, or mu.
+    Hashed(Pieces),
+}
+
+/// A message as an operation is given it.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    /// In one piece.
+    Whole(&'a [u8]),
+    /// As the digest of a pre-hash variant, or mu, that it came to.
+    Hashed(&'a [u8]),
 }
 
 #[derive(Clone)]
@@ -107,6 +125,12 @@ impl TakesParams for Context {
         // To pass over one would sign something else than what was asked for.
         if let Some(key) = params.first_of(&PARAMETERS[..left_out(self.algorithm)]) {
             return Err(Failure::NoSuchParameter { algorithm: self.algorithm, key });
+        }
+        // mu begins with what these say: what came already would be signed in another form.
+        if let (true, Some(_)) = (self.came_to_mu(), params.first_of(&FORM)) {
+            let why =
+                "a piece of the message came already; set how it is signed before the first one";
+            return Err(Failure::Misuse(why));
         }
         if let Some(context) = params.octets_or_empty(name::CONTEXT_STRING)? {
             if context.len() > CONTEXT_MAX {
@@ -185,17 +209,67 @@ impl Context {
         if self.mu {
             return Err(Failure::Misuse("mu is given in one piece, with EVP_PKEY_sign or _verify"));
         }
-        self.gathered.get_or_insert_default().extend_from_slice(data);
+        if self.gathered.is_none() {
+            self.gathered = Some(self.nothing_yet()?);
+        }
+        match &mut self.gathered {
+            Some(Gathered::Hashed(pieces)) => pieces.add(data),
+            Some(Gathered::Whole(message)) => message.extend_from_slice(data),
+            None => {}
+        }
         Ok(1)
+    }
+
+    /// What the pieces of a message are gathered in.
+    fn nothing_yet(&self) -> Result<Gathered, Failure> {
+        if let Some(hash) = self.algorithm.hash {
+            let pieces = Pieces::to_digest(hash).map(Gathered::Hashed);
+            return Ok(pieces.unwrap_or(Gathered::Whole(Vec::new())));
+        }
+        let public = match (&self.role, self.algorithm.info().family) {
+            (Role::Sign(key), Family::MlDsa) => key.public_bytes(),
+            (Role::Verify(key), Family::MlDsa) => key.bytes(),
+            _ => return Ok(Gathered::Whole(Vec::new())),
+        };
+        let context = (!self.formatted).then_some(&self.context[..]);
+        Ok(Gathered::Hashed(Pieces::to_mu(public, context)?))
+    }
+
+    /// Whether pieces came that are hashed to mu.
+    fn came_to_mu(&self) -> bool {
+        self.algorithm.hash.is_none() && matches!(self.gathered, Some(Gathered::Hashed(_)))
+    }
+
+    /// Does something with the message that came in pieces.
+    fn with_gathered<T>(
+        &self,
+        missing: &'static str,
+        use_it: impl FnOnce(Given<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match &self.gathered {
+            None => Err(Failure::Misuse(missing)),
+            Some(Gathered::Whole(message)) => use_it(Given::Whole(message)),
+            Some(Gathered::Hashed(pieces)) => use_it(Given::Hashed(&pieces.so_far())),
+        }
     }
 
     /// What of a message is signed; `digest` holds that of a pre-hash variant.
     fn message<'a>(
         &'a self,
-        message: &'a [u8],
+        message: Given<'a>,
         digest: &'a mut Vec<u8>,
     ) -> Result<Message<'a>, Failure> {
         let context = &self.context;
+        let message = match (message, self.algorithm.hash) {
+            (Given::Whole(message), _) => message,
+            (Given::Hashed(digest), Some(hash)) => {
+                return Ok(Message::Prehash { context, hash, digest });
+            }
+            (Given::Hashed(mu), None) => {
+                let wrong = |_| Failure::length("the representative mu", 64, mu.len());
+                return Ok(Message::Mu(mu.try_into().map_err(wrong)?));
+            }
+        };
         Ok(match self.algorithm.hash {
             _ if self.mu => {
                 let wrong = |_| Failure::length("the representative mu", 64, message.len());
@@ -210,7 +284,7 @@ impl Context {
         })
     }
 
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn sign(&self, message: Given<'_>) -> Result<Vec<u8>, Failure> {
         let Role::Sign(key) = &self.role else {
             return Err(Failure::Misuse("signing was not initialised"));
         };
@@ -244,7 +318,7 @@ impl Context {
     }
 
     /// 1 if the signature is good, 0 if not: that is an answer, not an error.
-    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<c_int, Failure> {
+    fn verify(&self, message: Given<'_>, signature: &[u8]) -> Result<c_int, Failure> {
         let Role::Verify(key) = &self.role else {
             return Err(Failure::Misuse("verification was not initialised"));
         };
@@ -373,10 +447,13 @@ unsafe fn write_signature(
         if room < expected {
             return Err(Failure::TooSmall { what: "the signature", expected, got: room });
         }
-        let message = message
-            .unwrap_or(context.gathered.as_deref())
-            .ok_or(Failure::Misuse("no message was given to sign"))?;
-        let made = context.sign(message)?;
+        let missing = "no message was given to sign";
+        let made = match message {
+            Some(message) => {
+                context.sign(Given::Whole(message.ok_or(Failure::Misuse(missing))?))?
+            }
+            None => context.with_gathered(missing, |message| context.sign(message))?,
+        };
         if made.len() > room {
             return Err(Failure::TooSmall {
                 what: "the signature",
@@ -441,7 +518,7 @@ unsafe extern "C" fn verify(
     counted(&context.provider, context.algorithm, Operation::Verify, 0, || {
         let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
         let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
-        context.verify(message, signature)
+        context.verify(Given::Whole(message), signature)
     })
 }
 
@@ -451,9 +528,8 @@ unsafe extern "C" fn verify_final(context: *mut c_void) -> c_int {
         return 0;
     };
     counted(&context.provider, context.algorithm, Operation::Verify, 0, || {
-        let message = context.gathered.as_deref();
-        let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
-        context.verify(message, &context.signature)
+        let missing = "no message was given to verify";
+        context.with_gathered(missing, |message| context.verify(message, &context.signature))
     })
 }
 
@@ -494,6 +570,14 @@ static PARAMETERS: [Param; 7] = [
     Param::takes_int(name::DETERMINISTIC),
     Param::takes_octets(name::CONTEXT_STRING),
     Param::takes_octets(name::SIGNATURE),
+    Param::END,
+];
+
+/// The parameters that say in which form a message is signed.
+static FORM: [Param; 4] = [
+    Param::takes_int(name::MU),
+    Param::takes_int(name::MESSAGE_ENCODING),
+    Param::takes_octets(name::CONTEXT_STRING),
     Param::END,
 ];
 
