@@ -194,8 +194,54 @@ fn files_that_are_not_as_they_should_be_are_refused() {
     work.gabion(&["acvp", "file"]).fails(2).says(".xz");
     work.write("prompt", prompt().to_string());
     work.gabion(&["acvp", "prompt", "--check", "file"]).fails(2);
-    // A parameter set of another algorithm is no ML-KEM key, and no panic.
-    work.write("file", change("/testGroups/0/parameterSet", json!("ML-DSA-44")));
-    let done = work.gabion(&["acvp", "file"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
+    // A parameter set of another algorithm, also one that makes keys in the same way.
+    for name in ["ML-DSA-44", "X25519MLKEM768", "ml-kem-512"] {
+        work.write("file", change("/testGroups/0/parameterSet", json!(name)));
+        let done = work.gabion(&["acvp", "file"]).fails(2);
+        done.says(name).says("expected ML-KEM-512, ML-KEM-768, ML-KEM-1024");
+    }
+}
+
+/// A field of another type, or with a value that nobody knows, is an error: were it taken for one that is
+/// not there, the answer would be one to another question.
+#[test]
+fn a_field_of_another_type_is_not_taken_for_a_missing_one() {
+    let work = Work::new();
+    let sets = [("ML-DSA", "FIPS204", "ML-DSA-44"), ("SLH-DSA", "FIPS205", "SLH-DSA-SHAKE-128f")];
+    for (algorithm, revision, parameter_set) in sets {
+        let seeds = if algorithm == "ML-DSA" { 32 } else { 16 };
+        // A key of its own, so that nothing but the field in question is refused.
+        let mut keygen = json!({ "algorithm": algorithm, "mode": "keyGen", "revision": revision,
+            "testGroups": [{ "tgId": 1, "parameterSet": parameter_set, "tests": [{ "tcId": 1 }] }] });
+        for name in ["seed", "skSeed", "skPrf", "pkSeed"] {
+            first_test(&mut keygen)[name] = json!("07".repeat(seeds));
+        }
+        work.write("keygen", keygen.to_string());
+        let keys = work.gabion(&["acvp", "keygen"]).ok().json();
+        let file = |name: &str, value: Value| {
+            let mut file = json!({ "algorithm": algorithm, "mode": "sigGen", "revision": revision,
+                "testGroups": [{ "tgId": 1, "parameterSet": parameter_set, "deterministic": true,
+                    "signatureInterface": "external", "preHash": "pure", "tests": [{ "tcId": 1,
+                        "sk": keys["testGroups"][0]["tests"][0]["sk"], "message": "00" }] }] });
+            first_test(&mut file)[name] = value;
+            work.write("file", file.to_string());
+            work.gabion(&["acvp", "file"])
+        };
+        file("context", json!("01")).ok();
+        file("context", json!(null)).ok();
+        for (name, value, word) in [
+            ("context", json!(7), "field `context` is a number; expected bytes in hexadecimal"),
+            ("context", json!(["01"]), "field `context` is an array; expected bytes"),
+            ("message", json!(false), "field `message` is a truth value; expected bytes"),
+            ("deterministic", json!("false"), "expected true or false"),
+            ("parameterSet", json!(44), "field `parameterSet` is a number; expected a text"),
+            ("parameterSet", json!("Ed25519"), "`Ed25519` is not of this file"),
+            ("signatureInterface", json!("both"), "expected"),
+            ("signatureInterface", json!(1), "expected a text"),
+            ("preHash", json!("hash"), "expected pure or preHash"),
+        ] {
+            let done = file(name, value).fails(2).says(word);
+            assert!(done.out.is_empty(), "{algorithm} {name}");
+        }
+    }
 }

@@ -22,10 +22,10 @@ impl Input {
     /// By `signatureInterface`, `preHash` and `externalMu`. Files from before there was a choice of
     /// interface name none: they test the internal functions (FIPS 204, Algorithms 7 and 8).
     fn read(test: &Test<'_>) -> Result<Input, Trouble> {
-        let external =
-            test.has("signatureInterface") && test.text("signatureInterface")? != "internal";
+        let external = test.has("signatureInterface")
+            && test.is_first("signatureInterface", ["external", "internal"])?;
         if !external {
-            return if test.flag("externalMu") {
+            return if test.flag("externalMu")? {
                 Ok(Input::Mu(Box::new(test.array("mu")?)))
             } else {
                 Ok(Input::Internal(test.bytes("message")?))
@@ -33,7 +33,7 @@ impl Input {
         }
         let context = test.optional_bytes("context")?.unwrap_or_default();
         let message = test.bytes("message")?;
-        if test.text("preHash")? == "pure" {
+        if test.is_first("preHash", ["pure", "preHash"])? {
             return Ok(Input::Pure { context, message });
         }
         let name = test.text("hashAlg")?;
@@ -63,7 +63,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
         Some(sk) => engine.dsa_private(algorithm, &sk)?,
         None => engine.dsa_from_seed(algorithm, &test.bytes("seed")?)?,
     };
-    let signature = if test.flag("deterministic") {
+    let signature = if test.flag("deterministic")? {
         engine.sign_deterministic(&key, input.message())?
     } else {
         engine.testing_only_sign_with(&key, input.message(), &test.array::<32>("rnd")?)?

@@ -16,7 +16,7 @@ mod slh;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use gabion_engine::{Algorithm, Engine};
+use gabion_engine::{Algorithm, Engine, Family};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -50,6 +50,8 @@ impl From<gabion_engine::Error> for Trouble {
 /// One algorithm in one mode.
 struct Mode {
     algorithm: &'static str,
+    /// What the file's parameter sets belong to.
+    family: Family,
     mode: &'static str,
     revision: &'static str,
     /// Runs one test.
@@ -62,6 +64,7 @@ struct Mode {
 const MODES: [Mode; 8] = [
     Mode {
         algorithm: "ML-KEM",
+        family: Family::MlKem,
         mode: "keyGen",
         revision: "FIPS203",
         run: kem::keygen,
@@ -69,6 +72,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "ML-KEM",
+        family: Family::MlKem,
         mode: "encapDecap",
         revision: "FIPS203",
         run: kem::encap_decap,
@@ -76,6 +80,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "ML-DSA",
+        family: Family::MlDsa,
         mode: "keyGen",
         revision: "FIPS204",
         run: dsa::keygen,
@@ -83,6 +88,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "ML-DSA",
+        family: Family::MlDsa,
         mode: "sigGen",
         revision: "FIPS204",
         run: dsa::siggen,
@@ -90,6 +96,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "ML-DSA",
+        family: Family::MlDsa,
         mode: "sigVer",
         revision: "FIPS204",
         run: dsa::sigver,
@@ -97,6 +104,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "SLH-DSA",
+        family: Family::SlhDsa,
         mode: "keyGen",
         revision: "FIPS205",
         run: slh::keygen,
@@ -104,6 +112,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "SLH-DSA",
+        family: Family::SlhDsa,
         mode: "sigGen",
         revision: "FIPS205",
         run: slh::siggen,
@@ -111,6 +120,7 @@ const MODES: [Mode; 8] = [
     },
     Mode {
         algorithm: "SLH-DSA",
+        family: Family::SlhDsa,
         mode: "sigVer",
         revision: "FIPS205",
         run: slh::sigver,
@@ -120,23 +130,47 @@ const MODES: [Mode; 8] = [
 
 /// One test with its group, from which it inherits what it does not say itself.
 pub struct Test<'a> {
+    family: Family,
     group: &'a Map<String, Value>,
     test: &'a Map<String, Value>,
 }
 
 impl<'a> Test<'a> {
-    /// A field of the test, or of its group.
+    /// A field of the test, or of its group. JSON's null says that there is none.
     fn get(&self, name: &str) -> Option<&'a Value> {
-        self.test.get(name).or_else(|| self.group.get(name))
+        self.test.get(name).or_else(|| self.group.get(name)).filter(|value| !value.is_null())
     }
 
     fn missing(&self, name: &str, expected: &str) -> Trouble {
         Trouble::File(format!("no field `{name}`; expected {expected}"))
     }
 
+    /// A field as `as_type` gives it, if it is there. One of another type is not taken for a missing one:
+    /// what the file asks for would be left out in silence.
+    fn optional<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        as_type: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, Trouble> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let typed = as_type(value);
+        let got = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "a truth value",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a text",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        };
+        let wrong = || Trouble::File(format!("field `{name}` is {got}; expected {expected}"));
+        typed.ok_or_else(wrong).map(Some)
+    }
+
     /// A text field.
     fn text(&self, name: &str) -> Result<&'a str, Trouble> {
-        self.get(name).and_then(Value::as_str).ok_or_else(|| self.missing(name, "a text"))
+        let text = self.optional(name, "a text", Value::as_str)?;
+        text.ok_or_else(|| self.missing(name, "a text"))
     }
 
     /// Whether the test or its group has the field.
@@ -144,9 +178,20 @@ impl<'a> Test<'a> {
         self.get(name).is_some()
     }
 
+    /// Whether a text field says the first of two things, or the second; anything else is an error.
+    fn is_first(&self, name: &str, [first, second]: [&str; 2]) -> Result<bool, Trouble> {
+        match self.text(name)? {
+            text if text == first => Ok(true),
+            text if text == second => Ok(false),
+            other => Err(Trouble::File(format!(
+                "field `{name}` is `{other}`; expected {first} or {second}"
+            ))),
+        }
+    }
+
     /// A truth value; false when it is not there.
-    fn flag(&self, name: &str) -> bool {
-        self.get(name).and_then(Value::as_bool).unwrap_or(false)
+    fn flag(&self, name: &str) -> Result<bool, Trouble> {
+        Ok(self.optional(name, "true or false", Value::as_bool)?.unwrap_or(false))
     }
 
     /// A byte string in hexadecimal.
@@ -156,9 +201,8 @@ impl<'a> Test<'a> {
 
     /// A byte string in hexadecimal, if it is there.
     fn optional_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, Trouble> {
-        let Some(text) = self.get(name).and_then(Value::as_str) else {
-            return Ok(None);
-        };
+        let text = self.optional(name, "bytes in hexadecimal", Value::as_str)?;
+        let Some(text) = text else { return Ok(None) };
         let bytes = hex::decode(text);
         bytes.map(Some).map_err(|cause| Trouble::File(format!("field `{name}`: {cause}")))
     }
@@ -174,9 +218,12 @@ impl<'a> Test<'a> {
     /// The parameter set, which must belong to the file's algorithm.
     fn parameter_set(&self) -> Result<Algorithm, Trouble> {
         let name = self.text("parameterSet")?;
-        Algorithm::all()
-            .find(|algorithm| algorithm.name() == name)
-            .ok_or_else(|| Trouble::File(format!("unknown parameter set `{name}`")))
+        let of_family = || Algorithm::all().filter(|found| found.info().family == self.family);
+        of_family().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = of_family().map(Algorithm::name).collect();
+            let known = known.join(", ");
+            Trouble::File(format!("parameter set `{name}` is not of this file; expected {known}"))
+        })
     }
 }
 
@@ -273,7 +320,7 @@ pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
         let mut tests = Vec::new();
         for (test_id, test) in objects(group, "tests", "tcId").map_err(usage)? {
             let id = (group_id, test_id);
-            let test = Test { group, test };
+            let test = Test { family: mode.family, group, test };
             let result = run_test(engine, mode, &test, id, &mut outcome)?;
             tests.push(Value::Object(result));
         }

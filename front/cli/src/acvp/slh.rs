@@ -26,11 +26,11 @@ impl Input {
     /// By `signatureInterface` and `preHash`. Files from before there was a choice of interface name
     /// none: they test the internal functions (FIPS 205, Algorithms 19 and 20).
     fn read(test: &Test<'_>) -> Result<Input, Trouble> {
-        let internal =
-            !test.has("signatureInterface") || test.text("signatureInterface")? == "internal";
+        let internal = !test.has("signatureInterface")
+            || test.is_first("signatureInterface", ["internal", "external"])?;
         let context = test.optional_bytes("context")?.unwrap_or_default();
         let message = test.bytes("message")?;
-        if internal || test.text("preHash")? == "pure" {
+        if internal || test.is_first("preHash", ["pure", "preHash"])? {
             return Ok(Input { internal, context, message, prehash: None });
         }
         let name = test.text("hashAlg")?;
@@ -54,7 +54,7 @@ impl Input {
 pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let input = Input::read(test)?;
     let key = engine.dsa_private(test.parameter_set()?, &test.bytes("sk")?)?;
-    let signature = if test.flag("deterministic") {
+    let signature = if test.flag("deterministic")? {
         engine.sign_deterministic(&key, input.message())?
     } else {
         let randomness = test.bytes("additionalRandomness")?;
