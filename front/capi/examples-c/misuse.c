@@ -63,7 +63,7 @@ static void keys(void)
     expect("room", gabion_private_key_export(key, bytes, &len), GABION_E_LENGTH);
     expect("length", gabion_private_key_export(key, NULL, &len), GABION_OK);
     is_true("the length is the standard's", len == GABION_ML_DSA_44_PRIVATE_KEY_BYTES);
-    expect("decaps with a signing key", gabion_decaps(key, bytes, 1, bytes, 1),
+    expect("decaps with a signing key", gabion_decaps(key, bytes, 1, bytes + 1, 1),
            GABION_E_ALGORITHM);
     expect("backend without room", gabion_backend(GABION_ML_DSA_44, text, 1), GABION_E_LENGTH);
     gabion_private_key_free(key);
@@ -281,7 +281,7 @@ static void absurd_batches(void)
     size_t lens[2] = {7, 7};
     uint8_t bytes[8] = {1};
 
-    expect("decaps", gabion_decaps_many(private_keys, n, bytes, 8, bytes, 8, status),
+    expect("decaps", gabion_decaps_many(private_keys, n, bytes, 4, bytes + 4, 4, status),
            GABION_E_LENGTH);
     expect("sign", gabion_sign_many(private_keys, messages, n, bytes, 8, lens, status),
            GABION_E_LENGTH);
@@ -297,8 +297,153 @@ static void absurd_batches(void)
            GABION_E_ARGUMENT);
 }
 
+/* Outputs that lie over each other or over what is read: nothing is signed, opened or lost. */
+static void overlaps_of_one(void)
+{
+    static uint8_t bytes[GABION_ML_DSA_44_SIGNATURE_BYTES + 8];
+    static uint8_t ciphertext[GABION_ML_KEM_512_CIPHERTEXT_BYTES + 32];
+    union {
+        size_t len;
+        uint8_t bytes[GABION_ML_DSA_44_SIGNATURE_BYTES];
+    } shared = {0};
+    uint8_t secret[32];
+    char name[32] = GABION_ML_KEM_512;
+    gabion_private_key *signer = NULL;
+    gabion_private_key *opener = NULL;
+    gabion_public_key *public_key = NULL;
+    gabion_message message = {0};
+    size_t len = GABION_ML_DSA_44_SIGNATURE_BYTES;
+
+    expect("generate", gabion_private_key_generate(GABION_ML_DSA_44, &signer), GABION_OK);
+    expect("generate", gabion_private_key_generate(GABION_ML_KEM_512, &opener), GABION_OK);
+    expect("public", gabion_private_key_public(opener, &public_key), GABION_OK);
+
+    memcpy(bytes, "payment", 8);
+    message.message = bytes;
+    message.message_len = 7;
+    expect("sign in place", gabion_sign(signer, &message, bytes, &len), GABION_E_ARGUMENT);
+    is_true("the message is still there", memcmp(bytes, "payment", 8) == 0);
+    expect("sign behind the first byte", gabion_sign(signer, &message, bytes + 6, &len),
+           GABION_E_ARGUMENT);
+    expect("sign behind the message", gabion_sign(signer, &message, bytes + 7, &len), GABION_OK);
+    message.context = bytes + 8;
+    message.context_len = 1;
+    expect("sign over the context", gabion_sign(signer, &message, bytes + 7, &len),
+           GABION_E_ARGUMENT);
+    message.context_len = 0;
+    shared.len = sizeof shared.bytes;
+    expect("sign over the length", gabion_sign(signer, &message, shared.bytes, &shared.len),
+           GABION_E_ARGUMENT);
+    is_true("the length is still there", shared.len == sizeof shared.bytes);
+    expect("sign over the randomness",
+           gabion_sign_with_randomness(signer, &message, bytes + 7, 32, bytes + 7, &len),
+           GABION_E_ARGUMENT);
+
+    expect("encaps", gabion_encaps(public_key, ciphertext, 768, secret, 32), GABION_OK);
+    expect("decaps in place", gabion_decaps(opener, ciphertext, 768, ciphertext, 32),
+           GABION_E_ARGUMENT);
+    expect("decaps over the last byte", gabion_decaps(opener, ciphertext, 768, ciphertext + 767, 32),
+           GABION_E_ARGUMENT);
+    expect("decaps behind it", gabion_decaps(opener, ciphertext, 768, ciphertext + 768, 32),
+           GABION_OK);
+    is_true("the ciphertext was left alone", memcmp(ciphertext + 768, secret, 32) == 0);
+    expect("a secret in the ciphertext", gabion_encaps(public_key, ciphertext, 768, ciphertext, 32),
+           GABION_E_ARGUMENT);
+    memset(secret, 0xaa, sizeof secret);
+    expect("a ciphertext over the randomness",
+           gabion_encaps_with_randomness(public_key, ciphertext, 32, ciphertext, 768, secret, 32),
+           GABION_E_ARGUMENT);
+    is_true("what lies apart is zero", all_zero(secret, 32) && !all_zero(ciphertext, 32));
+    len = 1;
+    expect("a key over itself",
+           gabion_public_key_export(public_key, (uint8_t *)public_key, &len), GABION_E_ARGUMENT);
+    expect("a name over itself", gabion_backend(name, name, sizeof name), GABION_E_ARGUMENT);
+    is_true("the name is still there", strcmp(name, GABION_ML_KEM_512) == 0);
+    gabion_public_key_free(public_key);
+    gabion_private_key_free(opener);
+    gabion_private_key_free(signer);
+}
+
+/* The same in batches, where only a later lane is in the way. */
+static void overlaps_of_many(void)
+{
+    static uint8_t bytes[2 * GABION_ML_DSA_44_SIGNATURE_BYTES];
+    static uint8_t ciphertexts[2 * GABION_ML_KEM_512_CIPHERTEXT_BYTES];
+    union {
+        gabion_status codes[2];
+        uint8_t bytes[64];
+    } secrets;
+    gabion_private_key *signers[2] = {NULL, NULL};
+    gabion_private_key *openers[2] = {NULL, NULL};
+    gabion_public_key *publics[2] = {NULL, NULL};
+    gabion_message messages[2] = {{0}, {0}};
+    size_t lens[2] = {7, 7};
+    gabion_status status[2] = {7, 7};
+    const gabion_private_key *const *signing = (const gabion_private_key *const *)signers;
+    const gabion_private_key *const *opening = (const gabion_private_key *const *)openers;
+    const gabion_public_key *const *sending = (const gabion_public_key *const *)publics;
+
+    expect("generate", gabion_private_key_generate_many(GABION_ML_DSA_44, 2, signers, status),
+           GABION_OK);
+    expect("generate", gabion_private_key_generate_many(GABION_ML_KEM_512, 2, openers, status),
+           GABION_OK);
+    for (int i = 0; i < 2; i++) {
+        expect("public", gabion_private_key_public(openers[i], &publics[i]), GABION_OK);
+    }
+
+    bytes[sizeof bytes - 1] = 1;
+    messages[1].message = bytes + sizeof bytes - 1;
+    messages[1].message_len = 1;
+    expect("a message in a signature's place",
+           gabion_sign_many(signing, messages, 2, bytes, sizeof bytes, lens, status),
+           GABION_E_ARGUMENT);
+    is_true("the message is still there", bytes[sizeof bytes - 1] == 1);
+    is_true("what lies apart is blank", lens[1] == 0 && status[1] == GABION_E_NOT_RUN);
+    messages[1].message_len = 0;
+    expect("signatures over the messages",
+           gabion_sign_many(signing, messages, 2, (uint8_t *)messages, sizeof messages, lens, status),
+           GABION_E_ARGUMENT);
+    expect("lengths over the keys",
+           gabion_sign_many(signing, messages, 2, bytes, sizeof bytes, (size_t *)signers, status),
+           GABION_E_ARGUMENT);
+    expect("codes over the lengths",
+           gabion_sign_many(signing, messages, 2, bytes, sizeof bytes, lens,
+                            (gabion_status *)(void *)&lens[1]),
+           GABION_E_ARGUMENT);
+    expect("codes over the signatures",
+           gabion_verify_many(sending, messages, 2, (uint8_t *)status, sizeof status, lens, status),
+           GABION_E_ARGUMENT);
+
+    expect("encaps",
+           gabion_encaps_many(sending, 2, ciphertexts, sizeof ciphertexts, secrets.bytes, 64, status),
+           GABION_OK);
+    expect("secrets over the last ciphertext",
+           gabion_decaps_many(opening, 2, ciphertexts, sizeof ciphertexts,
+                              ciphertexts + sizeof ciphertexts - 64, 64, status),
+           GABION_E_ARGUMENT);
+    expect("secrets in the ciphertexts",
+           gabion_encaps_many(sending, 2, ciphertexts, sizeof ciphertexts, ciphertexts + 768, 64,
+                              status),
+           GABION_E_ARGUMENT);
+    expect("codes over the secrets",
+           gabion_encaps_many(sending, 2, ciphertexts, sizeof ciphertexts, secrets.bytes, 64,
+                              secrets.codes),
+           GABION_E_ARGUMENT);
+    expect("handles over the bytes",
+           gabion_public_key_import_many(GABION_ML_KEM_512, (uint8_t *)publics, 8, 2, publics, status),
+           GABION_E_ARGUMENT);
+    is_true("the handles are still there", publics[0] != NULL && publics[1] != NULL);
+    for (int i = 0; i < 2; i++) {
+        gabion_public_key_free(publics[i]);
+        gabion_private_key_free(openers[i]);
+        gabion_private_key_free(signers[i]);
+    }
+}
+
 int main(void)
 {
+    overlaps_of_one();
+    overlaps_of_many();
     absurd_batches();
     many_keys();
     keys();

@@ -5,7 +5,7 @@
  * Status. A function that can fail returns a gabion_status: GABION_OK (0), or a negative code whose
  *   meaning gabion_status_text() gives. gabion_last_error() has the sentence for the calling
  *   thread's last failure: what happened, what was expected. No text holds a secret.
- * Output after a failure. Buffers that were to be filled are all zero, handles are NULL.
+ * Output after a failure. Buffers that were to be filled are all zero, handles are NULL; but see Memory.
  * Algorithms are named by text, in any case: any name of `gabion algorithms`, or an object
  *   identifier. The GABION_... macros below hold the standards' names. This interface has KEMs and
  *   signatures; key exchanges (X25519, ECDH) have sizes and no keys: GABION_E_ALGORITHM.
@@ -13,7 +13,8 @@
  *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
  *   expanded when it is made, never changes, and may be used by any number of threads at once.
  * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
- *   Buffers that one call fills overlap neither each other nor what it reads.
+ *   Buffers that one call fills overlap neither each other nor what it reads, keys and texts included:
+ *   that is GABION_E_ARGUMENT, and a buffer that overlaps something is left as it was.
  * Lengths are in bytes and are checked: one that does not fit is GABION_E_LENGTH, and the text says
  *   what would have. Where a length is passed by pointer, it is the room on the way in and what was
  *   used on the way out; with a NULL buffer only the length needed is written.
@@ -55,7 +56,7 @@ typedef int32_t gabion_status;
 #define GABION_OK 0
 #define GABION_E_NOT_RUN (-1)    /* the lane was not run */
 #define GABION_E_ARGUMENT (-2)   /* NULL where there must be something, a pointer that is not aligned
-                                    for its type, or text that is not UTF-8 */
+                                    for its type, buffers that overlap, or text that is not UTF-8 */
 #define GABION_E_ALGORITHM (-3)  /* no such algorithm, or one that has no such operation */
 #define GABION_E_LENGTH (-4)     /* a length that does not fit */
 #define GABION_E_KEY (-5)        /* a key that the standard's checks refuse */

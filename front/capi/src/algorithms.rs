@@ -7,7 +7,7 @@ use gabion_engine::{ALGORITHMS, AlgorithmInfo, Engine, Kind};
 use once_cell::race::OnceBox;
 
 use crate::border::{Code, Failure, border, code};
-use crate::input;
+use crate::input::{self, Filled, Region};
 
 /// `GABION_ABI` of gabion.h.
 const ABI: u32 = 1;
@@ -95,10 +95,12 @@ pub unsafe extern "C" fn gabion_algorithm_sizes(
 ) -> Code {
     border(|| {
         // SAFETY: the caller's condition.
-        let sizes = unsafe { input::place("sizes", sizes) }?;
-        *sizes = Sizes::default();
+        let name = unsafe { Region::text("algorithm", algorithm) };
+        let filled = Filled::new([Region::new("sizes", sizes, 1)]).and([name]);
         // SAFETY: the caller's condition.
-        *sizes = unsafe { input::algorithm(algorithm) }?.info().into();
+        let sizes = unsafe { filled.output("sizes", sizes, 1, Sizes::default()) }?;
+        // SAFETY: the caller's condition.
+        sizes[0] = unsafe { input::algorithm(algorithm) }?.info().into();
         Ok(())
     })
 }
@@ -114,8 +116,11 @@ pub unsafe extern "C" fn gabion_backend(
     room: usize,
 ) -> Code {
     border(|| {
+        // SAFETY: the caller's condition.
+        let name = unsafe { Region::text("algorithm", algorithm) };
+        let filled = Filled::new([Region::new("name", text, room)]).and([name]);
         // SAFETY: the caller's condition; bytes and C's characters have one layout.
-        let text = unsafe { input::output("name", text.cast::<u8>(), room, 0) }?;
+        let text = unsafe { filled.output("name", text.cast::<u8>(), room, 0) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         let name = Engine::global()?.backend_for(algorithm)?.name();

@@ -30,7 +30,7 @@ pub mod code {
 static TEXTS: [&CStr; 12] = [
     c"ok",
     c"the lane was not run",
-    c"an argument is NULL, not aligned or not text",
+    c"an argument is NULL, not aligned, not text, or overlaps another",
     c"no such algorithm, or it has no such operation",
     c"a length does not fit",
     c"the key was refused",

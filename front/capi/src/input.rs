@@ -1,5 +1,5 @@
-//! What C hands in, as Rust has it. Every pointer is checked for NULL, and that it is aligned, before
-//! it is used.
+//! What C hands in, as Rust has it. Every pointer is checked for NULL, that it is aligned, and that
+//! nothing which a call fills overlaps anything else of it, before it is used.
 
 use std::ffi::{CStr, c_char};
 
@@ -55,27 +55,111 @@ pub unsafe fn slice<'a, T>(what: &str, data: *const T, len: usize) -> Result<&'a
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// The array of `len` items at `data`, to be filled, each `blank` until then; NULL stands for an
-/// empty one. A function asks for all of its outputs before it refuses anything, so that none of
-/// them holds what was there before.
-///
-/// # Safety
-/// `data` is NULL or points to `len` items that nothing else uses during the call.
-pub unsafe fn output<'a, T: Copy>(
-    what: &str,
-    data: *mut T,
-    len: usize,
-    blank: T,
-) -> Result<&'a mut [T], Failure> {
-    total(what, len, size_of::<T>())?;
-    if len == 0 {
-        return Ok(&mut []);
+/// Where something of a call lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    what: &'static str,
+    start: usize,
+    bytes: usize,
+}
+
+impl Region {
+    /// The `len` items at `data`; NULL stands for none. So does a length that no array can have: nothing lies
+    /// there, and [`total`] refuses it as a length.
+    pub fn new<T>(what: &'static str, data: *const T, len: usize) -> Region {
+        let bytes = if data.is_null() { 0 } else { total(what, len, size_of::<T>()).unwrap_or(0) };
+        Region { what, start: data.addr(), bytes }
     }
-    check(what, data)?;
-    // SAFETY: not NULL and aligned, `len` items as the caller says, no longer than an array can be.
-    let items = unsafe { std::slice::from_raw_parts_mut(data, len) };
-    items.fill(blank);
-    Ok(items)
+
+    /// A text with its NUL.
+    ///
+    /// # Safety
+    /// `text` is NULL or ends with a NUL.
+    pub unsafe fn text(what: &'static str, text: *const c_char) -> Region {
+        if text.is_null() {
+            return Region::new(what, text, 0);
+        }
+        // SAFETY: not NULL, and the caller's condition is this function's.
+        Region::new(what, text, unsafe { CStr::from_ptr(text) }.to_bytes_with_nul().len())
+    }
+
+    fn overlaps(&self, other: &Region) -> bool {
+        let end = |region: &Region| region.start.saturating_add(region.bytes);
+        self.bytes > 0 && other.bytes > 0 && self.start < end(other) && other.start < end(self)
+    }
+}
+
+/// What a call fills, each with the first thing that it overlaps, if there is one. A function notes here
+/// all that it fills and reads before it writes anything: a buffer that is blanked may be its own message.
+pub struct Filled<const N: usize> {
+    regions: [(Region, Option<&'static str>); N],
+}
+
+impl<const N: usize> Filled<N> {
+    /// All that a call fills, compared with each other.
+    pub fn new(regions: [Region; N]) -> Self {
+        let clash = |at: usize| {
+            let others = regions.iter().enumerate().filter(|(other, _)| *other != at);
+            others.map(|(_, other)| other).find(|other| regions[at].overlaps(other))
+        };
+        let with = |at: usize| (regions[at], clash(at).map(|other| other.what));
+        Filled { regions: std::array::from_fn(with) }
+    }
+
+    /// Compares all of it with something that the call reads.
+    pub fn read(&mut self, input: Region) {
+        for (region, clash) in &mut self.regions {
+            if clash.is_none() && region.overlaps(&input) {
+                *clash = Some(input.what);
+            }
+        }
+    }
+
+    /// The same with what was read besides.
+    pub fn and(mut self, inputs: impl IntoIterator<Item = Region>) -> Self {
+        inputs.into_iter().for_each(|input| self.read(input));
+        self
+    }
+
+    /// Refuses the `len` items at `data`, which the call fills, where they overlap anything.
+    pub fn check<T>(&self, data: *const T, len: usize) -> Result<(), Failure> {
+        let asked = Region::new("", data, len);
+        let same = |region: &Region| (region.start, region.bytes) == (asked.start, asked.bytes);
+        match self.regions.iter().find(|(region, _)| same(region)) {
+            Some((_, None)) => Ok(()),
+            Some((region, Some(other))) => Err(Failure::new(
+                code::ARGUMENT,
+                format!("{} overlaps {other}; expected buffers apart", region.what),
+            )),
+            None => Err(Failure::new(code::FAULT, "internal error: an output nobody compared")),
+        }
+    }
+
+    /// The array of `len` items at `data`, to be filled, each `blank` until then; NULL stands for an
+    /// empty one. A function asks for all of its outputs before it refuses anything, so that none of
+    /// them holds what was there before, but for one that overlaps something: it is left alone.
+    ///
+    /// # Safety
+    /// `data` is NULL or points to `len` items that nobody else uses during the call.
+    pub unsafe fn output<'a, T: Copy>(
+        &self,
+        what: &str,
+        data: *mut T,
+        len: usize,
+        blank: T,
+    ) -> Result<&'a mut [T], Failure> {
+        total(what, len, size_of::<T>())?;
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        check(what, data)?;
+        self.check(data, len)?;
+        // SAFETY: not NULL, aligned and apart from all else; `len` items as the caller says, no longer
+        // than an array can be.
+        let items = unsafe { std::slice::from_raw_parts_mut(data, len) };
+        items.fill(blank);
+        Ok(items)
+    }
 }
 
 /// What `pointer` points to.
@@ -127,21 +211,29 @@ pub unsafe fn algorithm(name: *const c_char) -> Result<Algorithm, Failure> {
     })
 }
 
-/// Writes the bytes that `made` gives to the caller's buffer and their length to `*len`, which held
-/// the room; with a NULL buffer only the length.
+/// Writes the bytes that `made` gives of what lies at `from` to the caller's buffer and their length to
+/// `*len`, which held the room; with a NULL buffer only the length.
 ///
 /// # Safety
 /// `len` is NULL or a place for a length; `out` is NULL or has `*len` bytes.
 pub unsafe fn give<'a>(
-    what: &str,
+    what: &'static str,
+    from: Region,
     out: *mut u8,
     len: *mut usize,
     made: impl FnOnce() -> Result<&'a [u8], Failure>,
 ) -> Result<(), Failure> {
+    let place_of_len = len;
     // SAFETY: the caller's condition is this function's.
     let len = unsafe { place("the length", len) }?;
+    let room = if out.is_null() { 0 } else { *len };
+    let filled =
+        Filled::new([Region::new(what, out, room), Region::new("the length", place_of_len, 1)])
+            .and([from]);
     // SAFETY: the caller's condition; a NULL buffer has no bytes.
-    let room = unsafe { output(what, out, if out.is_null() { 0 } else { *len }, 0) }?;
+    let room = unsafe { filled.output(what, out, room, 0) };
+    filled.check(place_of_len, 1)?;
+    let room = room?;
     let bytes = made()?;
     if !out.is_null() {
         let got = room.len();
@@ -150,4 +242,45 @@ pub unsafe fn give<'a>(
     }
     *len = bytes.len();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_overlap_by_a_byte_and_not_where_they_touch() {
+        let bytes = [0u8; 16];
+        let part = |from: usize, len: usize| Region::new("part", bytes[from..].as_ptr(), len);
+        for (a, b, overlap) in [
+            (part(0, 8), part(8, 8), false),
+            (part(0, 9), part(8, 8), true),
+            (part(4, 1), part(0, 16), true),
+            (part(4, 0), part(0, 16), false),
+            (part(4, 4), part(4, 4), true),
+            (part(0, usize::MAX), part(8, 1), false),
+            (Region::new("none", std::ptr::null::<u8>(), 16), part(0, 16), false),
+        ] {
+            assert_eq!((a.overlaps(&b), b.overlaps(&a)), (overlap, overlap), "{a:?} {b:?}");
+        }
+    }
+
+    /// Two outputs that overlap are both left alone, a third is blanked.
+    #[test]
+    fn an_output_that_overlaps_is_refused_and_the_others_are_blank() {
+        let mut bytes = [7u8; 12];
+        let data = bytes.as_mut_ptr();
+        let far = data.wrapping_add(8);
+        let near = data.wrapping_add(3);
+        let regions = [(data, 4), (near, 4), (far, 4)].map(|(at, len)| Region::new("out", at, len));
+        let filled = Filled::new(regions);
+        // SAFETY: all three lie in `bytes`, which nobody else uses.
+        let refused = unsafe {
+            [(data, 4), (near, 4), (far, 4)]
+                .map(|(at, len)| filled.output("out", at, len, 0).is_err())
+        };
+        assert_eq!(refused, [true, true, false]);
+        assert_eq!(bytes, [7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0]);
+        assert!(filled.check(data, 5).is_err(), "an output that nobody compared");
+    }
 }

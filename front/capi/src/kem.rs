@@ -3,7 +3,7 @@
 use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, Status};
 
 use crate::border::{Code, Failure, border, of_lane};
-use crate::input::{self, wrong_length};
+use crate::input::{self, Filled, Region, wrong_length};
 use crate::keys::{PrivateKey, PublicKey};
 
 /// The ciphertexts and secrets of `n` lanes: each length of the caller's beside the one that fits.
@@ -25,12 +25,13 @@ fn check(
     Ok(())
 }
 
-/// One encapsulation, which `make` does.
+/// One encapsulation, which `make` does with what lies at `randomness`.
 ///
 /// # Safety
 /// `key` is NULL or a handle; each buffer has the length beside it.
 unsafe fn encaps(
     key: *const PublicKey,
+    randomness: Region,
     ciphertext: *mut u8,
     ciphertext_len: usize,
     secret: *mut u8,
@@ -38,11 +39,16 @@ unsafe fn encaps(
     make: impl FnOnce(&Engine, &KemPublicKey) -> Result<(Vec<u8>, SharedSecret), Failure>,
 ) -> Code {
     border(|| {
+        let filled = Filled::new([
+            Region::new("ciphertext", ciphertext, ciphertext_len),
+            Region::new("secret", secret, secret_len),
+        ])
+        .and([Region::new("the key", key, 1), randomness]);
         // SAFETY: the caller's condition, for both.
         let (ciphertext, secret) = unsafe {
             (
-                input::output("ciphertext", ciphertext, ciphertext_len, 0),
-                input::output("secret", secret, secret_len, 0),
+                filled.output("ciphertext", ciphertext, ciphertext_len, 0),
+                filled.output("secret", secret, secret_len, 0),
             )
         };
         let (ciphertext, secret) = (ciphertext?, secret?);
@@ -68,9 +74,10 @@ pub unsafe extern "C" fn gabion_encaps(
     secret: *mut u8,
     secret_len: usize,
 ) -> Code {
+    let drawn = Region::new("randomness", std::ptr::null::<u8>(), 0);
     // SAFETY: the caller's condition.
     unsafe {
-        encaps(key, ciphertext, ciphertext_len, secret, secret_len, |engine, key| {
+        encaps(key, drawn, ciphertext, ciphertext_len, secret, secret_len, |engine, key| {
             engine.encaps(key, &OsEntropy).map_err(Failure::from)
         })
     }
@@ -90,9 +97,10 @@ pub unsafe extern "C" fn gabion_encaps_with_randomness(
     secret: *mut u8,
     secret_len: usize,
 ) -> Code {
+    let given = Region::new("randomness", randomness, randomness_len);
     // SAFETY: the caller's condition.
     unsafe {
-        encaps(key, ciphertext, ciphertext_len, secret, secret_len, |engine, key| {
+        encaps(key, given, ciphertext, ciphertext_len, secret, secret_len, |engine, key| {
             let randomness = input::slice("randomness", randomness, randomness_len)?;
             // The engine's door is named for its danger, which gabion.h states.
             engine.testing_only_encaps_with(key, randomness).map_err(Failure::from)
@@ -113,8 +121,11 @@ pub unsafe extern "C" fn gabion_decaps(
     secret_len: usize,
 ) -> Code {
     border(|| {
+        let inputs =
+            [Region::new("the key", key, 1), Region::new("ciphertext", ciphertext, ciphertext_len)];
+        let filled = Filled::new([Region::new("secret", secret, secret_len)]).and(inputs);
         // SAFETY: the caller's condition.
-        let secret = unsafe { input::output("secret", secret, secret_len, 0) }?;
+        let secret = unsafe { filled.output("secret", secret, secret_len, 0) }?;
         // SAFETY: the caller's condition, for both.
         let (key, ciphertext) = unsafe {
             (
@@ -144,12 +155,19 @@ pub unsafe extern "C" fn gabion_encaps_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
+        let mut filled = Filled::new([
+            Region::new("ciphertexts", ciphertexts, ciphertexts_len),
+            Region::new("secrets", secrets, secrets_len),
+            Region::new("status", status, n),
+        ]);
+        // SAFETY: the caller's condition.
+        unsafe { read_handles(&mut filled, keys, n) };
         // SAFETY: the caller's condition, for all three.
         let (ciphertexts, secrets, status) = unsafe {
             (
-                input::output("ciphertexts", ciphertexts, ciphertexts_len, 0),
-                input::output("secrets", secrets, secrets_len, 0),
-                input::output("status", status, n, of_lane(Status::NotRun)),
+                filled.output("ciphertexts", ciphertexts, ciphertexts_len, 0),
+                filled.output("secrets", secrets, secrets_len, 0),
+                filled.output("status", status, n, of_lane(Status::NotRun)),
             )
         };
         let (ciphertexts, secrets, status) = (ciphertexts?, secrets?, status?);
@@ -183,11 +201,18 @@ pub unsafe extern "C" fn gabion_decaps_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
+        let mut filled = Filled::new([
+            Region::new("secrets", secrets, secrets_len),
+            Region::new("status", status, n),
+        ])
+        .and([Region::new("ciphertexts", ciphertexts, ciphertexts_len)]);
+        // SAFETY: the caller's condition.
+        unsafe { read_handles(&mut filled, keys, n) };
         // SAFETY: the caller's condition, for both.
         let (secrets, status) = unsafe {
             (
-                input::output("secrets", secrets, secrets_len, 0),
-                input::output("status", status, n, of_lane(Status::NotRun)),
+                filled.output("secrets", secrets, secrets_len, 0),
+                filled.output("status", status, n, of_lane(Status::NotRun)),
             )
         };
         let (secrets, status) = (secrets?, status?);
@@ -214,6 +239,22 @@ pub unsafe fn handles<'a, T>(keys: *const *const T, n: usize) -> Result<Vec<&'a 
     let keys = unsafe { input::slice("keys", keys, n) }?;
     // SAFETY: as above.
     keys.iter().map(|&key| unsafe { input::reference("a lane's key", key) }).collect()
+}
+
+/// Compares what a call fills with the keys of a batch, and with the array of their handles. One that
+/// can't be read is refused later, by [`handles`].
+///
+/// # Safety
+/// `keys` is NULL or has `n` pointers.
+pub unsafe fn read_handles<T, const N: usize>(
+    filled: &mut Filled<N>,
+    keys: *const *const T,
+    n: usize,
+) {
+    filled.read(Region::new("the array of keys", keys, n));
+    // SAFETY: the caller's condition.
+    let keys = unsafe { input::slice("keys", keys, n) }.unwrap_or_default();
+    keys.iter().for_each(|&key| filled.read(Region::new("a lane's key", key, 1)));
 }
 
 /// Gives the lanes' verdicts to the caller.

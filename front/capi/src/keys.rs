@@ -10,7 +10,7 @@ use gabion_engine::{
 
 use crate::algorithms::name;
 use crate::border::{Code, Failure, border, code, of_lane};
-use crate::input;
+use crate::input::{self, Filled, Region};
 
 /// `gabion_private_key`.
 pub enum PrivateKey {
@@ -99,16 +99,20 @@ fn by_kind<T>(
     }
 }
 
-/// Makes a handle at `out`, which is NULL until there is one.
+/// Makes a handle at `out`, which is NULL until there is one, of what lies at `inputs`.
 ///
 /// # Safety
 /// `out` is NULL or a place for a pointer.
-unsafe fn make<T>(out: *mut *mut T, body: impl FnOnce() -> Result<T, Failure>) -> Code {
+unsafe fn make<T>(
+    out: *mut *mut T,
+    inputs: impl IntoIterator<Item = Region>,
+    body: impl FnOnce() -> Result<T, Failure>,
+) -> Code {
     border(|| {
+        let filled = Filled::new([Region::new("the place of the key", out, 1)]).and(inputs);
         // SAFETY: the caller's condition.
-        let out = unsafe { input::place("key", out) }?;
-        *out = null_mut();
-        *out = handle(body()?);
+        let out = unsafe { filled.output("key", out, 1, null_mut()) }?;
+        out[0] = handle(body()?);
         Ok(())
     })
 }
@@ -118,7 +122,7 @@ fn handle<T>(key: T) -> *mut T {
     Box::into_raw(Box::new(key))
 }
 
-/// The places of `n` handles, each NULL until it is made, and of their codes.
+/// The places of `n` handles, each NULL until it is made, and of their codes; both apart from `inputs`.
 ///
 /// # Safety
 /// `keys` is NULL or has `n` places for pointers, `status` is NULL or has room for `n` codes.
@@ -126,13 +130,16 @@ unsafe fn places<'a, T>(
     n: usize,
     keys: *mut *mut T,
     status: *mut Code,
+    inputs: impl IntoIterator<Item = Region>,
 ) -> Result<(&'a mut [*mut T], &'a mut [Code]), Failure> {
     input::lanes(n)?;
+    let regions = [Region::new("keys", keys, n), Region::new("status", status, n)];
+    let filled = Filled::new(regions).and(inputs);
     // SAFETY: the caller's condition, for both.
     let (keys, status) = unsafe {
         (
-            input::output("keys", keys, n, null_mut()),
-            input::output("status", status, n, of_lane(Status::NotRun)),
+            filled.output("keys", keys, n, null_mut()),
+            filled.output("status", status, n, of_lane(Status::NotRun)),
         )
     };
     Ok((keys?, status?))
@@ -156,8 +163,8 @@ pub unsafe extern "C" fn gabion_private_key_generate(
             |engine| engine.dsa_generate(algorithm, &OsEntropy).map(PrivateKey::Signature),
         )
     };
-    // SAFETY: the caller's condition.
-    unsafe { make(key, body) }
+    // SAFETY: the caller's condition, for both.
+    unsafe { make(key, [Region::text("algorithm", algorithm)], body) }
 }
 
 /// Makes many fresh key pairs.
@@ -172,8 +179,9 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
-        // SAFETY: the caller's condition.
-        let (keys, status) = unsafe { places(n, keys, status) }?;
+        // SAFETY: the caller's condition, for both.
+        let (keys, status) =
+            unsafe { places(n, keys, status, [Region::text("algorithm", algorithm)]) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         // No seed is longer than the key that is made of it.
@@ -219,8 +227,11 @@ pub unsafe extern "C" fn gabion_private_key_from_seed(
             |engine| engine.dsa_from_seed(algorithm, seed).map(PrivateKey::Signature),
         )
     };
-    // SAFETY: the caller's condition.
-    unsafe { make(key, body) }
+    // SAFETY: the caller's condition, for both.
+    unsafe {
+        let inputs = [Region::text("algorithm", algorithm), Region::new("seed", seed, seed_len)];
+        make(key, inputs, body)
+    }
 }
 
 /// Decodes and checks a private key.
@@ -244,8 +255,11 @@ pub unsafe extern "C" fn gabion_private_key_import(
             |engine| engine.dsa_private(algorithm, bytes).map(PrivateKey::Signature),
         )
     };
-    // SAFETY: the caller's condition.
-    unsafe { make(key, body) }
+    // SAFETY: the caller's condition, for both.
+    unsafe {
+        let inputs = [Region::text("algorithm", algorithm), Region::new("bytes", bytes, len)];
+        make(key, inputs, body)
+    }
 }
 
 /// Decodes and checks a public key.
@@ -269,8 +283,11 @@ pub unsafe extern "C" fn gabion_public_key_import(
             |engine| engine.dsa_public(algorithm, bytes).map(PublicKey::Signature),
         )
     };
-    // SAFETY: the caller's condition.
-    unsafe { make(key, body) }
+    // SAFETY: the caller's condition, for both.
+    unsafe {
+        let inputs = [Region::text("algorithm", algorithm), Region::new("bytes", bytes, len)];
+        make(key, inputs, body)
+    }
 }
 
 /// Decodes and checks many public keys.
@@ -288,8 +305,12 @@ pub unsafe extern "C" fn gabion_public_key_import_many(
     status: *mut Code,
 ) -> Code {
     border(|| {
-        // SAFETY: the caller's condition.
-        let (keys, status) = unsafe { places(n, keys, status) }?;
+        // SAFETY: the caller's condition, for both.
+        let (keys, status) = unsafe {
+            let text = Region::text("algorithm", algorithm);
+            let bytes = Region::new("bytes", bytes, n.saturating_mul(len));
+            places(n, keys, status, [text, bytes])
+        }?;
         // SAFETY: the caller's condition, for both.
         let (algorithm, bytes) = unsafe {
             let total = input::total("bytes", n, len)?;
@@ -337,7 +358,7 @@ pub unsafe extern "C" fn gabion_private_key_public(
         })
     };
     // SAFETY: the caller's condition.
-    unsafe { make(out, body) }
+    unsafe { make(out, [Region::new("the key", key, 1)], body) }
 }
 
 /// Writes a private key.
@@ -358,7 +379,9 @@ pub unsafe extern "C" fn gabion_private_key_export(
         })
     };
     // SAFETY: the caller's condition.
-    border(|| unsafe { input::give("room for the private key", bytes, len, encoded) })
+    border(|| unsafe {
+        input::give("room for the private key", Region::new("the key", key, 1), bytes, len, encoded)
+    })
 }
 
 /// Writes the seed of a private key, where it is known.
@@ -382,7 +405,9 @@ pub unsafe extern "C" fn gabion_private_key_seed(
         })
     };
     // SAFETY: the caller's condition.
-    border(|| unsafe { input::give("room for the seed", seed, len, known) })
+    border(|| unsafe {
+        input::give("room for the seed", Region::new("the key", key, 1), seed, len, known)
+    })
 }
 
 /// Writes a public key.
@@ -403,7 +428,9 @@ pub unsafe extern "C" fn gabion_public_key_export(
         })
     };
     // SAFETY: the caller's condition.
-    border(|| unsafe { input::give("room for the public key", bytes, len, encoded) })
+    border(|| unsafe {
+        input::give("room for the public key", Region::new("the key", key, 1), bytes, len, encoded)
+    })
 }
 
 /// The name of a private key's algorithm; NULL for NULL.

@@ -5,8 +5,8 @@ use std::ffi::c_char;
 use gabion_engine::{Engine, OsEntropy, Prehash, Randomness, SigningKey, Status};
 
 use crate::border::{Code, Failure, border, code, of_lane};
-use crate::input::{self, wrong_length};
-use crate::kem::{handles, tell};
+use crate::input::{self, Filled, Region, wrong_length};
+use crate::kem::{handles, read_handles, tell};
 use crate::keys::{PrivateKey, PublicKey};
 
 /// `GABION_MU`: in place of a hash's name, the message is its representative mu (FIPS 204,
@@ -29,6 +29,19 @@ pub struct Message {
 }
 
 impl Message {
+    /// Where its bytes lie.
+    ///
+    /// # Safety
+    /// `prehash` is NULL or a text.
+    unsafe fn regions(&self) -> [Region; 3] {
+        [
+            Region::new("message", self.message, self.message_len),
+            Region::new("context", self.context, self.context_len),
+            // SAFETY: the caller's condition.
+            unsafe { Region::text("prehash", self.prehash) },
+        ]
+    }
+
     /// The message as the engine takes it.
     ///
     /// # Safety
@@ -79,8 +92,9 @@ pub unsafe extern "C" fn gabion_sign(
     let engine = |key: &SigningKey, message: gabion_engine::Message<'_>| {
         Ok(Engine::global()?.sign(key, message, &OsEntropy)?)
     };
+    let drawn = Region::new("randomness", std::ptr::null::<u8>(), 0);
     // SAFETY: the caller's condition is the same.
-    border(|| unsafe { sign(key, message, signature, signature_len, engine) })
+    border(|| unsafe { sign(key, message, drawn, signature, signature_len, engine) })
 }
 
 /// Signs with the caller's randomness.
@@ -103,29 +117,36 @@ pub unsafe extern "C" fn gabion_sign_with_randomness(
             // The engine's door is named for its danger, which gabion.h states.
             Ok(Engine::global()?.testing_only_sign_with(key, message, bytes)?)
         };
+        let given = Region::new("randomness", randomness, randomness_len);
         // SAFETY: the caller's condition is the same.
-        unsafe { sign(key, message, signature, signature_len, engine) }
+        unsafe { sign(key, message, given, signature, signature_len, engine) }
     })
 }
 
-/// Signs in the way that `engine` does.
+/// Signs in the way that `engine` does, with what lies at `randomness`.
 ///
 /// # Safety
 /// As [`gabion_sign`].
 unsafe fn sign(
     key: *const PrivateKey,
     message: *const Message,
+    randomness: Region,
     signature: *mut u8,
     signature_len: *mut usize,
     engine: impl FnOnce(&SigningKey, gabion_engine::Message<'_>) -> Result<Vec<u8>, Failure>,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's condition.
     let len = unsafe { input::place("signature_len", signature_len) }?;
-    let room = *len;
+    let room = if signature.is_null() { 0 } else { *len };
+    let regions =
+        [Region::new("signature", signature, room), Region::new("its length", signature_len, 1)];
+    let mut filled = Filled::new(regions).and([Region::new("the key", key, 1), randomness]);
+    // SAFETY: the caller's condition.
+    unsafe { read_messages(&mut filled, message, 1) };
     // SAFETY: the caller's condition; a NULL buffer has no bytes.
-    let out = unsafe {
-        input::output("signature", signature, if signature.is_null() { 0 } else { room }, 0)
-    }?;
+    let out = unsafe { filled.output("signature", signature, room, 0) };
+    filled.check(signature_len, 1)?;
+    let out = out?;
     // SAFETY: the caller's condition.
     let key = unsafe { input::reference("key", key) }?.signature()?;
     let longest = key.algorithm().info().output;
@@ -184,6 +205,24 @@ unsafe fn messages<'a>(
     messages.iter().map(|message| unsafe { message.get() }).collect()
 }
 
+/// Compares what a call fills with its messages. One that can't be read is refused later, where it is used.
+///
+/// # Safety
+/// `messages` is NULL or has `n` messages.
+unsafe fn read_messages<const N: usize>(
+    filled: &mut Filled<N>,
+    messages: *const Message,
+    n: usize,
+) {
+    filled.read(Region::new("the array of messages", messages, n));
+    // SAFETY: the caller's condition, for both.
+    let messages = unsafe { input::slice("messages", messages, n) }.unwrap_or_default();
+    for message in messages {
+        // SAFETY: as above.
+        unsafe { message.regions() }.into_iter().for_each(|region| filled.read(region));
+    }
+}
+
 /// Signs many messages.
 ///
 /// # Safety
@@ -201,12 +240,22 @@ pub unsafe extern "C" fn gabion_sign_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
+        let mut filled = Filled::new([
+            Region::new("signatures", signatures, signatures_len),
+            Region::new("signature_lens", signature_lens, n),
+            Region::new("status", status, n),
+        ]);
+        // SAFETY: the caller's condition, for both.
+        unsafe {
+            read_handles(&mut filled, keys, n);
+            read_messages(&mut filled, messages_in, n);
+        }
         // SAFETY: the caller's condition, for all three.
         let (signatures, lens, status) = unsafe {
             (
-                input::output("signatures", signatures, signatures_len, 0),
-                input::output("signature_lens", signature_lens, n, 0),
-                input::output("status", status, n, of_lane(Status::NotRun)),
+                filled.output("signatures", signatures, signatures_len, 0),
+                filled.output("signature_lens", signature_lens, n, 0),
+                filled.output("status", status, n, of_lane(Status::NotRun)),
             )
         };
         let (signatures, lens, status) = (signatures?, lens?, status?);
@@ -244,8 +293,17 @@ pub unsafe extern "C" fn gabion_verify_many(
 ) -> Code {
     border(|| {
         input::lanes(n)?;
+        let mut filled = Filled::new([Region::new("status", status, n)]).and([
+            Region::new("signatures", signatures, signatures_len),
+            Region::new("signature_lens", signature_lens, n),
+        ]);
+        // SAFETY: the caller's condition, for both.
+        unsafe {
+            read_handles(&mut filled, keys, n);
+            read_messages(&mut filled, messages_in, n);
+        }
         // SAFETY: the caller's condition.
-        let status = unsafe { input::output("status", status, n, of_lane(Status::NotRun)) }?;
+        let status = unsafe { filled.output("status", status, n, of_lane(Status::NotRun)) }?;
         // SAFETY: the caller's condition, for all three.
         let (signatures, keys, messages) = unsafe {
             (
