@@ -26,6 +26,17 @@ static void is_true(const char *what, int truth)
     }
 }
 
+/* Whether the text of the last failure has these words. */
+static void says(const char *what, const char *words)
+{
+    char text[256];
+    gabion_last_error(text, sizeof text);
+    if (strstr(text, words) == NULL) {
+        fprintf(stderr, "%s: no `%s` in: %s\n", what, words, text);
+        wrong = 1;
+    }
+}
+
 static int all_zero(const uint8_t *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -50,6 +61,18 @@ static void keys(void)
     is_true("the handle is NULL after a failure", key == NULL);
     expect("no place", gabion_private_key_generate(GABION_ML_DSA_44, NULL), GABION_E_ARGUMENT);
     expect("unknown", gabion_private_key_generate("ML-DSA-45", &key), GABION_E_ALGORITHM);
+    says("unknown", "unknown algorithm `ML-DSA-45`");
+    expect("an old name", gabion_private_key_generate("KYBER512", &key), GABION_E_ALGORITHM);
+    says("an old name", "ML-KEM-512 followed");
+    expect("an old name", gabion_private_key_import("dilithium3", bytes, 64, &key),
+           GABION_E_ALGORITHM);
+    says("an old name", "ML-DSA-65 followed");
+    expect("a dead name", gabion_private_key_generate("KYBER_90S_LEVEL1", &key),
+           GABION_E_ALGORITHM);
+    says("a dead name", "nothing followed");
+    expect("a curve that is not there",
+           gabion_private_key_generate("id-MLDSA87-Ed448-SHAKE256", &key), GABION_E_ALGORITHM);
+    says("a curve that is not there", "because Ed448 is not");
     is_true("the text is cut to its room",
             gabion_last_error(text, sizeof text) > sizeof text && strlen(text) == 7);
     expect("unknown sizes", gabion_algorithm_sizes("x", &sizes), GABION_E_ALGORITHM);

@@ -6,9 +6,12 @@
  *   meaning gabion_status_text() gives. gabion_last_error() has the sentence for the calling
  *   thread's last failure: what happened, what was expected. No text holds a secret.
  * Output after a failure. Buffers that were to be filled are all zero, handles are NULL; but see Memory.
- * Algorithms are named by text, in any case: any name of `gabion algorithms`, or an object
- *   identifier. The GABION_... macros below hold the standards' names. This interface has KEMs and
- *   signatures; key exchanges (X25519, ECDH) have sizes and no keys: GABION_E_ALGORITHM.
+ * Algorithms are named by text, in any case: any name of `gabion algorithms --json`, or an object
+ *   identifier. Names before the standards (KYBER512, DILITHIUM3) are refused, since a key of those may be
+ *   as long as one of the standard and is another; gabion_last_error() says what followed. So are names of
+ *   what is left out, with the reason. The GABION_... macros below hold the standards' names. This
+ *   interface has KEMs and signatures; key exchanges (X25519, ECDH) have sizes and no keys:
+ *   GABION_E_ALGORITHM.
  * Keys are opaque handles. What a function hands out through a `**` belongs to the caller, who gives
  *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
  *   expanded when it is made, never changes, and may be used by any number of threads at once.

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use gabion_engine::Algorithm;
+use gabion_engine::{Algorithm, UnknownAlgorithm};
 
 use crate::border::{Failure, code};
 
@@ -203,11 +203,10 @@ pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failu
 pub unsafe fn algorithm(name: *const c_char) -> Result<Algorithm, Failure> {
     // SAFETY: the caller's condition is this function's.
     let name = unsafe { text("algorithm", name) }?;
-    name.parse().map_err(|_| {
-        Failure::new(
-            code::ALGORITHM,
-            format!("no algorithm `{name}`; gabion_algorithm_name lists those there are"),
-        )
+    name.parse().map_err(|unknown: UnknownAlgorithm| {
+        let reason = unknown.reason();
+        let text = format!("{reason}; gabion_algorithm_name() lists those there are");
+        Failure::new(code::ALGORITHM, text)
     })
 }
 

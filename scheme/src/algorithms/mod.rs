@@ -381,23 +381,34 @@ impl fmt::Display for Algorithm {
 
 /// A name that stands in no row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}; `gabion algorithms` lists those there are", what_is_wrong_with(.0))]
+#[error("{}; `gabion algorithms` lists those there are", self.reason())]
 pub struct UnknownAlgorithm(pub String);
 
-fn what_is_wrong_with(name: &str) -> String {
-    match composite::refused(name) {
-        Some(part) => format!("`{name}` is not supported, because {part} is not"),
-        None => format!("unknown algorithm `{name}`"),
+impl UnknownAlgorithm {
+    /// What is known of the name, in a sentence without its end.
+    pub fn reason(&self) -> String {
+        let name = &self.0;
+        match (composite::refused(name), OldName::lookup(name).map(|old| old.successor)) {
+            (Some(part), _) => format!("`{name}` is not supported, because {part} is not"),
+            (None, Some(Some(successor))) => format!(
+                "`{name}` is an old name: {successor} followed, and keys of before may not be keys of it"
+            ),
+            (None, Some(None)) => format!("`{name}` is an old name, and nothing followed"),
+            (None, None) => format!("unknown algorithm `{name}`"),
+        }
     }
 }
 
+/// Any name of today. An old one is an error, since a key of round 3 may be as long as one of the standard
+/// and is another; [`Algorithm::lookup`] takes old names too, and says that it was one.
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Algorithm::lookup(text)
-            .map(|found| found.0)
-            .ok_or_else(|| UnknownAlgorithm(text.to_owned()))
+        match Algorithm::lookup(text) {
+            Some((algorithm, None)) => Ok(algorithm),
+            _ => Err(UnknownAlgorithm(text.to_owned())),
+        }
     }
 }
 
@@ -425,6 +436,10 @@ mod tests {
         for name in ["id-MLDSA87-Ed448-SHAKE256", "mldsa87-ed448-shake256", "1.3.6.1.5.5.7.6.51"] {
             assert!(error(name).contains("because Ed448 is not"), "{name}");
         }
+        // Old names lead on by the lookup alone, which says that they are old.
+        assert!(error("KYBER512").contains("old name: ML-KEM-512 followed, and keys of before"));
+        assert!(error("kyber_90s_level1").contains("old name, and nothing followed"));
+        assert!("Falcon512".parse::<Algorithm>().is_ok(), "liboqs's name of today");
     }
 
     #[test]

@@ -48,9 +48,10 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
     match Algorithm::lookup(name) {
         Some((algorithm, None)) => Ok(algorithm),
         Some((algorithm, Some(old))) => {
+            let standard = if algorithm.info().draft { "" } else { "the standard " };
             eprintln!(
-                "note: {old} is the old name; the standard {algorithm} is used; keys and \
-                 signatures of the draft are not compatible"
+                "note: {old} is the old name; {standard}{algorithm} is used; keys and signatures of \
+                 the draft are not compatible"
             );
             Ok(algorithm)
         }
