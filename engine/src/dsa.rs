@@ -254,6 +254,16 @@ impl VerifyKey {
 impl Engine {
     /// Makes a key pair.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.dsa_generate(Algorithm::SlhDsaSha2_128f, &OsEntropy)?;
+    /// assert_eq!(key.public().bytes().len(), Algorithm::SlhDsaSha2_128f.info().public_key);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a signature algorithm; no randomness; no healthy backend.
     pub fn dsa_generate(
@@ -265,6 +275,16 @@ impl Engine {
     }
 
     /// Makes `n` key pairs, with randomness drawn once for all of them.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let keys = engine.dsa_generate_many(Algorithm::MlDsa44, 16, &OsEntropy)?;
+    /// assert_eq!(keys.len(), 16);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Self::dsa_generate`], and [`Error::TooMany`]; then there is no key at all.
@@ -281,6 +301,17 @@ impl Engine {
 
     /// Makes the key pair of a seed, whose length is a column of the table.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.dsa_from_seed(Algorithm::MlDsa65, &[7; 32])?;
+    /// // The seed is known, so that the key can be kept as 32 bytes.
+    /// assert_eq!(key.seed(), Some(&[7; 32][..]));
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a signature algorithm, or one without a seed form; a seed of another length; no healthy
     /// backend.
@@ -289,6 +320,17 @@ impl Engine {
     }
 
     /// Decodes a private key and checks that its parts belong together.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.dsa_generate(Algorithm::Ed25519, &OsEntropy)?;
+    /// let again = engine.dsa_private(Algorithm::Ed25519, key.bytes())?;
+    /// assert_eq!(again.public_bytes(), key.public_bytes());
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Not a signature algorithm; a key that fails a check.
@@ -313,6 +355,18 @@ impl Engine {
 
     /// Decodes a public key.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let bytes = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?.public().bytes().to_vec();
+    /// let key = engine.dsa_public(Algorithm::MlDsa65, &bytes)?;
+    /// assert_eq!(key.algorithm(), Algorithm::MlDsa65);
+    /// assert!(engine.dsa_public(Algorithm::MlDsa65, &bytes[1..]).is_err());
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a signature algorithm; a wrong length; a key that fails a check.
     pub fn dsa_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
@@ -321,6 +375,19 @@ impl Engine {
 
     /// Decodes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of
     /// its own, in the order of `encoded`: a key that is refused leaves its neighbours alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let pairs = engine.dsa_generate_many(Algorithm::MlDsa44, 3, &OsEntropy)?;
+    /// let mut encoded: Vec<&[u8]> = pairs.iter().map(|pair| pair.public_bytes()).collect();
+    /// encoded[1] = b"no key";
+    /// let keys = engine.dsa_public_many(Algorithm::MlDsa44, &encoded)?;
+    /// assert_eq!(keys.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Not a signature algorithm; no healthy backend. Of a key: as [`Self::dsa_public`].
@@ -335,6 +402,18 @@ impl Engine {
 
     /// Signs, with fresh randomness where the algorithm takes any.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?;
+    /// let message = Message::Pure { context: b"", message: b"text" };
+    /// let signature = engine.sign(&key, message, &OsEntropy)?;
+    /// engine.verify(&key.public(), message, &signature)?;
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A message of the wrong form (a context above 255 bytes, a digest of the wrong length) or of
     /// a form that the algorithm does not have; no randomness; no healthy backend.
@@ -348,6 +427,19 @@ impl Engine {
     }
 
     /// Signs deterministically.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Message, Prehash};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.dsa_from_seed(Algorithm::MlDsa44, &[7; 32])?;
+    /// let digest = Prehash::Sha2_512.digest(b"text");
+    /// let message = Message::Prehash { context: b"firmware", hash: Prehash::Sha2_512, digest: &digest };
+    /// let signature = engine.sign_deterministic(&key, message)?;
+    /// assert_eq!(engine.sign_deterministic(&key, message)?, signature);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Self::sign`], but for randomness; an algorithm without a deterministic variant.
@@ -398,6 +490,20 @@ impl Engine {
 
     /// Verifies.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Error, Message, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?;
+    /// let message = Message::Pure { context: b"", message: b"text" };
+    /// let mut signature = engine.sign(&key, message, &OsEntropy)?;
+    /// engine.verify(&key.public(), message, &signature)?;
+    /// signature[0] ^= 1;
+    /// assert_eq!(engine.verify(&key.public(), message, &signature), Err(Error::BadSignature));
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::BadSignature`] if it does not verify, a signature of the wrong length included; a
     /// message of the wrong form; no healthy backend.
@@ -432,6 +538,31 @@ impl Engine {
     /// Signs many messages, lane by lane: `n` keys of one algorithm (a key may stand in many
     /// lanes), `n` messages; `signatures[n][output]` with the output column of the table, and how
     /// long each came out. A failed lane says why in its status, and its output is all zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, Status};
+    ///
+    /// let engine = Engine::global()?;
+    /// let (n, room) = (8, Algorithm::MlDsa44.info().output);
+    /// let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy)?;
+    /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
+    /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
+    /// let mut status = vec![Status::NotRun; n];
+    /// let fresh = Randomness::Fresh(&OsEntropy);
+    /// engine.sign_many(
+    ///     &vec![&key; n],
+    ///     &messages,
+    ///     fresh,
+    ///     &mut signatures,
+    ///     &mut lengths,
+    ///     &mut status,
+    /// )?;
+    /// assert!(status.iter().all(|&lane| lane == Status::Ok));
+    /// let first = &signatures[..lengths[0]];
+    /// engine.verify(&key.public(), messages[0], first)?;
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
@@ -480,6 +611,27 @@ impl Engine {
 
     /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them. Gives
     /// the verdict of [`Self::verify`] in every lane.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, Status};
+    ///
+    /// let engine = Engine::global()?;
+    /// let (n, room) = (8, Algorithm::MlDsa44.info().output);
+    /// let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy)?;
+    /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
+    /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
+    /// let mut status = vec![Status::NotRun; n];
+    /// let fresh = Randomness::Fresh(&OsEntropy);
+    /// # let keys = vec![&key; n];
+    /// # engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status)?;
+    /// let public = key.public();
+    /// signatures[3 * room] ^= 1;
+    /// engine.verify_many(&vec![&public; n], &messages, &signatures, &lengths, &mut status)?;
+    /// assert_eq!(status[3], Status::InvalidSignature);
+    /// assert_eq!(status.iter().filter(|&&lane| lane == Status::Ok).count(), n - 1);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. A length above the

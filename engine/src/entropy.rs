@@ -13,6 +13,25 @@ use crate::error::{Error, check_length};
 pub struct EntropyError(pub String);
 
 /// A source of randomness that is fit for keys.
+///
+/// # Examples
+/// ```
+/// use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, OsEntropy};
+///
+/// /// What a hardware generator gives, and the operating system's mixed into it.
+/// struct Mixed;
+///
+/// impl Entropy for Mixed {
+///     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+///         OsEntropy.fill(out)?;
+///         // Here `out` would be combined with the device's bytes, or an error returned.
+///         Ok(())
+///     }
+/// }
+///
+/// Engine::global()?.kem_generate(Algorithm::MlKem768, &Mixed)?;
+/// # Ok::<(), gabion_engine::Error>(())
+/// ```
 pub trait Entropy {
     /// Fills `out` with fresh random bytes.
     ///

@@ -85,6 +85,16 @@ const SCALAR: &str = "it is no scalar from 1 to the order of the curve minus one
 impl Engine {
     /// Makes a key pair.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.exchange_generate(Algorithm::EcdhP256, &OsEntropy)?;
+    /// assert_eq!(key.public_bytes().len(), 65);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a key exchange; no randomness; no healthy backend.
     pub fn exchange_generate(
@@ -140,6 +150,18 @@ impl Engine {
     /// Takes a peer's public key and checks it (SP 800-56A, section 5.6.2.3.3). Any 32 bytes are a
     /// key of X25519.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let theirs = engine.exchange_generate(Algorithm::EcdhP256, &OsEntropy)?;
+    /// let peer = engine.exchange_public(Algorithm::EcdhP256, theirs.public_bytes())?;
+    /// let ours = engine.exchange_generate(Algorithm::EcdhP256, &OsEntropy)?;
+    /// assert_eq!(engine.derive(&ours, &peer)?, engine.derive(&theirs, &ours.public())?);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a key exchange; a wrong length; no uncompressed point of the curve.
     pub fn exchange_public(
@@ -157,6 +179,18 @@ impl Engine {
 
     /// The shared secret: X25519 (RFC 7748, section 6.1), or the x coordinate of ECDH (SP 800-56A,
     /// section 5.7.1.2).
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let ours = engine.exchange_generate(Algorithm::X25519, &OsEntropy)?;
+    /// let theirs = engine.exchange_generate(Algorithm::X25519, &OsEntropy)?;
+    /// let secret = engine.derive(&ours, &theirs.public())?;
+    /// assert_eq!(engine.derive(&theirs, &ours.public())?, secret);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Keys of two algorithms; a peer's key of small order, which gives an all-zero secret; no
@@ -180,6 +214,19 @@ impl Engine {
     /// The shared secrets of keys of one algorithm, each with the peer's key beside it: of X25519 in
     /// the lanes of a backend that has some for it. A lane fails by itself, with the error of
     /// [`Self::derive`].
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let ours = engine.exchange_generate_many(Algorithm::X25519, 8, &OsEntropy)?;
+    /// let theirs = engine.exchange_generate(Algorithm::X25519, &OsEntropy)?.public();
+    /// let lanes: Vec<_> = ours.iter().map(|key| (key, &theirs)).collect();
+    /// let secrets = engine.derive_many(&lanes)?;
+    /// assert!(secrets.iter().all(Result::is_ok));
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Keys of two algorithms; no healthy backend.

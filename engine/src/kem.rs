@@ -288,6 +288,16 @@ impl KemPublicKey {
 impl Engine {
     /// Makes a key pair.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.kem_generate(Algorithm::X25519MlKem768, &OsEntropy)?;
+    /// assert_eq!(key.public().bytes().len(), 1216);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a KEM; no randomness; no healthy backend.
     pub fn kem_generate(
@@ -299,6 +309,16 @@ impl Engine {
     }
 
     /// Makes `n` key pairs, with randomness drawn once for all of them.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let keys = engine.kem_generate_many(Algorithm::MlKem768, 16, &OsEntropy)?;
+    /// assert_eq!(keys.len(), 16);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Self::kem_generate`], and [`Error::TooMany`]; then there is no key at all.
@@ -314,6 +334,16 @@ impl Engine {
     }
 
     /// Makes the key pair of a seed, whose length is a column of the table.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = engine.kem_from_seed(Algorithm::MlKem768, &[7; 64])?;
+    /// assert_eq!(key.seed(), Some(&[7; 64][..]));
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Not a KEM, or one without a seed form; a seed of another length; no healthy backend.
@@ -346,6 +376,19 @@ impl Engine {
 
     /// Decodes a public key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.2).
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+    /// let received = pair.public().bytes().to_vec();
+    /// let key = engine.kem_public(Algorithm::MlKem768, &received)?;
+    /// let (ciphertext, shared) = engine.encaps(&key, &OsEntropy)?;
+    /// assert_eq!(engine.decaps(&pair, &ciphertext)?, shared);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Not a KEM; a key that fails a check.
     pub fn kem_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<KemPublicKey, Error> {
@@ -354,6 +397,19 @@ impl Engine {
 
     /// Decodes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of
     /// its own, in the order of `encoded`: a key that is refused leaves its neighbours alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let pairs = engine.kem_generate_many(Algorithm::MlKem768, 3, &OsEntropy)?;
+    /// let mut encoded: Vec<&[u8]> = pairs.iter().map(|pair| pair.public_bytes()).collect();
+    /// encoded[1] = b"no key";
+    /// let keys = engine.kem_public_many(Algorithm::MlKem768, &encoded)?;
+    /// assert_eq!(keys.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Not a KEM; no healthy backend. Of a key: as [`Self::kem_public`].
@@ -367,6 +423,17 @@ impl Engine {
     }
 
     /// Encapsulates to a key. Gives the ciphertext and the shared secret.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+    /// let (ciphertext, shared) = engine.encaps(&pair.public(), &OsEntropy)?;
+    /// assert_eq!((ciphertext.len(), shared.len()), (1088, 32));
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// No randomness; no healthy backend.
@@ -410,6 +477,19 @@ impl Engine {
     /// Decapsulates. A ciphertext that was not made for the key gives a pseudo-random secret where
     /// the algorithm rejects implicitly, as ML-KEM does; that is no error.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+    /// let (mut ciphertext, shared) = engine.encaps(&pair.public(), &OsEntropy)?;
+    /// assert_eq!(engine.decaps(&pair, &ciphertext)?, shared);
+    /// ciphertext[0] ^= 1;
+    /// assert_ne!(engine.decaps(&pair, &ciphertext)?, shared, "another secret, and no error");
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A ciphertext of the wrong length, or one that the algorithm refuses; no healthy backend.
     pub fn decaps(&self, key: &KemPrivateKey, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
@@ -426,6 +506,21 @@ impl Engine {
     /// Encapsulates many times, lane by lane: `n` keys of one algorithm (a key may stand in many
     /// lanes); `ct[n][output]` and `shared[n][shared_secret]` with the columns of the table. A
     /// failed lane says why in its status, and its outputs are all zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy, Randomness, Status};
+    ///
+    /// let engine = Engine::global()?;
+    /// let (n, info) = (8, Algorithm::MlKem768.info());
+    /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+    /// let (mut ct, mut sent) = (vec![0; n * info.output], vec![0; n * info.shared_secret]);
+    /// let mut status = vec![Status::NotRun; n];
+    /// let fresh = Randomness::Fresh(&OsEntropy);
+    /// engine.encaps_many(&vec![&pair.public(); n], fresh, &mut ct, &mut sent, &mut status)?;
+    /// assert!(status.iter().all(|&lane| lane == Status::Ok));
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
@@ -454,6 +549,25 @@ impl Engine {
     }
 
     /// Decapsulates many ciphertexts, lane by lane, laid out as [`Self::encaps_many`] leaves them.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy, Randomness, Status};
+    ///
+    /// let engine = Engine::global()?;
+    /// let (n, info) = (8, Algorithm::MlKem768.info());
+    /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
+    /// let (mut ct, mut sent) = (vec![0; n * info.output], vec![0; n * info.shared_secret]);
+    /// let mut status = vec![Status::NotRun; n];
+    /// let fresh = Randomness::Fresh(&OsEntropy);
+    /// engine.encaps_many(&vec![&pair.public(); n], fresh, &mut ct, &mut sent, &mut status)?;
+    /// assert!(status.iter().all(|&lane| lane == Status::Ok));
+    ///
+    /// let mut got = vec![0; n * info.shared_secret];
+    /// engine.decaps_many(&vec![&pair; n], &ct, &mut got, &mut status)?;
+    /// assert_eq!(got, sent);
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. Then no lane has

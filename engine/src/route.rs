@@ -51,6 +51,17 @@ impl Engine {
 
     /// An engine of its own.
     ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Config, Engine};
+    ///
+    /// // Signatures are verified before they are given out, and only portable code runs.
+    /// let backend = Some("portable".to_owned());
+    /// let engine = Engine::new(&Config { backend, verify_after_sign: true })?;
+    /// assert_eq!(engine.backend_for(Algorithm::MlKem768)?.name(), "portable");
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchBackend`] if the configuration names none of this machine's backends.
     pub fn new(config: &Config) -> Result<Engine, Error> {

@@ -8,6 +8,23 @@
 //! The structures of every algorithm: seed, expanded key or both (RFC 9881, RFC 9935), bytes (RFC
 //! 9909, composites), ECPrivateKey (RFC 5915), what Open Quantum Safe writes (Falcon). Encryption and
 //! reading PEM are the caller's.
+//!
+//! # Examples
+//! ```
+//! use gabion_engine::key_file::{Encoded, FileForm, Key, encode_private, of_identifier};
+//! use gabion_engine::{Algorithm, Engine, Kind, OsEntropy};
+//!
+//! let engine = Engine::global()?;
+//! let key = Key::Signing(engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?);
+//! let form = FileForm::of(key.algorithm()).ok_or("no file format")?;
+//! let der = encode_private(form, &key.forms().ok_or("a public key")?, true)?;
+//!
+//! let encoded = Encoded::from_der(&der)?;
+//! let algorithm = of_identifier(encoded.identifier(), Kind::Signature)?.ok_or("none of ours")?;
+//! let again = Key::decode(engine, &OsEntropy, algorithm, &encoded)?;
+//! assert_eq!(again.public_bytes(), key.public_bytes());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod der;
 

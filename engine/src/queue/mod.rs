@@ -390,6 +390,30 @@ impl Queue {
     /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed before the
     /// call returns, on this thread: hash what is long, and sign the digest.
     ///
+    /// # Examples
+    /// ```
+    /// use std::num::NonZero;
+    ///
+    /// use gabion_engine::{Algorithm, Engine, Limits, Message, OsEntropy, Queue};
+    ///
+    /// # async fn signed() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = Queue::new(Engine::global()?, OsEntropy, Limits::default());
+    /// let queue = queue.with_workers(NonZero::<usize>::MIN)?;
+    /// let key = queue.dsa_generate(Algorithm::MlDsa44)?;
+    /// let message = Message::Pure { context: b"", message: b"text" };
+    /// let ticket = queue.submit_sign(&key, message)?;
+    /// let signature = ticket.await?;
+    /// queue.verify(&key.public(), message, &signature)?;
+    /// # Ok(())
+    /// # }
+    /// # let mut signed = std::pin::pin!(signed());
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # while std::future::Future::poll(signed.as_mut(), &mut context)?.is_pending() {
+    /// #     std::thread::yield_now();
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// A message of the wrong form; [`Error::Busy`], [`Error::Closed`]; others come with the ticket.
     pub fn submit_sign(
