@@ -73,7 +73,60 @@ impl Key {
     ) -> Result<Key, Error> {
         match encoded {
             Encoded::Private(key) => private(engine, entropy, algorithm, key),
-            Encoded::Public(key) => public(engine, algorithm, key),
+            Encoded::Public(key) => Key::from_public_bytes(engine, algorithm, &key.bytes),
+        }
+    }
+
+    /// The private key of an algorithm from its bytes alone, as the standard's expanded form or the draft has
+    /// them: what a file holds that has no structure. `entropy` is as for [`Key::decode`].
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::key_file::Key;
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let pair = engine.kem_generate(Algorithm::X25519MlKem768, &OsEntropy)?;
+    /// let key = Key::from_private_bytes(engine, &OsEntropy, pair.algorithm(), pair.bytes())?;
+    /// assert_eq!(key.public_bytes(), pair.public_bytes());
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Input`] for bytes that are not such a key; no randomness.
+    pub fn from_private_bytes(
+        engine: &Engine,
+        entropy: &dyn Entropy,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<Key, Error> {
+        let forms = Forms { expanded: Some(bytes), ..Forms::default() };
+        of_forms(engine, entropy, algorithm, &forms)
+    }
+
+    /// The public key of an algorithm from its bytes alone.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for bytes that are not such a key.
+    pub fn from_public_bytes(
+        engine: &Engine,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<Key, Error> {
+        Ok(match algorithm.info().kind {
+            Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, bytes)?),
+            Kind::Signature => Key::Verify(engine.dsa_public(algorithm, bytes)?),
+            _ => Key::ExchangePublic(engine.exchange_public(algorithm, bytes)?),
+        })
+    }
+
+    /// The private key as [`Key::from_private_bytes`] takes it; none where it is a public key.
+    pub fn private_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Key::KemPrivate(key) => Some(key.bytes()),
+            Key::Signing(key) => Some(key.bytes()),
+            Key::ExchangePrivate(key) => Some(key.bytes()),
+            Key::KemPublic(_) | Key::Verify(_) | Key::ExchangePublic(_) => None,
         }
     }
 
@@ -179,8 +232,24 @@ fn private(
     if forms.seed.is_some() && !matches!(algorithm.info().family, Family::MlKem | Family::MlDsa) {
         return Err(refused(format!("{algorithm} private keys have no seed form")));
     }
+    let made = of_forms(engine, entropy, algorithm, &forms)?;
+    let beside = [forms.public, key.public.as_deref()];
+    if beside.into_iter().flatten().any(|public| public != made.public_bytes()) {
+        let reason = "the public key in the file does not belong to it";
+        return Err(crate::error::private_key(algorithm, reason));
+    }
+    Ok(made)
+}
+
+/// The private key of what a file holds, the public key beside it left aside.
+fn of_forms(
+    engine: &Engine,
+    entropy: &dyn Entropy,
+    algorithm: Algorithm,
+    forms: &Forms<'_>,
+) -> Result<Key, Error> {
     let expanded = forms.expanded.unwrap_or_default();
-    let made = match (algorithm.info().kind, forms.seed, forms.expanded) {
+    match (algorithm.info().kind, forms.seed, forms.expanded) {
         (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
         (Kind::Kem, Some(seed), Some(expanded)) => {
             engine.kem_private_both(algorithm, seed, expanded).map(Key::KemPrivate)
@@ -198,13 +267,7 @@ fn private(
         }
         (Kind::Signature, None, _) => engine.dsa_private(algorithm, expanded).map(Key::Signing),
         _ => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
-    }?;
-    let beside = [forms.public, key.public.as_deref()];
-    if beside.into_iter().flatten().any(|public| public != made.public_bytes()) {
-        let reason = "the public key in the file does not belong to it";
-        return Err(crate::error::private_key(algorithm, reason));
     }
-    Ok(made)
 }
 
 /// Encapsulates to the public part and decapsulates with the private one.
@@ -224,14 +287,6 @@ fn agrees_with_itself(
         key.algorithm(),
         "its private and public parts do not belong together",
     ))
-}
-
-fn public(engine: &Engine, algorithm: Algorithm, key: &Public) -> Result<Key, Error> {
-    Ok(match algorithm.info().kind {
-        Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, &key.bytes)?),
-        Kind::Signature => Key::Verify(engine.dsa_public(algorithm, &key.bytes)?),
-        _ => Key::ExchangePublic(engine.exchange_public(algorithm, &key.bytes)?),
-    })
 }
 
 #[cfg(all(test, not(loom)))]

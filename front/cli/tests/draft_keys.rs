@@ -153,19 +153,3 @@ fn parts(certificate: &[u8]) -> (&[u8], &[u8]) {
     // The first byte of a BIT STRING counts unused bits.
     (signed, &signature[head + 1..])
 }
-
-#[test]
-fn what_has_no_files_says_what_has() {
-    let work = Work::new();
-    for (algorithm, instead) in [
-        ("FN-DSA-512-draft", "use Falcon-512"),
-        ("FN-DSA-1024-draft", "use Falcon-1024"),
-        ("X25519MLKEM768", "use X-Wing"),
-        ("SecP384r1MLKEM1024", "use X-Wing"),
-        ("Ed25519-ZIP215", "use Ed25519"),
-    ] {
-        let made = work.gabion(&["keygen", algorithm, "--out", "key"]).fails(2);
-        made.says("have no file format").says(instead);
-    }
-    assert!(work.names().is_empty());
-}

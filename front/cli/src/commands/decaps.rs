@@ -14,6 +14,8 @@ use crate::keys::{self, KeyArgs};
 ///   gabion encaps --key key.pem --out ct.bin --secret sent.bin
 ///   gabion decaps --key key.pem --secret got.bin ct.bin && cmp sent.bin got.bin
 ///
+/// With a raw key: gabion decaps --algorithm X25519MLKEM768 --key key.bin --secret ss ct
+///
 /// A ciphertext that was changed, or made for another key, gives another secret and no error:
 /// so FIPS 203 wants it, and only the use of the secret shows it.
 #[derive(clap::Parser)]

@@ -14,6 +14,8 @@ use crate::keys::{self, KeyArgs};
 ///   gabion keygen X25519 --out theirs.pem --pub theirs.pub.pem
 ///   gabion derive --key mine.pem --peer theirs.pub.pem --secret secret.bin
 ///
+/// With raw keys: gabion derive --algorithm X25519 --key key.bin --peer pub.bin --secret ss
+///
 /// X25519, or ECDH on P-256, P-384 or P-521: what `openssl pkeyutl -derive` gives. A quantum
 /// computer breaks them; `gabion encaps` with ML-KEM is the way it can't.
 #[derive(clap::Parser)]
@@ -21,7 +23,7 @@ use crate::keys::{self, KeyArgs};
 pub struct Args {
     #[command(flatten)]
     key: KeyArgs,
-    /// Public key of the other side, PEM or DER; a certificate or private key will do
+    /// Public key of the other side, in any form of --key; a certificate or private key will do
     #[arg(long, value_name = "PEER")]
     peer: PathBuf,
     /// File for the shared secret, mode 0600; `-` is standard output
@@ -37,7 +39,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     files::not_a_terminal(&[("--secret", &args.secret)])?;
     let engine = keys::engine()?;
     let key = args.key.exchange_key(engine)?;
-    let peer = KeyArgs { key: args.peer, passin: None }.peer_key(engine)?;
+    // Both keys are of one algorithm, but either may be raw beside a PEM file.
+    let algorithm = args.key.algorithm;
+    let peer = KeyArgs { key: args.peer, algorithm, passin: None }.peer_key(engine)?;
     if peer.algorithm() != key.algorithm() {
         return Err(Failure::Usage(format!(
             "the private key is of {} and the other side's of {}; both must be of one",

@@ -15,7 +15,9 @@ use crate::keys::{self, KeyArgs};
 ///   gabion keygen ML-KEM-768 --out key.pem --pub pub.pem
 ///   gabion encaps --key pub.pem --out ct.bin --secret secret.bin
 ///
-/// The secret has 32 bytes and is written with mode 0600.
+/// With a raw key: gabion encaps --algorithm X25519MLKEM768 --key pub.bin --out ct --secret ss
+///
+/// The secret has 32 bytes, of TLS's hybrids up to 98, and is written with mode 0600.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

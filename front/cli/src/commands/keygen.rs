@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use gabion_engine::{Kind, OsEntropy};
+use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::files::{self, Access, Output};
-use crate::keys::der::{self, Format, Forms, Inside};
+use crate::keys::der::{self, FileForm, Format, Forms, Inside};
 use crate::keys::{self, Key};
 
 /// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem --pub pub.pem
+///   gabion keygen SecP256r1MLKEM768 --format raw --out key.bin --pub pub.bin
 ///
 /// The private key is written with mode 0600. Nothing is overwritten without --force, and
 /// nothing is left half-written.
@@ -46,11 +48,16 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let mut outputs = vec![("--out", args.out.as_path())];
     outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
     files::distinct(&outputs, &[])?;
-    if args.der {
+    let is_raw = args.format == Format::Raw;
+    if is_raw && args.der {
+        return Err(Failure::Usage(
+            "--format raw has nothing round the key, and so no DER; leave --der out".to_owned(),
+        ));
+    }
+    if is_raw || args.der {
         files::not_a_terminal(&outputs)?;
     }
-
-    let form = keys::file_form(algorithm)?;
+    let form = if is_raw { None } else { Some(keys::file_form(algorithm)?) };
     keys::note_draft(algorithm);
     let engine = keys::engine()?;
     let key = match algorithm.info().kind {
@@ -58,31 +65,15 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Kind::Signature => Key::Signing(engine.dsa_generate(algorithm, &OsEntropy)?),
         _ => Key::ExchangePrivate(engine.exchange_generate(algorithm, &OsEntropy)?),
     };
-    let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
-    let all = key.forms().unwrap_or_default();
-    // X-Wing's one form is its seed.
-    let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
-    if args.format == Format::Seed && form.inside != Inside::Choice && !is_seed {
-        return Err(Failure::Usage(format!(
-            "{algorithm} private keys have one form and no seed form; leave --format out"
-        )));
-    }
-    let forms = match args.format {
-        Format::Seed if all.seed.is_some() && form.inside == Inside::Choice => {
-            Forms { expanded: None, ..all }
-        }
-        Format::Expanded => Forms { seed: None, ..all },
-        _ => all,
+    let encoded = match form {
+        None => Encoded::raw(&key),
+        Some(form) => Encoded::by(form, &key, args.format, args.der)?,
     };
-    let private = der::encode_private(form, &forms, args.der).map_err(encoding)?;
-    let private = Output::prepare(&args.out, &private, Access::Secret, args.force)?;
+    let private = Output::prepare(&args.out, &encoded.private, Access::Secret, args.force)?;
     // Both files are complete on disk before the first one gets its name.
     let public = match &args.public {
         None => None,
-        Some(path) => {
-            let bytes = der::encode_public(form, key.public_bytes(), args.der).map_err(encoding)?;
-            Some(Output::prepare(path, &bytes, Access::Public, args.force)?)
-        }
+        Some(path) => Some(Output::prepare(path, &encoded.public, Access::Public, args.force)?),
     };
     private.commit()?;
     let Some(public) = public else { return Ok(0) };
@@ -93,4 +84,42 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         }
     })?;
     Ok(0)
+}
+
+/// What goes into the two files.
+struct Encoded {
+    private: Zeroizing<Vec<u8>>,
+    public: Vec<u8>,
+}
+
+impl Encoded {
+    /// The bytes alone.
+    fn raw(key: &Key) -> Encoded {
+        let private = Zeroizing::new(key.private_bytes().unwrap_or_default().to_vec());
+        Encoded { private, public: key.public_bytes().to_vec() }
+    }
+
+    /// The structures that standards have for them.
+    fn by(form: FileForm, key: &Key, format: Format, as_der: bool) -> Result<Encoded, Failure> {
+        let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
+        let (algorithm, all) = (key.algorithm(), key.forms().unwrap_or_default());
+        // X-Wing's one form is its seed.
+        let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
+        if format == Format::Seed && form.inside != Inside::Choice && !is_seed {
+            return Err(Failure::Usage(format!(
+                "{algorithm} private keys have one form and no seed form; leave --format out"
+            )));
+        }
+        let forms = match format {
+            Format::Seed if all.seed.is_some() && form.inside == Inside::Choice => {
+                Forms { expanded: None, ..all }
+            }
+            Format::Expanded => Forms { seed: None, ..all },
+            _ => all,
+        };
+        Ok(Encoded {
+            private: der::encode_private(form, &forms, as_der).map_err(encoding)?,
+            public: der::encode_public(form, key.public_bytes(), as_der).map_err(encoding)?,
+        })
+    }
 }

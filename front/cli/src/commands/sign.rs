@@ -14,6 +14,8 @@ use crate::keys::{self, KeyArgs};
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem && echo hi | gabion sign --key key.pem --out hi.sig
 ///
+/// With a raw key: gabion sign --algorithm FN-DSA-512-draft --key key.bin --out hi.sig hi.txt
+///
 /// Signs the message itself (not a digest of it, unless --prehash is given), hedged with fresh
 /// randomness where the algorithm takes any.
 #[derive(clap::Parser)]

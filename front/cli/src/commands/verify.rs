@@ -13,6 +13,8 @@ use crate::keys::{self, KeyArgs};
 ///   gabion keygen ML-DSA-65 --out k.pem --pub p.pem && echo hi > hi.txt
 ///   gabion sign --key k.pem --out hi.sig hi.txt && gabion verify --key p.pem --sig hi.sig hi.txt
 ///
+/// With a raw key: gabion verify --algorithm FN-DSA-512-draft --key pub.bin --sig hi.sig hi.txt
+///
 /// Exits 0 when it verifies and 1 when it does not. The key may be a public key, a private key
 /// or a certificate, of which only the public key is used.
 #[derive(clap::Parser)]

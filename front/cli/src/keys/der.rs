@@ -26,11 +26,17 @@ pub enum Format {
     Expanded,
     /// Both, as openssl writes.
     Both,
+    /// The key's bytes and nothing round them, public key too; for algorithms without a file format, and readable
+    /// with --algorithm
+    Raw,
 }
 
 /// Labels of PEM blocks that are read.
 const LABELS: [&str; 5] =
     ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
+
+/// What a PEM block begins with.
+const BEGIN: &str = "-----BEGIN ";
 
 /// Most rounds of PBKDF2 that are run, some seconds' worth: what RFC 8018, section 4.2, has for
 /// especially critical keys. openssl writes 2048.
@@ -61,9 +67,13 @@ pub fn decode<E>(
     })
 }
 
+/// Whether the bytes are a structure that says itself what it holds, and no bare key: PEM or DER.
+pub fn is_structure(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| text.contains(BEGIN)) || Shape::of(bytes).is_some()
+}
+
 /// The DER inside, whether it was wrapped as PEM or not.
 fn unwrap_pem(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
-    const BEGIN: &str = "-----BEGIN ";
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if text.contains(BEGIN) => text,
         _ => return Ok(Zeroizing::new(bytes.to_vec())),

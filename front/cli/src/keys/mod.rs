@@ -21,12 +21,15 @@ use crate::files;
 use der::{Encoded, FileForm};
 use passin::PassIn;
 
-/// `--key` and `--passin`: the same for every command that takes a key.
+/// `--key`, `--algorithm` and `--passin`: the same for every command that takes a key.
 #[derive(Args)]
 pub struct KeyArgs {
-    /// Key file, PEM or DER; `-` is standard input
+    /// Key file, PEM or DER, or raw bytes with --algorithm; `-` is standard input
     #[arg(long, value_name = "KEY")]
     pub key: PathBuf,
+    /// Algorithm of a key file of raw bytes, which does not say so itself
+    #[arg(long, value_name = "ALG")]
+    pub algorithm: Option<String>,
     /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     pub passin: Option<PassIn>,
@@ -105,6 +108,26 @@ pub fn note_draft(algorithm: Algorithm) {
     }
 }
 
+/// Finds the algorithm of raw bytes. An old name is refused: bytes of the draft have lengths of the standard's and
+/// would be taken for another key.
+fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
+    match Algorithm::lookup(name) {
+        Some((algorithm, Some(old))) => Err(Failure::Usage(format!(
+            "a raw key of {old} is none of {algorithm}, though it may be as long; name {algorithm} if it is one"
+        ))),
+        _ => algorithm(name),
+    }
+}
+
+/// Which half of a key pair a command needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    /// The private key.
+    Private,
+    /// The public key, which the private one gives too.
+    Either,
+}
+
 /// What a command needs that works with algorithms of a kind.
 fn needed(kind: Kind) -> &'static str {
     match kind {
@@ -130,7 +153,13 @@ impl KeyArgs {
     /// # Errors
     /// [`Failure::Usage`] when the file cannot be read or holds no such key, or one that fails a
     /// check.
-    fn load(&self, engine: &Engine, what: &str, kind: Kind) -> Result<Key, Failure> {
+    fn load(
+        &self,
+        engine: &Engine,
+        what: &str,
+        (kind, half): (Kind, Half),
+    ) -> Result<Key, Failure> {
+        let claimed = self.algorithm.as_deref().map(algorithm_of_raw).transpose()?;
         let passin_is_stdin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
         files::one_standard_input(&[
             ("--key", files::is_standard(&self.key)),
@@ -138,6 +167,10 @@ impl KeyArgs {
         ])?;
         let file = name_of(&self.key);
         let bytes = files::read(&self.key, files::SMALL_MAX)?;
+        let is_structure = der::is_structure(&bytes);
+        if let Some(claimed) = claimed.filter(|_| !is_structure) {
+            return self.load_raw(engine, &bytes, claimed, what, (kind, half));
+        }
         let password = || match &self.passin {
             Some(source) => source.password(),
             None => Err(Failure::Usage(format!(
@@ -145,8 +178,10 @@ impl KeyArgs {
                  file:PATH, fd:NUMBER or stdin)"
             ))),
         };
-        let encoded = der::decode(&bytes, password)?
-            .map_err(|reason| Failure::Usage(format!("{file} {reason}")))?;
+        let encoded = der::decode(&bytes, password)?.map_err(|reason| {
+            let raw = if is_structure { "" } else { "; raw bytes need --algorithm" };
+            Failure::Usage(format!("{file} {reason}{raw}"))
+        })?;
         let of_file = |failure| match failure {
             Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),
             other => other,
@@ -158,6 +193,12 @@ impl KeyArgs {
                 Some(other) => return Err(self.wrong(&named(other), what, kind)),
                 None => return Err(self.wrong(&foreign(&identifier.oid), what, kind)),
             };
+        if let Some(claimed) = claimed.filter(|claimed| *claimed != algorithm) {
+            return Err(Failure::Usage(format!(
+                "{file} says itself that it holds an {algorithm} key, and --algorithm {claimed} is something \
+                 else; leave --algorithm out, it is for raw bytes"
+            )));
+        }
         note_draft(algorithm);
         let key = Key::decode(engine, &OsEntropy, algorithm, &encoded).map_err(Failure::from);
         let key = key.map_err(of_file)?;
@@ -170,12 +211,65 @@ impl KeyArgs {
         Ok(key)
     }
 
+    /// The key of raw bytes, of which the command line says what they are.
+    fn load_raw(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        algorithm: Algorithm,
+        what: &str,
+        (kind, half): (Kind, Half),
+    ) -> Result<Key, Failure> {
+        let file = name_of(&self.key);
+        let info = algorithm.info();
+        if info.kind != kind {
+            return Err(self.wrong(&named(algorithm), what, kind));
+        }
+        if self.passin.is_some() {
+            return Err(Failure::Usage(format!(
+                "{file} is not encrypted, as no raw key is; leave --passin out"
+            )));
+        }
+        // The numbers of an RSA key have no fixed length: the table has the longest, and the engine checks the form.
+        let varies = info.parts.iter().any(|part| part.starts_with("RSA"));
+        let len = bytes.len();
+        let fits_private = len == info.private_key || (varies && len < info.private_key);
+        // Lengths that are the same are told apart by what the command needs.
+        let is_private = fits_private && (half == Half::Private || len != info.public_key);
+        if !is_private && (half == Half::Private || len != info.public_key) {
+            let at_most = if varies { "at most " } else { "" };
+            let or_private = match half {
+                Half::Private if len == info.public_key => {
+                    return Err(self.not_private(algorithm, what));
+                }
+                Half::Private => format!("the private key has {at_most}{}", info.private_key),
+                Half::Either => format!(
+                    "the public key has {}, the private key {at_most}{}",
+                    info.public_key, info.private_key
+                ),
+            };
+            return Err(Failure::Usage(format!(
+                "{file} has {len} bytes and is neither PEM nor DER; of {algorithm}, {or_private}"
+            )));
+        }
+        note_draft(algorithm);
+        let key = if is_private {
+            Key::from_private_bytes(engine, &OsEntropy, algorithm, bytes)
+        } else {
+            Key::from_public_bytes(engine, algorithm, bytes)
+        };
+        key.map_err(|error| match Failure::from(error) {
+            Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),
+            other => other,
+        })
+    }
+
     /// The key, for verifying.
     ///
     /// # Errors
     /// As [`Self::load`], and a key that does not verify.
     pub fn verify_key(&self, engine: &Engine) -> Result<VerifyKey, Failure> {
-        match self.load(engine, "verifying", Kind::Signature)? {
+        match self.load(engine, "verifying", (Kind::Signature, Half::Either))? {
             Key::Verify(key) => Ok(key),
             Key::Signing(key) => Ok(key.public()),
             other => Err(self.wrong(&named(other.algorithm()), "verifying", Kind::Signature)),
@@ -187,7 +281,7 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not sign.
     pub fn signing_key(&self, engine: &Engine) -> Result<SigningKey, Failure> {
-        match self.load(engine, "signing", Kind::Signature)? {
+        match self.load(engine, "signing", (Kind::Signature, Half::Private))? {
             Key::Signing(key) => Ok(key),
             Key::Verify(key) => Err(self.not_private(key.algorithm(), "signing")),
             other => Err(self.wrong(&named(other.algorithm()), "signing", Kind::Signature)),
@@ -199,7 +293,7 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not encapsulate.
     pub fn encaps_key(&self, engine: &Engine) -> Result<KemPublicKey, Failure> {
-        match self.load(engine, "encapsulating", Kind::Kem)? {
+        match self.load(engine, "encapsulating", (Kind::Kem, Half::Either))? {
             Key::KemPublic(key) => Ok(key),
             Key::KemPrivate(key) => Ok(key.public()),
             other => Err(self.wrong(&named(other.algorithm()), "encapsulating", Kind::Kem)),
@@ -211,7 +305,7 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not decapsulate.
     pub fn decaps_key(&self, engine: &Engine) -> Result<KemPrivateKey, Failure> {
-        match self.load(engine, "decapsulating", Kind::Kem)? {
+        match self.load(engine, "decapsulating", (Kind::Kem, Half::Private))? {
             Key::KemPrivate(key) => Ok(key),
             Key::KemPublic(key) => Err(self.not_private(key.algorithm(), "decapsulating")),
             other => Err(self.wrong(&named(other.algorithm()), "decapsulating", Kind::Kem)),
@@ -223,7 +317,7 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not derive.
     pub fn exchange_key(&self, engine: &Engine) -> Result<ExchangePrivateKey, Failure> {
-        match self.load(engine, "deriving", Kind::KeyExchange)? {
+        match self.load(engine, "deriving", (Kind::KeyExchange, Half::Private))? {
             Key::ExchangePrivate(key) => Ok(key),
             other => Err(self.not_private(other.algorithm(), "deriving")),
         }
@@ -234,7 +328,7 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`].
     pub fn peer_key(&self, engine: &Engine) -> Result<ExchangePublicKey, Failure> {
-        match self.load(engine, "deriving", Kind::KeyExchange)? {
+        match self.load(engine, "deriving", (Kind::KeyExchange, Half::Either))? {
             Key::ExchangePublic(key) => Ok(key),
             Key::ExchangePrivate(key) => Ok(key.public()),
             other => Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange)),
@@ -258,20 +352,12 @@ impl KeyArgs {
 /// How key files of an algorithm look.
 ///
 /// # Errors
-/// [`Failure::Usage`] for an algorithm whose keys have no file format.
+/// [`Failure::Usage`] for an algorithm whose keys have no file format but raw bytes.
 pub fn file_form(algorithm: Algorithm) -> Result<FileForm, Failure> {
     FileForm::of(algorithm).ok_or_else(|| {
-        let info = algorithm.info();
-        let with_files =
-            |other: &Algorithm| other.info().oid.is_some() && other.info().family == info.family;
-        let same_category =
-            |other: &Algorithm| with_files(other) && other.info().category == info.category;
-        let instead =
-            Algorithm::all().find(same_category).or_else(|| Algorithm::all().find(with_files));
-        let instead = instead.map_or("another algorithm", Algorithm::name);
         Failure::Usage(format!(
             "{algorithm} keys have no file format, since no standard gives them an object \
-             identifier; use {instead}, or the library for {algorithm}"
+             identifier; write their bytes with --format raw, and read those with --algorithm {algorithm}"
         ))
     })
 }
@@ -342,16 +428,21 @@ mod tests {
         }
     }
 
-    /// Every algorithm has files, or says what has.
     #[test]
-    fn every_algorithm_has_a_file_form_or_names_one_that_has() {
-        for algorithm in Algorithm::all() {
-            let Err(failure) = file_form(algorithm) else { continue };
-            let text = failure.to_string();
-            let (_, instead) = text.split_once("use ").unwrap();
-            let (instead, _) = instead.split_once(',').unwrap();
-            assert!(file_form(instead.parse().unwrap()).is_ok(), "{text}");
-        }
+    fn an_algorithm_without_a_file_form_says_how_its_keys_are_written() {
+        let without: Vec<String> = Algorithm::all()
+            .filter_map(|algorithm| file_form(algorithm).err())
+            .map(|failure| failure.to_string())
+            .collect();
+        assert_eq!(without.len(), 9);
+        assert!(without.iter().all(|text| text.contains("--format raw")), "{without:?}");
+    }
+
+    #[test]
+    fn raw_bytes_of_a_draft_are_not_taken_for_those_of_its_successor() {
+        assert_eq!(algorithm_of_raw("mlkem768").unwrap(), Algorithm::MlKem768);
+        let text = algorithm_of_raw("KYBER768").unwrap_err().to_string();
+        assert!(text.contains("KYBER_LEVEL3 is none of ML-KEM-768"), "{text}");
     }
 
     #[test]
