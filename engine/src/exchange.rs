@@ -11,6 +11,7 @@ use crate::error::{
     Error, all_keys, check_count, check_length, private_key, public_key, wrong_kind,
 };
 use crate::kem::SharedSecret;
+use crate::key_schedule;
 use crate::route::Engine;
 
 /// A private key of a key exchange with its public key. Immutable; clones share it.
@@ -80,6 +81,17 @@ fn curve_of(
     }
 }
 
+/// Bytes of keying material at least: as many as the private key has (RFC 9180, section 7.1.3).
+const IKM_MIN: usize = 32;
+
+/// Makes 32 bytes what X25519 makes of every private key before it uses it (RFC 7748, section 5), so that
+/// those who keep the bytes and those who keep the number write the same key.
+pub fn clamp(private: &mut [u8; 32]) {
+    private[0] &= 248;
+    private[31] &= 127;
+    private[31] |= 64;
+}
+
 const SCALAR: &str = "it is no scalar from 1 to the order of the curve minus one";
 
 impl Engine {
@@ -145,6 +157,28 @@ impl Engine {
             return Err(private_key(algorithm, SCALAR));
         }
         pair(algorithm, curve, Zeroizing::new(bytes.to_vec()))
+    }
+
+    /// The key pair of X25519 that HPKE derives from keying material: DeriveKeyPair of DHKEM(X25519,
+    /// HKDF-SHA256) (RFC 9180, section 7.1.3), clamped.
+    ///
+    /// # Errors
+    /// Not X25519; keying material of less than 32 bytes.
+    pub fn exchange_from_ikm(
+        &self,
+        algorithm: Algorithm,
+        ikm: &[u8],
+    ) -> Result<ExchangePrivateKey, Error> {
+        let operation = "derive a key pair from keying material";
+        if curve_of(self, algorithm, operation)? != Curve::X25519 {
+            return Err(wrong_kind(algorithm, operation, Algorithm::X25519.name()));
+        }
+        if ikm.len() < IKM_MIN {
+            check_length("the keying material", IKM_MIN, ikm)?;
+        }
+        let mut private = key_schedule::dhkem_x25519(ikm)?;
+        clamp(&mut private);
+        pair(algorithm, Curve::X25519, Zeroizing::new(private.to_vec()))
     }
 
     /// Takes a peer's public key and checks it (SP 800-56A, section 5.6.2.3.3). Any 32 bytes are a

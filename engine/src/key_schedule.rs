@@ -236,6 +236,24 @@ pub fn extract(
     Ok(())
 }
 
+/// The bytes of the private key that HPKE derives from keying material: LabeledExtract and LabeledExpand of
+/// DeriveKeyPair, DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3). They are not clamped.
+pub(crate) fn dhkem_x25519(ikm: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+    /// "HPKE-v1", and the suite: "KEM" and the number of this DHKEM.
+    const SUITE: &[u8] = b"HPKE-v1KEM\x00\x20";
+    let mut prk = Zeroizing::new([0; 32]);
+    // Without a salt HMAC's key is zeros.
+    let mut mac: Hmac<Sha256> = keyed(&[0; 32])?;
+    for part in [SUITE, b"dkp_prk", ikm] {
+        mac.update(part);
+    }
+    finish(mac, &mut prk[..]);
+    let info = [&[0, 32], SUITE, b"sk"].concat();
+    let mut key = Zeroizing::new([0; 32]);
+    expand::<Hmac<Sha256>>(&prk[..], &info, &mut key[..])?;
+    Ok(key)
+}
+
 /// Where every handshake without a pre-shared key starts, with the hashes of nearly all of them: two
 /// steps whose results are known.
 struct Start {

@@ -117,3 +117,21 @@ fn hybrids_in_batches_agree_with_each_alone() {
         }
     }
 }
+
+/// RFC 9180, appendix A.1.1: the sender's ephemeral key. The RFC prints the private key as it is derived, not
+/// clamped.
+#[test]
+fn hpke_derives_the_key_pairs_of_its_appendix() {
+    let x = |text: &str| hex::decode(text).unwrap();
+    let ikm = x("7268600d403fce431561aef583ee1613527cff655c1343f29812e66706df3234");
+    let mut private: [u8; 32] =
+        x("52c4a758a802cd8b936eceea314432798d5baf2d7e9235dc084ab1b9cfa2f736").try_into().unwrap();
+    let public = x("37fda3567bdbd628e88668c3c8d7e97d1d1253b6d4ea6d44c150f741f1bf4431");
+    gabion_engine::clamp(&mut private);
+    for (name, engine) in engines() {
+        let key = engine.exchange_from_ikm(Algorithm::X25519, &ikm).unwrap();
+        assert_eq!((key.bytes(), key.public_bytes()), (&private[..], &public[..]), "{name}");
+        assert!(engine.exchange_from_ikm(Algorithm::X25519, &ikm[1..]).is_err());
+        assert!(engine.exchange_from_ikm(Algorithm::EcdhP256, &ikm).is_err());
+    }
+}
