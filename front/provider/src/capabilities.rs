@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
 use gabion_engine::{AlgorithmInfo, Family, Kind};
 
+use crate::core::Provider;
 use crate::error::Failure;
 use crate::ffi::{Callback, Param};
 use crate::served::{SERVED, Served};
@@ -13,31 +14,57 @@ use crate::served::{SERVED, Served};
 const TLS_MIN: c_int = 0x0304;
 const TLS_MAX: c_int = 0;
 const DTLS_NEVER: c_int = -1;
+/// Where X25519 may be used, as the default provider says: from TLS 1.0 on, and in DTLS.
+const TLS_1_0: c_int = 0x0301;
+const DTLS_1_0: c_int = 0xfeff;
+
+/// What of the rows is reported.
+#[derive(Clone, Copy)]
+pub struct Offers {
+    /// The signature schemes without a settled codepoint, too.
+    pub drafts: bool,
+    /// The group of X25519 by itself. libssl takes a group from the provider only that serves its keys, and
+    /// drops the entries of others.
+    pub x25519: bool,
+}
+
+impl Offers {
+    /// What a provider was told to offer.
+    pub fn of(provider: &Provider) -> Self {
+        Offers { drafts: provider.tls_drafts, x25519: provider.x25519 }
+    }
+
+    fn has(self, info: &AlgorithmInfo) -> bool {
+        match info.kind {
+            Kind::KeyExchange => self.x25519,
+            _ => self.drafts || !is_draft_scheme(info),
+        }
+    }
+}
 
 /// Reports what there is for a capability. Returns 1 also where that is nothing: libssl gives up on
 /// a 0, and no context could be made.
-///
-/// `drafts` adds the signature schemes without a settled codepoint.
 ///
 /// # Errors
 /// A text of the table that is no C string.
 pub fn report(
     name: &CStr,
-    drafts: bool,
+    offers: Offers,
     callback: Callback,
     argument: *mut c_void,
 ) -> Result<c_int, Failure> {
     let is = |wanted: &str| name.to_bytes().eq_ignore_ascii_case(wanted.as_bytes());
-    let kind = match () {
-        () if is("TLS-GROUP") => Kind::Kem,
-        () if is("TLS-SIGALG") => Kind::Signature,
+    let groups = match () {
+        () if is("TLS-GROUP") => true,
+        () if is("TLS-SIGALG") => false,
         () => return Ok(1),
     };
     let rows = SERVED.into_iter().filter(|served| served.hash.is_none()).map(Served::info);
-    for info in rows.filter(|info| info.kind == kind && (drafts || !is_draft_scheme(info))) {
-        let going_on = match kind {
-            Kind::Kem => report_group(info, callback, argument),
-            _ => report_scheme(info, callback, argument),
+    let is_asked = |info: &&AlgorithmInfo| (info.kind != Kind::Signature) == groups;
+    for info in rows.filter(|info| is_asked(info) && offers.has(info)) {
+        let going_on = match groups {
+            true => report_group(info, callback, argument),
+            false => report_scheme(info, callback, argument),
         }?;
         if going_on == 0 {
             return Ok(0);
@@ -84,18 +111,22 @@ fn report_group_name(
 ) -> Result<c_int, Failure> {
     let (group, algorithm) = (c_string(name)?, c_string(info.name)?);
     let (id, bits) = (c_uint::from(number), c_uint::from(info.security_bits));
+    // The default provider's name for the parameter set; each KEM has only one, and needs none.
+    let (internal, is_kem, tls_min, dtls, dtls_max) = match info.kind {
+        Kind::Kem => (c"", 1, TLS_MIN, DTLS_NEVER, DTLS_NEVER),
+        _ => (algorithm.as_c_str(), 0, TLS_1_0, DTLS_1_0, TLS_MAX),
+    };
     let params = [
         Param::utf8(c"tls-group-name", &group),
-        // The default provider's name for the parameter set; each algorithm has only one.
-        Param::utf8(c"tls-group-name-internal", c""),
+        Param::utf8(c"tls-group-name-internal", internal),
         Param::utf8(c"tls-group-alg", &algorithm),
         Param::uint(c"tls-group-id", &id),
         Param::uint(c"tls-group-sec-bits", &bits),
-        Param::uint(c"tls-group-is-kem", &1),
-        Param::int(c"tls-min-tls", &TLS_MIN),
+        Param::uint(c"tls-group-is-kem", &is_kem),
+        Param::int(c"tls-min-tls", &tls_min),
         Param::int(c"tls-max-tls", &TLS_MAX),
-        Param::int(c"tls-min-dtls", &DTLS_NEVER),
-        Param::int(c"tls-max-dtls", &DTLS_NEVER),
+        Param::int(c"tls-min-dtls", &dtls),
+        Param::int(c"tls-max-dtls", &dtls_max),
         Param::END,
     ];
     // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
@@ -136,7 +167,8 @@ mod tests {
     unsafe extern "C" fn count(params: *const Param, argument: *mut c_void) -> c_int {
         // SAFETY: the caller passes a list with an end and a counter.
         unsafe {
-            assert_eq!(ParamsIn::new(params).int(c"tls-min-tls"), Ok(Some(0x0304)));
+            let least = ParamsIn::new(params).int(c"tls-min-tls");
+            assert!([Ok(Some(0x0304)), Ok(Some(0x0301))].contains(&least));
             *argument.cast::<c_int>() += 1;
             c_int::from(*argument.cast::<c_int>() != 2)
         }
@@ -145,19 +177,22 @@ mod tests {
     #[test]
     fn a_capability_without_entries_is_no_failure() {
         let mut calls: c_int = 10;
-        let mut ask = |name, drafts| {
-            let before = calls;
-            let answer = report(name, drafts, count, std::ptr::from_mut(&mut calls).cast());
+        let mut ask = |name, drafts, x25519| {
+            let (before, offers) = (calls, Offers { drafts, x25519 });
+            let answer = report(name, offers, count, std::ptr::from_mut(&mut calls).cast());
             (answer, calls - before)
         };
         // Three ML-KEM, three registered hybrids, and three private ones by two names each.
-        assert_eq!(ask(c"TLS-GROUP", false), (Ok(1), 12));
-        assert_eq!(ask(c"tls-sigalg", false), (Ok(1), 3));
+        assert_eq!(ask(c"TLS-GROUP", false, false), (Ok(1), 12));
+        // And X25519.
+        assert_eq!(ask(c"TLS-GROUP", true, true), (Ok(1), 13));
+        assert_eq!(ask(c"tls-sigalg", false, true), (Ok(1), 3));
         // And twelve SLH-DSA, four Falcon.
-        assert_eq!(ask(c"tls-sigalg", true), (Ok(1), 19));
-        assert_eq!(ask(c"SOMETHING-NEW", true), (Ok(1), 0));
+        assert_eq!(ask(c"tls-sigalg", true, false), (Ok(1), 19));
+        assert_eq!(ask(c"SOMETHING-NEW", true, true), (Ok(1), 0));
         calls = 0;
-        let answer = report(c"TLS-GROUP", false, count, std::ptr::from_mut(&mut calls).cast());
+        let offers = Offers { drafts: false, x25519: false };
+        let answer = report(c"TLS-GROUP", offers, count, std::ptr::from_mut(&mut calls).cast());
         assert_eq!((answer, calls), (Ok(0), 2), "a callback that stops is heard");
     }
 }

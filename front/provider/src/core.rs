@@ -63,6 +63,8 @@ pub struct Provider {
     pub key_pools: KeyPools,
     /// Operations in asynchronous jobs.
     pub paused: PausedJobs,
+    /// Whether X25519 by itself is served.
+    pub x25519: bool,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
     /// Whether the core is 3.6 or newer, whose own key schedule keeps a context's `data` until other data
@@ -132,11 +134,16 @@ impl Provider {
                 // SAFETY: only its address is used.
                 Fibres::beside(unsafe { std::mem::transmute::<NewError, AnyFunction>(function) })
             });
+        let key_pools = is_on(settings::KEY_POOLS);
+        let x25519 = settings::X25519.said(upcalls.setting(handle, settings::X25519.name));
+        // FIPS mode `only` has no place for it, whatever else was said.
+        let x25519 = x25519.unwrap_or(key_pools) && !settings::is_fips_only();
         Provider {
-            tables: Tables::new(),
+            tables: Tables::new(x25519),
+            x25519,
             bio,
             public_keys: PublicKeys::new(&process),
-            key_pools: KeyPools::new(&process, is_on(settings::KEY_POOLS)),
+            key_pools: KeyPools::new(&process, key_pools),
             paused: PausedJobs::new(&process, fibres),
             tls_drafts: is_on(settings::TLS_DRAFTS),
             core_is_3_6: upcalls.setting(handle, name::CORE_VERSION).is_some_and(is_3_6),

@@ -513,6 +513,8 @@ pub mod operation {
     pub const KDF: c_int = 4;
     /// Key management.
     pub const KEYMGMT: c_int = 10;
+    /// Key exchange.
+    pub const KEYEXCH: c_int = 11;
     /// Signatures.
     pub const SIGNATURE: c_int = 12;
     /// Key encapsulation.
@@ -553,6 +555,8 @@ pub mod name {
     pub const CMS_RI_TYPE: &CStr = c"ri-type";
     pub const CMS_KEMRI_KDF_ALGORITHM: &CStr = c"kemri-kdf-alg";
     pub const IKME: &CStr = c"ikme";
+    pub const DHKEM_IKM: &CStr = c"dhkem-ikm";
+    pub const GROUP: &CStr = c"group";
     pub const ALGORITHM_ID: &CStr = c"algorithm-id";
     pub const CONTEXT_STRING: &CStr = c"context-string";
     pub const DETERMINISTIC: &CStr = c"deterministic";
@@ -645,6 +649,15 @@ pub mod function {
     pub const KDF_SETTABLE_CTX_PARAMS: c_int = 8;
     pub const KDF_GET_CTX_PARAMS: c_int = 10;
     pub const KDF_SET_CTX_PARAMS: c_int = 11;
+
+    pub const KEYEXCH_NEWCTX: c_int = 1;
+    pub const KEYEXCH_INIT: c_int = 2;
+    pub const KEYEXCH_DERIVE: c_int = 3;
+    pub const KEYEXCH_SET_PEER: c_int = 4;
+    pub const KEYEXCH_FREECTX: c_int = 5;
+    pub const KEYEXCH_DUPCTX: c_int = 6;
+    pub const KEYEXCH_GET_CTX_PARAMS: c_int = 9;
+    pub const KEYEXCH_GETTABLE_CTX_PARAMS: c_int = 10;
 
     pub const ENCODER_NEWCTX: c_int = 1;
     pub const ENCODER_FREECTX: c_int = 2;

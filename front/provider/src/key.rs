@@ -3,13 +3,15 @@
 use std::sync::OnceLock;
 
 use gabion_engine::{
-    Family, KemPrivateKey, KemPublicKey, Kind, Message, SigningKey, VerifyKey, ct, key_file,
+    ExchangePrivateKey, ExchangePublicKey, Family, KemPrivateKey, KemPublicKey, Kind, Message,
+    SigningKey, VerifyKey, ct, key_file,
 };
 
 use zeroize::Zeroizing;
 
 use crate::core::{Provider, ProviderRef, engine};
 use crate::error::Failure;
+use crate::exchange;
 use crate::served::Served;
 use crate::stats::{self, Operation};
 
@@ -20,6 +22,10 @@ pub enum Material {
     KemPublic(KemPublicKey),
     /// A key to decapsulate with.
     KemPrivate(KemPrivateKey),
+    /// A peer's key of a key exchange.
+    ExchangePublic(ExchangePublicKey),
+    /// A key to derive with.
+    ExchangePrivate(ExchangePrivateKey),
     /// A key to verify with.
     Verify(VerifyKey),
     /// A key to sign with.
@@ -56,6 +62,9 @@ impl Material {
     /// No form at all; a form of the wrong length or that fails the standard's checks; forms that
     /// do not belong together.
     pub fn import(algorithm: Served, forms: Forms<'_>) -> Result<Self, Failure> {
+        if algorithm.is_exchange() {
+            return exchange::import(algorithm, forms);
+        }
         let (engine, row) = (engine()?, algorithm.algorithm);
         let kem = row.info().kind == Kind::Kem;
         let joined = forms.joined(algorithm);
@@ -81,9 +90,17 @@ impl Material {
                 return Err(Failure::Misuse("no key came in; expected `seed`, `priv` or `pub`"));
             }
         };
-        match forms.public {
-            Some(public) if public != material.public() => Err(Failure::KeysDiffer { algorithm }),
-            _ => Ok(material),
+        material.belongs_to(algorithm, forms.public)
+    }
+
+    /// Refuses a public key that came with the material and is another one's.
+    ///
+    /// # Errors
+    /// [`Failure::KeysDiffer`].
+    pub fn belongs_to(self, algorithm: Served, public: Option<&[u8]>) -> Result<Self, Failure> {
+        match public {
+            Some(public) if public != self.public() => Err(Failure::KeysDiffer { algorithm }),
+            _ => Ok(self),
         }
     }
 
@@ -99,6 +116,7 @@ impl Material {
         let (engine, row) = (engine()?, algorithm.algorithm);
         Ok(match row.info().kind {
             Kind::Kem => Material::KemPublic(engine.kem_public(row, public)?),
+            Kind::KeyExchange => Material::ExchangePublic(engine.exchange_public(row, public)?),
             _ => Material::Verify(provider.public_keys.verify_key(engine, row, public)?),
         })
     }
@@ -119,22 +137,25 @@ impl Material {
         })
     }
 
-    /// Makes a fresh key pair, or takes one of a KEM that was made ahead.
+    /// Makes a fresh key pair, or takes one for a key share that was made ahead.
     ///
     /// # Errors
     /// No randomness; no healthy backend.
     pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<Self, Failure> {
         let (engine, row) = (engine()?, algorithm.algorithm);
-        if row.info().kind != Kind::Kem {
+        if row.info().kind == Kind::Signature {
             return Ok(Material::Signing(engine.dsa_generate(row, &provider)?));
         }
-        Ok(Material::KemPrivate(match provider.key_pools.take(engine, row, &provider) {
-            Some(key) => {
-                stats::counter(algorithm, Operation::Pooled).call();
-                key
-            }
-            None => engine.kem_generate(row, &provider)?,
-        }))
+        if let Some(key) = provider.key_pools.take(engine, row, &provider) {
+            stats::counter(algorithm, Operation::Pooled).call();
+            return Ok(key);
+        }
+        Ok(match row.info().kind {
+            Kind::KeyExchange => Material::ExchangePrivate(
+                engine.exchange_generate(row, &exchange::Clamped(&provider))?,
+            ),
+            _ => Material::KemPrivate(engine.kem_generate(row, &provider)?),
+        })
     }
 
     /// The encoded public key.
@@ -142,6 +163,8 @@ impl Material {
         match self {
             Material::KemPublic(key) => key.bytes(),
             Material::KemPrivate(key) => key.public_bytes(),
+            Material::ExchangePublic(key) => key.bytes(),
+            Material::ExchangePrivate(key) => key.public_bytes(),
             Material::Verify(key) => key.bytes(),
             Material::Signing(key) => key.public_bytes(),
         }
@@ -150,8 +173,9 @@ impl Material {
     /// The encoded private key, where this is one. Secret.
     pub fn private(&self) -> Option<&[u8]> {
         match self {
-            Material::KemPublic(_) | Material::Verify(_) => None,
+            Material::KemPublic(_) | Material::ExchangePublic(_) | Material::Verify(_) => None,
             Material::KemPrivate(key) => Some(key.bytes()),
+            Material::ExchangePrivate(key) => Some(key.bytes()),
             Material::Signing(key) => Some(key.bytes()),
         }
     }
@@ -159,9 +183,9 @@ impl Material {
     /// The seed, where it is known. Secret.
     pub fn seed(&self) -> Option<&[u8]> {
         match self {
-            Material::KemPublic(_) | Material::Verify(_) => None,
             Material::KemPrivate(key) => key.seed(),
             Material::Signing(key) => key.seed(),
+            _ => None,
         }
     }
 
@@ -169,6 +193,7 @@ impl Material {
     pub fn public_part(&self) -> Material {
         match self {
             Material::KemPrivate(key) => Material::KemPublic(key.public()),
+            Material::ExchangePrivate(key) => Material::ExchangePublic(key.public()),
             Material::Signing(key) => Material::Verify(key.public()),
             public => public.clone(),
         }
@@ -192,7 +217,14 @@ impl Material {
     pub fn pairwise_test(&self, algorithm: Served, provider: ProviderRef) -> Result<(), Failure> {
         let engine = engine()?;
         match self {
-            Material::KemPublic(_) | Material::Verify(_) => Ok(()),
+            Material::KemPublic(_) | Material::ExchangePublic(_) | Material::Verify(_) => Ok(()),
+            Material::ExchangePrivate(key) => {
+                let again = engine.exchange_private(key.algorithm(), key.bytes())?;
+                if again.public_bytes() != key.public_bytes() {
+                    return Err(Failure::Pairwise(algorithm));
+                }
+                Ok(())
+            }
             Material::KemPrivate(key) => {
                 let (ciphertext, shared) = engine.encaps(&key.public(), &provider)?;
                 let opened = engine.decaps(key, &ciphertext)?;
@@ -274,6 +306,18 @@ impl Key {
         match self.material() {
             Some(Material::KemPrivate(key)) => Ok(key.clone()),
             _ => Err(self.missing("private key", "decapsulation")),
+        }
+    }
+
+    /// The peer's key to derive with.
+    ///
+    /// # Errors
+    /// The key is empty.
+    pub fn exchange_public(&self) -> Result<ExchangePublicKey, Failure> {
+        match self.material() {
+            Some(Material::ExchangePublic(key)) => Ok(key.clone()),
+            Some(Material::ExchangePrivate(key)) => Ok(key.public()),
+            _ => Err(self.missing("public key", "key exchange")),
         }
     }
 

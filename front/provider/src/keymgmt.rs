@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 
 use crate::codec::decoder;
 use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, counted, free, hand_over, set_ctx_params,
+    ProviderRef, TakesParams, border, borrow, borrow_mut, counted, engine, free, hand_over,
+    set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
@@ -135,6 +136,8 @@ struct Generation {
     selection: c_int,
     /// Used once: a second key from the same context is a fresh one.
     seed: Option<Zeroizing<Vec<u8>>>,
+    /// What HPKE derives keys of X25519 from; for every key of the context, as at the default provider.
+    ikm: Option<Zeroizing<Vec<u8>>>,
 }
 
 /// Why a key cannot be made of a seed that came.
@@ -146,8 +149,11 @@ impl TakesParams for Generation {
     }
 
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        if self.algorithm.is_exchange() {
+            return self.set_of_exchange(params);
+        }
         if let Some(seed) = params.octets_or_empty(name::SEED)? {
-            let expected = self.algorithm.info().seed.ok_or(NO_SEED)?;
+            let expected = self.algorithm.seed_len().ok_or(NO_SEED)?;
             if seed.len() != expected {
                 let what = "the seed to generate a key from";
                 return Err(Failure::length(what, expected, seed.len()));
@@ -155,6 +161,38 @@ impl TakesParams for Generation {
             self.seed = Some(Zeroizing::new(seed.to_vec()));
         }
         Ok(())
+    }
+}
+
+impl Generation {
+    /// libssl names the group, of which an algorithm has only one; there are no properties to look up.
+    fn set_of_exchange(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        let expected = self.algorithm.name();
+        if let Some(group) = params.text(name::GROUP)?
+            && !group.eq_ignore_ascii_case(expected.as_bytes())
+        {
+            return Err(Failure::Parameter { key: "group", expected });
+        }
+        params.text(name::PROPERTIES)?;
+        if let Some(ikm) = params.octets(name::DHKEM_IKM)? {
+            self.ikm = Some(Zeroizing::new(ikm.to_vec()));
+        }
+        Ok(())
+    }
+
+    /// A key of what was set, or a fresh one.
+    fn material(&mut self) -> Result<Material, Failure> {
+        let Generation { provider, algorithm, .. } = *self;
+        if let Some(ikm) = &self.ikm {
+            let key = engine()?.exchange_from_ikm(algorithm.algorithm, ikm)?;
+            return Ok(Material::ExchangePrivate(key));
+        }
+        match self.seed.take() {
+            Some(seed) => {
+                Material::import(algorithm, Forms { seed: Some(&seed), ..Forms::default() })
+            }
+            None => Material::generate(algorithm, provider),
+        }
     }
 }
 
@@ -170,7 +208,8 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
             return Err(Failure::Misuse("only a key pair can be generated, not a public key"));
         }
         let algorithm = at::<PLACE>();
-        let mut generation = Generation { provider, algorithm, selection, seed: None };
+        let (seed, ikm) = (None, None);
+        let mut generation = Generation { provider, algorithm, selection, seed, ikm };
         // SAFETY: the core passes a list with an end, or null.
         generation.set(unsafe { ParamsIn::new(params) })?;
         Ok(hand_over(generation))
@@ -184,7 +223,14 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
     // A query for the parts that keys of some providers are made of; there are none here.
     static SETTABLE: [Param; 3] =
         [Param::takes_octets(name::SEED), Param::takes_utf8(name::PROPERTIES), Param::END];
-    match at::<PLACE>().info().seed {
+    static EXCHANGE: [Param; 4] = [
+        Param::takes_utf8(name::GROUP),
+        Param::takes_utf8(name::PROPERTIES),
+        Param::takes_octets(name::DHKEM_IKM),
+        Param::END,
+    ];
+    match at::<PLACE>().seed_len() {
+        _ if at::<PLACE>().is_exchange() => EXCHANGE.as_ptr(),
         Some(_) => SETTABLE.as_ptr(),
         None => SETTABLE[1..].as_ptr(),
     }
@@ -208,13 +254,7 @@ unsafe extern "C" fn generate(
         });
     }
     counted(&provider, algorithm, Operation::Keygen, null_mut(), || {
-        let material = match generation.seed.take() {
-            Some(seed) => {
-                Material::import(algorithm, Forms { seed: Some(&seed), ..Forms::default() })?
-            }
-            None => Material::generate(algorithm, provider)?,
-        };
-        Ok(hand_over(Key::with(provider, algorithm, material)))
+        Ok(hand_over(Key::with(provider, algorithm, generation.material()?)))
     })
 }
 
@@ -337,7 +377,8 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         params.int(name::BITS, bits(key.algorithm))?;
         params.int(name::SECURITY_BITS, i32::from(info.security_bits))?;
         params.int(name::SECURITY_CATEGORY, info.category.map_or(0, i32::from))?;
-        params.int(name::MAX_SIZE, info.output as i32)?;
+        let size = if info.kind == Kind::KeyExchange { info.shared_secret } else { info.output };
+        params.int(name::MAX_SIZE, size as i32)?;
         if info.kind == Kind::Signature {
             // Programs may pass no digest, or the empty one; nothing else fits.
             params.utf8(name::MANDATORY_DIGEST, c"")?;
@@ -350,7 +391,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
             return Ok(1);
         };
         params.octets(name::PUB, material.public())?;
-        if info.kind == Kind::Kem {
+        if info.kind != Kind::Signature {
             params.octets(name::ENCODED_PUB, material.public())?;
         }
         if let Some(private) = material.private() {
@@ -382,6 +423,8 @@ fn bits(algorithm: Served) -> i32 {
         }
         // The public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).
         (Kind::Kem, _) => ((info.public_key - 32) / 384 * 256) as i32,
+        // X25519_BITS: of the order of the base point's group.
+        (Kind::KeyExchange, _) => 253,
         _ => (info.public_key * 8) as i32,
     }
 }
@@ -399,10 +442,21 @@ unsafe extern "C" fn gettable_params<const PLACE: usize>(_: *mut c_void) -> *con
     static HYBRID: [Param; 11] = gettable([ENCODED, Param::END, Param::END, Param::END]);
     static SIGNATURE: [Param; 11] = gettable([DIGEST, Param::END, Param::END, Param::END]);
     static WITH_SEED: [Param; 11] = gettable([DIGEST, SEED, Param::END, Param::END]);
+    static EXCHANGE: [Param; 8] = [
+        Param::takes_int(name::BITS),
+        Param::takes_int(name::SECURITY_BITS),
+        Param::takes_int(name::SECURITY_CATEGORY),
+        Param::takes_int(name::MAX_SIZE),
+        Param::takes_octets(name::PRIV),
+        Param::takes_octets(name::PUB),
+        ENCODED,
+        Param::END,
+    ];
     let served = at::<PLACE>();
     match (served.info().kind, served.keeps_seed()) {
         (Kind::Kem, true) => ML_KEM.as_ptr(),
         (Kind::Kem, false) => HYBRID.as_ptr(),
+        (Kind::KeyExchange, _) => EXCHANGE.as_ptr(),
         (_, true) => WITH_SEED.as_ptr(),
         (_, false) => SIGNATURE.as_ptr(),
     }
@@ -434,8 +488,11 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
     // SAFETY: the core passes a list with an end, or null.
     let params = unsafe { ParamsIn::new(params) };
     let public = border(Some(&key.provider), Err(()), || {
-        if key.algorithm.info().kind != Kind::Kem {
+        if key.algorithm.info().kind == Kind::Signature {
             return Ok(Ok(None));
+        }
+        if key.algorithm.is_exchange() {
+            params.text(name::PROPERTIES)?;
         }
         params.octets_or_empty(name::ENCODED_PUB).map(Ok)
     });
@@ -455,9 +512,12 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
 
 unsafe extern "C" fn settable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
     static KEM: [Param; 2] = [Param::takes_octets(name::ENCODED_PUB), Param::END];
+    static EXCHANGE: [Param; 3] =
+        [Param::takes_octets(name::ENCODED_PUB), Param::takes_utf8(name::PROPERTIES), Param::END];
     static NONE: [Param; 1] = [Param::END];
     match at::<PLACE>().info().kind {
         Kind::Kem => KEM.as_ptr(),
+        Kind::KeyExchange => EXCHANGE.as_ptr(),
         _ => NONE.as_ptr(),
     }
 }

@@ -8,6 +8,7 @@
 //!       |
 //!       +-- EVP_PKEY_*  ------> keymgmt -> key --+   (fresh keys: pool)
 //!       +-- encaps, decaps ---> kem -------------+--> gabion_engine
+//!       +-- EVP_PKEY_derive --> exchange --------+   (behind a switch)
 //!       +-- sign, verify -----> signature -------+   (in asynchronous jobs: paused)
 //!       +-- EVP_KDF_derive ---> kdf -------------+
 //!                                  |
@@ -25,6 +26,7 @@ mod capabilities;
 mod codec;
 mod core;
 mod error;
+mod exchange;
 mod ffi;
 mod fibre;
 mod kdf;
@@ -45,6 +47,7 @@ use std::ptr::null;
 
 use gabion_engine::Engine;
 
+use crate::capabilities::Offers;
 use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
 use crate::error::{Failure, REASONS};
 use crate::ffi::{
@@ -168,7 +171,7 @@ unsafe extern "C" fn get_capabilities(
     let (provider, capability) = unsafe { (ProviderRef::new(context), c_text(capability)) };
     border(Some(&provider), 0, || match (capability, callback) {
         (Some(capability), Some(callback)) => {
-            capabilities::report(capability, provider.tls_drafts, callback, argument)
+            capabilities::report(capability, Offers::of(&provider), callback, argument)
         }
         _ => Ok(1),
     })

@@ -9,7 +9,7 @@ use pkcs8::der::Encode;
 use crate::codec::{decoder, encoder};
 use crate::ffi::{AlgorithmEntry, operation};
 use crate::served::{SERVED, Served};
-use crate::{kdf, kem, keymgmt, signature};
+use crate::{exchange, kdf, kem, keymgmt, signature};
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
@@ -27,6 +27,7 @@ struct Names {
 pub struct Tables {
     keymgmt: Vec<AlgorithmEntry>,
     kem: Vec<AlgorithmEntry>,
+    exchange: Vec<AlgorithmEntry>,
     signature: Vec<AlgorithmEntry>,
     kdf: [AlgorithmEntry; 2],
     decoders: Vec<AlgorithmEntry>,
@@ -35,14 +36,15 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Makes the lists.
-    pub fn new() -> Self {
+    /// Makes the lists; those of key exchange are empty where they are not `exchanges`.
+    pub fn new(exchanges: bool) -> Self {
         let names: Vec<Names> = SERVED.into_iter().map(Names::of).collect();
         let list = |kind: Option<Kind>, table: fn(usize) -> *const crate::ffi::Dispatch| {
             let mut entries: Vec<AlgorithmEntry> = SERVED
                 .iter()
                 .zip(&names)
                 .enumerate()
+                .filter(|(_, (served, _))| exchanges || !served.is_exchange())
                 .filter(|(_, (served, _))| kind.is_none_or(|kind| kind == served.info().kind))
                 .map(|(index, (_, names))| AlgorithmEntry {
                     names: names.all.as_ptr(),
@@ -58,6 +60,7 @@ impl Tables {
         Tables {
             keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
             kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
+            exchange: list(Some(Kind::KeyExchange), |_| exchange::TABLE.as_ptr()),
             signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
             kdf: [kdf::entry(PROPERTIES), END],
             decoders,
@@ -77,6 +80,7 @@ impl Tables {
         match operation {
             operation::KEYMGMT => self.keymgmt.as_ptr(),
             operation::KEM => self.kem.as_ptr(),
+            operation::KEYEXCH => self.exchange.as_ptr(),
             operation::SIGNATURE => self.signature.as_ptr(),
             operation::KDF => self.kdf.as_ptr(),
             operation::DECODER => self.decoders.as_ptr(),
@@ -171,7 +175,7 @@ mod tests {
     #[test]
     fn texts_of_the_table_are_c_strings() {
         for served in SERVED {
-            assert!(served.info().category.is_some());
+            assert!(served.info().category.is_some() != served.is_exchange());
             let names = Names::of(served);
             assert!(!names.all.is_empty() && !names.description.is_empty());
             // A colon in a name would be two names.
@@ -194,21 +198,24 @@ mod tests {
 
     #[test]
     fn lists_end_and_hold_only_their_kind() {
-        let tables = Tables::new();
         let of = |kind: Kind| SERVED.iter().filter(|served| served.info().kind == kind).count();
-        for (operation, len) in [
-            (operation::KEYMGMT, SERVED.len()),
-            (operation::KEM, of(Kind::Kem)),
-            (operation::SIGNATURE, of(Kind::Signature)),
-        ] {
-            assert!(len >= 3);
-            let list = tables.of(operation);
-            // SAFETY: the list has len entries and an end.
-            unsafe {
-                assert!((0..len).all(|index| !(*list.add(index)).names.is_null()));
-                assert!((*list.add(len)).names.is_null());
+        for exchanges in [true, false] {
+            let tables = Tables::new(exchanges);
+            let absent = if exchanges { 0 } else { of(Kind::KeyExchange) };
+            for (operation, len) in [
+                (operation::KEYMGMT, SERVED.len() - absent),
+                (operation::KEM, of(Kind::Kem)),
+                (operation::KEYEXCH, of(Kind::KeyExchange) - absent),
+                (operation::SIGNATURE, of(Kind::Signature)),
+            ] {
+                let list = tables.of(operation);
+                // SAFETY: the list has len entries and an end.
+                unsafe {
+                    assert!((0..len).all(|index| !(*list.add(index)).names.is_null()));
+                    assert!((*list.add(len)).names.is_null());
+                }
             }
+            assert!(tables.of(1).is_null());
         }
-        assert!(tables.of(1).is_null());
     }
 }

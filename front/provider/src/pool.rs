@@ -1,4 +1,5 @@
-//! Key pairs of KEMs that are made ahead, eight at a time, by a thread that is otherwise idle.
+//! Key pairs for key shares, of KEMs and of X25519, that are made ahead, eight at a time, by a thread that is
+//! otherwise idle.
 //!
 //! ```text
 //!   keygen --> a key on the shelf? --yes--> it leaves the shelf and is the caller's alone
@@ -29,9 +30,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Family, KemPrivateKey};
+use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Kind};
 use zeroize::Zeroizing;
 
+use crate::exchange::Clamped;
+use crate::key::Material;
 use crate::process::{Inherited, PerProcess, Process, lock, spawn};
 
 #[cfg(all(test, loom))]
@@ -41,8 +44,9 @@ mod shelves;
 use shelves::{Shelves, Sizes};
 
 /// Algorithms that have a shelf: those whose keys are cheaper together, or dear enough alone.
-const POOLED: [Algorithm; 9] = [
+const POOLED: [Algorithm; 10] = [
     Algorithm::X25519MlKem768,
+    Algorithm::X25519,
     Algorithm::MlKem512,
     Algorithm::MlKem768,
     Algorithm::MlKem1024,
@@ -64,11 +68,14 @@ const USES_MIN: u32 = 8;
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Bytes of randomness for one key: the seed of ML-KEM (d and z, FIPS 203, Algorithm 19), and a scalar
-/// of the curve, which is as long as the curve's part of the shared secret.
+/// of the curve, which is as long as the curve's part of the shared secret. Of X25519 alone, the scalar.
 fn randomness(algorithm: Algorithm) -> usize {
     const SEED: usize = 64;
     const SHARED: usize = 32;
-    SEED + algorithm.info().shared_secret - SHARED
+    match algorithm.info().kind {
+        Kind::Kem => SEED + algorithm.info().shared_secret - SHARED,
+        _ => algorithm.info().private_key,
+    }
 }
 
 /// The pools of one loading of the provider.
@@ -90,8 +97,8 @@ impl KeyPools {
         engine: &'static Engine,
         algorithm: Algorithm,
         entropy: &dyn Entropy,
-    ) -> Option<KemPrivateKey> {
-        if !self.is_on || !matches!(algorithm.info().family, Family::MlKem | Family::Hybrid) {
+    ) -> Option<Material> {
+        if !self.is_on {
             return None;
         }
         self.pools.get(|| Pools::new(engine, IDLE))?.take(algorithm, entropy)
@@ -114,7 +121,7 @@ enum Thread {
 /// What takers and the thread share.
 struct Shared {
     engine: &'static Engine,
-    shelves: Shelves<KemPrivateKey>,
+    shelves: Shelves<Material>,
 }
 
 impl Pools {
@@ -124,7 +131,7 @@ impl Pools {
         Pools { shared: Arc::new(Shared { engine, shelves }), thread: Mutex::new(Thread::None) }
     }
 
-    fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<KemPrivateKey> {
+    fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<Material> {
         let place = POOLED.iter().position(|&pooled| pooled == algorithm)?;
         let (key, orders) = self.shared.shelves.take(place);
         if orders {
@@ -180,12 +187,26 @@ impl Shared {
     }
 
     /// Makes the keys of an order; none where that fails.
-    fn make(&self, algorithm: Algorithm, bytes: Zeroizing<Vec<u8>>) -> Vec<KemPrivateKey> {
+    fn make(&self, algorithm: Algorithm, bytes: Zeroizing<Vec<u8>>) -> Vec<Material> {
         let entropy = Drawn { bytes, used: Cell::new(0) };
-        let make = || self.engine.kem_generate_many(algorithm, BATCH, &entropy);
+        let make = || make(self.engine, algorithm, &entropy);
         let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make));
         made.map_or_else(|_| Vec::new(), Result::unwrap_or_default)
     }
+}
+
+/// Makes a batch of keys.
+fn make(
+    engine: &Engine,
+    algorithm: Algorithm,
+    entropy: &Drawn,
+) -> Result<Vec<Material>, gabion_engine::Error> {
+    if algorithm.info().kind == Kind::Kem {
+        let keys = engine.kem_generate_many(algorithm, BATCH, entropy)?;
+        return Ok(keys.into_iter().map(Material::KemPrivate).collect());
+    }
+    let keys = engine.exchange_generate_many(algorithm, BATCH, &Clamped(entropy))?;
+    Ok(keys.into_iter().map(Material::ExchangePrivate).collect())
 }
 
 /// Randomness that was drawn before.
@@ -209,7 +230,7 @@ impl Entropy for Drawn {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use gabion_engine::OsEntropy;
+    use gabion_engine::{ExchangePrivateKey, OsEntropy, SharedSecret};
     use std::collections::HashSet;
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -254,6 +275,31 @@ mod tests {
         until("the next batch comes", || is_full(pools, algorithm));
     }
 
+    fn bytes(key: &Material) -> Vec<u8> {
+        key.private().unwrap().to_vec()
+    }
+
+    /// The secret that a key shares with a peer of its algorithm, as each side has it.
+    fn exchanged(algorithm: Algorithm, key: &Material) -> (SharedSecret, SharedSecret) {
+        match key {
+            Material::KemPrivate(key) => {
+                assert_eq!(key.algorithm(), algorithm);
+                let (ct, secret) = engine().encaps(&key.public(), &OsEntropy).unwrap();
+                (engine().decaps(key, &ct).unwrap(), secret)
+            }
+            Material::ExchangePrivate(key) => {
+                assert_eq!(key.algorithm(), algorithm);
+                let mut clamped: [u8; 32] = key.bytes().try_into().unwrap();
+                gabion_engine::clamp(&mut clamped);
+                assert_eq!(key.bytes(), clamped);
+                let peer = engine().exchange_generate(algorithm, &OsEntropy).unwrap();
+                let derive = |key, peer: &ExchangePrivateKey| engine().derive(key, &peer.public());
+                (derive(key, &peer).unwrap(), derive(&peer, key).unwrap())
+            }
+            _ => panic!("{algorithm}"),
+        }
+    }
+
     #[test]
     fn no_thread_starts_before_there_was_use() {
         let pools = Pools::new(engine(), LONG);
@@ -284,10 +330,9 @@ mod tests {
                     std::thread::yield_now();
                     continue;
                 };
-                assert_eq!(key.algorithm(), algorithm);
-                assert!(seen.insert(key.bytes().to_vec()), "{algorithm}: a key came twice");
-                let (ct, secret) = engine().encaps(&key.public(), &OsEntropy).unwrap();
-                assert_eq!(engine().decaps(&key, &ct).unwrap(), secret, "{algorithm}");
+                assert!(seen.insert(bytes(&key)), "{algorithm}: a key came twice");
+                let (shared, theirs) = exchanged(algorithm, &key);
+                assert!(shared == theirs, "{algorithm}");
                 assert!(stock(&pools, algorithm) <= CAPACITY);
             }
         }
@@ -302,7 +347,7 @@ mod tests {
             let mut keys = Vec::new();
             while keys.len() < CAPACITY {
                 match pools.take(Algorithm::MlKem512, &OsEntropy) {
-                    Some(key) => keys.push(key.bytes().to_vec()),
+                    Some(key) => keys.push(bytes(&key)),
                     None => std::thread::yield_now(),
                 }
             }
@@ -321,7 +366,7 @@ mod tests {
         for algorithm in POOLED {
             let bytes = Zeroizing::new(vec![0x5a; BATCH * randomness(algorithm)]);
             let entropy = Drawn { bytes, used: Cell::new(0) };
-            engine().kem_generate_many(algorithm, BATCH, &entropy).unwrap();
+            assert_eq!(make(engine(), algorithm, &entropy).unwrap().len(), BATCH);
             assert_eq!(entropy.used.get(), entropy.bytes.len(), "{algorithm}");
             assert!(entropy.fill(&mut [0]).is_err());
         }

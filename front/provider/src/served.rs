@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Family, Prehash};
+use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Family, Kind, Prehash};
 
 /// One thing that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,7 @@ served! {
     SecP256r1MlKem512,
     SecP384r1MlKem768,
     SecP521r1MlKem1024,
+    X25519,
     MlDsa44,
     MlDsa65,
     MlDsa87,
@@ -231,10 +232,20 @@ impl Served {
         self.hash.is_none() && !self.info().openssl.is_empty()
     }
 
+    /// Whether it is a key exchange, which is served where a switch says so.
+    pub fn is_exchange(self) -> bool {
+        self.info().kind == Kind::KeyExchange
+    }
+
+    /// Bytes of the seed that a key can be generated from: what is drawn for a key of X25519 is the key.
+    pub fn seed_len(self) -> Option<usize> {
+        self.info().seed.filter(|_| !self.is_exchange())
+    }
+
     /// Whether a private key keeps the seed that it was made of: what is drawn for an SLH-DSA key is
     /// most of the private key, and no form of it (RFC 9909, section 6).
     pub fn keeps_seed(self) -> bool {
-        self.info().seed.is_some() && self.info().family != Family::SlhDsa
+        self.seed_len().is_some() && self.info().family != Family::SlhDsa
     }
 }
 
@@ -265,6 +276,7 @@ mod tests {
             (Algorithm::FnDsa1024, "FN-DSA-1024-draft"),
             (Algorithm::SecP384r1MlKem1024, "SecP384r1MLKEM1024"),
             (Algorithm::SecP521r1MlKem1024, "SecP521r1MLKEM1024:p521_mlkem1024"),
+            (Algorithm::X25519, "X25519:1.3.101.110"),
         ] {
             assert_eq!(plain(algorithm).names().join(":"), names);
         }

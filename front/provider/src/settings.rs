@@ -19,20 +19,33 @@ pub const TLS_DRAFTS: Switch =
 /// Key pairs of KEMs that are made ahead.
 pub const KEY_POOLS: Switch = Switch { name: c"key-pools", variable: "GABION_KEY_POOLS" };
 
+/// X25519 by itself; where nobody says, it is on with [`KEY_POOLS`], which have a shelf for it.
+pub const X25519: Switch = Switch { name: c"x25519", variable: "GABION_X25519" };
+
 /// Operations that pause the asynchronous job they are in.
 pub const ASYNC_JOBS: Switch = Switch { name: c"async-jobs", variable: "GABION_ASYNC_JOBS" };
 
 impl Switch {
     /// Whether it is on, by what the environment says, or else the configuration.
     pub fn is_on(&self, configured: Option<&CStr>) -> bool {
+        self.said(configured).unwrap_or(false)
+    }
+
+    /// What was said of it, if anything was.
+    pub fn said(&self, configured: Option<&CStr>) -> Option<bool> {
         let configured = configured.map(|text| text.to_string_lossy().into_owned());
         let (name, word) = match (variable(self.variable), configured) {
             (Some(word), _) => (self.variable.into(), word),
             (None, Some(word)) => (self.name.to_string_lossy(), word),
-            (None, None) => return false,
+            (None, None) => return None,
         };
-        switch(&name, &word)
+        Some(switch(&name, &word))
     }
+}
+
+/// Whether the program was started where nothing but the FIPS module is to serve (`gabion exec`).
+pub fn is_fips_only() -> bool {
+    variable("GABION_OPENSSL_FIPS_MODE").is_some_and(|mode| mode == "only")
 }
 
 /// A variable of the environment; not in a program that runs with more rights than its user.
@@ -76,8 +89,9 @@ mod tests {
     #[test]
     fn without_a_word_it_is_off() {
         // Nobody sets the variables for this program's tests.
-        for switch in [TLS_DRAFTS, KEY_POOLS, ASYNC_JOBS] {
+        for switch in [TLS_DRAFTS, KEY_POOLS, X25519, ASYNC_JOBS] {
             assert!(!switch.is_on(None));
+            assert_eq!(switch.said(None), None);
             assert!(switch.is_on(Some(c"on")));
             assert!(!switch.is_on(Some(c"off")));
         }

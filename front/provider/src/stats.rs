@@ -41,11 +41,12 @@ const NAME: usize = 40;
 const OPERATION: usize = 8;
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
-/// Rows of key pairs from a pool follow those: one for each KEM, and KEMs come first in [`SERVED`].
+/// Rows of key pairs from a pool follow those: one for each KEM and key exchange, which come first in
+/// [`SERVED`].
 const POOLED: usize = SERVED.len() * OPERATIONS;
-const KEMS: usize = 9;
+const EPHEMERAL: usize = 10;
 /// Operations in paused jobs come next, a row for each algorithm.
-const PAUSED: usize = POOLED + KEMS;
+const PAUSED: usize = POOLED + EPHEMERAL;
 /// The key schedule of TLS 1.3, behind all algorithms.
 const KEY_SCHEDULE: usize = PAUSED + SERVED.len();
 const ROWS: usize = KEY_SCHEDULE + 1;
@@ -71,6 +72,10 @@ pub enum Operation {
     Sign,
     /// A signature was checked.
     Verify,
+    /// A shared secret was derived.
+    Derive,
+    /// A peer's key was taken for a derivation.
+    Peer,
     /// Of the key pairs that were generated, one that had been made ahead.
     Pooled,
     /// Of the operations, one that paused an asynchronous job.
@@ -88,6 +93,8 @@ impl Operation {
             Operation::Decaps => "decaps",
             Operation::Sign => "sign",
             Operation::Verify => "verify",
+            Operation::Derive => "derive",
+            Operation::Peer => "peer",
             Operation::Pooled => "pooled",
             Operation::Paused => "paused",
         }
@@ -97,6 +104,7 @@ impl Operation {
     fn of(kind: Kind) -> [Operation; OPERATIONS] {
         let [first, second] = match kind {
             Kind::Kem => [Operation::Encaps, Operation::Decaps],
+            Kind::KeyExchange => [Operation::Derive, Operation::Peer],
             _ => [Operation::Sign, Operation::Verify],
         };
         [Operation::Keygen, Operation::Import, Operation::Export, first, second]
@@ -206,10 +214,10 @@ fn place(algorithm: Served, operation: Operation) -> usize {
         Operation::Keygen => of_algorithm(0),
         Operation::Import => of_algorithm(1),
         Operation::Export => of_algorithm(2),
-        Operation::Encaps | Operation::Sign => of_algorithm(3),
-        Operation::Decaps | Operation::Verify => of_algorithm(4),
-        // Only KEMs have pools.
-        Operation::Pooled => POOLED + algorithm.index() % KEMS,
+        Operation::Encaps | Operation::Sign | Operation::Derive => of_algorithm(3),
+        Operation::Decaps | Operation::Verify | Operation::Peer => of_algorithm(4),
+        // Only ephemeral keys have pools.
+        Operation::Pooled => POOLED + algorithm.index() % EPHEMERAL,
         Operation::Paused => PAUSED + algorithm.index(),
     }
 }
@@ -397,7 +405,7 @@ fn head(content: &[u8], path: &Path) -> Result<usize, StatsError> {
 pub struct Row {
     /// The algorithm's name, as the standard has it.
     pub algorithm: String,
-    /// The operation: keygen, import, export, encaps, decaps, sign, verify, pooled, paused, derive.
+    /// The operation: keygen, import, export, encaps, decaps, derive, peer, sign, verify, pooled, paused.
     pub operation: String,
     /// Operations that were begun.
     pub calls: u64,
@@ -491,9 +499,9 @@ mod tests {
                 assert_eq!(row.algorithm, padded::<NAME>(served.name()));
                 assert_eq!(row.operation, padded::<OPERATION>(operation.name()));
             }
-            let is_kem = served.info().kind == Kind::Kem;
-            assert_eq!(is_kem, served.index() < KEMS, "{served}");
-            if is_kem {
+            let is_ephemeral = matches!(served.info().kind, Kind::Kem | Kind::KeyExchange);
+            assert_eq!(is_ephemeral, served.index() < EPHEMERAL, "{served}");
+            if is_ephemeral {
                 let row = &rows[place(served, Operation::Pooled)];
                 assert_eq!(row.algorithm, padded::<NAME>(served.name()));
                 assert_eq!(row.operation, padded::<OPERATION>("pooled"));

@@ -38,7 +38,13 @@ struct Sides {
 
 impl Sides {
     fn new() -> Self {
+        Sides::with("")
+    }
+
+    /// With a line in our provider's section of the configuration.
+    fn with(line: &str) -> Self {
         let place = Place::new();
+        place.configure(line);
         place.openssl(
             Side::Stock,
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout leaf.key -subj \
@@ -73,6 +79,19 @@ fn counted(name: &str) -> [u64; 5] {
         rows.find(|row| row.algorithm == name && row.operation == operation).unwrap()
     };
     let rows = ["keygen", "import", "encaps", "decaps"].map(of);
+    let errors = rows.iter().map(|row| row.errors).sum();
+    [rows[0].calls, rows[1].calls, rows[2].calls, rows[3].calls, errors]
+}
+
+/// The same for X25519: keygen, import, derive, peer, and errors of all.
+fn counted_x25519() -> [u64; 5] {
+    let file = std::env::var_os("GABION_STATS").unwrap();
+    let snapshot = stats::read(Path::new(&file)).unwrap();
+    let of = |operation: &str| {
+        let mut rows = snapshot.rows.iter();
+        rows.find(|row| row.algorithm == "X25519" && row.operation == operation).unwrap()
+    };
+    let rows = ["keygen", "import", "derive", "peer"].map(of);
     let errors = rows.iter().map(|row| row.errors).sum();
     [rows[0].calls, rows[1].calls, rows[2].calls, rows[3].calls, errors]
 }
@@ -114,6 +133,76 @@ fn handshakes() {
     let pure = counted("ML-KEM-768");
     assert_eq!(pure[4], 0);
     assert_eq!(pure[0], 6, "only MLKEM768, twice three clients, made such keys");
+}
+
+#[test]
+fn x25519_is_ours_where_it_is_switched_on() {
+    with_every_openssl("classical");
+}
+
+#[test]
+#[ignore = "started by x25519_is_ours_where_it_is_switched_on"]
+fn classical() {
+    if !started_again() {
+        return;
+    }
+    let off = Sides::new();
+    let ends = (off.client(Side::Gabion, Some("x25519")), off.server(Side::Gabion, Some("x25519")));
+    assert_eq!(SSL.handshake(&ends.0, &ends.1, |_, _| ()), Outcome::Group("x25519".into()));
+    let ends = (off.client(Side::Gabion, None), off.server(Side::Gabion, None));
+    assert_eq!(SSL.handshake(&ends.0, &ends.1, |_, _| ()), Outcome::Group("X25519MLKEM768".into()));
+    assert_eq!(counted_x25519(), [0; 5], "nobody switched it on");
+
+    let sides = Sides::with("x25519 = yes");
+    for old in [false, true] {
+        for (client, server) in EVERY_WAY {
+            let before = counted_x25519();
+            let end = |end: End<'static>| if old { end.with_tls_1_2() } else { end };
+            // In TLS 1.2 the list also says which curves certificates may have.
+            let groups = Some("x25519:secp256r1");
+            let client_end = end(sides.client(client, groups));
+            let server_end = end(sides.server(server, groups));
+            let outcome = SSL.handshake(&client_end, &server_end, |_, _| ());
+            assert_eq!(outcome, Outcome::Group("x25519".into()), "{client:?} -> {server:?}");
+            let ours = [client, server].iter().filter(|side| **side == Side::Gabion).count() as u64;
+            let more: Vec<u64> = counted_x25519().iter().zip(before).map(|(a, b)| a - b).collect();
+            assert_eq!(more, [ours, ours, ours, ours, 0], "{client:?} -> {server:?}, old: {old}");
+        }
+    }
+    // Of two shares the second is ours, too, and nothing in the ClientHello tells.
+    let [stock, gabion] = [Side::Stock, Side::Gabion]
+        .map(|side| offered(&SSL.client_hello(&sides.client(side, None))));
+    assert_eq!(stock, gabion, "groups and shares");
+    assert!(gabion.1.contains(&(0x1d, 32)), "{:?}", gabion.1);
+    let before = counted_x25519();
+    let ends = (sides.client(Side::Gabion, None), sides.server(Side::Gabion, None));
+    assert_eq!(SSL.handshake(&ends.0, &ends.1, |_, _| ()), Outcome::Group("X25519MLKEM768".into()));
+    let more: Vec<u64> = counted_x25519().iter().zip(before).map(|(a, b)| a - b).collect();
+    assert_eq!(more, [1, 0, 0, 0, 0], "a share that the server does not take");
+    wrong_shares_of_x25519(&sides);
+}
+
+/// The alerts are the default provider's.
+fn wrong_shares_of_x25519(sides: &Sides) {
+    let one: Vec<u8> = (0..32).map(|at| u8::from(at == 0)).collect();
+    let lengths = [0, 1, 31, 33, 65].map(|len| vec![9; len]);
+    for share in lengths.into_iter().chain([vec![0; 32], one]) {
+        for way in [Way::ToServer, Way::ToClient] {
+            let [ours, theirs] = [Side::Gabion, Side::Stock].map(|side| {
+                let (client, server) =
+                    (sides.client(side, Some("x25519")), sides.server(side, Some("x25519")));
+                let mut done = false;
+                SSL.handshake(&client, &server, |at, bytes| {
+                    if at == way && !done {
+                        replace(bytes, &share);
+                        done = true;
+                    }
+                })
+            });
+            assert!(matches!(ours, Outcome::Alert(_)), "{share:?} {way:?}: {ours:?}");
+            assert_eq!(ours, theirs, "{share:?} {way:?}");
+        }
+    }
 }
 
 #[test]

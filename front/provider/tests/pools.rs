@@ -13,11 +13,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::libcrypto::{Context, Params};
-use common::{LIB, OURS, Place, Side};
+use common::{LIB, OURS, Place, STOCK, Side};
 
 const GROUP: &str = "X25519MLKEM768";
-/// Bytes of its public key.
-const SHARE: usize = 1216;
+/// What is pooled in two ways, with the bytes of its public key: a KEM, and a key exchange.
+const GROUPS: [(&str, usize); 2] = [(GROUP, 1216), ("X25519", 32)];
 
 /// Tests look at the threads of the whole process, so they take turns.
 fn turn() -> MutexGuard<'static, ()> {
@@ -50,13 +50,13 @@ fn nap() -> bool {
     false
 }
 
-fn generate(context: &Context) -> Vec<u8> {
-    context.generate(GROUP, OURS, &Params::default()).unwrap().part("pub").unwrap()
+fn generate(context: &Context, group: &str) -> Vec<u8> {
+    context.generate(group, OURS, &Params::default()).unwrap().part("pub").unwrap()
 }
 
 /// Makes keys until the thread runs, and gives it time to fill the shelf; the public keys so far.
-fn warm(context: &Context) -> Vec<Vec<u8>> {
-    let keys = (0..16).map(|_| generate(context)).collect();
+fn warm(context: &Context, group: &str) -> Vec<Vec<u8>> {
+    let keys = (0..16).map(|_| generate(context, group)).collect();
     // A thread has its name a moment after it began.
     until("the thread starts", || threads() == 1);
     std::thread::sleep(Duration::from_millis(50));
@@ -68,12 +68,14 @@ fn a_process_with_little_use_starts_no_thread() {
     let _turn = turn();
     let place = switched_on();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    (0..4).for_each(|_| drop(generate(&context)));
+    for (group, _) in GROUPS {
+        (0..4).for_each(|_| drop(generate(&context, group)));
+    }
     assert_eq!(threads(), 0);
     // Nor one that did not ask for it.
     let place = Place::new();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    (0..64).for_each(|_| drop(generate(&context)));
+    (0..64).for_each(|_| drop(generate(&context, GROUP)));
     assert_eq!(threads(), 0);
 }
 
@@ -82,12 +84,20 @@ fn a_key_from_the_pool_is_a_key_like_another() {
     let _turn = turn();
     let place = switched_on();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    let mut seen: HashSet<_> = warm(&context).into_iter().collect();
-    for _ in 0..200 {
-        let key = context.generate(GROUP, OURS, &Params::default()).unwrap();
-        assert!(seen.insert(key.part("pub").unwrap()), "a key came twice");
-        let (ct, secret) = key.encapsulate(OURS, &Params::default()).unwrap();
-        assert_eq!(key.decapsulate(OURS, &ct).unwrap(), secret);
+    let none = Params::default();
+    for (group, _) in GROUPS {
+        let mut seen: HashSet<_> = warm(&context, group).into_iter().collect();
+        for _ in 0..200 {
+            let key = context.generate(group, OURS, &none).unwrap();
+            assert!(seen.insert(key.part("pub").unwrap()), "a key came twice");
+            if group == GROUP {
+                let (ct, secret) = key.encapsulate(OURS, &none).unwrap();
+                assert_eq!(key.decapsulate(OURS, &ct).unwrap(), secret);
+            } else {
+                let peer = context.generate(group, STOCK, &none).unwrap();
+                assert_eq!(key.derive(OURS, &peer).unwrap(), peer.derive(STOCK, &key).unwrap());
+            }
+        }
     }
     // A seed gives the key of the seed, whatever lies on the shelf.
     let seed = Params::default().octets("seed", &[7; 64]);
@@ -98,9 +108,15 @@ fn a_key_from_the_pool_is_a_key_like_another() {
 #[test]
 fn a_forked_child_has_keys_of_its_own() {
     let _turn = turn();
+    for (group, share) in GROUPS {
+        forked(group, share);
+    }
+}
+
+fn forked(group: &str, share: usize) {
     let place = switched_on();
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    let mut mine = warm(&context);
+    let mut mine = warm(&context, group);
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors. The child writes what it made, frees what it inherited, and ends
     // by _exit.
@@ -109,7 +125,7 @@ fn a_forked_child_has_keys_of_its_own() {
         libc::fork()
     };
     if child == 0 {
-        let keys: Vec<u8> = (0..64).flat_map(|_| generate(&context)).collect();
+        let keys: Vec<u8> = (0..64).flat_map(|_| generate(&context, group)).collect();
         // SAFETY: this process's end of the pipe, and its copy of the context: teardown in a child.
         unsafe {
             let is_sent = std::fs::File::from_raw_fd(ends[1]).write_all(&keys).is_ok();
@@ -117,7 +133,7 @@ fn a_forked_child_has_keys_of_its_own() {
             libc::_exit(i32::from(!is_sent));
         }
     }
-    mine.extend((0..64).map(|_| generate(&context)));
+    mine.extend((0..64).map(|_| generate(&context, group)));
     let mut theirs = Vec::new();
     // SAFETY: this process's ends of the pipe; a child of ours.
     unsafe {
@@ -127,7 +143,7 @@ fn a_forked_child_has_keys_of_its_own() {
         assert_eq!(libc::waitpid(child, &mut status, 0), child);
         assert_eq!(status, 0, "status {status:#x}");
     }
-    let theirs: Vec<_> = theirs.chunks(SHARE).map(<[u8]>::to_vec).collect();
+    let theirs: Vec<_> = theirs.chunks(share).map(<[u8]>::to_vec).collect();
     assert_eq!(theirs.len(), 64);
     let all: HashSet<_> = mine.iter().chain(&theirs).collect();
     assert_eq!(all.len(), mine.len() + theirs.len(), "a key is in both processes");
@@ -141,9 +157,11 @@ fn unloading_ends_the_thread() {
         let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
         std::thread::scope(|scope| {
             let used = scope.spawn(|| {
-                warm(&context);
-                // An order may be under way.
-                (0..9).for_each(|_| drop(generate(&context)));
+                for (group, _) in GROUPS {
+                    warm(&context, group);
+                    // An order may be under way.
+                    (0..9).for_each(|_| drop(generate(&context, group)));
+                }
             });
             used.join().unwrap();
         });
@@ -156,14 +174,18 @@ fn unloading_ends_the_thread() {
 #[test]
 fn what_comes_from_the_pool_is_counted() {
     let _turn = turn();
-    let pooled_of = |place: Place| {
-        place.openssl(Side::Gabion, &format!("speed -seconds 1 {GROUP}"));
-        let (made, errors) = place.count(GROUP, "keygen");
-        assert!(made > 0 && errors == 0, "{made}, {errors} errors");
-        let (pooled, errors) = place.count(GROUP, "pooled");
-        assert!(pooled < made && errors == 0, "{pooled} of {made}, {errors} errors");
+    let pooled_of = |place: Place, group: &str| {
+        place.openssl(Side::Gabion, &format!("speed -seconds 1 {group}"));
+        let (made, errors) = place.count(group, "keygen");
+        assert!(made > 0 && errors == 0, "{group}: {made}, {errors} errors");
+        let (pooled, errors) = place.count(group, "pooled");
+        assert!(pooled < made && errors == 0, "{group}: {pooled} of {made}, {errors} errors");
         pooled
     };
-    assert!(pooled_of(switched_on()) > 0);
-    assert_eq!(pooled_of(Place::new()), 0);
+    for (group, _) in GROUPS {
+        assert!(pooled_of(switched_on(), group) > 0, "{group}");
+        let place = Place::new();
+        place.configure("x25519 = yes");
+        assert_eq!(pooled_of(place, group), 0, "{group}");
+    }
 }

@@ -118,6 +118,22 @@ fn measure_signature(
     }
 }
 
+/// Measures X25519 by itself.
+fn measure_exchange(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut())) {
+    let (name, ours, none) = ("X25519", "provider=gabion", Params::default());
+    let ikm = Params::default().octets("dhkem-ikm", &[1; 100]);
+    for (what, params) in [("first use", &none), ("keygen", &none), ("keygen by HPKE", &ikm)] {
+        measure(format!("{name} {what}"), &mut || {
+            assert!(context.generate(name, ours, params).is_some());
+        });
+    }
+    let key = context.generate(name, "provider=default", &none).unwrap();
+    let peer = context.generate(name, "provider=default", &none).unwrap();
+    measure(format!("{name} import, derive"), &mut || {
+        assert!(key.derive(ours, &peer).is_some());
+    });
+}
+
 /// The same on the backends that serve where the processor has less.
 #[test]
 fn operations_of_other_backends_fit_it_too() {
@@ -139,6 +155,7 @@ fn operations_of_other_backends_fit_it_too() {
 #[test]
 fn operations_fit_the_stack_of_an_asynchronous_job() {
     let place = Place::new();
+    place.configure("x25519 = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     // What a thread has on its stack before it begins: its own data.
     let empty = depth(&mut || ());
@@ -159,6 +176,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
         });
         measure(format!("{name} encaps"), &mut || drop(key.encapsulate(ours, &none).unwrap()));
     }
+    measure_exchange(&context, &mut measure);
     for name in SIGNATURES {
         measure(format!("{name} first use"), &mut || drop(context.generate(name, ours, &none)));
         let key = context.generate(name, "provider=default", &none).unwrap();

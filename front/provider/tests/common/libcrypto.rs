@@ -69,6 +69,22 @@ impl Params {
     }
 }
 
+/// The names in a list of parameters.
+///
+/// # Safety
+/// `entry` is null, or a list with an end.
+pub unsafe fn names(mut entry: *const Param) -> Vec<String> {
+    let mut names = Vec::new();
+    // SAFETY: as the caller vouches, up to the entry without a name.
+    unsafe {
+        while !entry.is_null() && !(*entry).key.is_null() {
+            names.push(CStr::from_ptr((*entry).key).to_str().unwrap().to_owned());
+            entry = entry.add(1);
+        }
+    }
+    names
+}
+
 macro_rules! functions {
     ($($name:ident($($type:ty),*) -> $result:ty;)*) => {
         /// libcrypto's functions, by their names.
@@ -143,6 +159,15 @@ functions! {
     EVP_PKEY_encapsulate(Ptr, *mut u8, *mut usize, *mut u8, *mut usize) -> c_int;
     EVP_PKEY_decapsulate_init(Ptr, *const Param) -> c_int;
     EVP_PKEY_decapsulate(Ptr, *mut u8, *mut usize, *const u8, usize) -> c_int;
+    EVP_PKEY_derive_init(Ptr) -> c_int;
+    EVP_PKEY_derive_set_peer(Ptr, Ptr) -> c_int;
+    EVP_PKEY_derive_set_peer_ex(Ptr, Ptr, c_int) -> c_int;
+    EVP_PKEY_derive(Ptr, *mut u8, *mut usize) -> c_int;
+    EVP_PKEY_CTX_settable_params(Ptr) -> *const Param;
+    EVP_PKEY_settable_params(Ptr) -> *const Param;
+    EVP_PKEY_public_check(Ptr) -> c_int;
+    EVP_PKEY_private_check(Ptr) -> c_int;
+    EVP_PKEY_check(Ptr) -> c_int;
     EVP_SIGNATURE_fetch(Ptr, *const c_char, *const c_char) -> Ptr;
     EVP_SIGNATURE_free(Ptr) -> ();
     EVP_PKEY_sign_message_init(Ptr, Ptr, *const Param) -> c_int;
@@ -424,6 +449,27 @@ impl Key<'_> {
             let names = entries(list).into_iter().map(|(name, _)| name).collect();
             (self.lib().OSSL_PARAM_free)(list);
             done.then_some(names)
+        }
+    }
+
+    /// The shared secret with a peer; the size that was asked for first must be right.
+    pub fn derive(&self, query: &str, peer: &Key<'_>) -> Option<Vec<u8>> {
+        let ctx = self.operation(query);
+        let (mut len, mut secret) = (0, vec![0; 66]);
+        // SAFETY: live objects, room as long as said.
+        unsafe {
+            let lib = self.lib();
+            let asked = (lib.EVP_PKEY_derive_init)(ctx.raw) == 1
+                && (lib.EVP_PKEY_derive_set_peer)(ctx.raw, peer.raw) == 1
+                && (lib.EVP_PKEY_derive)(ctx.raw, null_mut(), &mut len) == 1;
+            if !asked {
+                return None;
+            }
+            let size = len;
+            let done = (lib.EVP_PKEY_derive)(ctx.raw, secret.as_mut_ptr(), &mut len) == 1;
+            assert!(!done || len == size);
+            secret.truncate(len);
+            done.then_some(secret)
         }
     }
 

@@ -310,6 +310,17 @@ impl End<'_> {
         self
     }
 
+    /// Goes no further than TLS 1.2.
+    pub fn with_tls_1_2(self) -> Self {
+        const TLS1_2: c_long = 0x0303;
+        // SAFETY: a live context; the lowest and the highest version of ssl.h.
+        unsafe {
+            assert_eq!((self.lib.ssl.SSL_CTX_ctrl)(self.ctx, 123, TLS1_2, null_mut()), 1);
+            assert_eq!((self.lib.ssl.SSL_CTX_ctrl)(self.ctx, 124, TLS1_2, null_mut()), 1);
+        }
+        self
+    }
+
     /// Runs what its connections do in asynchronous jobs.
     pub fn set_async(&self) {
         // SAFETY: a live object; SSL_CTRL_MODE and SSL_MODE_ASYNC of ssl.h.

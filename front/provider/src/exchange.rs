@@ -1,0 +1,168 @@
+//! X25519 by itself: the entry points behind EVP_PKEY_derive, and what its keys have of their own.
+//!
+//! It is behind a switch (`settings::X25519`): every classical handshake depends on who serves it. Answers and
+//! refusals are the default provider's (EVP_KEYEXCH-X25519(7), EVP_PKEY-X25519(7)), which goes on reading and
+//! writing the key files.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use gabion_engine::{Entropy, EntropyError, ExchangePublicKey, clamp};
+
+use crate::core::{
+    ProviderRef, border, borrow, borrow_mut, counted, dupctx, engine, free, hand_over,
+};
+use crate::error::Failure;
+use crate::ffi::{Dispatch, Param, entry, function};
+use crate::key::{Forms, Key, Material};
+use crate::served::Served;
+use crate::stats::Operation;
+
+/// The dispatch table: which algorithm it is, the keys say.
+pub static TABLE: [Dispatch; 9] = [
+    entry!(function::KEYEXCH_NEWCTX, newctx, New),
+    entry!(function::KEYEXCH_DUPCTX, dupctx::<Context>, New),
+    entry!(function::KEYEXCH_FREECTX, free::<Context>, Free),
+    entry!(function::KEYEXCH_INIT, init, Init),
+    entry!(function::KEYEXCH_SET_PEER, set_peer, SetPeer),
+    entry!(function::KEYEXCH_DERIVE, derive, Derive),
+    entry!(function::KEYEXCH_GET_CTX_PARAMS, get_ctx_params, GetParams),
+    entry!(function::KEYEXCH_GETTABLE_CTX_PARAMS, gettable_ctx_params, Gettable),
+    Dispatch::END,
+];
+
+type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+type Init = unsafe extern "C" fn(*mut c_void, *mut c_void, *const Param) -> c_int;
+type SetPeer = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type Derive = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize) -> c_int;
+type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
+type Gettable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
+
+/// Randomness for private keys of X25519, clamped as the default provider keeps them.
+pub struct Clamped<'a>(pub &'a dyn Entropy);
+
+impl Entropy for Clamped<'_> {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        self.0.fill(out)?;
+        let (keys, _) = out.as_chunks_mut();
+        keys.iter_mut().for_each(clamp);
+        Ok(())
+    }
+}
+
+/// Makes a key of the forms that came. The private key is taken as it is, clamped or not.
+///
+/// # Errors
+/// As [`Material::import`].
+pub fn import(algorithm: Served, forms: Forms<'_>) -> Result<Material, Failure> {
+    let (engine, row) = (engine()?, algorithm.algorithm);
+    let material = match (forms.private, forms.public) {
+        (Some(private), _) => Material::ExchangePrivate(engine.exchange_private(row, private)?),
+        (None, Some(public)) => Material::ExchangePublic(engine.exchange_public(row, public)?),
+        (None, None) => return Err(Failure::Misuse("no key came in; expected `priv` or `pub`")),
+    };
+    material.belongs_to(algorithm, forms.public)
+}
+
+/// An exchange that was begun; used from one thread, as every EVP context.
+#[derive(Clone)]
+struct Context {
+    provider: ProviderRef,
+    /// Our key, which the default provider takes without its private half, too: a derivation says so.
+    key: Option<(Served, Material)>,
+    peer: Option<ExchangePublicKey>,
+}
+
+unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
+    // SAFETY: the core passes the context that this provider gave it.
+    let provider = unsafe { ProviderRef::new(context) };
+    border(Some(&provider), null_mut(), || {
+        Ok(hand_over(Context { provider, key: None, peer: None }))
+    })
+}
+
+unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
+    // SAFETY: the core passes a context of newctx, used from one thread, and a key of this provider.
+    let (Ok(context), Ok(key)) = (unsafe { (borrow_mut::<Context>(context), borrow::<Key>(key)) })
+    else {
+        return 0;
+    };
+    border(Some(&key.provider), 0, || {
+        context.key = None;
+        let material = key.material().ok_or(missing(key.algorithm, "key material"))?;
+        context.key = Some((key.algorithm, material.clone()));
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
+    // SAFETY: the core passes a context of newctx, used from one thread, and a key of this provider.
+    let (Ok(context), Ok(peer)) =
+        (unsafe { (borrow_mut::<Context>(context), borrow::<Key>(peer)) })
+    else {
+        return 0;
+    };
+    counted(&peer.provider, peer.algorithm, Operation::Peer, 0, || {
+        context.peer = Some(peer.exchange_public()?);
+        Ok(1)
+    })
+}
+
+unsafe extern "C" fn derive(
+    context: *mut c_void,
+    secret: *mut u8,
+    secret_len: *mut usize,
+    room: usize,
+) -> c_int {
+    // SAFETY: the core passes a context of newctx, and room for a length.
+    let (context, secret_len) = unsafe {
+        let Ok(context) = borrow::<Context>(context) else {
+            return 0;
+        };
+        (context, secret_len.as_mut())
+    };
+    let provider = context.provider;
+    let Some((algorithm, material)) = &context.key else {
+        let none = || Err(Failure::Misuse("the key exchange was not initialised"));
+        return border(Some(&provider), 0, none);
+    };
+    let body = || {
+        let Material::ExchangePrivate(key) = material else {
+            return Err(missing(*algorithm, "private key"));
+        };
+        let peer = context.peer.as_ref().ok_or(missing(*algorithm, "peer's key"))?;
+        let expected = algorithm.info().shared_secret;
+        let len = secret_len.ok_or(Failure::Misuse("a derivation needs room for a length"))?;
+        if secret.is_null() {
+            *len = expected;
+            return Ok(1);
+        }
+        if room < expected {
+            return Err(Failure::TooSmall { what: "the shared secret", expected, got: room });
+        }
+        let shared = engine()?.derive(key, peer)?;
+        // SAFETY: the caller vouches for `room` bytes, which are enough.
+        unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), expected) };
+        *len = expected;
+        Ok(1)
+    };
+    if secret.is_null() {
+        return border(Some(&provider), 0, body);
+    }
+    counted(&provider, *algorithm, Operation::Derive, 0, body)
+}
+
+fn missing(algorithm: Served, part: &'static str) -> Failure {
+    Failure::MissingKey { algorithm, part, operation: "key exchange" }
+}
+
+/// There are none, here or at the default provider.
+unsafe extern "C" fn get_ctx_params(_: *mut c_void, _: *mut Param) -> c_int {
+    1
+}
+
+unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static NONE: [Param; 1] = [Param::END];
+    NONE.as_ptr()
+}
