@@ -72,7 +72,7 @@ pub struct Config {
     pub prefix: PathBuf,
     /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
-    /// Key exchange group, in any case: see [`groups`].
+    /// Key exchange group, in any case: see [`groups`]; `default` for libssl's own list.
     pub group: String,
     /// Algorithm of the server's and the root's key, in any case: see [`signatures`].
     pub signature: String,
@@ -152,6 +152,9 @@ pub struct Row {
     pub openssl: String,
     /// How far the slices lie apart.
     pub spread: RowSpread,
+    /// What both sides asked for: a group, or `default` where libssl's own list was left to it. The client
+    /// then makes two key shares.
+    pub groups: String,
 }
 
 /// Twentieth and eightieth percentile over the slices of a row's medians.

@@ -120,11 +120,11 @@ fn endpoint(task: &Task) -> Result<Endpoint, Error> {
         Role::Server => {
             let key = Key::from_der(&context, &read("leaf.key")?)?;
             let leaf = Certificate::from_der(&context, &read("leaf.der")?)?;
-            Endpoint::server(&context, &task.group, cipher, &key, &leaf)?
+            Endpoint::server(&context, task.group.as_str(), cipher, &key, &leaf)?
         }
         Role::Client => {
             let root = Certificate::from_der(&context, &read("root.der")?)?;
-            Endpoint::client(&context, &task.group, cipher, &root)?
+            Endpoint::client(&context, task.group.as_str(), cipher, &root)?
         }
     })
 }

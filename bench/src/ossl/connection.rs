@@ -47,18 +47,19 @@ unsafe impl Send for Endpoint {}
 unsafe impl Sync for Endpoint {}
 
 impl Endpoint {
-    /// A server with this key and this one certificate, which sends no tickets.
+    /// A server with this key and this one certificate, which sends no tickets. Without a group it takes
+    /// those of libssl's own list.
     ///
     /// # Errors
     /// `Call` when the group or the cipher suite is unknown, or key and certificate do not match.
-    pub(crate) fn server(
+    pub(crate) fn server<'a>(
         context: &Context,
-        group: &str,
+        group: impl Into<Option<&'a str>>,
         cipher: Option<&str>,
         key: &Key,
         certificate: &Certificate,
     ) -> Result<Endpoint, Error> {
-        let endpoint = Self::new(context, Role::Server, group, cipher)?;
+        let endpoint = Self::new(context, Role::Server, group.into(), cipher)?;
         endpoint.identify(key, certificate)?;
         let ossl = context.ossl();
         let raw = endpoint.raw.as_ptr();
@@ -69,17 +70,18 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// A client that trusts `root` and nothing else, and verifies chain and name.
+    /// A client that trusts `root` and nothing else, and verifies chain and name. Without a group it offers
+    /// what libssl's own list says, with its two key shares.
     ///
     /// # Errors
     /// `Call` when the group or the cipher suite is unknown.
-    pub(crate) fn client(
+    pub(crate) fn client<'a>(
         context: &Context,
-        group: &str,
+        group: impl Into<Option<&'a str>>,
         cipher: Option<&str>,
         root: &Certificate,
     ) -> Result<Endpoint, Error> {
-        let endpoint = Self::new(context, Role::Client, group, cipher)?;
+        let endpoint = Self::new(context, Role::Client, group.into(), cipher)?;
         endpoint.verify(SSL_VERIFY_PEER, root)?;
         Ok(endpoint)
     }
@@ -137,7 +139,7 @@ impl Endpoint {
     fn new(
         context: &Context,
         role: Role,
-        group: &str,
+        group: Option<&str>,
         cipher: Option<&str>,
     ) -> Result<Endpoint, Error> {
         let ossl = context.ossl();
@@ -154,9 +156,11 @@ impl Endpoint {
         let none = ptr::null();
         set("asking for TLS 1.3", SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, none)?;
         set("asking for TLS 1.3", SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, none)?;
-        let c_group = c_string(group)?;
-        let what = format!("asking for the group {group}");
-        set(&what, SSL_CTRL_SET_GROUPS_LIST, 0, c_group.as_ptr())?;
+        if let Some(group) = group {
+            let c_group = c_string(group)?;
+            let what = format!("asking for the group {group}");
+            set(&what, SSL_CTRL_SET_GROUPS_LIST, 0, c_group.as_ptr())?;
+        }
         // SAFETY: a live endpoint; the previous cache mode is returned, not a status.
         unsafe {
             let command = SSL_CTRL_SET_SESS_CACHE_MODE;

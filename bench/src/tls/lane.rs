@@ -71,7 +71,7 @@ impl Lane {
         let root = Certificate::from_der(&context, &credentials.root)?;
         let (kem_provider, signature_provider) =
             serving(&context, plan, &key, &root).map_err(|error| cannot_serve(provider, error))?;
-        let (group, cipher) = (plan.group.name, plan.cipher.as_deref());
+        let (group, cipher) = (plan.group.list(), plan.cipher.as_deref());
         let setup = |error: ossl::Error| match error {
             // OpenSSL knows every group of our table, so what is wrong is the suite.
             ossl::Error::Call(text) => Error::Usage(text),
@@ -206,7 +206,7 @@ fn check_negotiated(
         )))
     };
     differs("version", "TLSv1.3", &found.version)?;
-    differs("group", plan.group.name, &found.group)?;
+    differs("group", plan.group.negotiated(), &found.group)?;
     differs("signature scheme", plan.signature.scheme, &found.signature)?;
     if let Some(cipher) = &plan.cipher {
         differs("cipher suite", cipher, &found.cipher)?;

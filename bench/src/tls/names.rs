@@ -10,7 +10,7 @@ use crate::ossl::KeyShape;
 /// A key exchange group.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
-    /// As libssl names it, when asked for and when negotiated.
+    /// As libssl names it; or [`DEFAULT`].
     pub(super) name: &'static str,
     /// Other spellings.
     aliases: &'static [&'static str],
@@ -19,6 +19,10 @@ pub(super) struct Group {
     /// Whether only our provider has it.
     pub(super) only_ours: bool,
 }
+
+/// The name for no group at all: libssl's own list, of which a client sends shares of X25519MLKEM768 and of
+/// x25519, and both sides agree on the first.
+pub(super) const DEFAULT: &str = "default";
 
 /// The operation behind a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +84,17 @@ static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     SETTLED_SIGNATURES.iter().cloned().chain(drafts).collect()
 });
 
+/// What two sides with libssl's own list agree on.
+const NEGOTIATED: &str = "X25519MLKEM768";
+
 const SETTLED_GROUPS: &[Group] = &[
     hybrid("X25519MLKEM768", "ML-KEM-768"),
+    Group {
+        name: DEFAULT,
+        aliases: &[],
+        exchange: Exchange::Kem { name: NEGOTIATED, ml_kem: "ML-KEM-768" },
+        only_ours: false,
+    },
     hybrid("SecP256r1MLKEM768", "ML-KEM-768"),
     hybrid("SecP384r1MLKEM1024", "ML-KEM-1024"),
     pure("MLKEM512", &["ML-KEM-512"], "ML-KEM-512"),
@@ -197,6 +210,16 @@ const fn ml_dsa(name: &'static str, scheme: &'static str) -> Signature {
 }
 
 impl Group {
+    /// What libssl is told; nothing for its own list.
+    pub(super) fn list(&self) -> Option<&'static str> {
+        Some(self.name).filter(|name| *name != DEFAULT)
+    }
+
+    /// What both sides have to agree on.
+    pub(super) fn negotiated(&self) -> &'static str {
+        self.list().unwrap_or(NEGOTIATED)
+    }
+
     pub(super) fn find(name: &str) -> Result<&'static Group, Error> {
         let matches = |group: &&Group| is_called(name, group.name, group.aliases);
         GROUPS.iter().find(matches).ok_or_else(|| unknown("group", name, groups()))
@@ -254,6 +277,14 @@ mod tests {
         assert_eq!(Group::find("P384_MLKEM768").unwrap().name, "SecP384r1MLKEM768");
         assert_eq!(Signature::find("SLHDSA_SHAKE_256f").unwrap().name, "SLH-DSA-SHAKE-256f");
         assert_eq!(Signature::find("falconpadded512").unwrap().name, "Falcon-padded-512");
+    }
+
+    #[test]
+    fn libssls_own_list_is_no_groups_name() {
+        let own = Group::find("Default").unwrap();
+        assert_eq!((own.list(), own.negotiated()), (None, "X25519MLKEM768"));
+        let named = Group::find("x25519").unwrap();
+        assert_eq!((named.list(), named.negotiated()), (Some("x25519"), "x25519"));
     }
 
     #[test]

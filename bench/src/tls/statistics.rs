@@ -68,6 +68,7 @@ pub(super) fn row(
             server_us: spread(&server),
             client_us: spread(&client),
         },
+        groups: plan.group.name.into(),
     })
 }
 

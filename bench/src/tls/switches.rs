@@ -150,11 +150,12 @@ pub const ALONE_MAX: f64 = 1.02;
 const SLICE: Duration = Duration::from_millis(250);
 
 /// The switches, as the provider's section of a configuration file names them.
-const SWITCHES: [&str; 2] = ["key-pools", "async-jobs"];
+const SWITCHES: [&str; 3] = ["key-pools", "x25519", "async-jobs"];
 
 /// The rows of docs/provider.md: switch, group, signature, threads and connections. ECDSA is what most
-/// certificates are, and leaves the group the largest part of a handshake.
-pub const USUAL: [(&str, &str, &str, usize, usize); 12] = [
+/// certificates are, and leaves the group the largest part of a handshake. `default` is no group: libssl's own
+/// list, with two key shares of a client.
+pub const USUAL: [(&str, &str, &str, usize, usize); 17] = [
     ("key-pools", "X25519MLKEM768", "ECDSA-P-256", 1, 0),
     ("key-pools", "X25519MLKEM768", "ML-DSA-65", 1, 0),
     ("key-pools", "MLKEM768", "ECDSA-P-256", 1, 0),
@@ -163,6 +164,11 @@ pub const USUAL: [(&str, &str, &str, usize, usize); 12] = [
     ("key-pools", "SecP256r1MLKEM768", "ML-DSA-65", 1, 0),
     ("key-pools", "SecP384r1MLKEM1024", "ECDSA-P-256", 1, 0),
     ("key-pools", "SecP384r1MLKEM1024", "ML-DSA-65", 1, 0),
+    ("key-pools", "default", "ECDSA-P-256", 1, 0),
+    ("key-pools", "default", "ML-DSA-65", 1, 0),
+    ("x25519", "default", "ECDSA-P-256", 1, 0),
+    ("x25519", "default", "ML-DSA-65", 1, 0),
+    ("x25519", "x25519", "ECDSA-P-256", 1, 0),
     ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 1, 1),
     ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 1, 8),
     ("async-jobs", "X25519MLKEM768", "ML-DSA-65", 1, 32),
@@ -197,8 +203,8 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         let key = Key::from_der(&context, &credentials.leaf_key)?;
         let leaf = Certificate::from_der(&context, &credentials.leaf)?;
         let root = Certificate::from_der(&context, &credentials.root)?;
-        let server = Endpoint::server(&context, group.name, None, &key, &leaf)?;
-        let client = Endpoint::client(&context, group.name, None, &root)?;
+        let server = Endpoint::server(&context, group.list(), None, &key, &leaf)?;
+        let client = Endpoint::client(&context, group.list(), None, &root)?;
         if config.connections > 0 {
             server.set_async();
             client.set_async();

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::Row;
+use super::names::DEFAULT;
 
 /// One line of the table.
 struct Line {
@@ -44,16 +45,14 @@ pub fn render(rows: &[Row]) -> String {
         return String::new();
     };
     let plural = if first.threads == 1 { "" } else { "s" };
+    let group = match first.groups.as_str() {
+        DEFAULT => format!("libssl's own groups ({})", first.group),
+        _ => first.group.clone(),
+    };
     let mut out = format!(
         "Full {} handshakes in memory: {}, certificates {}, {}\n\
          {}; {} thread{plural}, medians of {} slices\n\n",
-        first.version,
-        first.group,
-        first.sig,
-        first.cipher,
-        first.openssl,
-        first.threads,
-        first.samples,
+        first.version, group, first.sig, first.cipher, first.openssl, first.threads, first.samples,
     );
     push_line(&mut out, rows, "", |row| row.provider.name().into(), None);
     for line in LINES {

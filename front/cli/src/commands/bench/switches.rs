@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "T")]
     threads: Option<usize>,
     /// Connections that each thread has under way in asynchronous jobs; 0: one after the other, without
-    /// jobs [default: 0 for key-pools, 1 for async-jobs, or as above]
+    /// jobs [default: 1 for async-jobs, 0 for the others, or as above]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
     /// Rounds of half a second for each row
@@ -54,6 +54,8 @@ pub struct Args {
 enum SwitchName {
     /// Key pairs for TLS key shares made ahead
     KeyPools,
+    /// X25519 by itself, such as a client's second key share, is served by gabion
+    X25519,
     /// Operations in asynchronous jobs pause and run together
     AsyncJobs,
 }
@@ -63,6 +65,7 @@ impl SwitchName {
     fn name(self) -> &'static str {
         match self {
             SwitchName::KeyPools => "key-pools",
+            SwitchName::X25519 => "x25519",
             SwitchName::AsyncJobs => "async-jobs",
         }
     }
@@ -232,6 +235,8 @@ mod tests {
             [
                 ("key-pools", "MLKEM768", "ECDSA-P-256", 1, 0),
                 ("key-pools", "x25519", "ECDSA-P-256", 1, 0),
+                ("x25519", "MLKEM768", "ECDSA-P-256", 1, 0),
+                ("x25519", "x25519", "ECDSA-P-256", 1, 0),
                 ("async-jobs", "MLKEM768", "ECDSA-P-256", 1, 1),
                 ("async-jobs", "x25519", "ECDSA-P-256", 1, 1),
             ]

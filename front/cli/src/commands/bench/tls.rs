@@ -17,7 +17,8 @@ use crate::failure::Failure;
   gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10
   gabion bench tls --table seed --seconds 2 --threads 2\n
 Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
-            x25519, secp256r1, secp384r1; of gabion only: SecP256r1MLKEM512, SecP384r1MLKEM768,
+            x25519, secp256r1, secp384r1; default: no group is named, libssl's own list stands, and
+            the client makes two key shares; of gabion only: SecP256r1MLKEM512, SecP384r1MLKEM768,
             SecP521r1MLKEM1024
 Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048; of gabion
             only, with a draft's or private codepoint: SLH-DSA-SHA2-128s, SLH-DSA-SHA2-128f,
