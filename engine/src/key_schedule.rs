@@ -243,14 +243,14 @@ pub(crate) fn dhkem_x25519(ikm: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
     const SUITE: &[u8] = b"HPKE-v1KEM\x00\x20";
     let mut prk = Zeroizing::new([0; 32]);
     // Without a salt HMAC's key is zeros.
-    let mut mac: Hmac<Sha256> = keyed(&[0; 32])?;
+    let mut code = Library::<Hmac<Sha256>>::keyed(&[0; 32])?;
     for part in [SUITE, b"dkp_prk", ikm] {
-        mac.update(part);
+        code.absorb(part);
     }
-    finish(mac, &mut prk[..]);
+    code.finish(&mut prk[..]);
     let info = [&[0, 32], SUITE, b"sk"].concat();
     let mut key = Zeroizing::new([0; 32]);
-    expand::<Hmac<Sha256>>(&prk[..], &info, &mut key[..])?;
+    expand::<Library<Hmac<Sha256>>>(&prk[..], &info, &mut key[..])?;
     Ok(key)
 }
 

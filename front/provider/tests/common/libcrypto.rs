@@ -69,20 +69,13 @@ impl Params {
     }
 }
 
-/// The names in a list of parameters.
+/// The names in a list of parameters, sorted.
 ///
 /// # Safety
-/// `entry` is null, or a list with an end.
-pub unsafe fn names(mut entry: *const Param) -> Vec<String> {
-    let mut names = Vec::new();
-    // SAFETY: as the caller vouches, up to the entry without a name.
-    unsafe {
-        while !entry.is_null() && !(*entry).key.is_null() {
-            names.push(CStr::from_ptr((*entry).key).to_str().unwrap().to_owned());
-            entry = entry.add(1);
-        }
-    }
-    names
+/// The list is null or has an end.
+pub unsafe fn names(list: *const Param) -> Vec<String> {
+    // SAFETY: as the caller vouches.
+    unsafe { entries(list) }.into_iter().map(|(name, _)| name).collect()
 }
 
 macro_rules! functions {
@@ -163,7 +156,6 @@ functions! {
     EVP_PKEY_derive_set_peer(Ptr, Ptr) -> c_int;
     EVP_PKEY_derive_set_peer_ex(Ptr, Ptr, c_int) -> c_int;
     EVP_PKEY_derive(Ptr, *mut u8, *mut usize) -> c_int;
-    EVP_PKEY_CTX_settable_params(Ptr) -> *const Param;
     EVP_PKEY_settable_params(Ptr) -> *const Param;
     EVP_PKEY_public_check(Ptr) -> c_int;
     EVP_PKEY_private_check(Ptr) -> c_int;
@@ -436,8 +428,7 @@ impl Key<'_> {
     /// The names of what it says that it can be asked for.
     pub fn gettable(&self) -> Vec<String> {
         // SAFETY: a live key; the list of a module that stays.
-        let entries = unsafe { entries((self.lib().EVP_PKEY_gettable_params)(self.raw)) };
-        entries.into_iter().map(|(name, _)| name).collect()
+        unsafe { names((self.lib().EVP_PKEY_gettable_params)(self.raw)) }
     }
 
     /// The names of the parts that it hands over for a selection; none where it refuses.
@@ -446,9 +437,9 @@ impl Key<'_> {
         // SAFETY: a live key; libcrypto gives a list of its own, with an end.
         unsafe {
             let done = (self.lib().EVP_PKEY_todata)(self.raw, selection, &mut list) == 1;
-            let names = entries(list).into_iter().map(|(name, _)| name).collect();
+            let parts = names(list);
             (self.lib().OSSL_PARAM_free)(list);
-            done.then_some(names)
+            done.then_some(parts)
         }
     }
 
