@@ -136,6 +136,8 @@ pub struct Row {
     pub key: Key,
     /// Which backend did it.
     pub backend: String,
+    /// Whose code that was: the backend's, a library's, or both.
+    pub code: String,
     /// Lanes of a call.
     pub batch: usize,
     /// Threads side by side.
@@ -240,12 +242,13 @@ pub fn measure_on(
     })?;
     let machine = Machine::detect();
     for case in cases {
-        let backend = engine.backend_for(case.algorithm)?.name().to_owned();
+        let backend = engine.backend_for(case.algorithm)?;
         let row = Row {
             algorithm: case.algorithm.name(),
             operation: case.operation,
             key: case.key,
-            backend,
+            backend: backend.name().to_owned(),
+            code: gabion_engine::code_of(case.algorithm, backend),
             batch: config.batch,
             threads: config.threads,
             figures: measure_case(engine, &reference, case, config)?,
@@ -441,6 +444,7 @@ mod tests {
             "operation",
             "key",
             "backend",
+            "code",
             "batch",
             "threads",
             "ns_per_op",

@@ -34,6 +34,7 @@
 
 mod after_sign;
 mod cache;
+mod code;
 mod config;
 mod dsa;
 mod ecc;
@@ -53,6 +54,7 @@ mod slot;
 mod sync;
 
 pub use cache::{CacheStats, KeyCache};
+pub use code::code_of;
 pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
 pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};

@@ -21,7 +21,7 @@ impl Drop for Leave {
 }
 
 /// Whether the processor has what the library insists on; it panics otherwise.
-fn serves(curve: Curve) -> bool {
+pub(super) fn serves(curve: Curve) -> bool {
     #[cfg(target_arch = "x86_64")]
     let detected = is_x86_feature_detected!("aes")
         && is_x86_feature_detected!("pclmulqdq")

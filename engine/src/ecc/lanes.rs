@@ -15,7 +15,7 @@ use crate::route::Engine;
 const PUBLIC_KEYS_MIN: usize = 3;
 /// Backends with so many lanes have some for X25519; what the others have is the portable code,
 /// which is slower than the library that serves single operations.
-const LANES_OF_CURVES: usize = 8;
+pub(crate) const LANES_OF_CURVES: usize = 8;
 
 /// Whether a backend serves the operations on a curve.
 fn serve(engine: &Engine, curve: Curve) -> Result<bool, Error> {

@@ -109,6 +109,20 @@ impl Signed<'_> {
     }
 }
 
+/// The crate that does what is not done in lanes or by arithmetic of our own.
+pub(crate) fn library(curve: Curve) -> &'static str {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if assembly::serves(curve) {
+        return "graviola";
+    }
+    match curve {
+        Curve::X25519 => "x25519-dalek",
+        Curve::P256 => "p256",
+        Curve::P384 => "p384",
+        Curve::P521 => "p521",
+    }
+}
+
 /// Draws a private key: FIPS 186-5, A.2.2, testing candidates; RFC 7748, section 6.1.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! `gabion algorithms`: the one table of names, identifiers and sizes.
 
-use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind, OLD_NAMES, OldName};
+use gabion_engine::{ALGORITHMS, AlgorithmInfo, Backend, Kind, OLD_NAMES, OldName, code_of};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -37,10 +37,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     let engine = keys::engine()?;
-    let backends: Result<Vec<&str>, _> = ALGORITHMS
-        .iter()
-        .map(|row| engine.backend_first(row.algorithm).map(|backend| backend.name()))
-        .collect();
+    let backends: Result<Vec<&dyn Backend>, _> =
+        ALGORITHMS.iter().map(|row| engine.backend_first(row.algorithm)).collect();
     let rows = ALGORITHMS.iter().zip(backends?);
     if args.json {
         say!("{}", Value::Array(rows.map(|(row, backend)| as_json(row, backend)).collect()));
@@ -50,7 +48,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn as_json(row: &AlgorithmInfo, backend: &str) -> Value {
+fn as_json(row: &AlgorithmInfo, backend: &dyn Backend) -> Value {
     let mut sizes = json!({
         "public_key": row.public_key,
         "private_key": row.private_key,
@@ -83,7 +81,8 @@ fn as_json(row: &AlgorithmInfo, backend: &str) -> Value {
         "parts": row.parts,
         "signature_length_varies": row.output_varies,
         "sizes": sizes,
-        "backend": backend,
+        "backend": backend.name(),
+        "code": code_of(row.algorithm, backend),
     })
 }
 
@@ -138,7 +137,7 @@ fn old_as_table() -> Table {
     table
 }
 
-fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a str)>) -> Table {
+fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Backend)>) -> Table {
     let mut table = Table::new(&[
         ("name", Align::Left),
         ("standard", Align::Left),
@@ -150,7 +149,7 @@ fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a str)>) -> Tab
         ("TLS", Align::Left),
         ("OID", Align::Left),
         ("old name", Align::Left),
-        ("backend", Align::Left),
+        ("code", Align::Left),
     ]);
     for (row, backend) in rows {
         table.row([
@@ -162,9 +161,10 @@ fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a str)>) -> Tab
             or_none(row.seed),
             or_none((row.output > 0).then_some(row.output)),
             or_none(row.tls.map(|tls| format!("{} 0x{:04x}", tls.name, tls.number))),
-            or_none(row.oid),
+            // The identifier of a curve's keys is one for all curves: the curve's tells them apart.
+            or_none(row.parameters_oid.or(row.oid)),
             or_none(row.old().map(|old| old.name)),
-            backend.to_owned(),
+            code_of(row.algorithm, backend),
         ]);
     }
     table

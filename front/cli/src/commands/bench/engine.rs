@@ -77,13 +77,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 
 fn head(row: &Row, width: usize) -> String {
     format!(
-        "{}, {} cores\n{:<width$} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9} {:>9} {:>11}\n",
+        "{}, {} cores\n{:<width$} {:<9} {:<6} {:<17} {:>5} {:>7} {:>11} {:>9} {:>9} {:>11}\n",
         row.machine.cpu,
         row.machine.cores,
         "algorithm",
         "operation",
         "key",
-        "backend",
+        "code",
         "batch",
         "threads",
         "cycles/op",
@@ -96,11 +96,11 @@ fn head(row: &Row, width: usize) -> String {
 fn table_line(row: &Row, width: usize) -> String {
     let cycles = row.figures.core_cycles_per_op;
     format!(
-        "{:<width$} {:<9} {:<6} {:<9} {:>5} {:>7} {:>11} {:>9.2} {:>9.2} {:>11.0}",
+        "{:<width$} {:<9} {:<6} {:<17} {:>5} {:>7} {:>11} {:>9.2} {:>9.2} {:>11.0}",
         row.algorithm,
         row.operation.word(),
         row.key.word(),
-        row.backend,
+        row.code,
         row.batch,
         row.threads,
         cycles.map_or("-".to_owned(), |cycles| format!("{cycles:.0}")),
