@@ -418,55 +418,132 @@ fn acvp_sigver<K: Kernels>(kernels: &K) {
 }
 
 /// The published procedure: keys and signatures of seeds read from SHAKE128("") go into another
-/// SHAKE128, here in batches of 25.
+/// SHAKE128, here in batches of 50.
+struct Accumulated<'a, K> {
+    kernels: &'a K,
+    p: &'static Params,
+    seeds: sha3::Shake128Reader,
+    digest: sha3::Shake128,
+    keys: Vec<SigningKey>,
+    scratch: Scratch,
+    done: usize,
+}
+
+/// Every count is a multiple of it.
+const BATCH: usize = 50;
+
+impl<'a, K: Kernels> Accumulated<'a, K> {
+    fn new(kernels: &'a K, p: &'static Params) -> Self {
+        Accumulated {
+            kernels,
+            p,
+            seeds: sha3::Shake128::default().finalize_xof(),
+            digest: sha3::Shake128::default(),
+            keys: (0..BATCH).map(|_| SigningKey::blank(p)).collect(),
+            scratch: Scratch::new(),
+            done: 0,
+        }
+    }
+
+    /// The digest after so many signatures.
+    fn after(&mut self, count: usize) -> [u8; 32] {
+        while self.done < count {
+            self.batch();
+        }
+        let mut out = [0; 32];
+        self.digest.clone().finalize_xof().read(&mut out);
+        out
+    }
+
+    fn batch(&mut self) {
+        let Accumulated { kernels, p, seeds, digest, keys, scratch, done } = self;
+        let mut xi = [[0u8; 32]; BATCH];
+        xi.iter_mut().for_each(|seed| seeds.read(seed));
+        ml_dsa::keygen(*kernels, p, &xi, keys, scratch);
+        let mut sigs = vec![0; BATCH * p.sig_len()];
+        let mut status = [Status::NotRun; BATCH];
+        let message = Message::Pure { context: &[], message: &[] };
+        let refs: Vec<&SigningKey> = keys.iter().collect();
+        let (messages, rnd) = ([message; BATCH], [[0; 32]; BATCH]);
+        ml_dsa::sign(*kernels, &refs, &messages, &rnd, &mut sigs, &mut status, scratch);
+        assert_eq!(status, [Status::Ok; BATCH]);
+        for (key, sig) in keys.iter().zip(sigs.chunks(p.sig_len())) {
+            digest.update(key.verify_key().bytes());
+            digest.update(sig);
+        }
+        *done += BATCH;
+    }
+}
+
+/// The published digests of a set, with the number of signatures that each is over.
+fn accumulated_digests(file: &serde_json::Value, name: &str) -> Vec<(usize, Vec<u8>)> {
+    let digests = file["digests"][name].as_object().expect("digests by count");
+    let mut digests: Vec<(usize, Vec<u8>)> = digests
+        .iter()
+        .map(|(count, digest)| (count.parse().expect("a count"), hex(digest)))
+        .collect();
+    digests.sort_unstable();
+    assert!(digests.iter().all(|(count, _)| count % BATCH == 0), "{name}");
+    digests
+}
+
 fn cctv_accumulated<K: Kernels>(kernels: &K) {
     let Some(file) = vectors::json("cctv/ML-DSA/accumulated.json") else {
         return;
     };
-    const BATCH: usize = 25;
     for name in SETS {
-        let p = params_of(name);
-        let mut seeds = sha3::Shake128::default().finalize_xof();
-        let mut digest = sha3::Shake128::default();
-        let mut keys: Vec<SigningKey> = (0..BATCH).map(|_| SigningKey::blank(p)).collect();
-        let mut scratch = Scratch::new();
-        let mut done = 0;
-        let mut checked = 0;
-        for count in [100, 10_000] {
-            let Some(expected) = hex_if_there(&file["digests"][name][count.to_string()]) else {
-                continue;
-            };
-            while done < count {
-                let mut xi = [[0u8; 32]; BATCH];
-                xi.iter_mut().for_each(|seed| seeds.read(seed));
-                ml_dsa::keygen(kernels, p, &xi, &mut keys, &mut scratch);
-                let mut sigs = vec![0; BATCH * p.sig_len()];
-                let mut status = [Status::NotRun; BATCH];
-                let message = Message::Pure { context: &[], message: &[] };
-                let refs: Vec<&SigningKey> = keys.iter().collect();
-                ml_dsa::sign(
-                    kernels,
-                    &refs,
-                    &[message; BATCH],
-                    &[[0; 32]; BATCH],
-                    &mut sigs,
-                    &mut status,
-                    &mut scratch,
-                );
-                assert_eq!(status, [Status::Ok; BATCH]);
-                for (key, sig) in keys.iter().zip(sigs.chunks(p.sig_len())) {
-                    digest.update(key.verify_key().bytes());
-                    digest.update(sig);
-                }
-                done += BATCH;
-            }
-            let mut out = [0; 32];
-            digest.clone().finalize_xof().read(&mut out);
-            assert_eq!(out.as_slice(), expected, "{name}, {count} signatures");
-            checked += 1;
+        let mut accumulated = Accumulated::new(kernels, params_of(name));
+        let digests = accumulated_digests(&file, name);
+        let short: Vec<_> = digests.iter().filter(|(count, _)| *count <= 10_000).collect();
+        assert!(!short.is_empty(), "{name}: no digest");
+        for (count, expected) in short {
+            assert_eq!(accumulated.after(*count).as_slice(), expected, "{name}, {count}");
         }
-        assert!(checked > 0, "{name}: no digest");
     }
+}
+
+/// The digests over more signatures than a minute has, 60 million of each set, where `GABION_SOAK` is as
+/// large: on the best backend of this machine, a thread for each set.
+#[test]
+fn cctv_accumulated_in_full() {
+    let most: usize = std::env::var("GABION_SOAK").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let Some(file) = vectors::json("cctv/ML-DSA/accumulated.json") else {
+        return;
+    };
+    if most < 60_000_000 {
+        eprintln!("skipped: digests over 60,000,000 signatures: script/soak 60000000 accumulated");
+    }
+    std::thread::scope(|scope| {
+        for name in SETS {
+            for (count, expected) in accumulated_digests(&file, name) {
+                if count > 10_000 && count <= most {
+                    scope.spawn(move || in_full(params_of(name), count, &expected));
+                }
+            }
+        }
+    });
+}
+
+fn in_full(p: &'static Params, count: usize, expected: &[u8]) {
+    let run = || {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(kernels) = gabion_backend::avx512::Avx512::detect() {
+            return Accumulated::new(&kernels, p).after(count);
+        } else if let Some(kernels) = gabion_backend::avx2::Avx2::detect() {
+            return Accumulated::new(&kernels, p).after(count);
+        }
+        Accumulated::new(&gabion_backend::portable::Portable, p).after(count)
+    };
+    assert_eq!(run(), expected, "{count} signatures of {} bytes", p.sig_len());
+    eprintln!("vectors: {count} signatures of {} bytes have the published digest", p.sig_len());
+    let Some(path) = std::env::var_os("GABION_SOAK_TALLY") else { return };
+    let mut tally =
+        std::fs::OpenOptions::new().append(true).create(true).open(path).expect("a file");
+    let line = format!(
+        "{{\"accumulated\":\"signatures of {} bytes\",\"operations\":{count}}}\n",
+        p.sig_len()
+    );
+    std::io::Write::write_all(&mut tally, line.as_bytes()).expect("written");
 }
 
 /// Power2Round, Decompose and UseHint over every field element, against one published digest.
