@@ -32,9 +32,13 @@ const BASE_PIECE_BITS: usize = 70;
 // ----- tables -----
 
 /// `table[i][limb][j]`: (2j + 1) 32^i B, five limbs each of y+x, y-x, 2dxy.
-type CombTable = Vec<[[u64; 16]; 15]>;
+type CombTable = Vec<CombRow>;
+/// A row of it.
+pub(super) type CombRow = [[u64; 16]; 15];
 /// `table[m][j][limb][lane]`: (2j + 1) 16^(8 lane + m) B.
-type StretchTable = Vec<[[[u64; 8]; 15]; 8]>;
+type StretchTable = Vec<StretchRow>;
+/// A row of it.
+type StretchRow = [[[u64; 8]; 15]; 8];
 
 /// `2^bits[lane] * B`, at most 2^255.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
@@ -145,14 +149,16 @@ fn odd_digits(scalar: &[u8; 32], top: usize) -> [u64; 4] {
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(super) fn base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
     if scalars.len() <= 2 {
+        let stretches = stretches();
         for (scalar, out) in scalars.iter().zip(out) {
-            let point = [base_multiple(scalar)];
+            let point = [base_multiple(stretches, scalar)];
             encode_all(&point, core::slice::from_mut(out));
         }
     } else {
+        let comb = comb();
         for (scalars, out) in scalars.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
             let points: Vec<_> =
-                scalars.chunks(8).map(|lanes| eight_base_multiples(lanes)).collect();
+                scalars.chunks(8).map(|lanes| eight_base_multiples(comb, lanes)).collect();
             encode_all(&points, out);
         }
     }
@@ -175,10 +181,10 @@ fn encode_all(points: &[Extended], out: &mut [[u8; 32]]) {
     }
 }
 
-/// `[scalar]B`, a lane a scalar; eight at most, at least one.
+/// `[scalar]B`, a lane a scalar; eight at most, at least one. `table` is [`comb`].
+#[inline(never)] // Where the table lies is read from memory, and what is read there, the scan takes for data.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-pub(super) fn eight_base_multiples(scalars: &[[u8; 32]]) -> Extended {
-    let table = comb();
+pub(super) fn eight_base_multiples(table: &[CombRow], scalars: &[[u8; 32]]) -> Extended {
     let mut words = [[0u64; 8]; 4];
     for lane in 0..8 {
         let mut half = odd_digits(&scalars[lane.min(scalars.len() - 1)], 5 * DIGITS - 1);
@@ -207,10 +213,11 @@ pub(super) fn eight_base_multiples(scalars: &[[u8; 32]]) -> Extended {
     sum
 }
 
-/// `[scalar]B`, a lane a stretch of eight digits in radix 16; the same point in every lane.
+/// `[scalar]B`, a lane a stretch of eight digits in radix 16; the same point in every lane. `table` is
+/// [`stretches`].
+#[inline(never)] // As above.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn base_multiple(scalar: &[u8; 32]) -> Extended {
-    let table = stretches();
+fn base_multiple(table: &[StretchRow], scalar: &[u8; 32]) -> Extended {
     let mut half = odd_digits(scalar, 255);
     let mut words: [u64; 8] =
         core::array::from_fn(|lane| (half[lane / 2] >> (32 * (lane % 2))) & 0xffff_ffff);

@@ -12,7 +12,7 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::ct;
 
-use super::ed25519::{CHUNK, eight_base_multiples};
+use super::ed25519::{CHUNK, comb, eight_base_multiples};
 use super::edwards::{invert_all, load8, store8};
 use super::field25519::{
     Fe, Raw, add, add_raw, all, carry, equal, mul, mul_raw, select, square, sub, sub_raw,
@@ -65,9 +65,10 @@ fn encode_all(quotients: &mut [(Fe, Fe)], out: &mut [[u8; 32]]) {
 /// The public keys of clamped scalars that were reduced modulo L.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(super) fn base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
+    let comb = comb();
     for (scalars, out) in scalars.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
         let quotient = |lanes: &[[u8; 32]]| {
-            let point = eight_base_multiples(lanes);
+            let point = eight_base_multiples(comb, lanes);
             (add(&point.z, &point.y), sub(&point.z, &point.y))
         };
         let mut quotients: Vec<_> = scalars.chunks(8).map(quotient).collect();
