@@ -254,10 +254,11 @@ fn a_row_has_the_promised_fields() {
         "signature_provider",
         "openssl",
         "spread",
+        "groups",
     ] {
         assert!(object.contains_key(field), "{field} is missing");
     }
-    assert_eq!(object.len(), 19);
+    assert_eq!(object.len(), 20);
     assert_eq!(json["provider"], "default");
     for field in ["cpu", "cores", "features", "kernel", "compiler"] {
         assert!(!json["machine"][field].is_null(), "machine.{field} is missing");
