@@ -30,6 +30,7 @@ pub mod message;
 pub mod ml_dsa;
 pub mod ml_kem;
 pub mod prehash;
+pub mod room;
 pub mod rsa;
 pub mod slh_dsa;
 pub mod x25519;

@@ -1,11 +1,11 @@
-//! Room on the stack for what the crates put there.
+//! Room on the stack for what other people's crates put there.
 
-/// Bytes of stack: decoding a private key takes up to 600 KiB.
+/// Bytes of stack: decoding a private key of FN-DSA takes up to 600 KiB.
 const STACK: usize = 2 << 20;
 
 /// Does work that takes much stack on a thread of its own and waits for its end: the caller may be one
 /// of OpenSSL's asynchronous jobs, which has 32 KiB and no guard page. None where no thread can be made.
-pub(super) fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+pub fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK);
         let thread = thread.spawn_scoped(scope, work).ok()?;

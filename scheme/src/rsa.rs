@@ -22,6 +22,7 @@ use sha3::{Shake256, Shake256Reader};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
+use crate::room::with_room;
 
 /// The only public exponent.
 const E: u32 = 65537;
@@ -129,11 +130,16 @@ impl PublicKey {
 }
 
 impl PrivateKey {
-    /// Makes a key pair from random bytes.
+    /// Makes a key pair from random bytes, which takes seconds, and more stack than some callers have.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if the crate finds no primes, which does not happen.
     pub fn generate(params: Params, random: &[u8; RANDOM_LEN]) -> Result<Self, Error> {
+        let made = with_room(|| Self::generate_here(params, random));
+        made.unwrap_or_else(|| Self::generate_here(params, random))
+    }
+
+    fn generate_here(params: Params, random: &[u8; RANDOM_LEN]) -> Result<Self, Error> {
         let mut rng = Randomness::new(random);
         let key = RsaPrivateKey::new(&mut rng, params.bits).map_err(|_| refuse("no primes"))?;
         Self::new(params, key)

@@ -18,7 +18,7 @@ use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::Xof;
 use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE};
-use gabion_scheme::kernels::slh_fors::{FORS_HEIGHT_MAX, SlhForsTree};
+use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
 use super::keccak::{ShortBlock, State, permute_8, short_hash_8, transpose, words_to_rows};
 use super::sha256_lanes::{self, Rows};
@@ -30,8 +30,6 @@ use crate::slh::shake::{ADDRESS, hash_word, value_word};
 
 /// The most subtrees side by side.
 pub(super) const LANES: usize = 16;
-/// Levels of a subtree that have a node beside a path.
-const HEIGHT_MAX: usize = FORS_HEIGHT_MAX as usize;
 
 /// The subtrees of one call, of which lanes beyond them repeat the first.
 fn lane<'j, 'a>(jobs: &'j [SlhForsTree<'a>], i: usize) -> &'j SlhForsTree<'a> {
@@ -40,8 +38,8 @@ fn lane<'j, 'a>(jobs: &'j [SlhForsTree<'a>], i: usize) -> &'j SlhForsTree<'a> {
 
 /// What is kept of subtrees whose nodes have R rows.
 struct Grown<const R: usize> {
-    /// The nodes beside the paths, level by level.
-    path: [[__m512i; R]; HEIGHT_MAX],
+    /// The nodes beside the paths, level by level; not on the stack, of which asynchronous jobs have little.
+    path: Vec<[__m512i; R]>,
     root: [__m512i; R],
 }
 
@@ -58,8 +56,8 @@ fn grow<const R: usize>(
 ) -> Grown<R> {
     let height = jobs[0].height;
     let zero = [_mm512_setzero_si512(); R];
-    let mut stack = [zero; HEIGHT_MAX];
-    let mut grown = Grown { path: [zero; HEIGHT_MAX], root: zero };
+    let mut stack = vec![zero; height as usize];
+    let mut grown = Grown { path: vec![zero; height as usize], root: zero };
     let leaves =
         registers::table(&Table::<u32, LANES>(core::array::from_fn(|i| lane(jobs, i).leaf)));
     for first in 0..1u32 << height {
@@ -93,11 +91,11 @@ impl<const R: usize> Grown<R> {
         jobs: &mut [SlhForsTree<'_>],
         rows: impl Fn(&[__m512i; R]) -> [__m512i; N],
     ) {
-        let (n, height) = (jobs[0].root.len(), jobs[0].height as usize);
+        let n = jobs[0].root.len();
         for (job, row) in jobs.iter_mut().zip(rows(&self.root)) {
             registers::store_hash(job.root, row);
         }
-        for (level, nodes) in self.path.iter().enumerate().take(height) {
+        for (level, nodes) in self.path.iter().enumerate() {
             for (job, row) in jobs.iter_mut().zip(rows(nodes)) {
                 if !job.path.is_empty() {
                     registers::store_hash(&mut job.path[level * n..][..n], row);

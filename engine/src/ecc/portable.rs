@@ -3,6 +3,7 @@
 //! Lengths and the form of points were checked by the caller.
 
 use gabion_scheme::ct;
+use gabion_scheme::room::with_room;
 use p256::elliptic_curve::group::{Curve as _, Group as _};
 use p256::elliptic_curve::point::AffineCoordinates;
 use p256::elliptic_curve::{CurveArithmetic, Field, FieldBytes, NonZeroScalar};
@@ -121,6 +122,14 @@ pub(super) fn sign(
 }
 
 pub(super) fn verify(curve: Curve, public: &[u8], digest: &[u8], signature: &[u8]) -> bool {
+    let here = || verify_here(curve, public, digest, signature);
+    // What p521 has of points in tables is more than an asynchronous job of OpenSSL has of stack, beside
+    // what called for it.
+    let verdict = if curve == Curve::P521 { with_room(here) } else { None };
+    verdict.unwrap_or_else(here)
+}
+
+fn verify_here(curve: Curve, public: &[u8], digest: &[u8], signature: &[u8]) -> bool {
     of_curve!(curve, library, Nist => {
         use library::ecdsa::signature::hazmat::PrehashVerifier;
         let key = library::ecdsa::VerifyingKey::from_sec1_bytes(public).ok();

@@ -6,7 +6,7 @@
 use super::message::Parts;
 use super::params::{Design, Params, SEED_LEN};
 use super::randomness::Randomness;
-use super::room::with_room;
+use crate::room::with_room;
 
 /// Makes the encoded key pair of a seed: (private, public). None where there is no stack for it.
 pub(super) fn generate(

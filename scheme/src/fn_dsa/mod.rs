@@ -26,7 +26,6 @@ mod message;
 mod params;
 mod private;
 mod randomness;
-mod room;
 mod signature;
 
 pub use keys::{SigningKey, VerifyKey, generate};
