@@ -114,7 +114,7 @@ fn is_the_same_in_company(
     let sign = Slh::Sign { params, keys, messages, opt_rand: None, sig: &mut sigs };
     all_ok(backend, 2, Operation::Slh(sign))?;
     // The self-test's secrets are constants.
-    for bytes in [made[0].bytes(), made[1].bytes(), key.bytes(), sig, &sigs[..]] {
+    for bytes in [made[0].bytes(), made[1].bytes(), key.bytes(), &seeds, sig, &sigs] {
         ct::declassify(bytes);
     }
     // SK.seed, SK.prf and PK.seed are the seed; that PK.root is theirs, its signature shows.
