@@ -485,6 +485,9 @@ fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec
 /// Records a private key, and its parts where they begin in it: who takes them out of it puts them
 /// at a place of their own.
 fn record_private(algorithm: Algorithm, bytes: &[u8]) {
+    // Without what is public at the end: a window of one coefficient, often zero, and 31 bytes of the public key's
+    // hash stands in the public key, too, where a zero comes before the hash.
+    let bytes = &bytes[..bytes.len() - public_end(algorithm)];
     record(bytes);
     let part = |name: &str| name.parse::<Algorithm>().map_or(0, |part| part.info().private_key);
     match algorithm.info().family {
@@ -494,10 +497,10 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
             record(second);
         }
         Family::Composite => record(&bytes[32..]),
-        // F, whose coefficients have a byte each, stands at the end, but for a hash of the public key.
+        // F, whose coefficients have a byte each, stands at the end.
         Family::FnDsa => {
-            let end = bytes.len() - public_end(algorithm);
-            record(&bytes[end - ((end / 2) & !511)..end]);
+            let end = bytes.len();
+            record(&bytes[end - ((end / 2) & !511)..]);
         }
         _ => {}
     }
