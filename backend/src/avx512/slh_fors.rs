@@ -125,7 +125,7 @@ pub(super) fn shake<const V: usize>(jobs: &mut [SlhForsTree<'_>]) {
         let job = lane(jobs, i);
         registers::halves(&job.context.pk_seed, &job.address.0)
     }));
-    let secret = transpose(core::array::from_fn(|i| registers::load(lane(jobs, i).sk_seed, 0)));
+    let mut secret = transpose(core::array::from_fn(|i| registers::load(lane(jobs, i).sk_seed, 0)));
     // PK.seed and the address; what is behind it is another for leaves and for nodes.
     let mut head: ShortBlock = [zero; 13];
     head[..V].copy_from_slice(&[s0, s1, s2, s3][..V]);
@@ -189,6 +189,7 @@ pub(super) fn shake<const V: usize>(jobs: &mut [SlhForsTree<'_>]) {
         words[..V].copy_from_slice(node);
         words_to_rows::<8>(words)
     });
+    wipe(&mut secret);
     wipe(&mut leaf_block);
     wipe(&mut state);
     wipe(&mut output);
