@@ -378,6 +378,41 @@ fn a_full_queue_says_busy_and_long_messages_do_not_wait() {
     });
 }
 
+#[test]
+fn tickets_of_long_messages_hold_a_bounded_number_of_bytes() {
+    let (engine, watch) = watched();
+    let limits = Limits { message_max: 100, long_max: 1000, ..narrow(8) };
+    let queue = Queue::new(Arc::clone(&engine), OsEntropy, limits).with_workers(some(2)).unwrap();
+    let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+    let public = key.public();
+    let texts = [vec![1; 300], vec![2; 300], vec![3; 300]];
+    // Longer than all that may be held, and taken since none is.
+    let giant = vec![4; 5000];
+    let signature = queue.submit_sign(&key, pure(&giant)).unwrap().wait().unwrap();
+    assert_eq!(engine.verify(&public, pure(&giant), &signature), Ok(()));
+    watch.set(true);
+    let submit = |text: &[u8]| queue.submit_sign(&key, pure(text));
+    let tickets = texts.each_ref().map(|text| submit(text).unwrap());
+    let verified = queue.submit_verify(&public, pure(&giant[..96]), &signature);
+    assert_eq!(submit(&texts[2][..200]).err(), Some(Error::Busy));
+    assert_eq!(submit(&giant).err(), Some(Error::Busy));
+    let refused = queue.submit_verify(&public, pure(&giant), &signature);
+    assert_eq!(refused.err(), Some(Error::Busy));
+    assert!(tickets.iter().all(|ticket| !ticket.is_ready()));
+    watch.set(false);
+    for (ticket, text) in tickets.into_iter().zip(&texts) {
+        let signature = ticket.wait().unwrap();
+        assert_eq!(engine.verify(&public, pure(text), &signature), Ok(()));
+    }
+    assert_eq!(verified.unwrap().wait(), Err(Error::BadSignature));
+    // The room comes back with the copy, which goes after the result has come.
+    let verify = || queue.submit_verify(&public, pure(&giant), &signature);
+    until(|| verify().is_ok_and(|ticket| ticket.wait() == Ok(())));
+    assert_eq!(watch.lanes.load(Ordering::Relaxed), 1);
+    queue.shutdown();
+    assert_eq!(verify().err(), Some(Error::Closed));
+}
+
 /// A generator that counts how often it is asked, and fails every other batch of several lanes.
 #[derive(Default)]
 struct Fickle {

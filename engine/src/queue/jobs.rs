@@ -8,6 +8,7 @@ use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status};
 
 use super::gate::Job;
+use super::long::Claim;
 use crate::dsa::{SigningKey, VerifyKey};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, lane_result};
@@ -37,6 +38,8 @@ pub(super) struct Copied {
     /// Context and message, or context and digest, or M'.
     bytes: Vec<u8>,
     context: usize,
+    /// Of a long one: held as long as the copy.
+    _claim: Option<Claim>,
 }
 
 enum Form {
@@ -71,7 +74,12 @@ impl Copied {
             Message::Internal(_) => Form::Internal,
         };
         let (context, message) = parts(message);
-        Copied { form, bytes: [context, message].concat(), context: context.len() }
+        Copied { form, bytes: [context, message].concat(), context: context.len(), _claim: None }
+    }
+
+    /// With the room that was claimed for it.
+    pub(super) fn with(self, claim: Claim) -> Self {
+        Copied { _claim: Some(claim), ..self }
     }
 
     fn message(&self) -> Message<'_> {

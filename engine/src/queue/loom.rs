@@ -33,7 +33,13 @@ impl Job for Counted {
 
 fn limits(depth: usize, lanes_max: usize, leaders_max: usize) -> Limits {
     let some = |n| NonZero::new(n).unwrap();
-    Limits { depth, lanes_max: some(lanes_max), leaders_max: some(leaders_max), message_max: 0 }
+    Limits {
+        depth,
+        lanes_max: some(lanes_max),
+        leaders_max: some(leaders_max),
+        message_max: 0,
+        long_max: 0,
+    }
 }
 
 /// A model whose preemptions are bounded, which keeps the suite within seconds.

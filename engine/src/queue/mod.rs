@@ -19,7 +19,8 @@
 //!   job is the first, and never works for others after that.
 //! - **Bounded.** [`Limits::depth`] jobs may wait for each algorithm and operation; one more is
 //!   refused with [`Error::Busy`]. Messages that wait are copied; those above
-//!   [`Limits::message_max`] bytes run at once instead.
+//!   [`Limits::message_max`] bytes run at once instead, or, with a ticket, on a worker by themselves,
+//!   [`Limits::long_max`] bytes of them at a time.
 //! - **Lane by lane.** A bad key, ciphertext or signature fails its own job. A batch that fails as a
 //!   whole is run again job by job, so that what caused it fails alone.
 //! - **Asynchronous on request.** [`Queue::with_workers`] starts threads; `submit_*` then returns a
@@ -32,6 +33,7 @@ mod board;
 mod gate;
 mod jobs;
 mod line;
+mod long;
 #[cfg(all(test, loom))]
 mod loom;
 #[cfg(any(all(test, not(loom)), fuzzing))]
@@ -57,6 +59,7 @@ use jobs::{
     Copied, Decaps, Derive, DsaGenerate, Encaps, ExchangeGenerate, KemGenerate, Shared, Sign,
     Verify, message_len,
 };
+use long::{Bytes, Claim};
 
 #[cfg(fuzzing)]
 pub use simulation::testing_only_schedule;
@@ -72,17 +75,27 @@ pub struct Limits {
     /// Batches at a time. While fewer run, a job runs at once and waits for nobody.
     pub leaders_max: NonZero<usize>,
     /// Bytes of a message that may wait, since it is copied. A job with a longer one runs at once,
-    /// whatever else runs.
+    /// whatever else runs; one that has a ticket goes to a worker, and shares no batch.
     pub message_max: usize,
+    /// Bytes of such longer messages that tickets hold together, of all algorithms. One more is told
+    /// [`Error::Busy`]; where none is held, one of any length is taken.
+    pub long_max: usize,
 }
 
 impl Default for Limits {
     /// 1024 jobs, batches of 64, as many at a time as the machine has cores, messages of 16 KiB:
-    /// what waits takes 16 MiB of messages at most, for each algorithm and operation.
+    /// what waits takes 16 MiB of messages at most, for each algorithm and operation. 64 MiB of longer
+    /// ones.
     fn default() -> Self {
         const LANES_MAX: NonZero<usize> = NonZero::new(64).unwrap();
         let leaders_max = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        Limits { depth: 1024, lanes_max: LANES_MAX, leaders_max, message_max: 16 << 10 }
+        Limits {
+            depth: 1024,
+            lanes_max: LANES_MAX,
+            leaders_max,
+            message_max: 16 << 10,
+            long_max: 64 << 20,
+        }
     }
 }
 
@@ -119,6 +132,10 @@ pub struct Queue {
     verify: Gates<Verify>,
     exchange_generate: Gates<ExchangeGenerate>,
     derive: Gates<Derive>,
+    /// Of tickets with long messages: each is a batch of its own.
+    sign_long: Gates<Sign>,
+    verify_long: Gates<Verify>,
+    long: Bytes,
     workers: Option<Workers>,
 }
 
@@ -149,6 +166,9 @@ impl Queue {
             verify: gates(&shared, limits),
             exchange_generate: gates(&shared, limits),
             derive: gates(&shared, limits),
+            sign_long: gates(&shared, alone(limits)),
+            verify_long: gates(&shared, alone(limits)),
+            long: Bytes::default(),
             workers: None,
             shared,
             limits,
@@ -195,6 +215,8 @@ impl Queue {
         self.verify.iter().for_each(|gate| gate.close());
         self.exchange_generate.iter().for_each(|gate| gate.close());
         self.derive.iter().for_each(|gate| gate.close());
+        self.sign_long.iter().for_each(|gate| gate.close());
+        self.verify_long.iter().for_each(|gate| gate.close());
         if let Some(workers) = &self.workers {
             workers.stop();
         }
@@ -205,7 +227,9 @@ impl Queue {
         let keys = waiting(&self.kem_generate) + waiting(&self.dsa_generate);
         let kem = waiting(&self.encaps) + waiting(&self.decaps);
         let exchange = waiting(&self.exchange_generate) + waiting(&self.derive);
-        keys + kem + waiting(&self.sign) + waiting(&self.verify) + exchange
+        let signatures = waiting(&self.sign) + waiting(&self.verify);
+        let long = waiting(&self.sign_long) + waiting(&self.verify_long);
+        keys + kem + signatures + exchange + long
     }
 
     /// [`Engine::kem_generate`].
@@ -387,8 +411,8 @@ impl Queue {
         self.submit(&self.dsa_generate[algorithm as usize], DsaGenerate { algorithm })
     }
 
-    /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed before the
-    /// call returns, on this thread: hash what is long, and sign the digest.
+    /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed by itself, and
+    /// counts towards [`Limits::long_max`].
     ///
     /// # Examples
     /// ```
@@ -422,17 +446,18 @@ impl Queue {
         message: Message<'_>,
     ) -> Result<Ticket<Vec<u8>>, Error> {
         message.check()?;
-        let gate = &self.sign[key.algorithm() as usize];
-        if message_len(&message) > self.limits.message_max {
-            gate.check_open()?;
-            let engine = self.shared.engine();
-            return Ok(Ticket::ready(engine.sign(key, message, self.shared.entropy())));
+        if self.workers.is_none() {
+            return ready(self.sign(key, message));
         }
-        self.submit(gate, Sign { key: key.clone(), message: Copied::of(&message) })
+        let (gate, message) = match self.claim(&message)? {
+            None => (&self.sign, Copied::of(&message)),
+            Some(claim) => (&self.sign_long, Copied::of(&message).with(claim)),
+        };
+        self.submit(&gate[key.algorithm() as usize], Sign { key: key.clone(), message })
     }
 
-    /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified before the
-    /// call returns, on this thread.
+    /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified by itself, and
+    /// counts towards [`Limits::long_max`].
     ///
     /// # Errors
     /// A message of the wrong form, a signature longer than any; [`Error::Busy`],
@@ -449,13 +474,15 @@ impl Queue {
             key.check_message(&message)?;
             return Err(Error::BadSignature);
         }
-        let gate = &self.verify[key.algorithm() as usize];
-        if message_len(&message) > self.limits.message_max {
-            gate.check_open()?;
-            return Ok(Ticket::ready(self.shared.engine().verify(key, message, signature)));
+        if self.workers.is_none() {
+            return ready(self.verify(key, message, signature));
         }
-        let (message, signature) = (Copied::of(&message), signature.to_vec());
-        self.submit(gate, Verify { key: key.clone(), message, signature })
+        let (gate, message) = match self.claim(&message)? {
+            None => (&self.verify, Copied::of(&message)),
+            Some(claim) => (&self.verify_long, Copied::of(&message).with(claim)),
+        };
+        let job = Verify { key: key.clone(), message, signature: signature.to_vec() };
+        self.submit(&gate[key.algorithm() as usize], job)
     }
 
     /// [`Queue::exchange_generate`] on a worker.
@@ -483,6 +510,15 @@ impl Queue {
         self.submit(&self.derive[key.algorithm() as usize], job)
     }
 
+    /// The room of a message that is too long to wait with others; none where it is not.
+    fn claim(&self, message: &Message<'_>) -> Result<Option<Claim>, Error> {
+        let bytes = message_len(message);
+        if bytes <= self.limits.message_max {
+            return Ok(None);
+        }
+        self.long.claim(bytes, self.limits.long_max).map(Some).ok_or(Error::Busy)
+    }
+
     fn submit<J, T>(&self, gate: &Gate<J>, job: J) -> Result<Ticket<T>, Error>
     where
         J: Job<Output = Result<T, Error>, Context = Shared>,
@@ -503,6 +539,19 @@ impl Drop for Queue {
 
 fn gates<J: Job<Context = Shared>>(shared: &Arc<Shared>, limits: Limits) -> Gates<J> {
     Algorithm::all().map(|_| Gate::new(limits, Arc::clone(shared))).collect()
+}
+
+/// A ticket of what ran before the call returns; no ticket where the queue refused it.
+fn ready<T>(result: Result<T, Error>) -> Result<Ticket<T>, Error> {
+    match result {
+        Err(refused @ (Error::Busy | Error::Closed)) => Err(refused),
+        result => Ok(Ticket::ready(result)),
+    }
+}
+
+/// The limits of jobs that share no batch.
+fn alone(limits: Limits) -> Limits {
+    Limits { lanes_max: NonZero::<usize>::MIN, ..limits }
 }
 
 fn waiting<J: Job>(gates: &Gates<J>) -> usize {

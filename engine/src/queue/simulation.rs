@@ -304,6 +304,7 @@ fn play(dice: &Dice) -> Vec<End> {
         lanes_max: some(9),
         leaders_max: some(3),
         message_max: 0,
+        long_max: 0,
     };
     let gate = Gate::<Played>::new(limits, Arc::default());
     let jobs = 1 + dice.below(60) as usize;
