@@ -1,11 +1,12 @@
-//! What each family of algorithms adds to a module: the bytes of its symbols.
+//! What each family of algorithms adds to a module, in two ways.
 //!
-//! No family can be left out of a build, so the difference of two builds cannot be measured. What
-//! can be is how many bytes of the linked module belong to functions and tables whose path names a
-//! family: what would go if the family went. Code that families share (Keccak, SHA-2, random
-//! numbers, the provider's own) counts as shared, and so does what no symbol covers.
+//! - Of one module: how many bytes of it belong to functions and tables whose path names a family. Code
+//!   that families share (Keccak, SHA-2, random numbers, the provider's own) counts as shared, and so does
+//!   what no symbol covers.
+//! - Of two: the module's stripped size less that of one that was built without the family, which
+//!   a Cargo feature leaves out. `script/size` builds them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -61,6 +62,17 @@ pub struct Part {
     pub without: u64,
 }
 
+/// The same module, built without a family of algorithms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Build {
+    /// What was left out.
+    pub without: String,
+    /// The file's stripped size.
+    pub stripped_bytes: u64,
+    /// How much larger the module is that has it.
+    pub bytes: i64,
+}
+
 /// A measured module: `gabion bench size --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Module {
@@ -73,6 +85,8 @@ pub struct Module {
     pub stripped_bytes: u64,
     /// Part by part, the largest first; `shared` is what is not any family's.
     pub parts: Vec<Part>,
+    /// The builds without one family each that were measured beside it.
+    pub builds: Vec<Build>,
     /// The version of this program, with which the module is built.
     pub version: &'static str,
     /// The commit that the module was built from, where that was said.
@@ -81,26 +95,25 @@ pub struct Module {
     pub machine: Machine,
 }
 
-/// Measures a module, which was built from `commit`.
+/// Measures a module, which was built from `commit`, and those that were built `without` what their names
+/// say.
 ///
 /// # Errors
-/// `NotReady` when the file cannot be read, `Usage` when it is not an ELF file or has no symbols.
-pub fn measure(path: &Path, commit: Option<String>) -> Result<Module, Error> {
-    let bytes = std::fs::read(path).map_err(|cause| {
-        Error::NotReady(format!(
-            "{} cannot be read: {cause}; build the bundle with `gabion bundle build`, or name a \
-             module with --module",
-            path.display()
-        ))
-    })?;
-    let elf = Elf { bytes: &bytes };
-    let (stripped, symbols) = elf.read().ok_or_else(|| {
-        Error::Usage(format!(
-            "{} is not a 64-bit little-endian ELF file with a symbol table; one that was stripped \
-             cannot be told apart",
-            path.display()
-        ))
-    })?;
+/// `NotReady` when a file cannot be read, `Usage` when it is not an ELF file or has no symbols.
+pub fn measure(
+    path: &Path,
+    commit: Option<String>,
+    without: &[(String, PathBuf)],
+) -> Result<Module, Error> {
+    let bytes = read(path)?;
+    let (stripped, symbols) = Elf { bytes: &bytes }.read().ok_or_else(|| no_module(path))?;
+    let mut builds = Vec::new();
+    for (name, path) in without {
+        let bytes = read(path)?;
+        let (stripped_bytes, _) = Elf { bytes: &bytes }.read().ok_or_else(|| no_module(path))?;
+        let more = stripped as i64 - stripped_bytes as i64;
+        builds.push(Build { without: name.clone(), stripped_bytes, bytes: more });
+    }
     let mut parts: Vec<Part> = Vec::new();
     let mut end = 0;
     for symbol in &symbols {
@@ -128,10 +141,29 @@ pub fn measure(path: &Path, commit: Option<String>) -> Result<Module, Error> {
         file_bytes: bytes.len() as u64,
         stripped_bytes: stripped,
         parts,
+        builds,
         version: env!("CARGO_PKG_VERSION"),
         commit,
         machine: Machine::detect(),
     })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|cause| {
+        Error::NotReady(format!(
+            "{} cannot be read: {cause}; build the bundle with `gabion bundle build`, or name a \
+             module with --module",
+            path.display()
+        ))
+    })
+}
+
+fn no_module(path: &Path) -> Error {
+    Error::Usage(format!(
+        "{} is not a 64-bit little-endian ELF file with a symbol table; one that was stripped \
+         cannot be told apart",
+        path.display()
+    ))
 }
 
 fn family(symbol: &str) -> &'static str {
@@ -236,6 +268,19 @@ pub fn render(module: &Module) -> String {
         out.push_str(&format!(
             "{:<52} {:>8} {:>9} {share:>6.1} {:>10}\n",
             part.family, part.symbols, part.bytes, part.without
+        ));
+    }
+    if !module.builds.is_empty() {
+        out.push_str(&format!(
+            "\nStripped size of builds that leave a family out.\n\n{:<52} {:>10} {:>9} {:>6}\n",
+            "without", "stripped", "bytes", "%"
+        ));
+    }
+    for build in &module.builds {
+        let share = build.bytes as f64 * 100.0 / module.stripped_bytes as f64;
+        out.push_str(&format!(
+            "{:<52} {:>10} {:>9} {share:>6.1}\n",
+            build.without, build.stripped_bytes, build.bytes
         ));
     }
     out

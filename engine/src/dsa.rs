@@ -96,7 +96,7 @@ macro_rules! families {
             entropy: &dyn Entropy,
         ) -> Result<Signing, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     SigningPart::generate(engine, algorithm, entropy).map(Signing::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
@@ -110,7 +110,7 @@ macro_rules! families {
             entropy: &dyn Entropy,
         ) -> Result<Vec<Signing>, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     let keys = SigningPart::generate_many(engine, algorithm, n, entropy)?;
                     Ok(keys.into_iter().map(Signing::$family).collect())
                 })*
@@ -124,7 +124,7 @@ macro_rules! families {
             seed: &[u8],
         ) -> Result<Signing, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     SigningPart::from_seed(engine, algorithm, seed).map(Signing::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
@@ -137,7 +137,7 @@ macro_rules! families {
             bytes: &[u8],
         ) -> Result<Signing, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     SigningPart::decode(engine, algorithm, bytes).map(Signing::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "decode a signing key", SIGNATURES)),
@@ -150,7 +150,7 @@ macro_rules! families {
             bytes: &[u8],
         ) -> Result<Verifying, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES)),
@@ -163,7 +163,7 @@ macro_rules! families {
             encoded: &[&[u8]],
         ) -> Decoded<Verifying> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     let keys = VerifyPart::decode_many(engine, algorithm, encoded)?;
                     Ok(keys.into_iter().map(|key| key.map(Verifying::$family)).collect())
                 })*
@@ -179,13 +179,15 @@ macro_rules! families {
         ) -> Result<(), Error> {
             match keys.first().map(|key| &key.0) {
                 None => Ok(()),
-                $(Some(Signing::$family(_)) => {
+                $(Some(Signing::$family(_)) if Family::$family.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Signing::$family(key) => Some(key),
                         _ => None,
                     }).collect();
                     SigningPart::sign_many(engine, &known, lanes)
                 })*
+                // No door makes a key of a family that is not in this build.
+                Some(_) => Err(Error::NotBuilt(keys[0].algorithm())),
             }
         }
 
@@ -197,13 +199,15 @@ macro_rules! families {
         ) -> Result<(), Error> {
             match keys.first().map(|key| &key.0) {
                 None => Ok(()),
-                $(Some(Verifying::$family(_)) => {
+                $(Some(Verifying::$family(_)) if Family::$family.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Verifying::$family(key) => Some(key),
                         _ => None,
                     }).collect();
                     VerifyPart::verify_many(engine, &known, lanes)
                 })*
+                // No door makes a key of a family that is not in this build.
+                Some(_) => Err(Error::NotBuilt(keys[0].algorithm())),
             }
         }
     };

@@ -27,6 +27,9 @@ pub enum Error {
         /// Which algorithms can.
         expected: &'static str,
     },
+    /// Invalid input: an algorithm whose code was left out of this build.
+    #[error("{0} is not in this build; expected one that was made with the feature `{feature}`", feature = .0.info().family.feature())]
+    NotBuilt(Algorithm),
     /// Invalid input: the lane was refused.
     #[error("{algorithm} {task} was refused: {status:?}")]
     Lane {
@@ -111,13 +114,18 @@ pub(crate) fn missing_seed(algorithm: Algorithm) -> Error {
     }
 }
 
-/// The error of an algorithm of another kind than the operation is for.
+/// The error of an algorithm of another kind than the operation is for, or of none that is in this build.
 pub(crate) fn wrong_kind(
     algorithm: Algorithm,
     operation: &'static str,
     expected: &'static str,
 ) -> Error {
-    Error::WrongAlgorithm { algorithm, operation, expected }
+    check_built(algorithm).err().unwrap_or(Error::WrongAlgorithm { algorithm, operation, expected })
+}
+
+/// Refuses an algorithm whose code was left out of this build.
+pub(crate) fn check_built(algorithm: Algorithm) -> Result<(), Error> {
+    if algorithm.info().family.is_built() { Ok(()) } else { Err(Error::NotBuilt(algorithm)) }
 }
 
 /// The error of a public key that a check refuses.

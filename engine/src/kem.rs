@@ -134,7 +134,7 @@ macro_rules! families {
             entropy: &dyn Entropy,
         ) -> Result<Private, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     DecapsPart::generate(engine, algorithm, entropy).map(Private::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
@@ -148,7 +148,7 @@ macro_rules! families {
             entropy: &dyn Entropy,
         ) -> Result<Vec<Private>, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     let keys = DecapsPart::generate_many(engine, algorithm, n, entropy)?;
                     Ok(keys.into_iter().map(Private::$family).collect())
                 })*
@@ -162,7 +162,7 @@ macro_rules! families {
             seed: &[u8],
         ) -> Result<Private, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     DecapsPart::from_seed(engine, algorithm, seed).map(Private::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
@@ -175,7 +175,7 @@ macro_rules! families {
             bytes: &[u8],
         ) -> Result<Private, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     DecapsPart::decode(engine, algorithm, bytes).map(Private::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "decode a decapsulation key", KEMS)),
@@ -188,7 +188,7 @@ macro_rules! families {
             bytes: &[u8],
         ) -> Result<Public, Error> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     EncapsPart::decode(engine, algorithm, bytes).map(Public::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS)),
@@ -201,7 +201,7 @@ macro_rules! families {
             encoded: &[&[u8]],
         ) -> Decoded<Public> {
             match algorithm.info().family {
-                $(Family::$family => {
+                $(Family::$family if Family::$family.is_built() => {
                     let keys = EncapsPart::decode_many(engine, algorithm, encoded)?;
                     Ok(keys.into_iter().map(|key| key.map(Public::$family)).collect())
                 })*
@@ -217,13 +217,15 @@ macro_rules! families {
         ) -> Result<(), Error> {
             match keys.first().map(|key| &key.0) {
                 None => Ok(()),
-                $(Some(Public::$family(_)) => {
+                $(Some(Public::$family(_)) if Family::$family.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Public::$family(key) => Some(key),
                         _ => None,
                     }).collect();
                     EncapsPart::encaps_many(engine, &known, lanes)
                 })*
+                // No door makes a key of a family that is not in this build.
+                Some(_) => Err(Error::NotBuilt(keys[0].algorithm())),
             }
         }
 
@@ -235,13 +237,15 @@ macro_rules! families {
         ) -> Result<(), Error> {
             match keys.first().map(|key| &key.0) {
                 None => Ok(()),
-                $(Some(Private::$family(_)) => {
+                $(Some(Private::$family(_)) if Family::$family.is_built() => {
                     let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
                         Private::$family(key) => Some(key),
                         _ => None,
                     }).collect();
                     DecapsPart::decaps_many(engine, &known, lanes)
                 })*
+                // No door makes a key of a family that is not in this build.
+                Some(_) => Err(Error::NotBuilt(keys[0].algorithm())),
             }
         }
     };

@@ -5,7 +5,7 @@ use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
 use crate::config::Config;
-use crate::error::{Error, lane_result};
+use crate::error::{Error, check_built, lane_result};
 use crate::slot::{Answer, Slot};
 
 /// What is known of a backend's health.
@@ -91,8 +91,9 @@ impl Engine {
     /// The backend that runs this algorithm.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] if all failed their self-test.
+    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test.
     pub fn backend_for(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
+        check_built(algorithm)?;
         self.slots
             .iter()
             .find(|slot| slot.is_fit(algorithm))
@@ -115,7 +116,9 @@ impl Engine {
         self.slots
             .iter()
             .map(|slot| {
-                for algorithm in Algorithm::all() {
+                for algorithm in
+                    Algorithm::all().filter(|algorithm| check_built(*algorithm).is_ok())
+                {
                     slot.is_fit(algorithm);
                 }
                 BackendReport {
@@ -140,6 +143,7 @@ impl Engine {
         batch.status.fill(Status::NotRun);
         batch.check()?;
         let algorithm = batch.algorithm();
+        check_built(algorithm)?;
         let mut error = Error::NoBackend(algorithm);
         for slot in self.slots.iter().filter(|slot| slot.is_fit(algorithm)) {
             match slot.run(batch) {

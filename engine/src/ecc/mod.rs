@@ -27,6 +27,7 @@ mod self_test;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod wycheproof;
 
+use gabion_scheme::algorithms::Family;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, ct};
 use zeroize::Zeroizing;
@@ -50,8 +51,12 @@ pub(crate) enum Curve {
 }
 
 impl Curve {
-    /// The curve of an algorithm of the table, key exchange or signature.
+    /// The curve of an algorithm of the table, key exchange or signature; none where their code is not in
+    /// this build.
     pub(crate) fn of(algorithm: Algorithm) -> Option<Curve> {
+        if !Family::Ecdh.is_built() {
+            return None;
+        }
         Some(match algorithm {
             Algorithm::X25519 => Curve::X25519,
             Algorithm::EcdhP256 | Algorithm::EcdsaP256 => Curve::P256,

@@ -65,7 +65,7 @@ impl From<Error> for Failure {
                 _ => code::INPUT,
             },
             Error::TooMany { .. } => code::LENGTH,
-            Error::WrongAlgorithm { .. } => code::ALGORITHM,
+            Error::WrongAlgorithm { .. } | Error::NotBuilt(_) => code::ALGORITHM,
             Error::Lane { status, .. } => of_lane(*status),
             Error::BadSignature => code::SIGNATURE,
             Error::Entropy(_) => code::RANDOMNESS,

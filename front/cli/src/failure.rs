@@ -40,6 +40,7 @@ impl From<gabion_engine::Error> for Failure {
             Error::BadSignature => Failure::No(text),
             Error::Input(_)
             | Error::WrongAlgorithm { .. }
+            | Error::NotBuilt(_)
             | Error::Lane { .. }
             | Error::KeyFile(_)
             | Error::TooMany { .. } => Failure::Usage(text),

@@ -319,7 +319,12 @@ fn openssl_tables_have_rows_for_every_name_that_there_is() {
 fn size_takes_a_module_with_symbols() {
     let work = Work::new();
     let program = env!("CARGO_BIN_EXE_gabion");
-    let words = ["bench", "size", "--json", "--module", program, "--commit", "0123abc"];
+    // The other module of a test is this one: nothing was left out of it.
+    let without = format!("SLH-DSA={program}");
+    let words = ["bench", "size", "--module", program, "--without", &without];
+    let table = work.gabion(&words).ok().text();
+    assert!(table.contains("builds that leave a family out"), "{table}");
+    let words = [&words[..], &["--json", "--commit", "0123abc"]].concat();
     let done = work.gabion(&words).ok();
     let module = done.json();
     assert_eq!(
@@ -329,7 +334,11 @@ fn size_takes_a_module_with_symbols() {
     work.write("size.ndjson", &done.out);
     work.gabion(&["report", "--out", "size.html", "size.ndjson"]).ok();
     let page = String::from_utf8(work.read("size.html")).unwrap();
-    assert!(page.contains("when stripped") && !page.contains("name no machine"), "{page}");
+    let build = &module["builds"][0];
+    assert_eq!((&build["without"], number(build, "bytes")), (&"SLH-DSA".into(), 0));
+    assert_eq!(build["stripped_bytes"], module["stripped_bytes"]);
+    assert!(page.contains("Builds without a family") && page.contains("when stripped"));
+    assert!(!page.contains("name no machine"), "{page}");
     let parts = module["parts"].as_array().unwrap();
     let sum: u64 = parts.iter().map(|part| number(part, "bytes")).sum();
     assert_eq!(sum, number(&module, "stripped_bytes"));
@@ -341,6 +350,15 @@ fn size_takes_a_module_with_symbols() {
     work.write("text", "no module");
     work.gabion(&["bench", "size", "--module", "text"]).fails(2).says("ELF");
     work.gabion(&["bench", "size", "--module", "nothing"]).fails(3).says("--module");
+    for (without, code, says) in [
+        ("SLH-DSA", 2, "such as"),
+        ("=text", 2, "such as"),
+        ("A=text", 2, "ELF"),
+        ("A=no", 3, "no cannot be read"),
+    ] {
+        let words = ["bench", "size", "--module", program, "--without", without];
+        work.gabion(&words).fails(code).says(says);
+    }
 }
 
 #[test]

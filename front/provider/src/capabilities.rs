@@ -59,7 +59,10 @@ pub fn report(
         () if is("TLS-SIGALG") => false,
         () => return Ok(1),
     };
-    let rows = SERVED.into_iter().filter(|served| served.hash.is_none()).map(Served::info);
+    let rows = SERVED
+        .into_iter()
+        .filter(|served| served.is_built() && served.hash.is_none())
+        .map(Served::info);
     let is_asked = |info: &&AlgorithmInfo| (info.kind != Kind::Signature) == groups;
     for info in rows.filter(|info| is_asked(info) && offers.has(info)) {
         let going_on = match groups {

@@ -183,7 +183,7 @@ unsafe extern "C" fn self_test(context: *mut c_void) -> c_int {
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), 0, || {
         let engine = engine()?;
-        for served in served::SERVED {
+        for served in served::SERVED.into_iter().filter(|served| served.is_built()) {
             engine.backend_for(served.algorithm).map_err(Failure::from)?;
         }
         Ok(1)

@@ -44,7 +44,9 @@ impl Tables {
                 .iter()
                 .zip(&names)
                 .enumerate()
-                .filter(|(_, (served, _))| exchanges || !served.is_exchange())
+                .filter(|(_, (served, _))| {
+                    served.is_built() && (exchanges || !served.is_exchange())
+                })
                 .filter(|(_, (served, _))| kind.is_none_or(|kind| kind == served.info().kind))
                 .map(|(index, (_, names))| AlgorithmEntry {
                     names: names.all.as_ptr(),
@@ -105,7 +107,7 @@ fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     decoder::prepare();
     let mut entries = Vec::new();
     for (index, served) in SERVED.into_iter().enumerate() {
-        if decoder::file_form(served).is_none() {
+        if !served.is_built() || decoder::file_form(served).is_none() {
             continue;
         }
         for (properties, table) in
@@ -127,7 +129,7 @@ fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
 fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     let mut entries = Vec::new();
     for (served, names) in SERVED.into_iter().zip(names) {
-        if served.is_known_object() || decoder::file_form(served).is_none() {
+        if !served.is_built() || served.is_known_object() || decoder::file_form(served).is_none() {
             continue;
         }
         entries.extend(encoder::ENCODERS.iter().map(|(properties, table)| AlgorithmEntry {

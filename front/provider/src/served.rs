@@ -226,6 +226,11 @@ impl Served {
         unique
     }
 
+    /// Whether its code is in this build.
+    pub fn is_built(self) -> bool {
+        self.info().family.is_built()
+    }
+
     /// Whether OpenSSL's table of objects has its identifier with the algorithm of its keys; where
     /// not, the core is told of it.
     pub fn is_known_object(self) -> bool {

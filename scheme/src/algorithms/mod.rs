@@ -221,6 +221,37 @@ pub enum Family {
     Composite,
 }
 
+impl Family {
+    /// The Cargo feature that builds its code; each is on by default.
+    pub const fn feature(self) -> &'static str {
+        match self {
+            Family::MlKem => "ml-kem",
+            Family::MlDsa => "ml-dsa",
+            Family::SlhDsa => "slh-dsa",
+            Family::Ed25519 => "ed25519",
+            Family::FnDsa => "fn-dsa",
+            Family::Ecdh | Family::Ecdsa => "ecc",
+            Family::Hybrid => "hybrid",
+            Family::Composite => "composite",
+        }
+    }
+
+    /// Whether its code is in this build. Dispatchers ask, each of a family that they name, and what they do
+    /// not call the linker leaves out.
+    pub const fn is_built(self) -> bool {
+        match self {
+            Family::MlKem => cfg!(feature = "ml-kem"),
+            Family::MlDsa => cfg!(feature = "ml-dsa"),
+            Family::SlhDsa => cfg!(feature = "slh-dsa"),
+            Family::Ed25519 => cfg!(feature = "ed25519"),
+            Family::FnDsa => cfg!(feature = "fn-dsa"),
+            Family::Ecdh | Family::Ecdsa => cfg!(feature = "ecc"),
+            Family::Hybrid => cfg!(feature = "hybrid"),
+            Family::Composite => cfg!(feature = "composite"),
+        }
+    }
+}
+
 /// A name and number in a TLS registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codepoint {

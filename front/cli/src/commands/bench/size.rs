@@ -12,9 +12,9 @@ use crate::failure::Failure;
 /// Say how much of the stripped module each family of algorithms is.
 ///
 /// With a family is the module as it is. Without it is the module's size less the bytes of the functions and
-/// tables whose path names the family: what would go if the family went. It is not the size of another build,
-/// since no family can be left out of one: code that several families share stays, and counts as shared.
-/// Needs a module that still has its symbols.
+/// tables whose path names the family; code that several families share counts as shared. With --without, also
+/// the size of modules that were built without one: `script/size` in Gabion's source builds them all.
+/// Needs modules that still have their symbols.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench size\n
@@ -23,12 +23,26 @@ pub struct Args {
     /// The module [default: gabion.so of the bundle]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
+    /// A module that was built without the family that NAME says
+    #[arg(long, value_name = "NAME=FILE", value_parser = named)]
+    without: Vec<(String, PathBuf)>,
     /// The commit that the module was built from, to be named in the object
     #[arg(long, value_name = "ID")]
     commit: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+fn named(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.into(), file.into()))
+        }
+        _ => {
+            Err("expected what was left out, and the module, such as SLH-DSA=gabion.so".to_owned())
+        }
+    }
 }
 
 /// Runs the command.
@@ -40,6 +54,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             settings.modules().join("gabion.so")
         }
     };
-    let measured = size::measure(&module, args.commit)?;
+    let measured = size::measure(&module, args.commit, &args.without)?;
     print(&if args.json { lines(&[measured])? } else { size::render(&measured) })
 }

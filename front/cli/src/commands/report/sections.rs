@@ -610,15 +610,27 @@ fn size(rows: &[&Value]) -> Option<Section> {
         table_rows.push([&[text(part, "family")][..], &counts].concat());
     }
     let head = ["part", "symbols", "bytes", "the module without it"];
+    let mut body = chart.render() + &table("All parts", &head, &table_rows);
+    let builds: Vec<Vec<String>> = (module["builds"].as_array().into_iter().flatten())
+        .map(|build| {
+            let counts = ["stripped_bytes", "bytes"].map(|field| cell(build[field].as_f64()));
+            [&[text(build, "without")][..], &counts].concat()
+        })
+        .collect();
+    if !builds.is_empty() {
+        let head = ["built without", "bytes when stripped", "less than the whole module"];
+        body.push_str(&table("Builds without a family", &head, &builds));
+    }
     Some(Section {
         id: "size",
         title: "Size".into(),
         words: format!(
-            "{} bytes when stripped. No family can be left out of a build; given are the bytes of \
-             the functions and tables whose path names it.",
-            cell(module["stripped_bytes"].as_f64())
+            "{} bytes when stripped. Given are the bytes of the functions and tables whose path names \
+             a family{}.",
+            cell(module["stripped_bytes"].as_f64()),
+            if builds.is_empty() { "" } else { ", and the size of builds that leave one out" }
         ),
-        body: chart.render() + &table("All parts", &head, &table_rows),
+        body,
     })
 }
 
