@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn this_program_has_symbols_that_add_up() {
-        let module = measure(&std::env::current_exe().unwrap(), None).unwrap();
+        let module = measure(&std::env::current_exe().unwrap(), None, &[]).unwrap();
         assert!(module.stripped_bytes < module.file_bytes, "{module:?}");
         let sum: u64 = module.parts.iter().map(|part| part.bytes).sum();
         assert_eq!(sum, module.stripped_bytes);
@@ -318,8 +318,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("text");
         std::fs::write(&path, "\x7fELF\x02\x01 and no more").unwrap();
-        assert!(matches!(measure(&path, None), Err(Error::Usage(_))));
-        let missing = measure(&folder.path().join("nothing"), None).unwrap_err().to_string();
+        assert!(matches!(measure(&path, None, &[]), Err(Error::Usage(_))));
+        let missing = measure(&folder.path().join("nothing"), None, &[]).unwrap_err().to_string();
         assert!(missing.contains("gabion bundle build"), "{missing}");
     }
 }

@@ -449,11 +449,13 @@ impl Queue {
         if self.workers.is_none() {
             return ready(self.sign(key, message));
         }
-        let (gate, message) = match self.claim(&message)? {
-            None => (&self.sign, Copied::of(&message)),
-            Some(claim) => (&self.sign_long, Copied::of(&message).with(claim)),
+        let place = key.algorithm() as usize;
+        let (short, long) = (&self.sign[place], &self.sign_long[place]);
+        let (gate, message) = match self.claim(long, &message)? {
+            None => (short, Copied::of(&message)),
+            Some(claim) => (long, Copied::of(&message).with(claim)),
         };
-        self.submit(&gate[key.algorithm() as usize], Sign { key: key.clone(), message })
+        self.submit(gate, Sign { key: key.clone(), message })
     }
 
     /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified by itself, and
@@ -477,12 +479,14 @@ impl Queue {
         if self.workers.is_none() {
             return ready(self.verify(key, message, signature));
         }
-        let (gate, message) = match self.claim(&message)? {
-            None => (&self.verify, Copied::of(&message)),
-            Some(claim) => (&self.verify_long, Copied::of(&message).with(claim)),
+        let place = key.algorithm() as usize;
+        let (short, long) = (&self.verify[place], &self.verify_long[place]);
+        let (gate, message) = match self.claim(long, &message)? {
+            None => (short, Copied::of(&message)),
+            Some(claim) => (long, Copied::of(&message).with(claim)),
         };
         let job = Verify { key: key.clone(), message, signature: signature.to_vec() };
-        self.submit(&gate[key.algorithm() as usize], job)
+        self.submit(gate, job)
     }
 
     /// [`Queue::exchange_generate`] on a worker.
@@ -511,11 +515,12 @@ impl Queue {
     }
 
     /// The room of a message that is too long to wait with others; none where it is not.
-    fn claim(&self, message: &Message<'_>) -> Result<Option<Claim>, Error> {
+    fn claim<J: Job>(&self, gate: &Gate<J>, message: &Message<'_>) -> Result<Option<Claim>, Error> {
         let bytes = message_len(message);
         if bytes <= self.limits.message_max {
             return Ok(None);
         }
+        gate.check_open()?;
         self.long.claim(bytes, self.limits.long_max).map(Some).ok_or(Error::Busy)
     }
 

@@ -58,7 +58,8 @@ pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mut some = |n: u8| NonZero::new(usize::from(1 + input.byte() % n)).expect("at least one");
     let (depth, lanes_max, leaders_max, workers) = (some(9), some(9), some(2), some(2));
-    let limits = Limits { depth: depth.get() - 1, lanes_max, leaders_max, message_max: 64 };
+    let limits =
+        Limits { depth: depth.get() - 1, lanes_max, leaders_max, message_max: 64, long_max: 128 };
     let queue = Queue::new(engine(), OsEntropy, limits).with_workers(workers);
     let queue = queue.expect("threads can be started");
     let (mut waiting, mut is_closed) = (Vec::new(), false);
