@@ -259,10 +259,21 @@ fn nothing_is_offloaded_unless_the_variable_is_1() {
     for prefix in prefixes() {
         let plain = Bench::new(&prefix);
         let off = ["0", "", "2", "yes", "10"].map(|value| plain.with(&[("GABION_OFFLOAD", value)]));
-        for bench in off.iter().chain([&plain]) {
+        for (bench, why) in off.iter().chain([&plain]).zip([
+            "off: GABION_OFFLOAD is \"0\"; 1 puts it on",
+            "off: GABION_OFFLOAD is \"\"; expected 1 or 0",
+            "off: GABION_OFFLOAD is \"2\"; expected 1 or 0",
+            "off: GABION_OFFLOAD is \"yes\"; expected 1 or 0",
+            "off: GABION_OFFLOAD is \"10\"; expected 1 or 0",
+            "off: GABION_OFFLOAD is not set",
+        ]) {
             let stderr = bench.openssl(&["genpkey", "-algorithm", "ML-KEM-768", "-out", "key"]);
-            assert!(!stderr.contains("gabion"), "{:?}: {stderr}", bench.variables);
+            assert_eq!(stderr.matches("gabion").count(), 1, "{:?}: {stderr}", bench.variables);
+            assert!(stderr.contains(why), "{:?}: {stderr}", bench.variables);
         }
+        let silent = plain.with(&[("GABION_OFFLOAD_REPORT", "0"), ("GABION_OFFLOAD", "yes")]);
+        let stderr = silent.openssl(&["genpkey", "-algorithm", "ML-KEM-768", "-out", "key"]);
+        assert!(!stderr.contains("gabion"), "{stderr}");
         let stderr = plain.on().openssl(&["genpkey", "-algorithm", "ML-KEM-768", "-out", "key"]);
         let library = prefix.join("lib/ossl-modules/libgabion.so.1");
         assert!(stderr.contains(&format!("on: {}", library.display())), "{stderr}");
@@ -340,6 +351,27 @@ void *dlopen(const char *file, int flags)
 }
 
 static int32_t fails(void) { return -9; }
+
+typedef int32_t (*export_fn)(const void *, uint8_t *, size_t *);
+typedef int32_t (*sign_fn)(const void *, const void *, const uint8_t *, size_t, uint8_t *, size_t *);
+static export_fn export_all;
+static sign_fn sign_all;
+
+static int32_t exports_less(const void *key, uint8_t *bytes, size_t *len)
+{
+    int32_t status = export_all(key, bytes, len);
+    *len -= status == 0;
+    return status;
+}
+
+static int32_t signs_less(const void *key, const void *message, const uint8_t *rnd, size_t rnd_len,
+    uint8_t *signature, size_t *len)
+{
+    int32_t status = sign_all(key, message, rnd, rnd_len, signature, len);
+    *len -= status == 0;
+    return status;
+}
+
 static uint32_t other_abi(void) { return 4711; }
 
 void *dlsym(void *handle, const char *name)
@@ -347,6 +379,15 @@ void *dlsym(void *handle, const char *name)
     const char *failing = getenv("SHIM_FAILING"), *missing = getenv("SHIM_MISSING");
     if (strcmp(name, "gabion_abi") == 0 && getenv("SHIM_ABI") != NULL)
         return (void *)other_abi;
+    const char *shortening = getenv("SHIM_SHORTENING");
+    if (shortening != NULL && strcmp(name, shortening) == 0) {
+        if (strcmp(name, "gabion_private_key_export") == 0) {
+            export_all = (export_fn)real_dlsym()(handle, name);
+            return (void *)exports_less;
+        }
+        sign_all = (sign_fn)real_dlsym()(handle, name);
+        return (void *)signs_less;
+    }
     if (failing != NULL && strcmp(name, failing) == 0)
         return (void *)fails;
     if (missing != NULL && strcmp(name, missing) == 0)
@@ -394,6 +435,15 @@ fn whatever_is_wrong_with_libgabion_openssl_does_it() {
         broken("GABION_BACKEND", "nonsense", "keygen failed (-10: no backend `nonsense`");
         broken("SHIM_FAILING", "gabion_private_key_from_seed", "keygen failed (-9");
         broken("SHIM_FAILING", "gabion_private_key_export", "keygen failed (-9");
+        broken("SHIM_SHORTENING", "gabion_private_key_export", "keygen failed (-9");
+        // What is too short was not served.
+        let short = ("SHIM_SHORTENING", "gabion_sign_with_randomness");
+        let bench = plain.with(&[("GABION_OFFLOAD", "1"), ("LD_PRELOAD", preload), short]);
+        bench.make_certificate("ML-DSA-65");
+        bench.write("message", b"m");
+        let sign = "pkeyutl -sign -inkey key -rawin -in message -out sig";
+        let counts = bench.counts(&sign.split(' ').collect::<Vec<_>>());
+        assert!(counts.served("sign") == 0 && counts.failures() > 0, "{counts:?}");
         for function in [
             "gabion_public_key_import",
             "gabion_private_key_public",
