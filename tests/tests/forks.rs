@@ -15,9 +15,12 @@
 #![cfg(unix)]
 #![allow(clippy::expect_used)] // A panic is how a test fails.
 
+use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use gabion_engine::{Algorithm, Engine, Kind, Message, OsEntropy, SigningKey};
+use gabion_engine::{
+    Algorithm, Engine, Error, Kind, Limits, Message, OsEntropy, Queue, SigningKey,
+};
 
 /// How long a worker may take. Its work takes milliseconds.
 const WORKER_MAX: Duration = Duration::from_secs(20);
@@ -176,5 +179,25 @@ fn a_key_that_another_thread_uses_first_serves_a_child() {
             ends.push((algorithm, start.elapsed(), end));
             assert_well(&ends);
         }
+    }
+}
+
+#[test]
+fn a_child_is_told_that_its_parents_workers_are_not_there() {
+    let engine = Engine::global().expect("an engine");
+    let limits = Limits { message_max: 100, ..Limits::default() };
+    let queue = Queue::new(engine, OsEntropy, limits).with_workers(NonZero::<usize>::MIN);
+    let queue = queue.expect("a thread starts");
+    let key = queue.dsa_generate(Algorithm::MlDsa44).expect("keygen");
+    for text in [&[1; 32][..], &[2; 200]] {
+        let message = Message::Pure { context: b"", message: text };
+        let signature = queue.submit_sign(&key, message).expect("room").wait().expect("sign");
+        let end = forked(WORKER_MAX, || {
+            let signed = queue.submit_sign(&key, message).err();
+            let verified = queue.submit_verify(&key.public(), message, &signature).err();
+            let closed = Some(Error::Closed);
+            if signed == closed && verified == closed { End::Well } else { End::Badly }
+        });
+        assert_eq!(end, End::Well, "{} bytes", text.len());
     }
 }

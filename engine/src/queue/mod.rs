@@ -520,6 +520,10 @@ impl Queue {
         if bytes <= self.limits.message_max {
             return Ok(None);
         }
+        // A forked child may not ask for a lock that its parent's threads hold.
+        if self.workers.as_ref().is_none_or(|workers| !workers.board.is_of_this_process()) {
+            return Err(Error::Closed);
+        }
         gate.check_open()?;
         self.long.claim(bytes, self.limits.long_max).map(Some).ok_or(Error::Busy)
     }
