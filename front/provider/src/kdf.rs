@@ -102,7 +102,8 @@ impl TakesParams for Context {
 
     /// Takes what is set, in the default provider's order: what stands before an error is kept.
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
-        if params.is_empty() {
+        if params.is_empty() && !self.provider.core_is_3_6 {
+            // Later ones refuse a list with nothing, too, where no mode was set.
             return Ok(());
         }
         let [mode, digest, key, salt, prefix, label, data, properties] = params.pick([
