@@ -122,11 +122,26 @@ impl Clock {
     pub fn measure<E>(
         &mut self,
         plan: &Plan,
+        operation: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Figures, E> {
+        self.measure_prepared(plan, |_| Ok(()), operation)
+    }
+
+    /// Measures `operation` alone, before each call of which `prepare` runs with the same number: for
+    /// what an operation uses up.
+    ///
+    /// # Errors
+    /// The first error of either.
+    pub fn measure_prepared<E>(
+        &mut self,
+        plan: &Plan,
+        mut prepare: impl FnMut(usize) -> Result<(), E>,
         mut operation: impl FnMut(usize) -> Result<(), E>,
     ) -> Result<Figures, E> {
         let start = Instant::now();
         let mut call = 0;
         while call == 0 || start.elapsed().as_secs_f64() < plan.seconds / 10.0 {
+            prepare(call)?;
             operation(call)?;
             call += 1;
         }
@@ -136,6 +151,7 @@ impl Clock {
             || (start.elapsed().as_secs_f64() < plan.seconds && samples.len() < SAMPLES_MAX)
         {
             let call = samples.len();
+            prepare(call)?;
             samples.push(self.sample(plan.centre, || operation(call))?);
         }
         Ok(summarise(plan, samples))
@@ -408,6 +424,22 @@ mod tests {
                 Ok::<(), ()>(())
             })
             .expect("sleeping does not fail");
+        assert!(figures.ns_per_op.p50 < 1_000_000.0, "{} ns", figures.ns_per_op.p50);
+    }
+
+    #[test]
+    fn preparing_an_operation_is_not_part_of_it() {
+        let mut clock = Clock::new();
+        let prepared = std::cell::Cell::new(None);
+        let prepare = |call| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            prepared.set(Some(call));
+            Ok(())
+        };
+        let operation = |call| if prepared.take() == Some(call) { Ok(()) } else { Err(call) };
+        let figures = clock
+            .measure_prepared(&plan(Centre::Median, 1), prepare, operation)
+            .expect("each call finds what was prepared for it");
         assert!(figures.ns_per_op.p50 < 1_000_000.0, "{} ns", figures.ns_per_op.p50);
     }
 
