@@ -22,7 +22,7 @@ use crate::peer::{
 const NAME: &str = "aws-lc-rs";
 
 /// What its C was compiled with beside the flags of its own build script.
-const C_FLAGS: &str = match option_env!("AWS_LC_SYS_CFLAGS") {
+pub const C_FLAGS: &str = match option_env!("AWS_LC_SYS_CFLAGS") {
     Some(flags) => flags,
     None => "its own release flags",
 };

@@ -1,6 +1,10 @@
 //! All peers against each other, before anything is timed: a call that fails, or computes
 //! something else, is often a fast one.
 
+mod hybrid;
+
+pub use hybrid::{Parts, hybrid};
+
 use crate::inputs;
 use crate::peer::{
     Dsa, DsaSet, Error, Exchange, Identity, Kem, KemSet, Operation, Randomness, Result, Secret,

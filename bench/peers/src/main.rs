@@ -11,6 +11,8 @@ mod clock;
 mod crates;
 mod curves;
 mod falcon;
+mod hybrid_rows;
+mod hybrids;
 #[path = "../../src/inputs.rs"]
 mod inputs;
 mod libcrux;
@@ -36,10 +38,11 @@ use serde::Serialize;
 
 use check::Slot;
 use clock::{Centre, Clock, Figures, Plan};
+use hybrid_rows::hybrid_rows;
 use machine::Machine;
 use peer::{
-    DSA_SETS, Dsa, DsaSet, EXCHANGES, Error, Exchange, Identity, KEM_SETS, Kem, KemSet, Key,
-    Operation, Peer, Randomness, Result, SIGNERS, Signer,
+    DSA_SETS, Dsa, DsaSet, EXCHANGES, Error, Exchange, HYBRID_SETS, Identity, KEM_SETS, Kem,
+    KemSet, Key, Operation, Peer, Randomness, Result, SIGNERS, Signer,
 };
 
 /// How this program was compiled: what the Rust peers owe their speed to.
@@ -102,7 +105,7 @@ struct Options {
 enum Name {
     /// aws-lc-rs
     AwsLc,
-    /// libcrux-ml-kem and libcrux-ml-dsa
+    /// libcrux-ml-kem, libcrux-ml-dsa and libcrux-kem
     Libcrux,
     /// OpenSSL through EVP
     Openssl,
@@ -112,8 +115,10 @@ enum Name {
     Liboqs,
     /// RustCrypto's ml-kem and ml-dsa
     Rustcrypto,
-    /// fn-dsa, slh-dsa, p256, p384, p521, x25519-dalek, ed25519-dalek, ring, graviola
+    /// fn-dsa, slh-dsa, p256, p384, p521, x25519-dalek, ed25519-dalek, x-wing, ring, graviola
     Crates,
+    /// The key exchange groups of rustls over aws-lc-rs
+    Rustls,
 }
 
 /// A positive number of seconds, fractions allowed.
@@ -172,6 +177,11 @@ fn run(options: &Options) -> Result<()> {
             kem_rows(set, &peers, &mut report)?;
         }
     }
+    for set in &HYBRID_SETS {
+        if report.wants_any(set.name, &[Operation::Keygen, Operation::Encaps, Operation::Decaps]) {
+            hybrid_rows(set, &peers, &mut report)?;
+        }
+    }
     for set in &DSA_SETS {
         if report.wants_any(set.name, &[Operation::Keygen, Operation::Sign, Operation::Verify]) {
             dsa_rows(set, &peers, &mut report)?;
@@ -203,6 +213,7 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     }
     if wanted(Name::Libcrux) {
         peers.push(Box::new(libcrux::Libcrux::new()));
+        peers.push(hybrids::libcrux());
     }
     if wanted(Name::Openssl) {
         peers.push(Box::new(openssl::Openssl::load(options.openssl_prefix.clone())?));
@@ -223,6 +234,10 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     if wanted(Name::Crates) {
         peers.extend(crates::all());
         peers.extend(crates::graviola());
+        peers.push(hybrids::x_wing());
+    }
+    if wanted(Name::Rustls) {
+        peers.push(hybrids::rustls());
     }
     for peer in &peers {
         let Identity { name, version, license, .. } = peer.identity();
@@ -287,7 +302,7 @@ impl Report<'_> {
         })
     }
 
-    /// Measures one operation for every slot and prints the rows.
+    /// Measures one operation for every slot that does it and prints the rows.
     ///
     /// The slots take turns in [`ROUNDS`] rounds, and the round with the lowest centre is the
     /// row: what a neighbour does to a machine lasts seconds, and only ever slows.
@@ -296,7 +311,7 @@ impl Report<'_> {
         (algorithm, operation, key): (&str, Operation, Key),
         slots: &mut [Slot<'_, T>],
         randomness: impl Fn(&T) -> Randomness,
-        keeps_key: impl Fn(&T) -> bool,
+        does: impl Fn(&T) -> bool,
         mut measure: impl FnMut(&mut Self, &Identity, &mut T) -> Result<Figures>,
     ) -> Result<()>
     where
@@ -308,7 +323,7 @@ impl Report<'_> {
         let mut best: Vec<Option<Figures>> = vec![None; slots.len()];
         for _ in 0..ROUNDS {
             for ((identity, slot), best) in slots.iter_mut().zip(&mut best) {
-                if key == Key::Fresh || keeps_key(slot) {
+                if does(slot) {
                     let figures = measure(self, identity, slot)?;
                     if best.is_none_or(|best| figures.ops_per_s > best.ops_per_s) {
                         *best = Some(figures);
@@ -342,14 +357,19 @@ impl Report<'_> {
         operation: Operation,
         call: impl FnMut(usize) -> Result<()>,
     ) -> Result<Figures> {
+        let plan = self.plan(operation);
+        self.clock.measure(&plan, call)
+    }
+
+    /// How long one round of an operation is, and what counts of it.
+    fn plan(&self, operation: Operation) -> Plan {
         let signing = operation == Operation::Sign;
-        let plan = Plan {
+        Plan {
             seconds: self.options.seconds / ROUNDS as f64,
             samples_min: if signing { inputs::MESSAGES } else { SAMPLES_MIN },
             centre: if signing { Centre::Mean } else { Centre::Median },
             operations_per_call: 1,
-        };
-        self.clock.measure(&plan, call)
+        }
     }
 
     fn print(&self, row: &Row<'_>) -> Result<()> {
@@ -433,7 +453,7 @@ fn kem_rows(set: &'static KemSet, peers: &[Box<dyn Peer>], report: &mut Report<'
                 (set.name, operation, key),
                 &mut slots,
                 |kem| kem.randomness(operation),
-                |kem| kem.keeps_key(operation),
+                |kem| key == Key::Fresh || kem.keeps_key(operation),
                 |report, _, kem| kem_round(set, (operation, key), kem, &inputs, report),
             )?;
         }
@@ -524,7 +544,7 @@ fn dsa_rows(set: &'static DsaSet, peers: &[Box<dyn Peer>], report: &mut Report<'
                 (set.name, operation, key),
                 &mut slots,
                 |dsa| dsa.randomness(operation),
-                |dsa| dsa.keeps_key(operation),
+                |dsa| key == Key::Fresh || dsa.keeps_key(operation),
                 |report, who, dsa| dsa_round(set, (operation, key), who, dsa, &inputs, report),
             )?;
         }

@@ -6,6 +6,8 @@
 //! `openssl speed` times. Encapsulation draws its randomness: giving it would need a new set-up
 //! for each call, which costs more.
 
+mod hybrid;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_ulong, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null, null_mut};
@@ -14,7 +16,8 @@ use std::rc::Rc;
 use libloading::Library;
 
 use crate::peer::{
-    Dsa, DsaSet, Error, Identity, Kem, KemSet, Operation, Peer, Randomness, Result, Secret, Signer,
+    Dsa, DsaSet, Error, Hybrid, HybridSet, Identity, Kem, KemSet, Operation, Peer, Randomness,
+    Result, Secret, Signer,
 };
 
 const NAME: &str = "openssl";
@@ -73,6 +76,8 @@ type Pointer = *mut c_void;
 type NewRawKey =
     unsafe extern "C" fn(Pointer, *const c_char, *const c_char, *const c_uchar, usize) -> Pointer;
 type GetRawKey = unsafe extern "C" fn(Pointer, *mut c_uchar, *mut usize) -> c_int;
+type GetParam =
+    unsafe extern "C" fn(Pointer, *const c_char, *mut c_uchar, usize, *mut usize) -> c_int;
 type InitWithParams = unsafe extern "C" fn(Pointer, *const Param) -> c_int;
 type InitMessage = unsafe extern "C" fn(Pointer, Pointer, *const Param) -> c_int;
 type TwoOutputs =
@@ -93,6 +98,7 @@ struct Functions {
     key_from_private: NewRawKey,
     get_public: GetRawKey,
     get_private: GetRawKey,
+    get_octets: GetParam,
     ctx_from_name: unsafe extern "C" fn(Pointer, *const c_char, *const c_char) -> Pointer,
     ctx_from_key: unsafe extern "C" fn(Pointer, Pointer, *const c_char) -> Pointer,
     ctx_free: unsafe extern "C" fn(Pointer),
@@ -150,6 +156,7 @@ impl Functions {
             key_from_private: symbol!("EVP_PKEY_new_raw_private_key_ex"),
             get_public: symbol!("EVP_PKEY_get_raw_public_key"),
             get_private: symbol!("EVP_PKEY_get_raw_private_key"),
+            get_octets: symbol!("EVP_PKEY_get_octet_string_param"),
             ctx_from_name: symbol!("EVP_PKEY_CTX_new_from_name"),
             ctx_from_key: symbol!("EVP_PKEY_CTX_new_from_pkey"),
             ctx_free: symbol!("EVP_PKEY_CTX_free"),
@@ -287,6 +294,10 @@ impl Peer for Openssl {
         Ok(Some(Box::new(EvpDsa { set, generator, algorithm, public: None, private: None })))
     }
 
+    fn hybrid(&self, set: &'static HybridSet) -> Result<Option<Box<dyn Hybrid>>> {
+        hybrid::slot(&self.functions, set)
+    }
+
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
         if let Some((group, hashed)) = ecdsa(name) {
             return EvpEcdsa::new(&self.functions, group, hashed)
@@ -331,6 +342,18 @@ fn ecdsa(name: &str) -> Option<(&'static CStr, &'static str)> {
 struct PKey {
     functions: Rc<Functions>,
     key: NonNull<c_void>,
+}
+
+impl PKey {
+    /// A context for operations with the key, to which it takes a reference of its own.
+    fn context(&self) -> Result<Context> {
+        let functions = &self.functions;
+        // SAFETY: context and key are live.
+        let context =
+            unsafe { (functions.ctx_from_key)(functions.context, self.key.as_ptr(), null()) };
+        let context = functions.object("EVP_PKEY_CTX_new_from_pkey", context)?;
+        Ok(Context { functions: Rc::clone(functions), context })
+    }
 }
 
 impl Drop for PKey {
@@ -403,6 +426,17 @@ impl Generator {
         Ok(Generator { functions: Rc::clone(functions), name, context })
     }
 
+    /// Makes a key, of the seed where one was set.
+    fn draw(&self) -> Result<PKey> {
+        let functions = &self.functions;
+        let mut key = null_mut();
+        // SAFETY: the context is live and set up for key generation.
+        let status = unsafe { (functions.generate)(self.context.context.as_ptr(), &mut key) };
+        functions.check("EVP_PKEY_generate", status)?;
+        let key = functions.object("EVP_PKEY_generate", key)?;
+        Ok(PKey { functions: Rc::clone(functions), key })
+    }
+
     /// Makes the key of `seed` and encodes both parts.
     fn generate(&self, seed: &[u8], public: &mut [u8], private: &mut [u8]) -> Result<()> {
         let functions = &self.functions;
@@ -411,12 +445,7 @@ impl Generator {
         let status =
             unsafe { (functions.ctx_set_params)(self.context.context.as_ptr(), params.as_ptr()) };
         functions.check("EVP_PKEY_CTX_set_params(seed)", status)?;
-        let mut key = null_mut();
-        // SAFETY: the context is live and set up for key generation.
-        let status = unsafe { (functions.generate)(self.context.context.as_ptr(), &mut key) };
-        functions.check("EVP_PKEY_generate", status)?;
-        let key = functions.object("EVP_PKEY_generate", key)?;
-        let key = PKey { functions: Rc::clone(functions), key };
+        let key = self.draw()?;
         let mut length = public.len();
         // SAFETY: the key is live and `length` is that of the buffer.
         let status =
@@ -440,12 +469,7 @@ impl Generator {
         let key = unsafe {
             import(functions.context, self.name.as_ptr(), null(), bytes.as_ptr(), bytes.len())
         };
-        let key = PKey { functions: Rc::clone(functions), key: functions.object(call, key)? };
-        // SAFETY: context and key are live; the new context takes its own reference to the key.
-        let context =
-            unsafe { (functions.ctx_from_key)(functions.context, key.key.as_ptr(), null()) };
-        let context = functions.object("EVP_PKEY_CTX_new_from_pkey", context)?;
-        Ok(Context { functions: Rc::clone(functions), context })
+        PKey { functions: Rc::clone(functions), key: functions.object(call, key)? }.context()
     }
 }
 
@@ -458,20 +482,8 @@ fn loaded(context: &Option<Context>) -> Result<&Context> {
 /// A fresh pair, set up for signing and for verifying.
 fn signer_contexts(generator: &Generator, algorithm: &Algorithm) -> Result<(Context, Context)> {
     let functions = &generator.functions;
-    let mut key = null_mut();
-    // SAFETY: the context is live and set up for key generation.
-    let status = unsafe { (functions.generate)(generator.context.context.as_ptr(), &mut key) };
-    functions.check("EVP_PKEY_generate", status)?;
-    let key = functions.object("EVP_PKEY_generate", key)?;
-    let key = PKey { functions: Rc::clone(functions), key };
-    let context = || {
-        // SAFETY: context and key are live; the new context takes its own reference to the key.
-        let context =
-            unsafe { (functions.ctx_from_key)(functions.context, key.key.as_ptr(), null()) };
-        let context = functions.object("EVP_PKEY_CTX_new_from_pkey", context)?;
-        Ok(Context { functions: Rc::clone(functions), context })
-    };
-    let (private, public) = (context()?, context()?);
+    let key = generator.draw()?;
+    let (private, public) = (key.context()?, key.context()?);
     let algorithm = algorithm.algorithm.as_ptr();
     // SAFETY: context and algorithm are live; null stands for no parameters.
     let status = unsafe { (functions.sign_init)(private.context.as_ptr(), algorithm, null()) };
@@ -593,26 +605,34 @@ struct EvpKem {
 
 impl EvpKem {
     fn public(&self, ek: &[u8]) -> Result<Context> {
-        let context = self.generator.import(true, ek)?;
-        let functions = &context.functions;
-        // SAFETY: the context is live; null stands for no parameters.
-        let status = unsafe { (functions.encapsulate_init)(context.context.as_ptr(), null()) };
-        functions.check("EVP_PKEY_encapsulate_init", status)?;
-        Ok(context)
+        encapsulating(self.generator.import(true, ek)?)
     }
 
     fn private(&self, dk: &[u8]) -> Result<Context> {
-        let context = self.generator.import(false, dk)?;
-        let functions = &context.functions;
-        // SAFETY: the context is live; null stands for no parameters.
-        let status = unsafe { (functions.decapsulate_init)(context.context.as_ptr(), null()) };
-        functions.check("EVP_PKEY_decapsulate_init", status)?;
-        Ok(context)
+        decapsulating(self.generator.import(false, dk)?)
     }
 }
 
-fn encapsulate(context: &Context, ct: &mut [u8]) -> Result<Secret> {
-    let mut secret = [0; 32];
+/// Sets a context up for encapsulation.
+fn encapsulating(context: Context) -> Result<Context> {
+    let functions = &context.functions;
+    // SAFETY: the context is live; null stands for no parameters.
+    let status = unsafe { (functions.encapsulate_init)(context.context.as_ptr(), null()) };
+    functions.check("EVP_PKEY_encapsulate_init", status)?;
+    Ok(context)
+}
+
+/// Sets a context up for decapsulation.
+fn decapsulating(context: Context) -> Result<Context> {
+    let functions = &context.functions;
+    // SAFETY: the context is live; null stands for no parameters.
+    let status = unsafe { (functions.decapsulate_init)(context.context.as_ptr(), null()) };
+    functions.check("EVP_PKEY_decapsulate_init", status)?;
+    Ok(context)
+}
+
+/// Fills the ciphertext and the shared secret, whose lengths have to be the algorithm's.
+fn encapsulate(context: &Context, ct: &mut [u8], secret: &mut [u8]) -> Result<()> {
     let (mut ct_length, mut secret_length) = (ct.len(), secret.len());
     let functions = &context.functions;
     // SAFETY: the context is set up for encapsulation and each length is that of its buffer.
@@ -626,11 +646,12 @@ fn encapsulate(context: &Context, ct: &mut [u8]) -> Result<Secret> {
         )
     };
     functions.check("EVP_PKEY_encapsulate", status)?;
-    Ok(secret)
+    filled("EVP_PKEY_encapsulate", ct_length, ct)?;
+    filled("EVP_PKEY_encapsulate", secret_length, secret)
 }
 
-fn decapsulate(context: &Context, ct: &[u8]) -> Result<Secret> {
-    let mut secret = [0; 32];
+/// Fills the shared secret, whose length has to be the algorithm's.
+fn decapsulate(context: &Context, ct: &[u8], secret: &mut [u8]) -> Result<()> {
     let mut length = secret.len();
     let functions = &context.functions;
     // SAFETY: the context is set up for decapsulation and each length is that of its buffer.
@@ -644,7 +665,16 @@ fn decapsulate(context: &Context, ct: &[u8]) -> Result<Secret> {
         )
     };
     functions.check("EVP_PKEY_decapsulate", status)?;
-    Ok(secret)
+    filled("EVP_PKEY_decapsulate", length, secret)
+}
+
+/// Refuses an output that is shorter than its buffer.
+fn filled(call: &'static str, length: usize, buffer: &[u8]) -> Result<()> {
+    if length == buffer.len() {
+        return Ok(());
+    }
+    let detail = format!("{length} bytes where {} were expected", buffer.len());
+    Err(Error::Call { peer: NAME, call, detail })
 }
 
 impl Kem for EvpKem {
@@ -672,19 +702,27 @@ impl Kem for EvpKem {
     }
 
     fn encaps_fresh(&mut self, ek: &[u8], _m: &Secret, ct: &mut [u8]) -> Result<Secret> {
-        encapsulate(&self.public(ek)?, ct)
+        let mut secret = [0; 32];
+        encapsulate(&self.public(ek)?, ct, &mut secret)?;
+        Ok(secret)
     }
 
     fn encaps_cached(&mut self, _m: &Secret, ct: &mut [u8]) -> Result<Secret> {
-        encapsulate(loaded(&self.public)?, ct)
+        let mut secret = [0; 32];
+        encapsulate(loaded(&self.public)?, ct, &mut secret)?;
+        Ok(secret)
     }
 
     fn decaps_fresh(&mut self, dk: &[u8], ct: &[u8]) -> Result<Secret> {
-        decapsulate(&self.private(dk)?, ct)
+        let mut secret = [0; 32];
+        decapsulate(&self.private(dk)?, ct, &mut secret)?;
+        Ok(secret)
     }
 
     fn decaps_cached(&mut self, ct: &[u8]) -> Result<Secret> {
-        decapsulate(loaded(&self.private)?, ct)
+        let mut secret = [0; 32];
+        decapsulate(loaded(&self.private)?, ct, &mut secret)?;
+        Ok(secret)
     }
 }
 

@@ -4,10 +4,11 @@
 //!   main ─ rows, options        check ─ all peers agree before anything is timed
 //!      └────────────┬──────────────┘
 //!             Peer ─┼─ Kem (one parameter set, one loaded key)
+//!                   ├─ Hybrid (one set, one loaded public key, one pair of its own)
 //!                   ├─ Dsa (one parameter set, one loaded key)
 //!                   ├─ Signer (any other signature, one pair of its own)
 //!                   └─ Exchange (one curve, one pair from a given private key)
-//!   aws_lc · libcrux · rustcrypto · openssl · wolfssl · liboqs · crates (falcon, curves)
+//!   aws_lc · libcrux · rustcrypto · openssl · wolfssl · liboqs · crates (falcon, curves) · hybrids
 //! ```
 //!
 //! `fresh` starts from the encoded key and does everything the standard asks for, the checks of
@@ -62,6 +63,103 @@ pub const KEM_SETS: [KemSet; 3] = [
     KemSet { name: "ML-KEM-768", ek: 1184, dk: 2400, ct: 1088 },
     KemSet { name: "ML-KEM-1024", ek: 1568, dk: 3168, ct: 1568 },
 ];
+
+/// A hybrid KEM of ML-KEM and a curve; sizes in bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HybridSet {
+    /// The name that `gabion bench engine` uses; OpenSSL has the same.
+    pub name: &'static str,
+    /// Its ML-KEM.
+    pub kem: &'static KemSet,
+    /// Its curve, by the name of [`EXCHANGES`].
+    pub exchange: &'static str,
+    /// A public key on the curve, and a private one.
+    pub point: usize,
+    /// See above.
+    pub scalar: usize,
+    /// How the parts are put together.
+    pub form: Form,
+}
+
+/// How a hybrid is put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Keys, ciphertext and secret are ML-KEM's part and the curve's.
+    KemFirst,
+    /// The same the other way round.
+    CurveFirst,
+    /// Public key and ciphertext as in `KemFirst`; the private key is a seed, and the secret a hash.
+    XWing,
+}
+
+/// The hybrids that a library has: those of TLS that OpenSSL knows, and X-Wing.
+pub const HYBRID_SETS: [HybridSet; 4] = [
+    HybridSet {
+        name: "X25519MLKEM768",
+        kem: &KEM_SETS[1],
+        exchange: "X25519",
+        point: 32,
+        scalar: 32,
+        form: Form::KemFirst,
+    },
+    HybridSet {
+        name: "SecP256r1MLKEM768",
+        kem: &KEM_SETS[1],
+        exchange: "ECDH-P-256",
+        point: 65,
+        scalar: 32,
+        form: Form::CurveFirst,
+    },
+    HybridSet {
+        name: "SecP384r1MLKEM1024",
+        kem: &KEM_SETS[2],
+        exchange: "ECDH-P-384",
+        point: 97,
+        scalar: 48,
+        form: Form::CurveFirst,
+    },
+    HybridSet {
+        name: "X-Wing",
+        kem: &KEM_SETS[1],
+        exchange: "X25519",
+        point: 32,
+        scalar: 32,
+        form: Form::XWing,
+    },
+];
+
+impl HybridSet {
+    /// Bytes of a public key.
+    pub fn public(&self) -> usize {
+        self.kem.ek + self.point
+    }
+
+    /// Bytes of a private key.
+    pub fn private(&self) -> usize {
+        if self.form == Form::XWing { 32 } else { self.kem.dk + self.scalar }
+    }
+
+    /// Bytes of a ciphertext, whose part on the curve is a public key.
+    pub fn ct(&self) -> usize {
+        self.kem.ct + self.point
+    }
+
+    /// Bytes of a shared secret. That of Diffie-Hellman is as long as a private key.
+    pub fn secret(&self) -> usize {
+        if self.form == Form::XWing { 32 } else { 32 + self.scalar }
+    }
+
+    /// Puts ML-KEM's part and the curve's together.
+    pub fn join(&self, kem: &[u8], curve: &[u8]) -> Vec<u8> {
+        if self.form == Form::CurveFirst { [curve, kem] } else { [kem, curve] }.concat()
+    }
+
+    /// Where ML-KEM's part of `kem` bytes begins beside a part of the curve with `curve` bytes, and
+    /// where the latter begins.
+    pub fn offsets(&self, kem: usize, curve: usize) -> (usize, usize) {
+        if self.form == Form::CurveFirst { (curve, 0) } else { (0, kem) }
+    }
+}
 
 /// A parameter set of ML-DSA (FIPS 204, section 4); sizes in bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -170,6 +268,11 @@ pub trait Peer {
 
     /// A key slot for `set`; `None` when the library lacks it.
     fn kem(&self, _set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {
+        Ok(None)
+    }
+
+    /// A slot with a pair of keys for `set`; `None` when the library lacks it.
+    fn hybrid(&self, _set: &'static HybridSet) -> Result<Option<Box<dyn Hybrid>>> {
         Ok(None)
     }
 
@@ -282,6 +385,53 @@ pub trait Kem {
 
     /// Decapsulates with the loaded key.
     fn decaps_cached(&mut self, ct: &[u8]) -> Result<Secret>;
+}
+
+/// A pair of a hybrid, encoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HybridPair {
+    /// The public key.
+    pub public: Vec<u8>,
+    /// The private key; `None` where the library does not give it out.
+    pub private: Option<Vec<u8>>,
+}
+
+/// A ciphertext and its shared secret.
+pub type Encapsulated = (Vec<u8>, Vec<u8>);
+
+/// A hybrid KEM, with the pair that it made last. Not every library gives private keys out, so that the
+/// slot decapsulates with its own.
+pub trait Hybrid {
+    /// Where `operation` takes its randomness from.
+    fn randomness(&self, operation: Operation) -> Randomness;
+
+    /// Whether the library can do `operation` with such a key.
+    fn does(&self, operation: Operation, key: Key) -> bool;
+
+    /// Whether a pair decapsulates once and is gone.
+    fn is_used_up(&self) -> bool {
+        false
+    }
+
+    /// Makes another pair, from `seed` (d, z, then the scalar; of X-Wing its first 32 bytes) where
+    /// randomness is given, and encodes what it gives out.
+    fn keygen(&mut self, seed: &[u8; 96]) -> Result<HybridPair>;
+
+    /// Loads the public key for `encaps_cached`.
+    fn load(&mut self, public: &[u8]) -> Result<()>;
+
+    /// Encapsulates to the encoded key, with randomness `m` (ML-KEM's, then the scalar) where it is
+    /// given.
+    fn encaps_fresh(&mut self, public: &[u8], m: &[u8; 64]) -> Result<Encapsulated>;
+
+    /// Encapsulates to the loaded key.
+    fn encaps_cached(&mut self, m: &[u8; 64]) -> Result<Encapsulated>;
+
+    /// Decapsulates with the encoded key.
+    fn decaps_fresh(&mut self, private: &[u8], ct: &[u8]) -> Result<Vec<u8>>;
+
+    /// Decapsulates with the pair that was made last, in the form that the library keeps.
+    fn decaps_cached(&mut self, ct: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// ML-DSA with one parameter set. Buffers have the sizes of the set.
