@@ -27,6 +27,7 @@ pub fn write(root: &Path, name: &str) -> Result<String, String> {
          is measured:\n[bench](../bench/README.md), [peers](../bench/peers/README.md).\n\n",
         command(name),
     );
+    later_runs(&mut page, &peers);
     summary(&mut page, &engine, &peers);
     aims::write(&mut page, &engine, &peers);
     primitives(&mut page, &engine, &floors, &peers);
@@ -39,6 +40,28 @@ pub fn write(root: &Path, name: &str) -> Result<String, String> {
     let path = if is_first { first } else { root.join(format!("docs/performance-{name}.md")) };
     fs::write(&path, &page).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(page)
+}
+
+/// Says which rows of other libraries are of another run than the first ones: `run.sh --only` puts them
+/// behind those that stay.
+fn later_runs(page: &mut String, peers: &[Value]) {
+    let mut runs: Vec<(&Value, Vec<&str>)> = Vec::new();
+    for row in peers.iter().filter(|row| row["run"] != peers[0]["run"]) {
+        let name = text(&row["algorithm"]);
+        match runs.iter_mut().find(|(run, _)| **run == row["run"]) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => runs.push((&row["run"], vec![name])),
+        }
+    }
+    for (run, names) in runs {
+        let day = text(run).split('T').next().unwrap_or_default();
+        let _ = writeln!(
+            page,
+            "Other libraries' {} were measured on {day}, after their other rows.\n",
+            names.join(", ")
+        );
+    }
 }
 
 /// The command that writes a machine's page, as its page has it.
@@ -82,19 +105,27 @@ fn best<'a>(row: &Value, peers: &'a [Value]) -> Option<&'a Value> {
         .or_else(|| fewest(&mut peers.iter().filter(of)))
 }
 
-/// What the rows that are compared with other libraries have in common, by the start of their names.
-const FAMILIES: [(&str, &str); 10] = [
-    ("ML-KEM", "ML-KEM-"),
-    ("ML-DSA", "ML-DSA-"),
-    ("SLH-DSA with SHA2", "SLH-DSA-SHA2-"),
-    ("SLH-DSA with SHAKE", "SLH-DSA-SHAKE-"),
-    ("Falcon", "Falcon-"),
-    ("FN-DSA as drafted", "FN-DSA-"),
-    ("Ed25519", "Ed25519"),
-    ("X25519", "X25519"),
-    ("ECDH", "ECDH-"),
-    ("ECDSA", "ECDSA-"),
+/// What the rows that are compared with other libraries have in common: their names, or how these begin
+/// where they end in a dash.
+const FAMILIES: [(&str, &[&str]); 12] = [
+    ("ML-KEM", &["ML-KEM-"]),
+    ("Hybrid KEMs of TLS", &["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"]),
+    ("X-Wing", &["X-Wing"]),
+    ("ML-DSA", &["ML-DSA-"]),
+    ("SLH-DSA with SHA2", &["SLH-DSA-SHA2-"]),
+    ("SLH-DSA with SHAKE", &["SLH-DSA-SHAKE-"]),
+    ("Falcon", &["Falcon-"]),
+    ("FN-DSA as drafted", &["FN-DSA-"]),
+    ("Ed25519", &["Ed25519"]),
+    ("X25519", &["X25519"]),
+    ("ECDH", &["ECDH-"]),
+    ("ECDSA", &["ECDSA-"]),
 ];
+
+/// What ends in a dash is the start of names.
+fn is_named(wanted: &str, name: &str) -> bool {
+    name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
+}
 
 /// How many times fewer cycles than the best peer, from the least to the most of a family's rows.
 fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
@@ -108,14 +139,19 @@ fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
         let most = ratios.iter().copied().fold(0.0, f64::max);
         if ratios.is_empty() { "-".to_owned() } else { format!("{least:.2} to {most:.2}") }
     };
-    for (family, start) in FAMILIES {
+    for (family, names) in FAMILIES {
         let ratios = |batch: u64| -> Vec<f64> {
-            let is_of =
-                |row: &&Value| row["batch"] == batch && text(&row["algorithm"]).starts_with(start);
+            let is_of = |row: &&Value| {
+                let name = text(&row["algorithm"]);
+                row["batch"] == batch && names.iter().any(|wanted| is_named(wanted, name))
+            };
             let rows = engine.iter().filter(is_of);
             rows.filter_map(|row| Some(cycles(best(row, peers)?) / cycles(row))).collect()
         };
         let (one, batch) = (ratios(1), ratios(64));
+        if one.is_empty() {
+            continue;
+        }
         let below = one.iter().filter(|ratio| **ratio < 1.0).count();
         let _ = writeln!(
             page,
@@ -345,6 +381,43 @@ mod tests {
         let mut alone = String::new();
         primitives(&mut alone, &engine, &[], &[]);
         assert!(alone.contains("| A | o | fresh | 200 | 50 | - | none | - | - | - |"), "{alone}");
+    }
+
+    #[test]
+    fn rows_of_a_hybrid_and_of_its_curve_are_not_mixed() {
+        let row = |name: &str, backend: &str, cycles: f64| {
+            serde_json::json!({"algorithm": name, "operation": "keygen", "key": "fresh",
+                "backend": backend, "batch": 1, "core_cycles_per_op": cycles})
+        };
+        let (curve, hybrid) = ("X25519", "X25519MLKEM768");
+        let engine = [row(curve, "avx512", 100.0), row(hybrid, "avx512", 200.0)];
+        let peers = [row(curve, "a", 150.0), row(hybrid, "a", 500.0), row(hybrid, "b", 700.0)];
+        let mut page = String::new();
+        summary(&mut page, &engine, &peers);
+        assert!(page.contains("| X25519 | 1 | 1.50 to 1.50 | - | 0 |"), "{page}");
+        assert!(page.contains("| Hybrid KEMs of TLS | 1 | 2.50 to 2.50 | - | 0 |"), "{page}");
+        assert!(!page.contains("X-Wing"), "a family that nobody else has: {page}");
+        let mut rows = String::new();
+        primitives(&mut rows, &engine, &[], &peers);
+        let expected = "| X25519MLKEM768 | keygen | fresh | 200 | - | - | a | 500 | 2.50 | - |";
+        assert!(rows.contains(expected), "{rows}");
+    }
+
+    #[test]
+    fn rows_of_a_later_run_are_said_to_be() {
+        let row = |name: &str, run: &str| serde_json::json!({"algorithm": name, "run": run});
+        let (first, second) = ("2026-11-23T05:26:08Z", "2026-11-25T02:00:00Z");
+        let old = serde_json::json!({"algorithm": "A"});
+        let mut page = String::new();
+        later_runs(&mut page, &[old.clone(), row("B", second), row("B", second), row("C", second)]);
+        assert_eq!(
+            page,
+            "Other libraries' B, C were measured on 2026-11-25, after their other rows.\n\n"
+        );
+        page.clear();
+        later_runs(&mut page, &[old.clone(), old]);
+        later_runs(&mut page, &[row("A", first), row("B", first)]);
+        assert_eq!(page, "");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{cycles, number, ratio, text};
+use super::{cycles, is_named, number, ratio, text};
 
 /// What an operation is held against.
 #[derive(Clone, Copy)]
@@ -102,11 +102,6 @@ fn is_row_of((algorithm, operation, key, batch, _): &Aim, row: &Value) -> bool {
         && row["operation"] == *operation
         && row["key"] == *key
         && row["batch"] == *batch
-}
-
-/// What ends in a dash is the start of names.
-fn is_named(wanted: &str, name: &str) -> bool {
-    name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
 }
 
 /// One line of the table; whether the aim is met.
