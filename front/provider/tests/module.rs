@@ -45,12 +45,17 @@ fn needs_no_symbol_of_openssl() {
     assert!(!dynamic.contains("libcrypto") && !dynamic.contains("libssl"), "{dynamic}");
 }
 
-/// `pub const NAME: c_int = NUMBER;` in one module of `src/ffi.rs`.
+/// `pub const NAME: c_int = NUMBER;` in one module of `src/ffi.rs`, or in a file that is one.
 fn numbers(module: &str) -> Vec<(String, String)> {
-    let source = include_str!("../src/ffi.rs");
-    let (_, body) =
-        source.split_once(&format!("pub mod {module} {{")).expect("the module is there");
-    let (body, _) = body.split_once("\n}").expect("the module ends");
+    let body = match module {
+        "function" => include_str!("../src/ffi/function.rs"),
+        _ => {
+            let source = include_str!("../src/ffi.rs");
+            let (_, body) =
+                source.split_once(&format!("pub mod {module} {{")).expect("the module is there");
+            body.split_once("\n}").expect("the module ends").0
+        }
+    };
     body.lines()
         .filter_map(|line| line.trim().strip_prefix("pub const "))
         .filter_map(|line| line.strip_suffix(';')?.split_once(" = "))
