@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{Engine, Error, Family, KemPrivateKey, KemPublicKey};
+use gabion_engine::{ALGORITHMS, Engine, Error, Family, KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
 use crate::core::{
@@ -17,9 +17,9 @@ use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::{self, Operation};
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of KEMs are registered.
-pub static TABLES: [[Dispatch; 10]; SERVED.len()] = for_each_served!(table);
+pub static TABLES: [[Dispatch; 12]; SERVED.len()] = for_each_served!(table);
 
-const fn table<const PLACE: usize>() -> [Dispatch; 10] {
+const fn table<const PLACE: usize>() -> [Dispatch; 12] {
     use function as f;
     [
         entry!(f::KEM_NEWCTX, newctx::<PLACE>, New),
@@ -31,8 +31,19 @@ const fn table<const PLACE: usize>() -> [Dispatch; 10] {
         entry!(f::KEM_DECAPSULATE, decapsulate, Decapsulate),
         entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params::<Context>, SetParams),
         entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
+        // The last two are there for hybrids alone, as at the default provider of OpenSSL 4.0.
+        if is_hybrid(PLACE) {
+            entry!(f::KEM_GET_CTX_PARAMS, get_ctx_params, GetParams)
+        } else {
+            Dispatch::END
+        },
+        entry!(f::KEM_GETTABLE_CTX_PARAMS, gettable_ctx_params, Settable),
         Dispatch::END,
     ]
+}
+
+const fn is_hybrid(place: usize) -> bool {
+    place < ALGORITHMS.len() && matches!(ALGORITHMS[place].family, Family::Hybrid)
 }
 
 type New = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -43,6 +54,7 @@ type Encapsulate =
 type Decapsulate =
     unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, *const u8, usize) -> c_int;
 type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
+type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
 type Settable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 
 /// An operation that was begun; used from one thread, as every EVP context.
@@ -258,6 +270,16 @@ unsafe extern "C" fn decapsulate(
         unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
         Ok(1)
     })
+}
+
+/// There is nothing to get.
+unsafe extern "C" fn get_ctx_params(_: *mut c_void, _: *mut Param) -> c_int {
+    1
+}
+
+unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static NONE: [Param; 1] = [Param::END];
+    NONE.as_ptr()
 }
 
 unsafe extern "C" fn settable_ctx_params<const PLACE: usize>(

@@ -237,7 +237,8 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
 }
 
 /// Makes the key. Without the key pair in the selection it is an empty one, into which a TLS server
-/// then puts the public key of its peer.
+/// then puts the public key of its peer; one of a signature, which nothing can be put into, is made
+/// whole, as at the default provider.
 unsafe extern "C" fn generate(
     generation: *mut c_void,
     _progress: Option<Callback>,
@@ -248,7 +249,7 @@ unsafe extern "C" fn generate(
         return null_mut();
     };
     let Generation { provider, algorithm, selection, .. } = *generation;
-    if selection & select::KEYPAIR == 0 {
+    if selection & select::KEYPAIR == 0 && algorithm.info().kind != Kind::Signature {
         return border(Some(&provider), null_mut(), || {
             Ok(hand_over(Key::empty(provider, algorithm)))
         });
@@ -491,7 +492,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
         if key.algorithm.info().kind == Kind::Signature {
             return Ok(Ok(None));
         }
-        if key.algorithm.is_exchange() {
+        if key.algorithm.info().family != Family::MlKem {
             params.text(name::PROPERTIES)?;
         }
         params.octets_or_empty(name::ENCODED_PUB).map(Ok)
@@ -511,13 +512,14 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
 }
 
 unsafe extern "C" fn settable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
-    static KEM: [Param; 2] = [Param::takes_octets(name::ENCODED_PUB), Param::END];
-    static EXCHANGE: [Param; 3] =
-        [Param::takes_octets(name::ENCODED_PUB), Param::takes_utf8(name::PROPERTIES), Param::END];
-    static NONE: [Param; 1] = [Param::END];
-    match at::<PLACE>().info().kind {
-        Kind::Kem => KEM.as_ptr(),
-        Kind::KeyExchange => EXCHANGE.as_ptr(),
-        _ => NONE.as_ptr(),
-    }
+    static SETTABLE: [Param; 3] =
+        [Param::takes_utf8(name::PROPERTIES), Param::takes_octets(name::ENCODED_PUB), Param::END];
+    let info = at::<PLACE>().info();
+    // A query for the parts of a hybrid that are keys of their own elsewhere, and for what X25519 needs.
+    let left_out = match (info.kind, info.family) {
+        (Kind::Signature, _) => 2,
+        (_, Family::MlKem) => 1,
+        _ => 0,
+    };
+    SETTABLE[left_out..].as_ptr()
 }

@@ -125,14 +125,19 @@ fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     entries
 }
 
-/// Encoders of what has a file format and no encoders in the default provider.
+/// Encoders of what has a file format: all of them, or the one for what the default provider's cannot
+/// do where it has the others.
 fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     let mut entries = Vec::new();
     for (served, names) in SERVED.into_iter().zip(names) {
-        if !served.is_built() || served.is_known_object() || decoder::file_form(served).is_none() {
+        if !served.is_built() || decoder::file_form(served).is_none() {
             continue;
         }
-        entries.extend(encoder::ENCODERS.iter().map(|(properties, table)| AlgorithmEntry {
+        let encoders = match served.is_known_object() {
+            true => std::slice::from_ref(&encoder::PARAMETERS),
+            false => &encoder::ENCODERS[..],
+        };
+        entries.extend(encoders.iter().map(|(properties, table)| AlgorithmEntry {
             names: names.all.as_ptr(),
             properties: properties.as_ptr(),
             implementation: table.as_ptr(),

@@ -8,10 +8,8 @@ mod common;
 
 use std::ptr::{null, null_mut};
 
-use common::libcrypto::{Context, Key, Params};
-use common::{
-    GROUPS, KEMS, LIB, OURS, OURS_ALONE, Place, SIGNATURES, SLH_DSA, STOCK, both, none, pattern,
-};
+use common::libcrypto::{Context, Params};
+use common::{KEMS, LIB, OURS, Place, SIGNATURES, STOCK, both, none, pattern};
 
 #[test]
 fn keys_of_a_seed_are_the_same() {
@@ -39,53 +37,6 @@ fn keys_of_a_seed_are_the_same() {
                 );
             }
         }
-    }
-}
-
-/// Which parts of a key are handed over for a selection, of a key pair and of a public key; what is listed
-/// as settable where a key is made, and as gettable of one.
-#[test]
-fn keys_have_the_parts_and_the_lists_of_the_default_provider() {
-    const SELECTIONS: [i32; 4] = [0x87, 3, 2, 1]; // All, key pair, public, private.
-    const PARAMETERS: i32 = 0x84;
-    let (_place, context) = both();
-    let public_of = |key: &Key<'_>, name: &str, query: &str| {
-        let public = Params::default().octets("pub", &key.part("pub").unwrap());
-        context.import(name, query, &public).expect(name)
-    };
-    let names = KEMS.into_iter().chain(SIGNATURES).chain([SLH_DSA[0].0, SLH_DSA[11].0]);
-    for name in names.clone().chain(GROUPS) {
-        let [ours, stock] = [OURS, STOCK].map(|query| {
-            let key = context.generate(name, query, &none()).unwrap();
-            let set = context.settable_for_generation(name, query);
-            (key, set.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
-        });
-        assert!(ours.1.iter().any(|key| key == "properties"), "{name}: {:?}", ours.1);
-        assert!(stock.1.iter().all(|key| ours.1.contains(key)), "{name}: {:?}", stock.1);
-        // The default provider hands out no hybrid key on a NIST curve.
-        if !name.starts_with("Sec") {
-            for selection in SELECTIONS {
-                let of_pairs = [&ours.0, &stock.0].map(|key| key.parts(selection));
-                assert_eq!(of_pairs[0], of_pairs[1], "{name}, selection {selection:#x}");
-            }
-        }
-        assert_eq!([ours.0.parts(PARAMETERS), stock.0.parts(PARAMETERS)], [None, None], "{name}");
-    }
-    for name in names.clone() {
-        let public = [OURS, STOCK]
-            .map(|query| public_of(&context.generate(name, OURS, &none()).unwrap(), name, query));
-        for selection in SELECTIONS {
-            let parts = public.each_ref().map(|key| key.parts(selection));
-            assert_eq!(parts[0], parts[1], "{name}, public, selection {selection:#x}");
-        }
-    }
-    for name in names.chain(GROUPS).chain(OURS_ALONE.map(|(name, _)| name)) {
-        let key = context.generate(name, OURS, &none()).expect(name);
-        let has_seed = key.gettable().iter().any(|part| part == "seed");
-        assert_eq!(has_seed, key.part("seed").is_some(), "{name}");
-        // What has no parameters says so, and not that it has no key.
-        assert_eq!(key.parts(PARAMETERS), None);
-        assert!(LIB.last_error().contains("parameters alone"), "{name}: {}", LIB.last_error());
     }
 }
 

@@ -1,7 +1,9 @@
 //! Encoders: keys of the algorithms that OpenSSL lacks, as SubjectPublicKeyInfo, PKCS#8 and text.
 //!
 //! Keys of algorithms that the default provider has too are written by its encoders, to which
-//! they cross over: so every form and option that they have stays as it is.
+//! they cross over: so every form and option that they have stays as it is. What cannot cross over
+//! is a key of which parameters alone are asked for, and there are none: the default provider prints
+//! the public key of its own keys then (EVP_PKEY_print_params), and [`PARAMETERS`] does so of ours.
 //!
 //! A private key is encrypted as PBES2 (RFC 8018, section 6.2) where a cipher was asked for, and
 //! never written in the clear then.
@@ -10,8 +12,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{Display, Write};
 use std::ptr::null_mut;
 
-use gabion_engine::Entropy;
 use gabion_engine::key_file::{self, Forms};
+use gabion_engine::{Entropy, Kind};
 use pkcs8::der::{Encode, pem::LineEnding};
 use pkcs8::pkcs5::pbes2;
 use zeroize::Zeroizing;
@@ -41,6 +43,8 @@ pub enum Output {
     Encrypted(Wrap),
     /// Text for people.
     Text,
+    /// The same where no part of the key was asked for.
+    Parameters,
 }
 
 /// PEM or DER.
@@ -52,8 +56,8 @@ pub enum Wrap {
     Pem,
 }
 
-/// What there is, in the order of [`ENCODERS`].
-const OUTPUTS: [Output; 7] = [
+/// What there is: in the order of [`ENCODERS`], and [`PARAMETERS`] at the end.
+const OUTPUTS: [Output; 8] = [
     Output::Public(Wrap::Der),
     Output::Public(Wrap::Pem),
     Output::Private(Wrap::Der),
@@ -61,10 +65,14 @@ const OUTPUTS: [Output; 7] = [
     Output::Encrypted(Wrap::Der),
     Output::Encrypted(Wrap::Pem),
     Output::Text,
+    Output::Parameters,
 ];
 
-/// Every encoder: what the core finds it by, and its functions. They serve every algorithm.
-pub static ENCODERS: [(&CStr, [Dispatch; 7]); OUTPUTS.len()] = [
+/// An encoder: what the core finds it by, and its functions. They serve every algorithm.
+type Entry = (&'static CStr, [Dispatch; 7]);
+
+/// Every encoder of an algorithm that the default provider lacks.
+pub static ENCODERS: [Entry; 7] = [
     (c"provider=gabion,output=der,structure=SubjectPublicKeyInfo", table::<0>()),
     (c"provider=gabion,output=pem,structure=SubjectPublicKeyInfo", table::<1>()),
     (c"provider=gabion,output=der,structure=PrivateKeyInfo", table::<2>()),
@@ -73,6 +81,9 @@ pub static ENCODERS: [(&CStr, [Dispatch; 7]); OUTPUTS.len()] = [
     (c"provider=gabion,output=pem,structure=EncryptedPrivateKeyInfo", table::<5>()),
     (c"provider=gabion,output=text", table::<6>()),
 ];
+
+/// The only encoder of an algorithm that the default provider has.
+pub static PARAMETERS: Entry = (c"provider=gabion,output=text", table::<7>());
 
 const fn table<const OUTPUT: usize>() -> [Dispatch; 7] {
     use function as f;
@@ -178,6 +189,7 @@ unsafe extern "C" fn does_selection<const OUTPUT: usize>(
         Output::Public(_) => Structure::Public.serves(selection),
         Output::Private(_) | Output::Encrypted(_) => Structure::Private.serves(selection),
         Output::Text => true,
+        Output::Parameters => selection & select::KEYPAIR == 0,
     })
 }
 
@@ -250,7 +262,7 @@ impl Encoder {
             return Err(Failure::Misuse("the cipher that was asked for is not there"));
         }
         match self.output {
-            Output::Text => text(key, material, selection),
+            Output::Text | Output::Parameters => text(key, material, selection),
             Output::Public(wrap) => public(key, material, wrap),
             Output::Private(wrap) | Output::Encrypted(wrap) => {
                 if material.private().is_none() {
@@ -329,17 +341,22 @@ fn private(key: &Key, material: &Material, wrap: Wrap) -> Result<Zeroizing<Vec<u
     bytes.map_err(|reason| gabion_engine::Error::KeyFile(reason).into())
 }
 
-/// The key in hexadecimal, laid out as the default provider does for ML-DSA.
+/// The key in hexadecimal, laid out as the default provider does for ML-KEM, or else for ML-DSA: without
+/// a heading where no part of it was asked for.
 fn text(key: &Key, material: &Material, selection: c_int) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let private = (selection & select::PRIVATE_KEY != 0).then(|| material.private()).flatten();
     let seed = private.and_then(|_| material.seed());
-    let parts = [("seed", seed), ("priv", private), ("pub", Some(material.public()))];
+    let is_kem = key.algorithm.info().kind == Kind::Kem;
+    let (private_label, public_label) = if is_kem { ("dk", "ek") } else { ("priv", "pub") };
+    let parts = [("seed", seed), (private_label, private), (public_label, Some(material.public()))];
     let len: usize = parts.iter().flat_map(|(_, part)| part.map(<[u8]>::len)).sum();
     // Three characters a byte and 5 a line of 15: reserved, so that no copy of a secret is left
     // where the text would have grown out of its place.
     let mut text = Zeroizing::new(String::with_capacity(len * 4 + 200));
     let what = if private.is_some() { "Private" } else { "Public" };
-    let _ = writeln!(text, "{} {what}-Key:", key.algorithm.name());
+    if is_kem || selection & select::KEYPAIR != 0 {
+        let _ = writeln!(text, "{} {what}-Key:", key.algorithm.name());
+    }
     for (label, bytes) in parts {
         let Some(bytes) = bytes else { continue };
         let _ = write!(text, "{label}:");

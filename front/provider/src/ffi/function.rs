@@ -50,6 +50,8 @@ pub const KEM_DECAPSULATE_INIT: c_int = 4;
 pub const KEM_DECAPSULATE: c_int = 5;
 pub const KEM_FREECTX: c_int = 6;
 pub const KEM_DUPCTX: c_int = 7;
+pub const KEM_GET_CTX_PARAMS: c_int = 8;
+pub const KEM_GETTABLE_CTX_PARAMS: c_int = 9;
 pub const KEM_SET_CTX_PARAMS: c_int = 10;
 pub const KEM_SETTABLE_CTX_PARAMS: c_int = 11;
 

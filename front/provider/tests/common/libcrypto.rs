@@ -122,6 +122,8 @@ functions! {
     EVP_PKEY_CTX_dup(Ptr) -> Ptr;
     EVP_PKEY_CTX_set_params(Ptr, *const Param) -> c_int;
     EVP_PKEY_CTX_settable_params(Ptr) -> *const Param;
+    EVP_PKEY_CTX_gettable_params(Ptr) -> *const Param;
+    EVP_PKEY_CTX_get_params(Ptr, *mut Param) -> c_int;
     EVP_PKEY_CTX_get0_provider(Ptr) -> Ptr;
     EVP_PKEY_keygen_init(Ptr) -> c_int;
     EVP_PKEY_paramgen_init(Ptr) -> c_int;
@@ -129,6 +131,16 @@ functions! {
     EVP_PKEY_fromdata_init(Ptr) -> c_int;
     EVP_PKEY_fromdata(Ptr, *mut Ptr, c_int, *const Param) -> c_int;
     EVP_PKEY_todata(Ptr, c_int, *mut *mut Param) -> c_int;
+    EVP_PKEY_fromdata_settable(Ptr, c_int) -> *const Param;
+    EVP_PKEY_new() -> Ptr;
+    EVP_PKEY_copy_parameters(Ptr, Ptr) -> c_int;
+    EVP_PKEY_print_public(Ptr, Ptr, c_int, Ptr) -> c_int;
+    EVP_PKEY_print_private(Ptr, Ptr, c_int, Ptr) -> c_int;
+    EVP_PKEY_print_params(Ptr, Ptr, c_int, Ptr) -> c_int;
+    BIO_s_mem() -> Ptr;
+    BIO_new(Ptr) -> Ptr;
+    BIO_free(Ptr) -> c_int;
+    BIO_read(Ptr, *mut c_void, c_int) -> c_int;
     OSSL_PARAM_free(*mut Param) -> ();
     EVP_PKEY_free(Ptr) -> ();
     CRYPTO_free(Ptr, *const c_char, c_int) -> ();
@@ -213,20 +225,28 @@ unsafe impl Send for Key<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Key<'_> {}
 
+/// The elements of a list, without its end.
+///
+/// # Safety
+/// The list is null or has an end, and outlives the iterator.
+unsafe fn elements<'a>(list: *const Param) -> impl Iterator<Item = &'a Param> {
+    // SAFETY: as the caller vouches, nothing behind the end is looked at.
+    (0..).map_while(move |index| unsafe {
+        list.as_ref().map(|_| &*list.add(index)).filter(|param| !param.key.is_null())
+    })
+}
+
 /// The names and types of a list, sorted.
 ///
 /// # Safety
 /// The list is null or has an end.
 unsafe fn entries(list: *const Param) -> Vec<(String, u32)> {
-    let (mut at, mut entries) = (list, Vec::new());
     // SAFETY: as the caller vouches; keys are C strings.
-    unsafe {
-        while !at.is_null() && !(*at).key.is_null() {
-            let key = CStr::from_ptr((*at).key).to_str().unwrap().to_owned();
-            entries.push((key, (*at).data_type));
-            at = at.add(1);
-        }
-    }
+    let mut entries: Vec<_> = unsafe {
+        elements(list)
+            .map(|param| (CStr::from_ptr(param.key).to_str().unwrap().to_owned(), param.data_type))
+            .collect()
+    };
     entries.sort();
     entries
 }
@@ -284,6 +304,22 @@ impl Context {
         unsafe {
             assert_eq!((self.lib.EVP_PKEY_keygen_init)(ctx), 1);
             let list = entries((self.lib.EVP_PKEY_CTX_settable_params)(ctx));
+            (self.lib.EVP_PKEY_CTX_free)(ctx);
+            list
+        }
+    }
+
+    /// The names and types of what a key can be made of for a selection, sorted.
+    pub fn settable_for_import(
+        &self,
+        algorithm: &str,
+        query: &str,
+        selection: c_int,
+    ) -> Vec<(String, u32)> {
+        let ctx = self.pkey_ctx(algorithm, query);
+        // SAFETY: a fresh context of ours; the list of a module that stays.
+        unsafe {
+            let list = entries((self.lib.EVP_PKEY_fromdata_settable)(ctx, selection));
             (self.lib.EVP_PKEY_CTX_free)(ctx);
             list
         }
@@ -431,16 +467,83 @@ impl Key<'_> {
         unsafe { names((self.lib().EVP_PKEY_gettable_params)(self.raw)) }
     }
 
-    /// The names of the parts that it hands over for a selection; none where it refuses.
-    pub fn parts(&self, selection: c_int) -> Option<Vec<String>> {
+    /// The names and types of what it says that it can be asked for, sorted.
+    pub fn gettable_typed(&self) -> Vec<(String, u32)> {
+        // SAFETY: a live key; the list of a module that stays.
+        unsafe { entries((self.lib().EVP_PKEY_gettable_params)(self.raw)) }
+    }
+
+    /// The names and types of what it says that can be put into it, sorted.
+    pub fn settable(&self) -> Vec<(String, u32)> {
+        // SAFETY: a live key; the list of a module that stays.
+        unsafe { entries((self.lib().EVP_PKEY_settable_params)(self.raw)) }
+    }
+
+    /// What can be set in an encapsulation and asked of it, and what a question for nothing gets.
+    pub fn lists_of_encapsulation(&self, query: &str) -> ([Vec<(String, u32)>; 2], c_int) {
+        let ctx = self.operation(query);
+        let mut nothing = Params::default().list();
+        // SAFETY: a live context; lists of a module that stays, and one of ours with an end.
+        unsafe {
+            let lib = self.lib();
+            assert_eq!((lib.EVP_PKEY_encapsulate_init)(ctx.raw, null()), 1);
+            let lists = [lib.EVP_PKEY_CTX_settable_params, lib.EVP_PKEY_CTX_gettable_params];
+            let answered = (lib.EVP_PKEY_CTX_get_params)(ctx.raw, nothing.as_mut_ptr());
+            (lists.map(|list| entries(list(ctx.raw))), answered)
+        }
+    }
+
+    /// A key of its type without its material: what it shares with others are parameters, and there are
+    /// none.
+    pub fn without_material(&self) -> Self {
+        // SAFETY: a live key, and a fresh one.
+        unsafe {
+            let raw = (self.lib().EVP_PKEY_new)();
+            let done = (self.lib().EVP_PKEY_copy_parameters)(raw, self.raw);
+            assert_eq!(done, 1, "{}", self.lib().last_error());
+            Key { context: self.context, raw }
+        }
+    }
+
+    /// What EVP_PKEY_print_public, _private or _params says and writes.
+    pub fn printed(
+        &self,
+        print: unsafe extern "C" fn(Ptr, Ptr, c_int, Ptr) -> c_int,
+    ) -> (c_int, String) {
+        let mut text = vec![0; 1 << 17];
+        // SAFETY: a memory BIO of ours, a live key, room as long as said.
+        unsafe {
+            let bio = (self.lib().BIO_new)((self.lib().BIO_s_mem)());
+            let done = print(bio, self.raw, 0, null_mut());
+            let len = (self.lib().BIO_read)(bio, text.as_mut_ptr().cast(), text.len() as c_int);
+            (self.lib().BIO_free)(bio);
+            text.truncate(usize::try_from(len).unwrap_or(0));
+            (done, String::from_utf8(text).unwrap())
+        }
+    }
+
+    /// The parts that it hands over for a selection, with their bytes; none where it refuses.
+    pub fn data(&self, selection: c_int) -> Option<Vec<(String, Vec<u8>)>> {
         let mut list = null_mut();
-        // SAFETY: a live key; libcrypto gives a list of its own, with an end.
+        // SAFETY: a live key; libcrypto gives a list of its own, with an end, of byte strings.
         unsafe {
             let done = (self.lib().EVP_PKEY_todata)(self.raw, selection, &mut list) == 1;
-            let parts = names(list);
+            let mut parts: Vec<_> = elements(list)
+                .map(|part| {
+                    let key = CStr::from_ptr(part.key).to_str().unwrap().to_owned();
+                    let bytes = std::slice::from_raw_parts(part.data.cast(), part.data_size);
+                    (key, bytes.to_vec())
+                })
+                .collect();
+            parts.sort();
             (self.lib().OSSL_PARAM_free)(list);
             done.then_some(parts)
         }
+    }
+
+    /// The names of those parts.
+    pub fn parts(&self, selection: c_int) -> Option<Vec<String>> {
+        Some(self.data(selection)?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// The shared secret with a peer; the size that was asked for first must be right.

@@ -1,0 +1,196 @@
+//! What a program can ask a key for, and what is listed of it: every key type that the default provider has
+//! too is asked the same at both.
+
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::ffi::c_int;
+use std::fmt::Debug;
+
+use common::libcrypto::{Context, Key};
+use common::{GROUPS, KEMS, LIB, OURS, OURS_ALONE, SIGNATURES, SLH_DSA, STOCK, both, none};
+
+/// Selections of a key's parts, by name.
+const SELECTIONS: [(&str, c_int); 10] = [
+    ("everything", 0x87),
+    ("private key and parameters", 0x85),
+    ("public key and parameters", 0x86),
+    ("key pair", 3),
+    ("public key", 2),
+    ("private key", 1),
+    ("parameters", 0x84),
+    ("domain parameters", 4),
+    ("other parameters", 0x80),
+    ("nothing", 0),
+];
+
+/// Every key type that both providers have.
+fn names() -> impl Iterator<Item = &'static str> {
+    KEMS.into_iter().chain(SIGNATURES).chain(SLH_DSA.map(|(name, _)| name)).chain(GROUPS)
+}
+
+/// Hybrids with a NIST curve, of which the default provider takes and hands over no private key, and not
+/// even the public key of a pair.
+fn is_kept_by_default(name: &str) -> bool {
+    name.starts_with("Sec")
+}
+
+/// What both say to the same questions, and where they differ.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn compare<T: Debug>(&mut self, what: &str, answers: [T; 2]) {
+        let [ours, stock] = answers.map(|answer| format!("{answer:?}"));
+        if ours != stock {
+            self.0.push(format!("{what}\n    ours:  {ours:.200}\n    stock: {stock:.200}"));
+        }
+    }
+
+    fn are_none(self) {
+        assert!(self.0.is_empty(), "{} differ:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
+/// The same key at both providers, in each state that a key can be in: ours, then the default one's.
+fn keys<'a>(context: &'a Context, name: &str) -> Vec<(&'static str, [Key<'a>; 2])> {
+    let made = context.generate(name, STOCK, &none()).expect(name);
+    let import = |parts: &[&str]| {
+        let params = parts.iter().fold(none(), |params, part| match made.part(part) {
+            Some(bytes) => params.octets(part, &bytes),
+            None => params,
+        });
+        [OURS, STOCK].map(|query| context.import(name, query, &params).expect(name))
+    };
+    let public = match GROUPS.contains(&name) {
+        true => {
+            let share = none().octets("pub", &made.part("encoded-pub-key").unwrap());
+            [OURS, STOCK].map(|query| context.import(name, query, &share).expect(name))
+        }
+        false => import(&["pub"]),
+    };
+    let mut keys = vec![("a public key", public)];
+    if is_kept_by_default(name) {
+        keys.push((
+            "a key pair",
+            [OURS, STOCK].map(|query| context.generate(name, query, &none()).expect(name)),
+        ));
+    } else {
+        keys.push(("a key pair", import(&["seed", "priv", "pub"])));
+        keys.push(("a key pair without its seed", import(&["priv"])));
+    }
+    let empty = keys[1].1.each_ref().map(Key::without_material);
+    keys.push(("an empty key", empty));
+    keys
+}
+
+/// EVP_PKEY_todata for each selection, and the three of EVP_PKEY_print.
+#[test]
+fn keys_hand_over_and_print_the_parts_that_those_of_the_default_provider_do() {
+    let (_place, context) = both();
+    let mut differences = Differences::default();
+    for name in names() {
+        for (state, keys) in keys(&context, name) {
+            for (selection, bits) in SELECTIONS {
+                if is_kept_by_default(name) && bits & 3 != 0 {
+                    continue;
+                }
+                let answers = keys.each_ref().map(|key| key.data(bits));
+                differences.compare(&format!("{name}: {selection} of {state}"), answers);
+            }
+            for (what, print) in [
+                ("print_params", LIB.EVP_PKEY_print_params),
+                ("print_public", LIB.EVP_PKEY_print_public),
+                ("print_private", LIB.EVP_PKEY_print_private),
+            ] {
+                let answers = keys.each_ref().map(|key| key.printed(print));
+                differences.compare(&format!("{name}: {what} of {state}"), answers);
+            }
+        }
+        let made = [OURS, STOCK].map(|query| context.empty(name, query));
+        let parts = made.each_ref().map(|key| key.parts(3));
+        differences.compare(&format!("{name}: what paramgen makes"), parts);
+    }
+    LIB.take_errors();
+    differences.are_none();
+    // What only ours has is printed in the same way.
+    for (name, _) in OURS_ALONE.iter().filter(|(name, _)| !name.starts_with("FN-DSA")) {
+        let key = context.generate(name, OURS, &none()).expect(name);
+        let (done, text) = key.printed(LIB.EVP_PKEY_print_params);
+        assert!(done == 1 && text.starts_with("pub:\n"), "{name}: {text:.100}");
+        assert_eq!(key.without_material().printed(LIB.EVP_PKEY_print_params).0, 0, "{name}");
+    }
+}
+
+/// Names and types that are listed.
+type List = Vec<(String, u32)>;
+
+/// Our list and the default provider's, without what newer versions than this OpenSSL list.
+fn without_later<const COUNT: usize>(lists: [List; 2], later: [&str; COUNT]) -> [List; 2] {
+    let [mut ours, stock] = lists;
+    ours.retain(|entry| stock.contains(entry) || !later.contains(&&*entry.0));
+    [ours, stock]
+}
+
+/// What is listed of keys, generations, imports and operations.
+#[test]
+fn lists_are_those_of_the_default_provider() {
+    let (_place, context) = both();
+    let mut differences = Differences::default();
+    // SAFETY: no argument.
+    let major = unsafe { (LIB.OPENSSL_version_major)() };
+    for name in names() {
+        let is_group = GROUPS.contains(&name);
+        let keys = [OURS, STOCK].map(|query| context.generate(name, query, &none()).expect(name));
+        // Ours lists, and answers, the public key of a hybrid by that name, too.
+        let more = if is_group { "pub" } else { "" };
+        let later = ["security-category", "ri-type", "kemri-kdf-alg", more];
+        let of_keys = without_later(keys.each_ref().map(Key::gettable_typed), later);
+        differences.compare(&format!("{name}: of a key"), of_keys);
+        let later = [if is_group { "properties" } else { "" }];
+        let settable = without_later(keys.each_ref().map(Key::settable), later);
+        differences.compare(&format!("{name}: into a key"), settable);
+        let mut of_generations =
+            [OURS, STOCK].map(|query| context.settable_for_generation(name, query));
+        for (key, data_type) in &mut of_generations[1] {
+            // 3.5 lists it as bytes by mistake; it takes a text, too.
+            *data_type = if key == "properties" { 4 } else { *data_type };
+        }
+        let later = [if KEMS.contains(&name) { "properties" } else { "" }];
+        let of_generations = without_later(of_generations, later);
+        differences.compare(&format!("{name}: of a generation"), of_generations);
+        for (selection, bits) in SELECTIONS {
+            let answers = [OURS, STOCK].map(|query| context.settable_for_import(name, query, bits));
+            differences.compare(&format!("{name}: of an import of {selection}"), answers);
+        }
+        if KEMS.contains(&name) || is_group {
+            let operations = [(&keys[0], OURS), (&keys[1], STOCK)]
+                .map(|(key, query)| key.lists_of_encapsulation(query));
+            let [(ours, answered), (stock, stock_answered)] = operations;
+            differences.compare(&format!("{name}: of an encapsulation"), [ours, stock]);
+            // Asked for nothing, hybrids of OpenSSL before 4.0 fail.
+            if major >= 4 || !is_group {
+                let answers = [answered, stock_answered];
+                differences.compare(&format!("{name}: whether it answers"), answers);
+            } else {
+                assert_eq!(answered, 1, "{name}");
+            }
+        }
+    }
+    differences.are_none();
+}
+
+#[test]
+fn a_seed_is_listed_where_there_is_one_and_parameters_are_not_a_missing_key() {
+    let (_place, context) = both();
+    for name in names().chain(OURS_ALONE.map(|(name, _)| name)) {
+        let key = context.generate(name, OURS, &none()).expect(name);
+        let has_seed = key.gettable().iter().any(|part| part == "seed");
+        assert_eq!(has_seed, key.part("seed").is_some(), "{name}");
+        // What has no parameters says so, and not that it has no key.
+        assert_eq!(key.parts(0x84), None);
+        assert!(LIB.last_error().contains("parameters alone"), "{name}: {}", LIB.last_error());
+    }
+}
