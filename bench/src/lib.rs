@@ -10,6 +10,7 @@ pub mod memory;
 mod ossl;
 mod outcome;
 mod pairs;
+pub mod peers;
 pub mod size;
 pub mod tls;
 pub mod wire;

@@ -1,12 +1,16 @@
 //! A machine's page from the raw rows in bench/results: `xtask performance NAME`.
 
 mod aims;
+#[path = "../../bench/src/peers.rs"]
+mod peers;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+
+use peers::{FAMILIES, compare, cycles, is_same};
 
 /// Writes docs/performance.md where that is this machine's, and docs/performance-NAME.md for every other
 /// machine, and returns the page. It needs five files: ours, ours on two threads, its floors, other
@@ -84,51 +88,6 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-fn cycles(row: &Value) -> f64 {
-    row["core_cycles_per_op"].as_f64().unwrap_or(f64::NAN)
-}
-
-/// Whether two rows measure the same operation with the same kind of key.
-fn same(a: &Value, b: &Value) -> bool {
-    ["algorithm", "operation", "key"].iter().all(|field| a[field] == b[field])
-}
-
-/// The row with the fewest cycles that measures the same operation, with the same kind of key where there
-/// is one: a scheme whose keys are their own encoding has one form of them. A known key can also be taken
-/// as a fresh one, where that is the quickest library's only form.
-fn best<'a>(row: &Value, peers: &'a [Value]) -> Option<&'a Value> {
-    let fewest = |rows: &mut dyn Iterator<Item = &'a Value>| {
-        rows.min_by(|a, b| cycles(a).total_cmp(&cycles(b)))
-    };
-    let of =
-        |peer: &&Value| ["algorithm", "operation"].iter().all(|field| row[field] == peer[field]);
-    let with_key = |peer: &&Value| row["key"] == "cached" || same(row, peer);
-    fewest(&mut peers.iter().filter(of).filter(with_key))
-        .or_else(|| fewest(&mut peers.iter().filter(of)))
-}
-
-/// What the rows that are compared with other libraries have in common: their names, or how these begin
-/// where they end in a dash.
-const FAMILIES: [(&str, &[&str]); 12] = [
-    ("ML-KEM", &["ML-KEM-"]),
-    ("Hybrid KEMs of TLS", &["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"]),
-    ("X-Wing", &["X-Wing"]),
-    ("ML-DSA", &["ML-DSA-"]),
-    ("SLH-DSA with SHA2", &["SLH-DSA-SHA2-"]),
-    ("SLH-DSA with SHAKE", &["SLH-DSA-SHAKE-"]),
-    ("Falcon", &["Falcon-"]),
-    ("FN-DSA as drafted", &["FN-DSA-"]),
-    ("Ed25519", &["Ed25519"]),
-    ("X25519", &["X25519"]),
-    ("ECDH", &["ECDH-"]),
-    ("ECDSA", &["ECDSA-"]),
-];
-
-/// What ends in a dash is the start of names.
-fn is_named(wanted: &str, name: &str) -> bool {
-    name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
-}
-
 /// How many times fewer cycles than the best peer, from the least to the most of a family's rows.
 fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
     page.push_str(
@@ -136,32 +95,13 @@ fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
          least to the most of a\nfamily's rows; below 1 it is more. The rows themselves are below.\n\n\
          | family | rows | one operation | batch of 64 | rows below 1 |\n|---|---:|---|---|---:|\n",
     );
-    let range = |ratios: &[f64]| {
-        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = ratios.iter().copied().fold(0.0, f64::max);
-        if ratios.is_empty() { "-".to_owned() } else { format!("{least:.2} to {most:.2}") }
-    };
+    let comparisons = compare(engine, peers);
     for (family, names) in FAMILIES {
-        let ratios = |batch: u64| -> Vec<f64> {
-            let is_of = |row: &&Value| {
-                let name = text(&row["algorithm"]);
-                row["batch"] == batch && names.iter().any(|wanted| is_named(wanted, name))
-            };
-            let rows = engine.iter().filter(is_of);
-            rows.filter_map(|row| Some(cycles(best(row, peers)?) / cycles(row))).collect()
-        };
-        let (one, batch) = (ratios(1), ratios(64));
-        if one.is_empty() {
+        let (rows, below, [one, batch]) = peers::summary(&comparisons, names);
+        if rows == 0 {
             continue;
         }
-        let below = one.iter().filter(|ratio| **ratio < 1.0).count();
-        let _ = writeln!(
-            page,
-            "| {family} | {} | {} | {} | {below} |",
-            one.len(),
-            range(&one),
-            range(&batch)
-        );
+        let _ = writeln!(page, "| {family} | {rows} | {one} | {batch} | {below} |");
     }
     page.push('\n');
 }
@@ -180,29 +120,28 @@ fn primitives(page: &mut String, engine: &[Value], floors: &[Value], peers: &[Va
          | algorithm | operation | key | Gabion, one | Gabion, batch of 64 | floor | best peer | its \
          cycles | one | batch |\n|---|---|---|---:|---:|---:|---|---:|---:|---:|\n",
     );
-    for row in engine.iter().filter(|row| row["batch"] == 1) {
-        let batch = engine.iter().find(|other| same(row, other) && other["batch"] == 64);
-        let batch = batch.map_or(f64::NAN, cycles);
+    for comparison in compare(engine, peers) {
+        let row = comparison.one;
         let floor = floor_of(row, floors);
         let [name, operation, key] =
             ["algorithm", "operation", "key"].map(|field| text(&row[field]));
-        let (peer, theirs) = best(row, peers)
+        let (peer, theirs) = comparison
+            .peer
             .map_or(("none", f64::NAN), |peer| (text(&peer["backend"]), cycles(peer)));
+        let [one, many] = comparison.times_less().map(ratio);
         let _ = writeln!(
             page,
-            "| {name} | {operation} | {key} | {} | {} | {} | {peer} | {} | {} | {} |",
+            "| {name} | {operation} | {key} | {} | {} | {} | {peer} | {} | {one} | {many} |",
             number(cycles(row)),
-            number(batch),
+            number(comparison.batch.map_or(f64::NAN, cycles)),
             number(floor),
             number(theirs),
-            ratio(theirs / cycles(row)),
-            ratio(theirs / batch),
         );
     }
 }
 
 fn floor_of(row: &Value, floors: &[Value]) -> f64 {
-    let floor = floors.iter().find(|floor| same(row, floor));
+    let floor = floors.iter().find(|floor| is_same(row, floor));
     floor.and_then(|floor| floor["floor_cycles"].as_f64()).unwrap_or(f64::NAN)
 }
 
@@ -229,13 +168,13 @@ fn distances(page: &mut String, engine: &[Value], floors: &[Value], recorded: &[
     );
     for row in engine.iter().filter(|row| row["batch"] == 1) {
         let of = |kind: &'static str| {
-            recorded.iter().find(move |other| other["kind"] == kind && same(row, other))
+            recorded.iter().find(move |other| other["kind"] == kind && is_same(row, other))
         };
         let (floor, counted, peer) = (floor_of(row, floors), of("floor"), of("peer"));
         if floor.is_nan() && counted.is_none() && peer.is_none() {
             continue;
         }
-        let batch = engine.iter().find(|other| same(row, other) && other["batch"] == 64);
+        let batch = engine.iter().find(|other| is_same(row, other) && other["batch"] == 64);
         let ours = cycles(batch.unwrap_or(row));
         let [name, operation, key] =
             ["algorithm", "operation", "key"].map(|field| text(&row[field]));
@@ -264,7 +203,7 @@ fn larger_batches(page: &mut String, engine: &[Value]) {
          | algorithm | operation | key | batch of 64 | batch of 128 |\n|---|---|---|---:|---:|\n",
     );
     for row in engine.iter().filter(|row| row["batch"] == 128) {
-        let smaller = engine.iter().find(|other| same(row, other) && other["batch"] == 64);
+        let smaller = engine.iter().find(|other| is_same(row, other) && other["batch"] == 64);
         let [name, operation, key] =
             ["algorithm", "operation", "key"].map(|field| text(&row[field]));
         let smaller = number(smaller.map_or(f64::NAN, cycles));
@@ -287,7 +226,7 @@ fn two_threads(page: &mut String, threads: &[Value]) {
     );
     let rate = |row: &Value| row["ops_per_s"].as_f64().unwrap_or(f64::NAN);
     for row in threads.iter().filter(|row| row["threads"] == 1) {
-        let Some(two) = threads.iter().find(|other| same(row, other) && other["threads"] == 2)
+        let Some(two) = threads.iter().find(|other| is_same(row, other) && other["threads"] == 2)
         else {
             continue;
         };

@@ -1,0 +1,109 @@
+//! Rows of the engine beside those of other libraries: which belong together, and which is the best.
+//!
+//! The pages of docs and `gabion report` compare by the same rules; xtask, which builds nothing of the
+//! engine, takes this file as a module of its own.
+
+use std::borrow::Borrow;
+
+use serde_json::Value;
+
+/// What the rows that are compared with other libraries have in common: their names, or how these begin
+/// where they end in a dash.
+pub const FAMILIES: [(&str, &[&str]); 12] = [
+    ("ML-KEM", &["ML-KEM-"]),
+    ("Hybrid KEMs of TLS", &["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"]),
+    ("X-Wing", &["X-Wing"]),
+    ("ML-DSA", &["ML-DSA-"]),
+    ("SLH-DSA with SHA2", &["SLH-DSA-SHA2-"]),
+    ("SLH-DSA with SHAKE", &["SLH-DSA-SHAKE-"]),
+    ("Falcon", &["Falcon-"]),
+    ("FN-DSA as drafted", &["FN-DSA-"]),
+    ("Ed25519", &["Ed25519"]),
+    ("X25519", &["X25519"]),
+    ("ECDH", &["ECDH-"]),
+    ("ECDSA", &["ECDSA-"]),
+];
+
+/// What ends in a dash is the start of names.
+fn is_named(wanted: &str, name: &str) -> bool {
+    name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
+}
+
+/// The core cycles of a row; not a number where it has none.
+pub fn cycles(row: &Value) -> f64 {
+    row["core_cycles_per_op"].as_f64().unwrap_or(f64::NAN)
+}
+
+/// Whether two rows measure the same operation with the same kind of key.
+pub fn is_same(a: &Value, b: &Value) -> bool {
+    ["algorithm", "operation", "key"].iter().all(|field| a[field] == b[field])
+}
+
+/// The row with the fewest cycles that measures the same operation, with the same kind of key where there
+/// is one: a scheme whose keys are their own encoding has one form of them. A known key can also be taken
+/// as a fresh one, where that is the quickest library's only form.
+pub fn best<'r, R: Borrow<Value>>(row: &Value, peers: &'r [R]) -> Option<&'r Value> {
+    let fewest = |rows: &mut dyn Iterator<Item = &'r Value>| {
+        rows.min_by(|a, b| cycles(a).total_cmp(&cycles(b)))
+    };
+    let of =
+        |peer: &&Value| ["algorithm", "operation"].iter().all(|field| row[field] == peer[field]);
+    let peers = || peers.iter().map(Borrow::borrow);
+    let with_key = |peer: &&Value| row["key"] == "cached" || is_same(row, peer);
+    fewest(&mut peers().filter(of).filter(with_key))
+        .or_else(|| fewest(&mut peers().filter(of)))
+}
+
+/// An operation of the engine, and what it is held against.
+pub struct Comparison<'r> {
+    /// The operation by itself.
+    pub one: &'r Value,
+    /// The same in a batch of 64, where that was measured.
+    pub batch: Option<&'r Value>,
+    /// The best of the other libraries, where one has it.
+    pub peer: Option<&'r Value>,
+}
+
+impl Comparison<'_> {
+    /// How many times fewer cycles than the best peer: one operation, and one of a batch of 64. Not a
+    /// number where there is nothing to compare.
+    pub fn times_less(&self) -> [f64; 2] {
+        let theirs = self.peer.map_or(f64::NAN, cycles);
+        [Some(self.one), self.batch].map(|row| theirs / row.map_or(f64::NAN, cycles))
+    }
+}
+
+/// Every operation of the engine by itself, in the order of its rows.
+pub fn compare<'r, R: Borrow<Value>>(engine: &'r [R], peers: &'r [R]) -> Vec<Comparison<'r>> {
+    let rows = || engine.iter().map(Borrow::borrow);
+    rows()
+        .filter(|row| row["batch"] == 1)
+        .map(|one| Comparison {
+            one,
+            batch: rows().find(|row| row["batch"] == 64 && is_same(one, row)),
+            peer: best(one, peers),
+        })
+        .collect()
+}
+
+/// The family's row of a summary: how many operations it has that have a peer, how many of them need
+/// more cycles than the peer, and how many times fewer the least and the most of them are: one
+/// operation, and one of a batch.
+pub fn summary(comparisons: &[Comparison<'_>], names: &[&str]) -> (usize, usize, [String; 2]) {
+    let ratios = |at: usize| -> Vec<f64> {
+        let of = comparisons.iter().filter(|comparison| {
+            let name = comparison.one["algorithm"].as_str();
+            name.is_some_and(|name| names.iter().any(|wanted| is_named(wanted, name)))
+        });
+        of.map(|comparison| comparison.times_less()[at]).filter(|ratio| ratio.is_finite()).collect()
+    };
+    let [one, batch] = [0, 1].map(ratios);
+    let below = one.iter().filter(|ratio| **ratio < 1.0).count();
+    (one.len(), below, [range(&one), range(&batch)])
+}
+
+fn range(ratios: &[f64]) -> String {
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    if ratios.is_empty() { "-".to_owned() } else { format!("{least:.2} to {most:.2}") }
+}
