@@ -1,6 +1,8 @@
 //! `gabion report`: results as one page for a browser.
 
 mod chart;
+mod compared;
+mod machines;
 mod page;
 mod sections;
 
@@ -40,14 +42,16 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let paths = if args.files.is_empty() { usual()? } else { args.files };
     let inputs: Vec<(&str, &Path)> = paths.iter().map(|path| ("FILE", path.as_path())).collect();
     files::distinct(&[("--out", args.out.as_path())], &inputs)?;
-    let mut rows = Vec::new();
+    let mut read_files = Vec::new();
     for path in &paths {
-        let read = read(path)?;
-        if !read.iter().any(sections::is_known) {
+        let rows = read(path)?;
+        if !rows.iter().any(sections::is_known) {
             eprintln!("{}: nothing that a report shows", path.display());
         }
-        rows.extend(read);
+        read_files.push((path.as_path(), rows));
     }
+    machines::name(&mut read_files);
+    let rows: Vec<Value> = read_files.into_iter().flat_map(|(_, rows)| rows).collect();
     let parts = sections::parts(&rows);
     if parts.is_empty() {
         return Err(Failure::Usage(

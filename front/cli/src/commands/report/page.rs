@@ -29,8 +29,12 @@ pub fn escape(text: &str) -> String {
 
 /// A table that opens on a click; cells are text. The first column stands left, numbers right.
 pub fn table(summary: &str, head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut out =
-        format!("<details><summary>{}</summary><div class=\"t\"><table>\n<tr>", escape(summary));
+    format!("<details><summary>{}</summary>{}</details>\n", escape(summary), shown(head, rows))
+}
+
+/// A table that is open: a short one.
+pub fn shown(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out = String::from("<div class=\"t\"><table>\n<tr>");
     for name in head {
         out.push_str(&format!("<th>{}</th>", escape(name)));
     }
@@ -45,7 +49,7 @@ pub fn table(summary: &str, head: &[&str], rows: &[Vec<String>]) -> String {
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</table></div></details>\n");
+    out.push_str("</table></div>\n");
     out
 }
 

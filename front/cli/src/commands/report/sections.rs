@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::chart::{Chart, number};
+use super::compared;
 use super::page::{Part, Section, table};
 
 /// The kinds of results, by what only their rows have.
@@ -10,11 +11,15 @@ use super::page::{Part, Section, table};
 enum Kind {
     Tls,
     TlsSeed,
+    Server,
     Engine,
+    Peer,
+    Threads,
     Wire,
     Memory,
     Openssl,
     Pkeyutl,
+    Switch,
     Size,
 }
 
@@ -24,8 +29,14 @@ fn kind(row: &Value) -> Option<Kind> {
         Some(Kind::TlsSeed)
     } else if has("server_us") {
         Some(Kind::Tls)
-    } else if has("ns_per_op") && !has("peer") && !has("floor_cycles") {
-        Some(Kind::Engine)
+    } else if has("worker_us_per_connection") {
+        Some(Kind::Server)
+    } else if has("ns_per_op") && !has("floor_cycles") {
+        Some(if has("peer") { Kind::Peer } else { Kind::Engine })
+    } else if has("ops_per_s") && has("threads") {
+        Some(Kind::Threads)
+    } else if has("switch") {
+        Some(Kind::Switch)
     } else if has("authentication") {
         Some(if has("tickets") { Kind::Wire } else { Kind::Memory })
     } else if has("ratios") {
@@ -45,12 +56,21 @@ pub fn is_known(row: &Value) -> bool {
 }
 
 /// What the rows of each machine become, in the order in which the machines come: figures of two machines
-/// never stand in one chart. Rows that name no machine come last.
+/// never stand in one chart. Rows that name no machine come last. Other libraries may have been measured on
+/// fewer cores than the rest of a machine's rows, on one of their own: no machine is apart for that.
 pub fn parts(rows: &[Value]) -> Vec<Part> {
+    const MACHINE: [&str; 3] = ["cpu", "features", "cores"];
     let mut machines: Vec<(&Value, Vec<&Value>)> = Vec::new();
-    for row in rows.iter().filter(|row| is_known(row)) {
-        match machines.iter_mut().find(|(first, _)| is_same(&first["machine"], &row["machine"])) {
-            Some((_, of_it)) => of_it.push(row),
+    let (others, rows): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().filter(|row| is_known(row)).partition(|row| kind(row) == Some(Kind::Peer));
+    for row in rows.into_iter().chain(others) {
+        let place = |fields: &[&str]| {
+            let is_its = |first: &Value| is_same(&first["machine"], &row["machine"], fields);
+            machines.iter().position(|(first, _)| is_its(first))
+        };
+        let looser = || place(&MACHINE[..2]).filter(|_| kind(row) == Some(Kind::Peer));
+        match place(&MACHINE).or_else(looser) {
+            Some(at) => machines[at].1.push(row),
             None => machines.push((row, vec![row])),
         }
     }
@@ -65,10 +85,10 @@ pub fn parts(rows: &[Value]) -> Vec<Part> {
         .collect()
 }
 
-/// Whether two rows are of one machine, whatever kernel and compiler it had.
-fn is_same(one: &Value, other: &Value) -> bool {
+/// Whether two machines agree in these fields: one machine, whatever kernel and compiler it had.
+fn is_same(one: &Value, other: &Value, fields: &[&str]) -> bool {
     match one.is_object() && other.is_object() {
-        true => ["cpu", "cores", "features"].iter().all(|field| one[field] == other[field]),
+        true => fields.iter().all(|field| one[*field] == other[*field]),
         false => one == other,
     }
 }
@@ -110,12 +130,16 @@ fn all(rows: &[&Value]) -> Vec<Section> {
     };
     [
         tls(&of(Kind::Tls)),
+        compared::servers(&of(Kind::Server)),
         engine(&of(Kind::Engine)),
+        compared::libraries(&of(Kind::Engine), &of(Kind::Peer)),
+        compared::threads(&of(Kind::Threads)),
         wire(&of(Kind::Wire)),
         memory(&of(Kind::Memory)),
         tls_seed(&of(Kind::TlsSeed)),
         openssl(&of(Kind::Openssl)),
         pkeyutl(&of(Kind::Pkeyutl)),
+        compared::switches(&of(Kind::Switch)),
         size(&of(Kind::Size)),
     ]
     .into_iter()
@@ -124,7 +148,7 @@ fn all(rows: &[&Value]) -> Vec<Section> {
 }
 
 /// A field as text; a dash where it is missing or null.
-fn text(row: &Value, field: &str) -> String {
+pub fn text(row: &Value, field: &str) -> String {
     match &row[field] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -132,12 +156,13 @@ fn text(row: &Value, field: &str) -> String {
     }
 }
 
-fn cell(value: Option<f64>) -> String {
+/// A number as text; a dash where there is none.
+pub fn cell(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), number)
 }
 
 /// Distinct values of a few fields, in the order in which they come.
-fn distinct(rows: &[&Value], fields: &[&str]) -> Vec<Vec<String>> {
+pub fn distinct(rows: &[&Value], fields: &[&str]) -> Vec<Vec<String>> {
     let mut seen: Vec<Vec<String>> = Vec::new();
     for row in rows {
         let key: Vec<String> = fields.iter().map(|field| text(row, field)).collect();
@@ -149,13 +174,13 @@ fn distinct(rows: &[&Value], fields: &[&str]) -> Vec<Vec<String>> {
 }
 
 /// The last row with these values: a later file corrects an earlier one.
-fn find<'r>(rows: &[&'r Value], fields: &[(&str, &str)]) -> Option<&'r Value> {
+pub fn find<'r>(rows: &[&'r Value], fields: &[(&str, &str)]) -> Option<&'r Value> {
     rows.iter().rfind(|row| fields.iter().all(|(field, value)| text(row, field) == *value)).copied()
 }
 
 /// What tells a handshake from the others of its chart: group, signature, cipher and, where there are
 /// several, threads.
-fn handshake(group: &str, signature: &str, cipher: &str, threads: &str) -> String {
+pub fn handshake(group: &str, signature: &str, cipher: &str, threads: &str) -> String {
     // Of TLS 1.3's names of suites the cipher is what tells them apart, not the hash.
     let short = cipher.trim_start_matches("TLS_");
     let short = short.rsplit_once("_SHA").map_or(short, |(cipher, _)| cipher);
