@@ -25,7 +25,7 @@ pub const FAMILIES: [(&str, &[&str]); 12] = [
 ];
 
 /// What ends in a dash is the start of names.
-fn is_named(wanted: &str, name: &str) -> bool {
+pub fn is_named(wanted: &str, name: &str) -> bool {
     name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
 }
 
@@ -50,8 +50,7 @@ pub fn best<'r, R: Borrow<Value>>(row: &Value, peers: &'r [R]) -> Option<&'r Val
         |peer: &&Value| ["algorithm", "operation"].iter().all(|field| row[field] == peer[field]);
     let peers = || peers.iter().map(Borrow::borrow);
     let with_key = |peer: &&Value| row["key"] == "cached" || is_same(row, peer);
-    fewest(&mut peers().filter(of).filter(with_key))
-        .or_else(|| fewest(&mut peers().filter(of)))
+    fewest(&mut peers().filter(of).filter(with_key)).or_else(|| fewest(&mut peers().filter(of)))
 }
 
 /// An operation of the engine, and what it is held against.
@@ -106,4 +105,26 @@ fn range(ratios: &[f64]) -> String {
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     let most = ratios.iter().copied().fold(0.0, f64::max);
     if ratios.is_empty() { "-".to_owned() } else { format!("{least:.2} to {most:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_key_is_compared_with_fresh_ones_too_but_not_the_other_way_round() {
+        let row = |key: &str, backend: &str, cycles: f64| {
+            serde_json::json!({"algorithm": "A", "operation": "encaps", "key": key,
+                "backend": backend, "core_cycles_per_op": cycles})
+        };
+        let peers = [row("cached", "keeps", 300.0), row("fresh", "keeps", 400.0)];
+        let quicker = [&peers[..], &[row("fresh", "quick", 200.0)]].concat();
+        let of = |key: &str, peers: &[Value]| {
+            best(&row(key, "ours", 1.0), peers).map(|peer| (cycles(peer), peer["key"] == key))
+        };
+        assert_eq!(of("cached", &peers), Some((300.0, true)));
+        assert_eq!(of("cached", &quicker), Some((200.0, false)));
+        assert_eq!(of("fresh", &peers), Some((400.0, true)));
+        assert_eq!(of("fresh", &peers[..1]), Some((300.0, false)), "what has one form only");
+    }
 }

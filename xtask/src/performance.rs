@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use peers::{FAMILIES, compare, cycles, is_same};
+use peers::{FAMILIES, compare, cycles, is_named, is_same};
 
 /// Writes docs/performance.md where that is this machine's, and docs/performance-NAME.md for every other
 /// machine, and returns the page. It needs five files: ours, ours on two threads, its floors, other
@@ -342,23 +342,6 @@ mod tests {
         primitives(&mut rows, &engine, &[], &peers);
         let expected = "| X25519MLKEM768 | keygen | fresh | 200 | - | - | a | 500 | 2.50 | - |";
         assert!(rows.contains(expected), "{rows}");
-    }
-
-    #[test]
-    fn a_known_key_is_compared_with_fresh_ones_too_but_not_the_other_way_round() {
-        let row = |key: &str, backend: &str, cycles: f64| {
-            serde_json::json!({"algorithm": "A", "operation": "encaps", "key": key,
-                "backend": backend, "core_cycles_per_op": cycles})
-        };
-        let peers = [row("cached", "keeps", 300.0), row("fresh", "keeps", 400.0)];
-        let quicker = [&peers[..], &[row("fresh", "quick", 200.0)]].concat();
-        let of = |key: &str, peers: &[Value]| {
-            best(&row(key, "ours", 1.0), peers).map(|peer| (cycles(peer), peer["key"] == key))
-        };
-        assert_eq!(of("cached", &peers), Some((300.0, true)));
-        assert_eq!(of("cached", &quicker), Some((200.0, false)));
-        assert_eq!(of("fresh", &peers), Some((400.0, true)));
-        assert_eq!(of("fresh", &peers[..1]), Some((300.0, false)), "what has one form only");
     }
 
     #[test]

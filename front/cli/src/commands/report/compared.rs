@@ -108,7 +108,7 @@ pub fn libraries(engine: &[&Value], peers: &[&Value]) -> Option<Section> {
 fn families(comparisons: &[peers::Comparison<'_>]) -> String {
     let lines: Vec<Vec<String>> = FAMILIES
         .iter()
-        .map(|(family, start)| (family, peers::summary(comparisons, start)))
+        .map(|(family, names)| (family, peers::summary(comparisons, names)))
         .filter(|(_, (rows, ..))| *rows > 0)
         .map(|(family, (rows, below, [one, batch]))| {
             vec![(*family).to_owned(), rows.to_string(), one, batch, below.to_string()]
