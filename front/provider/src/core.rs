@@ -67,9 +67,8 @@ pub struct Provider {
     pub x25519: bool,
     /// Whether TLS may use signature schemes whose codepoints are drafts' or private.
     pub tls_drafts: bool,
-    /// Whether the core is 3.6 or newer, whose own key schedule keeps a context's `data` until other data
-    /// come, and answers more than that of 3.5 does.
-    pub core_is_3_6: bool,
+    /// The core's version, major and minor, where what the default provider does depends on it.
+    pub core_version: (u32, u32),
 }
 
 /// The provider that a key or a context came from.
@@ -146,7 +145,7 @@ impl Provider {
             key_pools: KeyPools::new(&process, key_pools),
             paused: PausedJobs::new(&process, fibres),
             tls_drafts: is_on(settings::TLS_DRAFTS),
-            core_is_3_6: upcalls.setting(handle, name::CORE_VERSION).is_some_and(is_3_6),
+            core_version: upcalls.setting(handle, name::CORE_VERSION).map_or((0, 0), version_of),
             handle,
             upcalls,
         }
@@ -204,12 +203,12 @@ impl Provider {
     }
 }
 
-/// Whether a version of OpenSSL, such as `3.5.5`, is 3.6 or newer.
-fn is_3_6(version: &CStr) -> bool {
+/// Major and minor of a version of OpenSSL, such as `3.5.5`; zeros of what is none.
+fn version_of(version: &CStr) -> (u32, u32) {
     let mut numbers = version.to_str().unwrap_or_default().split('.').map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (3, 6),
-        _ => false,
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
+        _ => (0, 0),
     }
 }
 
@@ -584,13 +583,14 @@ mod tests {
     #[test]
     fn versions_are_compared_by_their_numbers() {
         for (version, answer) in [
-            (c"3.5.5", false),
-            (c"3.6.0", true),
-            (c"3.10.1", true),
-            (c"4.0.3", true),
-            (c"x", false),
+            (c"3.5.5", (3, 5)),
+            (c"3.6.0", (3, 6)),
+            (c"3.10.1", (3, 10)),
+            (c"4.0.3", (4, 0)),
+            (c"4", (0, 0)),
+            (c"x", (0, 0)),
         ] {
-            assert_eq!(is_3_6(version), answer, "{version:?}");
+            assert_eq!(version_of(version), answer, "{version:?}");
         }
     }
 

@@ -82,6 +82,10 @@ impl Mode {
     }
 }
 
+/// From here on the default provider keeps a context's `data` until other data come, asks for a mode at once,
+/// and answers more.
+const LATER: (u32, u32) = (3, 6);
+
 /// A derivation that was begun; used from one thread, as every EVP context.
 #[derive(Clone)]
 struct Context {
@@ -102,7 +106,7 @@ impl TakesParams for Context {
 
     /// Takes what is set, in the default provider's order: what stands before an error is kept.
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
-        if params.is_empty() && !self.provider.core_is_3_6 {
+        if params.is_empty() && self.provider.core_version < LATER {
             // Later ones refuse a list with nothing, too, where no mode was set.
             return Ok(());
         }
@@ -130,7 +134,7 @@ impl TakesParams for Context {
         }
         self.prefix.take(name::PREFIX, prefix)?;
         self.label.take(name::LABEL, label)?;
-        if !self.provider.core_is_3_6 {
+        if self.provider.core_version < LATER {
             // That of 3.5 forgets them when any other parameter is set.
             self.data = Bytes::None;
         }
@@ -365,7 +369,7 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
         if params.asks_for(name::SIZE) {
             params.size(name::SIZE, context.size()?)?;
         }
-        if context.provider.core_is_3_6 {
+        if context.provider.core_version >= LATER {
             context.answer(&mut params)?;
         }
         // TLS has none; the default provider answers with none.
@@ -388,7 +392,7 @@ unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, provider: *mut c_void) 
     ];
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(provider) };
-    if provider.core_is_3_6 { GETTABLE.as_ptr() } else { OF_3_5.as_ptr() }
+    if provider.core_version >= LATER { GETTABLE.as_ptr() } else { OF_3_5.as_ptr() }
 }
 
 #[cfg(test)]

@@ -31,7 +31,8 @@ const fn table<const PLACE: usize>() -> [Dispatch; 12] {
         entry!(f::KEM_DECAPSULATE, decapsulate, Decapsulate),
         entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params::<Context>, SetParams),
         entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
-        // The last two are there for hybrids alone, as at the default provider of OpenSSL 4.0.
+        // The last two are there for hybrids alone, as the default provider of OpenSSL 4.0 lists nothing
+        // for these and has no list for the others.
         if is_hybrid(PLACE) {
             entry!(f::KEM_GET_CTX_PARAMS, get_ctx_params, GetParams)
         } else {

@@ -350,7 +350,8 @@ fn text(key: &Key, material: &Material, selection: c_int) -> Result<Zeroizing<Ve
     let (private_label, public_label) = if is_kem { ("dk", "ek") } else { ("priv", "pub") };
     let parts = [("seed", seed), (private_label, private), (public_label, Some(material.public()))];
     let len: usize = parts.iter().flat_map(|(_, part)| part.map(<[u8]>::len)).sum();
-    // Three characters a byte and 5 a line of 15: reserved, so that no copy of a secret is left
+    let bytes_a_line = if key.provider.core_version >= (4, 0) { 16 } else { 15 };
+    // Three characters a byte and 5 a line: reserved, so that no copy of a secret is left
     // where the text would have grown out of its place.
     let mut text = Zeroizing::new(String::with_capacity(len * 4 + 200));
     let what = if private.is_some() { "Private" } else { "Public" };
@@ -361,7 +362,7 @@ fn text(key: &Key, material: &Material, selection: c_int) -> Result<Zeroizing<Ve
         let Some(bytes) = bytes else { continue };
         let _ = write!(text, "{label}:");
         for (at, byte) in bytes.iter().enumerate() {
-            let before = if at % 15 == 0 { "\n    " } else { "" };
+            let before = if at % bytes_a_line == 0 { "\n    " } else { "" };
             let after = if at + 1 == bytes.len() { "" } else { ":" };
             let _ = write!(text, "{before}{byte:02x}{after}");
         }
