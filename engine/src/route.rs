@@ -116,9 +116,8 @@ impl Engine {
         self.slots
             .iter()
             .map(|slot| {
-                for algorithm in
-                    Algorithm::all().filter(|algorithm| check_built(*algorithm).is_ok())
-                {
+                let is_built = |algorithm: &Algorithm| algorithm.info().family.is_built();
+                for algorithm in Algorithm::all().filter(is_built) {
                     slot.is_fit(algorithm);
                 }
                 BackendReport {

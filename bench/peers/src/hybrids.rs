@@ -154,15 +154,8 @@ impl Libcrux {
 }
 
 impl Hybrid for Libcrux {
-    fn randomness(&self, operation: Operation) -> Randomness {
-        match operation {
-            Operation::Decaps => Randomness::None,
-            _ => Randomness::Given,
-        }
-    }
-
-    fn does(&self, operation: Operation, key: Key) -> bool {
-        (operation, key) != (Operation::Keygen, Key::Cached)
+    fn source(&self) -> Randomness {
+        Randomness::Given
     }
 
     fn keygen(&mut self, seed: &[u8; 96]) -> Result<HybridPair> {
@@ -214,11 +207,8 @@ struct Rustls {
 }
 
 impl Hybrid for Rustls {
-    fn randomness(&self, operation: Operation) -> Randomness {
-        match operation {
-            Operation::Decaps => Randomness::None,
-            _ => Randomness::Drawn,
-        }
+    fn source(&self) -> Randomness {
+        Randomness::Drawn
     }
 
     fn does(&self, operation: Operation, key: Key) -> bool {
@@ -291,15 +281,8 @@ impl XWing {
 }
 
 impl Hybrid for XWing {
-    fn randomness(&self, operation: Operation) -> Randomness {
-        match operation {
-            Operation::Decaps => Randomness::None,
-            _ => Randomness::Given,
-        }
-    }
-
-    fn does(&self, operation: Operation, key: Key) -> bool {
-        (operation, key) != (Operation::Keygen, Key::Cached)
+    fn source(&self) -> Randomness {
+        Randomness::Given
     }
 
     fn keygen(&mut self, seed: &[u8; 96]) -> Result<HybridPair> {

@@ -402,11 +402,18 @@ pub type Encapsulated = (Vec<u8>, Vec<u8>);
 /// A hybrid KEM, with the pair that it made last. Not every library gives private keys out, so that the
 /// slot decapsulates with its own.
 pub trait Hybrid {
-    /// Where `operation` takes its randomness from.
-    fn randomness(&self, operation: Operation) -> Randomness;
+    /// Where keys and encapsulations take their randomness from.
+    fn source(&self) -> Randomness;
 
-    /// Whether the library can do `operation` with such a key.
-    fn does(&self, operation: Operation, key: Key) -> bool;
+    /// Where `operation` takes its randomness from.
+    fn randomness(&self, operation: Operation) -> Randomness {
+        if operation == Operation::Decaps { Randomness::None } else { self.source() }
+    }
+
+    /// Whether the library can do `operation` with such a key. No pair is made of a known key.
+    fn does(&self, operation: Operation, key: Key) -> bool {
+        (operation, key) != (Operation::Keygen, Key::Cached)
+    }
 
     /// Whether a pair decapsulates once and is gone.
     fn is_used_up(&self) -> bool {

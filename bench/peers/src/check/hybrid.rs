@@ -281,8 +281,8 @@ mod tests {
     }
 
     impl Hybrid for Faulty {
-        fn randomness(&self, operation: Operation) -> Randomness {
-            self.0.randomness(operation)
+        fn source(&self) -> Randomness {
+            self.0.source()
         }
 
         fn does(&self, operation: Operation, key: Key) -> bool {

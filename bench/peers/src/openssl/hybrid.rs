@@ -73,11 +73,8 @@ impl PKey {
 }
 
 impl Hybrid for EvpHybrid {
-    fn randomness(&self, operation: Operation) -> Randomness {
-        match operation {
-            Operation::Decaps => Randomness::None,
-            _ => Randomness::Drawn,
-        }
+    fn source(&self) -> Randomness {
+        Randomness::Drawn
     }
 
     fn does(&self, operation: Operation, key: Key) -> bool {

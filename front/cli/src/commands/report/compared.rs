@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::chart::Chart;
 use super::page::{Section, shown, table};
-use super::sections::{cell, distinct, find, handshake, text};
+use super::sections::{cell, distinct, find, handshake, helps_most, text};
 
 /// What stands in the plot against other libraries: the operations of these, with a key that is known
 /// where there is such a row.
@@ -157,9 +157,7 @@ pub fn servers(rows: &[&Value]) -> Option<Section> {
             table_rows.push(cells);
         }
     }
-    let best = gains.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(String::new(), |best| {
-        format!(" Where it helps most, {}, a worker needs {:.1} times less CPU.", best.1, best.0)
-    });
+    let best = helps_most(&gains, "a worker");
     let head = [
         "server",
         "group",

@@ -194,6 +194,13 @@ pub fn handshake(group: &str, signature: &str, cipher: &str, threads: &str) -> S
 /// What makes a handshake one of its own, as [`handshake`] names it.
 const HANDSHAKE: [&str; 4] = ["group", "sig", "cipher", "threads"];
 
+/// Which handshake gains most, and how much; nothing where none was compared.
+pub fn helps_most(gains: &[(f64, String)], who: &str) -> String {
+    gains.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(String::new(), |(times, what)| {
+        format!(" Where it helps most, {what}, {who} needs {times:.1} times less CPU.")
+    })
+}
+
 /// The rows of each handshake from one run, in which its providers took turns: of several runs the one with
 /// the most providers, and of those the last. Rows of two runs never stand beside each other.
 fn runs<'r>(rows: &[&'r Value]) -> Vec<&'r Value> {
@@ -255,9 +262,7 @@ fn tls(rows: &[&Value]) -> Option<Section> {
             table_rows.push(row);
         }
     }
-    let best = gains.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(String::new(), |best| {
-        format!(" Where it helps most, {}, a server needs {:.1} times less CPU.", best.1, best.0)
-    });
+    let best = helps_most(&gains, "a server");
     let head = [
         "handshake",
         "provider",
