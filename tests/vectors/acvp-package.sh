@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 module=github.com/cloudflare/circl@v1.6.5
 sum=h1:O64F26HEqNhznd/hrC5KZXVKYuKM2rx4deZDTc4ihQA=
-cargo build --locked --quiet --package gabion-cli
+[ -n "${GABION_BUILT-}" ] || cargo build --locked --quiet --package gabion-cli
 gabion=${CARGO_TARGET_DIR:-target}/debug/gabion
 
 work=$(mktemp -d)
