@@ -1,5 +1,6 @@
 //! `gabion bench openssl` and `gabion bench pkeyutl`: figures of the `openssl` command.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -165,6 +166,7 @@ struct Measured<R> {
 fn folder() -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("gabion-openssl-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir()
         .map_err(|cause| Failure::NotReady(format!("no place for temporary files: {cause}")))
 }
