@@ -76,15 +76,13 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
                 manifest.built,
                 layout.prefix().display()
             );
-            for reason in &attempts.reasons {
-                eprintln!("warning: not to be had: {reason}");
-            }
         }
         None => {
             let archive = match archive {
                 Some(archive) => archive,
                 None => fetch(&pins, &version, &mut attempts)?,
             };
+            let not_had = attempts.reasons.clone();
             let fips = request.fips_module.as_deref().filter(|module| **module != version);
             let fips = fips.map(|module| Ok((module, fetch(&pins, module, &mut attempts)?)));
             compile::run(
@@ -94,7 +92,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
                     version: &version,
                     archive,
                     asked: request.version.is_some() || request.source.location.is_some(),
-                    not_had: attempts.reasons,
+                    not_had,
                     fips: fips.transpose()?,
                     patch,
                     provider: choose_module(&layout, request, module.as_deref()),
@@ -110,6 +108,9 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         place_library(&layout, library.as_deref())?;
     }
     if let Some(manifest) = layout.manifest()? {
+        for reason in &attempts.reasons {
+            eprintln!("warning: not to be had: {reason}");
+        }
         for warning in manifest.standing().warnings {
             eprintln!("warning: {warning}");
         }

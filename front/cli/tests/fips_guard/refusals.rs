@@ -61,6 +61,12 @@ fn a_bundle_that_others_may_change_is_refused() {
             let (code, stderr, started) = copy.exec_in_mode("off", &[]);
             assert_eq!((code, started), (Some(3), false), "{part} {bits:o}: {stderr}");
             assert!(stderr.contains("others may write to"), "{stderr}");
+            // Nor do the commands that look at it run anything of it.
+            for command in ["doctor", "preflight"] {
+                let (code, stdout, stderr) = run(&mut copy.gabion(&[command, "--json"]));
+                assert!(code != Some(0) && stdout.contains("others may write to"), "{stderr}");
+                assert!(!stdout.contains("served by gabion"), "{stdout}");
+            }
         }
         set(&path, before);
         assert_eq!(copy.exec_in_mode("off", &[]).0, Some(0), "{part}");

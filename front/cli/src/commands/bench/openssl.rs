@@ -94,6 +94,9 @@ impl Common {
     fn commands(&self) -> Result<Vec<(Provider, Openssl)>, Failure> {
         let settings = Settings::from_process()?;
         let usual = settings.layout.openssl();
+        if self.openssl_bin.is_none() && usual.is_file() {
+            settings.layout.check_trust()?;
+        }
         let program = self.openssl_bin.as_deref().unwrap_or(&usual);
         let mut providers: Vec<Provider> =
             self.provider.iter().map(|name| (*name).into()).collect();

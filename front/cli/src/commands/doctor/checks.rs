@@ -51,6 +51,11 @@ pub fn all() -> Report {
         }
         return report;
     }
+    if let Err(cause) = settings.require_bundle() {
+        // Nothing of it is run, not by this command either.
+        report.checks.push(Check::new("environment", Verdict::Broken, cause.to_string()));
+        return report;
+    }
     let fips = preflight::survey(&settings);
     report.checks.push(fips_provider(&settings, &fips));
     report.fips = Some(fips);
