@@ -531,7 +531,9 @@ fn an_older_bundle_is_never_taken_in_silence() {
     let machine = Offline::new();
     machine.finish("3.5.5");
     machine.finish("3.5.7");
-    machine.finish("3.6.5");
+    for other in ["3.6.5", "3.5.8-offload", "3.5.8-fips-3.5.4"] {
+        machine.finish(other);
+    }
     let (code, stdout, stderr) = machine.gabion(&["bundle", "build"]);
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(stdout, format!("{}\n", machine.bundle("3.5.7").display()));
@@ -555,6 +557,19 @@ fn an_older_bundle_is_never_taken_in_silence() {
     let (code, stdout, stderr) = machine.gabion(&["bundle", "build"]);
     assert_eq!((code, stdout), (Some(0), format!("{}\n", machine.bundle("3.5.9").display())));
     assert!(!stderr.contains("CVE"), "{stderr}");
+
+    // A place that is named holds what it holds.
+    let place = machine.bundle("3.5.7");
+    let place = ["bundle", "build", "--prefix", place.to_str().unwrap()];
+    for (option, value, reason) in [
+        ("--openssl", "3.5.9", "holds OpenSSL 3.5.7, not 3.5.9"),
+        ("--fips-module", "3.5.4", "holds the FIPS module of 3.5.7, not of 3.5.4"),
+    ] {
+        let (code, _, stderr) = machine.gabion(&[&place[..], &[option, value]].concat());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(reason) && stderr.contains("--repair"), "{stderr}");
+    }
+    assert_eq!(machine.gabion(&place).0, Some(0));
 }
 
 #[test]
