@@ -124,16 +124,17 @@ fn loaded(program: &Path, variables: &[(&str, OsString)]) -> Vec<PathBuf> {
     // Of a static program it says that it is none of the loader's.
     let listed = command.output().map(|output| output.stdout).unwrap_or_default();
     let listed = String::from_utf8_lossy(&listed);
-    let of_openssl = |line: &&str| {
-        let name = line.trim_start();
-        name.starts_with("libcrypto.so") || name.starts_with("libssl.so")
-    };
+    // `NAME => FILE (0x..)`, and of what is preloaded `FILE (0x..)`.
     let file = |line: &str| {
-        let (_, file) = line.split_once(" => ")?;
-        let (file, _) = file.rsplit_once(" (0x")?;
+        let (line, _) = line.trim_start().rsplit_once(" (0x")?;
+        let file = line.split_once(" => ").map_or(line, |(_, file)| file);
         Some(PathBuf::from(file))
     };
-    listed.lines().filter(of_openssl).filter_map(file).collect()
+    let of_openssl = |file: &PathBuf| {
+        let name = file.file_name().unwrap_or_default().as_bytes();
+        name.starts_with(b"libcrypto.so") || name.starts_with(b"libssl.so")
+    };
+    listed.lines().filter_map(file).filter(of_openssl).collect()
 }
 
 /// The version text of an OpenSSL that is linked into a program, `OpenSSL 3.0.15 3 Sep 2024`.

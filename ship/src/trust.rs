@@ -20,6 +20,7 @@ use crate::{Error, Result};
 pub const ANY_OWNER_VARIABLE: &str = "GABION_OPENSSL_ANY_OWNER";
 
 const OTHERS_MAY_WRITE: u32 = 0o022;
+const GROUP_MAY_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 /// The owner that a user namespace shows where the real one is not mapped into it.
 const UNMAPPED: u32 = 65534;
@@ -80,7 +81,11 @@ fn check(path: &Path, is_folder: bool) -> Result<()> {
     let data = std::fs::metadata(path).map_err(|cause| Error::io("cannot read", path, cause))?;
     // Sticky: what is in it can be renamed and removed by its owner and the folder's only.
     let guarded = is_folder && data.mode() & STICKY != 0;
-    if data.mode() & OTHERS_MAY_WRITE != 0 && !guarded {
+    let mut others = data.mode() & OTHERS_MAY_WRITE;
+    if others == GROUP_MAY_WRITE && is_private_group(&data) {
+        others = 0;
+    }
+    if others != 0 && !guarded {
         return Err(Error::NotReady(format!(
             "others may write to {0} (mode {1:o}), and so decide what is built or run there; mend it \
              with `chmod go-w {0}`, or choose another place",
@@ -99,6 +104,23 @@ fn check(path: &Path, is_folder: bool) -> Result<()> {
         data.uid(),
         user()
     )))
+}
+
+/// Whether the group is the owner's alone: distributions give each user one of the same number, and an
+/// umask that lets it write.
+fn is_private_group(data: &Metadata) -> bool {
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    data.gid() == data.uid() && has_no_members(&groups, data.gid())
+}
+
+/// Whether `/etc/group` names no members of a group, besides its own user's name.
+fn has_no_members(groups: &str, gid: u32) -> bool {
+    groups.lines().all(|line| {
+        let mut fields = line.split(':');
+        let (name, number, members) = (fields.next(), fields.nth(1), fields.next());
+        number.and_then(|number| number.parse().ok()) != Some(gid)
+            || members.is_none_or(|members| members.is_empty() || Some(members) == name)
+    })
 }
 
 fn is_trusted(owner: u32) -> bool {
@@ -213,7 +235,7 @@ mod tests {
         let file = inner.join("file");
         std::fs::write(&file, "x").unwrap();
         set_mode(&file, 0o644);
-        for (mode, sound) in [(0o755, true), (0o700, true), (0o777, false), (0o775, false)] {
+        for (mode, sound) in [(0o755, true), (0o700, true), (0o777, false), (0o757, false)] {
             set_mode(folder.path(), mode);
             assert_eq!(check_folder(&inner).is_ok(), sound, "{mode:o}");
             assert_eq!(check_file(&file).is_ok(), sound, "{mode:o}");
@@ -224,6 +246,22 @@ mod tests {
         set_mode(&file, 0o666);
         assert!(check_file(&file).is_err() && check_contents(&inner).is_err());
         set_mode(folder.path(), 0o755);
+    }
+
+    #[test]
+    fn a_group_may_write_when_it_is_the_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        set_mode(folder.path(), 0o775);
+        let data = std::fs::metadata(folder.path()).unwrap();
+        assert_eq!(check_folder(folder.path()).is_ok(), is_private_group(&data));
+        if user() == 0 {
+            std::os::unix::fs::chown(folder.path(), None, Some(12345)).unwrap();
+            assert!(check_folder(folder.path()).is_err());
+        }
+        let groups = "root:x:0:\nstaff:x:50:me,you\nme:x:1000:me\nopen:x:1001:you\n";
+        for (gid, alone) in [(0, true), (50, false), (1000, true), (1001, false), (7, true)] {
+            assert_eq!(has_no_members(groups, gid), alone, "{gid}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct SourceRequest {
 }
 
 /// The largest archive that is read: four times what a release of OpenSSL has.
-const ARCHIVE_MAX: u64 = 256 << 20;
+pub(super) const ARCHIVE_MAX: u64 = 256 << 20;
 
 /// A source archive whose hash was checked.
 ///

@@ -56,25 +56,34 @@ fn a_bundle_that_others_may_change_is_refused() {
     for part in ["", "lib", "bin/openssl", "lib/ossl-modules/gabion.so", "ssl/openssl-gabion.cnf"] {
         let path = copy.path(part);
         let before = std::fs::metadata(&path).unwrap().permissions().mode();
-        for bits in [0o002, 0o020] {
+        for bits in [0o002, 0o022] {
             set(&path, before | bits);
             let (code, stderr, started) = copy.exec_in_mode("off", &[]);
             assert_eq!((code, started), (Some(3), false), "{part} {bits:o}: {stderr}");
             assert!(stderr.contains("others may write to"), "{stderr}");
-            // Nor do the commands that look at it run anything of it.
-            for command in ["doctor", "preflight"] {
-                let (code, stdout, stderr) = run(&mut copy.gabion(&[command, "--json"]));
-                assert!(code != Some(0) && stdout.contains("others may write to"), "{stderr}");
-                assert!(!stdout.contains("served by gabion"), "{stdout}");
-            }
         }
         set(&path, before);
         assert_eq!(copy.exec_in_mode("off", &[]).0, Some(0), "{part}");
     }
+    // Nor do the commands that look at it run anything of it.
+    set(&copy.path("lib"), 0o777);
+    for command in ["doctor", "preflight"] {
+        let (code, stdout, stderr) = run(&mut copy.gabion(&[command, "--json"]));
+        assert!(code != Some(0) && stdout.contains("others may write to"), "{stderr}");
+        assert!(!stdout.contains("served by gabion"), "{stdout}");
+    }
+    set(&copy.path("lib"), 0o755);
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         eprintln!("not run: only root may give files away");
         return;
     }
+    // A group that is not the owner's alone.
+    std::os::unix::fs::chown(copy.path("lib"), None, Some(12345)).unwrap();
+    set(&copy.path("lib"), 0o775);
+    let (code, stderr, started) = copy.exec_in_mode("off", &[]);
+    assert_eq!((code, started), (Some(3), false), "{stderr}");
+    set(&copy.path("lib"), 0o755);
+
     std::os::unix::fs::chown(copy.path("bin/openssl"), Some(12345), None).unwrap();
     let (code, stderr, started) = copy.exec_in_mode("off", &[]);
     assert_eq!((code, started), (Some(3), false), "{stderr}");
@@ -125,6 +134,11 @@ fn a_program_with_another_openssl_is_refused_or_told_of() {
         assert!(code != Some(3) && stderr.contains("warning: "), "{stderr}");
         assert!(!exec(program, "off").1.contains("warning"));
     }
+    let mut preloaded = copy.gabion(&["exec", "--", "true"]);
+    preloaded.env("LD_PRELOAD", &library).env("GABION_OPENSSL_FIPS_MODE", "only");
+    let (code, _, stderr) = run(&mut preloaded);
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(stderr.contains("other/libcrypto.so.3, which is not the bundle's"), "{stderr}");
     let (code, stderr) = exec(&own, "only");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("an OpenSSL of its own within (OpenSSL 3.0.15+quic"), "{stderr}");
