@@ -630,6 +630,30 @@ fn each_mode_is_what_a_command_gets() {
     }
 }
 
+/// What a module that was installed with `-pedantic` refuses, and what it serves beside that.
+#[test]
+fn the_module_refuses_what_only_older_programs_need() {
+    let copy = Copy::new(Damage::None);
+    let done = |words: &str| {
+        let mut command = copy.gabion(&["exec", "--", "openssl"]);
+        command.args(words.split(' ')).current_dir(copy.folder.path());
+        command.env("GABION_OPENSSL_FIPS_MODE", "only");
+        command.env("GABION_OPENSSL_SKIP_FIPS_GUARD", "1");
+        run(&mut command).0 == Some(0)
+    };
+    assert!(done("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.pem"));
+    std::fs::write(copy.folder.path().join("in"), "secret").unwrap();
+    // RSA key transport of TLS 1.2, and its key schedule without and with an extended master secret.
+    let encrypt = "pkeyutl -encrypt -inkey rsa.pem -in in -out out -pkeyopt rsa_padding_mode:";
+    assert!(!done(&format!("{encrypt}pkcs1")) && done(&format!("{encrypt}oaep")));
+    let schedule = |label: &str| {
+        let options = "-kdfopt digest:SHA256 -kdfopt hexsecret:000102030405060708090a0b0c0d0e0f";
+        let seed = hex::encode(label);
+        done(&format!("kdf -keylen 48 {options} -kdfopt hexseed:{seed} TLS1-PRF"))
+    };
+    assert!(!schedule("master secret") && schedule("extended master secret"));
+}
+
 /// Not a line of ours works in a handshake of mode `only`, in its key schedule neither; that the
 /// counters would show it is seen in mode `off`.
 #[test]
