@@ -17,6 +17,7 @@ mod table;
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -158,6 +159,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let ossl = Ossl::load(&prefix)?;
     let folder = tempfile::Builder::new()
         .prefix("gabion-memory-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir()
         .and_then(|folder| {
             std::fs::write(folder.path().join("heap-probe.so"), PROBE)?;

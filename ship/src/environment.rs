@@ -11,6 +11,7 @@
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +19,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Layout;
-use crate::{Error, Result, pins, preflight};
+use crate::{Error, Result, preflight, program, trust};
 
 /// How much a command depends on the FIPS provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,8 +68,8 @@ impl Settings {
         Settings::from_lookup(|name| std::env::var_os(name))
     }
 
-    /// As [`Settings::from_process`], with the variables from `lookup`. An empty value counts as
-    /// unset.
+    /// As [`Settings::from_process`], with the variables from `lookup`. An empty value of the mode or
+    /// the guard counts as unset; an empty path is an error, since it names nothing.
     ///
     /// # Errors
     /// As [`Settings::from_process`].
@@ -89,23 +90,18 @@ impl Settings {
             Some(text) if text == "1" => true,
             Some(text) => return Err(bad_value(skip_name, &text, "1, 0 or nothing")),
         };
-        let full_path = |name: &str| match value(name) {
-            None => Ok(None),
-            // A command may change its folder, so a relative path would not last.
-            Some(path) => std::path::absolute(&path)
-                .map(Some)
-                .map_err(|cause| Error::io("cannot make a full path of", Path::new(&path), cause)),
-        };
-        let layout = match full_path("GABION_OPENSSL_PREFIX")? {
+        let layout = match full_path(&lookup, PREFIX)? {
             Some(prefix) => Layout::at(prefix),
-            None => Layout::usual(&pins::pins()?.usual)?,
+            None => Layout::newest_finished()?,
         };
+        // HOME may hold what no list of folders can, too.
+        layout.check_prefix().map_err(|error| Error::NotReady(error.to_string()))?;
         Ok(Settings {
             mode,
             skip_guard,
             layout,
-            modules_override: full_path("GABION_OPENSSL_MODULES")?,
-            conf_override: full_path("GABION_OPENSSL_CONF")?,
+            modules_override: full_path(&lookup, MODULES)?,
+            conf_override: full_path(&lookup, CONF)?,
         })
     }
 
@@ -138,20 +134,70 @@ impl Settings {
         ]
     }
 
-    /// Refuses when there is no bundle to run anything in.
+    /// Refuses when there is no bundle to run anything in, when a path that was named is not what it
+    /// should be, and when somebody else may change what would run.
     ///
     /// # Errors
-    /// [`Error::NotReady`], with the command that builds one.
+    /// [`Error::NotReady`], with what mends it.
     pub fn require_bundle(&self) -> Result<()> {
-        if self.layout.openssl().is_file() {
-            return Ok(());
+        if !self.layout.openssl().is_file() {
+            return Err(Error::NotReady(format!(
+                "no OpenSSL bundle in {}: bin/openssl is missing. Build it with `gabion bundle build`, \
+                 or name another with GABION_OPENSSL_PREFIX",
+                self.layout.prefix().display()
+            )));
         }
-        Err(Error::NotReady(format!(
-            "no OpenSSL bundle in {}: bin/openssl is missing. Build it with `gabion bundle build`, \
-             or name another with GABION_OPENSSL_PREFIX",
-            self.layout.prefix().display()
-        )))
+        self.layout.check_trust()?;
+        if let Some(modules) = &self.modules_override {
+            if !modules.is_dir() {
+                return Err(not_there(MODULES, modules, "a folder"));
+            }
+            trust::check_contents(modules)?;
+        }
+        self.conf_override.as_deref().map_or(Ok(()), check_conf)
     }
+}
+
+const PREFIX: &str = "GABION_OPENSSL_PREFIX";
+const MODULES: &str = "GABION_OPENSSL_MODULES";
+const CONF: &str = "GABION_OPENSSL_CONF";
+
+/// A path that a variable names, as a full one: a command may change its folder.
+fn full_path(lookup: impl Fn(&str) -> Option<OsString>, name: &str) -> Result<Option<PathBuf>> {
+    match lookup(name) {
+        None => Ok(None),
+        Some(path) if path.is_empty() => Err(bad_value(name, &path, "a path, or no such variable")),
+        Some(path) => std::path::absolute(&path)
+            .map(Some)
+            .map_err(|cause| Error::io("cannot make a full path of", Path::new(&path), cause)),
+    }
+}
+
+/// OpenSSL starts without a word, and without Gabion or the FIPS provider, when the file that
+/// OPENSSL_CONF names cannot be read.
+fn check_conf(conf: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+
+    let Ok(data) = std::fs::metadata(conf) else {
+        return Err(not_there(CONF, conf, "a configuration file"));
+    };
+    // /dev/null, the usual name of no configuration.
+    if data.file_type().is_char_device() {
+        return Ok(());
+    }
+    if !data.is_file() {
+        return Err(not_there(CONF, conf, "a configuration file"));
+    }
+    std::fs::File::open(conf).map_err(|cause| Error::io("cannot read", conf, cause))?;
+    trust::check_file(conf)
+}
+
+fn not_there(name: &str, path: &Path, expected: &str) -> Error {
+    let what = if path.exists() { "which is not one" } else { "which is not there" };
+    Error::NotReady(format!(
+        "{name} is {}, {what}; expected {expected}. Nothing was started",
+        path.display()
+    ))
 }
 
 fn bad_value(name: &str, value: &OsStr, expected: &str) -> Error {
@@ -161,12 +207,13 @@ fn bad_value(name: &str, value: &OsStr, expected: &str) -> Error {
     ))
 }
 
-/// `first:rest`, without the empty element that would mean the current folder.
+/// `first:rest`, without empty elements, which would mean the current folder.
 fn put_first(first: PathBuf, rest: Option<OsString>) -> OsString {
     let mut list = first.into_os_string();
-    if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+    let rest = rest.unwrap_or_default();
+    for folder in rest.as_bytes().split(|&byte| byte == b':').filter(|folder| !folder.is_empty()) {
         list.push(":");
-        list.push(rest);
+        list.push(OsStr::from_bytes(folder));
     }
     list
 }
@@ -189,6 +236,9 @@ pub fn guard(settings: &Settings) -> Result<()> {
     }
     let report = preflight::run(settings);
     if report.ok {
+        for note in report.notes() {
+            eprintln!("note: {note}");
+        }
         return Ok(());
     }
     let problems = report.problems.join("\n       ");
@@ -199,6 +249,32 @@ pub fn guard(settings: &Settings) -> Result<()> {
         )));
     }
     eprintln!("warning: {problems}\n         mode is `ready`, so the command starts all the same");
+    Ok(())
+}
+
+/// Looks at the program itself, as far as the mode asks: what the guard checked is of use to one that
+/// loads the bundle's libcrypto. Warnings go to stderr.
+///
+/// # Errors
+/// [`Error::NotReady`] in mode `only` when it would load another one, or see none of the environment.
+fn guard_program(
+    settings: &Settings,
+    program: &OsStr,
+    variables: &[(&str, OsString)],
+) -> Result<()> {
+    if settings.mode == FipsMode::Off || settings.skip_guard {
+        return Ok(());
+    }
+    let findings = program::look(program, &settings.layout, variables);
+    if settings.mode == FipsMode::Only && !findings.against.is_empty() {
+        return Err(Error::NotReady(format!(
+            "{}\n       mode is `only`, so nothing was started; see docs/fips.md",
+            findings.against.join("\n       ")
+        )));
+    }
+    for warning in findings.against.iter().chain(&findings.unseen) {
+        eprintln!("warning: {warning}");
+    }
     Ok(())
 }
 
@@ -224,8 +300,10 @@ pub fn exec(
 ) -> std::result::Result<Infallible, ExecFailure> {
     settings.require_bundle().map_err(ExecFailure::Refused)?;
     guard(settings).map_err(ExecFailure::Refused)?;
+    let variables = settings.variables(settings.mode);
+    guard_program(settings, program, &variables).map_err(ExecFailure::Refused)?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(settings.variables(settings.mode));
+    command.args(arguments).envs(variables);
     let cause = command.exec();
     let text = format!("cannot run {}: {cause}", Path::new(program).display());
     Err(if cause.kind() == std::io::ErrorKind::NotFound {
@@ -240,9 +318,12 @@ mod tests {
     use super::*;
 
     fn settings(pairs: &[(&str, &str)]) -> Result<Settings> {
+        settings_of(&[pairs, &[(PREFIX, "/p")]].concat())
+    }
+
+    fn settings_of(pairs: &[(&str, &str)]) -> Result<Settings> {
         Settings::from_lookup(|name| {
-            let all = [("GABION_OPENSSL_PREFIX", "/p")];
-            pairs.iter().chain(&all).find(|(key, _)| *key == name).map(|(_, v)| OsString::from(v))
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         })
     }
 
@@ -291,5 +372,36 @@ mod tests {
         assert_eq!(put_first("/p/lib".into(), None), "/p/lib");
         assert_eq!(put_first("/p/lib".into(), Some("".into())), "/p/lib");
         assert_eq!(put_first("/p/lib".into(), Some("/a:/b".into())), "/p/lib:/a:/b");
+        assert_eq!(put_first("/p/lib".into(), Some(":/a::/b:".into())), "/p/lib:/a:/b");
+    }
+
+    #[test]
+    fn a_path_that_splits_a_list_or_names_nothing_is_an_error() {
+        for (name, value) in [
+            (PREFIX, "/a:/b"),
+            (PREFIX, "/a;b"),
+            (PREFIX, "/a b"),
+            (PREFIX, "/$ORIGIN"),
+            (PREFIX, "/a\n"),
+            (PREFIX, ""),
+            (MODULES, ""),
+            (CONF, ""),
+        ] {
+            let error = settings_of(&[(name, value)]).unwrap_err();
+            assert!(!error.is_request() && error.to_string().contains("expected"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_is_named_has_to_be_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for bad in [folder.path().join("none"), folder.path().to_path_buf()] {
+            let error = check_conf(&bad).unwrap_err().to_string();
+            assert!(error.contains("GABION_OPENSSL_CONF") && error.contains("Nothing"), "{error}");
+        }
+        let conf = folder.path().join("conf");
+        std::fs::write(&conf, "").unwrap();
+        check_conf(&conf).unwrap();
+        check_conf(Path::new("/dev/null")).unwrap();
     }
 }

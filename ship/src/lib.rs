@@ -1,7 +1,7 @@
 //! What Gabion ships around OpenSSL: the bundle, its environment, the checks, the module's place.
 //!
 //! ```text
-//!   pins ──> bundle::source ──> bundle::build ──> PREFIX/{bin,lib,ssl}, gabion-bundle.json
+//!   pins ──> bundle::fetch ──> bundle::build  ──> PREFIX/{bin,lib,ssl}, gabion-bundle.json
 //!                                                   │
 //!   environment (GABION_OPENSSL_*) ─────────────────┼──> exec: run a command in it
 //!                                                   └──> preflight: is its FIPS provider usable?
@@ -13,13 +13,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advisories;
 pub mod bundle;
 pub mod environment;
 mod error;
 pub mod pins;
 pub mod preflight;
+mod program;
 mod progress;
 pub mod provider;
+pub mod trust;
 
 pub use error::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! Which OpenSSL sources are known: versions and SHA-256 values, from `ship/openssl/pins.json`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
@@ -21,19 +21,25 @@ pub struct Package {
 /// One OpenSSL version that a bundle can be built from.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pin {
-    /// OpenSSL version, for example `3.5.5`.
+    /// OpenSSL version, for example `3.5.9`.
     pub version: String,
-    /// Where the source comes from unless `--source` says otherwise.
-    pub package: Package,
-    /// SHA-256 of the upstream `openssl-<version>.tar.gz`, lower-case hexadecimal, where it is known.
-    pub tarball_sha256: Option<String>,
+    /// SHA-256 of the upstream `openssl-<version>.tar.gz`, lower-case hexadecimal. Debian's
+    /// `openssl_<version>.orig.tar.gz` is the same file.
+    pub tarball_sha256: String,
+    /// Whether Debian's archive has had it.
+    #[serde(default)]
+    pub debian: bool,
+    /// The package that carries it, where there is one.
+    pub package: Option<Package>,
 }
 
 /// The whole of `pins.json`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pins {
-    /// The version that is built when none is named.
-    pub usual: String,
+    /// The line whose newest version is built when none is named.
+    pub line: String,
+    /// Versions of that line, the newest first: the first that can be reached is taken.
+    pub usual: Vec<String>,
     /// Every known version.
     pub versions: Vec<Pin>,
 }
@@ -41,6 +47,16 @@ pub struct Pins {
 #[derive(Deserialize)]
 struct CertifiedModules {
     modules: Vec<String>,
+    versions: Vec<ModuleVersion>,
+}
+
+/// What is known of a version of the FIPS provider at the validation program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleVersion {
+    /// Its version.
+    pub version: String,
+    /// Its certificate, or how far it has come.
+    pub status: String,
 }
 
 /// Reads the pins that were compiled in.
@@ -67,6 +83,12 @@ impl Pins {
         })
     }
 
+    /// The version that is wanted when none is named.
+    #[must_use]
+    pub fn newest(&self) -> &str {
+        self.usual.first().map_or("", String::as_str)
+    }
+
     /// The pinned versions, as a list for a message.
     #[must_use]
     pub fn known(&self) -> String {
@@ -76,12 +98,11 @@ impl Pins {
     /// The version whose package or tarball has this SHA-256, if one does.
     #[must_use]
     pub fn version_of(&self, sha256: &str) -> Option<&str> {
-        self.versions
-            .iter()
-            .find(|pin| {
-                pin.tarball_sha256.as_deref() == Some(sha256) || pin.package.sha256 == sha256
-            })
-            .map(|pin| pin.version.as_str())
+        let has = |pin: &&Pin| {
+            let package = pin.package.as_ref();
+            pin.tarball_sha256 == sha256 || package.is_some_and(|package| package.sha256 == sha256)
+        };
+        self.versions.iter().find(has).map(|pin| pin.version.as_str())
     }
 }
 
@@ -89,8 +110,18 @@ impl Pins {
 #[must_use]
 pub fn is_certified_module(sha256: &str) -> bool {
     // An unreadable list certifies nothing, which is the safe answer.
-    serde_json::from_str::<CertifiedModules>(CERTIFIED_JSON)
-        .is_ok_and(|list| list.modules.iter().any(|known| known.eq_ignore_ascii_case(sha256)))
+    certified()
+        .is_some_and(|list| list.modules.iter().any(|known| known.eq_ignore_ascii_case(sha256)))
+}
+
+/// What is known of this version of the FIPS provider at the validation program; none when nothing is.
+#[must_use]
+pub fn module_version(version: &str) -> Option<ModuleVersion> {
+    certified()?.versions.into_iter().find(|known| known.version == version)
+}
+
+fn certified() -> Option<CertifiedModules> {
+    serde_json::from_str(CERTIFIED_JSON).ok()
 }
 
 /// Compares dotted version numbers by their numeric parts, so that 3.10 is newer than 3.9.
@@ -102,18 +133,36 @@ pub fn version_numbers(version: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advisories;
 
     #[test]
-    fn the_usual_version_is_pinned_and_every_hash_is_one() {
+    fn the_usual_versions_are_pinned_newest_first_and_every_hash_is_one() {
         let pins = pins().unwrap();
-        assert_eq!(pins.find(&pins.usual).unwrap().version, pins.usual);
+        for version in &pins.usual {
+            assert_eq!(pins.find(version).unwrap().version, *version);
+            assert_eq!(advisories::line_of(version).as_ref(), Some(&pins.line));
+        }
+        let numbers: Vec<_> = pins.usual.iter().map(|version| version_numbers(version)).collect();
+        assert!(numbers.is_sorted_by(|newer, older| newer > older));
         for pin in &pins.versions {
-            assert_eq!(pins.find(&pin.version).unwrap().package.sha256, pin.package.sha256);
-            for hash in pin.tarball_sha256.iter().chain([&pin.package.sha256]) {
+            let package = pin.package.as_ref().map(|package| &package.sha256);
+            for hash in package.into_iter().chain([&pin.tarball_sha256]) {
                 assert_eq!(hash.len(), 64);
                 assert!(hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)));
+                assert_eq!(pins.version_of(hash), Some(pin.version.as_str()));
             }
         }
+    }
+
+    /// A version that is known and not pinned would be wanted by nobody.
+    #[test]
+    fn the_newest_of_every_line_is_pinned() {
+        let pins = pins().unwrap();
+        for pin in &pins.versions {
+            let line = advisories::of(&pin.version).line.unwrap();
+            assert!(pins.find(&line.newest).is_ok(), "{line:?}");
+        }
+        assert_eq!(advisories::of(pins.newest()).line.unwrap().newest, pins.newest());
     }
 
     #[test]
@@ -125,10 +174,10 @@ mod tests {
 
     #[test]
     fn no_module_is_certified_yet() {
-        assert!(
-            serde_json::from_str::<CertifiedModules>(CERTIFIED_JSON).unwrap().modules.is_empty()
-        );
+        assert!(certified().unwrap().modules.is_empty());
         assert!(!is_certified_module(&"0".repeat(64)));
+        assert!(module_version("3.1.2").unwrap().status.contains("4985"));
+        assert_eq!(module_version("3.5.7"), None);
     }
 
     #[test]

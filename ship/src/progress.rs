@@ -10,6 +10,20 @@ const PLAIN_EVERY: Duration = Duration::from_secs(30);
 const BAR_EVERY: Duration = Duration::from_millis(200);
 const BAR_WIDTH: usize = 24;
 
+/// Runs `work` as one line of progress.
+pub(crate) fn staged<T>(
+    name: &'static str,
+    work: impl FnOnce() -> crate::Result<T>,
+) -> crate::Result<T> {
+    let stage = Stage::start(name, 0);
+    let result = work();
+    match &result {
+        Ok(_) => stage.done(),
+        Err(_) => stage.failed(),
+    }
+    result
+}
+
 /// The progress of one stage, from [`Stage::start`] to [`Stage::done`].
 pub(crate) struct Stage {
     name: &'static str,

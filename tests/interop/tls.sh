@@ -152,7 +152,7 @@ have_stock() {
     signatures="$post_quantum ECDSA-P-256"
     once=$classical
     usual
-    peer_name="OpenSSL 3.5.5 alone"
+    peer_name="$("$prefix/bin/openssl" version | cut -d " " -f 1,2) alone"
 }
 # No configuration, so no provider but OpenSSL's own. openssl_client PROGRAM PORT GROUPS ROOT [SIGNATURE]
 openssl_client() {

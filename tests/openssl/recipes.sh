@@ -64,7 +64,7 @@ module=$(realpath "${1:-${CARGO_TARGET_DIR:-target}/debug/libgabion_provider.so}
 [ -f "$module" ] || { echo "no provider in $module: cargo build -p gabion-provider" >&2 && exit 1; }
 [ $# -eq 0 ] || shift
 if [ $# -eq 0 ]; then
-    set -- "${GABION_OPENSSL_PREFIX:-$others/bundle-3.5.5}" "$others/3.6.3" "$others/4.0.3"
+    set -- "${GABION_OPENSSL_PREFIX:-$(tests/openssl/newest-bundle)}" "$others/3.6.3" "$others/4.0.3"
 fi
 
 work=$(mktemp -d)

@@ -1,6 +1,7 @@
 //! The bundle's `openssl` command, run with a time limit and never left behind.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,7 @@ impl<'a> Openssl<'a> {
     pub fn new(settings: &'a Settings) -> Result<Openssl<'a>, String> {
         let folder = tempfile::Builder::new()
             .prefix("gabion-")
+            .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir()
             .map_err(|cause| format!("cannot make a temporary folder: {cause}"))?;
         remove_when_interrupted(folder.path());

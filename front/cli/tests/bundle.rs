@@ -33,8 +33,9 @@ install_fips:
 END
 "#;
 
-/// Stands in for the command: writes the file that `fipsinstall -module M -out FILE` writes.
-const OPENSSL: &str = "#!/bin/sh\n[ \"$1\" = fipsinstall ] && echo '[fips_sect]' > \"$5\"\n";
+/// Stands in for the command: writes the file that `fipsinstall -pedantic -module M -out FILE` writes.
+const OPENSSL: &str =
+    "#!/bin/sh\n[ \"$1 $2\" = 'fipsinstall -pedantic' ] && echo '[fips_sect]' > \"$6\"\n";
 
 const VERSION_DAT: &str = "MAJOR=9\nMINOR=8\nPATCH=7\nPRE_RELEASE_TAG=\n";
 
@@ -93,10 +94,18 @@ impl Workplace {
     /// Names beside the bundle that only a running build may have there.
     fn leftovers(&self) -> Vec<String> {
         std::fs::read_dir(self.folder.path().join("place"))
-            .unwrap()
+            .into_iter()
+            .flatten()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name.contains(".building-"))
             .collect()
+    }
+
+    /// The folder around the bundle, as somebody else could have made it before.
+    fn place(&self) -> PathBuf {
+        let place = self.folder.path().join("place");
+        std::fs::create_dir(&place).unwrap();
+        place
     }
 
     fn wait_for(&self, name: &str) -> PathBuf {
@@ -127,6 +136,9 @@ fn assert_built(workplace: &Workplace) {
     let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(manifest["version"], "9.8.7");
     assert_eq!(manifest["source_sha256"], workplace.sha256);
+    assert_eq!(manifest["wanted"], "9.8.7");
+    assert!(manifest["taken_from"].as_str().unwrap().starts_with("--source "));
+    assert_eq!(manifest["advisories"], serde_json::json!([]));
     assert_eq!(manifest["fips_module_sha256"].as_str().unwrap().len(), 64);
     for part in
         ["bin/openssl", "ssl/fipsmodule.cnf", "ssl/openssl-fips.cnf", "ssl/openssl-gabion.cnf"]
@@ -179,6 +191,8 @@ fn requests_that_make_no_sense_exit_with_two() {
     let (code, _, stderr) = run(&mut workplace.build(&["--openssl", "3.5.5"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("OpenSSL 9.8.7, not 3.5.5"), "{stderr}");
+    let (code, _, stderr) = run(&mut workplace.build(&["--fips-module", "1.0.2"]));
+    assert_eq!(code, Some(2), "{stderr}");
     let text = workplace.folder.path().join("text");
     std::fs::write(&text, "no library").unwrap();
     for module in [Path::new("/nonexistent.so"), &text] {
@@ -313,6 +327,249 @@ fn a_damaged_archive_is_refused_before_it_is_built() {
     assert_eq!(code, Some(3), "{stderr}");
     assert!(stderr.contains("cannot unpack") && stderr.contains("deflate"), "{stderr}");
     assert!(!Path::new(&workplace.prefix()).exists());
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Who may replace what lies beside a running build decides what it compiles.
+#[test]
+fn a_place_where_others_may_replace_things_is_refused() {
+    let workplace = Workplace::new();
+    let place = workplace.place();
+    for mode in [0o777, 0o757] {
+        set_mode(&place, mode);
+        let (code, _, stderr) = run(&mut workplace.build(&[]));
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(
+            stderr.contains("others may write to") && stderr.contains("chmod go-w"),
+            "{stderr}"
+        );
+        assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+    }
+}
+
+/// In a folder like /tmp others may add things: none of them is entered, followed or written to.
+#[test]
+fn what_others_put_beside_a_bundle_is_left_as_it_is() {
+    let workplace = Workplace::new();
+    let place = workplace.place();
+    set_mode(&place, 0o1777);
+    let diary = workplace.folder.path().join("diary");
+    std::fs::write(&diary, "mine").unwrap();
+    let started = workplace.folder.path().join("started");
+
+    // Its log of a build that failed replaces a link and leaves alone where it led.
+    std::os::unix::fs::symlink(&diary, place.join("bundle.log")).unwrap();
+    let mut build = workplace.build(&[]);
+    let mut build = build
+        .env("FAKE_STARTED", &started)
+        .env("FAKE_SLEEP", "1")
+        .env("FAKE_FAILURE", "1")
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    workplace.wait_for("started");
+    let [name] = &workplace.leftovers()[..] else { panic!("one folder is at work") };
+    let random = name.strip_prefix(".bundle.building-").unwrap();
+    assert!(random.len() >= 16 && !random.contains(&build.id().to_string()), "{name}");
+    assert_eq!(mode_of(&place.join(name)), 0o700);
+    assert_eq!(build.wait().unwrap().code(), Some(3));
+    assert_eq!(std::fs::read(&diary).unwrap(), b"mine");
+    let log = place.join("bundle.log");
+    assert!(std::fs::symlink_metadata(&log).unwrap().is_file());
+    assert!(std::fs::read_to_string(&log).unwrap().contains("no such thing"));
+
+    // A lock that is a link is refused, and neither made nor emptied.
+    let lock = place.join(".bundle.lock");
+    std::fs::remove_file(&lock).unwrap();
+    for target in [diary.clone(), workplace.folder.path().join("absent")] {
+        std::os::unix::fs::symlink(&target, &lock).unwrap();
+        let (code, _, stderr) = run(&mut workplace.build(&[]));
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(stderr.contains(".bundle.lock"), "{stderr}");
+        std::fs::remove_file(&lock).unwrap();
+    }
+    assert_eq!(std::fs::read(&diary).unwrap(), b"mine");
+    assert!(!workplace.folder.path().join("absent").exists());
+    assert_eq!(run(&mut workplace.build(&[])).0, Some(0));
+    assert_built(&workplace);
+}
+
+#[test]
+fn whatever_the_umask_others_write_to_nothing_of_a_bundle() {
+    let workplace = Workplace::new();
+    let mut build = Command::new("sh");
+    build.args(["-c", "umask 000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_gabion")]);
+    build.args(["bundle", "build", "--prefix"]).arg(workplace.prefix());
+    build.arg("--source").arg(&workplace.tarball).args(["--sha256", &workplace.sha256]);
+    let (code, _, stderr) = run(&mut build);
+    assert_eq!(code, Some(0), "{stderr}");
+    let mut folders = vec![workplace.folder.path().join("place")];
+    while let Some(folder) = folders.pop() {
+        assert_eq!(mode_of(&folder) & 0o022, 0, "{}", folder.display());
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode_of(&path) & 0o022, 0, "{}", path.display());
+            folders.extend(Some(path).filter(|path| path.is_dir()));
+        }
+    }
+}
+
+/// The bytes that were hashed are those that are built, whatever becomes of the file.
+#[test]
+fn a_source_that_is_no_file_or_has_no_end_is_not_looked_into_first() {
+    let workplace = Workplace::new();
+    let mut command = gabion(&["bundle", "build", "--prefix"]);
+    command.arg(workplace.prefix()).args(["--source", "/dev/null", "--sha256", &workplace.sha256]);
+    let (code, _, stderr) = run(&mut command);
+    assert_eq!(code, Some(3), "{stderr}");
+    // Its hash is what is wrong with it; that it is no archive would be seen behind that.
+    assert!(stderr.contains("has SHA-256 e3b0c442") && !stderr.contains("archive"), "{stderr}");
+}
+
+/// A machine on which no place has any version, and which says who was asked.
+struct Offline {
+    folder: tempfile::TempDir,
+}
+
+impl Offline {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("bin")).unwrap();
+        std::fs::create_dir_all(folder.path().join("home")).unwrap();
+        let offline = Offline { folder };
+        offline.program("curl", "echo 'curl: (6) Could not resolve host: x' >&2; exit 6");
+        offline.program("apt-get", "echo http://user:secret@mirror.test/debian/");
+        offline.program(
+            "apt-helper",
+            "echo \"E: Failed to fetch ${10}  404  Not Found\" >&2; exit 100",
+        );
+        offline.program("cargo", "echo 'error: no network' >&2; exit 101");
+        offline
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.folder.path().join("bin").join(name);
+        let asked = self.folder.path().join("asked");
+        let text = format!("#!/bin/sh\necho {name} \"$@\" >>{}\n{text}\n", asked.display());
+        std::fs::write(&path, text).unwrap();
+        set_mode(&path, 0o755);
+    }
+
+    fn asked(&self) -> String {
+        let path = self.folder.path().join("asked");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let _ = std::fs::remove_file(path);
+        text
+    }
+
+    fn bundle(&self, version: &str) -> PathBuf {
+        self.folder.path().join("home/.cache/gabion/openssl").join(format!("bundle-{version}"))
+    }
+
+    /// What is left of a finished bundle when nothing is run from it.
+    fn finish(&self, version: &str) {
+        let bundle = self.bundle(version);
+        for part in ["bin/openssl", "lib/libcrypto.so", "lib/libssl.so"] {
+            std::fs::create_dir_all(bundle.join(part).parent().unwrap()).unwrap();
+            std::fs::write(bundle.join(part), "").unwrap();
+        }
+        for part in ["lib/ossl-modules/fips.so", "ssl/fipsmodule.cnf"] {
+            std::fs::create_dir_all(bundle.join(part).parent().unwrap()).unwrap();
+            std::fs::write(bundle.join(part), "").unwrap();
+        }
+        let record = serde_json::json!({
+            "version": version, "source_sha256": "", "options": [], "built": "then",
+            "fips_module_sha256": "", "gabion_version": "",
+        });
+        std::fs::write(bundle.join("gabion-bundle.json"), record.to_string()).unwrap();
+    }
+
+    fn gabion(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = gabion(arguments);
+        let bin = self.folder.path().join("bin");
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("CARGO", "cargo");
+        command.env("HOME", self.folder.path().join("home")).env_remove("CARGO_HOME");
+        command.env_remove("GABION_OPENSSL_PREFIX");
+        run(&mut command)
+    }
+}
+
+#[test]
+fn where_no_version_is_to_be_had_each_place_is_named_and_upstream_asked_once() {
+    let machine = Offline::new();
+    let (code, stdout, stderr) = machine.gabion(&["bundle", "build"]);
+    assert_eq!((code, stdout.as_str()), (Some(3), ""), "{stderr}");
+    for reason in [
+        "3.5.9 from upstream: curl: (6) Could not resolve host",
+        "3.5.9 from Debian's archive: Failed to fetch 404 Not Found",
+        "3.5.7 from Debian's archive: ",
+        "3.5.5 from the package: `cargo fetch` failed: error: no network",
+        "--source",
+    ] {
+        assert!(stderr.contains(reason), "{reason}: {stderr}");
+    }
+    assert!(!stderr.contains("secret"), "{stderr}");
+    let asked = machine.asked();
+    assert_eq!(asked.lines().filter(|line| line.starts_with("curl ")).count(), 1, "{asked}");
+    let first = asked.lines().find(|line| line.starts_with("apt-helper ")).unwrap();
+    assert!(
+        first.contains("@mirror.test/debian/pool/main/o/openssl/openssl_3.5.9.orig"),
+        "{first}"
+    );
+    assert!(first.contains("SHA256:603f5602e2eef00d"), "{first}");
+}
+
+#[test]
+fn an_older_bundle_is_never_taken_in_silence() {
+    let machine = Offline::new();
+    machine.finish("3.5.5");
+    machine.finish("3.5.7");
+    for other in ["3.6.5", "3.5.8-offload", "3.5.8-fips-3.5.4"] {
+        machine.finish(other);
+    }
+    let (code, stdout, stderr) = machine.gabion(&["bundle", "build"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(stdout, format!("{}\n", machine.bundle("3.5.7").display()));
+    for warning in [
+        "warning: not to be had: 3.5.9 from Debian's archive: ",
+        "warning: OpenSSL 3.5.7 is not 3.5.9, the newest of the 3.5 line",
+        "warning: advisories that concern OpenSSL 3.5.7: 1 High (CVE-2026-84782)",
+    ] {
+        assert!(stderr.contains(warning), "{warning}: {stderr}");
+    }
+    // A command takes the newest that is finished, and builds and asks for nothing.
+    machine.asked();
+    let (code, stdout, stderr) =
+        machine.gabion(&["exec", "--", "sh", "-c", "echo \"$OPENSSL_MODULES\""]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(stdout, format!("{}/lib/ossl-modules\n", machine.bundle("3.5.7").display()));
+    assert_eq!(machine.asked(), "");
+    let (_, stdout, _) = machine.gabion(&["doctor"]);
+    assert!(stdout.contains("CVE-2026-84782") && stdout.contains("is not 3.5.9"), "{stdout}");
+    machine.finish("3.5.9");
+    let (code, stdout, stderr) = machine.gabion(&["bundle", "build"]);
+    assert_eq!((code, stdout), (Some(0), format!("{}\n", machine.bundle("3.5.9").display())));
+    assert!(!stderr.contains("CVE"), "{stderr}");
+
+    // A place that is named holds what it holds.
+    let place = machine.bundle("3.5.7");
+    let place = ["bundle", "build", "--prefix", place.to_str().unwrap()];
+    for (option, value, reason) in [
+        ("--openssl", "3.5.9", "holds OpenSSL 3.5.7, not 3.5.9"),
+        ("--fips-module", "3.5.4", "holds the FIPS module of 3.5.7, not of 3.5.4"),
+    ] {
+        let (code, _, stderr) = machine.gabion(&[&place[..], &[option, value]].concat());
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains(reason) && stderr.contains("--repair"), "{stderr}");
+    }
+    assert_eq!(machine.gabion(&place).0, Some(0));
 }
 
 #[test]

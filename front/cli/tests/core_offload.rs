@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const VERSIONS: [&str; 2] = ["3.5.5", "4.0.3"];
+/// The lines of OpenSSL that the patch is for, with what builds a bundle of each.
+const LINES: [(&str, &str); 2] = [("3.5", ""), ("4.0", " --openssl 4.0.3")];
 
 /// The prefixes to test with.
 fn prefixes() -> Vec<PathBuf> {
@@ -23,29 +24,43 @@ fn prefixes() -> Vec<PathBuf> {
         Err(_) => {
             let home = std::env::var("HOME").unwrap_or_default();
             let cache = Path::new(&home).join(".cache/gabion/openssl");
-            let bundles = VERSIONS.map(|version| cache.join(format!("bundle-{version}-offload")));
-            bundles.into_iter().filter(|place| place.join("gabion-bundle.json").exists()).collect()
+            LINES.iter().filter_map(|(line, _)| newest(&cache, line)).collect()
         }
     };
-    let missing: Vec<&str> = VERSIONS
-        .into_iter()
-        .filter(|version| !found.iter().any(|place| is_of(place, version)))
-        .collect();
+    let is_missing = |(line, _): &&(&str, &str)| !found.iter().any(|place| is_of(place, line));
+    let missing: Vec<_> = LINES.iter().filter(is_missing).collect();
     let needed = std::env::var_os("GABION_TEST_NEEDS_OFFLOAD").is_some();
     assert!(!needed || missing.is_empty(), "no bundle with the core patch for {missing:?}");
-    for version in missing {
+    for (line, option) in missing {
         eprintln!(
-            "not run: no bundle of {version} with the core patch; `gabion bundle build --core-offload \
-             --openssl {version}`"
+            "not run: no bundle of {line} with the core patch; `gabion bundle build --core-offload\
+             {option}`"
         );
     }
     found
 }
 
-/// Whether a bundle is of this OpenSSL, as its own description says.
-fn is_of(place: &Path, version: &str) -> bool {
+/// The newest finished bundle of a line that has the patch.
+fn newest(cache: &Path, line: &str) -> Option<PathBuf> {
+    let release = |name: &str| -> Option<u32> {
+        name.strip_prefix("bundle-")?
+            .strip_prefix(line)?
+            .strip_prefix('.')?
+            .strip_suffix("-offload")?
+            .parse()
+            .ok()
+    };
+    let entries = std::fs::read_dir(cache).ok()?.flatten();
+    let bundles = entries.filter(|entry| entry.path().join("gabion-bundle.json").exists());
+    let numbered =
+        bundles.filter_map(|entry| Some((release(entry.file_name().to_str()?)?, entry.path())));
+    numbered.max().map(|(_, place)| place)
+}
+
+/// Whether a bundle is of this line of OpenSSL, as its own description says.
+fn is_of(place: &Path, line: &str) -> bool {
     std::fs::read_to_string(place.join("gabion-bundle.json"))
-        .is_ok_and(|text| text.contains(&format!("\"{version}\"")))
+        .is_ok_and(|text| text.contains(&format!("\"version\": \"{line}.")))
 }
 
 /// One OpenSSL with the core patch, a folder to work in, and what is set for its programs.
@@ -586,8 +601,8 @@ fn many_threads_on_shared_keys_shake_hands_and_the_benchmark_knows_whose_work_it
 
 #[test]
 fn a_libcrypto_without_the_patch_is_not_measured_in_its_name() {
-    let home = std::env::var("HOME").unwrap_or_default();
-    let plain = Path::new(&home).join(".cache/gabion/openssl/bundle-3.5.5");
+    let plain = gabion_ship::bundle::Layout::newest_finished().expect("HOME is set");
+    let plain = plain.prefix().to_path_buf();
     if !plain.join("gabion-bundle.json").exists() {
         eprintln!("not run: no OpenSSL bundle");
         return;

@@ -14,6 +14,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+#[path = "fips_guard/refusals.rs"]
+mod refusals;
+
 /// What can be wrong with a FIPS provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
@@ -67,6 +70,11 @@ impl Copy {
         self.prefix().join(part)
     }
 
+    fn manifest(&self) -> Value {
+        let text = std::fs::read_to_string(self.path("gabion-bundle.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
     fn spoil(&self, damage: Damage) {
         let module = self.path("lib/ossl-modules/fips.so");
         let mac = self.path("ssl/fipsmodule.cnf");
@@ -113,8 +121,8 @@ impl Copy {
 /// The bundle that GABION_OPENSSL_PREFIX names, as in script/test, or the usual one.
 fn real_bundle() -> PathBuf {
     let usual = || {
-        let home = std::env::var_os("HOME").expect("HOME names the folder of the bundle");
-        Path::new(&home).join(".cache/gabion/openssl/bundle-3.5.5")
+        let newest = gabion_ship::bundle::Layout::newest_finished();
+        newest.expect("HOME names the folder of the bundle").prefix().to_path_buf()
     };
     let bundle = std::env::var_os("GABION_OPENSSL_PREFIX").map_or_else(usual, PathBuf::from);
     assert!(
@@ -160,11 +168,25 @@ fn preflight(command: &mut Command) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn a_sound_bundle_starts_commands_in_every_mode_without_a_word() {
+fn a_sound_bundle_starts_commands_in_every_mode_and_says_which_module_runs() {
     let copy = Copy::new(Damage::None);
-    for mode in ["", "off", "ready", "only"] {
+    for mode in ["", "off"] {
         let (code, stderr, started) = copy.exec_in_mode(mode, &[]);
         assert_eq!((code, stderr.as_str(), started), (Some(0), "", true), "mode {mode:?}");
+    }
+    let module =
+        format!("note: the FIPS module is {}; ", copy.manifest()["version"].as_str().unwrap());
+    for mode in ["ready", "only"] {
+        let (code, stderr, started) = copy.exec_in_mode(mode, &[]);
+        assert_eq!((code, started), (Some(0), true), "mode {mode:?}: {stderr}");
+        assert!(
+            stderr.starts_with(&module) && stderr.contains("not a validated module"),
+            "{stderr}"
+        );
+        assert!(stderr.lines().all(|line| line.starts_with("note: ")), "{stderr}");
+        // Of all hybrids that X25519 is a half of, and of none with a curve that is approved.
+        assert!(stderr.contains("X25519MLKEM768: its X25519 half runs in the module"), "{stderr}");
+        assert!(!stderr.contains("SecP256r1MLKEM768"), "{stderr}");
     }
 }
 
@@ -264,10 +286,13 @@ fn a_command_sees_the_bundle_first_and_the_overrides() {
     let only = lines(copy.gabion(&shell).env("GABION_OPENSSL_FIPS_MODE", "only"));
     assert_eq!(only[3], path("ssl/openssl-fips.cnf"));
 
-    let other = lines(
-        copy.gabion(&shell).env("GABION_OPENSSL_MODULES", "/m").env("GABION_OPENSSL_CONF", "/c"),
-    );
-    assert_eq!((other[2].as_str(), other[3].as_str()), ("/m", "/c"));
+    let (modules, conf) = (copy.folder.path().join("m"), copy.folder.path().join("c"));
+    std::fs::create_dir(&modules).unwrap();
+    std::fs::write(&conf, "").unwrap();
+    let mut other = copy.gabion(&shell);
+    other.env("GABION_OPENSSL_MODULES", &modules).env("GABION_OPENSSL_CONF", &conf);
+    let other = lines(&mut other);
+    assert_eq!((Path::new(&other[2]), Path::new(&other[3])), (&*modules, &*conf));
 }
 
 #[test]
@@ -302,7 +327,11 @@ fn preflight_says_what_the_module_is() {
     assert_eq!(report["mode"], "off");
     assert_eq!(report["prefix"], copy.prefix().to_str().unwrap());
     assert_eq!(report["module"], copy.path("lib/ossl-modules/fips.so").to_str().unwrap());
-    assert_eq!(report["module_version"], "3.5.5");
+    assert_eq!(report["module_version"], copy.manifest()["version"]);
+    assert_eq!(report["openssl"]["version"], copy.manifest()["version"]);
+    // What is known of the version is said, and nothing where nothing is.
+    let outdated = report["openssl"]["newest"] != report["openssl"]["version"];
+    assert_eq!(!report["openssl"]["warnings"].as_array().unwrap().is_empty(), outdated, "{report}");
     assert_eq!(report["module_source"], "self-built");
     assert_eq!(report["validated"], false);
     assert_eq!(report["algorithms"]["missing"], serde_json::json!([]));
@@ -599,6 +628,30 @@ fn each_mode_is_what_a_command_gets() {
         assert_eq!(done("genpkey -algorithm Falcon-512 -out falcon.pem"), ours, "{mode}");
         assert_eq!(done("dgst -md5 key.pem"), ours, "{mode}");
     }
+}
+
+/// What a module that was installed with `-pedantic` refuses, and what it serves beside that.
+#[test]
+fn the_module_refuses_what_only_older_programs_need() {
+    let copy = Copy::new(Damage::None);
+    let done = |words: &str| {
+        let mut command = copy.gabion(&["exec", "--", "openssl"]);
+        command.args(words.split(' ')).current_dir(copy.folder.path());
+        command.env("GABION_OPENSSL_FIPS_MODE", "only");
+        command.env("GABION_OPENSSL_SKIP_FIPS_GUARD", "1");
+        run(&mut command).0 == Some(0)
+    };
+    assert!(done("genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.pem"));
+    std::fs::write(copy.folder.path().join("in"), "secret").unwrap();
+    // RSA key transport of TLS 1.2, and its key schedule without and with an extended master secret.
+    let encrypt = "pkeyutl -encrypt -inkey rsa.pem -in in -out out -pkeyopt rsa_padding_mode:";
+    assert!(!done(&format!("{encrypt}pkcs1")) && done(&format!("{encrypt}oaep")));
+    let schedule = |label: &str| {
+        let options = "-kdfopt digest:SHA256 -kdfopt hexsecret:000102030405060708090a0b0c0d0e0f";
+        let seed = hex::encode(label);
+        done(&format!("kdf -keylen 48 {options} -kdfopt hexseed:{seed} TLS1-PRF"))
+    };
+    assert!(!schedule("master secret") && schedule("extended master secret"));
 }
 
 /// Not a line of ours works in a handshake of mode `only`, in its key schedule neither; that the

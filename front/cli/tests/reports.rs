@@ -239,9 +239,15 @@ fn doctor_warns_of_an_old_bundle() {
     };
     let old = bundle("3.5.4");
     assert_eq!(old["verdict"], "ok");
-    assert!(old["warning"].as_str().unwrap().contains("older than"), "{old}");
-    assert!(old["mend"].as_str().unwrap().starts_with("gabion bundle build --openssl "));
-    assert!(bundle("3.99.0")["warning"].is_null());
+    let warning = old["warning"].as_str().unwrap();
+    assert!(warning.contains("OpenSSL 3.5.4 is not 3.5."), "{old}");
+    assert!(warning.contains("CVE-2026-45447"), "{old}");
+    assert_eq!(old["mend"], "gabion bundle build");
+    let of_another_line = bundle("3.6.3");
+    let mend = of_another_line["mend"].as_str().unwrap();
+    assert!(mend.starts_with("gabion bundle build --openssl 3.6."), "{of_another_line}");
+    assert!(bundle("3.5.99")["warning"].is_null());
+    assert!(bundle("3.99.0")["warning"].as_str().unwrap().contains("nothing is known"));
     std::fs::remove_file(work.path("lib/libssl.so")).unwrap();
     assert_eq!(bundle("3.99.0")["verdict"], "broken");
 }

@@ -9,22 +9,27 @@
 //!   PREFIX/ssl/fipsmodule.cnf              its integrity value, from `openssl fipsinstall`
 //!   PREFIX/ssl/openssl-fips.cnf            fips=yes is the default property
 //!   PREFIX/ssl/openssl-gabion.cnf          default provider and ours, ours preferred
-//!   PREFIX/gabion-bundle.json              written last: the bundle is finished
+//!   PREFIX/gabion-bundle.json              written last: the bundle is finished, and what it is
 //! ```
 
 mod build;
+mod compile;
 mod configuration;
+mod fetch;
 mod patch;
+mod place;
 mod source;
+mod standing;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, pins, trust};
 
 pub use build::{BuildRequest, build};
-pub use source::{SourceRequest, version_of_archive};
+pub use source::SourceRequest;
+pub use standing::Standing;
 
 /// Name of the file whose presence says that a bundle is finished.
 pub const MANIFEST_NAME: &str = "gabion-bundle.json";
@@ -40,19 +45,75 @@ pub struct Layout {
 pub struct Manifest {
     /// OpenSSL version.
     pub version: String,
+    /// The version that was wanted: the one that was named, or the newest that was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<String>,
+    /// Why that one was not to be had, a sentence for each place; empty where it is the one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_had: Vec<String>,
+    /// Where the source came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_from: Option<String>,
     /// SHA-256 of the source archive.
     pub source_sha256: String,
+    /// The advisories that were known to concern the version when it was built.
+    #[serde(default)]
+    pub advisories: Vec<String>,
+    /// When the table was written that they are from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advisories_read: Option<String>,
     /// Options given to OpenSSL's Configure.
     pub options: Vec<String>,
     /// When the build finished, UTC, `YYYY-MM-DDThh:mm:ssZ`.
     pub built: String,
     /// SHA-256 of the `fips.so` that was built.
     pub fips_module_sha256: String,
+    /// The module's own version and source, where they are not the bundle's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fips_module: Option<ModuleRecord>,
     /// Version of Gabion that built it.
     pub gabion_version: String,
     /// SHA-256 of the core patch in it; none in a bundle whose libcrypto is OpenSSL's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_patch_sha256: Option<String>,
+}
+
+/// A FIPS module of another version than its bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleRecord {
+    /// Version of the OpenSSL that it was built from.
+    pub version: String,
+    /// Where that source came from.
+    pub taken_from: String,
+    /// SHA-256 of the source archive.
+    pub source_sha256: String,
+}
+
+impl Manifest {
+    /// The version of the OpenSSL that the FIPS module was built from.
+    #[must_use]
+    pub fn module_version(&self) -> &str {
+        self.fips_module.as_ref().map_or(&self.version, |module| &module.version)
+    }
+}
+
+/// The folders that bundles have in common, the outer one first; none where HOME says nothing.
+fn cache_folders() -> Vec<PathBuf> {
+    let Ok(cache) = cache() else { return Vec::new() };
+    let outer = cache.parent().map(Path::to_path_buf);
+    outer.into_iter().chain([cache]).collect()
+}
+
+/// Where usual bundles lie.
+fn cache() -> Result<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).ok_or_else(|| {
+        Error::NotReady(
+            "HOME is not set, so the bundle's usual place is not known; \
+             name one with --prefix or GABION_OPENSSL_PREFIX"
+                .to_string(),
+        )
+    })?;
+    Ok(Path::new(&home).join(".cache/gabion/openssl"))
 }
 
 impl Layout {
@@ -67,24 +128,73 @@ impl Layout {
     /// # Errors
     /// [`Error::NotReady`] when HOME is not set.
     pub fn usual(version: &str) -> Result<Self> {
-        let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).ok_or_else(|| {
-            Error::NotReady(
-                "HOME is not set, so the bundle's usual place is not known; \
-                 name one with --prefix or GABION_OPENSSL_PREFIX"
-                    .to_string(),
-            )
-        })?;
-        let cache = Path::new(&home).join(".cache/gabion/openssl");
-        Ok(Layout::at(cache.join(format!("bundle-{version}"))))
+        Layout::usual_with(version, None, false)
     }
 
-    /// The usual place of the bundle whose libcrypto has the core patch, `bundle-V-offload` beside
-    /// the other one.
+    /// The usual place of a bundle with another FIPS module, `bundle-V-fips-X`, or with the core
+    /// patch, `bundle-V-offload`, beside the other ones.
     ///
     /// # Errors
     /// As [`Layout::usual`].
-    pub fn usual_offload(version: &str) -> Result<Self> {
-        Layout::usual(&format!("{version}-offload"))
+    pub fn usual_with(version: &str, module: Option<&str>, core_offload: bool) -> Result<Self> {
+        let mut name = format!("bundle-{version}");
+        if let Some(module) = module {
+            name.push_str(&format!("-fips-{module}"));
+        }
+        if core_offload {
+            name.push_str("-offload");
+        }
+        Ok(Layout::at(cache()?.join(name)))
+    }
+
+    /// The newest finished bundle of the usual line, or where it will be built.
+    ///
+    /// # Errors
+    /// As [`Layout::usual`].
+    pub fn newest_finished() -> Result<Self> {
+        let pins = pins::pins()?;
+        let entries = std::fs::read_dir(cache()?).into_iter().flatten().flatten();
+        let finished = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let numbers = numbers_of(name.strip_prefix("bundle-")?)?;
+            let of_line = numbers.starts_with(&pins::version_numbers(&pins.line));
+            let layout = Layout::at(entry.path());
+            (of_line && layout.manifest_file().is_file()).then_some((numbers, layout))
+        });
+        match finished.max_by(|(one, _), (other, _)| one.cmp(other)) {
+            Some((_, layout)) => Ok(layout),
+            None => Layout::usual(pins.newest()),
+        }
+    }
+
+    /// Refuses a place that a list of folders, a configuration file or OpenSSL's Makefile cannot
+    /// name: PATH is split at `:`, the loader's list at `;` as well, and `$`, `#`, quotes and blanks mean
+    /// something in the other two.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    pub fn check_prefix(&self) -> Result<()> {
+        let text = self.prefix.to_str().unwrap_or_default();
+        let plain = |c: char| c.is_alphanumeric() || "/._+-@".contains(c);
+        if self.prefix.is_absolute() && text.chars().all(plain) && self.prefix.parent().is_some() {
+            return Ok(());
+        }
+        Err(Error::Request(format!(
+            "the prefix {:?} cannot be used: expected a full path of letters, digits and /._+-@ only, \
+             since it becomes a part of lists, configuration files and OpenSSL's Makefile",
+            self.prefix.to_string_lossy()
+        )))
+    }
+
+    /// Refuses a bundle that somebody else could change, or has.
+    ///
+    /// # Errors
+    /// [`Error::NotReady`], naming the file or folder.
+    pub fn check_trust(&self) -> Result<()> {
+        trust::check_folder(&self.prefix)?;
+        [self.bin(), self.lib(), self.modules(), self.ssl()]
+            .iter()
+            .try_for_each(|folder| trust::check_contents(folder))
     }
 
     /// The bundle's own folder.
@@ -200,9 +310,34 @@ impl Layout {
     }
 }
 
+/// The numbers of a plain version, `3.5.9`; none of `3.5.9-offload`.
+fn numbers_of(version: &str) -> Option<Vec<u32>> {
+    version.split('.').map(|part| part.parse().ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prefix_that_make_or_a_list_cannot_express_is_refused() {
+        for bad in
+            ["/tmp/with space", "/tmp/$x", "/", "", "a/b", "/a:b", "/a;b", "/a\nb", "/a#b", "/a\"b"]
+        {
+            assert!(Layout::at(bad).check_prefix().unwrap_err().is_request(), "{bad}");
+        }
+        for good in ["/a/b-3.5", "/home/jos\u{e9}/x"] {
+            Layout::at(good).check_prefix().unwrap();
+        }
+    }
+
+    #[test]
+    fn plain_versions_are_told_from_others() {
+        assert_eq!(numbers_of("3.5.10"), Some(vec![3, 5, 10]));
+        for other in ["3.5.9-offload", "3.5.9-fips-3.5.4", "3.5.x", ""] {
+            assert_eq!(numbers_of(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn an_absent_bundle_has_no_manifest_and_a_damaged_one_is_reported() {

@@ -1,13 +1,13 @@
-//! Where OpenSSL's source comes from: a pinned package, a file or an address; hash first, always.
+//! An archive of OpenSSL's source: read once, hashed, and only then looked into.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use flate2::read::GzDecoder;
 
-use crate::pins::{Package, Pin, Pins};
-use crate::{Error, Result, sha256_file};
+use super::fetch;
+use crate::pins::Pins;
+use crate::{Error, Result};
 
 /// The files that a packaged source lacks, in our own version: path in the tree, and content.
 const OVERLAY: &[(&str, &str)] = &[
@@ -21,16 +21,59 @@ const OVERLAY: &[(&str, &str)] = &[
 /// What the command line says about the source.
 #[derive(Debug, Clone, Default)]
 pub struct SourceRequest {
-    /// A tarball's path, or its http(s) address; `None` for the pinned package.
+    /// A tarball's path, or its http(s) address; `None` for a pinned version.
     pub location: Option<String>,
     /// The SHA-256 the tarball must have; `None` means that it must be a pinned one.
     pub sha256: Option<String>,
 }
 
-/// A source archive that lies on this machine and whose hash was checked.
+/// The largest archive that is read: four times what a release of OpenSSL has.
+pub(super) const ARCHIVE_MAX: u64 = 256 << 20;
+
+/// A source archive whose hash was checked.
+///
+/// It is in memory: what is unpacked is what was hashed, whatever happens to the file meanwhile.
 pub(crate) struct Archive {
-    pub(crate) path: PathBuf,
+    bytes: Vec<u8>,
     pub(crate) sha256: String,
+    /// Where it came from, for people.
+    pub(crate) from: String,
+}
+
+impl Archive {
+    /// Reads a file, once.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when it cannot be read, [`Error::Integrity`] when it is no source by its length.
+    pub(crate) fn read(path: &Path, from: String) -> Result<Self> {
+        let failed = |cause| Error::io("cannot read", path, cause);
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(ARCHIVE_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > ARCHIVE_MAX {
+            return Err(Error::Integrity(format!(
+                "{} is longer than {ARCHIVE_MAX} bytes; expected an archive of OpenSSL's source",
+                path.display()
+            )));
+        }
+        let sha256 = crate::sha256_text(&bytes);
+        Ok(Archive { bytes, sha256, from })
+    }
+
+    /// As [`Self::read`], and refused unless it has this hash.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; [`Error::Integrity`] for other bytes.
+    pub(crate) fn expect(path: &Path, from: String, sha256: &str) -> Result<Self> {
+        let archive = Archive::read(path, from)?;
+        if archive.sha256 == sha256 {
+            return Ok(archive);
+        }
+        Err(Error::Integrity(format!(
+            "what came has SHA-256 {}; expected {sha256}, which is pinned",
+            archive.sha256
+        )))
+    }
 }
 
 impl SourceRequest {
@@ -41,7 +84,8 @@ impl SourceRequest {
         };
         if self.location.is_none() {
             return Err(Error::Request(
-                "--sha256 goes with --source; the packaged source is pinned already".to_string(),
+                "--sha256 goes with --source; the versions that are known are pinned already"
+                    .to_string(),
             ));
         }
         if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -52,153 +96,47 @@ impl SourceRequest {
         Ok(())
     }
 
-    /// Brings the archive here (into `folder`, when it must be fetched) and checks its hash.
+    /// Brings the archive that `--source` names here (through `folder`, when it must be fetched) and
+    /// checks its hash, before a byte of it is looked at.
     ///
     /// # Errors
     /// [`Error::Integrity`] when the bytes are not the expected ones; [`Error::Program`] when
     /// fetching failed.
-    pub(crate) fn obtain(&self, pins: &Pins, version: &str, folder: &Path) -> Result<Archive> {
-        self.check()?;
-        let Some(location) = &self.location else {
-            return packaged(pins.find(version)?, folder);
-        };
-        let path = if location.starts_with("http://") || location.starts_with("https://") {
+    pub(crate) fn obtain(&self, location: &str, pins: &Pins, folder: &Path) -> Result<Archive> {
+        let from = format!("--source {location}");
+        let archive = if location.starts_with("http://") || location.starts_with("https://") {
             let path = folder.join("source.tar.gz");
-            download(location, &path)?;
-            path
+            fetch::download(location, &path).map_err(|reason| {
+                Error::Program(format!("{location} could not be downloaded: {reason}"))
+            })?;
+            Archive::read(&path, from)?
         } else {
-            PathBuf::from(location)
+            Archive::read(Path::new(location), from)?
         };
-        let sha256 = sha256_file(&path)?;
-        match &self.sha256 {
-            Some(expected) if !expected.eq_ignore_ascii_case(&sha256) => {
-                Err(hash_refusal(location, &sha256, &format!("the {expected} given by --sha256")))
+        let sha256 = &archive.sha256;
+        let expected = match &self.sha256 {
+            Some(expected) if !expected.eq_ignore_ascii_case(sha256) => {
+                format!("the {expected} given by --sha256")
             }
-            None if pins.version_of(&sha256).is_none() => Err(hash_refusal(
-                location,
-                &sha256,
-                &format!("a pinned source (OpenSSL {}) or `--sha256 {sha256}`", pins.known()),
-            )),
-            _ => Ok(Archive { path, sha256 }),
-        }
-    }
-}
-
-fn hash_refusal(location: &str, found: &str, expected: &str) -> Error {
-    Error::Integrity(format!(
-        "{location} has SHA-256 {found}; expected {expected}. Nothing was built"
-    ))
-}
-
-/// Finds the pinned package among cargo's downloads, or lets cargo download it.
-///
-/// cargo is the downloader because it already knows the mirror that this machine is to use.
-fn packaged(pin: &Pin, folder: &Path) -> Result<Archive> {
-    if let Some(archive) = find_downloaded(&pin.package)? {
-        return Ok(archive);
-    }
-    cargo_fetch(&pin.package, folder)?;
-    find_downloaded(&pin.package)?.ok_or_else(|| {
-        Error::Integrity(format!(
-            "cargo fetched {} {}, but no .crate file with SHA-256 {} is in its cache; give the \
-             upstream tarball with `--source FILE|URL` instead",
-            pin.package.name, pin.package.version, pin.package.sha256
-        ))
-    })
-}
-
-/// Looks through `CARGO_HOME/registry/cache/*/` for the package with the pinned hash.
-fn find_downloaded(package: &Package) -> Result<Option<Archive>> {
-    let home = std::env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
-    let Some(registries) = home
-        .map(|home| home.join("registry/cache"))
-        .and_then(|cache| std::fs::read_dir(cache).ok())
-    else {
-        return Ok(None);
-    };
-    let file_name = format!("{}-{}.crate", package.name, package.version);
-    for registry in registries.flatten() {
-        let path = registry.path().join(&file_name);
-        if path.is_file() && sha256_file(&path)? == package.sha256 {
-            return Ok(Some(Archive { path, sha256: package.sha256.clone() }));
-        }
-    }
-    Ok(None)
-}
-
-fn cargo_fetch(package: &Package, folder: &Path) -> Result<()> {
-    let project = folder.join("fetch");
-    let manifest = format!(
-        "[package]\nname = \"fetch-openssl-source\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
-         publish = false\n[dependencies]\n{} = \"={}\"\n[workspace]\n",
-        package.name,
-        package.version.split('+').next().unwrap_or(&package.version),
-    );
-    let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(project.join("src"))?;
-        std::fs::write(project.join("src/lib.rs"), "")?;
-        std::fs::write(project.join("Cargo.toml"), &manifest)
-    };
-    write().map_err(|cause| Error::io("cannot write", &project, cause))?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(&cargo)
-        .arg("fetch")
-        .current_dir(&project)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|cause| {
-            Error::NotReady(format!(
-                "cannot run {} to fetch OpenSSL's source: {cause}; install Rust, or give the \
-                 upstream tarball with `--source FILE|URL`",
-                Path::new(&cargo).display()
-            ))
-        })?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Error::Program(format!(
-        "`cargo fetch` of {} {} failed:\n{}",
-        package.name,
-        package.version,
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    )))
-}
-
-/// Downloads with curl, or with wget where there is no curl.
-fn download(address: &str, to: &Path) -> Result<()> {
-    let mut curl = Command::new("curl");
-    curl.args(["--fail", "--location", "--silent", "--show-error", "--output"]).arg(to);
-    let mut wget = Command::new("wget");
-    wget.args(["--quiet", "--output-document"]).arg(to);
-    for mut program in [curl, wget] {
-        match program.arg("--").arg(address).stdin(Stdio::null()).output() {
-            Ok(output) if output.status.success() => return Ok(()),
-            Ok(output) => {
-                return Err(Error::Program(format!(
-                    "{address} could not be downloaded: {}",
-                    String::from_utf8_lossy(&output.stderr).trim_end()
-                )));
+            None if pins.version_of(sha256).is_none() => {
+                format!("a pinned source (OpenSSL {}) or `--sha256 {sha256}`", pins.known())
             }
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {}
-            Err(cause) => return Err(Error::Program(format!("cannot start a download: {cause}"))),
-        }
+            _ => return Ok(archive),
+        };
+        Err(Error::Integrity(format!(
+            "{location} has SHA-256 {sha256}; expected {expected}. Nothing was built"
+        )))
     }
-    Err(Error::NotReady(format!(
-        "neither curl nor wget is installed; download {address} and give the file with --source"
-    )))
 }
 
-fn open_archive(path: &Path) -> Result<tar::Archive<GzDecoder<std::io::BufReader<std::fs::File>>>> {
-    let file = std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
-    Ok(tar::Archive::new(GzDecoder::new(std::io::BufReader::new(file))))
+fn open_archive(archive: &Archive) -> tar::Archive<GzDecoder<&[u8]>> {
+    tar::Archive::new(GzDecoder::new(&archive.bytes[..]))
 }
 
-fn not_an_archive(path: &Path, cause: &dyn std::fmt::Display) -> Error {
+fn not_an_archive(archive: &Archive, cause: &dyn std::fmt::Display) -> Error {
     Error::Integrity(format!(
         "{} is not a gzip-compressed tar archive of OpenSSL's source: {cause}",
-        path.display()
+        archive.from
     ))
 }
 
@@ -211,11 +149,11 @@ fn root_of(entry: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// [`Error::Integrity`] when it is no OpenSSL source or an entry would leave `folder`.
-pub(crate) fn unpack(archive: &Path, folder: &Path) -> Result<PathBuf> {
+pub(crate) fn unpack(archive: &Archive, folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| Error::io("cannot make the folder", folder, cause))?;
     let mut root: Option<PathBuf> = None;
-    let mut tar = open_archive(archive)?;
+    let mut tar = open_archive(archive);
     let entries = tar.entries().map_err(|cause| not_an_archive(archive, &cause))?;
     for entry in entries {
         let mut entry = entry.map_err(|cause| not_an_archive(archive, &cause))?;
@@ -266,8 +204,8 @@ fn add_missing_files(tree: &Path) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Integrity`] when the archive holds no such file or it names no version.
-pub fn version_of_archive(archive: &Path) -> Result<String> {
-    let mut tar = open_archive(archive)?;
+pub(crate) fn version_of_archive(archive: &Archive) -> Result<String> {
+    let mut tar = open_archive(archive);
     let entries = tar.entries().map_err(|cause| not_an_archive(archive, &cause))?;
     for entry in entries {
         let mut entry = entry.map_err(|cause| not_an_archive(archive, &cause))?;
@@ -330,9 +268,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("source.tar.gz");
         std::fs::write(&path, b"this is no archive").unwrap();
+        let archive = Archive::read(&path, "x".to_string()).unwrap();
         let target = folder.path().join("tree");
-        assert!(matches!(unpack(&path, &target), Err(Error::Integrity(_))));
-        assert!(matches!(version_of_archive(&path), Err(Error::Integrity(_))));
+        assert!(matches!(unpack(&archive, &target), Err(Error::Integrity(_))));
+        assert!(matches!(version_of_archive(&archive), Err(Error::Integrity(_))));
         assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0);
     }
 }

@@ -20,8 +20,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde::Serialize;
 
+use crate::bundle::Standing;
 use crate::environment::{FipsMode, Settings};
-use crate::{pins, sha256_file};
+use crate::pins::{self, ModuleVersion};
+use crate::sha256_file;
 pub use listing::{Entry, Provider, SelfTest};
 
 /// What must be found by `fips=yes`: FIPS 203, then FIPS 204 and 205.
@@ -135,6 +137,12 @@ pub struct Report {
     pub module_source: Option<ModuleSource>,
     /// True only when a validation certificate covers exactly this module.
     pub validated: bool,
+    /// What is known of the module's version at the validation program; none when nothing is.
+    pub module_status: Option<ModuleVersion>,
+    /// The bundle's OpenSSL against what is known of its versions; none where its record is gone.
+    pub openssl: Option<Standing>,
+    /// Hybrids that are found by `fips=yes` and have a half that is not approved by itself.
+    pub hybrids: Vec<Hybrid>,
     /// The module's self-tests; only by [`survey`], and not where there is no module.
     pub self_test: Option<SelfTests>,
     /// Every provider that OpenSSL lists.
@@ -145,7 +153,55 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
+/// A key exchange of two, one of them ML-KEM, whose other half is not approved by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hybrid {
+    /// `X25519MLKEM768`.
+    pub name: String,
+    /// The other half, `X25519`.
+    pub half: String,
+    /// Whether the module has that half, or something outside of it computes it.
+    pub in_module: bool,
+}
+
+impl std::fmt::Display for Hybrid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let runs = if self.in_module {
+            "in the module, which does not approve it"
+        } else {
+            "outside the module"
+        };
+        let Hybrid { name, half, .. } = self;
+        write!(f, "{name}: its {half} half runs {runs}; only ML-KEM counts (FIPS 140-3 IG D.S)")
+    }
+}
+
 impl Report {
+    /// What a command that depends on the module should be told: which it is, and whether it is validated.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let version = self.module_version.as_deref().unwrap_or("of unknown version");
+        let mut notes = vec![format!(
+            "the FIPS module is {version}; {}; {}",
+            self.module_sentence(),
+            self.status_sentence()
+        )];
+        notes.extend(self.hybrids.iter().map(ToString::to_string));
+        notes
+    }
+
+    /// One sentence about the module's version at the validation program, for people.
+    #[must_use]
+    pub fn status_sentence(&self) -> String {
+        match (&self.module_status, &self.module_version) {
+            (Some(known), _) => format!("version {}: {}", known.version, known.status),
+            (None, Some(version)) => {
+                format!("version {version} is not on the list of validated ones")
+            }
+            (None, None) => "it is on no list of validated ones".to_string(),
+        }
+    }
+
     /// One sentence about what the module is, for people.
     #[must_use]
     pub fn module_sentence(&self) -> &'static str {
@@ -176,6 +232,9 @@ pub fn run(settings: &Settings) -> Report {
         module_version: None,
         module_source: None,
         validated: false,
+        module_status: None,
+        openssl: settings.layout.manifest().ok().flatten().map(|manifest| manifest.standing()),
+        hybrids: Vec::new(),
         self_test: None,
         providers: Vec::new(),
         algorithms: Algorithms::default(),
@@ -186,6 +245,7 @@ pub fn run(settings: &Settings) -> Report {
     // A hash alone validates nothing that does not run.
     report.validated = report.module_version.is_some()
         && report.module_sha256.as_deref().is_some_and(pins::is_certified_module);
+    report.module_status = report.module_version.as_deref().and_then(pins::module_version);
     report.ok = report.problems.is_empty();
     report
 }
@@ -265,8 +325,31 @@ fn check(settings: &Settings, report: &mut Report) {
     }
     check_provider(settings, report);
     check_other_providers(report);
-    check_algorithms(settings, report);
-    check_default_property(settings, report);
+    let kems = check_algorithms(settings, report);
+    let exchanges = check_default_property(settings, report);
+    report.hybrids = hybrids(settings, &kems, &exchanges);
+}
+
+/// The hybrids among KEMs that `fips=yes` finds whose other half is not among its key exchanges.
+fn hybrids(settings: &Settings, kems: &[Entry], approved: &[Entry]) -> Vec<Hybrid> {
+    // The minus sign takes the configuration's `fips=yes` out of the question.
+    let of_module = &["list", "-key-exchange-algorithms", "-propquery", "provider=fips,-fips"];
+    let of_module = openssl(settings, of_module).unwrap_or_default();
+    let of_module: Vec<Entry> = listing::entries(&of_module)
+        .into_iter()
+        .filter(|entry| entry.provider.as_deref() == Some(FIPS_PROVIDER))
+        .collect();
+    let has = |entries: &[Entry], name: &str| entries.iter().any(|entry| entry.has(name));
+    let hybrid = |entry: &Entry| {
+        let name = entry.name().to_string();
+        let (half, _) = name.split_once("MLKEM").filter(|(half, _)| !half.is_empty())?;
+        // A curve of NIST's is a parameter of ECDH.
+        let exchange = if half.starts_with("SecP") { "ECDH" } else { half };
+        let half = half.to_string();
+        let in_module = has(&of_module, exchange);
+        (!has(approved, exchange)).then_some(Hybrid { name, half, in_module })
+    };
+    kems.iter().filter_map(hybrid).collect()
 }
 
 /// The FIPS provider must be loaded and active.
@@ -347,8 +430,9 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
     }
 }
 
-/// Each required algorithm must be found by `fips=yes`, in the FIPS provider.
-fn check_algorithms(settings: &Settings, report: &mut Report) {
+/// Each required algorithm must be found by `fips=yes`, in the FIPS provider. Returns the KEMs that are.
+fn check_algorithms(settings: &Settings, report: &mut Report) -> Vec<Entry> {
+    let mut kems = Vec::new();
     for (&(kind, option), required) in KINDS.iter().zip([KEMS, SIGNATURES]) {
         let found = approved(settings, kind, option).unwrap_or_else(|problem| {
             report.problems.push(problem);
@@ -360,6 +444,9 @@ fn check_algorithms(settings: &Settings, report: &mut Report) {
                 None => report.algorithms.missing.push((*name).to_string()),
             }
         }
+        if kind == KINDS[0].0 {
+            kems = found;
+        }
     }
     if !report.algorithms.missing.is_empty() {
         report.problems.push(format!(
@@ -367,6 +454,7 @@ fn check_algorithms(settings: &Settings, report: &mut Report) {
             report.algorithms.missing.join(", ")
         ));
     }
+    kems
 }
 
 /// Runs the module's self-tests and reads what each of them says; none where there is no module.
@@ -393,8 +481,8 @@ impl SelfTests {
 
 /// Without `default_properties = fips=yes` a command would still find unapproved algorithms: of another
 /// provider, where MD5 is one that no FIPS provider has, and of the module itself, which has key
-/// exchanges that it does not approve.
-fn check_default_property(settings: &Settings, report: &mut Report) {
+/// exchanges that it does not approve. Returns those that it does.
+fn check_default_property(settings: &Settings, report: &mut Report) -> Vec<Entry> {
     let mut found = Vec::new();
     if openssl(settings, &["dgst", "-md5", "/dev/null"]).is_ok() {
         found.push("MD5".to_string());
@@ -403,9 +491,11 @@ fn check_default_property(settings: &Settings, report: &mut Report) {
         let arguments = [&["list", "-key-exchange-algorithms"], query].concat();
         openssl(settings, &arguments).map(|output| listing::entries(&output))
     };
+    let mut allowed = Vec::new();
     match exchanges(&[]).and_then(|all| Ok((all, exchanges(&["-propquery", "fips=yes"])?))) {
         Ok((all, approved)) => {
             found.extend(without("key-exchange", &all, &approved).into_iter().map(|row| row.name));
+            allowed = approved;
         }
         // What was not looked at does not count as refused.
         Err(problem) => report.problems.push(problem),
@@ -418,6 +508,7 @@ fn check_default_property(settings: &Settings, report: &mut Report) {
             report.conf.display()
         ));
     }
+    allowed
 }
 
 fn module_source(settings: &Settings, report: &Report) -> Option<ModuleSource> {

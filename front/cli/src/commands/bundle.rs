@@ -22,30 +22,39 @@ enum Action {
 
 /// Build the bundle, or bring a finished one up to date; prints its folder.
 ///
+/// Without --openssl it is the newest of the 3.5 line that upstream, Debian's archive or the Rust
+/// registry has. Which it is, why not a newer one, and which security advisories concern it is said on
+/// standard error, and in gabion-bundle.json. A finished bundle that --prefix names is brought to a newer
+/// version by --repair only.
+///
 /// A finished bundle is not built again: its configuration files and gabion.so are replaced where
 /// they differ. An interrupted build leaves nothing that looks finished.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   gabion bundle build
   gabion bundle build --prefix /opt/gabion/openssl
-  gabion bundle build --source openssl-3.5.5.tar.gz
+  gabion bundle build --source openssl-3.5.9.tar.gz
+  gabion bundle build --fips-module 3.5.4
   gabion bundle build --core-offload
 
 The fips.so of a bundle is FIPS code, not a validated module; see docs/fips.md.")]
 struct Build {
-    /// OpenSSL version, 3.5.5 or 4.0.3 [default: 3.5.5]
+    /// OpenSSL version [default: the newest of the 3.5 line that can be had]
     #[arg(long, value_name = "VERSION")]
     openssl: Option<String>,
-    /// Folder of the bundle [default: ~/.cache/gabion/openssl/bundle-VERSION, and
-    /// bundle-VERSION-offload with --core-offload]
+    /// Folder of the bundle, in one that nobody else may write to [default:
+    /// ~/.cache/gabion/openssl/bundle-VERSION, with -fips-V and -offload behind it where it has these]
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// Upstream tarball (.tar.gz) to build from, instead of the pinned package
+    /// Upstream tarball (.tar.gz) to build from, instead of a pinned version
     #[arg(long, value_name = "FILE|URL")]
     source: Option<String>,
     /// SHA-256 that the tarball must have, when it is not a pinned one
     #[arg(long, value_name = "HEX", requires = "source")]
     sha256: Option<String>,
+    /// Version of the FIPS module, where it is not that of the bundle
+    #[arg(long, value_name = "V")]
+    fips_module: Option<String>,
     /// Build again and replace the bundle that is there
     #[arg(long)]
     repair: bool,
@@ -73,6 +82,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         version: build.openssl,
         prefix: build.prefix,
         source: SourceRequest { location: build.source, sha256: build.sha256 },
+        fips_module: build.fips_module,
         repair: build.repair,
         module: build.module,
         keep_module: build.keep_module,

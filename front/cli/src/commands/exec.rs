@@ -27,7 +27,11 @@ Variables:
   GABION_OPENSSL_SKIP_FIPS_GUARD  1: start without that check, for debugging
   GABION_OPENSSL_PREFIX           the bundle's folder
   GABION_OPENSSL_MODULES          folder of provider modules, for OPENSSL_MODULES
-  GABION_OPENSSL_CONF             configuration file, for OPENSSL_CONF")]
+  GABION_OPENSSL_CONF             configuration file, for OPENSSL_CONF
+  GABION_OPENSSL_ANY_OWNER        1: take a bundle of another user's, for containers whose folders
+                                  belong to somebody outside
+  A path that is named and not there is an error. Without GABION_OPENSSL_PREFIX it is the newest
+  finished bundle of the 3.5 line.")]
 pub struct Args {
     /// The command and its arguments
     #[arg(

@@ -44,6 +44,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     }
     let report = preflight::survey(&settings);
     print(args.json, &report, print_for_people)?;
+    for warning in report.openssl.iter().flat_map(|openssl| &openssl.warnings) {
+        eprintln!("warning: {warning}");
+    }
     complain(&report.problems);
     if report.ok {
         return Ok(0);
@@ -82,10 +85,18 @@ fn print_for_people(report: &Report) -> Result<(), Failure> {
     say!("verdict        {}", if report.ok { "ready" } else { "not ready" });
     say!("mode           {}", report.mode);
     say!("bundle         {}", report.prefix.display());
+    if let Some(openssl) = &report.openssl {
+        let from = openssl.taken_from.as_deref().unwrap_or("an earlier gabion's source");
+        say!("               OpenSSL {} from {from}", openssl.version);
+    }
     say!("configuration  {}", report.conf.display());
     say!("module         {}", report.module.display());
     say!("               version {}", report.module_version.as_deref().unwrap_or("unknown"));
     say!("               {}", report.module_sentence());
+    say!("               {}", report.status_sentence());
+    for hybrid in &report.hybrids {
+        say!("               {hybrid}");
+    }
     say!("self-tests     {}", self_tests(report));
     say!("providers      {listed}");
     let found = REQUIRED - report.algorithms.missing.len();

@@ -131,7 +131,10 @@ pub fn bundle() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let prefix = match set("GABION_OPENSSL_PREFIX") {
         Some(prefix) => PathBuf::from(prefix),
-        None => PathBuf::from(set("HOME")?).join(".cache/gabion/openssl/bundle-3.5.5"),
+        None => {
+            set("HOME")?;
+            gabion_ship::bundle::Layout::newest_finished().ok()?.prefix().to_path_buf()
+        }
     };
     let there = prefix.join("bin/openssl").is_file();
     let needed = std::env::var_os("GABION_TEST_NEEDS_BUNDLE").is_some();

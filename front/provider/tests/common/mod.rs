@@ -87,7 +87,7 @@ pub fn prefix() -> PathBuf {
         Some(prefix) => PathBuf::from(prefix),
         None => {
             let home = std::env::var_os("HOME").expect("HOME is set");
-            Path::new(&home).join(".cache/gabion/openssl/bundle-3.5.5")
+            newest_bundle(&Path::new(&home).join(".cache/gabion/openssl"))
         }
     };
     assert!(
@@ -97,6 +97,16 @@ pub fn prefix() -> PathBuf {
         prefix.display()
     );
     prefix
+}
+
+/// The newest bundle of the 3.5 line, as `gabion exec` takes it; where one would be if there is none.
+fn newest_bundle(cache: &Path) -> PathBuf {
+    let release = |name: &str| name.strip_prefix("bundle-3.5.")?.parse::<u32>().ok();
+    let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
+    let bundles = entries.filter(|entry| entry.path().join("gabion-bundle.json").is_file());
+    let numbered =
+        bundles.filter_map(|entry| Some((release(entry.file_name().to_str()?)?, entry.path())));
+    numbered.max().map_or_else(|| cache.join("bundle-3.5"), |(_, place)| place)
 }
 
 /// The module under test: cargo puts it beside the test program.
@@ -123,8 +133,8 @@ pub fn started_again() -> bool {
 /// Starts this program again with one ignored test, counting into a file, once for each OpenSSL.
 pub fn with_every_openssl(test: &str) {
     let mut prefixes = vec![prefix()];
-    if std::env::var_os("GABION_OPENSSL_PREFIX").is_none() || prefixes[0].ends_with("bundle-3.5.5")
-    {
+    let name = prefixes[0].file_name().unwrap().to_string_lossy().into_owned();
+    if std::env::var_os("GABION_OPENSSL_PREFIX").is_none() || name.starts_with("bundle-3.5.") {
         let cache = prefixes[0].parent().unwrap();
         prefixes.extend(["3.6.3", "4.0.3"].map(|version| cache.join(version)));
     }

@@ -1,5 +1,6 @@
 //! `gabion bench openssl` and `gabion bench pkeyutl`: figures of the `openssl` command.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -93,6 +94,9 @@ impl Common {
     fn commands(&self) -> Result<Vec<(Provider, Openssl)>, Failure> {
         let settings = Settings::from_process()?;
         let usual = settings.layout.openssl();
+        if self.openssl_bin.is_none() && usual.is_file() {
+            settings.layout.check_trust()?;
+        }
         let program = self.openssl_bin.as_deref().unwrap_or(&usual);
         let mut providers: Vec<Provider> =
             self.provider.iter().map(|name| (*name).into()).collect();
@@ -165,6 +169,7 @@ struct Measured<R> {
 fn folder() -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("gabion-openssl-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir()
         .map_err(|cause| Failure::NotReady(format!("no place for temporary files: {cause}")))
 }

@@ -23,6 +23,9 @@ impl Setup {
     pub fn places(self) -> Result<(PathBuf, Option<PathBuf>), Failure> {
         let settings = Settings::from_process()?;
         let usual = settings.layout.prefix().to_path_buf();
+        if self.prefix.is_none() && usual.is_dir() {
+            settings.layout.check_trust()?;
+        }
         Ok((self.prefix.unwrap_or(usual), settings.modules_override))
     }
 }

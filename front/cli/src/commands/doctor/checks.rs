@@ -51,6 +51,11 @@ pub fn all() -> Report {
         }
         return report;
     }
+    if let Err(cause) = settings.require_bundle() {
+        // Nothing of it is run, not by this command either.
+        report.checks.push(Check::new("environment", Verdict::Broken, cause.to_string()));
+        return report;
+    }
     let fips = preflight::survey(&settings);
     report.checks.push(fips_provider(&settings, &fips));
     report.fips = Some(fips);
@@ -170,25 +175,32 @@ fn bundle(layout: &Layout) -> Check {
         let detail = format!("{place} lacks {}", missing.join(", "));
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     }
-    let detail = format!("{} in {place}, built {}", manifest.version, manifest.built);
+    let standing = manifest.standing();
+    let from = standing.taken_from.map_or(String::new(), |from| format!(" from {from}"));
+    let detail = format!("{}{from} in {place}, built {}", manifest.version, manifest.built);
     let mut check = Check::new(name, Verdict::Ok, detail);
-    let usual = pins::pins().map(|pins| pins.usual);
-    if let Some(usual) = usual.ok().filter(|usual| is_older(&manifest.version, usual)) {
-        check.warning = Some(format!("older than {usual}, the version that is built now"));
-        check.mend = Some(format!("{BUILD} --openssl {usual}"));
+    if !standing.warnings.is_empty() {
+        check.warning = Some(standing.warnings.join("; "));
+        // What another line has is not better than what this one has.
+        let newest = standing.newest.filter(|newest| *newest != manifest.version);
+        check.mend = newest.map(|newest| match pins::pins() {
+            Ok(pins) if pins.newest() == newest => BUILD.to_owned(),
+            _ => format!("{BUILD} --openssl {newest}"),
+        });
     }
     check
-}
-
-fn is_older(version: &str, than: &str) -> bool {
-    pins::version_numbers(version) < pins::version_numbers(than)
 }
 
 fn fips_provider(settings: &Settings, report: &preflight::Report) -> Check {
     let name = "FIPS provider";
     if report.ok {
         let version = report.module_version.as_deref().unwrap_or("of unknown version");
-        let detail = format!("{version}, mode {}; {}", report.mode, report.module_sentence());
+        let detail = format!(
+            "{version}, mode {}; {}; {}",
+            report.mode,
+            report.module_sentence(),
+            report.status_sentence()
+        );
         return Check::new(name, Verdict::Ok, detail);
     }
     // In mode `off` nothing depends on it, unless it is there and damaged.
@@ -316,12 +328,6 @@ mod tests {
         let inactive = listed.replace("0.1.0\n    status: active", "0.1.0\n    status: inactive");
         assert_eq!(version_of_active(&inactive), None);
         assert_eq!(version_of_active("Providers:\n  default\n    status: active\n"), None);
-    }
-
-    #[test]
-    fn older_versions_are_told_apart() {
-        assert!(is_older("3.5.4", "3.5.5") && is_older("3.5.9", "3.5.10"));
-        assert!(!is_older("3.5.5", "3.5.5") && !is_older("4.0.0", "3.5.5"));
     }
 
     #[test]

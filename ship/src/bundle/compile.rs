@@ -1,0 +1,299 @@
+//! Compiles a bundle in a folder of its own, and moves it into place in one step.
+//!
+//! OpenSSL compiles its final paths in, so it is configured with the final prefix and installed
+//! through DESTDIR into the staging folder. A build that is killed leaves at most that folder behind,
+//! never a PREFIX that looks finished.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::configuration::write_configuration;
+use super::patch;
+use super::place::{Log, Place, move_into_place};
+use super::source::{Archive, unpack, version_of_archive};
+use super::{Layout, Manifest, ModuleRecord};
+use crate::progress::{Stage, duration_text, staged};
+use crate::{Error, Result, advisories, pins, provider, sha256_file};
+
+/// What is to be compiled.
+pub(super) struct Wanted<'a> {
+    pub(super) version: &'a str,
+    pub(super) archive: Archive,
+    /// Whether the version was named, and is not just the newest that was to be had.
+    pub(super) asked: bool,
+    /// Why a newer one was not.
+    pub(super) not_had: Vec<String>,
+    /// The FIPS module's own version and source, where they are not the bundle's.
+    pub(super) fips: Option<(&'a str, Archive)>,
+    /// Text of the core patch, if it is to be applied.
+    pub(super) patch: Option<&'static str>,
+    /// Our provider and our library, as files to copy from.
+    pub(super) provider: Option<PathBuf>,
+    pub(super) library: Option<PathBuf>,
+    /// Compilers at a time; `None` for the number of cores.
+    pub(super) jobs: Option<usize>,
+}
+
+/// Builds what is wanted and puts it in its place.
+///
+/// # Errors
+/// Every variant of [`Error`]; the place then holds what it held before.
+pub(super) fn run(place: &Place, layout: &Layout, wanted: &Wanted<'_>) -> Result<()> {
+    require_tools()?;
+    let begun = std::time::Instant::now();
+    place.staged(|staging, log| in_staging(staging, log, layout, wanted))?;
+    eprintln!(
+        "OpenSSL {} from {} built in {} in {}",
+        wanted.version,
+        wanted.archive.from,
+        layout.prefix().display(),
+        duration_text(begun.elapsed())
+    );
+    Ok(())
+}
+
+fn in_staging(staging: &Path, log: &Log, layout: &Layout, wanted: &Wanted<'_>) -> Result<()> {
+    let source = staging.join("source");
+    let tree = staged("OpenSSL: unpack", || unpack_as(wanted.version, &wanted.archive, &source))?;
+    if let Some(patch) = wanted.patch {
+        staged("OpenSSL: core patch", || patch::apply(&tree, patch))?;
+    }
+    let options = configure_options(layout)?;
+    let jobs = wanted
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    configure(log, "OpenSSL: configure", &tree, &options)?;
+    compile(log, &tree, jobs)?;
+    let root = staging.join("root");
+    staged("OpenSSL: install", || {
+        let mut destination = std::ffi::OsString::from("DESTDIR=");
+        destination.push(&root);
+        let mut make = Command::new("make");
+        make.arg(destination).args(["install_sw", "install_ssldirs", "install_fips"]);
+        log.run(make.current_dir(&tree))
+    })?;
+    let relative = layout.prefix().strip_prefix("/").unwrap_or(layout.prefix());
+    let tree = Layout::at(root.join(relative));
+    if let Some((version, archive)) = &wanted.fips {
+        let source = staging.join("fips-source");
+        let source = staged("FIPS module: unpack", || unpack_as(version, archive, &source))?;
+        configure(log, "FIPS module: configure", &source, &options)?;
+        build_module(log, &source, jobs, &tree)?;
+    }
+    staged("OpenSSL: FIPS self-tests", || fips_install(log, &tree))?;
+    write_configuration(&tree, layout)?;
+    write_manifest(&tree, wanted, options)?;
+    for (from, to) in
+        [(&wanted.provider, tree.gabion_module()), (&wanted.library, tree.gabion_library())]
+    {
+        if let Some(from) = from {
+            provider::place_module(from, &to)?;
+        }
+    }
+    move_into_place(staging, &tree, layout)
+}
+
+/// Unpacks an archive and makes sure that it is the version that was asked for.
+fn unpack_as(version: &str, archive: &Archive, folder: &Path) -> Result<PathBuf> {
+    let found = version_of_archive(archive)?;
+    if found != version {
+        return Err(Error::Integrity(format!(
+            "{} is the source of OpenSSL {found}, not {version}",
+            archive.from
+        )));
+    }
+    unpack(archive, folder)
+}
+
+fn configure(log: &Log, name: &'static str, tree: &Path, options: &[String]) -> Result<()> {
+    staged(name, || {
+        log.run(Command::new("perl").arg("./Configure").args(options).current_dir(tree))
+    })
+}
+
+/// Compiles the FIPS module alone, and puts it into the tree in place of the bundle's own version.
+fn build_module(log: &Log, source: &Path, jobs: usize, tree: &Layout) -> Result<()> {
+    staged("FIPS module: compile", || {
+        for target in ["build_generated", "providers/fips.so"] {
+            let mut make = Command::new("make");
+            log.run(make.arg(format!("-j{}", jobs.max(1))).arg(target).current_dir(source))?;
+        }
+        let (from, to) = (source.join("providers/fips.so"), tree.fips_module());
+        std::fs::copy(&from, &to).map_err(|cause| Error::io("cannot write", &to, cause))?;
+        Ok(())
+    })
+}
+
+/// Refuses early, with the package names, when the build could not start.
+fn require_tools() -> Result<()> {
+    let missing: Vec<&str> = ["perl", "make", "cc"]
+        .into_iter()
+        .filter(|tool| {
+            let mut probe = Command::new(tool);
+            probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            probe.status().is_err()
+        })
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::NotReady(format!(
+        "building OpenSSL needs {}, which {} not installed; on Debian or Ubuntu: \
+         apt-get install perl make gcc",
+        missing.join(", "),
+        if missing.len() == 1 { "is" } else { "are" }
+    )))
+}
+
+/// The arguments of OpenSSL's Configure for this machine and place.
+fn configure_options(layout: &Layout) -> Result<Vec<String>> {
+    let target = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => "linux-x86_64",
+        ("linux", "aarch64") => "linux-aarch64",
+        (os, arch) => {
+            return Err(Error::NotReady(format!(
+                "a bundle can be built on linux x86_64 and aarch64; this is {os} {arch}"
+            )));
+        }
+    };
+    let prefix = layout.prefix().display();
+    Ok(vec![
+        target.to_string(),
+        "enable-fips".to_string(),
+        // 64-bit P-256, P-384 and P-521, as distributions build them.
+        "enable-ec_nistp_64_gcc_128".to_string(),
+        "no-tests".to_string(),
+        "no-docs".to_string(),
+        format!("--prefix={prefix}"),
+        format!("--openssldir={prefix}/ssl"),
+        "--libdir=lib".to_string(),
+        format!("-Wl,-rpath,{prefix}/lib"),
+    ])
+}
+
+/// Runs make, counting compiler calls against the number that a dry run announces.
+fn compile(log: &Log, tree: &Path, jobs: usize) -> Result<()> {
+    let is_compiler_call = |line: &str| line.contains(" -c ");
+    let dry_run = Command::new("make")
+        .args(["-n", "build_sw"])
+        .current_dir(tree)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let expected = dry_run.map_or(0, |output| {
+        String::from_utf8_lossy(&output.stdout).lines().filter(|l| is_compiler_call(l)).count()
+    });
+    let mut stage = Stage::start("OpenSSL: compile", expected);
+    let mut compiled = 0;
+    let mut make = Command::new("make");
+    make.arg(format!("-j{}", jobs.max(1))).arg("build_sw").current_dir(tree);
+    let result = log.run_watched(&mut make, |line| {
+        compiled += usize::from(is_compiler_call(line));
+        stage.step(compiled);
+    });
+    match result {
+        Ok(()) => stage.done(),
+        Err(_) => stage.failed(),
+    }
+    result
+}
+
+/// Runs the module's self-tests and writes `fipsmodule.cnf` in the staged tree.
+///
+/// `-pedantic` turns on every check of the module that OpenSSL leaves off for older programs: with
+/// it RSA key transport and the key schedule of TLS 1.2 without an extended master secret are
+/// refused, as FIPS 140-3 has it.
+fn fips_install(log: &Log, tree: &Layout) -> Result<()> {
+    log.run(
+        Command::new(tree.openssl())
+            .arg("fipsinstall")
+            .arg("-pedantic")
+            .arg("-module")
+            .arg(tree.fips_module())
+            .arg("-out")
+            .arg(tree.fipsmodule_conf())
+            // The staged command must find its own libraries, and no configuration file.
+            .env("LD_LIBRARY_PATH", tree.lib())
+            .env("OPENSSL_CONF", "/dev/null")
+            .env_remove("OPENSSL_MODULES"),
+    )
+}
+
+/// Writes the record that makes a staged tree a finished bundle.
+fn write_manifest(tree: &Layout, wanted: &Wanted<'_>, options: Vec<String>) -> Result<()> {
+    if let Some(part) = tree.missing_parts().first() {
+        return Err(Error::Integrity(format!(
+            "the build ended without an error, but {} is missing",
+            part.display()
+        )));
+    }
+    let newest = pins::pins()?.newest().to_string();
+    let known = advisories::of(wanted.version);
+    let manifest = Manifest {
+        version: wanted.version.to_string(),
+        wanted: Some(if wanted.asked { wanted.version.to_string() } else { newest }),
+        not_had: if wanted.asked { Vec::new() } else { wanted.not_had.clone() },
+        taken_from: Some(wanted.archive.from.clone()),
+        source_sha256: wanted.archive.sha256.clone(),
+        advisories: known.advisories.into_iter().map(|advisory| advisory.id).collect(),
+        advisories_read: Some(known.read),
+        options,
+        built: now_text(),
+        fips_module_sha256: sha256_file(&tree.fips_module())?,
+        fips_module: wanted.fips.as_ref().map(|(version, archive)| ModuleRecord {
+            version: (*version).to_string(),
+            taken_from: archive.from.clone(),
+            source_sha256: archive.sha256.clone(),
+        }),
+        gabion_version: env!("CARGO_PKG_VERSION").to_string(),
+        core_patch_sha256: wanted.patch.map(|text| crate::sha256_text(text.as_bytes())),
+    };
+    let mut text = serde_json::to_string_pretty(&manifest)
+        .map_err(|cause| Error::Integrity(format!("the bundle's record: {cause}")))?;
+    text.push('\n');
+    crate::replace_file(&tree.manifest_file(), text.as_bytes(), 0o644)?;
+    Ok(())
+}
+
+/// The time of now as [`utc_text`] has it.
+pub(super) fn now_text() -> String {
+    let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    utc_text(elapsed.map_or(0, |elapsed| elapsed.as_secs()))
+}
+
+/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ssZ` in the Gregorian calendar.
+fn utc_text(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days are counted from 1 March of year 0, so that the leap day ends a year; an era is 400
+    // years, 146 097 days, and 719 468 days lie between that day and 1 January 1970.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3_600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utc_text_knows_the_calendar() {
+        // Each value is `date -u -d DATE +%s`.
+        assert_eq!(utc_text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc_text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(utc_text(1_795_219_199), "2026-11-20T23:59:59Z");
+        assert_eq!(utc_text(4_107_542_399), "2100-02-28T23:59:59Z");
+        assert_eq!(utc_text(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+}

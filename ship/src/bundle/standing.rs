@@ -1,0 +1,126 @@
+//! How a bundle stands against what is known of OpenSSL's versions.
+
+use serde::Serialize;
+
+use super::Manifest;
+use super::compile::now_text;
+use crate::advisories::{self, Advisory};
+use crate::pins::version_numbers;
+
+/// The answer of [`Manifest::standing`].
+#[derive(Debug, Clone, Serialize)]
+pub struct Standing {
+    /// The bundle's OpenSSL.
+    pub version: String,
+    /// Where its source came from, where the bundle's record says it.
+    pub taken_from: Option<String>,
+    /// The newest version of its line that is known; none of a line that is not.
+    pub newest: Option<String>,
+    /// Why a newer version was not to be had when it was built.
+    pub not_had: Vec<String>,
+    /// What concerns its version, the worst first.
+    pub advisories: Vec<Advisory>,
+    /// The FIPS module's version.
+    pub module_version: String,
+    /// What concerns the module's version and lies in the module.
+    pub module_advisories: Vec<Advisory>,
+    /// What somebody should know who runs it, one sentence each; empty for the newest version.
+    pub warnings: Vec<String>,
+}
+
+impl Manifest {
+    /// Compares the bundle with the table of advisories that is in this program.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let known = advisories::of(&self.version);
+        let module = advisories::of_module(self.module_version());
+        let mut warnings = Vec::new();
+        let version = &self.version;
+        match &known.line {
+            Some(line) if version_numbers(version) < version_numbers(&line.newest) => {
+                let mut warning = format!(
+                    "OpenSSL {version} is not {}, the newest of the {} line that is known ({})",
+                    line.newest, line.line, known.read
+                );
+                if !self.not_had.is_empty() {
+                    warning.push_str(", which was not to be had when it was built");
+                }
+                warnings.push(warning);
+            }
+            Some(_) => {}
+            None => warnings.push(format!(
+                "nothing is known of advisories for OpenSSL {version}: the table has other lines"
+            )),
+        }
+        if let Some(line) = known.line.as_ref().filter(|line| *line.ends < *now_text()) {
+            warnings.push(format!("OpenSSL ended the {} line on {}", line.line, line.ends));
+        }
+        if !known.advisories.is_empty() {
+            warnings.push(format!(
+                "advisories that concern OpenSSL {version}: {}; `gabion doctor --json` names each",
+                known.summary()
+            ));
+        }
+        if self.fips_module.is_some() && !module.advisories.is_empty() {
+            warnings.push(format!(
+                "advisories that concern the FIPS module of {}: {}",
+                self.module_version(),
+                module.summary()
+            ));
+        }
+        Standing {
+            version: version.clone(),
+            taken_from: self.taken_from.clone(),
+            newest: known.line.map(|line| line.newest),
+            not_had: self.not_had.clone(),
+            advisories: known.advisories,
+            module_version: self.module_version().to_string(),
+            module_advisories: module.advisories,
+            warnings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(version: &str) -> Manifest {
+        let text = format!(
+            "{{\"version\": \"{version}\", \"source_sha256\": \"\", \"options\": [], \"built\": \"\", \
+             \"fips_module_sha256\": \"\", \"gabion_version\": \"\"}}"
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn the_newest_has_no_warning_and_an_older_one_says_what_and_why() {
+        assert_eq!(manifest("3.5.9").standing().warnings, Vec::<String>::new());
+        let mut older = manifest("3.5.7");
+        older.not_had = vec!["3.5.9 from upstream: no".to_string()];
+        let standing = older.standing();
+        assert_eq!(standing.newest.as_deref(), Some("3.5.9"));
+        assert!(standing.warnings[0].contains("is not 3.5.9"), "{:?}", standing.warnings);
+        assert!(standing.warnings[0].ends_with("was not to be had when it was built"));
+        assert_eq!(standing.not_had, older.not_had);
+        assert!(standing.warnings[1].contains("CVE-2026-84782"), "{:?}", standing.warnings);
+        assert!(manifest("9.8.7").standing().warnings[0].contains("nothing is known"));
+    }
+
+    #[test]
+    fn a_module_of_another_version_is_judged_by_its_own() {
+        let mut bundle = manifest("3.5.9");
+        bundle.fips_module = Some(super::super::ModuleRecord {
+            version: "3.5.4".to_string(),
+            taken_from: String::new(),
+            source_sha256: String::new(),
+        });
+        let standing = bundle.standing();
+        assert_eq!(
+            (standing.version.as_str(), standing.module_version.as_str()),
+            ("3.5.9", "3.5.4")
+        );
+        assert_eq!(standing.warnings.len(), 1);
+        assert!(standing.warnings[0].contains("FIPS module of 3.5.4: 1 Moderate, 1 Low"));
+    }
+}
