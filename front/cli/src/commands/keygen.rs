@@ -6,7 +6,7 @@ use gabion_engine::{Kind, OsEntropy};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Force, Output};
 use crate::keys::der::{self, FileForm, Format, Forms, Inside};
 use crate::keys::{self, Key};
 
@@ -37,17 +37,20 @@ pub struct Args {
     /// Write DER instead of PEM
     #[arg(long)]
     der: bool,
-    /// Replace files that exist
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let algorithm = keys::algorithm(&args.algorithm)?;
-    let mut outputs = vec![("--out", args.out.as_path())];
-    outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
-    files::distinct(&outputs, &[])?;
+    let existing = args.force.existing();
+    let out = ("--out", args.out.as_path());
+    let (private, public) = match &args.public {
+        None => files::places([out], &[], existing).map(|[private]| (private, None))?,
+        Some(path) => files::places([out, ("--pub", path)], &[], existing)
+            .map(|[private, public]| (private, Some(public)))?,
+    };
     let is_raw = args.format == Format::Raw;
     if is_raw && args.der {
         return Err(Failure::Usage(
@@ -55,7 +58,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ));
     }
     if is_raw || args.der {
-        files::not_a_terminal(&outputs)?;
+        files::not_a_terminal([&private].into_iter().chain(&public))?;
     }
     let form = if is_raw { None } else { Some(keys::file_form(algorithm)?) };
     keys::note_draft(algorithm);
@@ -69,20 +72,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         None => Encoded::raw(&key),
         Some(form) => Encoded::by(form, &key, args.format, args.der)?,
     };
-    let private = Output::prepare(&args.out, &encoded.private, Access::Secret, args.force)?;
+    let private = Output::prepare(private, &encoded.private, Access::Secret, existing)?;
     // Both files are complete on disk before the first one gets its name.
-    let public = match &args.public {
+    let public = match public {
         None => None,
-        Some(path) => Some(Output::prepare(path, &encoded.public, Access::Public, args.force)?),
+        Some(place) => Some(Output::prepare(place, &encoded.public, Access::Public, existing)?),
     };
-    private.commit()?;
-    let Some(public) = public else { return Ok(0) };
-    public.commit().inspect_err(|_| {
-        // A pair of which only one file came into being is not left; what was replaced is gone.
-        if !args.force && !files::is_standard(&args.out) {
-            let _ = std::fs::remove_file(&args.out);
-        }
-    })?;
+    files::commit([private].into_iter().chain(public))?;
     Ok(0)
 }
 

@@ -12,7 +12,8 @@ use clap::Parser;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Existing, Output};
+use crate::style;
 
 /// Turn results into one self-contained HTML page with plots and tables.
 ///
@@ -41,12 +42,14 @@ const FILE_MAX: u64 = 256 << 20;
 pub fn run(args: Args) -> Result<u8, Failure> {
     let paths = if args.files.is_empty() { usual()? } else { args.files };
     let inputs: Vec<(&str, &Path)> = paths.iter().map(|path| ("FILE", path.as_path())).collect();
-    files::distinct(&[("--out", args.out.as_path())], &inputs)?;
+    // A page is made of files that are still there, and as often as wanted.
+    let [place] = files::places([("--out", &args.out)], &inputs, Existing::Replace)?;
     let mut read_files = Vec::new();
     for path in &paths {
         let rows = read(path)?;
         if !rows.iter().any(sections::is_known) {
-            eprintln!("{}: nothing that a report shows", path.display());
+            let name = files::shown(path, "standard input");
+            eprintln!("{name}: nothing that a report shows");
         }
         read_files.push((path.as_path(), rows));
     }
@@ -60,10 +63,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         ));
     }
     let page = page::render(&parts);
-    Output::prepare(&args.out, page.as_bytes(), Access::Public, true)?.commit()?;
+    let page = Output::prepare(place, page.as_bytes(), Access::Public, Existing::Replace)?;
+    files::commit([page])?;
     if args.out.as_os_str() != "-" {
         let count: usize = parts.iter().map(|part| part.sections.len()).sum();
-        eprintln!("{count} sections in {}", args.out.display());
+        let count = style::count(count as u64, "section");
+        eprintln!("{count} in {}", files::shown(&args.out, "standard output"));
     }
     Ok(0)
 }
@@ -91,7 +96,7 @@ fn usual() -> Result<Vec<PathBuf>, Failure> {
 /// Rows of a file: one object a line, or a single one over many lines.
 fn read(path: &Path) -> Result<Vec<Value>, Failure> {
     let bytes = files::read(path, FILE_MAX)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(files::without_mark(&bytes));
     if let Ok(value) = serde_json::from_str::<Value>(&text) {
         return Ok(vec![value]);
     }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::ffi;
-use crate::files::{Access, Output};
+use crate::files::{self, Access, Existing, Output};
 use crate::keys;
 use crate::openssl::Openssl;
 use handshake::Handshake;
@@ -118,10 +118,10 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
         (false, _) => "FIPS provider not ready (see gabion preflight)",
     };
     Ok(format!(
-        "Gabion {} on {}, {} cores · backend {backend} (self-test ok) · OpenSSL {} bundle, {fips}",
+        "Gabion {} on {}, {} · backend {backend} (self-test ok) · OpenSSL {} bundle, {fips}",
         env!("CARGO_PKG_VERSION"),
         machine.cpu,
-        machine.cores,
+        crate::style::count(machine.cores as u64, "core"),
         version.as_deref().unwrap_or("(of unknown version)"),
     ))
 }
@@ -201,7 +201,13 @@ fn write(
     });
     let mut text = serde_json::to_vec_pretty(&object).map_err(encode)?;
     text.push(b'\n');
-    Output::prepare(path, &text, Access::Public, true)?.commit()
+    files::commit([prepare(path, &text)?])
+}
+
+/// Results replace those of the last run.
+fn prepare(path: &std::path::Path, text: &[u8]) -> Result<Output, Failure> {
+    let [place] = files::places([("--out", path)], &[], Existing::Replace)?;
+    Output::prepare(place, text, Access::Public, Existing::Replace)
 }
 
 /// Makes the folder of `path` and refuses what can't be written there, before anything is measured.
@@ -211,7 +217,7 @@ fn make_writable(path: &std::path::Path) -> Result<(), Failure> {
             Failure::Usage(format!("cannot make {}: {cause}", folder.display()))
         })?;
     }
-    Output::prepare(path, b"", Access::Public, true).map(drop)
+    prepare(path, b"").map(drop)
 }
 
 /// A number as people read it: 878/s, 21.4k/s, 1.23M/s.

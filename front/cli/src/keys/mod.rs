@@ -148,6 +148,13 @@ fn name_of(path: &Path) -> String {
 }
 
 impl KeyArgs {
+    /// The files that are read, and the options that name them.
+    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
+        let password = self.passin.as_ref().and_then(PassIn::file);
+        let key = [("--key", self.key.as_path())];
+        key.into_iter().chain(password.map(|path| ("--passin", path))).collect()
+    }
+
     /// Reads a key of the wanted kind; `what` is what it is wanted for.
     ///
     /// # Errors
@@ -162,7 +169,7 @@ impl KeyArgs {
         let claimed = self.algorithm.as_deref().map(algorithm_of_raw).transpose()?;
         let passin_is_stdin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
         files::one_standard_input(&[
-            ("--key", files::is_standard(&self.key)),
+            ("--key", files::is_standard_input(&self.key)),
             ("--passin", passin_is_stdin),
         ])?;
         let file = name_of(&self.key);
