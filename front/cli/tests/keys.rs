@@ -205,6 +205,26 @@ fn a_strangers_link_or_pipe_is_no_way_to_an_output() {
     assert!(work.read("kem") == before && !work.has("new") && !work.has("ct"));
 }
 
+/// HAProxy's files are a certificate and then its private key.
+#[test]
+fn a_certificate_before_the_key_does_not_hide_it() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "key"]).ok();
+    let request = ["req", "-x509", "-key", "key", "-subj", "/CN=x", "-out", "crt"];
+    work.openssl(&request).ok();
+    work.write("message", b"a message");
+    for (name, parts) in [("haproxy", ["crt", "key"]), ("other", ["key", "crt"])] {
+        work.write(name, parts.map(|part| work.read(part)).concat());
+        work.gabion(&["sign", "--force", "--key", name, "--out", "sig", "message"]).ok();
+        work.gabion(&["verify", "--key", name, "--sig", "sig", "message"])
+            .ok()
+            .says("from the certificate");
+    }
+}
+
 /// A name that comes from elsewhere can hold what a terminal obeys.
 #[test]
 fn names_are_shown_and_not_obeyed() {

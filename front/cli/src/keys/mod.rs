@@ -18,7 +18,7 @@ pub use gabion_engine::key_file::{Key, of_identifier};
 
 use crate::failure::Failure;
 use crate::files;
-use der::{Encoded, FileForm};
+use der::{Encoded, FileForm, Half};
 use passin::PassIn;
 
 /// `--key`, `--algorithm` and `--passin`: the same for every command that takes a key.
@@ -119,15 +119,6 @@ fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
     }
 }
 
-/// Which half of a key pair a command needs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
-    /// The private key.
-    Private,
-    /// The public key, which the private one gives too.
-    Either,
-}
-
 /// What a command needs that works with algorithms of a kind.
 fn needed(kind: Kind) -> &'static str {
     match kind {
@@ -185,7 +176,7 @@ impl KeyArgs {
                  file:PATH, fd:NUMBER or stdin)"
             ))),
         };
-        let encoded = der::decode(&bytes, password)?.map_err(|reason| {
+        let encoded = der::decode(&bytes, half, password)?.map_err(|reason| {
             let raw = if is_structure { "" } else { "; raw bytes need --algorithm" };
             Failure::Usage(format!("{file} {reason}{raw}"))
         })?;
