@@ -44,6 +44,23 @@ fn every_form_of_every_key_works() {
     }
 }
 
+/// The form that every program reads which was tried; `both` and `expanded` are for those who ask.
+#[test]
+fn a_key_is_written_as_its_seed_unless_told_otherwise() {
+    let work = Work::new();
+    for (algorithm, bytes) in [("ML-DSA-65", 54), ("ML-KEM-768", 86)] {
+        let make = ["keygen", algorithm, "--der", "--force", "--out", "key"];
+        work.gabion(&make).ok();
+        assert_eq!(work.read("key").len(), bytes, "{algorithm}");
+        work.gabion(&[&make[..], &["--format", "both"]].concat()).ok();
+        assert!(work.read("key").len() > 2400, "{algorithm}");
+    }
+    // What has no choice of forms has the only one.
+    for algorithm in ["SLH-DSA-SHA2-128f", "Ed25519", "X25519", "ECDSA-P-256"] {
+        work.gabion(&["keygen", algorithm, "--force", "--out", "key"]).ok();
+    }
+}
+
 #[test]
 fn secrets_are_for_the_owner_alone() {
     let work = Work::new();

@@ -30,10 +30,10 @@ pub struct Args {
     /// File for the public key
     #[arg(long = "pub", value_name = "PUB")]
     public: Option<PathBuf>,
-    /// Form of the private key (RFC 9881, RFC 9935), where there is a choice; `both` is what openssl writes, since it
-    /// serves programs that read only one of them
-    #[arg(long, value_enum, default_value_t = Format::Both)]
-    format: Format,
+    /// Form of the private key (RFC 9881, RFC 9935), where there is a choice [default: seed, which everybody reads
+    /// and the RFCs recommend; openssl writes `both`]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Write DER instead of PEM
     #[arg(long)]
     der: bool,
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Some(path) => files::places([out, ("--pub", path)], &[], existing)
             .map(|[private, public]| (private, Some(public)))?,
     };
-    let is_raw = args.format == Format::Raw;
+    let is_raw = args.format == Some(Format::Raw);
     if is_raw && args.der {
         return Err(Failure::Usage(
             "--format raw has nothing round the key, and so no DER; leave --der out".to_owned(),
@@ -96,17 +96,22 @@ impl Encoded {
     }
 
     /// The structures that standards have for them.
-    fn by(form: FileForm, key: &Key, format: Format, as_der: bool) -> Result<Encoded, Failure> {
+    fn by(
+        form: FileForm,
+        key: &Key,
+        format: Option<Format>,
+        as_der: bool,
+    ) -> Result<Encoded, Failure> {
         let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
         let (algorithm, all) = (key.algorithm(), key.forms().unwrap_or_default());
         // X-Wing's one form is its seed.
         let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
-        if format == Format::Seed && form.inside != Inside::Choice && !is_seed {
+        if format == Some(Format::Seed) && form.inside != Inside::Choice && !is_seed {
             return Err(Failure::Usage(format!(
                 "{algorithm} private keys have one form and no seed form; leave --format out"
             )));
         }
-        let forms = match format {
+        let forms = match format.unwrap_or(Format::Seed) {
             Format::Seed if all.seed.is_some() && form.inside == Inside::Choice => {
                 Forms { expanded: None, ..all }
             }
