@@ -15,6 +15,7 @@ mod ffi;
 mod files;
 pub mod keys;
 mod openssl;
+mod stamp;
 mod style;
 mod table;
 

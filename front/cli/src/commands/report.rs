@@ -13,11 +13,12 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::files::{self, Access, Existing, Output};
+use crate::stamp::Stamp;
 use crate::style;
 
 /// Turn results into one self-contained HTML page with plots and tables.
 ///
-/// Takes what the measuring commands print with --json, and the files of bench/results. Each machine has
+/// Takes what `gabion run` writes, what the measuring commands print with --json, and the files of bench/results. Each machine has
 /// a part of its own; of two rows that measured the same on one machine the later counts. The page needs
 /// nothing else: no script, no font, no network.
 #[derive(Parser)]
@@ -44,10 +45,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let inputs: Vec<(&str, &Path)> = paths.iter().map(|path| ("FILE", path.as_path())).collect();
     // A page is made of files that are still there, and as often as wanted.
     let [place] = files::places([("--out", &args.out)], &inputs, Existing::Replace)?;
-    let mut read_files = Vec::new();
+    let (mut read_files, mut shown) = (Vec::new(), Vec::new());
     for path in &paths {
         let rows = read(path)?;
-        if !rows.iter().any(sections::is_known) {
+        if rows.iter().any(sections::is_known) {
+            shown.push(path.as_path());
+        } else {
             let name = files::shown(path, "standard input");
             eprintln!("{name}: nothing that a report shows");
         }
@@ -62,7 +65,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 .into(),
         ));
     }
-    let page = page::render(&parts);
+    let page = page::render(&parts, &made(&shown));
     let page = Output::prepare(place, page.as_bytes(), Access::Public, Existing::Replace)?;
     files::commit([page])?;
     if args.out.as_os_str() != "-" {
@@ -71,6 +74,15 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         eprintln!("{count} in {}", files::shown(&args.out, "standard output"));
     }
     Ok(0)
+}
+
+/// Who made the page, when, and of what.
+fn made(paths: &[&Path]) -> String {
+    let stamp = Stamp::now();
+    let name = |path: &&Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let names: Vec<String> = paths.iter().filter_map(name).collect();
+    let day = stamp.date.get(..10).unwrap_or("an unknown day");
+    format!("Made on {day} by {} of {}.", stamp.program(), names.join(", "))
 }
 
 /// Every file of rows in bench/results, by name.
@@ -98,7 +110,7 @@ fn read(path: &Path) -> Result<Vec<Value>, Failure> {
     let bytes = files::read(path, FILE_MAX)?;
     let text = String::from_utf8_lossy(files::without_mark(&bytes));
     if let Ok(value) = serde_json::from_str::<Value>(&text) {
-        return Ok(vec![value]);
+        return Ok(sections::of_run(&value).unwrap_or_else(|| vec![value]));
     }
     let rows: Result<Vec<Value>, _> =
         text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect();

@@ -19,6 +19,7 @@ use crate::ffi;
 use crate::files::{self, Access, Existing, Output};
 use crate::keys;
 use crate::openssl::Openssl;
+use crate::stamp::Stamp;
 use handshake::Handshake;
 use stock::Stock;
 
@@ -81,7 +82,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let stock = stock::measure(&openssl, args.seconds).map_err(Failure::NotReady)?;
     progress("");
 
-    write(&args.out, &handshake, &rows, &ours, &stock)?;
+    write(&args.out, &handshake, &rows, &ours, &stock, version(&settings).as_deref())?;
     show(&table(&rows, &ours, &stock));
     show(&format!(
         "\nNext: gabion doctor · gabion bench tls · docs/cli.md · everything measured is in {}\n",
@@ -110,7 +111,7 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
     let engine = keys::engine()?;
     let backend = engine.backend_for(Algorithm::MlDsa65)?.name();
     let machine = Machine::detect();
-    let version = settings.layout.manifest().ok().flatten().map(|manifest| manifest.version);
+    let version = version(settings);
     let fips = preflight::run(settings);
     let fips = match (fips.ok, fips.validated) {
         (true, true) => "FIPS provider ready, validated",
@@ -124,6 +125,11 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
         crate::style::count(machine.cores as u64, "core"),
         version.as_deref().unwrap_or("(of unknown version)"),
     ))
+}
+
+/// The version of the bundle's OpenSSL.
+fn version(settings: &Settings) -> Option<String> {
+    settings.layout.manifest().ok().flatten().map(|manifest| manifest.version)
 }
 
 /// What the two providers' handshakes cost.
@@ -174,6 +180,7 @@ fn write(
     rows: &Handshakes,
     ours: &[Row],
     stock: &Stock,
+    openssl: Option<&str>,
 ) -> Result<(), Failure> {
     let encode = |cause: serde_json::Error| Failure::NotReady(format!("rows as JSON: {cause}"));
     let mut engine = Vec::new();
@@ -183,11 +190,17 @@ fn write(
         value["openssl_ops_per_s"] = stock.ops_per_s(row.algorithm, row.operation).into();
         engine.push(value);
     }
+    let stamp = Stamp::now();
     let object = json!({
+        "date": stamp.date,
+        "gabion": stamp.gabion,
+        "commit": stamp.commit,
+        "openssl": openssl,
         "tls": {
             "version": handshake.version,
             "group": handshake.group,
             "signature": SIGNATURE,
+            "cipher": rows.default.cipher,
             "kem_provider": handshake.kem_provider,
             "signature_provider": handshake.signature_provider,
             "handshakes_per_cpu_s": {
