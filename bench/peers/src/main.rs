@@ -11,6 +11,8 @@ mod clock;
 mod crates;
 mod curves;
 mod falcon;
+#[cfg(target_arch = "x86_64")]
+mod graviola;
 mod hybrid_rows;
 mod hybrids;
 #[path = "../../src/inputs.rs"]
@@ -91,9 +93,9 @@ struct Options {
     #[arg(long)]
     json: bool,
 
-    /// OpenSSL's prefix; without it the newest bundle in the cache
-    #[arg(long, value_name = "DIR", env = "GABION_OPENSSL_PREFIX")]
-    openssl_prefix: Option<PathBuf>,
+    /// OpenSSL's prefix, or several; without it every bundle in the cache
+    #[arg(long, value_name = "DIR", env = "GABION_OPENSSL_PREFIX", value_delimiter = ':')]
+    openssl_prefix: Vec<PathBuf>,
 
     /// Where build-wolfssl.sh put its two builds, if not in the cache
     #[arg(long, value_name = "DIR")]
@@ -216,7 +218,9 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
         peers.push(hybrids::libcrux());
     }
     if wanted(Name::Openssl) {
-        peers.push(Box::new(openssl::Openssl::load(options.openssl_prefix.clone())?));
+        for version in openssl::Openssl::all(&options.openssl_prefix)? {
+            peers.push(Box::new(version));
+        }
     }
     if wanted(Name::Wolfssl) {
         for configuration in wolfssl::Wolfssl::load(options.wolfssl_prefix.clone())? {
@@ -453,7 +457,7 @@ fn kem_rows(set: &'static KemSet, peers: &[Box<dyn Peer>], report: &mut Report<'
                 (set.name, operation, key),
                 &mut slots,
                 |kem| kem.randomness(operation),
-                |kem| key == Key::Fresh || kem.keeps_key(operation),
+                |kem| kem.does(operation, key),
                 |report, _, kem| kem_round(set, (operation, key), kem, &inputs, report),
             )?;
         }
