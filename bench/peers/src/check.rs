@@ -77,6 +77,9 @@ fn kem_keys(
         let (mut ek, mut dk) = (vec![0; set.ek], vec![0; set.dk]);
         let (Identity { name, .. }, peer) = &mut peers[index];
         let name = name.to_string();
+        if !peer.does(Operation::Keygen, Key::Fresh) {
+            continue;
+        }
         peer.keygen(&inputs::kem_seed(round), &mut ek, &mut dk)?;
         if peer.randomness(Operation::Keygen) == Randomness::Drawn {
             for other in 0..peers.len() {

@@ -4,6 +4,7 @@
 //! for all of them in turn, so that they meet the machine in the same minute.
 
 mod aws_lc;
+mod botan;
 mod check;
 #[path = "../../src/clock.rs"]
 #[allow(dead_code)] // Not every harness uses all of it.
@@ -121,6 +122,8 @@ enum Name {
     Crates,
     /// The key exchange groups of rustls over aws-lc-rs
     Rustls,
+    /// Botan 3.13: ML-KEM and SLH-DSA
+    Botan,
 }
 
 /// A positive number of seconds, fractions allowed.
@@ -242,6 +245,9 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     }
     if wanted(Name::Rustls) {
         peers.push(hybrids::rustls());
+    }
+    if wanted(Name::Botan) {
+        peers.push(Box::new(botan::Botan::load()?));
     }
     for peer in &peers {
         let Identity { name, version, license, .. } = peer.identity();
@@ -441,6 +447,10 @@ fn kem_rows(set: &'static KemSet, peers: &[Box<dyn Peer>], report: &mut Report<'
         if let Some(kem) = peer.kem(set)? {
             slots.push((peer.identity(), kem));
         }
+    }
+    // Some only take keys in.
+    if !slots.iter().any(|(_, kem)| kem.does(Operation::Keygen, Key::Fresh)) {
+        return Ok(());
     }
     check::kem(set, &mut slots)?;
     eprintln!("{}: {} libraries agree", set.name, slots.len());
