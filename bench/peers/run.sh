@@ -14,7 +14,8 @@
 #   bench/peers/run.sh --record epyc-zen4 --only 'MLKEM|X-Wing' --seconds 1
 #   bench/peers/run.sh --filter 'ML-DSA-65:verify' --seconds 0.3
 #
-# GABION_OPENSSL_PREFIX names another OpenSSL than the newest bundle.
+# Every OpenSSL bundle in the cache is measured (`gabion bundle build --openssl 4.0.3`);
+# GABION_OPENSSL_PREFIX names others, with colons between them.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,7 +36,7 @@ case "${1:-}" in
         shift 2
         ;;
     -h | --help)
-        sed -n '2,19s/^# \{0,1\}//p' "$0"
+        sed -n '2,20s/^# \{0,1\}//p' "$0"
         exit 0
         ;;
 esac
@@ -62,6 +63,7 @@ fi
 
 "$here/build-wolfssl.sh"
 "$here/build-liboqs.sh"
+"$here/build-botan.sh"
 
 # The best flags for libcrux, the fastest of the peers in Rust (README.md, "libcrux"); all have them.
 RUSTFLAGS="${PEERS_RUSTFLAGS:--C target-cpu=native -C no-vectorize-slp}"

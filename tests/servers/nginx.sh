@@ -122,7 +122,7 @@ counted() {
 }
 
 # One module in the master, inherited by both workers.
-loaded_once() { "$gabion" doctor --stats "$work/stats" | tee "$work/once" && grep -q 'loaded 1 times' "$work/once"; }
+loaded_once() { "$gabion" doctor --stats "$work/stats" | tee "$work/once" && grep -q 'loaded 1 time$' "$work/once"; }
 
 # Five reloads while four threads ask: new workers each time, and not one request lost.
 reloads() {

@@ -7,8 +7,8 @@ pub use hybrid::{Parts, hybrid};
 
 use crate::inputs;
 use crate::peer::{
-    Dsa, DsaSet, Error, Exchange, Identity, Kem, KemSet, Operation, Randomness, Result, Secret,
-    Signer,
+    Dsa, DsaSet, Error, Exchange, Identity, Kem, KemSet, Key, Operation, Randomness, Result,
+    Secret, Signer,
 };
 
 /// Keys tried for each parameter set, each with one message.
@@ -77,6 +77,9 @@ fn kem_keys(
         let (mut ek, mut dk) = (vec![0; set.ek], vec![0; set.dk]);
         let (Identity { name, .. }, peer) = &mut peers[index];
         let name = name.to_string();
+        if !peer.does(Operation::Keygen, Key::Fresh) {
+            continue;
+        }
         peer.keygen(&inputs::kem_seed(round), &mut ek, &mut dk)?;
         if peer.randomness(Operation::Keygen) == Randomness::Drawn {
             for other in 0..peers.len() {
@@ -84,8 +87,9 @@ fn kem_keys(
                 else {
                     continue;
                 };
+                let other_takes_it = peers[other].1.does(Operation::Decaps, Key::Fresh);
                 if peers[index].1.decaps_fresh(&dk, &ct)? != secret
-                    || peers[other].1.decaps_fresh(&dk, &ct)? != secret
+                    || other_takes_it && peers[other].1.decaps_fresh(&dk, &ct)? != secret
                 {
                     return Err(disagree(format!(
                         "{}: {} cannot use a key made by {name}",
@@ -142,8 +146,11 @@ fn decapsulate_everywhere(
 ) -> Result<()> {
     let mut expected = sender.map(|(name, secret)| (name.to_owned(), secret));
     for (Identity { name, .. }, peer) in peers.iter_mut() {
-        let mut secrets = vec![peer.decaps_fresh(dk, ct)?];
-        if peer.keeps_key(Operation::Decaps) {
+        let mut secrets = Vec::new();
+        if peer.does(Operation::Decaps, Key::Fresh) {
+            secrets.push(peer.decaps_fresh(dk, ct)?);
+        }
+        if peer.does(Operation::Decaps, Key::Cached) {
             secrets.push(peer.decaps_cached(ct)?);
         }
         for secret in secrets {

@@ -5,7 +5,7 @@ use ed25519_dalek::Signer as _;
 use ring::signature::{self as ring_signature, KeyPair as _};
 use slh_dsa::signature::{Keypair as _, Verifier as _};
 
-use crate::peer::{Error, Exchange, Identity, Peer, Result, Signer};
+use crate::peer::{Error, Exchange, Identity, Kem, KemSet, Peer, Result, Signer};
 use crate::{curves, falcon};
 
 /// Makes the slot of a scheme by name.
@@ -14,16 +14,24 @@ type Make = fn(&str) -> Result<Option<Box<dyn Signer>>>;
 /// Makes the slot of a key exchange by name, from a private key.
 type MakeExchange = fn(&str, &[u8]) -> Result<Option<Box<dyn Exchange>>>;
 
+/// Makes the slot of a parameter set of ML-KEM.
+type MakeKem = fn(&KemSet) -> Option<Box<dyn Kem>>;
+
 /// A crate as a library with schemes.
 struct Crate {
     identity: Identity,
     make: Make,
     exchange: MakeExchange,
+    kem: MakeKem,
 }
 
 impl Peer for Crate {
     fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    fn kem(&self, set: &'static KemSet) -> Result<Option<Box<dyn Kem>>> {
+        Ok((self.kem)(set))
     }
 
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
@@ -44,9 +52,12 @@ fn curve(
     make: Make,
     exchange: MakeExchange,
 ) -> Box<dyn Peer> {
-    let build = crate::RUST_BUILD.to_owned();
-    let identity = Identity { name, version: version.to_owned(), license, build };
-    Box::new(Crate { identity, make, exchange })
+    let identity = identity(name, version, license);
+    Box::new(Crate { identity, make, exchange, kem: |_| None })
+}
+
+fn identity(name: &'static str, version: &str, license: &'static str) -> Identity {
+    Identity { name, version: version.to_owned(), license, build: crate::RUST_BUILD.to_owned() }
 }
 
 /// The crates that are measured for nothing else, but graviola, which is for some processors only.
@@ -69,8 +80,14 @@ pub fn all() -> Vec<Box<dyn Peer>> {
 pub fn graviola() -> Option<Box<dyn Peer>> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("adx") && is_x86_feature_detected!("avx2") {
-        return Some(library("graviola", "0.4.4", "Apache-2.0 OR ISC OR MIT-0", |name| {
-            ed25519(name, from_graviola)
+        return Some(Box::new(Crate {
+            identity: identity("graviola", "0.4.4", "Apache-2.0 OR ISC OR MIT-0"),
+            make: |name| ed25519(name, from_graviola),
+            exchange: |_, _| Ok(None),
+            kem: |set| match set.name {
+                "ML-KEM-768" => Some(Box::new(crate::graviola::Kem768::default())),
+                _ => None,
+            },
         }));
     }
     None

@@ -4,6 +4,7 @@
 //! for all of them in turn, so that they meet the machine in the same minute.
 
 mod aws_lc;
+mod botan;
 mod check;
 #[path = "../../src/clock.rs"]
 #[allow(dead_code)] // Not every harness uses all of it.
@@ -11,6 +12,8 @@ mod clock;
 mod crates;
 mod curves;
 mod falcon;
+#[cfg(target_arch = "x86_64")]
+mod graviola;
 mod hybrid_rows;
 mod hybrids;
 #[path = "../../src/inputs.rs"]
@@ -91,9 +94,9 @@ struct Options {
     #[arg(long)]
     json: bool,
 
-    /// OpenSSL's prefix; without it the newest bundle in the cache
-    #[arg(long, value_name = "DIR", env = "GABION_OPENSSL_PREFIX")]
-    openssl_prefix: Option<PathBuf>,
+    /// OpenSSL's prefix, or several; without it every bundle in the cache
+    #[arg(long, value_name = "DIR", env = "GABION_OPENSSL_PREFIX", value_delimiter = ':')]
+    openssl_prefix: Vec<PathBuf>,
 
     /// Where build-wolfssl.sh put its two builds, if not in the cache
     #[arg(long, value_name = "DIR")]
@@ -119,6 +122,8 @@ enum Name {
     Crates,
     /// The key exchange groups of rustls over aws-lc-rs
     Rustls,
+    /// Botan 3.13: ML-KEM and SLH-DSA
+    Botan,
 }
 
 /// A positive number of seconds, fractions allowed.
@@ -216,7 +221,9 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
         peers.push(hybrids::libcrux());
     }
     if wanted(Name::Openssl) {
-        peers.push(Box::new(openssl::Openssl::load(options.openssl_prefix.clone())?));
+        for version in openssl::Openssl::all(&options.openssl_prefix)? {
+            peers.push(Box::new(version));
+        }
     }
     if wanted(Name::Wolfssl) {
         for configuration in wolfssl::Wolfssl::load(options.wolfssl_prefix.clone())? {
@@ -238,6 +245,9 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
     }
     if wanted(Name::Rustls) {
         peers.push(hybrids::rustls());
+    }
+    if wanted(Name::Botan) {
+        peers.push(Box::new(botan::Botan::load()?));
     }
     for peer in &peers {
         let Identity { name, version, license, .. } = peer.identity();
@@ -438,6 +448,10 @@ fn kem_rows(set: &'static KemSet, peers: &[Box<dyn Peer>], report: &mut Report<'
             slots.push((peer.identity(), kem));
         }
     }
+    // Some only take keys in.
+    if !slots.iter().any(|(_, kem)| kem.does(Operation::Keygen, Key::Fresh)) {
+        return Ok(());
+    }
     check::kem(set, &mut slots)?;
     eprintln!("{}: {} libraries agree", set.name, slots.len());
     let Some(maker) = preferred(&slots, |kem| kem.randomness(Operation::Keygen)) else {
@@ -453,7 +467,7 @@ fn kem_rows(set: &'static KemSet, peers: &[Box<dyn Peer>], report: &mut Report<'
                 (set.name, operation, key),
                 &mut slots,
                 |kem| kem.randomness(operation),
-                |kem| key == Key::Fresh || kem.keeps_key(operation),
+                |kem| kem.does(operation, key),
                 |report, _, kem| kem_round(set, (operation, key), kem, &inputs, report),
             )?;
         }

@@ -227,12 +227,20 @@ pub struct Openssl {
 }
 
 impl Openssl {
-    /// Loads libcrypto from `prefix`, or from the newest bundle in the cache.
-    pub fn load(prefix: Option<PathBuf>) -> Result<Openssl> {
-        let prefix = match prefix {
-            Some(prefix) => prefix,
-            None => newest_bundle()?,
+    /// Loads libcrypto from each prefix, or from every bundle in the cache: versions beside each other.
+    pub fn all(prefixes: &[PathBuf]) -> Result<Vec<Openssl>> {
+        let found;
+        let prefixes = match prefixes {
+            [] => {
+                found = bundles()?;
+                &found
+            }
+            given => given,
         };
+        prefixes.iter().map(|prefix| Openssl::load(prefix)).collect()
+    }
+
+    fn load(prefix: &Path) -> Result<Openssl> {
         let library = ["lib", "lib64"]
             .map(|folder| prefix.join(folder).join("libcrypto.so"))
             .into_iter()
@@ -256,26 +264,26 @@ impl Openssl {
     }
 }
 
-/// The bundle with the highest version that `gabion bundle build` left in the cache.
-fn newest_bundle() -> Result<PathBuf> {
+/// The bundles that `gabion bundle build` left in the cache, by version.
+fn bundles() -> Result<Vec<PathBuf>> {
     let folder = crate::cache_folder()?.join("openssl");
     let number = |path: &PathBuf| -> Option<Vec<u32>> {
         let version = path.file_name()?.to_str()?.strip_prefix("bundle-")?;
         version.split('.').map(|part| part.parse().ok()).collect()
     };
-    std::fs::read_dir(&folder)
-        .into_iter()
-        .flatten()
-        .flatten()
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut bundles: Vec<PathBuf> = entries
         .map(|entry| entry.path())
-        .filter(|path| number(path).is_some())
-        .max_by_key(number)
-        .ok_or_else(|| {
-            Error::Environment(format!(
-                "no OpenSSL bundle in {}; run `gabion bundle build` or set GABION_OPENSSL_PREFIX",
-                folder.display()
-            ))
-        })
+        .filter(|path| number(path).is_some() && path.join("gabion-bundle.json").is_file())
+        .collect();
+    bundles.sort_by_key(number);
+    match bundles.is_empty() {
+        false => Ok(bundles),
+        true => Err(Error::Environment(format!(
+            "no OpenSSL bundle in {}; run `gabion bundle build` or set GABION_OPENSSL_PREFIX",
+            folder.display()
+        ))),
+    }
 }
 
 impl Peer for Openssl {

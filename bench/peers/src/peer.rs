@@ -368,6 +368,11 @@ pub trait Kem {
     /// Whether `operation` gains anything from a loaded key.
     fn keeps_key(&self, operation: Operation) -> bool;
 
+    /// Whether the library can do `operation` with such a key: not every one takes private keys in.
+    fn does(&self, operation: Operation, key: Key) -> bool {
+        key == Key::Fresh || self.keeps_key(operation)
+    }
+
     /// Makes a key pair from `seed` (d, then z) where randomness is given, and encodes both parts.
     fn keygen(&mut self, seed: &[u8; 64], ek: &mut [u8], dk: &mut [u8]) -> Result<()>;
 

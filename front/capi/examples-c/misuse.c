@@ -215,7 +215,7 @@ static void signatures(void)
     static const uint8_t context[256];
     gabion_private_key *private_key = NULL;
     gabion_public_key *public_key = NULL;
-    gabion_message message = {0};
+    gabion_message message = GABION_MESSAGE_INIT;
     static gabion_message crooked[2]; /* room for one that begins in the middle of one */
     size_t len = sizeof signature;
 
@@ -264,7 +264,7 @@ static void long_signatures(void)
         gabion_private_key *private_key = NULL;
         gabion_public_key *public_key = NULL;
         gabion_sizes sizes;
-        gabion_message message = {0};
+        gabion_message message = GABION_MESSAGE_INIT;
         expect("sizes", gabion_algorithm_sizes(algorithms[i], &sizes), GABION_OK);
         expect("generate", gabion_private_key_generate(algorithms[i], &private_key), GABION_OK);
         expect("public", gabion_private_key_public(private_key, &public_key), GABION_OK);
@@ -334,7 +334,7 @@ static void overlaps_of_one(void)
     gabion_private_key *signer = NULL;
     gabion_private_key *opener = NULL;
     gabion_public_key *public_key = NULL;
-    gabion_message message = {0};
+    gabion_message message = GABION_MESSAGE_INIT;
     size_t len = GABION_ML_DSA_44_SIGNATURE_BYTES;
 
     expect("generate", gabion_private_key_generate(GABION_ML_DSA_44, &signer), GABION_OK);
@@ -399,7 +399,7 @@ static void overlaps_of_many(void)
     gabion_private_key *signers[2] = {NULL, NULL};
     gabion_private_key *openers[2] = {NULL, NULL};
     gabion_public_key *publics[2] = {NULL, NULL};
-    gabion_message messages[2] = {{0}, {0}};
+    gabion_message messages[2] = {GABION_MESSAGE_INIT, GABION_MESSAGE_INIT};
     size_t lens[2] = {7, 7};
     gabion_status status[2] = {7, 7};
     const gabion_private_key *const *signing = (const gabion_private_key *const *)signers;

@@ -210,15 +210,23 @@ gabion_status gabion_decaps_many(const gabion_private_key *const *keys, size_t n
 
 /* ----- Signatures ----- */
 
-/* What is signed. Zero everything that is not used: `gabion_message m = {0};` */
+/* What is signed. Zero everything that is not used: `gabion_message m = GABION_MESSAGE_INIT;` */
 typedef struct gabion_message {
     const uint8_t *message; /* may be NULL if message_len is 0 */
     size_t message_len;
     const uint8_t *context; /* at most 255 bytes; may be NULL if context_len is 0 */
     size_t context_len;
     const char *prehash; /* NULL for the pure variant; else the hash whose digest `message` is, for
-                            example "SHA2-512"; a name that is none fails the whole call */
+                            example "SHA2-512" or "sha512", as on the command line; a name that is
+                            none fails the whole call */
 } gabion_message;
+
+/* All zero, in either language. */
+#ifdef __cplusplus
+#define GABION_MESSAGE_INIT {}
+#else
+#define GABION_MESSAGE_INIT {0}
+#endif
 
 /* As `prehash`: `message` is the representative mu of the message, which was computed elsewhere
  * (FIPS 204, Algorithm 7, line 6). ML-DSA, and FN-DSA as drafted. It has 64 bytes, and no context

@@ -67,7 +67,7 @@ impl Message {
             let wrong = |_| wrong_length("mu", 64, message.len());
             return Ok(gabion_engine::Message::Mu(message.try_into().map_err(wrong)?));
         }
-        let known = Prehash::all().find(|hash| hash.name().eq_ignore_ascii_case(name));
+        let known = name.parse::<Prehash>().ok();
         let hash = known.ok_or_else(|| {
             let names: Vec<_> = Prehash::all().map(Prehash::name).collect();
             let names = names.join(", ");
@@ -332,4 +332,31 @@ pub unsafe extern "C" fn gabion_verify_many(
         tell(status, &verdicts);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command line's `--prehash` takes these, too.
+    #[test]
+    fn a_hash_goes_by_the_names_that_it_has_on_the_command_line() {
+        let digest = [7; 64];
+        for name in [c"SHA2-512", c"sha2-512", c"sha512", c"SHA-512"] {
+            let message = Message {
+                message: digest.as_ptr(),
+                message_len: digest.len(),
+                context: std::ptr::null(),
+                context_len: 0,
+                prehash: name.as_ptr(),
+            };
+            // SAFETY: a message with its length, and a text.
+            let read = unsafe { message.get() };
+            let hash = match read {
+                Ok(gabion_engine::Message::Prehash { hash, .. }) => hash,
+                _ => panic!("{name:?} is no hash"),
+            };
+            assert_eq!(hash, Prehash::Sha2_512, "{name:?}");
+        }
+    }
 }

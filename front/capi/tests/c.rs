@@ -56,7 +56,9 @@ fn header_compiles_as_c99_and_as_cpp() {
             continue;
         }
         let source = place.path().join(name);
-        std::fs::write(&source, "#include <gabion.h>\nint main(void) { return 0; }\n").unwrap();
+        let text = "#include <gabion.h>\n\
+                    int main(void) { gabion_message m = GABION_MESSAGE_INIT; return m.prehash != 0; }\n";
+        std::fs::write(&source, text).unwrap();
         run(compiler(program, standard).arg("-fsyntax-only").arg(&source));
     }
 }
@@ -116,7 +118,7 @@ fn examples_run_with_the_shared_library() {
 #[test]
 fn examples_run_with_the_static_library() {
     let library = library("libgabion.a");
-    let rest = ["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lutil", "-lrt"].map(std::ffi::OsStr::new);
+    let rest = ["-lpthread", "-ldl", "-lm", "-lutil", "-lrt"].map(std::ffi::OsStr::new);
     examples(&[&[library.as_os_str()], &rest[..]].concat());
 }
 
@@ -155,8 +157,9 @@ fn an_example_builds_by_what_pkg_config_says_of_the_installation() {
     install(place.path(), &[format!("PREFIX={}", prefix.display())]);
     assert_eq!(pkg_config(&prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
     let source = folder().join("examples-c/kem.c");
-    // With the shared library; and with the archive in its place, and what it needs besides.
-    for (name, is_static) in [("shared", false), ("static", true)] {
+    // With the shared library; with the archive in its place, and what it needs besides; with everything in
+    // the program, libc included.
+    for (name, is_static) in [("shared", false), ("static", true), ("alone", true)] {
         let ask: &[&str] =
             if is_static { &["--cflags", "--libs", "--static"] } else { &["--cflags", "--libs"] };
         let archive = |word: String| match word.as_str() {
@@ -170,6 +173,7 @@ fn an_example_builds_by_what_pkg_config_says_of_the_installation() {
             .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L"])
             .arg(&source)
             .args(words)
+            .args((name == "alone").then_some("-static"))
             .arg("-o")
             .arg(&program));
         let mut command = Command::new(&program);
@@ -180,6 +184,9 @@ fn an_example_builds_by_what_pkg_config_says_of_the_installation() {
         let text = String::from_utf8(run(&mut command).stdout).unwrap();
         assert_eq!(text, "both sides have the same 32-byte secret\n");
     }
+    let sections =
+        run(Command::new("readelf").args(["-SW"]).arg(prefix.join("lib/libgabion.a"))).stdout;
+    assert!(!String::from_utf8_lossy(&sections).contains(".debug_line"), "most of its size");
 }
 
 /// A package is put together elsewhere than where it will lie: only the latter may be written in it.

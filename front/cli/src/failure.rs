@@ -27,9 +27,49 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::No(text) | Failure::Usage(text) | Failure::NotReady(text) => f.write_str(text),
+            Failure::No(text) | Failure::Usage(text) | Failure::NotReady(text) => {
+                f.write_str(&plain(text))
+            }
         }
     }
+}
+
+/// A text for a person: without the numbers that the system has for its errors, and with what a terminal
+/// would obey spelt out, since a name of a file may be anybody's.
+pub fn plain(text: &str) -> String {
+    let mut words = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        words.push_str(before);
+        rest = match after.split_once(')') {
+            Some((number, after)) if number.bytes().all(|byte| byte.is_ascii_digit()) => after,
+            _ => {
+                words.push_str(" (os error ");
+                after
+            }
+        };
+    }
+    words.push_str(rest);
+    let lines: Vec<String> = words.split('\n').map(spelt).collect();
+    lines.join("\n")
+}
+
+/// One line with control characters, and those that turn the direction of writing, spelt out.
+pub fn spelt(line: &str) -> String {
+    let is_obeyed = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
+            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut spelt = String::with_capacity(line.len());
+    for character in line.chars() {
+        if is_obeyed(character) {
+            spelt.extend(character.escape_default());
+        } else {
+            spelt.push(character);
+        }
+    }
+    spelt
 }
 
 impl From<gabion_engine::Error> for Failure {
@@ -68,5 +108,25 @@ impl From<gabion_ship::Error> for Failure {
         } else {
             Failure::NotReady(error.to_string())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_hold_nothing_that_a_terminal_obeys_and_no_numbers_of_the_system() {
+        for (text, expected) in [
+            ("cannot read k: Is a directory (os error 21)", "cannot read k: Is a directory"),
+            ("a (os error 2); b (os error 13).", "a; b."),
+            ("a (os error of ours)", "a (os error of ours)"),
+            ("k\x1b[31m\r: no", "k\\u{1b}[31m\\r: no"),
+            ("k\u{9b}2J \u{202e}yek: no", "k\\u{9b}2J \\u{202e}yek: no"),
+            ("two\nlines of ü", "two\nlines of ü"),
+        ] {
+            assert_eq!(Failure::Usage(text.to_owned()).to_string(), expected);
+        }
+        assert_eq!(spelt("a\nb"), "a\\nb");
     }
 }

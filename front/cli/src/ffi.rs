@@ -1,6 +1,11 @@
 //! The command line's only `unsafe`: settings of the operating system.
 
+use std::ffi::CString;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::process::Command;
+use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Lets a write to a closed pipe end the process, as it ends every Unix filter.
 ///
@@ -43,3 +48,113 @@ pub fn die_with_parent(command: &mut Command) {
 /// Other systems have no such setting; whoever starts a child kills it when done.
 #[cfg(not(target_os = "linux"))]
 pub fn die_with_parent(_: &mut Command) {}
+
+/// The user whose rights this process has.
+pub fn effective_user() -> u32 {
+    // SAFETY: takes nothing, fails never.
+    unsafe { libc::geteuid() }
+}
+
+/// A copy of an open descriptor that somebody else owns.
+///
+/// # Errors
+/// The system's, above all when nothing is open under the number.
+pub fn duplicate(number: RawFd) -> std::io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(std::io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: it is borrowed for this one call, which says itself when nothing is open there; the number -1,
+    // which the type forbids, is excluded above.
+    unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()
+}
+
+/// Most files that are unfinished at a time and have a name: a command has two outputs.
+const REMOVALS: usize = 4;
+
+/// What is to be removed; entries are never freed, since a handler may be reading one.
+static TO_REMOVE: [AtomicPtr<Named>; REMOVALS] = [const { AtomicPtr::new(null_mut()) }; REMOVALS];
+
+/// A name in an open folder.
+struct Named {
+    folder: RawFd,
+    name: CString,
+}
+
+/// Has a file removed when a signal ends this process.
+#[derive(Debug)]
+pub struct Removal {
+    entry: *mut Named,
+}
+
+impl Removal {
+    /// From now on, until [`Removal::is_done`]; the folder has to stay open as long.
+    pub fn when_a_signal_comes(folder: RawFd, name: CString) -> Removal {
+        static HANDLERS: Once = Once::new();
+        HANDLERS.call_once(|| {
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT]
+                .into_iter()
+                .chain([libc::SIGPIPE, libc::SIGXFSZ, libc::SIGXCPU])
+            {
+                handle(signal);
+            }
+        });
+        let entry = Box::into_raw(Box::new(Named { folder, name }));
+        for place in &TO_REMOVE {
+            let free =
+                place.compare_exchange(null_mut(), entry, Ordering::AcqRel, Ordering::Relaxed);
+            if free.is_ok() {
+                break;
+            }
+        }
+        Removal { entry }
+    }
+
+    /// The name is gone, or is not to be removed any more.
+    pub fn is_done(&self) {
+        for place in &TO_REMOVE {
+            let _ =
+                place.compare_exchange(self.entry, null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Removes what is unfinished; for handlers of signals, that of [`Removal`] and others.
+pub fn remove_unfinished() {
+    for place in &TO_REMOVE {
+        let entry = place.swap(null_mut(), Ordering::AcqRel);
+        if entry.is_null() {
+            continue;
+        }
+        // SAFETY: entries are made by `Box::into_raw` and never freed; `unlinkat` may be called in a handler
+        // of signals, and takes a number that is not open for an error.
+        unsafe {
+            libc::unlinkat((*entry).folder, (*entry).name.as_ptr(), 0);
+        }
+    }
+}
+
+/// Puts our handler where the signal would end the process; what is ignored or handled stays so.
+fn handle(signal: libc::c_int) {
+    extern "C" fn remove_and_end(signal: libc::c_int) {
+        remove_unfinished();
+        // SAFETY: both may be called in a handler. The signal comes again when this one returns, and ends
+        // the process as it would have without us.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    // SAFETY: both structures are plain data whose zeros are valid, and live for the calls; the handler calls
+    // what handlers may call.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut now) != 0
+            || now.sa_sigaction != libc::SIG_DFL
+        {
+            return;
+        }
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        ours.sa_sigaction = remove_and_end as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(signal, &ours, null_mut());
+    }
+}

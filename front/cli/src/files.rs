@@ -1,14 +1,21 @@
 //! Reading inputs and writing outputs: `-`, size limits, and nothing half-written.
+//!
+//! Outputs go three steps, of which each may fail and leave nothing: [`places`] finds where they go,
+//! [`Output::prepare`] writes them beside that, [`commit`] gives them their names.
 
-use std::fs::{File, Permissions};
-use std::io::{IsTerminal, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+mod place;
+mod unfinished;
 
-use tempfile::NamedTempFile;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
 use zeroize::Zeroizing;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
+use place::Id;
+pub use place::{Place, Target, is_standard_input};
+use unfinished::Unfinished;
 
 /// Largest key, ciphertext or signature file that is read, 1 MiB: a hundred times the largest of
 /// any algorithm here, so that a mistyped name does not fill the memory.
@@ -17,13 +24,18 @@ pub const SMALL_MAX: u64 = 1 << 20;
 pub const LARGE_MAX: u64 = 1 << 31;
 
 /// Whether a path stands for standard input or output.
-pub fn is_standard(path: &Path) -> bool {
+pub fn is_dash(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// The name of an input or output for messages.
+/// The name of an input or output for messages; what a terminal would obey is spelt out.
 pub fn shown(path: &Path, standard: &str) -> String {
-    if is_standard(path) { standard.to_owned() } else { path.display().to_string() }
+    if is_dash(path) { standard.to_owned() } else { failure::spelt(&path.display().to_string()) }
+}
+
+/// Why something failed, for messages: the system's words, without its number for them.
+pub fn words(cause: &std::io::Error) -> String {
+    failure::plain(&cause.to_string())
 }
 
 /// Reads a file, or standard input for `-`; wiped when dropped, since it may hold a key.
@@ -32,8 +44,9 @@ pub fn shown(path: &Path, standard: &str) -> String {
 /// [`Failure::Usage`] when it cannot be read or has more than `limit` bytes.
 pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let name = shown(path, "standard input");
-    let cannot = |cause| Failure::Usage(format!("cannot read {name}: {cause}"));
-    let source: Box<dyn Read> = if is_standard(path) {
+    let cannot =
+        |cause: std::io::Error| Failure::Usage(format!("cannot read {name}: {}", words(&cause)));
+    let source: Box<dyn Read> = if is_standard_input(path) {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(File::open(path).map_err(cannot)?)
@@ -48,6 +61,12 @@ pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(bytes)
 }
 
+/// A text without the mark that some editors begin UTF-8 with, which RFC 8259, section 8.1, lets a reader of
+/// JSON ignore.
+pub fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
+}
+
 /// Who may read a file that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -57,153 +76,231 @@ pub enum Access {
     Public,
 }
 
-/// An output that is complete on disk but not yet in its place.
-pub struct Output {
-    place: Place,
+/// What happens to a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and the command fails; `--force` is what changes that.
+    Keep,
+    /// It is replaced, and stays where the new one can't be written.
+    Replace,
 }
 
-enum Place {
-    /// A temporary file beside `path`, and whether it may replace what is there.
-    File { file: NamedTempFile, path: PathBuf, replace: bool },
-    /// Standard output, a device or a pipe: written when committed.
-    Stream { bytes: Zeroizing<Vec<u8>>, path: PathBuf },
+/// `--force`: the same for every command that writes keys, secrets, ciphertexts or signatures.
+#[derive(Clone, Copy, clap::Args)]
+pub struct Force {
+    /// Replace files that exist
+    #[arg(long)]
+    force: bool,
+}
+
+impl Force {
+    /// What happens to a file that is there.
+    pub fn existing(self) -> Existing {
+        if self.force { Existing::Replace } else { Existing::Keep }
+    }
+}
+
+/// Finds where outputs go; refuses one that would overwrite an input or another output, however its path
+/// is spelt, and, if so wanted, what exists.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the options.
+pub fn places<const N: usize>(
+    outputs: [(&'static str, &Path); N],
+    inputs: &[(&str, &Path)],
+    existing: Existing,
+) -> Result<[Place; N], Failure> {
+    let mut places: Vec<Place> = Vec::with_capacity(N);
+    for (option, path) in outputs {
+        let place = Place::find(option, path)?;
+        let output = places.iter().find(|other| place.is_same(other)).map(|other| other.option);
+        let input = inputs.iter().find(|(_, input)| place.is_read_from(input));
+        if let Some(other) = output.or(input.map(|(option, _)| *option)) {
+            return Err(same(&place, other));
+        }
+        places.push(place);
+    }
+    for place in &places {
+        if existing == Existing::Keep
+            && matches!(&place.target, Target::Slot(slot) if slot.is_taken())
+        {
+            return Err(exists(&place.path));
+        }
+    }
+    // As many as there were outputs.
+    places.try_into().map_err(|_| Failure::Usage("outputs were lost".to_owned()))
+}
+
+fn same(place: &Place, other: &str) -> Failure {
+    Failure::Usage(format!(
+        "{} and {other} name the same file, {}; expected two",
+        place.option,
+        shown(&place.path, "standard output")
+    ))
+}
+
+/// An output that is complete on disk but not yet in its place.
+#[derive(Debug)]
+pub struct Output {
+    place: Place,
+    content: Content,
+    existing: Existing,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// Beside where it will be.
+    File(Unfinished),
+    /// For standard output, a device or a pipe: written when committed.
+    Stream(Zeroizing<Vec<u8>>),
 }
 
 impl Output {
-    /// Writes `bytes` beside `path`, ready to be moved there by [`Output::commit`].
+    /// Writes `bytes` beside their place, ready to be moved there by [`commit`].
     ///
-    /// Dropping the value instead leaves nothing behind. `-` is standard output.
+    /// Dropping the value instead leaves nothing behind.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when the folder is not writable, or `path` exists and `replace` is not
-    /// set.
+    /// [`Failure`] when they can't be written.
     pub fn prepare(
-        path: &Path,
+        place: Place,
         bytes: &[u8],
         access: Access,
-        replace: bool,
+        existing: Existing,
     ) -> Result<Output, Failure> {
-        // A device or a pipe is written to; replacing /dev/null by a file would be a bad surprise.
-        let existing = std::fs::metadata(path).ok();
-        if existing.as_ref().is_some_and(std::fs::Metadata::is_dir) {
-            return Err(Failure::Usage(format!("{} is a folder", path.display())));
-        }
-        if is_standard(path) || existing.as_ref().is_some_and(|found| !found.is_file()) {
-            let bytes = Zeroizing::new(bytes.to_vec());
-            return Ok(Output { place: Place::Stream { bytes, path: path.to_owned() } });
-        }
-        if existing.is_some() && !replace {
-            return Err(exists(path));
-        }
-        // Through a symbolic link, so that the link stays and its target is replaced.
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
+        let content = match &place.target {
+            // A device or a pipe is written to; replacing /dev/null by a file would be a bad surprise.
+            Target::Descriptor { .. } | Target::Device { .. } => {
+                Content::Stream(Zeroizing::new(bytes.to_vec()))
+            }
+            Target::Slot(slot) => {
+                let mode = match access {
+                    Access::Secret => 0o600,
+                    Access::Public => 0o666,
+                };
+                let written = Unfinished::write(slot, mode, bytes);
+                Content::File(written.map_err(|cause| cannot_write(&place.path, &cause))?)
+            }
         };
-        if !folder.is_dir() {
-            return Err(Failure::Usage(format!(
-                "cannot write {}: there is no folder {}",
-                path.display(),
-                folder.display()
-            )));
-        }
-        let mode = match access {
-            Access::Secret => 0o600,
-            Access::Public => 0o666,
-        };
-        let write = || -> std::io::Result<NamedTempFile> {
-            let mut file = tempfile::Builder::new()
-                .prefix(".gabion-")
-                .permissions(Permissions::from_mode(mode))
-                .tempfile_in(folder)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            Ok(file)
-        };
-        let file = write().map_err(|cause| cannot_write(&path, &cause))?;
-        Ok(Output { place: Place::File { file, path, replace } })
+        Ok(Output { place, content, existing })
     }
 
-    /// Moves the output to its place in one step.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when it cannot be moved or written.
-    pub fn commit(self) -> Result<(), Failure> {
-        match self.place {
-            Place::Stream { bytes, path } if is_standard(&path) => {
-                let mut out = std::io::stdout().lock();
-                out.write_all(&bytes)
-                    .and_then(|()| out.flush())
-                    .map_err(|cause| cannot_write(Path::new("standard output"), &cause))
-            }
-            Place::Stream { bytes, path } => std::fs::OpenOptions::new()
-                .write(true)
-                .open(&path)
-                .and_then(|mut file| file.write_all(&bytes))
-                .map_err(|cause| cannot_write(&path, &cause)),
-            Place::File { file, path, replace: true } => {
-                file.persist(&path).map(drop).map_err(|cause| cannot_write(&path, &cause.error))
-            }
+    /// Gives a file its name; `made` are those that were given theirs just now.
+    fn put(&mut self, made: &[Made]) -> Result<Option<Made>, Failure> {
+        let (Content::File(file), Target::Slot(slot)) = (&mut self.content, &self.place.target)
+        else {
+            return Ok(None);
+        };
+        let path = &self.place.path;
+        let there = slot.now();
+        // Where case or accents do not count in names, only the file that was made shows that both are one.
+        if let Some(made) = made.iter().find(|made| Some(made.id) == there) {
+            return Err(same(&self.place, made.option));
+        }
+        let put = match self.existing {
+            Existing::Replace => file.replace(slot),
             // Refuses atomically, also when the file came into being after the check.
-            Place::File { file, path, replace: false } => {
-                file.persist_noclobber(&path).map(drop).map_err(|cause| {
-                    if cause.error.kind() == std::io::ErrorKind::AlreadyExists {
-                        return exists(&path);
-                    }
-                    cannot_write(&path, &cause.error)
-                })
+            Existing::Keep => file.place(slot),
+        };
+        put.and_then(|()| file.id())
+            .map(|id| Some(Made { option: self.place.option, id, replaced: there.is_some() }))
+            .map_err(|cause| match cause.kind() {
+                std::io::ErrorKind::AlreadyExists => exists(path),
+                _ => cannot_write(path, &cause),
+            })
+    }
+
+    /// Writes to what is no file.
+    fn send(&self) -> Result<(), Failure> {
+        let Content::Stream(bytes) = &self.content else { return Ok(()) };
+        match &self.place.target {
+            Target::Descriptor { number: 1, .. } => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes).and_then(|()| out.flush())
+            }
+            Target::Descriptor { file, .. } => {
+                file.try_clone().map(File::from).and_then(|mut file| file.write_all(bytes))
+            }
+            Target::Device { slot, .. } | Target::Slot(slot) => {
+                slot.open().and_then(|mut file| file.write_all(bytes))
+            }
+        }
+        .map_err(|cause| {
+            cannot_write(Path::new(&shown(&self.place.path, "standard output")), &cause)
+        })
+    }
+}
+
+/// A file that was put in its place.
+struct Made {
+    option: &'static str,
+    id: Id,
+    replaced: bool,
+}
+
+/// Puts outputs into their places, each in one step: files first, then what is written to.
+///
+/// # Errors
+/// [`Failure`] when one can't be put there. Then none is left of those that came into being; what
+/// was replaced is gone, and what replaced it stays.
+pub fn commit(outputs: impl IntoIterator<Item = Output>) -> Result<(), Failure> {
+    let mut outputs: Vec<Output> = outputs.into_iter().collect();
+    let mut made: Vec<Made> = Vec::new();
+    let mut places: Vec<usize> = Vec::new();
+    let mut go = || -> Result<(), Failure> {
+        for (at, output) in outputs.iter_mut().enumerate() {
+            if let Some(file) = output.put(&made)? {
+                made.push(file);
+                places.push(at);
+            }
+        }
+        outputs.iter().try_for_each(Output::send)
+    };
+    let done = go();
+    if done.is_err() {
+        for (made, at) in made.iter().zip(places) {
+            if let Target::Slot(slot) = &outputs[at].place.target
+                && !made.replaced
+                && slot.now() == Some(made.id)
+            {
+                slot.remove();
             }
         }
     }
+    done
 }
 
 fn exists(path: &Path) -> Failure {
     Failure::Usage(format!(
         "{} exists and is not overwritten; choose another name, or --force to replace it",
-        path.display()
+        shown(path, "standard output")
     ))
 }
 
 fn cannot_write(path: &Path, cause: &std::io::Error) -> Failure {
-    // An error of the temporary file names that file, which nobody asked for.
-    let cause = match cause.raw_os_error() {
-        Some(_) => cause.to_string(),
-        None => cause.kind().to_string(),
-    };
-    Failure::Usage(format!("cannot write {}: {cause}", path.display()))
-}
-
-/// Refuses an output that would overwrite an input or another output.
-///
-/// # Errors
-/// [`Failure::Usage`] naming both options; `-` may stand for at most one output.
-pub fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> Result<(), Failure> {
-    for (at, (name, path)) in outputs.iter().enumerate() {
-        let others = outputs[..at].iter().chain(inputs.iter().filter(|_| !is_standard(path)));
-        for (other_name, other) in others {
-            if same_file(path, other) {
-                return Err(Failure::Usage(format!(
-                    "{name} and {other_name} name the same file, {}; expected two",
-                    shown(path, "standard output")
-                )));
-            }
+    use std::io::ErrorKind;
+    let text = format!("cannot write {}: {}", shown(path, "standard output"), words(cause));
+    match cause.kind() {
+        // The command is as it should be, and the machine is not.
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            Failure::NotReady(text)
         }
+        _ if cause.raw_os_error() == Some(libc::EIO) => Failure::NotReady(text),
+        _ => Failure::Usage(text),
     }
-    Ok(())
 }
 
 /// Refuses to write bytes to a terminal, which may take some of them for commands.
 ///
 /// # Errors
-/// [`Failure::Usage`] naming the option, where an output is standard output and that a terminal.
-pub fn not_a_terminal(outputs: &[(&str, &Path)]) -> Result<(), Failure> {
-    match outputs.iter().find(|(_, path)| is_standard(path)) {
-        Some((name, _)) if std::io::stdout().is_terminal() => Err(Failure::Usage(format!(
-            "binary output is not written to a terminal; name a file with {name}, or redirect \
+/// [`Failure::Usage`], where an output is one.
+pub fn not_a_terminal<'a>(outputs: impl IntoIterator<Item = &'a Place>) -> Result<(), Failure> {
+    match outputs.into_iter().find(|place| place.is_terminal()) {
+        Some(Place { option, .. }) => Err(Failure::Usage(format!(
+            "binary output is not written to a terminal; name a file with {option}, or redirect \
              standard output"
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
@@ -222,78 +319,103 @@ pub fn one_standard_input(inputs: &[(&str, bool)]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
-    if a == b {
-        return true;
-    }
-    // Only files can be lost; two names of one terminal or of /dev/null are harmless.
-    let full = |path: &Path| {
-        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-        std::fs::canonicalize(path).ok()
-    };
-    matches!((full(a), full(b)), (Some(a), Some(b)) if a == b)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn one(path: &Path, existing: Existing) -> Result<Place, Failure> {
+        places([("--out", path)], &[], existing).map(|[place]| place)
+    }
+
+    fn names(folder: &Path) -> usize {
+        std::fs::read_dir(folder).unwrap().count()
+    }
 
     #[test]
     fn a_file_is_not_overwritten_unless_asked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let write = |bytes: &[u8], replace| {
-            Output::prepare(&path, bytes, Access::Secret, replace).and_then(Output::commit)
+        let write = |bytes: &[u8], existing| {
+            let output = Output::prepare(one(&path, existing)?, bytes, Access::Secret, existing)?;
+            assert_eq!(names(folder.path()), usize::from(path.exists()), "it has no name yet");
+            commit([output])
         };
-        write(b"one", false).unwrap();
-        assert!(matches!(write(b"two", false), Err(Failure::Usage(_))));
+        write(b"one", Existing::Keep).unwrap();
+        assert!(matches!(write(b"two", Existing::Keep), Err(Failure::Usage(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"one");
-        write(b"three", true).unwrap();
+        write(b"three", Existing::Replace).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"three");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file");
+        assert_eq!(names(folder.path()), 1, "no temporary file");
     }
 
     #[test]
-    fn a_refusal_names_the_output_and_no_temporary_file() {
-        let plain = std::io::Error::from_raw_os_error(13);
-        let named = std::io::Error::new(plain.kind(), "Permission denied at /out/.gabion-x1y2");
-        for cause in [plain, named] {
-            let Failure::Usage(text) = cannot_write(Path::new("/out/key"), &cause) else {
-                panic!("not a usage error");
-            };
-            assert!(
-                text.to_lowercase().starts_with("cannot write /out/key: permission denied"),
-                "{text}"
-            );
-            assert!(!text.contains(".gabion-"), "{text}");
-        }
+    fn a_disk_that_is_full_is_no_mistake_of_the_command_line() {
+        let code = |number| {
+            let cause = std::io::Error::from_raw_os_error(number);
+            let failure = cannot_write(Path::new("/out/key"), &cause);
+            assert!(!failure.to_string().contains("os error"), "{failure}");
+            failure.exit_code()
+        };
+        assert_eq!([libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::EFBIG].map(code), [3; 4]);
+        assert_eq!([libc::EACCES, libc::EROFS, libc::ENOENT].map(code), [2; 3]);
     }
 
     #[test]
-    fn a_file_that_appears_meanwhile_is_kept() {
+    fn a_file_that_appears_meanwhile_is_kept_and_the_pair_with_it_undone() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out");
-        let output = Output::prepare(&path, b"new", Access::Public, false).unwrap();
-        std::fs::write(&path, b"theirs").unwrap();
-        assert!(output.commit().is_err());
-        assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file");
+        let at = |name: &str| folder.path().join(name);
+        let (key, public) = (at("key"), at("pub"));
+        let outputs = || {
+            let places = places([("--out", &key), ("--pub", &public)], &[], Existing::Keep)?;
+            let prepare = |place| Output::prepare(place, b"new", Access::Public, Existing::Keep);
+            places.into_iter().map(prepare).collect::<Result<Vec<Output>, Failure>>()
+        };
+        let pair = outputs().unwrap();
+        std::fs::write(&public, b"theirs").unwrap();
+        assert!(commit(pair).is_err());
+        assert_eq!(std::fs::read(&public).unwrap(), b"theirs");
+        assert_eq!(names(folder.path()), 1, "no key without its other half, no temporary file");
+        std::fs::remove_file(&public).unwrap();
+        commit(outputs().unwrap()).unwrap();
+        assert_eq!(names(folder.path()), 2);
+    }
+
+    /// A file system where two names are one shows it only when the first file is there.
+    #[test]
+    fn names_that_turn_out_to_be_one_file_lose_neither_output() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let places = [("--out", &at("k")), ("--pub", &at("K"))]
+            .map(|(option, path)| Place::find(option, path).unwrap());
+        let prepare = |place| Output::prepare(place, b"new", Access::Public, Existing::Replace);
+        let [mut first, mut second] = places.map(|place| prepare(place).unwrap());
+        let made = first.put(&[]).unwrap().unwrap();
+        std::fs::hard_link(at("k"), at("K")).unwrap();
+        let error = second.put(&[made]).err().unwrap().to_string();
+        assert!(error.starts_with("--pub and --out name the same file"), "{error}");
+        assert_eq!(std::fs::read(at("k")).unwrap(), b"new");
     }
 
     #[test]
     fn devices_stay_devices_and_links_stay_links() {
         let folder = tempfile::tempdir().unwrap();
-        let null = Output::prepare(Path::new("/dev/null"), b"x", Access::Public, true).unwrap();
-        null.commit().unwrap();
+        let write = |path: &Path| {
+            let place = one(path, Existing::Replace).unwrap();
+            let output = Output::prepare(place, b"new", Access::Public, Existing::Replace);
+            commit(output).unwrap();
+        };
+        write(Path::new("/dev/null"));
         assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
-        std::fs::write(&target, b"old").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
-        let output = Output::prepare(&link, b"new", Access::Public, true).unwrap();
-        output.commit().unwrap();
-        assert_eq!(std::fs::read(&target).unwrap(), b"new");
-        assert!(std::fs::symlink_metadata(&link).unwrap().file_type().is_symlink());
+        for _ in 0..2 {
+            write(&link);
+            assert_eq!(std::fs::read(&target).unwrap(), b"new");
+            assert!(std::fs::symlink_metadata(&link).unwrap().file_type().is_symlink());
+            std::fs::write(&target, b"old").unwrap();
+        }
     }
 
     #[test]
@@ -302,12 +424,14 @@ mod tests {
         let path = folder.path().join("key");
         std::fs::write(&path, b"key").unwrap();
         let other = folder.path().join(".").join("key");
-        assert!(distinct(&[("--out", &other)], &[("--key", &path)]).is_err());
         let dash = Path::new("-");
-        assert!(distinct(&[("--out", dash)], &[("FILE", dash)]).is_ok());
-        assert!(distinct(&[("--out", dash), ("--secret", dash)], &[]).is_err());
+        let find = |out, input| places([("--out", out)], &[input], Existing::Replace);
+        assert!(find(&other, ("--key", path.as_path())).is_err());
+        assert!(find(dash, ("FILE", dash)).is_ok());
+        assert!(places([("--out", dash), ("--secret", dash)], &[], Existing::Replace).is_err());
         assert!(one_standard_input(&[("--key", true), ("FILE", true)]).is_err());
         assert!(one_standard_input(&[("--key", true), ("FILE", false)]).is_ok());
+        assert!(is_standard_input(Path::new("/dev/stdin")) && !is_standard_input(&path));
     }
 
     #[test]
@@ -317,6 +441,7 @@ mod tests {
         std::fs::write(&path, [7; 10]).unwrap();
         assert_eq!(read(&path, 10).unwrap().len(), 10);
         assert!(matches!(read(&path, 9), Err(Failure::Usage(_))));
-        assert!(matches!(read(folder.path(), 9), Err(Failure::Usage(_))));
+        let text = read(folder.path(), 9).unwrap_err().to_string();
+        assert!(text.ends_with("Is a directory"), "{text}");
     }
 }

@@ -15,6 +15,7 @@ mod ffi;
 mod files;
 pub mod keys;
 mod openssl;
+mod stamp;
 mod style;
 mod table;
 
@@ -34,7 +35,7 @@ struct Cli {
 /// Runs the command that the process's arguments ask for; what it returns is the process's.
 pub fn main() -> ExitCode {
     ffi::end_quietly_when_the_reader_is_gone();
-    let matches = examples_first(Cli::command()).get_matches();
+    let matches = examples_first(Cli::command()).try_get_matches().unwrap_or_else(complain);
     // A command line that clap has matched decodes; were it not so, clap says why and exits with 2.
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command.run() {
@@ -44,6 +45,19 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Ends with clap's message, which repeats arguments: a terminal must not obey those.
+fn complain(error: clap::Error) -> clap::ArgMatches {
+    let is_plain = |argument: std::ffi::OsString| {
+        let text = argument.to_string_lossy();
+        failure::spelt(&text) == text
+    };
+    if !error.use_stderr() || std::env::args_os().all(is_plain) {
+        error.exit();
+    }
+    eprint!("{}", failure::plain(&error.render().to_string()));
+    std::process::exit(error.exit_code())
 }
 
 /// Has the help of every command open with its sentence and its example, before the options.

@@ -15,6 +15,8 @@ use crate::ffi;
 
 /// Longest time that one command may take: a hundred times what the slowest of ours takes.
 const LIMIT: Duration = Duration::from_secs(30);
+/// How the sentence begins that says that there is no place for temporary files.
+pub const NO_PLACE: &str = "cannot make a temporary folder";
 /// How often a running command is looked at.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -44,7 +46,7 @@ impl<'a> Openssl<'a> {
             .prefix("gabion-")
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir()
-            .map_err(|cause| format!("cannot make a temporary folder: {cause}"))?;
+            .map_err(|cause| format!("{NO_PLACE}: {cause}"))?;
         remove_when_interrupted(folder.path());
         Ok(Openssl { settings, folder })
     }
@@ -146,6 +148,7 @@ fn remove_when_interrupted(folder: &Path) {
     HANDLER.call_once(|| {
         let clean_up = || {
             INTERRUPTED.store(true, Ordering::Release);
+            ffi::remove_unfinished();
             for folder in FOLDERS.lock().iter().flat_map(|folders| folders.iter()) {
                 // A command that still runs may put a file there in the middle of it.
                 for _ in 0..50 {

@@ -30,9 +30,43 @@ pub fn paint(text: &str, colour: Colour, on: bool) -> String {
     if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
+/// A number of things: `1 row`, `2 rows`.
+pub fn count(number: impl Into<u64>, thing: &str) -> String {
+    match number.into() {
+        1 => format!("1 {thing}"),
+        number => format!("{number} {thing}s"),
+    }
+}
+
+/// Breaks a text between words into lines of at most `width` characters, where words let it.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_one_and_lines_break_between_words() {
+        assert_eq!([0u64, 1, 2].map(|n| count(n, "time")), ["0 times", "1 time", "2 times"]);
+        assert_eq!(wrapped("one two three\nfour", 8), ["one two", "three", "four"]);
+        assert_eq!(wrapped("longer-than-that one", 8), ["longer-than-that", "one"]);
+        assert_eq!(wrapped("", 8), Vec::<String>::new());
+    }
 
     #[test]
     fn colour_ends_where_it_began_and_can_be_off() {

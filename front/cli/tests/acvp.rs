@@ -202,6 +202,48 @@ fn files_that_are_not_as_they_should_be_are_refused() {
     }
 }
 
+/// Some editors begin a text with a mark; files of vectors have been through many hands.
+#[test]
+fn a_file_with_a_byte_order_mark_is_read() {
+    let work = Work::new();
+    let marked = format!("\u{feff}{}", prompt());
+    work.write("prompt", &marked);
+    let answers = work.gabion(&["acvp", "prompt"]).ok().out;
+    work.write("answers", ["\u{feff}".as_bytes(), &answers].concat());
+    work.gabion(&["acvp", "prompt", "--check", "answers"]).ok().says("2 of 2 right");
+}
+
+/// Whichever interface a group names: where mu is given, mu is what is signed.
+#[test]
+fn a_given_mu_is_signed_and_a_missing_key_is_named() {
+    let work = Work::new();
+    let test = |test: Value| {
+        let file = |interface: &str, test: &Value| {
+            json!({ "algorithm": "ML-DSA", "mode": "sigGen", "revision": "FIPS204",
+                "testGroups": [{ "tgId": 1, "parameterSet": "ML-DSA-44", "deterministic": true,
+                    "signatureInterface": interface, "preHash": "pure", "externalMu": true,
+                    "tests": [test] }] })
+        };
+        ["external", "internal"].map(|interface| {
+            work.write("file", file(interface, &test).to_string());
+            work.gabion(&["acvp", "file"])
+        })
+    };
+    let signed = |mu: &str| {
+        let given = json!({ "tcId": 1, "seed": "07".repeat(32), "message": "00", "mu": mu });
+        test(given).map(|done| done.ok().json()["testGroups"][0]["tests"][0]["signature"].clone())
+    };
+    let (one, two) = (signed(&"01".repeat(64)), signed(&"02".repeat(64)));
+    assert_eq!((&one[0], &two[0]), (&one[1], &two[1]), "by either interface");
+    assert_ne!(one[0], two[0], "mu is signed");
+    for done in test(json!({ "tcId": 1, "seed": "07".repeat(32), "message": "00" })) {
+        done.fails(2).says("no field `mu`");
+    }
+    for done in test(json!({ "tcId": 1, "mu": "01".repeat(64) })) {
+        done.fails(2).says("no field `sk`; expected bytes in hexadecimal, or a `seed`");
+    }
+}
+
 /// A field of another type, or with a value that nobody knows, is an error: were it taken for one that is
 /// not there, the answer would be one to another question.
 #[test]

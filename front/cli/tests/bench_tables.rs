@@ -370,7 +370,16 @@ fn a_report_is_one_page_with_plots() {
     let floors = format!("{results}/floors-epyc-zen4.ndjson");
     work.gabion(&["report", "--out", "page.html", &tls, &engine, &floors]).ok().says("2 sections");
     let page = String::from_utf8(work.read("page.html")).unwrap();
-    for expected in ["<svg", "X25519MLKEM768 + ML-DSA-65", "AMD EPYC", "</html>"] {
+    let words = [
+        "--v:1.0000",
+        "X25519MLKEM768 + ML-DSA-65",
+        "AMD EPYC",
+        "OpenSSL alone",
+        concat!("by Gabion ", env!("CARGO_PKG_VERSION")),
+        "of tls-epyc-zen4.ndjson, engine-epyc-zen4.ndjson.<",
+        "</html>",
+    ];
+    for expected in words {
         assert!(page.contains(expected), "no {expected}");
     }
     let zen3 = format!("{results}/tls-epyc-zen3.ndjson");
@@ -380,7 +389,12 @@ fn a_report_is_one_page_with_plots() {
     for foreign in ["<script", "http://", "https://", "<link", "<img"] {
         assert!(!page.contains(foreign), "{foreign}");
     }
-    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    assert_eq!(page.matches("<div").count(), page.matches("</div>").count());
+    // A newcomer's first result.
+    let run = format!("{results}/run-epyc-zen4.json");
+    work.gabion(&["report", "--out", "run.html", &run]).ok().says("2 sections");
+    let page = String::from_utf8(work.read("run.html")).unwrap();
+    assert!(page.contains("TLS handshakes") && page.contains("OpenSSL alone"), "{page}");
     work.write("text", "no results");
     work.gabion(&["report", "text"]).fails(2).says("one JSON object a line");
     work.gabion(&["report", "--out", "text", "text"]).fails(2).says("name the same file");

@@ -26,24 +26,24 @@ fn signatures_verify_and_wrong_ones_do_not() {
         for der in [&[][..], &["--der"]] {
             let make = ["keygen", algorithm, "--out", "key", "--pub", "pub", "--force"];
             work.gabion(&[&make[..], der].concat()).ok();
-            work.gabion(&["sign", "--key", "key", "--out", "sig", "message"]).ok();
+            work.gabion(&["sign", "--force", "--key", "key", "--out", "sig", "message"]).ok();
             for key in ["pub", "key"] {
                 work.gabion(&["verify", "--key", key, "--sig", "sig", "message"]).ok();
                 work.gabion_fed(&["verify", "--key", key, "--sig", "sig"], b"another").fails(1);
             }
         }
-        let fixed = ["sign", "--key", "key", "--deterministic", "message"];
+        let fixed = ["sign", "--force", "--key", "key", "--deterministic", "message"];
         assert_eq!(work.gabion(&fixed).ok().out, work.gabion(&fixed).ok().out);
-        work.gabion(&["sign", "--key", "key", "--context", "00", "message"])
+        work.gabion(&["sign", "--force", "--key", "key", "--context", "00", "message"])
             .fails(2)
             .says("has no operation `sign with a context`");
-        work.gabion(&["sign", "--key", "key", "--prehash", "SHA3-256", "message"])
+        work.gabion(&["sign", "--force", "--key", "key", "--prehash", "SHA3-256", "message"])
             .fails(2)
             .says("another hash");
         work.gabion(&["keygen", algorithm, "--out", "other", "--force", "--format", "seed"])
             .fails(2)
             .says("no seed form");
-        work.gabion(&["encaps", "--key", "pub", "--out", "a", "--secret", "b"])
+        work.gabion(&["encaps", "--force", "--key", "pub", "--out", "a", "--secret", "b"])
             .fails(2)
             .says("encapsulating needs the key of a KEM");
     }
@@ -57,19 +57,19 @@ fn both_sides_derive_one_secret() {
             let public = format!("{name}.pub");
             work.gabion(&["keygen", algorithm, "--force", "--out", name, "--pub", &public]).ok();
         }
-        work.gabion(&["derive", "--key", "a", "--peer", "b.pub", "--secret", "ab"]).ok();
-        work.gabion(&["derive", "--key", "b", "--peer", "a", "--secret", "ba"]).ok();
+        work.gabion(&["derive", "--force", "--key", "a", "--peer", "b.pub", "--secret", "ab"]).ok();
+        work.gabion(&["derive", "--force", "--key", "b", "--peer", "a", "--secret", "ba"]).ok();
         assert_eq!(work.read("ab"), work.read("ba"));
-        let public = ["derive", "--key", "a.pub", "--peer", "b.pub", "--secret", "c"];
+        let public = ["derive", "--force", "--key", "a.pub", "--peer", "b.pub", "--secret", "c"];
         work.gabion(&public).fails(2).says("needs the private key");
     }
     // The last keys are of P-521.
     work.gabion(&["keygen", "X25519", "--out", "x"]).ok();
-    work.gabion(&["derive", "--key", "x", "--peer", "a.pub", "--secret", "c"])
+    work.gabion(&["derive", "--force", "--key", "x", "--peer", "a.pub", "--secret", "c"])
         .fails(2)
         .says("both must be of one");
     work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
-    work.gabion(&["derive", "--key", "kem", "--peer", "a.pub", "--secret", "c"])
+    work.gabion(&["derive", "--force", "--key", "kem", "--peer", "a.pub", "--secret", "c"])
         .fails(2)
         .says("deriving needs the key of a key exchange");
     assert!(!work.has("c"));
@@ -89,7 +89,7 @@ fn openssl_reads_our_keys_and_we_read_its() {
         assert_eq!(work.openssl(&["pkey", "-in", "key"]).ok().out, work.read("key"));
         assert_eq!(work.openssl(&["pkey", "-in", "key", "-pubout"]).ok().out, work.read("pub"));
         work.openssl(&["pkey", "-in", "key", "-check", "-noout"]).ok();
-        work.gabion(&["sign", "--key", "key", "--out", "sig", "message"]).ok();
+        work.gabion(&["sign", "--force", "--key", "key", "--out", "sig", "message"]).ok();
         let verify = ["dgst", "-verify", "pub", "-signature", "sig"];
         work.openssl(&[&verify[..], &[&format!("-{digest}"), "message"]].concat()).ok();
         let group = format!("group:{curve}");
@@ -105,7 +105,10 @@ fn openssl_reads_our_keys_and_we_read_its() {
         let fixed = ["pkeyutl", "-sign", "-inkey", "theirs", "-rawin", "-in", "message"];
         let fixed = [&fixed[..], &["-digest", digest, "-pkeyopt", "nonce-type:1"]].concat();
         let fixed = work.openssl(&fixed).ok().out;
-        let ours = work.gabion(&["sign", "--key", "theirs", "--deterministic", "message"]).ok().out;
+        let ours = work
+            .gabion(&["sign", "--force", "--key", "theirs", "--deterministic", "message"])
+            .ok()
+            .out;
         assert_eq!(ours, fixed, "{algorithm}");
         // The ECPrivateKey alone, without the public key, and with the curve named twice.
         work.openssl(&["pkey", "-in", "theirs", "-pubout", "-out", "theirs.pub"]).ok();
@@ -115,7 +118,7 @@ fn openssl_reads_our_keys_and_we_read_its() {
         let bare = work.read("bare");
         work.write("twice", wrapped(curve, &bare[bare.len() - len - tail(curve)..][..len]));
         for key in ["alone", "bare", "twice"] {
-            work.gabion(&["sign", "--key", key, "--out", "sig", "message"]).ok();
+            work.gabion(&["sign", "--force", "--key", key, "--out", "sig", "message"]).ok();
             work.gabion(&["verify", "--key", "theirs.pub", "--sig", "sig", "message"]).ok();
         }
     }
@@ -125,7 +128,17 @@ fn openssl_reads_our_keys_and_we_read_its() {
         assert_eq!(work.openssl(&["pkey", "-in", "key", "-pubout"]).ok().out, work.read("pub"));
         work.openssl(&[&["genpkey", "-out", "theirs"], make].concat()).ok();
         work.openssl(&["pkey", "-in", "theirs", "-pubout", "-out", "theirs.pub"]).ok();
-        work.gabion(&["derive", "--key", "key", "--peer", "theirs.pub", "--secret", "ours"]).ok();
+        work.gabion(&[
+            "derive",
+            "--force",
+            "--key",
+            "key",
+            "--peer",
+            "theirs.pub",
+            "--secret",
+            "ours",
+        ])
+        .ok();
         let derive = ["pkeyutl", "-derive", "-inkey", "theirs", "-peerkey", "pub", "-out", "s"];
         work.openssl(&derive).ok();
         assert_eq!(work.read("ours"), work.read("s"), "{algorithm}");
@@ -166,13 +179,17 @@ fn keys_that_are_wrong_are_refused_by_name() {
         work.openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", &group, "-out", "key"]).ok();
     };
     make("secp256k1");
-    work.gabion(&["sign", "--key", "key"]).fails(2).says("on another curve (1.3.132.0.10)");
+    work.gabion(&["sign", "--force", "--key", "key"])
+        .fails(2)
+        .says("on another curve (1.3.132.0.10)");
     make("P-256");
     let explicit = ["pkey", "-in", "key", "-ec_param_enc", "explicit", "-out", "explicit"];
     work.openssl(&explicit).ok();
-    work.gabion(&["sign", "--key", "explicit"]).fails(2).says("without the name of its curve");
+    work.gabion(&["sign", "--force", "--key", "explicit"])
+        .fails(2)
+        .says("without the name of its curve");
     work.openssl(&["genrsa", "-traditional", "-out", "rsa", "2048"]).ok();
-    work.gabion(&["sign", "--key", "rsa"]).fails(2).says("openssl pkcs8 -topk8");
+    work.gabion(&["sign", "--force", "--key", "rsa"]).fails(2).says("openssl pkcs8 -topk8");
     let compressed = ["pkey", "-in", "key", "-pubout", "-ec_conv_form", "compressed", "-out", "c"];
     work.openssl(&compressed).ok();
     work.write("sig", b"");
@@ -183,12 +200,12 @@ fn keys_that_are_wrong_are_refused_by_name() {
     let mut der = work.read("der");
     *der.last_mut().unwrap() ^= 1;
     work.write("der", &der);
-    work.gabion(&["sign", "--key", "der"]).fails(2).says("does not belong to it");
+    work.gabion(&["sign", "--force", "--key", "der"]).fails(2).says("does not belong to it");
     // Scalars of zero and of all ones.
     for fill in [0, 0xff] {
         work.write("bad", wrapped("P-256", &[fill; 32]));
-        work.gabion(&["sign", "--key", "bad"]).fails(2).says("no scalar from 1");
+        work.gabion(&["sign", "--force", "--key", "bad"]).fails(2).says("no scalar from 1");
     }
     work.write("bad", wrapped("P-256", &[1; 31]));
-    work.gabion(&["sign", "--key", "bad"]).fails(2).says("31 bytes; expected 32");
+    work.gabion(&["sign", "--force", "--key", "bad"]).fails(2).says("31 bytes; expected 32");
 }

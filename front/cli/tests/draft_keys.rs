@@ -20,7 +20,9 @@ fn falcon_keys_are_those_of_open_quantum_safe() {
     ] {
         let make = ["keygen", algorithm, "--der", "--force", "--out", "key", "--pub", "pub"];
         work.gabion(&make).ok().says(NOTE);
-        work.gabion(&["sign", "--key", "key", "--out", "sig", "message"]).ok().says(NOTE);
+        work.gabion(&["sign", "--force", "--key", "key", "--out", "sig", "message"])
+            .ok()
+            .says(NOTE);
         for key in ["pub", "key"] {
             work.gabion(&["verify", "--key", key, "--sig", "sig", "message"]).ok();
             work.gabion_fed(&["verify", "--key", key, "--sig", "sig"], b"another").fails(1);
@@ -34,9 +36,11 @@ fn falcon_keys_are_those_of_open_quantum_safe() {
         let mut other = key.clone();
         *other.last_mut().unwrap() ^= 1;
         work.write("other", &other);
-        work.gabion(&["sign", "--key", "other", "message"]).fails(2).says("does not belong to it");
+        work.gabion(&["sign", "--force", "--key", "other", "message"])
+            .fails(2)
+            .says("does not belong to it");
     }
-    work.gabion(&["sign", "--key", "key", "--context", "00", "message"])
+    work.gabion(&["sign", "--force", "--key", "key", "--context", "00", "message"])
         .fails(2)
         .says("sign with a context");
 }
@@ -51,9 +55,9 @@ fn the_x_wing_example_of_the_draft_is_read() {
                    GhscHR4f\n\
                    -----END PRIVATE KEY-----\n";
     work.write("key", private);
-    let encaps = ["encaps", "--key", "key", "--out", "ct", "--secret", "sent"];
+    let encaps = ["encaps", "--force", "--key", "key", "--out", "ct", "--secret", "sent"];
     work.gabion(&encaps).ok().says(NOTE);
-    work.gabion(&["decaps", "--key", "key", "--secret", "got", "ct"]).ok();
+    work.gabion(&["decaps", "--force", "--key", "key", "--secret", "got", "ct"]).ok();
     assert_eq!(work.read("sent"), work.read("got"));
     work.gabion(&["keygen", "X-Wing", "--out", "made", "--pub", "pub"]).ok().says(NOTE);
     work.gabion(&["keygen", "X-Wing", "--out", "seed", "--format", "seed"]).ok();
@@ -63,11 +67,11 @@ fn the_x_wing_example_of_the_draft_is_read() {
     assert_eq!(text("made").len(), private.len());
     assert_eq!(head(&text("made"), 24), head(private, 24));
     assert_eq!(head(&text("pub"), 28), "MIIE1DANBgsrBgEEAYPmLYHIegOC");
-    work.gabion(&["encaps", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
-    work.gabion(&["decaps", "--key", "made", "--secret", "got", "ct"]).ok();
+    work.gabion(&["encaps", "--force", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
+    work.gabion(&["decaps", "--force", "--key", "made", "--secret", "got", "ct"]).ok();
     assert_eq!(work.read("sent"), work.read("got"));
     // A ciphertext of another key gives another secret and no error.
-    work.gabion(&["decaps", "--key", "key", "--secret", "other", "ct"]).ok();
+    work.gabion(&["decaps", "--force", "--key", "key", "--secret", "other", "ct"]).ok();
     assert_ne!(work.read("other"), work.read("sent"));
 }
 
@@ -84,7 +88,7 @@ fn composites_sign_and_verify() {
         let make = ["keygen", algorithm, "--force", "--out", "key", "--pub", "pub"];
         work.gabion(&make).ok().says(NOTE);
         let context = ["--context", "00ff"];
-        let sign = ["sign", "--key", "key", "--out", "sig", "message"];
+        let sign = ["sign", "--force", "--key", "key", "--out", "sig", "message"];
         work.gabion(&[&sign[..], &context].concat()).ok().says(NOTE);
         let verify = ["verify", "--key", "pub", "--sig", "sig", "message"];
         work.gabion(&[&verify[..], &context].concat()).ok();
@@ -123,11 +127,13 @@ fn bouncy_castles_certificates_verify() {
         let private = path.replace("_ta.der", "_priv.der");
         if is_falcon {
             // Its private keys have a form of their own.
-            work.gabion(&["sign", "--key", &private, "tbs"]).fails(2).says("private key");
+            work.gabion(&["sign", "--force", "--key", &private, "tbs"])
+                .fails(2)
+                .says("private key");
             falcon += 1;
             continue;
         }
-        work.gabion(&["sign", "--key", &private, "--out", "ours", "tbs"]).ok();
+        work.gabion(&["sign", "--force", "--key", &private, "--out", "ours", "tbs"]).ok();
         work.gabion(&["verify", "--key", path, "--sig", "ours", "tbs"]).ok();
         composites += 1;
     }

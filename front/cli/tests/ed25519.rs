@@ -30,7 +30,7 @@ fn keys_of_rfc_8410_are_read() {
     work.write("pub", RFC_8410_PUBLIC);
     for key in RFC_8410 {
         work.write("key", key);
-        work.gabion(&["sign", "--key", "key", "--out", "sig", "message"]).ok();
+        work.gabion(&["sign", "--force", "--key", "key", "--out", "sig", "message"]).ok();
         assert_eq!(work.read("sig").len(), 64);
         for key in ["pub", "key"] {
             work.gabion(&["verify", "--key", key, "--sig", "sig", "message"]).ok();
@@ -61,13 +61,13 @@ fn openssl_reads_and_verifies_what_we_write() {
     let work = Work::new();
     work.write("message", b"a message");
     work.gabion(&["keygen", "Ed25519", "--out", "key", "--pub", "pub"]).ok();
-    work.gabion(&["sign", "--key", "key", "--out", "sig", "message"]).ok();
+    work.gabion(&["sign", "--force", "--key", "key", "--out", "sig", "message"]).ok();
     let verify = ["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "pub", "-in", "message"];
     work.openssl(&[&verify[..], &["-sigfile", "sig"]].concat()).ok();
     let sign = ["pkeyutl", "-sign", "-rawin", "-inkey", "key", "-in", "message", "-out", "theirs"];
     work.openssl(&sign).ok();
     assert_eq!(work.read("theirs"), work.read("sig"));
     work.openssl(&["genpkey", "-algorithm", "ed25519", "-out", "made"]).ok();
-    work.gabion(&["sign", "--key", "made", "--out", "sig", "message"]).ok();
+    work.gabion(&["sign", "--force", "--key", "made", "--out", "sig", "message"]).ok();
     work.gabion(&["verify", "--key", "made", "--sig", "sig", "message"]).ok();
 }

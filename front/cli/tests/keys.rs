@@ -13,13 +13,14 @@ const FORMATS: [&str; 3] = ["seed", "expanded", "both"];
 /// Uses a key pair for what it is made for; every way but the right one must be noticed.
 fn use_pair(work: &Work, algorithm: &str, key: &str, public: &str) {
     if is_kem(algorithm) {
-        work.gabion(&["encaps", "--key", public, "--out", "ct", "--secret", "sent"]).ok();
-        work.gabion(&["decaps", "--key", key, "--secret", "got", "ct"]).ok();
+        work.gabion(&["encaps", "--force", "--key", public, "--out", "ct", "--secret", "sent"])
+            .ok();
+        work.gabion(&["decaps", "--force", "--key", key, "--secret", "got", "ct"]).ok();
         assert_eq!(work.read("sent"), work.read("got"), "{algorithm}");
         assert_eq!(work.read("sent").len(), 32);
     } else {
         work.write("message", b"a message");
-        work.gabion(&["sign", "--key", key, "--out", "sig", "message"]).ok();
+        work.gabion(&["sign", "--force", "--key", key, "--out", "sig", "message"]).ok();
         let verify = ["verify", "--key", public, "--sig", "sig"];
         work.gabion(&[&verify[..], &["message"]].concat()).ok();
         work.gabion_fed(&verify, b"another message").fails(1);
@@ -43,6 +44,23 @@ fn every_form_of_every_key_works() {
     }
 }
 
+/// The form that every program reads which was tried; `both` and `expanded` are for those who ask.
+#[test]
+fn a_key_is_written_as_its_seed_unless_told_otherwise() {
+    let work = Work::new();
+    for (algorithm, bytes) in [("ML-DSA-65", 54), ("ML-KEM-768", 86)] {
+        let make = ["keygen", algorithm, "--der", "--force", "--out", "key"];
+        work.gabion(&make).ok();
+        assert_eq!(work.read("key").len(), bytes, "{algorithm}");
+        work.gabion(&[&make[..], &["--format", "both"]].concat()).ok();
+        assert!(work.read("key").len() > 2400, "{algorithm}");
+    }
+    // What has no choice of forms has the only one.
+    for algorithm in ["SLH-DSA-SHA2-128f", "Ed25519", "X25519", "ECDSA-P-256"] {
+        work.gabion(&["keygen", algorithm, "--force", "--out", "key"]).ok();
+    }
+}
+
 #[test]
 fn secrets_are_for_the_owner_alone() {
     let work = Work::new();
@@ -50,8 +68,8 @@ fn secrets_are_for_the_owner_alone() {
         |name: &str| std::fs::metadata(work.path(name)).unwrap().permissions().mode() & 0o777;
     work.gabion(&["keygen", "ML-KEM-768", "--out", "key", "--pub", "pub"]).ok();
     work.write("sent", b"was readable by all");
-    work.gabion(&["encaps", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
-    work.gabion(&["decaps", "--key", "key", "--secret", "got", "ct"]).ok();
+    work.gabion(&["encaps", "--force", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
+    work.gabion(&["decaps", "--force", "--key", "key", "--secret", "got", "ct"]).ok();
     for secret in ["key", "sent", "got"] {
         assert_eq!(mode(secret), 0o600, "{secret}");
     }
@@ -73,8 +91,196 @@ fn nothing_is_overwritten_or_left_half_done() {
     work.gabion(&into_nowhere).fails(2);
     assert_eq!(work.names(), ["theirs"]);
     // The key itself as output of something else.
-    work.gabion(&["sign", "--key", "theirs", "--out", "./theirs"]).fails(2).says("same file");
+    work.gabion(&["sign", "--force", "--key", "theirs", "--out", "./theirs"])
+        .fails(2)
+        .says("same file");
     assert!(work.read("theirs").starts_with(b"-----BEGIN PRIVATE KEY-----"));
+}
+
+/// One file under two names would keep one of the two outputs, and a private key be lost.
+#[test]
+fn two_outputs_that_are_one_file_are_refused_however_they_are_spelt() {
+    let work = Work::new();
+    let link = |target: &str, name: &str| {
+        std::os::unix::fs::symlink(target, work.path(name)).unwrap();
+    };
+    std::fs::create_dir(work.path("folder")).unwrap();
+    link(".", "here");
+    link("folder/../k", "link");
+    link("link", "link2");
+    work.write("a", b"a");
+    std::fs::hard_link(work.path("a"), work.path("b")).unwrap();
+    work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
+    let before = work.names().len();
+    let absolute = work.path("k").display().to_string();
+    for [one, other] in [
+        ["k", "k"],
+        ["k", "./k"],
+        ["folder/../k", "k"],
+        ["k", "folder/.././/k"],
+        [absolute.as_str(), "k"],
+        ["here/k", "k"],
+        ["here/here/k", "link"],
+        ["k", "link"],
+        ["link2", "k"],
+        ["link", "link2"],
+        ["a", "b"],
+        ["-", "/dev/stdout"],
+        ["/dev/fd/1", "/proc/self/fd/1"],
+    ] {
+        for pair in [[one, other], [other, one]] {
+            let keygen = ["keygen", "ML-DSA-44", "--force", "--out", pair[0], "--pub", pair[1]];
+            let encaps =
+                ["encaps", "--key", "kem", "--force", "--out", pair[0], "--secret", pair[1]];
+            for command in [&keygen[..], &encaps] {
+                let done = work.gabion(command).fails(2).says("name the same file");
+                assert!(done.out.is_empty(), "{pair:?}");
+            }
+            assert_eq!(work.names().len(), before, "{pair:?}");
+        }
+    }
+    assert_eq!((work.read("a"), work.read("b")), (b"a".to_vec(), b"a".to_vec()));
+    // Standard output is a file, too, where the shell made it one.
+    let into = std::fs::File::create(work.path("k")).unwrap();
+    let keygen = ["keygen", "ML-DSA-44", "--force", "--out", "-", "--pub", "k"];
+    Done::of(work.command(&keygen).stdout(into).output().unwrap()).fails(2).says("same file");
+    // Two files are two, whatever their names have in common, and one of no file is none.
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "here/x", "--pub", "folder/x"]).ok();
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "/dev/null", "--pub", "/dev/null"]).ok();
+    work.gabion(&["keygen", "ML-DSA-44", "--force", "--out", "link2", "--pub", "K"]).ok();
+    assert!(work.read("k").starts_with(b"-----BEGIN PRIVATE KEY-----"), "through the link");
+    assert!(work.read("K").starts_with(b"-----BEGIN PUBLIC KEY-----"));
+}
+
+#[test]
+fn an_output_never_is_an_input_and_replaces_a_file_only_when_told_to() {
+    let work = Work::new();
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "key"]).ok();
+    work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
+    work.gabion(&["keygen", "X25519", "--out", "mine", "--pub", "mine.pub"]).ok();
+    work.gabion(&["encaps", "--key", "kem", "--out", "ct", "--secret", "sent"]).ok();
+    work.write("word", b"word");
+    for name in ["key", "kem", "mine.pub", "ct", "word"] {
+        std::fs::hard_link(work.path(name), work.path(&format!("{name}.hard"))).unwrap();
+        std::os::unix::fs::symlink(name, work.path(&format!("{name}.link"))).unwrap();
+    }
+    let same = |command: &[&str], output: &str, input: &str| {
+        for end in ["", ".hard", ".link"] {
+            let output = format!("{output}{end}");
+            let command = [&command[..1], &["--force"], &command[1..], &[&*output]].concat();
+            work.gabion(&command).fails(2).says(&format!("and {input} name the same file"));
+        }
+    };
+    same(&["sign", "--key", "key", "word", "--out"], "key", "--key");
+    same(&["sign", "--key", "key", "word", "--out"], "word", "FILE");
+    same(&["sign", "--key", "key", "--passin", "file:word", "--out"], "word", "--passin");
+    same(&["encaps", "--key", "kem", "--out", "x", "--secret"], "kem", "--key");
+    same(&["decaps", "--key", "kem", "ct", "--secret"], "ct", "CT");
+    same(&["derive", "--key", "mine", "--peer", "mine.pub", "--secret"], "mine.pub", "--peer");
+    let mut sign = work.command(&["sign", "--force", "--key", "-", "--out", "key", "word"]);
+    let key = std::fs::File::open(work.path("key")).unwrap();
+    Done::of(sign.stdin(key).output().unwrap()).fails(2).says("same file");
+    let before = work.names().len();
+    for command in [
+        &["sign", "--key", "key", "ct", "--out", "word"][..],
+        &["encaps", "--key", "kem", "--out", "x", "--secret", "word"],
+        &["encaps", "--key", "kem", "--out", "word", "--secret", "x"],
+        &["decaps", "--key", "kem", "ct", "--secret", "word"],
+        &["derive", "--key", "mine", "--peer", "mine.pub", "--secret", "word"],
+    ] {
+        work.gabion(command).fails(2).says("word exists").says("--force");
+        assert_eq!((work.read("word"), work.names().len()), (b"word".to_vec(), before));
+        work.gabion(&[command, &["--force"]].concat()).ok();
+        assert_ne!(work.read("word"), b"word");
+        work.write("word", b"word");
+        let _ = std::fs::remove_file(work.path("x"));
+    }
+}
+
+/// Whoever may put a link or a pipe into a folder such as /tmp would choose where a secret goes.
+#[test]
+fn a_strangers_link_or_pipe_is_no_way_to_an_output() {
+    use std::os::unix::fs::{lchown, symlink};
+    let work = Work::new();
+    work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
+    std::fs::create_dir(work.path("tmp")).unwrap();
+    std::fs::set_permissions(work.path("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
+    let pipe = work.path("tmp/pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    symlink("../kem", work.path("tmp/link")).unwrap();
+    symlink("..", work.path("tmp/folder")).unwrap();
+    let owned = ["tmp/pipe", "tmp/link", "tmp/folder"];
+    if owned.iter().any(|name| lchown(work.path(name), Some(12345), None).is_err()) {
+        return eprintln!("skipped: only root can make another user's files");
+    }
+    let before = work.read("kem");
+    for name in ["tmp/pipe", "tmp/link", "tmp/folder/new", "tmp/folder/kem"] {
+        let outputs = ["--force", "--out", "ct", "--secret", name];
+        let done = work.gabion(&[&["encaps", "--key", "kem"][..], &outputs].concat());
+        done.fails(2).says("of another user (id 12345)");
+    }
+    assert!(work.read("kem") == before && !work.has("new") && !work.has("ct"));
+}
+
+/// HAProxy's files are a certificate and then its private key.
+#[test]
+fn a_certificate_before_the_key_does_not_hide_it() {
+    if bundle().is_none() {
+        return;
+    }
+    let work = Work::new();
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "key"]).ok();
+    let request = ["req", "-x509", "-key", "key", "-subj", "/CN=x", "-out", "crt"];
+    work.openssl(&request).ok();
+    work.write("message", b"a message");
+    for (name, parts) in [("haproxy", ["crt", "key"]), ("other", ["key", "crt"])] {
+        work.write(name, parts.map(|part| work.read(part)).concat());
+        work.gabion(&["sign", "--force", "--key", name, "--out", "sig", "message"]).ok();
+        work.gabion(&["verify", "--key", name, "--sig", "sig", "message"])
+            .ok()
+            .says("from the certificate");
+    }
+}
+
+/// A name that comes from elsewhere can hold what a terminal obeys.
+#[test]
+fn names_are_shown_and_not_obeyed() {
+    let work = Work::new();
+    for command in [
+        &["sign", "--key", "no\x1b[31m"][..],
+        &["keygen", "ML-DSA-44", "--out", "no\x1b[31m/key"],
+        &["keygen", "no\x1b[31m", "--out", "key"],
+        &["acvp", "no\x1b[31m"],
+        &["report", "no\x1b[31m"],
+        &["doctor", "--stats", "no\x1b[31m"],
+    ] {
+        let done = work.gabion(command).fails(2).says("no\\u{1b}[31m");
+        assert!(!done.err.contains('\x1b') && !done.err.contains("os error"), "{:?}", done.err);
+    }
+    // What is refused before any command sees it.
+    for command in
+        [&["no\x1b[31m\x07"][..], &["sign", "--no\x07"], &["keygen", "x", "--format", "\x07"]]
+    {
+        let done = work.gabion(command).fails(2);
+        assert!(!done.err.contains(['\x1b', '\x07']), "{:?}", done.err);
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_apart_from_a_wrong_command_everywhere() {
+    let work = Work::new();
+    work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for command in [
+        &["algorithms"][..],
+        &["keygen", "ML-DSA-44", "--out", "-"],
+        &["encaps", "--key", "kem", "--out", "ct", "--secret", "-"],
+        &["encaps", "--key", "kem", "--out", "/dev/full", "--secret", "ss"],
+    ] {
+        let done = Done::of(work.command(command).stdout(full()).output().unwrap());
+        done.fails(3).says("No space left on device");
+        assert!(!work.has("ct") && !work.has("ss"), "half a pair of outputs");
+    }
 }
 
 #[test]
@@ -82,7 +288,7 @@ fn a_dash_is_standard_input_and_output() {
     let work = Work::new();
     let key = work.gabion(&["keygen", "ML-DSA-44", "--out", "-", "--pub", "pub"]).ok().out;
     work.write("key", &key);
-    let sig = work.gabion_fed(&["sign", "--key", "key"], b"hello").ok().out;
+    let sig = work.gabion_fed(&["sign", "--force", "--key", "key"], b"hello").ok().out;
     work.write("sig", &sig);
     work.write("message", b"hello");
     let verify = ["verify", "--key", "-", "--sig", "sig", "message"];
@@ -93,10 +299,14 @@ fn a_dash_is_standard_input_and_output() {
         .fails(2)
         .says("--key and --sig");
     work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
-    let ct = work.gabion(&["encaps", "--key", "kem", "--out", "-", "--secret", "sent"]).ok().out;
-    let got = work.gabion_fed(&["decaps", "--key", "kem", "--secret", "-", "-"], &ct).ok().out;
+    let ct = work
+        .gabion(&["encaps", "--force", "--key", "kem", "--out", "-", "--secret", "sent"])
+        .ok()
+        .out;
+    let got =
+        work.gabion_fed(&["decaps", "--force", "--key", "kem", "--secret", "-", "-"], &ct).ok().out;
     assert_eq!(work.read("sent"), got);
-    work.gabion(&["encaps", "--key", "kem", "--out", "-", "--secret", "-"]).fails(2);
+    work.gabion(&["encaps", "--force", "--key", "kem", "--out", "-", "--secret", "-"]).fails(2);
 }
 
 #[test]
@@ -104,7 +314,7 @@ fn bytes_are_not_written_to_a_terminal() {
     let work = Work::new();
     work.gabion(&["keygen", "ML-DSA-44", "--out", "key", "--pub", "pub"]).ok();
     work.gabion(&["keygen", "ML-KEM-768", "--out", "kem", "--pub", "kem.pub"]).ok();
-    work.gabion(&["encaps", "--key", "kem.pub", "--out", "ct", "--secret", "sent"]).ok();
+    work.gabion(&["encaps", "--force", "--key", "kem.pub", "--out", "ct", "--secret", "sent"]).ok();
     work.gabion(&["keygen", "X25519", "--out", "mine", "--pub", "mine.pub"]).ok();
     let on_terminal = |arguments: &[&str]| {
         // The controlling side of a new terminal is one too.
@@ -112,18 +322,21 @@ fn bytes_are_not_written_to_a_terminal() {
         Done::of(work.command(arguments).stdout(terminal).output().unwrap())
     };
     for (arguments, option) in [
-        (&["sign", "--key", "key"][..], "--out"),
-        (&["encaps", "--key", "kem.pub", "--out", "ct2", "--secret", "-"], "--secret"),
-        (&["decaps", "--key", "kem", "--secret", "-", "ct"], "--secret"),
-        (&["derive", "--key", "mine", "--peer", "mine.pub", "--secret", "-"], "--secret"),
+        (&["sign", "--force", "--key", "key"][..], "--out"),
+        (&["encaps", "--force", "--key", "kem.pub", "--out", "ct2", "--secret", "-"], "--secret"),
+        (&["decaps", "--force", "--key", "kem", "--secret", "-", "ct"], "--secret"),
+        (
+            &["derive", "--force", "--key", "mine", "--peer", "mine.pub", "--secret", "-"],
+            "--secret",
+        ),
         (&["keygen", "ML-DSA-44", "--out", "-", "--der"], "--out"),
     ] {
         on_terminal(arguments).fails(2).says("terminal").says(&format!("with {option},"));
     }
     assert!(!work.has("ct2"));
-    on_terminal(&["sign", "--key", "key", "--out", "sig"]).ok();
+    on_terminal(&["sign", "--force", "--key", "key", "--out", "sig"]).ok();
     on_terminal(&["keygen", "ML-DSA-44", "--out", "-"]).ok();
-    assert_eq!(work.gabion(&["sign", "--key", "key"]).ok().out.len(), 2420);
+    assert_eq!(work.gabion(&["sign", "--force", "--key", "key"]).ok().out.len(), 2420);
 }
 
 #[test]
@@ -132,7 +345,7 @@ fn context_prehash_and_determinism_reach_the_signature() {
     work.gabion(&["keygen", "ML-DSA-65", "--out", "key", "--pub", "pub"]).ok();
     work.write("message", b"a message");
     let sign = |more: &[&str]| {
-        work.gabion(&[&["sign", "--key", "key", "message"], more].concat()).ok().out
+        work.gabion(&[&["sign", "--force", "--key", "key", "message"], more].concat()).ok().out
     };
     assert_ne!(sign(&[]), sign(&[]), "hedged");
     assert_eq!(sign(&["--deterministic"]), sign(&["--deterministic"]));
@@ -152,9 +365,10 @@ fn context_prehash_and_determinism_reach_the_signature() {
             assert_eq!(done.code, Some(i32::from(at != other)), "{signed:?} {verified:?}");
         }
     }
-    work.gabion(&["sign", "--key", "key", "--context", &"00".repeat(256), "message"]).fails(2);
-    work.gabion(&["sign", "--key", "key", "--context", "0", "message"]).fails(2);
-    work.gabion(&["sign", "--key", "key", "--prehash", "md5", "message"]).fails(2);
+    work.gabion(&["sign", "--force", "--key", "key", "--context", &"00".repeat(256), "message"])
+        .fails(2);
+    work.gabion(&["sign", "--force", "--key", "key", "--context", "0", "message"]).fails(2);
+    work.gabion(&["sign", "--force", "--key", "key", "--prehash", "md5", "message"]).fails(2);
 }
 
 #[test]
@@ -163,20 +377,22 @@ fn wrong_kinds_of_key_are_named() {
     work.gabion(&["keygen", "ML-KEM-768", "--out", "kem", "--pub", "kem.pub"]).ok();
     work.gabion(&["keygen", "ML-DSA-65", "--out", "dsa", "--pub", "dsa.pub"]).ok();
     work.write("ct", [0; 1088]);
-    work.gabion(&["sign", "--key", "kem"])
+    work.gabion(&["sign", "--force", "--key", "kem"])
         .fails(2)
         .says("kem holds an ML-KEM-768 key; signing needs the key of a signature algorithm, such");
-    work.gabion(&["sign", "--key", "dsa.pub"]).fails(2).says("needs the private key");
+    work.gabion(&["sign", "--force", "--key", "dsa.pub"]).fails(2).says("needs the private key");
     work.gabion(&["verify", "--key", "kem.pub", "--sig", "ct"]).fails(2).says("verifying needs");
-    work.gabion(&["encaps", "--key", "dsa.pub", "--out", "a", "--secret", "b"])
+    work.gabion(&["encaps", "--force", "--key", "dsa.pub", "--out", "a", "--secret", "b"])
         .fails(2)
         .says("encapsulating needs the key of a KEM, such as ML-KEM-768");
-    work.gabion(&["decaps", "--key", "dsa", "--secret", "b", "ct"]).fails(2).says("ML-KEM-768");
-    work.gabion(&["decaps", "--key", "kem.pub", "--secret", "b", "ct"])
+    work.gabion(&["decaps", "--force", "--key", "dsa", "--secret", "b", "ct"])
+        .fails(2)
+        .says("ML-KEM-768");
+    work.gabion(&["decaps", "--force", "--key", "kem.pub", "--secret", "b", "ct"])
         .fails(2)
         .says("needs the private key");
     work.write("short", [0; 1087]);
-    work.gabion(&["decaps", "--key", "kem", "--secret", "b", "short"])
+    work.gabion(&["decaps", "--force", "--key", "kem", "--secret", "b", "short"])
         .fails(2)
         .says("has 1087 bytes; an ML-KEM-768 ciphertext has 1088");
     assert!(!work.has("a") && !work.has("b"), "an output of a command that failed");
@@ -189,7 +405,7 @@ fn old_names_are_accepted_with_a_note() {
         "DILITHIUM_LEVEL3 is the old name; the standard ML-DSA-65 is used; keys and signatures of \
          the draft are not compatible",
     );
-    work.gabion(&["sign", "--key", "key", "--out", "sig"]).ok();
+    work.gabion(&["sign", "--force", "--key", "key", "--out", "sig"]).ok();
     assert_eq!(work.read("sig").len(), 3309);
     work.gabion(&["keygen", "ed448", "--out", "other"]).fails(2).says("`gabion algorithms` lists");
     assert!(!work.has("other"));
@@ -211,16 +427,16 @@ fn garbage_is_refused_by_every_command() {
     bad.push(der[..der.len() - 1].to_vec());
     for bytes in &bad {
         work.write("bad", bytes);
-        work.gabion(&["encaps", "--key", "bad", "--out", "a", "--secret", "b"]).fails(2);
+        work.gabion(&["encaps", "--force", "--key", "bad", "--out", "a", "--secret", "b"]).fails(2);
     }
     work.write("ct", [0; 768]);
-    work.gabion(&["sign", "--key", "bad"]).fails(2);
+    work.gabion(&["sign", "--force", "--key", "bad"]).fails(2);
     work.gabion(&["verify", "--key", "bad", "--sig", "ct"]).fails(2);
-    work.gabion(&["decaps", "--key", "bad", "--secret", "b", "ct"]).fails(2);
+    work.gabion(&["decaps", "--force", "--key", "bad", "--secret", "b", "ct"]).fails(2);
     work.gabion(&["acvp", "bad"]).fails(2);
     work.gabion(&["doctor", "--stats", "bad"]).fails(2);
-    work.gabion(&["sign", "--key", "/no/such/file"]).fails(2).says("/no/such/file");
-    work.gabion(&["sign", "--key", "."]).fails(2);
+    work.gabion(&["sign", "--force", "--key", "/no/such/file"]).fails(2).says("/no/such/file");
+    work.gabion(&["sign", "--force", "--key", "."]).fails(2);
     assert!(!work.has("a") && !work.has("b"));
 }
 
@@ -230,7 +446,7 @@ fn a_bad_signature_is_a_no() {
     let work = Work::new();
     work.gabion(&["keygen", "ML-DSA-44", "--out", "key"]).ok();
     work.write("message", b"a message");
-    work.gabion(&["sign", "--key", "key", "--out", "sig", "message"]).ok();
+    work.gabion(&["sign", "--force", "--key", "key", "--out", "sig", "message"]).ok();
     let sig = work.read("sig");
     let mut changed = sig.clone();
     changed[1000] ^= 1;
@@ -284,13 +500,14 @@ fn openssl_understands_what_we_do_and_we_what_it_does() {
     for algorithm in ALGORITHMS {
         work.gabion(&["keygen", algorithm, "--out", "key", "--pub", "pub", "--force"]).ok();
         if is_kem(algorithm) {
-            work.gabion(&["encaps", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
+            work.gabion(&["encaps", "--force", "--key", "pub", "--out", "ct", "--secret", "sent"])
+                .ok();
             let decap = ["pkeyutl", "-decap", "-inkey", "key", "-in", "ct", "-secret", "got"];
             work.openssl(&decap).ok();
             assert_eq!(work.read("sent"), work.read("got"), "{algorithm}");
             let encap = ["pkeyutl", "-encap", "-pubin", "-inkey", "pub", "-out", "ct"];
             work.openssl(&[&encap[..], &["-secret", "sent"]].concat()).ok();
-            work.gabion(&["decaps", "--key", "key", "--secret", "got", "ct"]).ok();
+            work.gabion(&["decaps", "--force", "--key", "key", "--secret", "got", "ct"]).ok();
             assert_eq!(work.read("sent"), work.read("got"), "{algorithm}");
             continue;
         }
@@ -298,7 +515,7 @@ fn openssl_understands_what_we_do_and_we_what_it_does() {
             (&[][..], &[][..]),
             (&["--context", "00ff10"], &["-pkeyopt", "hexcontext-string:00ff10"]),
         ] {
-            let sign = ["sign", "--key", "key", "--out", "sig", "message"];
+            let sign = ["sign", "--force", "--key", "key", "--out", "sig", "message"];
             work.gabion(&[&sign[..], ours].concat()).ok();
             let verify = ["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "pub", "-in"];
             let verify = [&verify[..], &["message", "-sigfile", "sig"], theirs].concat();
@@ -311,7 +528,10 @@ fn openssl_understands_what_we_do_and_we_what_it_does() {
         let option = ["-pkeyopt", "deterministic:1"];
         let sign = ["pkeyutl", "-sign", "-rawin", "-inkey", "key", "-in", "message", "-out", "sig"];
         work.openssl(&[&sign[..], &option].concat()).ok();
-        let ours = work.gabion(&["sign", "--key", "key", "--deterministic", "message"]).ok().out;
+        let ours = work
+            .gabion(&["sign", "--force", "--key", "key", "--deterministic", "message"])
+            .ok()
+            .out;
         assert_eq!(ours, work.read("sig"), "{algorithm}");
     }
 }
@@ -334,7 +554,7 @@ fn encrypted_keys_open_with_every_source_of_a_password() {
     for way in ways {
         let encrypt = ["pkcs8", "-in", "key", "-out", "locked", "-passout", "pass:secret"];
         work.openssl(&[&encrypt[..], way].concat()).ok();
-        let sign = ["sign", "--key", "locked", "--out", "sig"];
+        let sign = ["sign", "--force", "--key", "locked", "--out", "sig"];
         for source in ["pass:secret", "file:line"] {
             work.gabion(&[&sign[..], &["--passin", source]].concat()).ok();
         }
@@ -350,7 +570,7 @@ fn encrypted_keys_open_with_every_source_of_a_password() {
         "theirs",
     ])
     .ok();
-    let sign = ["sign", "--key", "theirs", "--out", "sig", "line", "--passin"];
+    let sign = ["sign", "--force", "--key", "theirs", "--out", "sig", "line", "--passin"];
     let with = |source: &str| work.command(&[&sign[..], &[source]].concat());
     let done = with("env:WORD").env("WORD", "secret").output().unwrap();
     assert!(done.status.success(), "{done:?}");
@@ -360,7 +580,7 @@ fn encrypted_keys_open_with_every_source_of_a_password() {
     work.gabion(&[&sign[..], &["env:NO_SUCH_WORD"]].concat()).fails(2);
     let bare = work.gabion(&[&sign[..], &["wrong-secret"]].concat()).fails(2);
     assert!(!bare.err.contains("the password is wrong-secret"), "{}", bare.err);
-    work.gabion(&["sign", "--key", "theirs", "line"]).fails(2).says("--passin");
+    work.gabion(&["sign", "--force", "--key", "theirs", "line"]).fails(2).says("--passin");
 }
 
 #[test]
@@ -388,9 +608,10 @@ fn the_examples_of_the_standards_are_read_and_the_bad_ones_refused() {
             }
             let path = path.to_str().unwrap();
             if name.contains("KEM") {
-                work.gabion(&["encaps", "--key", path, "--out", "a", "--secret", "b"]).fails(2)
+                work.gabion(&["encaps", "--force", "--key", path, "--out", "a", "--secret", "b"])
+                    .fails(2)
             } else {
-                work.gabion(&["sign", "--key", path]).fails(2)
+                work.gabion(&["sign", "--force", "--key", path]).fails(2)
             }
             .says("private key");
             refused += 1;

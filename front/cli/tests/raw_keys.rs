@@ -26,8 +26,9 @@ fn use_pair(work: &Work, algorithm: Algorithm) {
     match algorithm.info().kind {
         Kind::Kem => {
             for public in ["key.pub", "key"] {
-                run(&["encaps", "--key", public, "--out", "ct", "--secret", "sent"]).ok();
-                run(&["decaps", "--key", "key", "--secret", "got", "ct"]).ok();
+                run(&["encaps", "--force", "--key", public, "--out", "ct", "--secret", "sent"])
+                    .ok();
+                run(&["decaps", "--force", "--key", "key", "--secret", "got", "ct"]).ok();
                 assert_eq!(work.read("sent"), work.read("got"), "{algorithm} {public}");
                 assert_eq!(work.read("sent").len(), algorithm.info().shared_secret);
                 // Of one length, they are taken for what the command needs.
@@ -37,7 +38,7 @@ fn use_pair(work: &Work, algorithm: Algorithm) {
             }
         }
         Kind::Signature => {
-            run(&["sign", "--key", "key", "--out", "sig", "message"]).ok();
+            run(&["sign", "--force", "--key", "key", "--out", "sig", "message"]).ok();
             run(&["verify", "--key", "key.pub", "--sig", "sig", "message"]).ok();
             run(&["verify", "--key", "key.pub", "--sig", "sig", "other"]).fails(1);
             if algorithm.info().public_key != algorithm.info().private_key {
@@ -46,8 +47,10 @@ fn use_pair(work: &Work, algorithm: Algorithm) {
         }
         _ => {
             make(work, algorithm.name(), "peer");
-            run(&["derive", "--key", "key", "--peer", "peer.pub", "--secret", "ours"]).ok();
-            run(&["derive", "--key", "peer", "--peer", "key.pub", "--secret", "theirs"]).ok();
+            run(&["derive", "--force", "--key", "key", "--peer", "peer.pub", "--secret", "ours"])
+                .ok();
+            run(&["derive", "--force", "--key", "peer", "--peer", "key.pub", "--secret", "theirs"])
+                .ok();
             assert_eq!(work.read("ours"), work.read("theirs"), "{algorithm}");
         }
     }
@@ -91,7 +94,7 @@ fn a_file_that_is_not_what_the_command_line_says_is_refused() {
     let work = Work::new();
     work.write("message", b"a message");
     let sign = |key: &str, more: &[&str]| {
-        work.gabion(&[&["sign", "--key", key, "--out", "sig", "message"], more].concat())
+        work.gabion(&[&["sign", "--force", "--key", key, "--out", "sig", "message"], more].concat())
     };
     // PEM and DER say themselves what they hold; the same may be said again.
     for (name, form) in [("pem", &[][..]), ("der", &["--der"])] {
@@ -124,8 +127,18 @@ fn a_file_that_is_not_what_the_command_line_says_is_refused() {
     let done = work.gabion(&[&verify[..], &["cut"]].concat()).fails(2);
     done.says("cut has 1311 bytes").says("the public key has 1312, the private key 2560");
     work.write("bad", [0xff; 800]);
-    let encaps =
-        ["encaps", "--key", "bad", "--algorithm", "ML-KEM-512", "--out", "ct", "--secret", "s"];
+    let encaps = [
+        "encaps",
+        "--force",
+        "--key",
+        "bad",
+        "--algorithm",
+        "ML-KEM-512",
+        "--out",
+        "ct",
+        "--secret",
+        "s",
+    ];
     work.gabion(&encaps).fails(2).says("bad: ");
     // Nothing lies round a raw key.
     let der = ["keygen", "ML-DSA-44", "--format", "raw", "--der", "--out", "none"];
@@ -156,17 +169,22 @@ fn a_raw_key_is_what_the_file_holds() {
     };
     work.write("raw", tail("der", 1632));
     work.write("raw.pub", tail("pub", 800));
-    work.gabion(&["encaps", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
-    named(&work, "ML-KEM-512", &["decaps", "--key", "raw", "--secret", "got", "ct"]).ok();
-    assert_eq!(work.read("sent"), work.read("got"));
-    named(&work, "ML-KEM-512", &["encaps", "--key", "raw.pub", "--out", "ct", "--secret", "sent"])
+    work.gabion(&["encaps", "--force", "--key", "pub", "--out", "ct", "--secret", "sent"]).ok();
+    named(&work, "ML-KEM-512", &["decaps", "--force", "--key", "raw", "--secret", "got", "ct"])
         .ok();
-    work.gabion(&["decaps", "--key", "der", "--secret", "got", "ct"]).ok();
+    assert_eq!(work.read("sent"), work.read("got"));
+    named(
+        &work,
+        "ML-KEM-512",
+        &["encaps", "--force", "--key", "raw.pub", "--out", "ct", "--secret", "sent"],
+    )
+    .ok();
+    work.gabion(&["decaps", "--force", "--key", "der", "--secret", "got", "ct"]).ok();
     assert_eq!(work.read("sent"), work.read("got"));
     // A pair whose halves belong to two keys is refused, as in a file.
     make(&work, "ML-KEM-512", "other");
     let mixed = [&work.read("other")[..768], &work.read("raw")[768..]].concat();
     work.write("mixed", mixed);
-    let decaps = ["decaps", "--key", "mixed", "--secret", "got", "ct"];
+    let decaps = ["decaps", "--force", "--key", "mixed", "--secret", "got", "ct"];
     named(&work, "ML-KEM-512", &decaps).fails(2).says("do not belong together");
 }

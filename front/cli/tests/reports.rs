@@ -59,8 +59,13 @@ fn the_table_of_algorithms_has_every_field() {
     }
     assert_eq!(rows[1]["tls"]["codepoint"], 0x0201);
     assert_eq!(rows[4]["oid"], "2.16.840.1.101.3.4.3.18");
+    let wide = work.gabion(&["algorithms", "--wide"]).ok().text();
+    assert_eq!(wide.lines().count(), names.len() + 1);
+    assert!(wide.contains("2.16.840.1.101.3.4.3.18") && wide.contains("FIPS 204"), "{wide}");
     let text = work.gabion(&["algorithms"]).ok().text();
     assert_eq!(text.lines().count(), names.len() + 1);
+    let longest = text.lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{longest:?} columns");
     assert!(!text.contains('\x1b'), "colour in a pipe");
 }
 
@@ -202,12 +207,44 @@ fn doctor_without_a_bundle_says_how_to_get_one() {
     assert!(all.contains(&("OpenSSL bundle".to_owned(), "off".to_owned())), "{all:?}");
     assert!(all.contains(&("backend portable".to_owned(), "ok".to_owned())), "{all:?}");
     let text = doctor(&["doctor"]).ok().text();
-    assert!(text.contains("mend it: gabion bundle build") && !text.contains('\x1b'), "{text}");
+    let mend = "mend it: unset GABION_OPENSSL_PREFIX, or gabion bundle build --prefix ";
+    assert!(text.contains(mend) && !text.contains('\x1b'), "{text}");
     // A folder that is there and no bundle is broken.
     std::fs::create_dir(&place).unwrap();
     let report = doctor(&["doctor", "--json"]);
     assert_eq!(report.code, Some(1));
     assert_eq!(report.json()["verdict"], "broken");
+}
+
+/// Building the bundle again would mend nothing where a variable is the cause.
+#[test]
+fn doctor_names_the_variable_that_is_the_cause() {
+    let Some(prefix) = bundle() else { return };
+    let work = Work::new();
+    let doctor = |name: &str, value: &str| {
+        let mut command = work.command(&["doctor"]);
+        command.env("GABION_OPENSSL_PREFIX", &prefix).env(name, value);
+        Done::of(command.output().unwrap())
+    };
+    for (name, mend) in [
+        ("TMPDIR", "set TMPDIR"),
+        ("GABION_OPENSSL_CONF", "unset GABION_OPENSSL_CONF"),
+        ("GABION_OPENSSL_FIPS_MODE", "set that variable"),
+    ] {
+        let text = doctor(name, "/nonexistent").text();
+        assert!(text.contains(&format!("mend it: {mend}")), "{name}: {text}");
+        assert!(!text.contains("bundle build --repair"), "{name}: {text}");
+        assert!(text.lines().all(|line| line.len() < 260), "{name}: {text}");
+    }
+    let mut command = work.command(&["doctor"]);
+    let done =
+        Done::of(command.env_remove("HOME").env_remove("GABION_OPENSSL_PREFIX").output().unwrap());
+    assert!(done.text().contains("mend it: set HOME, or GABION_OPENSSL_PREFIX"), "{done:?}");
+    // The last words of preflight are no second advice beside the first.
+    let mut command = work.command(&["preflight"]);
+    command.env("GABION_OPENSSL_PREFIX", "/nonexistent");
+    let done = Done::of(command.output().unwrap());
+    assert!(done.err.contains("gabion bundle build") && !done.err.contains("--repair"), "{done:?}");
 }
 
 #[test]
@@ -349,7 +386,7 @@ fn a_report_holds_the_engine_against_other_libraries() {
     let family = &cells(&page, "peers")[0];
     assert_eq!((&*family[0], family.len()), ("ML-KEM", 5));
     // Without the engine's there is nothing to hold them against, which it says.
-    work.gabion(&["report", "--out", "alone.html", &peers]).ok().says("1 sections");
+    work.gabion(&["report", "--out", "alone.html", &peers]).ok().says("1 section in");
     let alone = String::from_utf8(work.read("alone.html")).unwrap();
     assert!(alone.contains("rows of `gabion bench engine`"));
 }
@@ -371,7 +408,11 @@ fn a_report_shows_servers_threads_and_switches() {
     let rows = cells(&page, "servers");
     assert_eq!(rows.len(), served.len());
     for (row, cells) in served.iter().zip(&rows) {
-        assert_eq!((&row["server"], &row["provider"]), (&(*cells[0]).into(), &(*cells[4]).into()));
+        let provider = match row["provider"].as_str().unwrap() {
+            "stock" => "OpenSSL alone",
+            _ => "with Gabion",
+        };
+        assert_eq!((&row["server"], provider), (&(*cells[0]).into(), &*cells[4]));
         assert!(
             (digits(&cells[5]) - row["worker_us_per_connection"].as_f64().unwrap()).abs() < 0.6
         );
@@ -416,10 +457,11 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
     }
     let report: Value = serde_json::from_slice(&work.read("out/run.json")).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&report), ["engine", "tls"]);
+    assert_eq!(keys(&report), ["commit", "date", "engine", "gabion", "openssl", "tls"]);
     assert_eq!(
         keys(&report["tls"]),
         [
+            "cipher",
             "client_us",
             "group",
             "handshakes_per_cpu_s",

@@ -43,12 +43,14 @@ fn keys_are_the_four_parts_as_they_are() {
         *other.last_mut().unwrap() ^= 1;
         work.write("other", &other);
         work.write("message", b"m");
-        work.gabion(&["sign", "--key", "other", "message"]).fails(2).says("private key");
+        work.gabion(&["sign", "--force", "--key", "other", "message"]).fails(2).says("private key");
         let mut long = key;
         long.insert(20, 0);
         (long[1], long[19]) = (long[1] + 1, long[19] + 1);
         work.write("long", &long);
-        work.gabion(&["sign", "--key", "long", "message"]).fails(2).says("65 bytes; expected 64");
+        work.gabion(&["sign", "--force", "--key", "long", "message"])
+            .fails(2)
+            .says("65 bytes; expected 64");
     }
 }
 
@@ -68,8 +70,10 @@ fn openssl_understands_what_we_do_and_we_what_it_does() {
             (&[][..], &[][..]),
             (&["--context", "00ff10"], &["-pkeyopt", "hexcontext-string:00ff10"]),
         ] {
-            work.gabion(&[&["sign", "--key", "key", "--out", "sig", "message"], ours].concat())
-                .ok();
+            work.gabion(
+                &[&["sign", "--force", "--key", "key", "--out", "sig", "message"], ours].concat(),
+            )
+            .ok();
             let verify = ["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "pub", "-in"];
             work.openssl(&[&verify[..], &["message", "-sigfile", "sig"], theirs].concat()).ok();
             let sign = ["pkeyutl", "-sign", "-rawin", "-inkey", "theirs", "-in", "message", "-out"];
@@ -82,7 +86,10 @@ fn openssl_understands_what_we_do_and_we_what_it_does() {
         }
         let sign = ["pkeyutl", "-sign", "-rawin", "-inkey", "key", "-in", "message", "-out", "sig"];
         work.openssl(&[&sign[..], &["-pkeyopt", "deterministic:1"]].concat()).ok();
-        let ours = work.gabion(&["sign", "--key", "key", "--deterministic", "message"]).ok().out;
+        let ours = work
+            .gabion(&["sign", "--force", "--key", "key", "--deterministic", "message"])
+            .ok()
+            .out;
         assert_eq!(ours, work.read("sig"), "{algorithm}");
     }
 }
@@ -93,7 +100,10 @@ fn prehash_and_context_reach_the_signature() {
     work.write("message", b"a message");
     work.gabion(&["keygen", QUICK[0], "--out", "key", "--pub", "pub"]).ok();
     let hashed = ["--prehash", "shake128", "--context", "01"];
-    work.gabion(&[&["sign", "--key", "key", "--out", "sig", "message"], &hashed[..]].concat()).ok();
+    work.gabion(
+        &[&["sign", "--force", "--key", "key", "--out", "sig", "message"], &hashed[..]].concat(),
+    )
+    .ok();
     let verify = ["verify", "--key", "pub", "--sig", "sig", "message"];
     work.gabion(&[&verify[..], &hashed].concat()).ok();
     for other in [&[][..], &["--prehash", "shake128"], &["--prehash", "sha512", "--context", "01"]]
@@ -111,7 +121,7 @@ fn the_examples_of_rfc_9909_are_read() {
         let from = folder.join(format!("id-slh-dsa-sha2-128s.{end}"));
         work.write(end, std::fs::read(from).unwrap());
     }
-    work.gabion(&["sign", "--key", "priv", "--out", "sig", "message"]).ok();
+    work.gabion(&["sign", "--force", "--key", "priv", "--out", "sig", "message"]).ok();
     for key in ["pub", "pem", "priv"] {
         work.gabion(&["verify", "--key", key, "--sig", "sig", "message"]).ok();
     }

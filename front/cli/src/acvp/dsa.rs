@@ -24,12 +24,12 @@ impl Input {
     fn read(test: &Test<'_>) -> Result<Input, Trouble> {
         let external = test.has("signatureInterface")
             && test.is_first("signatureInterface", ["external", "internal"])?;
+        // Whatever the interface: mu has message, context and how they were hashed in it.
+        if test.flag("externalMu")? {
+            return Ok(Input::Mu(Box::new(test.array("mu")?)));
+        }
         if !external {
-            return if test.flag("externalMu")? {
-                Ok(Input::Mu(Box::new(test.array("mu")?)))
-            } else {
-                Ok(Input::Internal(test.bytes("message")?))
-            };
+            return Ok(Input::Internal(test.bytes("message")?));
         }
         let context = test.optional_bytes("context")?.unwrap_or_default();
         let message = test.bytes("message")?;
@@ -59,9 +59,10 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let algorithm = test.parameter_set()?;
     let input = Input::read(test)?;
     // A group may hand the key over as its seed.
-    let key = match test.optional_bytes("sk")? {
-        Some(sk) => engine.dsa_private(algorithm, &sk)?,
-        None => engine.dsa_from_seed(algorithm, &test.bytes("seed")?)?,
+    let key = match (test.optional_bytes("sk")?, test.optional_bytes("seed")?) {
+        (Some(sk), _) => engine.dsa_private(algorithm, &sk)?,
+        (None, Some(seed)) => engine.dsa_from_seed(algorithm, &seed)?,
+        (None, None) => return Err(test.missing("sk", "bytes in hexadecimal, or a `seed`")),
     };
     let signature = if test.flag("deterministic")? {
         engine.sign_deterministic(&key, input.message())?

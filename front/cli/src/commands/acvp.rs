@@ -1,6 +1,6 @@
 //! `gabion acvp`: NIST's vector files.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -9,6 +9,7 @@ use crate::acvp;
 use crate::failure::Failure;
 use crate::files;
 use crate::keys;
+use crate::style;
 
 /// Most lines about wrong tests that are printed.
 const WRONG_SHOWN: usize = 20;
@@ -58,12 +59,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let outcome = acvp::run(engine, &file).map_err(|why| in_file(why, &args.file))?;
 
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &outcome.results)
-        .map_err(std::io::Error::from)
-        .and_then(|()| writeln!(out))
-        .and_then(|()| out.flush())
-        .map_err(|cause| Failure::Usage(format!("cannot write the answers: {cause}")))?;
+    say!("{:#}", outcome.results);
 
     for ((group, test), reason) in outcome.refused.iter().take(WRONG_SHOWN) {
         eprintln!("tgId {group}, tcId {test} has no answer: {reason}");
@@ -74,7 +70,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         None if !outcome.carried.is_empty() => outcome.carried,
         None if outcome.refused.is_empty() => return Ok(0),
         None => {
-            return Err(Failure::No(format!("{} tests have no answer", outcome.refused.len())));
+            let tests = style::count(outcome.refused.len() as u64, "test");
+            return Err(Failure::No(format!("{tests} without an answer")));
         }
     };
     let (right, wrong) = acvp::compare(&outcome.answers, tests(), &expected);
@@ -103,6 +100,6 @@ fn read(path: &Path) -> Result<Value, Failure> {
         plain = unpacked;
         text = &plain;
     }
-    serde_json::from_slice(text)
+    serde_json::from_slice(files::without_mark(text))
         .map_err(|cause| Failure::Usage(format!("{name} holds no JSON, plain or .xz: {cause}")))
 }

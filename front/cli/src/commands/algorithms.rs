@@ -10,7 +10,8 @@ use crate::table::{Align, Table};
 /// List the algorithms with their names, identifiers and sizes
 ///
 /// Example:
-///   gabion algorithms --json
+///   gabion algorithms
+///   gabion algorithms --wide
 ///   gabion algorithms --old
 ///
 /// Any name in the list is accepted wherever a command takes an algorithm, in any case. An old
@@ -21,6 +22,9 @@ pub struct Args {
     /// Print one JSON array, with every field
     #[arg(long)]
     json: bool,
+    /// Print every column: standard, seed, name and codepoint in TLS, identifier, old name, whose code runs
+    #[arg(long)]
+    wide: bool,
     /// List what came before the standards, and what followed it
     #[arg(long)]
     old: bool,
@@ -43,7 +47,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if args.json {
         say!("{}", Value::Array(rows.map(|(row, backend)| as_json(row, backend)).collect()));
     } else {
-        crate::stdout::print(format_args!("{}", as_table(rows)))?;
+        let table = if args.wide { as_wide_table(rows) } else { as_table(rows) };
+        crate::stdout::print(format_args!("{table}"))?;
     }
     Ok(0)
 }
@@ -137,7 +142,30 @@ fn old_as_table() -> Table {
     table
 }
 
+/// What fits a terminal of 80 columns.
 fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Backend)>) -> Table {
+    let mut table = Table::new(&[
+        ("name", Align::Left),
+        ("cat.", Align::Right),
+        ("public", Align::Right),
+        ("private", Align::Right),
+        ("ct/sig", Align::Right),
+        ("TLS", Align::Left),
+    ]);
+    for (row, _) in rows {
+        table.row([
+            row.name.to_owned(),
+            or_none(row.category),
+            row.public_key.to_string(),
+            row.private_key.to_string(),
+            or_none((row.output > 0).then_some(row.output)),
+            or_none(row.tls.map(|tls| format!("0x{:04x}", tls.number))),
+        ]);
+    }
+    table
+}
+
+fn as_wide_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Backend)>) -> Table {
     let mut table = Table::new(&[
         ("name", Align::Left),
         ("standard", Align::Left),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::commands::sign::check_standard_input;
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
 /// Get the shared secret out of a ciphertext
@@ -29,14 +29,17 @@ pub struct Args {
     /// The ciphertext; `-` is standard input
     #[arg(value_name = "CT")]
     ciphertext: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("CT", &args.ciphertext)])?;
-    let inputs = [("--key", args.key.key.as_path()), ("CT", args.ciphertext.as_path())];
-    files::distinct(&[("--secret", &args.secret)], &inputs)?;
-    files::not_a_terminal(&[("--secret", &args.secret)])?;
+    let inputs = [args.key.inputs(), vec![("CT", args.ciphertext.as_path())]].concat();
+    let existing = args.force.existing();
+    let [place] = files::places([("--secret", &args.secret)], &inputs, existing)?;
+    files::not_a_terminal([&place])?;
     let engine = keys::engine()?;
     let key = args.key.decaps_key(engine)?;
     let ciphertext = files::read(&args.ciphertext, files::SMALL_MAX)?;
@@ -50,6 +53,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         )));
     }
     let secret = engine.decaps(&key, &ciphertext)?;
-    Output::prepare(&args.secret, &secret[..], Access::Secret, true)?.commit()?;
+    files::commit([Output::prepare(place, &secret[..], Access::Secret, existing)?])?;
     Ok(0)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::commands::sign::check_standard_input;
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
 /// Derive the secret that a private key shares with another's public key
@@ -29,14 +29,17 @@ pub struct Args {
     /// File for the shared secret, mode 0600; `-` is standard output
     #[arg(long, value_name = "SS")]
     secret: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("--peer", &args.peer)])?;
-    let inputs = [("--key", args.key.key.as_path()), ("--peer", args.peer.as_path())];
-    files::distinct(&[("--secret", &args.secret)], &inputs)?;
-    files::not_a_terminal(&[("--secret", &args.secret)])?;
+    let inputs = [args.key.inputs(), vec![("--peer", args.peer.as_path())]].concat();
+    let existing = args.force.existing();
+    let [place] = files::places([("--secret", &args.secret)], &inputs, existing)?;
+    files::not_a_terminal([&place])?;
     let engine = keys::engine()?;
     let key = args.key.exchange_key(engine)?;
     // Both keys are of one algorithm, but either may be raw beside a PEM file.
@@ -50,6 +53,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         )));
     }
     let secret = engine.derive(&key, &peer)?;
-    Output::prepare(&args.secret, &secret[..], Access::Secret, true)?.commit()?;
+    files::commit([Output::prepare(place, &secret[..], Access::Secret, existing)?])?;
     Ok(0)
 }

@@ -80,6 +80,9 @@ impl Check {
     }
 }
 
+/// Characters of a detail on one line, beside what stands before it.
+const WIDTH: usize = 80;
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     if let Some(file) = args.stats {
@@ -113,12 +116,14 @@ fn print(checks: &[Check]) -> Result<(), Failure> {
             Verdict::Broken => ("broken", Colour::Red),
         };
         let indent = " ".repeat(width + 12);
-        say!("  {}  {:<width$}  {}", paint(word, colour, colourful), check.name, check.detail);
+        let detail = crate::failure::plain(&check.detail);
+        let detail = style::wrapped(&detail, WIDTH).join(&format!("\n{indent}"));
+        say!("  {}  {:<width$}  {detail}", paint(word, colour, colourful), check.name);
         if let Some(warning) = &check.warning {
             say!("{indent}{} {warning}", paint("warning:", Colour::Yellow, colourful));
         }
         if let Some(mend) = &check.mend {
-            say!("{indent}mend it: {mend}");
+            say!("{indent}mend it: {}", crate::failure::plain(mend));
         }
     }
     Ok(())
@@ -143,7 +148,8 @@ fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
         say!("{}", json!({ "file": file, "loads": snapshot.loads, "counters": rows }));
         return Ok(0);
     }
-    say!("{}: provider loaded {} times", file.display(), snapshot.loads);
+    let (name, loads) = (crate::files::shown(file, "-"), style::count(snapshot.loads, "time"));
+    say!("{name}: provider loaded {loads}");
     let mut table = Table::new(&[
         ("algorithm", Align::Left),
         ("operation", Align::Left),

@@ -6,7 +6,7 @@ use gabion_engine::OsEntropy;
 
 use crate::commands::sign::check_standard_input;
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
 /// Make a shared secret and the ciphertext that brings it to the owner of a key
@@ -29,20 +29,22 @@ pub struct Args {
     /// File for the shared secret; `-` is standard output
     #[arg(long, value_name = "SS")]
     secret: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[])?;
     let outputs = [("--out", args.out.as_path()), ("--secret", args.secret.as_path())];
-    files::distinct(&outputs, &[("--key", &args.key.key)])?;
-    files::not_a_terminal(&outputs)?;
+    let existing = args.force.existing();
+    let [ciphertext_place, secret_place] = files::places(outputs, &args.key.inputs(), existing)?;
+    files::not_a_terminal([&ciphertext_place, &secret_place])?;
     let engine = keys::engine()?;
     let key = args.key.encaps_key(engine)?;
     let (ciphertext, secret) = engine.encaps(&key, &OsEntropy)?;
-    let ciphertext = Output::prepare(&args.out, &ciphertext, Access::Public, true)?;
-    let secret = Output::prepare(&args.secret, &secret[..], Access::Secret, true)?;
-    ciphertext.commit()?;
-    secret.commit()?;
+    let ciphertext = Output::prepare(ciphertext_place, &ciphertext, Access::Public, existing)?;
+    let secret = Output::prepare(secret_place, &secret[..], Access::Secret, existing)?;
+    files::commit([ciphertext, secret])?;
     Ok(0)
 }

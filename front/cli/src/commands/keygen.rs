@@ -6,7 +6,7 @@ use gabion_engine::{Kind, OsEntropy};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Force, Output};
 use crate::keys::der::{self, FileForm, Format, Forms, Inside};
 use crate::keys::{self, Key};
 
@@ -30,32 +30,35 @@ pub struct Args {
     /// File for the public key
     #[arg(long = "pub", value_name = "PUB")]
     public: Option<PathBuf>,
-    /// Form of the private key (RFC 9881, RFC 9935), where there is a choice; `both` is what openssl writes, since it
-    /// serves programs that read only one of them
-    #[arg(long, value_enum, default_value_t = Format::Both)]
-    format: Format,
+    /// Form of the private key (RFC 9881, RFC 9935), where there is a choice [default: seed, which everybody reads
+    /// and the RFCs recommend; openssl writes `both`]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Write DER instead of PEM
     #[arg(long)]
     der: bool,
-    /// Replace files that exist
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let algorithm = keys::algorithm(&args.algorithm)?;
-    let mut outputs = vec![("--out", args.out.as_path())];
-    outputs.extend(args.public.as_deref().map(|path| ("--pub", path)));
-    files::distinct(&outputs, &[])?;
-    let is_raw = args.format == Format::Raw;
+    let existing = args.force.existing();
+    let out = ("--out", args.out.as_path());
+    let (private, public) = match &args.public {
+        None => files::places([out], &[], existing).map(|[private]| (private, None))?,
+        Some(path) => files::places([out, ("--pub", path)], &[], existing)
+            .map(|[private, public]| (private, Some(public)))?,
+    };
+    let is_raw = args.format == Some(Format::Raw);
     if is_raw && args.der {
         return Err(Failure::Usage(
             "--format raw has nothing round the key, and so no DER; leave --der out".to_owned(),
         ));
     }
     if is_raw || args.der {
-        files::not_a_terminal(&outputs)?;
+        files::not_a_terminal([&private].into_iter().chain(&public))?;
     }
     let form = if is_raw { None } else { Some(keys::file_form(algorithm)?) };
     keys::note_draft(algorithm);
@@ -69,20 +72,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         None => Encoded::raw(&key),
         Some(form) => Encoded::by(form, &key, args.format, args.der)?,
     };
-    let private = Output::prepare(&args.out, &encoded.private, Access::Secret, args.force)?;
+    let private = Output::prepare(private, &encoded.private, Access::Secret, existing)?;
     // Both files are complete on disk before the first one gets its name.
-    let public = match &args.public {
+    let public = match public {
         None => None,
-        Some(path) => Some(Output::prepare(path, &encoded.public, Access::Public, args.force)?),
+        Some(place) => Some(Output::prepare(place, &encoded.public, Access::Public, existing)?),
     };
-    private.commit()?;
-    let Some(public) = public else { return Ok(0) };
-    public.commit().inspect_err(|_| {
-        // A pair of which only one file came into being is not left; what was replaced is gone.
-        if !args.force && !files::is_standard(&args.out) {
-            let _ = std::fs::remove_file(&args.out);
-        }
-    })?;
+    files::commit([private].into_iter().chain(public))?;
     Ok(0)
 }
 
@@ -100,17 +96,22 @@ impl Encoded {
     }
 
     /// The structures that standards have for them.
-    fn by(form: FileForm, key: &Key, format: Format, as_der: bool) -> Result<Encoded, Failure> {
+    fn by(
+        form: FileForm,
+        key: &Key,
+        format: Option<Format>,
+        as_der: bool,
+    ) -> Result<Encoded, Failure> {
         let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
         let (algorithm, all) = (key.algorithm(), key.forms().unwrap_or_default());
         // X-Wing's one form is its seed.
         let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
-        if format == Format::Seed && form.inside != Inside::Choice && !is_seed {
+        if format == Some(Format::Seed) && form.inside != Inside::Choice && !is_seed {
             return Err(Failure::Usage(format!(
                 "{algorithm} private keys have one form and no seed form; leave --format out"
             )));
         }
-        let forms = match format {
+        let forms = match format.unwrap_or(Format::Seed) {
             Format::Seed if all.seed.is_some() && form.inside == Inside::Choice => {
                 Forms { expanded: None, ..all }
             }

@@ -51,7 +51,12 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if report.ok {
         return Ok(0);
     }
-    eprintln!("build the bundle again with `gabion bundle build --repair`, or see docs/fips.md");
+    // Without a bundle the problem says how to build one.
+    if settings.layout.openssl().is_file() {
+        eprintln!(
+            "build the bundle again with `gabion bundle build --repair`, or see docs/fips.md"
+        );
+    }
     Ok(NOT_READY)
 }
 
@@ -71,7 +76,7 @@ fn print<R: Serialize>(
 
 fn complain(problems: &[String]) {
     for problem in problems {
-        eprintln!("error: {problem}");
+        eprintln!("error: {}", crate::failure::plain(problem));
     }
 }
 

@@ -12,11 +12,13 @@ use clap::Parser;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Existing, Output};
+use crate::stamp::Stamp;
+use crate::style;
 
 /// Turn results into one self-contained HTML page with plots and tables.
 ///
-/// Takes what the measuring commands print with --json, and the files of bench/results. Each machine has
+/// Takes what `gabion run` writes, what the measuring commands print with --json, and the files of bench/results. Each machine has
 /// a part of its own; of two rows that measured the same on one machine the later counts. The page needs
 /// nothing else: no script, no font, no network.
 #[derive(Parser)]
@@ -41,12 +43,16 @@ const FILE_MAX: u64 = 256 << 20;
 pub fn run(args: Args) -> Result<u8, Failure> {
     let paths = if args.files.is_empty() { usual()? } else { args.files };
     let inputs: Vec<(&str, &Path)> = paths.iter().map(|path| ("FILE", path.as_path())).collect();
-    files::distinct(&[("--out", args.out.as_path())], &inputs)?;
-    let mut read_files = Vec::new();
+    // A page is made of files that are still there, and as often as wanted.
+    let [place] = files::places([("--out", &args.out)], &inputs, Existing::Replace)?;
+    let (mut read_files, mut shown) = (Vec::new(), Vec::new());
     for path in &paths {
         let rows = read(path)?;
-        if !rows.iter().any(sections::is_known) {
-            eprintln!("{}: nothing that a report shows", path.display());
+        if rows.iter().any(sections::is_known) {
+            shown.push(path.as_path());
+        } else {
+            let name = files::shown(path, "standard input");
+            eprintln!("{name}: nothing that a report shows");
         }
         read_files.push((path.as_path(), rows));
     }
@@ -59,13 +65,24 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 .into(),
         ));
     }
-    let page = page::render(&parts);
-    Output::prepare(&args.out, page.as_bytes(), Access::Public, true)?.commit()?;
+    let page = page::render(&parts, &made(&shown));
+    let page = Output::prepare(place, page.as_bytes(), Access::Public, Existing::Replace)?;
+    files::commit([page])?;
     if args.out.as_os_str() != "-" {
         let count: usize = parts.iter().map(|part| part.sections.len()).sum();
-        eprintln!("{count} sections in {}", args.out.display());
+        let count = style::count(count as u64, "section");
+        eprintln!("{count} in {}", files::shown(&args.out, "standard output"));
     }
     Ok(0)
+}
+
+/// Who made the page, when, and of what.
+fn made(paths: &[&Path]) -> String {
+    let stamp = Stamp::now();
+    let name = |path: &&Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let names: Vec<String> = paths.iter().filter_map(name).collect();
+    let day = stamp.date.get(..10).unwrap_or("an unknown day");
+    format!("Made on {day} by {} of {}.", stamp.program(), names.join(", "))
 }
 
 /// Every file of rows in bench/results, by name.
@@ -91,9 +108,9 @@ fn usual() -> Result<Vec<PathBuf>, Failure> {
 /// Rows of a file: one object a line, or a single one over many lines.
 fn read(path: &Path) -> Result<Vec<Value>, Failure> {
     let bytes = files::read(path, FILE_MAX)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(files::without_mark(&bytes));
     if let Ok(value) = serde_json::from_str::<Value>(&text) {
-        return Ok(vec![value]);
+        return Ok(sections::of_run(&value).unwrap_or_else(|| vec![value]));
     }
     let rows: Result<Vec<Value>, _> =
         text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect();

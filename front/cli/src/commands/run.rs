@@ -16,9 +16,10 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::ffi;
-use crate::files::{Access, Output};
+use crate::files::{self, Access, Existing, Output};
 use crate::keys;
 use crate::openssl::Openssl;
+use crate::stamp::Stamp;
 use handshake::Handshake;
 use stock::Stock;
 
@@ -81,7 +82,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let stock = stock::measure(&openssl, args.seconds).map_err(Failure::NotReady)?;
     progress("");
 
-    write(&args.out, &handshake, &rows, &ours, &stock)?;
+    write(&args.out, &handshake, &rows, &ours, &stock, version(&settings).as_deref())?;
     show(&table(&rows, &ours, &stock));
     show(&format!(
         "\nNext: gabion doctor · gabion bench tls · docs/cli.md · everything measured is in {}\n",
@@ -110,7 +111,7 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
     let engine = keys::engine()?;
     let backend = engine.backend_for(Algorithm::MlDsa65)?.name();
     let machine = Machine::detect();
-    let version = settings.layout.manifest().ok().flatten().map(|manifest| manifest.version);
+    let version = version(settings);
     let fips = preflight::run(settings);
     let fips = match (fips.ok, fips.validated) {
         (true, true) => "FIPS provider ready, validated",
@@ -118,12 +119,17 @@ fn introduction(settings: &Settings) -> Result<String, Failure> {
         (false, _) => "FIPS provider not ready (see gabion preflight)",
     };
     Ok(format!(
-        "Gabion {} on {}, {} cores · backend {backend} (self-test ok) · OpenSSL {} bundle, {fips}",
+        "Gabion {} on {}, {} · backend {backend} (self-test ok) · OpenSSL {} bundle, {fips}",
         env!("CARGO_PKG_VERSION"),
         machine.cpu,
-        machine.cores,
+        crate::style::count(machine.cores as u64, "core"),
         version.as_deref().unwrap_or("(of unknown version)"),
     ))
+}
+
+/// The version of the bundle's OpenSSL.
+fn version(settings: &Settings) -> Option<String> {
+    settings.layout.manifest().ok().flatten().map(|manifest| manifest.version)
 }
 
 /// What the two providers' handshakes cost.
@@ -174,6 +180,7 @@ fn write(
     rows: &Handshakes,
     ours: &[Row],
     stock: &Stock,
+    openssl: Option<&str>,
 ) -> Result<(), Failure> {
     let encode = |cause: serde_json::Error| Failure::NotReady(format!("rows as JSON: {cause}"));
     let mut engine = Vec::new();
@@ -183,11 +190,17 @@ fn write(
         value["openssl_ops_per_s"] = stock.ops_per_s(row.algorithm, row.operation).into();
         engine.push(value);
     }
+    let stamp = Stamp::now();
     let object = json!({
+        "date": stamp.date,
+        "gabion": stamp.gabion,
+        "commit": stamp.commit,
+        "openssl": openssl,
         "tls": {
             "version": handshake.version,
             "group": handshake.group,
             "signature": SIGNATURE,
+            "cipher": rows.default.cipher,
             "kem_provider": handshake.kem_provider,
             "signature_provider": handshake.signature_provider,
             "handshakes_per_cpu_s": {
@@ -201,7 +214,13 @@ fn write(
     });
     let mut text = serde_json::to_vec_pretty(&object).map_err(encode)?;
     text.push(b'\n');
-    Output::prepare(path, &text, Access::Public, true)?.commit()
+    files::commit([prepare(path, &text)?])
+}
+
+/// Results replace those of the last run.
+fn prepare(path: &std::path::Path, text: &[u8]) -> Result<Output, Failure> {
+    let [place] = files::places([("--out", path)], &[], Existing::Replace)?;
+    Output::prepare(place, text, Access::Public, Existing::Replace)
 }
 
 /// Makes the folder of `path` and refuses what can't be written there, before anything is measured.
@@ -211,7 +230,7 @@ fn make_writable(path: &std::path::Path) -> Result<(), Failure> {
             Failure::Usage(format!("cannot make {}: {cause}", folder.display()))
         })?;
     }
-    Output::prepare(path, b"", Access::Public, true).map(drop)
+    prepare(path, b"").map(drop)
 }
 
 /// A number as people read it: 878/s, 21.4k/s, 1.23M/s.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gabion_engine::{Message, OsEntropy, Prehash};
 
 use crate::failure::Failure;
-use crate::files::{self, Access, Output};
+use crate::files::{self, Access, Force, Output};
 use crate::keys::passin::PassIn;
 use crate::keys::{self, KeyArgs};
 
@@ -31,6 +31,8 @@ pub struct Args {
     /// File for the signature; `-` is standard output, which then is no terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// What is signed or verified, and how: the same for `sign` and `verify`.
@@ -90,19 +92,20 @@ pub fn check_standard_input(
     others: &[(&'static str, &Path)],
 ) -> Result<(), Failure> {
     let mut inputs = vec![
-        ("--key", files::is_standard(&key.key)),
+        ("--key", files::is_standard_input(&key.key)),
         ("--passin", key.passin.as_ref().is_some_and(PassIn::is_stdin)),
     ];
-    inputs.extend(others.iter().map(|(name, path)| (*name, files::is_standard(path))));
+    inputs.extend(others.iter().map(|(name, path)| (*name, files::is_standard_input(path))));
     files::one_standard_input(&inputs)
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     check_standard_input(&args.key, &[("FILE", args.mode.file())])?;
-    let inputs = [("--key", args.key.key.as_path()), ("FILE", args.mode.file())];
-    files::distinct(&[("--out", &args.out)], &inputs)?;
-    files::not_a_terminal(&[("--out", &args.out)])?;
+    let inputs = [args.key.inputs(), vec![("FILE", args.mode.file())]].concat();
+    let existing = args.force.existing();
+    let [place] = files::places([("--out", &args.out)], &inputs, existing)?;
+    files::not_a_terminal([&place])?;
     let engine = keys::engine()?;
     let key = args.key.signing_key(engine)?;
     let signature = args.mode.with_message(|message| {
@@ -112,6 +115,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             engine.sign(&key, message, &OsEntropy)
         }
     })?;
-    Output::prepare(&args.out, &signature, Access::Public, true)?.commit()?;
+    files::commit([Output::prepare(place, &signature, Access::Public, existing)?])?;
     Ok(0)
 }

@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 /// Which of [`Forms`] to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// The seed alone: smallest.
+    /// The seed alone: smallest, and what everybody reads.
     Seed,
-    /// The expanded key alone: what programs without seeds read.
+    /// The expanded key alone: for programs that don't read seeds.
     Expanded,
     /// Both, as openssl writes.
     Both,
@@ -35,6 +35,23 @@ pub enum Format {
 const LABELS: [&str; 5] =
     ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
 
+/// Which half of a key pair is wanted of a file that has more than one block, such as a certificate and
+/// its private key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The private key.
+    Private,
+    /// The public key, which the private one gives, too.
+    Either,
+}
+
+impl Half {
+    /// Whether a block of this label is the half itself.
+    fn is(self, label: &str) -> bool {
+        label.ends_with("PRIVATE KEY") == (self == Half::Private)
+    }
+}
+
 /// What a PEM block begins with.
 const BEGIN: &str = "-----BEGIN ";
 
@@ -45,15 +62,17 @@ const PBKDF2_ITERATIONS_MAX: u32 = 10_000_000;
 /// writes, 8 times what it reads.
 const SCRYPT_BYTES_MAX: u128 = 256 << 20;
 
-/// Decodes a key file; `password` is asked only when the key is encrypted.
+/// Decodes a key file; `password` is asked only when the key is encrypted. Of several PEM blocks the first that
+/// is the wanted half counts, and where there is none, the first that is read at all.
 ///
 /// # Errors
 /// The outer error is the password source's, the inner one says what is wrong with the bytes.
 pub fn decode<E>(
     bytes: &[u8],
+    half: Half,
     password: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, E>,
 ) -> Result<Result<Encoded, Reason>, E> {
-    let der = match unwrap_pem(bytes) {
+    let der = match unwrap_pem(bytes, half) {
         Ok(der) => der,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -73,12 +92,13 @@ pub fn is_structure(bytes: &[u8]) -> bool {
 }
 
 /// The DER inside, whether it was wrapped as PEM or not.
-fn unwrap_pem(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
+fn unwrap_pem(bytes: &[u8], half: Half) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if text.contains(BEGIN) => text,
         _ => return Ok(Zeroizing::new(bytes.to_vec())),
     };
     let mut foreign = None;
+    let mut other = None;
     let mut rest = text;
     while let Some(at) = rest.find(BEGIN) {
         let block = &rest[at + BEGIN.len()..];
@@ -89,11 +109,22 @@ fn unwrap_pem(bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
         let Some((body, after)) = block.split_once(&end) else {
             return Err(format!("is cut short: `{end}` is missing"));
         };
-        if LABELS.contains(&label) {
+        if !LABELS.contains(&label) {
+            // Of what can't be read, a private key is the most likely to have been meant.
+            if foreign.is_none() || half == Half::Private && half.is(label) {
+                foreign = Some(label);
+            }
+        } else if half.is(label) {
             return decode_block(label, body);
+        } else {
+            other.get_or_insert((label, body));
         }
-        foreign.get_or_insert(label);
         rest = after;
+    }
+    // Of a certificate and a private key that can't be read, the latter is what to speak of.
+    let is_meant = foreign.is_some_and(|label| half == Half::Private && half.is(label));
+    if let Some((label, body)) = other.filter(|_| !is_meant) {
+        return decode_block(label, body);
     }
     if let Some(label @ ("RSA PRIVATE KEY" | "DSA PRIVATE KEY")) = foreign {
         return Err(format!(
@@ -175,7 +206,7 @@ mod tests {
     const FORM: FileForm = FileForm { oid: OID, parameters: None, inside: Inside::Choice };
 
     fn decoded(bytes: &[u8]) -> Result<Encoded, Reason> {
-        decode(bytes, || Err("encrypted".to_owned())).and_then(|inner| inner)
+        decode(bytes, Half::Either, || Err("encrypted".to_owned())).and_then(|inner| inner)
     }
 
     fn forms(seed: bool, expanded: bool) -> Forms<'static> {
@@ -238,7 +269,9 @@ mod tests {
             let encryption_algorithm = pkcs8::pkcs5::EncryptionScheme::Pbes2(parameters);
             EncryptedPrivateKeyInfo { encryption_algorithm, encrypted_data: &[0; 32] }.to_der()
         };
-        let opened = |kdf| match decode::<()>(&file(kdf).unwrap(), || Ok(Vec::new().into())) {
+        let opened = |kdf| match decode::<()>(&file(kdf).unwrap(), Half::Private, || {
+            Ok(Vec::new().into())
+        }) {
             Ok(Err(reason)) => reason,
             _ => panic!("opened"),
         };
@@ -275,6 +308,31 @@ mod tests {
         assert!(matches!(decoded(&both), Ok(Encoded::Public(_))));
         let error = decoded(other).err().unwrap();
         assert!(error.contains("EC PARAMETERS"), "{error}");
+    }
+
+    /// HAProxy's files are a certificate and its private key; other servers want them the other way round.
+    #[test]
+    fn of_several_blocks_the_wanted_half_is_read() {
+        let private = encode_private(FORM, &forms(true, false), false).unwrap();
+        let public = encode_public(FORM, &[3; 50], false).unwrap();
+        let rsa = b"-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+        let read = |blocks: &[&[u8]], half| {
+            decode(&blocks.concat(), half, || Err("encrypted".to_owned())).and_then(|inner| inner)
+        };
+        for blocks in [[&public[..], &private], [&private, &public]] {
+            assert!(matches!(read(&blocks, Half::Private), Ok(Encoded::Private(_))));
+            assert!(matches!(read(&blocks, Half::Either), Ok(Encoded::Public(_))));
+        }
+        assert!(matches!(read(&[&public], Half::Private), Ok(Encoded::Public(_))));
+        assert!(matches!(read(&[&private], Half::Either), Ok(Encoded::Private(_))));
+        for blocks in [[&public[..], rsa], [rsa, &public]] {
+            let error = read(&blocks, Half::Private).err().unwrap();
+            assert!(error.contains("openssl pkcs8"), "{error}");
+            assert!(matches!(read(&blocks, Half::Either), Ok(Encoded::Public(_))));
+        }
+        let first =
+            read(&[&private[..], &public, b"-----BEGIN CERTIFICATE-----\nA"], Half::Private);
+        assert!(matches!(first, Ok(Encoded::Private(_))), "what follows is of no interest");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use gabion_engine::key_file::{Key, of_identifier};
 
 use crate::failure::Failure;
 use crate::files;
-use der::{Encoded, FileForm};
+use der::{Encoded, FileForm, Half};
 use passin::PassIn;
 
 /// `--key`, `--algorithm` and `--passin`: the same for every command that takes a key.
@@ -119,15 +119,6 @@ fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
     }
 }
 
-/// Which half of a key pair a command needs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
-    /// The private key.
-    Private,
-    /// The public key, which the private one gives too.
-    Either,
-}
-
 /// What a command needs that works with algorithms of a kind.
 fn needed(kind: Kind) -> &'static str {
     match kind {
@@ -148,6 +139,13 @@ fn name_of(path: &Path) -> String {
 }
 
 impl KeyArgs {
+    /// The files that are read, and the options that name them.
+    pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
+        let password = self.passin.as_ref().and_then(PassIn::file);
+        let key = [("--key", self.key.as_path())];
+        key.into_iter().chain(password.map(|path| ("--passin", path))).collect()
+    }
+
     /// Reads a key of the wanted kind; `what` is what it is wanted for.
     ///
     /// # Errors
@@ -162,7 +160,7 @@ impl KeyArgs {
         let claimed = self.algorithm.as_deref().map(algorithm_of_raw).transpose()?;
         let passin_is_stdin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
         files::one_standard_input(&[
-            ("--key", files::is_standard(&self.key)),
+            ("--key", files::is_standard_input(&self.key)),
             ("--passin", passin_is_stdin),
         ])?;
         let file = name_of(&self.key);
@@ -178,7 +176,7 @@ impl KeyArgs {
                  file:PATH, fd:NUMBER or stdin)"
             ))),
         };
-        let encoded = der::decode(&bytes, password)?.map_err(|reason| {
+        let encoded = der::decode(&bytes, half, password)?.map_err(|reason| {
             let raw = if is_structure { "" } else { "; raw bytes need --algorithm" };
             Failure::Usage(format!("{file} {reason}{raw}"))
         })?;

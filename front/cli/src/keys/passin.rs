@@ -1,12 +1,13 @@
 //! Where the password of an encrypted key comes from: the sources of openssl's `-passin`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Longest password that is read from a file, in bytes; what openssl allows too.
 const PASSWORD_MAX: u64 = 1024;
@@ -48,7 +49,19 @@ impl FromStr for PassIn {
 impl PassIn {
     /// Whether the password takes standard input for itself.
     pub fn is_stdin(&self) -> bool {
-        matches!(self, PassIn::Stdin | PassIn::Descriptor(0))
+        match self {
+            PassIn::Stdin | PassIn::Descriptor(0) => true,
+            PassIn::File(path) => files::is_standard_input(path) && !files::is_dash(path),
+            _ => false,
+        }
+    }
+
+    /// The file that the password is read from.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            PassIn::File(path) => Some(path),
+            _ => None,
+        }
     }
 
     /// The password.
@@ -57,7 +70,10 @@ impl PassIn {
     /// [`Failure::Usage`] when the source cannot be read.
     pub fn password(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let cannot = |what: &str, cause: std::io::Error| {
-            Failure::Usage(format!("cannot read the password from {what}: {cause}"))
+            Failure::Usage(format!(
+                "cannot read the password from {what}: {}",
+                files::words(&cause)
+            ))
         };
         match self {
             PassIn::Text(text) => Ok(Zeroizing::new(text.as_bytes().to_vec())),
@@ -69,7 +85,7 @@ impl PassIn {
             },
             PassIn::File(path) => std::fs::File::open(path)
                 .and_then(first_line)
-                .map_err(|cause| cannot(&path.display().to_string(), cause)),
+                .map_err(|cause| cannot(&files::shown(path, "-"), cause)),
             PassIn::Descriptor(number) => std::fs::File::open(format!("/proc/self/fd/{number}"))
                 .and_then(first_line)
                 .map_err(|cause| cannot(&format!("file descriptor {number}"), cause)),

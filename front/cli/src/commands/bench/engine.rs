@@ -7,6 +7,7 @@ use gabion_bench::engine::{self, Config, Row};
 use regex::Regex;
 
 use crate::failure::Failure;
+use crate::stamp::Stamped;
 
 /// Measure the engine's operations: time, core cycles and operations a second
 ///
@@ -56,7 +57,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let mut first = true;
     engine::measure(&config, |row| {
         let line = if args.json {
-            serde_json::to_string(&row).map_err(|cause| cause.to_string())
+            serde_json::to_string(&Stamped::now(&row)).map_err(|cause| cause.to_string())
         } else {
             let head = if std::mem::take(&mut first) { head(&row, width) } else { String::new() };
             Ok(head + &table_line(&row, width))

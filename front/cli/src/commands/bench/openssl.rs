@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::setup::{ProviderName, print};
 use crate::failure::Failure;
-use crate::files::{Access, Output};
+use crate::files::{self, Access, Existing, Output};
 use crate::table::{Align, Table};
 
 /// Measure algorithms by `openssl speed`, and compare SLH-DSA with ML-DSA.
@@ -152,7 +152,10 @@ impl Common {
         let code = print(&if self.json { format!("{result}\n") } else { table.to_owned() })?;
         if let Some(path) = &self.output_json {
             let text = format!("{result:#}\n");
-            Output::prepare(path, text.as_bytes(), Access::Public, true)?.commit()?;
+            let [place] = files::places([("--output-json", path)], &[], Existing::Replace)?;
+            let output =
+                Output::prepare(place, text.as_bytes(), Access::Public, Existing::Replace)?;
+            files::commit([output])?;
         }
         Ok(code)
     }

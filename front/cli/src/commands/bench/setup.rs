@@ -9,6 +9,7 @@ use gabion_ship::environment::Settings;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::stamp::Stamped;
 
 /// Options that say which OpenSSL is measured.
 #[derive(clap::Args)]
@@ -76,7 +77,7 @@ impl From<TableName> for Table {
 pub fn lines<T: Serialize>(rows: &[T]) -> Result<String, Failure> {
     let mut text = String::new();
     for row in rows {
-        let line = serde_json::to_string(row)
+        let line = serde_json::to_string(&Stamped::now(row))
             .map_err(|cause| Failure::NotReady(format!("a row as JSON: {cause}")))?;
         text.push_str(&line);
         text.push('\n');

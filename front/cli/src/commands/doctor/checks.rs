@@ -22,6 +22,47 @@ const EXTENSIONS: &[(&str, &str)] = if cfg!(target_arch = "x86_64") {
 const BUILD: &str = "gabion bundle build";
 const REPAIR: &str = "gabion bundle build --repair";
 
+/// What mends a bundle that does not do what it should: the variables that name other parts than its own
+/// come before building it again.
+fn repair(settings: &Settings) -> String {
+    match overridden(settings) {
+        Some(name) => {
+            format!("unset {name}, or name a file there that does what the bundle's own does")
+        }
+        None => REPAIR.to_owned(),
+    }
+}
+
+/// The variable that puts something else in the place of a part of the bundle.
+fn overridden(settings: &Settings) -> Option<&'static str> {
+    let conf = settings.conf_override.as_ref().map(|_| "GABION_OPENSSL_CONF");
+    conf.or(settings.modules_override.as_ref().map(|_| "GABION_OPENSSL_MODULES"))
+}
+
+/// What makes the bundle that is not there; where a variable names its place, that may be wrong.
+fn build(layout: &Layout) -> String {
+    let prefix = std::env::var_os(PREFIX).filter(|prefix| !prefix.is_empty());
+    match prefix {
+        None => BUILD.to_owned(),
+        Some(_) => format!(
+            "unset {PREFIX}, or {BUILD} --prefix {}",
+            crate::files::shown(layout.prefix(), "-")
+        ),
+    }
+}
+
+const PREFIX: &str = "GABION_OPENSSL_PREFIX";
+
+/// A failure of our own commands: without a place for temporary files there is nothing wrong with the bundle.
+fn of_command(name: &str, cause: String, settings: &Settings) -> Check {
+    let is_of_place = cause.starts_with(crate::openssl::NO_PLACE);
+    let mend = match is_of_place {
+        true => "set TMPDIR to a folder that can be written to".to_owned(),
+        false => repair(settings),
+    };
+    Check::new(name, Verdict::Broken, cause).mended_by(&mend)
+}
+
 /// Everything that was found.
 pub struct Report {
     /// The list.
@@ -38,7 +79,14 @@ pub fn all() -> Report {
     let settings = match Settings::from_process() {
         Ok(settings) => settings,
         Err(cause) => {
-            report.checks.push(Check::new("environment", Verdict::Broken, cause.to_string()));
+            let check = Check::new("environment", Verdict::Broken, cause.to_string());
+            report.checks.push(
+                match std::env::var_os("HOME").is_some_and(|home| !home.is_empty()) {
+                    // The text names the variable and what it may say.
+                    true => check.mended_by("set that variable as it says, or unset it"),
+                    false => check.mended_by(&format!("set HOME, or {PREFIX}")),
+                },
+            );
             return report;
         }
     };
@@ -47,7 +95,7 @@ pub fn all() -> Report {
     report.checks.push(bundle);
     if !usable {
         for name in ["FIPS provider", "provider gabion"] {
-            report.checks.push(Check::new(name, Verdict::Off, "needs the bundle").mended_by(BUILD));
+            report.checks.push(Check::new(name, Verdict::Off, "needs the bundle"));
         }
         return report;
     }
@@ -73,8 +121,8 @@ pub fn all() -> Report {
 
 fn processor() -> Check {
     let machine = Machine::detect();
-    let detail =
-        format!("{}, {} cores; {}", machine.cpu, machine.cores, machine.features.join(" "));
+    let cores = crate::style::count(machine.cores as u64, "core");
+    let detail = format!("{}, {cores}; {}", machine.cpu, machine.features.join(" "));
     Check::new("processor", Verdict::Ok, detail)
 }
 
@@ -165,7 +213,7 @@ fn bundle(layout: &Layout) -> Check {
     let Some(manifest) = manifest else {
         if !layout.prefix().exists() {
             let detail = format!("none in {place}");
-            return Check::new(name, Verdict::Off, detail).mended_by(BUILD);
+            return Check::new(name, Verdict::Off, detail).mended_by(&build(layout));
         }
         let detail = format!("{place} is not a finished bundle");
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
@@ -206,7 +254,7 @@ fn fips_provider(settings: &Settings, report: &preflight::Report) -> Check {
     // In mode `off` nothing depends on it, unless it is there and damaged.
     let unused = settings.mode == FipsMode::Off && report.module_sha256.is_none();
     let verdict = if unused { Verdict::Off } else { Verdict::Broken };
-    Check::new(name, verdict, report.problems.join("; ")).mended_by(REPAIR)
+    Check::new(name, verdict, report.problems.join(";\n")).mended_by(&repair(settings))
 }
 
 fn gabion_provider(settings: &Settings) -> Check {
@@ -220,9 +268,7 @@ fn gabion_provider(settings: &Settings) -> Check {
         Openssl::new(settings).and_then(|openssl| openssl.run(&["list", "-providers"], None));
     let active = match &listed {
         Ok(text) => version_of_active(text),
-        Err(cause) => {
-            return Check::new(name, Verdict::Broken, cause.clone()).mended_by(REPAIR);
-        }
+        Err(cause) => return of_command(name, cause.clone(), settings),
     };
     let Some(version) = active else {
         let detail = format!(
@@ -230,7 +276,7 @@ fn gabion_provider(settings: &Settings) -> Check {
             module.display(),
             settings.conf(FipsMode::Off).display()
         );
-        return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
+        return Check::new(name, Verdict::Broken, detail).mended_by(&repair(settings));
     };
     let mut check = Check::new(name, Verdict::Ok, format!("{version}, active in the bundle"));
     // Only a module that came with this very program can tell that the bundle's is another one.
@@ -268,7 +314,7 @@ const STEPS: [(Algorithm, Operation, &str); 6] = [
 fn operations(settings: &Settings) -> Vec<Check> {
     let openssl = match Openssl::new(settings) {
         Ok(openssl) => openssl,
-        Err(cause) => return vec![Check::new("operations", Verdict::Broken, cause)],
+        Err(cause) => return vec![of_command("operations", cause, settings)],
     };
     if let Err(cause) = std::fs::write(openssl.file("message"), b"gabion doctor\n") {
         let detail = format!("cannot write a temporary file: {cause}");
@@ -287,9 +333,9 @@ fn operations(settings: &Settings) -> Vec<Check> {
                 Ok(other) => Check {
                     served_by: Some(other),
                     ..Check::new(name, Verdict::Broken, format!("served by {other}, not by gabion"))
-                        .mended_by(REPAIR)
+                        .mended_by(&repair(settings))
                 },
-                Err(cause) => Check::new(name, Verdict::Broken, cause).mended_by(REPAIR),
+                Err(cause) => of_command(&name, cause, settings),
             }
         })
         .collect()

@@ -1,14 +1,7 @@
-//! Bar charts as inline SVG: a group of bars for each label, a bar for each series.
+//! Bar charts as HTML: a group of bars for each label, a bar for each series. Text keeps its size on every
+//! screen, which that of a picture does not.
 
 use super::page::escape;
-
-/// Width of a chart, of its labels, and of the room for the value behind a bar.
-const WIDTH: f64 = 940.0;
-const LABELS: f64 = 360.0;
-const VALUES: f64 = 80.0;
-/// Height of a bar, and the room between groups.
-const BAR: f64 = 15.0;
-const GAP: f64 = 9.0;
 
 /// A chart under construction.
 pub struct Chart {
@@ -29,52 +22,37 @@ impl Chart {
         self.groups.push((label.into(), values));
     }
 
-    /// The chart as SVG in a figure; nothing when it has no bar.
+    /// The chart in a figure; nothing when it has no bar.
     pub fn render(&self) -> String {
         let all = self.groups.iter().flat_map(|(_, values)| values.iter().flatten());
         let most = all.copied().fold(0.0, f64::max);
         if most <= 0.0 {
             return String::new();
         }
-        let group = self.series.len() as f64 * BAR + GAP;
-        let height = self.groups.len() as f64 * group + GAP;
         let mut out = format!("<figure><figcaption>{}", escape(&self.title));
         if self.series.len() > 1 {
             for (at, name) in self.series.iter().enumerate() {
-                out.push_str(&format!(" <span class=\"key s{at}\"></span> {}", escape(name)));
-            }
-        }
-        out.push_str(&format!(
-            "</figcaption>\n<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-             aria-label=\"{}\">\n",
-            escape(&self.title)
-        ));
-        for (at, (label, values)) in self.groups.iter().enumerate() {
-            let top = at as f64 * group + GAP;
-            let middle = top + self.series.len() as f64 * BAR / 2.0 + 4.0;
-            let end = LABELS - 8.0;
-            out.push_str(&format!(
-                "<text x=\"{end}\" y=\"{middle}\" text-anchor=\"end\">{}</text>\n",
-                escape(label)
-            ));
-            for (series, value) in values.iter().enumerate() {
-                let Some(value) = value else { continue };
-                let y = top + series as f64 * BAR;
-                let long = value / most * (WIDTH - LABELS - VALUES);
                 out.push_str(&format!(
-                    "<rect class=\"s{series}\" x=\"{LABELS}\" y=\"{y}\" width=\"{long:.1}\" \
-                     height=\"{:.1}\"><title>{}: {}</title></rect>\n<text class=\"v\" x=\"{:.1}\" \
-                     y=\"{:.1}\">{}</text>\n",
-                    BAR - 2.0,
-                    escape(label),
-                    number(*value),
-                    LABELS + long + 5.0,
-                    y + BAR - 4.5,
-                    number(*value)
+                    " <span class=\"key\"><i class=\"s{at}\"></i> {}</span>",
+                    escape(name)
                 ));
             }
         }
-        out.push_str("</svg></figure>\n");
+        out.push_str("</figcaption>\n");
+        for (label, values) in &self.groups {
+            let label = escape(label);
+            out.push_str(&format!("<div class=\"g\"><div class=\"l\">{label}</div><div>"));
+            for (series, value) in values.iter().enumerate() {
+                let Some(value) = value else { continue };
+                out.push_str(&format!(
+                    "<div class=\"r\"><i class=\"s{series}\" style=\"--v:{:.4}\"></i>{}</div>",
+                    value / most,
+                    number(*value)
+                ));
+            }
+            out.push_str("</div></div>\n");
+        }
+        out.push_str("</figure>\n");
         out
     }
 }
@@ -110,12 +88,12 @@ mod tests {
         let mut chart = Chart::new("bytes <of> it", &["a", "b"]);
         chart.group("one & two", vec![Some(50.0), None]);
         chart.group("three", vec![Some(100.0), Some(25.0)]);
-        let svg = chart.render();
-        assert_eq!(svg.matches("<rect").count(), 3);
+        let html = chart.render();
+        assert_eq!(html.matches("class=\"r\"").count(), 3);
         for expected in
-            ["bytes &lt;of&gt; it", "one &amp; two", "width=\"500.0\"", "width=\"250.0\""]
+            ["bytes &lt;of&gt; it", "one &amp; two", "--v:0.5000", "--v:0.2500\"></i>25<"]
         {
-            assert!(svg.contains(expected), "no {expected} in {svg}");
+            assert!(html.contains(expected), "no {expected} in {html}");
         }
         assert_eq!(Chart::new("nothing", &["a"]).render(), "");
     }

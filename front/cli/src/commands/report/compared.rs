@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::chart::Chart;
 use super::page::{Section, shown, table};
-use super::sections::{cell, distinct, find, handshake, helps_most, text};
+use super::sections::{cell, distinct, find, handshake, helps_most, of_providers, provider, text};
 
 /// What stands in the plot against other libraries: the operations of these, with a key that is known
 /// where there is such a row.
@@ -141,8 +141,9 @@ pub fn servers(rows: &[&Value]) -> Option<Section> {
             rows.iter().copied().filter(|row| row["server"] == *server).collect();
         body.push_str(&server_charts(&server, &of_it, &mut gains));
         for row in latest(&of_it, &["group", "sig", "cipher", "provider"]) {
-            let names = ["server", "group", "sig", "cipher", "provider"];
+            let names = ["server", "group", "sig", "cipher"];
             let mut cells: Vec<String> = names.iter().map(|field| text(row, field)).collect();
+            cells.push(provider(&text(row, "provider")).to_owned());
             for field in [
                 "worker_us_per_connection",
                 "p20",
@@ -177,8 +178,8 @@ pub fn servers(rows: &[&Value]) -> Option<Section> {
         title: "Servers".into(),
         words: format!(
             "The distribution's server as it is, one worker on one core: the worker's CPU time for each \
-             new connection, which is handshake, request, answer and the kernel's share, with OpenSSL's own \
-             code (stock) and with Gabion.{best} Where the load was busier than the worker, there could have \
+             new connection, which is handshake, request, answer and the kernel's share, with OpenSSL \
+             alone and with Gabion.{best} Where the load was busier than the worker, there could have \
              been more connections a second."
         ),
         body: body + &table("All figures", &head, &table_rows),
@@ -194,7 +195,7 @@ fn server_charts(server: &str, rows: &[&Value], gains: &mut Vec<(f64, String)>) 
         "CPU of a worker for a new connection, microseconds (less is better)",
         "new connections a second of one worker (more is better)",
     ]
-    .map(|what| Chart::new(&format!("{server}: {what}"), &names));
+    .map(|what| of_providers(&format!("{server}: {what}"), &names));
     for one in distinct(rows, &["group", "sig", "cipher"]) {
         let label = handshake(&one[0], &one[1], &one[2], "1");
         let of = |provider: &str, field: &str| {
@@ -353,7 +354,7 @@ mod tests {
             assert!(body.contains(cells), "no {cells} in {body}");
         }
         // One key in the plot: two bars.
-        assert_eq!(body.matches("<rect").count(), 2, "{body}");
+        assert_eq!(body.matches("class=\"r\"").count(), 2, "{body}");
         assert!(libraries(&engine, &[]).is_none());
         let alone = libraries(&[], &others).unwrap();
         assert!(alone.words.contains("bench engine") && alone.body.contains("quick"));
@@ -368,7 +369,7 @@ mod tests {
         let rows = [row("fresh", 1, 100.0), row("cached", 2, 900.0), row("fresh", 2, 190.0)];
         let section = threads(&rows.iter().collect::<Vec<_>>()).unwrap();
         assert!(section.body.contains("<td class=\"n\">190</td><td class=\"n\">1.90</td>"));
-        assert_eq!(section.body.matches("<rect").count(), 1, "{}", section.body);
+        assert_eq!(section.body.matches("class=\"r\"").count(), 1, "{}", section.body);
         assert!(section.words.contains("on 2 threads"));
     }
 
@@ -384,13 +385,13 @@ mod tests {
         for expected in [
             "G + S, 2 threads, 8 at a time<",
             "G + S, 1 at a time<",
-            "end\">G + S<",
+            "\"l\">G + S<",
             "<td class=\"n\">1.025</td><td class=\"n\">1.050</td><td class=\"n\">0.924</td>",
             "<td class=\"n\">0.959</td><td>-</td>",
         ] {
             assert!(body.contains(expected), "no {expected} in {body}");
         }
         assert!(!body.contains("9.000"), "{body}");
-        assert_eq!(body.matches("<rect").count(), 9);
+        assert_eq!(body.matches("class=\"r\"").count(), 9);
     }
 }

@@ -65,23 +65,30 @@ h3 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
 p { margin: .3rem 0 .8rem; } p.quiet, nav { color: var(--quiet); font-size: .9rem; }
 nav a { color: inherit; margin-right: 1rem; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; font-size: .9rem; margin-bottom: .2rem; }
-svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: var(--ink); }
-svg text.v { fill: var(--quiet); font-size: 11px; }
-.s0 { fill: var(--s0); background: var(--s0); } .s1 { fill: var(--s1); background: var(--s1); }
-.s2 { fill: var(--s2); background: var(--s2); } .s3 { fill: var(--s3); background: var(--s3); }
-.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-left: .8em; }
+.s0 { background: var(--s0); } .s1 { background: var(--s1); }
+.s2 { background: var(--s2); } .s3 { background: var(--s3); }
+.key { display: inline-block; margin-left: .8em; font-weight: 400; }
+.key i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; }
+.g { display: grid; grid-template-columns: 38% 1fr; gap: 0 .6rem; align-items: center;
+  margin: .5rem 0; font-size: .8rem; line-height: 1.3; } .l { text-align: right; }
+.r { display: flex; align-items: center; gap: .35rem; height: 1.1rem; color: var(--quiet);
+  font-size: .75rem; white-space: nowrap; }
+.r i { height: .8rem; min-width: 1px; width: calc((100% - 5rem) * var(--v)); }
+@media (max-width: 640px) { .g { grid-template-columns: 1fr; } .l { text-align: left; } }
 summary { cursor: pointer; color: var(--quiet); font-size: .9rem; }
 .t { overflow-x: auto; } table { border-collapse: collapse; font-size: .82rem; margin: .5rem 0; }
 th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
   white-space: nowrap; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 ";
 
-/// The page: an index, and for each machine a heading, what it was measured with, its sections.
-pub fn render(parts: &[Part]) -> String {
+/// The page: an index, and for each machine a heading, what it was measured with, its sections. `made` says
+/// by whom and when.
+pub fn render(parts: &[Part], made: &str) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width\">\n<title>Gabion: results</title>\n<style>{STYLE}</style>\n\
-         <h1>Gabion: results</h1>\n"
+         <h1>Gabion: results</h1>\n<p class=\"quiet\">{}</p>\n",
+        escape(made)
     );
     if parts.len() > 1 {
         out.push_str(
@@ -139,8 +146,9 @@ mod tests {
                 body: body.to_owned(),
             }],
         };
-        let page = render(&[part("a <machine>", &body), part("another", "")]);
+        let page = render(&[part("a <machine>", &body), part("another", "")], "made <today>");
         for expected in [
+            "made &lt;today&gt;",
             "<h2>a &lt;machine&gt;</h2>",
             "with &lt;x&gt;",
             "href=\"#one\"",

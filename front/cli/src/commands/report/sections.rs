@@ -1,6 +1,6 @@
 //! What rows of results become: a section for each kind.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::chart::{Chart, number};
 use super::compared;
@@ -108,7 +108,69 @@ fn name(machine: &Value) -> String {
     format!("{}, {} cores{widest}", text(machine, "cpu"), machine["cores"])
 }
 
-/// The kernels and compilers of a machine's rows, in a sentence.
+/// The rows of what `gabion run` writes: its handshakes with each provider, and the engine's operations.
+pub fn of_run(run: &Value) -> Option<Vec<Value>> {
+    let engine = run["engine"].as_array()?;
+    let tls = &run["tls"];
+    let machine = &engine.first()?["machine"];
+    let mut rows = engine.clone();
+    for provider in ["default", "gabion"] {
+        let mut row = json!({
+            "group": tls["group"], "sig": tls["signature"], "cipher": tls["cipher"], "threads": 1,
+            "provider": provider, "machine": machine, "server_us": tls["server_us"].get(provider)?,
+        });
+        for field in ["client_us", "handshakes_per_cpu_s"] {
+            row[field] = tls[field][provider].clone();
+        }
+        rows.push(row);
+    }
+    for row in &mut rows {
+        for field in ["date", "gabion", "commit", "openssl"] {
+            row[field] = run[field].clone();
+        }
+    }
+    Some(rows)
+}
+
+/// Distinct values, in order.
+fn values<'r>(rows: &[&'r Value], of: impl Fn(&'r Value) -> Option<&'r str>) -> Vec<&'r str> {
+    let mut values: Vec<&str> = rows.iter().filter_map(|row| of(row)).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// With which Gabion and OpenSSL rows were measured, and when, as far as they say so.
+fn versions(rows: &[&Value]) -> String {
+    let mut words = Vec::new();
+    // The object of sizes has had its version for longer than others.
+    let version = |row: &'_ Value| -> Option<String> {
+        let field = if row.get("stripped_bytes").is_some() { "version" } else { "gabion" };
+        let commit = row["commit"].as_str().map(|commit| format!(" ({commit})"));
+        Some(format!("Gabion {}{}", row[field].as_str()?, commit.unwrap_or_default()))
+    };
+    let mut gabions: Vec<String> = rows.iter().filter_map(|row| version(row)).collect();
+    gabions.sort_unstable();
+    gabions.dedup();
+    words.extend(gabions);
+    let openssl = |row: &Value| -> Option<String> {
+        let text = row["openssl"].as_str()?;
+        text.trim_start_matches("OpenSSL ").split(' ').next().map(|text| format!("OpenSSL {text}"))
+    };
+    let mut openssls: Vec<String> = rows.iter().filter_map(|row| openssl(row)).collect();
+    openssls.sort_unstable();
+    openssls.dedup();
+    words.extend(openssls);
+    let days = values(rows, |row| row["date"].as_str().or(row["run"].as_str())?.get(..10));
+    words.extend(match days[..] {
+        [] => None,
+        [day] => Some(day.to_owned()),
+        [first, .., last] => Some(format!("{first} to {last}")),
+    });
+    words.join(", ")
+}
+
+/// The kernels and compilers of a machine's rows, in a sentence, and what else they say of their making.
 fn systems(rows: &[&Value]) -> String {
     let mut systems: Vec<String> = Vec::new();
     for machine in rows.iter().map(|row| &row["machine"]).filter(|machine| machine.is_object()) {
@@ -117,9 +179,12 @@ fn systems(rows: &[&Value]) -> String {
             systems.push(system);
         }
     }
-    match systems.is_empty() {
-        true => "The results do not say what they were measured on.".to_owned(),
-        false => format!("Measured with {}.", systems.join("; ")),
+    let versions = versions(rows);
+    match (systems.is_empty(), versions.is_empty()) {
+        (true, true) => "The results do not say what they were measured on.".to_owned(),
+        (true, false) => format!("Measured with {versions}."),
+        (false, true) => format!("Measured with {}.", systems.join("; ")),
+        (false, false) => format!("Measured with {}; {versions}.", systems.join("; ")),
     }
 }
 
@@ -161,6 +226,27 @@ pub fn cell(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), number)
 }
 
+/// What a provider's rows are called: those of OpenSSL's own code have had three names.
+pub fn provider(name: &str) -> &str {
+    match name {
+        "default" | "stock" => "OpenSSL alone",
+        "gabion" => "with Gabion",
+        "offload" => "with the core patch",
+        other => other,
+    }
+}
+
+/// As [`text`], of a field that names a provider.
+fn provider_of(row: &Value) -> String {
+    provider(&text(row, "provider")).to_owned()
+}
+
+/// A chart with a series for each of these providers.
+pub fn of_providers(title: &str, names: &[&str]) -> Chart {
+    let names: Vec<&str> = names.iter().map(|name| provider(name)).collect();
+    Chart::new(title, &names)
+}
+
 /// Distinct values of a few fields, in the order in which they come.
 pub fn distinct(rows: &[&Value], fields: &[&str]) -> Vec<Vec<String>> {
     let mut seen: Vec<Vec<String>> = Vec::new();
@@ -181,6 +267,9 @@ pub fn find<'r>(rows: &[&'r Value], fields: &[(&str, &str)]) -> Option<&'r Value
 /// What tells a handshake from the others of its chart: group, signature, cipher and, where there are
 /// several, threads.
 pub fn handshake(group: &str, signature: &str, cipher: &str, threads: &str) -> String {
+    if cipher == "-" {
+        return format!("{group} + {signature}");
+    }
     // Of TLS 1.3's names of suites the cipher is what tells them apart, not the hash.
     let short = cipher.trim_start_matches("TLS_");
     let short = short.rsplit_once("_SHA").map_or(short, |(cipher, _)| cipher);
@@ -234,8 +323,8 @@ fn tls(rows: &[&Value]) -> Option<Section> {
     let providers = distinct(rows, &["provider"]).concat();
     let names: Vec<&str> = providers.iter().map(String::as_str).collect();
     let mut charts = [
-        Chart::new("Server CPU of a full handshake, microseconds (less is better)", &names),
-        Chart::new("Client CPU of a full handshake, microseconds (less is better)", &names),
+        of_providers("Server CPU of a full handshake, microseconds (less is better)", &names),
+        of_providers("Client CPU of a full handshake, microseconds (less is better)", &names),
     ];
     let mut table_rows = Vec::new();
     let mut gains: Vec<(f64, String)> = Vec::new();
@@ -257,7 +346,8 @@ fn tls(rows: &[&Value]) -> Option<Section> {
             let fields =
                 ["server_us", "client_us", "handshakes_per_cpu_s", "bytes_c2s", "bytes_s2c"];
             let values = fields.map(|field| cell(of(name, field)));
-            let mut row = vec![label.clone(), (*name).to_owned(), pair[2].clone(), pair[3].clone()];
+            let who = provider(name).to_owned();
+            let mut row = vec![label.clone(), who, pair[2].clone(), pair[3].clone()];
             row.extend(values);
             table_rows.push(row);
         }
@@ -278,9 +368,9 @@ fn tls(rows: &[&Value]) -> Option<Section> {
         id: "tls",
         title: "TLS handshakes".into(),
         words: format!(
-            "What one full TLS 1.3 handshake of OpenSSL's libssl costs each side: with OpenSSL's \
-             own code (default) and with Gabion as a provider, nothing else changed; offload is OpenSSL's \
-             code with the core patch.{best}"
+            "What one full TLS 1.3 handshake of OpenSSL's libssl costs each side: with OpenSSL alone and \
+             with Gabion as a provider, nothing else changed; the core patch is another way from OpenSSL's \
+             code to Gabion's.{best}"
         ),
         body: charts.map(|chart| chart.render()).concat()
             + &table("All figures", &head, &table_rows),
@@ -289,13 +379,15 @@ fn tls(rows: &[&Value]) -> Option<Section> {
 
 fn engine(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
+    let is_beside = rows.iter().any(|row| row["openssl_ops_per_s"].is_f64());
     let mut body = String::new();
     for (title, key, operations) in [
         ("ML-KEM, key already expanded", "ML-KEM-", ["encaps", "decaps"]),
         ("ML-DSA, key already expanded", "ML-DSA-", ["sign", "verify"]),
     ] {
         let title = format!("{title}: operations a second, one core");
-        let mut chart = Chart::new(&title, &["one at a time", "64 at a time"]);
+        let series = ["one at a time", "64 at a time", provider("default")];
+        let mut chart = Chart::new(&title, if is_beside { &series } else { &series[..2] });
         for name in distinct(rows, &["algorithm"]).concat() {
             if !name.starts_with(key) {
                 continue;
@@ -306,11 +398,15 @@ fn engine(rows: &[&Value]) -> Option<Section> {
                     let wanted =
                         [&wanted[..], &[("key", "cached"), ("threads", "1"), ("batch", batch)]]
                             .concat();
-                    find(rows, &wanted).and_then(|row| row["ops_per_s"].as_f64())
+                    find(rows, &wanted)
                 };
-                if let (Some(one), many) = (of("1"), of("64")) {
-                    chart.group(format!("{name} {operation}"), vec![Some(one), many]);
+                let (Some(one), many) = (of("1"), of("64")) else { continue };
+                let rate = |row: &Value| row["ops_per_s"].as_f64();
+                let mut bars = vec![rate(one), many.and_then(rate)];
+                if is_beside {
+                    bars.push(one["openssl_ops_per_s"].as_f64());
                 }
+                chart.group(format!("{name} {operation}"), bars);
             }
         }
         body.push_str(&chart.render());
@@ -323,10 +419,14 @@ fn engine(rows: &[&Value]) -> Option<Section> {
             cells.push(cell(row["core_cycles_per_op"].as_f64()));
             cells.push(cell(row["ns_per_op"]["p50"].as_f64()));
             cells.push(cell(row["ops_per_s"].as_f64()));
+            if is_beside {
+                cells.push(cell(row["openssl_ops_per_s"].as_f64()));
+            }
             cells
         })
         .collect();
-    let head = [&fields[..], &["cycles", "ns, median", "operations/s"]].concat();
+    let mut head = [&fields[..], &["cycles", "ns, median", "operations/s"]].concat();
+    head.extend(is_beside.then_some("OpenSSL alone, operations/s"));
     Some(Section {
         id: "engine",
         title: "The engine alone".into(),
@@ -339,46 +439,41 @@ fn engine(rows: &[&Value]) -> Option<Section> {
 
 fn wire(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
-    let mut old =
-        Chart::new("Bytes of a connection: the rows of 2022 and what followed", &["2022", "today"]);
+    let mut old = Chart::new(
+        "Bytes of a connection: today, and the row of 2022 that it followed",
+        &["today", "2022"],
+    );
     let mut today = Chart::new("Bytes of a connection, the server proves who it is", &["bytes"]);
     let mut table_rows = Vec::new();
     for row in rows {
         let total = row["total"].as_f64();
         if row["table"] == "seed" {
-            let label =
-                format!("{} + {}", text(row, "old_authentication"), text(row, "old_key_exchange"));
-            old.group(label, vec![row["old_total"].as_f64(), total]);
+            old.group(today_and_old(row), vec![total, row["old_total"].as_f64()]);
         } else if row["mode"] == "server" {
             let label = format!("{} + {}", text(row, "key_exchange"), text(row, "authentication"));
             today.group(label, vec![total]);
         }
-        let names = [
-            "old_authentication",
-            "old_key_exchange",
-            "authentication",
-            "key_exchange",
-            "mode",
-            "status",
-        ];
+        let names = ["authentication", "key_exchange", "mode", "status"];
         let mut cells: Vec<String> = names.iter().map(|field| text(row, field)).collect();
-        for field in ["old_total", "total", "predicted", "bytes_c2s", "bytes_s2c"] {
+        for field in ["total", "predicted", "bytes_c2s", "bytes_s2c"] {
             cells.push(cell(row[field].as_f64()));
         }
+        cells.extend(["old_authentication", "old_key_exchange"].map(|field| text(row, field)));
+        cells.push(cell(row["old_total"].as_f64()));
         table_rows.push(cells);
     }
     let head = [
-        "2022: authentication",
-        "2022: key exchange",
         "authentication",
         "key exchange",
         "mode",
         "status",
-        "2022",
         "total",
         "predicted",
         "to server",
         "to client",
+        "2022: authentication",
+        "2022: key exchange",
+        "2022: total",
     ];
     Some(Section {
         id: "wire",
@@ -388,15 +483,26 @@ fn wire(rows: &[&Value]) -> Option<Section> {
                 key shares, certificates, signatures, records and a base. A bar that is missing: \
                 nothing followed the algorithm, or the provider does not serve it."
             .into(),
-        body: old.render() + &today.render() + &table("All rows", &head, &table_rows),
+        body: today.render() + &old.render() + &table("All rows", &head, &table_rows),
     })
+}
+
+/// Today's names of a row, and behind them those of 2022.
+fn today_and_old(row: &Value) -> String {
+    let pair = |one: &str, other: &str| format!("{} + {}", text(row, one), text(row, other));
+    let old = pair("old_key_exchange", "old_authentication");
+    match row["authentication"].is_null() || row["key_exchange"].is_null() {
+        true => format!("nothing followed ({old})"),
+        false => format!("{} ({old})", pair("key_exchange", "authentication")),
+    }
 }
 
 fn memory(rows: &[&Value]) -> Option<Section> {
     rows.first()?;
     let providers = distinct(rows, &["provider"]).concat();
     let names: Vec<&str> = providers.iter().map(String::as_str).collect();
-    let mut chart = Chart::new("Heap of the server's side of a connection at most, bytes", &names);
+    let mut chart =
+        of_providers("Heap of the server's side of a connection at most, bytes", &names);
     for pair in distinct(rows, &["key_exchange", "authentication"]) {
         let of = |provider: &str| {
             let wanted = [
@@ -412,8 +518,6 @@ fn memory(rows: &[&Value]) -> Option<Section> {
         }
     }
     let head = [
-        "2022: authentication",
-        "2022: key exchange",
         "authentication",
         "key exchange",
         "provider",
@@ -423,11 +527,13 @@ fn memory(rows: &[&Value]) -> Option<Section> {
         "heap total",
         "heap peak",
         "stack",
+        "process peak",
+        "2022: authentication",
+        "2022: key exchange",
         "2022: allocations",
         "2022: heap total",
         "2022: heap peak",
         "2022: stack",
-        "process peak",
     ];
     Some(Section {
         id: "memory",
@@ -446,24 +552,16 @@ fn memory_cells(rows: &[&Value]) -> Vec<Vec<String>> {
     for row in rows {
         for side in ["server", "client"] {
             let usage = &row[side];
-            let mut cells: Vec<String> = [
-                "old_authentication",
-                "old_key_exchange",
-                "authentication",
-                "key_exchange",
-                "provider",
-                "status",
-            ]
-            .iter()
-            .map(|field| text(row, field))
-            .collect();
+            let counts = |part: &Value| {
+                ["allocations", "heap_total", "heap_peak", "stack"].map(|f| cell(part[f].as_f64()))
+            };
+            let names = ["authentication", "key_exchange"].map(|field| text(row, field));
+            let mut cells = [&names[..], &[provider_of(row), text(row, "status")]].concat();
             cells.push(side.to_owned());
-            for part in [&usage["connection"], &usage["old"]] {
-                for field in ["allocations", "heap_total", "heap_peak", "stack"] {
-                    cells.push(cell(part[field].as_f64()));
-                }
-            }
+            cells.extend(counts(&usage["connection"]));
             cells.push(cell(usage["process"]["heap_peak"].as_f64()));
+            cells.extend(["old_authentication", "old_key_exchange"].map(|field| text(row, field)));
+            cells.extend(counts(&usage["old"]));
             table_rows.push(cells);
         }
     }
@@ -475,7 +573,7 @@ fn tls_seed(rows: &[&Value]) -> Option<Section> {
     let providers = distinct(rows, &["provider"]).concat();
     let names: Vec<&str> = providers.iter().map(String::as_str).collect();
     let mut chart =
-        Chart::new("Both sides' CPU of a handshake, milliseconds (less is better)", &names);
+        of_providers("Both sides' CPU of a handshake, milliseconds (less is better)", &names);
     for pair in distinct(rows, &["old_group", "group"]) {
         let of = |provider: &str| {
             let row = find(rows, &[("old_group", &*pair[0]), ("provider", provider)])?;
@@ -490,25 +588,23 @@ fn tls_seed(rows: &[&Value]) -> Option<Section> {
     let mut table_rows = Vec::new();
     for row in rows {
         for (side, old) in [("server", "old_server"), ("client", "old_client")] {
-            let mut cells: Vec<String> = ["old_group", "group", "sig", "provider", "status"]
-                .iter()
-                .map(|f| text(row, f))
-                .collect();
+            let means = |part: &Value| {
+                ["connect_avg_ms", "rx_mb_s", "tx_mb_s"].map(|f| cell(part[f].as_f64()))
+            };
+            let names = ["group", "sig"].map(|field| text(row, field));
+            let mut cells = [&names[..], &[provider_of(row), text(row, "status")]].concat();
             cells.push(side.to_owned());
             cells.push(cell(row["connections"].as_f64()));
-            for part in [&row[side], &row[old]] {
-                for field in ["connect_avg_ms", "rx_mb_s", "tx_mb_s"] {
-                    cells.push(cell(part[field].as_f64()));
-                }
-            }
+            cells.extend(means(&row[side]));
             for field in ["last_byte_50k_ms", "last_byte_50k_elapsed_ms"] {
                 cells.push(cell(row[field].as_f64()));
             }
+            cells.push(text(row, "old_group"));
+            cells.extend(means(&row[old]));
             table_rows.push(cells);
         }
     }
     let head = [
-        "2022: group",
         "group",
         "certificates",
         "provider",
@@ -518,11 +614,12 @@ fn tls_seed(rows: &[&Value]) -> Option<Section> {
         "connect, ms",
         "rx, MB/s",
         "tx, MB/s",
+        "last byte of 50 KiB, ms",
+        "elapsed over the loopback, ms",
+        "2022: group",
         "2022: connect, ms",
         "2022: rx",
         "2022: tx",
-        "last byte of 50 KiB, ms",
-        "elapsed over the loopback, ms",
     ];
     Some(Section {
         id: "connections",
@@ -535,6 +632,15 @@ fn tls_seed(rows: &[&Value]) -> Option<Section> {
     })
 }
 
+/// Whose code an operation was.
+fn served_by(row: &Value) -> String {
+    match row["served_by"].as_str() {
+        Some("default") => "OpenSSL".to_owned(),
+        Some("gabion") => "Gabion".to_owned(),
+        _ => text(row, "served_by"),
+    }
+}
+
 /// The status of a row of what the provider does not have.
 const NOT_SERVED: &str = "not-served";
 
@@ -543,8 +649,7 @@ fn openssl(rows: &[&Value]) -> Option<Section> {
     let (mut table_rows, mut ratio_rows) = (Vec::new(), Vec::new());
     for row in rows {
         for result in row["results"].as_array().into_iter().flatten() {
-            let mut cells: Vec<String> =
-                ["algorithm", "provider", "served_by"].iter().map(|f| text(result, f)).collect();
+            let mut cells = vec![text(result, "algorithm"), provider_of(result), served_by(result)];
             if result["status"] == NOT_SERVED {
                 cells[2] = NOT_SERVED.into();
             }
@@ -554,8 +659,7 @@ fn openssl(rows: &[&Value]) -> Option<Section> {
             table_rows.push(cells);
         }
         for ratio in row["ratios"].as_array().into_iter().flatten() {
-            let mut cells: Vec<String> =
-                ["slh_dsa", "ml_dsa", "provider"].iter().map(|f| text(ratio, f)).collect();
+            let mut cells = vec![text(ratio, "slh_dsa"), text(ratio, "ml_dsa"), provider_of(ratio)];
             cells.extend(["keygen", "sign", "verify"].map(|f| cell(ratio[f].as_f64())));
             ratio_rows.push(cells);
         }
@@ -588,15 +692,13 @@ fn pkeyutl(rows: &[&Value]) -> Option<Section> {
     let mut table_rows = Vec::new();
     for result in rows.iter().flat_map(|row| row["results"].as_array().into_iter().flatten()) {
         if result["status"] == NOT_SERVED {
-            let mut cells =
-                vec![text(result, "algorithm"), text(result, "provider"), NOT_SERVED.into()];
+            let mut cells = vec![text(result, "algorithm"), provider_of(result), NOT_SERVED.into()];
             cells.resize(11, cell(None));
             table_rows.push(cells);
             continue;
         }
         for operation in ["sign", "verify", "process"] {
-            let mut cells =
-                vec![text(result, "algorithm"), text(result, "provider"), operation.into()];
+            let mut cells = vec![text(result, "algorithm"), provider_of(result), operation.into()];
             for field in ["mean_ms", "median_ms", "p95_ms", "p99_ms", "ops_per_s"] {
                 cells.push(cell(result[operation][field].as_f64()));
             }
@@ -667,7 +769,6 @@ fn size(rows: &[&Value]) -> Option<Section> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn handshake_row(cpu: &str, cipher: &str, provider: &str, server_us: f64) -> Value {
         json!({
@@ -695,8 +796,8 @@ mod tests {
         assert_eq!(parts[0].words, "Measured with k, c; newer, c.");
         let bodies: Vec<&str> = parts.iter().map(|part| part.sections[0].body.as_str()).collect();
         for (body, own, foreign) in [
-            (bodies[0], ["111", "122", "333", "offload"], ["211", "222", "gabion"]),
-            (bodies[1], ["211", "222", "gabion", "AES-256"], ["111", "333", "offload"]),
+            (bodies[0], ["111", "122", "333", "core patch"], ["211", "222", "Gabion"]),
+            (bodies[1], ["211", "222", "Gabion", "AES-256"], ["111", "333", "core patch"]),
         ] {
             assert!(own.iter().all(|figure| body.contains(figure)), "{body}");
             assert!(!foreign.iter().any(|figure| body.contains(figure)), "{body}");
@@ -704,6 +805,29 @@ mod tests {
         for label in ["X25519MLKEM768 + ML-DSA-65, AES-256-GCM", "ML-DSA-65, AES-128-GCM"] {
             assert!(bodies[0].contains(label), "no {label}");
         }
+    }
+
+    #[test]
+    fn a_run_has_its_handshakes_and_operations_beside_openssls() {
+        let run = json!({
+            "date": "2026-11-25T09:30:59Z", "gabion": "0.1.0", "commit": "0123abc", "openssl": "3.5.7",
+            "tls": { "group": "G", "signature": "S", "server_us": { "default": 300.0, "gabion": 100.0 },
+                "client_us": { "default": 200.0, "gabion": 50.0 },
+                "handshakes_per_cpu_s": { "default": 1.0, "gabion": 2.0 } },
+            "engine": [{ "algorithm": "ML-KEM-768", "operation": "encaps", "key": "cached",
+                "threads": 1, "batch": 1, "ns_per_op": { "p50": 1.0 }, "ops_per_s": 500.0,
+                "openssl_ops_per_s": 77.0, "machine": { "cpu": "one", "cores": 2 } }],
+        });
+        let rows = of_run(&run).unwrap();
+        let parts = parts(&rows);
+        assert_eq!(parts.len(), 1);
+        assert!(parts[0].words.ends_with("; Gabion 0.1.0 (0123abc), OpenSSL 3.5.7, 2026-11-25."));
+        let ids: Vec<&str> = parts[0].sections.iter().map(|section| section.id).collect();
+        assert_eq!(ids, ["tls", "engine"]);
+        let body = |at: usize| &parts[0].sections[at].body;
+        assert!(body(0).contains("G + S<") && body(0).contains("OpenSSL alone"), "{}", body(0));
+        assert!(body(1).contains("</i>77<") && body(1).contains("OpenSSL alone"), "{}", body(1));
+        assert!(of_run(&json!({ "engine": [] })).is_none());
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! When something was made, and by which Gabion: what a result says of itself.
+
+use pkcs8::der::DateTime;
+use serde::Serialize;
+
+/// What stands behind every row that is measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stamp {
+    /// UTC, `2026-11-25T09:30:59Z`; empty where the clock is before 1970.
+    pub date: String,
+    /// The version of this program.
+    pub gabion: &'static str,
+    /// The commit that it was built from, where `GABION_COMMIT` said it to the compiler, as `make` does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<&'static str>,
+}
+
+impl Stamp {
+    /// Of this moment and program.
+    pub fn now() -> Stamp {
+        let now = DateTime::from_system_time(std::time::SystemTime::now());
+        let date = now.map_or(String::new(), |now| now.to_string());
+        let commit = option_env!("GABION_COMMIT").filter(|commit| !commit.is_empty());
+        Stamp { date, gabion: env!("CARGO_PKG_VERSION"), commit }
+    }
+
+    /// The program, in words.
+    pub fn program(&self) -> String {
+        match self.commit {
+            Some(commit) => format!("Gabion {} ({commit})", self.gabion),
+            None => format!("Gabion {}", self.gabion),
+        }
+    }
+}
+
+/// A row with its stamp behind it.
+#[derive(Serialize)]
+pub struct Stamped<'r, T> {
+    #[serde(flatten)]
+    row: &'r T,
+    #[serde(flatten)]
+    stamp: Stamp,
+}
+
+impl<'r, T: Serialize> Stamped<'r, T> {
+    /// A row that was measured just now.
+    pub fn now(row: &'r T) -> Stamped<'r, T> {
+        Stamped { row, stamp: Stamp::now() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_its_order_and_says_when_it_was_made() {
+        #[derive(Serialize)]
+        struct Row {
+            z: u8,
+            a: u8,
+        }
+        let text = serde_json::to_string(&Stamped::now(&Row { z: 1, a: 2 })).unwrap();
+        assert!(text.starts_with("{\"z\":1,\"a\":2,\"date\":\"2"), "{text}");
+        let row: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(row["gabion"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(row["date"].as_str().map(str::len), Some("2026-11-25T09:30:59Z".len()));
+    }
+}
