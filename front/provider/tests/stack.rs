@@ -274,7 +274,7 @@ fn what_was_tested_at_load_needs_no_test_later() {
     let program = matrix(&place);
     let untested = |place: &Place| {
         let (good, text) =
-            run_matrix(place, &program, &["first", "no address space, no error", "MLKEM768"]);
+            run_matrix(place, &program, &["first", "1 MiB of address space, no error", "MLKEM768"]);
         (good, text)
     };
     let (good, text) = untested(&place);
