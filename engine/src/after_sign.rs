@@ -39,7 +39,7 @@ impl Engine {
             }
         }
         if !is_sound {
-            self.suspect(algorithm);
+            self.suspect(algorithm, "made a signature that does not verify");
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ const LANES_MAX: usize = isize::MAX as usize >> 20;
 pub enum Error {
     /// Invalid input: a key, a length, a context.
     #[error(transparent)]
-    Input(#[from] gabion_scheme::Error),
+    Input(gabion_scheme::Error),
     /// Invalid input: the algorithm does not do what was asked of it.
     #[error("{algorithm} can't {operation}; expected {expected}")]
     WrongAlgorithm {
@@ -63,6 +63,13 @@ pub enum Error {
     /// The signature does not verify.
     #[error("the signature does not verify")]
     BadSignature,
+    /// Resource: the system gave no memory, or no stack, which is memory too. Nothing of it is kept in mind:
+    /// the same operation succeeds when there is some.
+    #[error("the system gave no memory for {0}; try again later")]
+    NoMemory(
+        /// What it was to be.
+        &'static str,
+    ),
     /// Resource: no randomness.
     #[error(transparent)]
     Entropy(#[from] EntropyError),
@@ -83,7 +90,7 @@ pub enum Error {
     /// Integrity: the job was not run to its end. A defect; please report it.
     #[error("the job was lost, or its result was fetched before")]
     Lost,
-    /// Integrity: every backend failed its self-test.
+    /// Integrity: every backend gave a wrong answer of this algorithm.
     #[error("every backend failed its self-test for {0}; nothing can be trusted to run it")]
     NoBackend(Algorithm),
     /// Integrity: a backend panicked and no other could take over. A defect; please report it.
@@ -94,6 +101,15 @@ pub enum Error {
         /// What was asked.
         task: Task,
     },
+}
+
+impl From<gabion_scheme::Error> for Error {
+    fn from(error: gabion_scheme::Error) -> Self {
+        match error {
+            gabion_scheme::Error::NoMemory(what) => Error::NoMemory(what),
+            error => Error::Input(error),
+        }
+    }
 }
 
 /// The error of an algorithm that its family's code does not know.
@@ -201,6 +217,7 @@ pub(crate) fn lane_error(algorithm: Algorithm, task: Task, status: Status) -> Er
     let (name, family) = (algorithm.name(), algorithm.info().family);
     match (status, task) {
         (Status::InvalidSignature, _) => Error::BadSignature,
+        (Status::NoMemory, _) => Error::NoMemory("the operation"),
         (Status::InvalidKey, Task::DecodePublic | Task::Encaps | Task::Verify) => {
             Error::Input(gabion_scheme::Error::PublicKey {
                 algorithm: name,

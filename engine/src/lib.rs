@@ -11,8 +11,7 @@
 //! - A lone operation runs at once on the calling thread: it is a batch of one.
 //! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
 //!   call. A thread is started where the caller asks for it ([`Engine::parallel`],
-//!   [`Engine::run_parallel`], [`Queue::with_workers`]), and for a self-test, which needs a stack of a
-//!   known size: the first use of an algorithm waits for that one, and it ends with the test.
+//!   [`Engine::run_parallel`], [`Queue::with_workers`]). A self-test runs on a stack of its own, on the caller's thread.
 //! - All state that a fork copies is immutable, atomic or per-thread working memory, so a forked child
 //!   goes on with its own copy; what another thread was making at the fork, a self-test, a table or
 //!   what derives from a key, the child makes again. Only the curves of RustCrypto (P-521, and others
@@ -60,6 +59,7 @@ pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
 pub use exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
+pub use gabion_backend::host;
 pub use gabion_backend::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{

@@ -12,7 +12,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use gabion_backend::Batch;
+use gabion_backend::{Batch, host};
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status, ct};
@@ -92,10 +92,12 @@ fn on_threads<P: Send>(
         ended
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads)
-            // A thread that can't be started leaves its pieces to the others.
-            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
-            .collect();
+        let start = |_| {
+            // The process's signals are for its own threads. One that can't be started leaves its pieces
+            // to the others.
+            host::without_signals(|| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+        };
+        let others: Vec<_> = (1..threads).map_while(start).collect();
         let own = work();
         let others = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Lost)));
         others.fold(own, Result::and)

@@ -1,6 +1,6 @@
 //! Which backend runs a batch, and whether it may.
 
-use gabion_backend::{Backend, Batch, Operation, cpus};
+use gabion_backend::{Backend, Batch, FnDsa, Operation, Slh, cpus};
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
@@ -14,8 +14,11 @@ use crate::slot::{Answer, Slot};
 pub enum BackendState {
     /// Every self-test passed.
     Ok,
-    /// A self-test failed, or lanes came back without a verdict; it runs nothing any more.
+    /// Self-tests failed, or lanes came back without a verdict; it does not run those algorithms any
+    /// more, nor what is made of them.
     Withdrawn(String),
+    /// There was no memory to test it, for now.
+    Untested,
 }
 
 /// One backend, for `gabion doctor`.
@@ -91,23 +94,25 @@ impl Engine {
     /// The backend that runs this algorithm.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test.
+    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test; [`Error::NoMemory`] if
+    /// there was none to test them.
     pub fn backend_for(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
         check_built(algorithm)?;
-        self.slots
-            .iter()
-            .find(|slot| slot.is_fit(algorithm))
-            .map(|slot| &*slot.backend)
-            .ok_or(Error::NoBackend(algorithm))
+        for slot in &self.slots {
+            if slot.is_fit(algorithm)? {
+                return Ok(&*slot.backend);
+            }
+        }
+        Err(Error::NoBackend(algorithm))
     }
 
     /// The backend that is first to run this algorithm, without running its self-test, which
     /// [`Self::backend_for`] does: the best one that has failed none so far.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] if every backend has failed a self-test.
+    /// [`Error::NoBackend`] if every backend has failed the algorithm's self-test.
     pub fn backend_first(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
-        let slot = self.slots.iter().find(|slot| slot.reason().is_none());
+        let slot = self.slots.iter().find(|slot| slot.is_unblamed(algorithm));
         slot.map(|slot| &*slot.backend).ok_or(Error::NoBackend(algorithm))
     }
 
@@ -117,14 +122,17 @@ impl Engine {
             .iter()
             .map(|slot| {
                 let is_built = |algorithm: &Algorithm| algorithm.info().family.is_built();
-                for algorithm in Algorithm::all().filter(is_built) {
-                    slot.is_fit(algorithm);
-                }
-                BackendReport {
-                    name: slot.backend.name(),
-                    lanes: slot.backend.lanes(),
-                    state: slot.reason().map_or(BackendState::Ok, BackendState::Withdrawn),
-                }
+                // All of them, also where one could not be tested.
+                let untested = Algorithm::all()
+                    .filter(is_built)
+                    .filter(|&algorithm| slot.is_fit(algorithm).is_err())
+                    .count();
+                let state = match slot.reasons() {
+                    Some(reasons) => BackendState::Withdrawn(reasons),
+                    None if untested > 0 => BackendState::Untested,
+                    None => BackendState::Ok,
+                };
+                BackendReport { name: slot.backend.name(), lanes: slot.backend.lanes(), state }
             })
             .collect()
     }
@@ -135,7 +143,8 @@ impl Engine {
     /// it wrote counts, and the next backend runs the batch.
     ///
     /// # Errors
-    /// Misuse (lengths that do not fit, before anything runs); no healthy backend, or
+    /// Misuse (lengths that do not fit, before anything runs); no healthy backend, no memory for its
+    /// self-test, or
     /// [`Error::Panicked`] if one of them panicked: then every status is [`Status::NotRun`] and every
     /// output zero or blank. A bad lane is no error here.
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
@@ -144,7 +153,10 @@ impl Engine {
         let algorithm = batch.algorithm();
         check_built(algorithm)?;
         let mut error = Error::NoBackend(algorithm);
-        for slot in self.slots.iter().filter(|slot| slot.is_fit(algorithm)) {
+        for slot in &self.slots {
+            if !is_tested_by_who_uses_it(&batch.operation) && !slot.is_fit(algorithm)? {
+                continue;
+            }
             match slot.run(batch) {
                 Answer::Done => return Ok(()),
                 Answer::Panicked => error = Error::Panicked { algorithm, task: batch.task() },
@@ -168,10 +180,10 @@ impl Engine {
         self.verify_after_sign
     }
 
-    /// Tests the backend that runs an algorithm again, because it computed something wrong.
-    pub(crate) fn suspect(&self, algorithm: Algorithm) {
-        if let Some(slot) = self.slots.iter().find(|slot| slot.is_fit(algorithm)) {
-            slot.suspect(algorithm);
+    /// Tests the backend that runs an algorithm again, because of `what` it did.
+    pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
+        if let Some(slot) = self.slots.iter().find(|slot| slot.is_fit(algorithm) == Ok(true)) {
+            slot.suspect(algorithm, what);
         }
     }
 
@@ -183,4 +195,16 @@ impl Engine {
         self.run(&mut batch)?;
         lane_result(algorithm, task, status[0])
     }
+}
+
+/// Whether what an operation makes shows by itself whether it is right, or is tested when it is used.
+///
+/// These are public keys whose decoding runs no kernel of a backend: it looks at each coefficient, or
+/// copies bytes. Whoever sends a certificate decides which keys are decoded, and a self-test, which makes
+/// keys and signs, takes up to 40 ms.
+fn is_tested_by_who_uses_it(operation: &Operation<'_>) -> bool {
+    matches!(
+        operation,
+        Operation::FnDsa(FnDsa::DecodePublic { .. }) | Operation::Slh(Slh::DecodePublic { .. })
+    )
 }

@@ -14,6 +14,7 @@ mod slh;
 mod ed25519;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ecc;
 use crate::family::hybrid;
@@ -120,11 +121,56 @@ pub(crate) fn parts(algorithm: Algorithm) -> Vec<Algorithm> {
     }
 }
 
-/// Tests what an algorithm has beside its [`parts`] on one backend; the error says what differed.
-pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), String> {
+/// Why a self-test did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// An answer was wrong; what differed.
+    Wrong(String),
+    /// It could not be run to its end, which says nothing of the answers.
+    NoMemory,
+}
+
+impl From<String> for Failed {
+    fn from(what: String) -> Self {
+        Failed::Wrong(what)
+    }
+}
+
+/// A backend that is tested; knows whether a lane lacked memory.
+struct Watched<'a> {
+    backend: &'a dyn Backend,
+    lacked_memory: AtomicBool,
+}
+
+impl Backend for Watched<'_> {
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn lanes(&self) -> usize {
+        self.backend.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        self.backend.run(batch);
+        if batch.status.contains(&Status::NoMemory) {
+            self.lacked_memory.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Tests what an algorithm has beside its [`parts`] on one backend.
+pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Failed> {
+    let watched = Watched { backend, lacked_memory: AtomicBool::new(false) };
+    let passed = run_watched(&watched, algorithm);
+    // Whatever came of it where a lane lacked memory is no answer.
+    if watched.lacked_memory.into_inner() { Err(Failed::NoMemory) } else { passed }
+}
+
+fn run_watched(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Failed> {
     // What the engine asks for is in this build; each family is asked once more, so that its code can go.
     if let Some(parts) = hybrid::Parts::of(algorithm).filter(|_| Family::Hybrid.is_built()) {
-        return hybrid::self_test(parts);
+        return Ok(hybrid::self_test(parts)?);
     }
     if !parts(algorithm).is_empty() {
         return Ok(());
@@ -134,15 +180,15 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
         // What single operations take is no backend's, and is tested all the same.
         ecc::self_test(curve)?;
         return match curve {
-            ecc::Curve::X25519 => ecc::lanes::self_test(backend, lanes),
+            ecc::Curve::X25519 => Ok(ecc::lanes::self_test(backend, lanes)?),
             _ => Ok(()),
         };
     }
     if let Some(params) =
         gabion_scheme::fn_dsa::params(algorithm).filter(|_| Family::FnDsa.is_built())
     {
-        return fn_dsa::run(backend, params)
-            .map_err(|what| format!("{algorithm} self-test: {what}"));
+        return Ok(fn_dsa::run(backend, params)
+            .map_err(|what| format!("{algorithm} self-test: {what}"))?);
     }
     let answer = if let Some(params) =
         ml_kem::params(algorithm).filter(|_| Family::MlKem.is_built())
@@ -166,7 +212,7 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Str
     if expected == Some(digest.as_str()) {
         return Ok(());
     }
-    Err(format!("{algorithm} self-test: the known answer over {lanes} lanes differs"))
+    Err(format!("{algorithm} self-test: the known answer over {lanes} lanes differs").into())
 }
 
 /// The rules that an Ed25519's name stands for; none for another algorithm.

@@ -1,40 +1,50 @@
 //! One backend under observation: tested before its first use, watched while it runs.
 //!
 //! ```text
-//!   untested --first use--> testing --passed--> fit
-//!                              |                 |  leaves lanes without a verdict
-//!                              +---failed--------+--> withdrawn, for good and for every algorithm
+//!   of each algorithm:
+//!
+//!   untested --first use--> testing --right answers----------> fit
+//!       ^                     |  |                              |  leaves a lane without a verdict,
+//!       +-- no memory: the ---+  |                              |  or is suspected and tested again
+//!           use fails, and       +-- a wrong answer --> withdrawn, for this algorithm and what is
+//!           says nothing of it                           made of it, for good and loudly
 //! ```
 //!
-//! A backend that panics loses that batch to the next one and is not withdrawn: the input may be to
-//! blame, and a process whose last backend an input can switch off would be worse than a slow batch.
+//! - A test that lacks memory or a stack says nothing of the backend. What one algorithm did says
+//!   nothing of the others: each has a test of its own.
+//! - A panic in a test is a wrong answer of that algorithm. A backend that panics later loses that batch
+//!   to the next one and is not withdrawn: the input may be to blame, and a process whose last backend
+//!   an input can switch off would be worse than a slow batch.
+//! - A test starts no thread, and nobody waits for one without end: who finds one running gives it some
+//!   time and then tests by himself. So a child that was forked in the middle of it, or callers of a
+//!   thread that was ended there, go on.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use gabion_backend::{Backend, Batch};
 use gabion_scheme::algorithms::ALGORITHMS;
+use gabion_scheme::room::with_room;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
-use crate::self_test;
+use crate::error::Error;
+use crate::self_test::{self, Failed};
 
-/// Verdicts on one algorithm. Any other value is [`testing`] of the process whose thread tests.
-const UNTESTED: u64 = 0;
-const PASSED: u64 = 1;
-const FAILED: u64 = 2;
+/// What is known of one algorithm on one backend. A higher one is never replaced by a lower one, but
+/// for tests that did not come to an end.
+const UNTESTED: u8 = 0;
+const TESTING: u8 = 1;
+const PASSED: u8 = 2;
+const FAILED: u8 = 3;
 
-/// How long a thread sleeps while another one tests; a test takes some milliseconds.
-const TEST_POLL: Duration = Duration::from_micros(100);
-/// Bytes of stack of a self-test; the deepest, of P-521 in a build without optimisation, takes 130 KiB.
-const SELF_TEST_STACK: usize = 2 << 20;
-
-/// The mark of a test that this process runs.
-fn testing() -> u64 {
-    u64::from(std::process::id()) << 2 | 3
-}
+/// How long a caller rests while another thread tests; a test takes some milliseconds.
+const TEST_POLL: Duration = Duration::from_micros(200);
+/// How often it does so before it tests by itself: 100 ms at least, twice what the longest test takes.
+const TEST_POLLS: usize = 500;
 
 /// How a backend took a batch.
 pub(crate) enum Answer {
@@ -46,106 +56,148 @@ pub(crate) enum Answer {
     Unfit,
 }
 
+/// What is known of one algorithm on the backend. Atomics and no lock: a forked child would wait for
+/// ever for a lock that a thread of its parent holds.
+struct Health {
+    verdict: AtomicU8,
+    /// Of an algorithm that gave a wrong answer itself.
+    reason: OnceBox<String>,
+}
+
 /// A backend and what is known of its health.
 pub(crate) struct Slot {
     pub(crate) backend: Box<dyn Backend>,
-    /// Atomics and no lock: a forked child would wait for ever for a lock that a thread of its
-    /// parent holds. A test that was running at the fork is run again by the child.
-    verdicts: [AtomicU64; ALGORITHMS.len()],
-    /// Set once and for all algorithms: the backend runs nothing more.
-    withdrawn: AtomicBool,
-    reason: OnceBox<String>,
+    health: [Health; ALGORITHMS.len()],
     /// Whether a panic was reported.
     panicked: AtomicBool,
 }
 
 impl Slot {
     pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
-        Slot {
-            backend,
-            verdicts: [const { AtomicU64::new(UNTESTED) }; ALGORITHMS.len()],
-            withdrawn: AtomicBool::new(false),
-            reason: OnceBox::new(),
-            panicked: AtomicBool::new(false),
-        }
+        let health = [const { Health { verdict: AtomicU8::new(UNTESTED), reason: OnceBox::new() } };
+            ALGORITHMS.len()];
+        Slot { backend, health, panicked: AtomicBool::new(false) }
+    }
+
+    fn verdict(&self, algorithm: Algorithm) -> &AtomicU8 {
+        &self.health[algorithm as usize].verdict
     }
 
     /// Whether the backend may run this algorithm; runs its self-test before its first use.
-    pub(crate) fn is_fit(&self, algorithm: Algorithm) -> bool {
-        let verdict = &self.verdicts[algorithm as usize];
-        loop {
-            match verdict.load(Ordering::Acquire) {
-                _ if self.is_withdrawn() => return false,
-                PASSED => return true,
-                FAILED => return false,
-                seen if seen == testing() => std::thread::sleep(TEST_POLL),
-                seen => {
-                    let claim = verdict.compare_exchange(
-                        seen,
-                        testing(),
-                        Ordering::AcqRel,
-                        Ordering::Relaxed,
-                    );
-                    if claim.is_ok() {
-                        let mut parts = self_test::parts(algorithm).into_iter();
-                        let passed = parts.all(|part| self.is_fit(part)) && self.test(algorithm);
-                        verdict.store(if passed { PASSED } else { FAILED }, Ordering::Release);
-                    }
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] where the self-test lacks what it needs; then nothing is known as before.
+    pub(crate) fn is_fit(&self, algorithm: Algorithm) -> Result<bool, Error> {
+        match self.verdict(algorithm).load(Ordering::Acquire) {
+            PASSED => Ok(true),
+            FAILED => Ok(false),
+            _ => self.find_out(algorithm),
+        }
+    }
+
+    /// Whether it gave no wrong answer of this algorithm so far.
+    pub(crate) fn is_unblamed(&self, algorithm: Algorithm) -> bool {
+        self.verdict(algorithm).load(Ordering::Acquire) != FAILED
+    }
+
+    /// Tests the parts of an algorithm and what it has beside them.
+    #[cold]
+    fn find_out(&self, algorithm: Algorithm) -> Result<bool, Error> {
+        let verdict = self.verdict(algorithm);
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let is_first = verdict.compare_exchange(UNTESTED, TESTING, order.0, order.1).is_ok();
+        if !is_first {
+            for _ in 0..TEST_POLLS {
+                match verdict.load(Ordering::Acquire) {
+                    TESTING => rest(),
+                    PASSED => return Ok(true),
+                    FAILED => return Ok(false),
+                    _ => break,
+                }
+            }
+        }
+        let passed = self.test_with_parts(algorithm);
+        if passed == Ok(true) {
+            verdict.fetch_max(PASSED, Ordering::AcqRel);
+        } else {
+            // Untested as before, unless the test failed or another one has passed meanwhile.
+            let _ = verdict.compare_exchange(TESTING, UNTESTED, order.0, order.1);
+        }
+        passed?;
+        Ok(verdict.load(Ordering::Acquire) == PASSED)
+    }
+
+    fn test_with_parts(&self, algorithm: Algorithm) -> Result<bool, Error> {
+        for part in self_test::parts(algorithm) {
+            if !self.is_fit(part)? {
+                return Ok(false);
+            }
+        }
+        self.test(algorithm)
+    }
+
+    /// Runs the self-test of one algorithm without its parts, whatever an earlier one said; withdraws
+    /// the backend for it if it fails. On a stack of its own: the caller may have next to none.
+    fn test(&self, algorithm: Algorithm) -> Result<bool, Error> {
+        let run = || catch_unwind(AssertUnwindSafe(|| self_test::run(&*self.backend, algorithm)));
+        let ended = match with_room(run)? {
+            Ok(ended) => ended,
+            Err(_) => Err(Failed::Wrong(format!("{algorithm} self-test: it panicked"))),
+        };
+        match ended {
+            Ok(()) => Ok(true),
+            Err(Failed::NoMemory) => Err(Error::NoMemory("a self-test")),
+            Err(Failed::Wrong(reason)) => {
+                self.withdraw(algorithm, reason);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Tests an algorithm and its parts again after a result that can't be right; withdraws the backend
+    /// for what fails.
+    pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
+        self.say(&format!("{what}; it is tested again"));
+        for part in self_test::parts(algorithm).into_iter().chain([algorithm]) {
+            if self.test(part).is_err() {
+                // It is tested by whoever uses it next.
+                let order = (Ordering::AcqRel, Ordering::Relaxed);
+                for verdict in [part, algorithm].map(|algorithm| self.verdict(algorithm)) {
+                    let _ = verdict.compare_exchange(PASSED, UNTESTED, order.0, order.1);
                 }
             }
         }
     }
 
-    /// Runs the self-test of one algorithm without its parts, whatever an earlier one said;
-    /// withdraws the backend if it fails.
-    fn test(&self, algorithm: Algorithm) -> bool {
-        let verdict = on_a_stack_of_its_own(&|| self_test::run(&*self.backend, algorithm));
-        let verdict =
-            verdict.unwrap_or_else(|_| Err(format!("{algorithm} self-test: it panicked")));
-        match verdict {
-            Ok(()) => true,
-            Err(reason) => {
-                self.withdraw(reason);
-                false
-            }
-        }
-    }
-
-    /// Tests an algorithm again after a wrong result; withdraws the backend if the test fails.
-    pub(crate) fn suspect(&self, algorithm: Algorithm) {
-        self.say(&format!(
-            "made an {algorithm} signature that does not verify; it is tested again"
-        ));
-        let parts = self_test::parts(algorithm).into_iter().chain([algorithm]);
-        parts.for_each(|part| {
-            self.test(part);
-        });
-    }
-
-    /// Why the backend runs nothing any more, if that is so.
-    pub(crate) fn reason(&self) -> Option<String> {
-        let known =
-            || self.reason.get().cloned().unwrap_or_else(|| "no reason recorded".to_owned());
-        self.is_withdrawn().then(known)
+    /// The wrong answers that there were, if there were any.
+    pub(crate) fn reasons(&self) -> Option<String> {
+        let reasons: Vec<_> = Algorithm::all()
+            .filter_map(|algorithm| self.health[algorithm as usize].reason.get())
+            .map(String::as_str)
+            .collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
     /// Runs a checked batch whose algorithm the backend is fit for.
     pub(crate) fn run(&self, batch: &mut Batch<'_>) -> Answer {
         let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(batch)));
+        let (algorithm, task) = (batch.algorithm(), batch.task());
         if ran.is_err() {
             batch.reset();
             if !self.panicked.swap(true, Ordering::Relaxed) {
-                let what = format!("panicked in {} {}", batch.algorithm(), batch.task());
+                let what = format!("panicked in {algorithm} {task}");
                 self.say(&format!("{what}; the next backend takes the batch"));
             }
             return Answer::Panicked;
         }
         if let Some(lane) = batch.status.iter().position(|&status| status == Status::NotRun) {
-            let (algorithm, task) = (batch.algorithm(), batch.task());
-            self.withdraw(format!("{algorithm} {task}: lane {lane} came back without a verdict"));
+            let what = format!("{algorithm} {task}: lane {lane} came back without a verdict");
+            self.withdraw(algorithm, what);
+        } else if batch.status.contains(&Status::Fault) {
+            self.suspect(algorithm, &format!("failed a check of its own in {algorithm} {task}"));
         }
         // Another thread may have withdrawn it meanwhile; then this answer does not count either.
-        if self.is_withdrawn() {
+        if !self.is_unblamed(algorithm) {
             batch.reset();
             return Answer::Unfit;
         }
@@ -153,15 +205,19 @@ impl Slot {
         Answer::Done
     }
 
-    fn is_withdrawn(&self) -> bool {
-        self.withdrawn.load(Ordering::Acquire)
-    }
-
-    fn withdraw(&self, reason: String) {
-        let is_first = self.reason.set(Box::new(reason)).is_ok();
-        self.withdrawn.store(true, Ordering::Release);
+    /// Takes an algorithm from the backend for good, and all that is made of it.
+    fn withdraw(&self, algorithm: Algorithm, reason: String) {
+        let is_first = self.health[algorithm as usize].reason.set(Box::new(reason)).is_ok();
+        let is_made_of_it = |other: &Algorithm| {
+            *other == algorithm || self_test::parts(*other).contains(&algorithm)
+        };
+        for made in Algorithm::all().filter(is_made_of_it) {
+            self.verdict(made).store(FAILED, Ordering::Release);
+        }
         if is_first {
-            self.say(&format!("is withdrawn: {}", self.reason().unwrap_or_default()));
+            let reason = self.health[algorithm as usize].reason.get();
+            let reason = reason.map_or("", |reason| reason.as_str());
+            self.say(&format!("is withdrawn for {algorithm} and what is made of it: {reason}"));
         }
     }
 
@@ -172,51 +228,60 @@ impl Slot {
     }
 }
 
-/// Runs a self-test where there is room for it: the first caller of an algorithm may be one of
-/// OpenSSL's asynchronous jobs, which has 32 KiB of stack and no guard page. Where no thread can be
-/// made, it runs on the caller's.
-fn on_a_stack_of_its_own(
-    test: &(dyn Fn() -> Result<(), String> + Sync),
-) -> std::thread::Result<Result<(), String>> {
-    let here = || catch_unwind(AssertUnwindSafe(test));
-    if cfg!(loom) {
-        return here();
-    }
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(SELF_TEST_STACK);
-        match thread.spawn_scoped(scope, test) {
-            Ok(running) => running.join(),
-            Err(_) => here(),
-        }
-    })
+/// Sleeps a moment on a lock that nobody else knows: unlike sleep(3) this is no point where POSIX ends
+/// a thread that was cancelled.
+fn rest() {
+    let (nobodys, never) = (Mutex::new(()), Condvar::new());
+    let held = nobodys.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = never.wait_timeout(held, TEST_POLL);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use gabion_backend::cpus;
+    use std::time::Instant;
 
+    /// As in a child that was forked while a thread of its parent tested.
     #[test]
-    fn a_test_that_a_parent_process_was_running_is_run_again() {
+    fn a_test_that_does_not_end_is_run_by_who_waits_for_it() {
         let slot = Slot::new(cpus().remove(0));
-        let algorithm = Algorithm::MlKem512;
-        let of_parent = u64::from(std::process::id() ^ 1) << 2 | 3;
-        slot.verdicts[algorithm as usize].store(of_parent, Ordering::Relaxed);
-        assert!(slot.is_fit(algorithm));
-        assert_eq!(slot.verdicts[algorithm as usize].load(Ordering::Relaxed), PASSED);
+        let verdict = slot.verdict(Algorithm::MlKem512);
+        verdict.store(TESTING, Ordering::Relaxed);
+        assert_eq!(slot.is_fit(Algorithm::MlKem512), Ok(true));
+        assert_eq!(verdict.load(Ordering::Relaxed), PASSED);
     }
 
     #[test]
-    fn threads_wait_for_a_test_that_their_process_runs() {
+    fn a_test_that_another_thread_runs_is_given_time() {
         let slot = Slot::new(cpus().remove(0));
-        let verdict = &slot.verdicts[Algorithm::MlKem768 as usize];
-        verdict.store(testing(), Ordering::Relaxed);
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| slot.is_fit(Algorithm::MlKem768));
-            std::thread::sleep(10 * TEST_POLL);
-            assert!(!waiting.is_finished());
-            verdict.store(FAILED, Ordering::Release);
-            assert!(!waiting.join().unwrap_or(true));
-        });
+        let verdict = slot.verdict(Algorithm::MlKem768);
+        for (found, is_fit) in [(PASSED, true), (FAILED, false)] {
+            verdict.store(TESTING, Ordering::Relaxed);
+            std::thread::scope(|scope| {
+                let start = Instant::now();
+                let waiting = scope.spawn(|| slot.is_fit(Algorithm::MlKem768));
+                std::thread::sleep(10 * TEST_POLL);
+                assert!(!waiting.is_finished() || start.elapsed() > TEST_POLL * TEST_POLLS as u32);
+                verdict.store(found, Ordering::Release);
+                assert_eq!(waiting.join().unwrap(), Ok(is_fit));
+            });
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_concerns_what_is_made_of_the_algorithm_and_nothing_else() {
+        let slot = Slot::new(cpus().remove(0));
+        let all = [Algorithm::MlDsa65, Algorithm::MlDsa65EcdsaP384Sha512, Algorithm::MlKem768];
+        assert_eq!(all.map(|algorithm| slot.is_fit(algorithm)), [const { Ok(true) }; 3]);
+        assert_eq!(slot.reasons(), None);
+        slot.withdraw(Algorithm::MlDsa65, "a test says so".to_owned());
+        slot.withdraw(Algorithm::MlDsa65, "and once more".to_owned());
+        let fit = all.map(|algorithm| slot.is_fit(algorithm));
+        assert_eq!(fit, [Ok(false), Ok(false), Ok(true)]);
+        assert_eq!(slot.is_fit(Algorithm::MlDsa44), Ok(true));
+        assert_eq!(slot.reasons().as_deref(), Some("a test says so"));
+        // A test that was running meanwhile changes nothing.
+        assert_eq!(slot.find_out(Algorithm::MlDsa65), Ok(false));
     }
 }

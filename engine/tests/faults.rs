@@ -26,6 +26,12 @@ enum Fault {
     Lies,
     /// Does so once.
     LiesOnce,
+    /// Runs the batch and says that the last lane failed a check of its own.
+    FindsAFault,
+    /// Does so once.
+    FindsAFaultOnce,
+    /// Has no memory for the last lane.
+    LacksMemory,
 }
 
 /// A backend that passes its self-tests and breaks afterwards.
@@ -70,6 +76,15 @@ impl Backend for Broken {
                 self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::NotRun;
             }
+            Fault::FindsAFault | Fault::FindsAFaultOnce => {
+                self.inner.run(batch);
+                *batch.status.last_mut().unwrap() = Status::Fault;
+                self.loose.store(self.fault == Fault::FindsAFault, Ordering::Relaxed);
+            }
+            Fault::LacksMemory => {
+                self.inner.run(batch);
+                *batch.status.last_mut().unwrap() = Status::NoMemory;
+            }
         }
     }
 }
@@ -103,9 +118,9 @@ fn the_next_backend_serves_what_a_broken_one_lost() {
         assert_eq!(engine.verify(&key.public(), message, &signature), Ok(()), "{fault:?}");
         let (ct, shared) = engine.encaps(&kem.public(), &OsEntropy).unwrap();
         assert_eq!(engine.decaps(&kem, &ct).unwrap(), shared, "{fault:?}");
-        // A backend that panics may be asked again; one that loses lanes may not.
+        // A backend that panics may be asked again; one that loses lanes may not, for that algorithm.
         let keeps_on = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
-        assert_eq!(calls.load(Ordering::Relaxed), if keeps_on { 5 } else { 1 }, "{fault:?}");
+        assert_eq!(calls.load(Ordering::Relaxed), if keeps_on { 5 } else { 2 }, "{fault:?}");
         loose.store(false, Ordering::Relaxed);
         match &engine.report()[0].state {
             BackendState::Ok => assert!(keeps_on, "{fault:?}"),
@@ -187,6 +202,58 @@ fn one_wrong_signature_alone_is_an_error() {
     let expected = Error::Lane { algorithm, task, status: Status::Fault };
     assert_eq!(engine.sign(&key, message, &OsEntropy), Err(expected));
     assert!(engine.sign(&key, message, &OsEntropy).is_ok());
+}
+
+/// What every family's code may say of itself: a key that is none, a root that is not the key's.
+#[test]
+fn a_fault_that_the_backend_finds_has_it_tested_again() {
+    let message = Message::Pure { context: b"", message: b"m" };
+    for algorithm in [Algorithm::SlhDsaShake128f, Algorithm::Falcon512, Algorithm::Ed25519] {
+        for fault in [Fault::FindsAFault, Fault::FindsAFaultOnce] {
+            let (engine, loose, calls) = engine(fault, false);
+            let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+            loose.store(true, Ordering::Relaxed);
+            let signed = engine.sign(&key, message, &OsEntropy);
+            let serves = |algorithm| engine.backend_for(algorithm).unwrap().name();
+            if fault == Fault::FindsAFault {
+                // It stays in the test, too: the next backend has signed.
+                assert_eq!(engine.verify(&key.public(), message, &signed.unwrap()), Ok(()));
+                assert_eq!(serves(algorithm), "portable");
+                assert!(calls.load(Ordering::Relaxed) >= 2, "{algorithm} is not tested again");
+                loose.store(false, Ordering::Relaxed);
+            } else {
+                let (task, status) = (Task::Sign, Status::Fault);
+                assert_eq!(signed, Err(Error::Lane { algorithm, task, status }));
+                assert_eq!(serves(algorithm), "broken");
+            }
+            // What one algorithm did says nothing of another.
+            assert_eq!(serves(Algorithm::MlKem512), "broken");
+        }
+    }
+}
+
+/// A process without memory, or threads, for a moment: what fails then is right afterwards, and by the same
+/// backend.
+#[test]
+fn a_test_that_lacks_memory_says_nothing_of_the_backend() {
+    for algorithm in [Algorithm::MlDsa44, Algorithm::Falcon512, Algorithm::SlhDsaSha2_128f] {
+        let (engine, loose, _) = engine(Fault::LacksMemory, false);
+        loose.store(true, Ordering::Relaxed);
+        let refused = engine.dsa_generate(algorithm, &OsEntropy).err();
+        assert_eq!(refused, Some(Error::NoMemory("a self-test")), "{algorithm}");
+        assert_eq!(engine.report()[0].state, BackendState::Untested);
+        loose.store(false, Ordering::Relaxed);
+        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        assert_eq!(engine.backend_for(algorithm).unwrap().name(), "broken");
+        // An operation that lacks it, likewise.
+        loose.store(true, Ordering::Relaxed);
+        let message = Message::Pure { context: b"", message: b"m" };
+        let refused = engine.sign(&key, message, &OsEntropy).err();
+        assert_eq!(refused, Some(Error::NoMemory("the operation")), "{algorithm}");
+        loose.store(false, Ordering::Relaxed);
+        assert!(engine.sign(&key, message, &OsEntropy).is_ok());
+        assert_eq!(engine.backend_for(algorithm).unwrap().name(), "broken");
+    }
 }
 
 #[test]

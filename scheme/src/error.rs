@@ -65,6 +65,12 @@ pub enum Error {
     /// A signature could not be made within the bound on rejections (FIPS 204, appendix C).
     #[error("signing did not end within {0} attempts")]
     TooManyAttempts(usize),
+    /// A resource: the system gave no memory. The same call may succeed later.
+    #[error("the system gave no memory for {0}; try again later")]
+    NoMemory(
+        /// What it was to be.
+        &'static str,
+    ),
     /// An operation was asked of an algorithm that does not have it.
     #[error("{algorithm} has no operation `{operation}`")]
     Unsupported {
@@ -106,9 +112,19 @@ pub enum Status {
     InvalidSignature = 4,
     /// The lane's computation failed a check of its own.
     Fault = 5,
+    /// The system gave no memory for the lane; the same may succeed later.
+    NoMemory = 6,
 }
 
 impl Status {
+    /// The verdict on a lane whose key was refused, or that lacked the memory to tell.
+    pub fn of_key(error: &Error) -> Self {
+        match error {
+            Error::NoMemory(_) => Status::NoMemory,
+            _ => Status::InvalidKey,
+        }
+    }
+
     /// Whether the lane's output may be used.
     pub fn is_ok(self) -> bool {
         self == Status::Ok

@@ -1,20 +1,31 @@
-//! Room on the stack for what other people's crates put there.
+//! Room on the stack for what may need more of it than the caller has.
+//!
+//! ```text
+//!   caller's stack:  .. | with_room |            mapped for this call:  | guard | 2 MiB | work |
+//!                              +------------------ switches to ------------------------^
+//! ```
+//!
+//! A caller may be one of OpenSSL's asynchronous jobs, which has 32 KiB and no guard page, or a thread
+//! of a host that is as careful with its stacks. Work that needs more runs on a stack of its own, on the
+//! same thread: no thread is started for it, which the caller would have to wait for and which a host may
+//! forbid (ADR 0015). What the work leaves on that stack is gone with it.
 
-/// Bytes of stack: decoding a private key of FN-DSA takes up to 600 KiB.
+use corosensei::on_stack;
+use corosensei::stack::DefaultStack;
+
+use crate::error::Error;
+
+/// Bytes of a stack, beside its guard page: decoding a private key of FN-DSA takes up to 600 KiB, which
+/// is the most. Pages that nobody touches cost address space and nothing else.
 const STACK: usize = 2 << 20;
 
-/// Does work that takes much stack on a thread of its own and waits for its end: the caller may be one
-/// of OpenSSL's asynchronous jobs, which has 32 KiB and no guard page. None where no thread can be made.
-pub fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK);
-        let thread = thread.spawn_scoped(scope, work).ok()?;
-        match thread.join() {
-            Ok(made) => Some(made),
-            // As if it had run here.
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+/// Runs work on a stack of its own. Its panic is the caller's, as if it had run there.
+///
+/// # Errors
+/// [`Error::NoMemory`] where the system maps no stack; then the work has not run.
+pub fn with_room<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
+    let stack = DefaultStack::new(STACK).map_err(|_| Error::NoMemory("a stack of its own"))?;
+    Ok(on_stack(stack, work))
 }
 
 #[cfg(test)]
@@ -25,8 +36,23 @@ mod tests {
     fn work_has_room_and_its_panic_is_the_callers() {
         let deep =
             || std::hint::black_box([1u8; 1 << 20]).iter().map(|&byte| usize::from(byte)).sum();
-        assert_eq!(with_room(deep), Some(1usize << 20));
+        assert_eq!(with_room(deep), Ok(1usize << 20));
+        assert_eq!(with_room(|| with_room(deep)), Ok(Ok(1usize << 20)));
         let panic = std::panic::catch_unwind(|| with_room(|| panic!("in there")));
         assert_eq!(panic.unwrap_err().downcast_ref(), Some(&"in there"));
+    }
+
+    /// A caller with the stack of an asynchronous job, and a thread that is the only one that works.
+    #[test]
+    fn work_stays_on_the_thread_of_a_caller_without_room() {
+        let small = std::thread::Builder::new().stack_size(16 << 10);
+        let same = small.spawn(|| {
+            let caller = std::thread::current().id();
+            with_room(|| {
+                std::hint::black_box([1u8; 1 << 20]);
+                std::thread::current().id() == caller
+            })
+        });
+        assert_eq!(same.unwrap().join().unwrap(), Ok(true));
     }
 }

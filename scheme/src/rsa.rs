@@ -133,10 +133,9 @@ impl PrivateKey {
     /// Makes a key pair from random bytes, which takes seconds, and more stack than some callers have.
     ///
     /// # Errors
-    /// [`Error::PrivateKey`] if the crate finds no primes, which does not happen.
+    /// [`Error::NoMemory`]; [`Error::PrivateKey`] if the crate finds no primes, which does not happen.
     pub fn generate(params: Params, random: &[u8; RANDOM_LEN]) -> Result<Self, Error> {
-        let made = with_room(|| Self::generate_here(params, random));
-        made.unwrap_or_else(|| Self::generate_here(params, random))
+        with_room(|| Self::generate_here(params, random))?
     }
 
     fn generate_here(params: Params, random: &[u8; RANDOM_LEN]) -> Result<Self, Error> {

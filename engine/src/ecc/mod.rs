@@ -334,16 +334,24 @@ pub(crate) fn sign(
 }
 
 /// Whether `r || s` is the key's ECDSA signature (FIPS 186-5, section 6.4.2).
-pub(crate) fn verify(curve: Curve, public: &[u8], signed: Signed<'_>, signature: &[u8]) -> bool {
+///
+/// # Errors
+/// No memory, which says nothing of the signature.
+pub(crate) fn verify(
+    curve: Curve,
+    public: &[u8],
+    signed: Signed<'_>,
+    signature: &[u8],
+) -> Result<bool, gabion_scheme::Error> {
     let fits = signature.len() == 2 * curve.scalar_len() && curve.is_formed(public);
     if !fits || curve == Curve::X25519 {
-        return false;
+        return Ok(false);
     }
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if let Signed::Message(message) = signed
         && let Some(answer) = assembly::verify(curve, public, message, signature)
     {
-        return answer;
+        return Ok(answer);
     }
     portable::verify(curve, public, &signed.digest(curve), signature)
 }

@@ -121,12 +121,20 @@ pub(super) fn sign(
     })
 }
 
-pub(super) fn verify(curve: Curve, public: &[u8], digest: &[u8], signature: &[u8]) -> bool {
+/// Whether a signature verifies.
+///
+/// # Errors
+/// No memory, which says nothing of the signature.
+pub(super) fn verify(
+    curve: Curve,
+    public: &[u8],
+    digest: &[u8],
+    signature: &[u8],
+) -> Result<bool, gabion_scheme::Error> {
     let here = || verify_here(curve, public, digest, signature);
     // What p521 has of points in tables is more than an asynchronous job of OpenSSL has of stack, beside
     // what called for it.
-    let verdict = if curve == Curve::P521 { with_room(here) } else { None };
-    verdict.unwrap_or_else(here)
+    if curve == Curve::P521 { with_room(here) } else { Ok(here()) }
 }
 
 fn verify_here(curve: Curve, public: &[u8], digest: &[u8], signature: &[u8]) -> bool {

@@ -44,8 +44,8 @@ fn the_answers_are_those_of_the_rfc() {
         let made = sign(curve, &private, sample, Hedge::None).unwrap();
         assert_eq!(made, [r, s].concat(), "{curve:?}");
         let public = public_key(curve, &private).unwrap();
-        assert!(verify(curve, &public, sample, &made));
-        assert!(!verify(curve, &public, Signed::Message(b"simple"), &made));
+        assert_eq!(verify(curve, &public, sample, &made), Ok(true));
+        assert_eq!(verify(curve, &public, Signed::Message(b"simple"), &made), Ok(false));
         let encoded = der::to_der(&made);
         assert_eq!(der::from_der(curve, &encoded), Some(made));
         // A second leading zero is another encoding of the same number.

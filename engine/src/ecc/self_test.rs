@@ -4,6 +4,7 @@
 use sha3::{Digest, Sha3_256};
 
 use super::{Curve, Hedge, Signed, derive, from_der, public_key, sign, to_der, verify};
+use crate::self_test::Failed;
 
 /// SHA3-256 over the public key of scalar 0, its secret with that of scalar 1, and its
 /// deterministic signature in DER, where the curve has signatures.
@@ -24,9 +25,8 @@ fn scalar(curve: Curve, number: usize) -> Vec<u8> {
     scalar
 }
 
-/// Tests one curve; the error says what differed.
-pub(crate) fn self_test(curve: Curve) -> Result<(), String> {
-    let differs = |what: &str| format!("{curve:?} self-test: {what}");
+/// Tests one curve.
+pub(crate) fn self_test(curve: Curve) -> Result<(), Failed> {
     let keys = [scalar(curve, 0), scalar(curve, 1)];
     let public = keys.each_ref().map(|key| public_key(curve, key).unwrap_or_default());
     let mut hash = Sha3_256::new();
@@ -34,41 +34,48 @@ pub(crate) fn self_test(curve: Curve) -> Result<(), String> {
     let mut shared = [vec![0; curve.scalar_len()], vec![0; curve.scalar_len()]];
     for (mine, peer) in [(0, 1), (1, 0)] {
         if !derive(curve, &keys[mine], &public[peer], &mut shared[mine]) {
-            return Err(differs("a good key was refused"));
+            return Err(differs(curve, "a good key was refused"));
         }
     }
     if shared[0] != shared[1] {
-        return Err(differs("the two sides do not agree"));
+        return Err(differs(curve, "the two sides do not agree"));
     }
     hash.update(&shared[0]);
     if curve != Curve::X25519 {
-        hash.update(signature(curve, &keys[0], &public[0]).map_err(differs)?);
+        hash.update(signature(curve, &keys[0], &public[0])?);
     }
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if EXPECTED.contains(&(curve, &digest)) {
         return Ok(());
     }
-    Err(differs("the known answer differs"))
+    Err(differs(curve, "the known answer differs"))
+}
+
+fn differs(curve: Curve, what: &str) -> Failed {
+    Failed::Wrong(format!("{curve:?} self-test: {what}"))
 }
 
 /// The deterministic signature in DER, once both ways of signing were verified and a corrupted
 /// signature was refused.
-fn signature(curve: Curve, private: &[u8], public: &[u8]) -> Result<Vec<u8>, &'static str> {
+fn signature(curve: Curve, private: &[u8], public: &[u8]) -> Result<Vec<u8>, Failed> {
+    let is_good = |form, raw: &[u8]| verify(curve, public, form, raw).map_err(|_| Failed::NoMemory);
     let message: Vec<u8> = (0..200).map(|j| (13 * j + 1) as u8).collect();
     let digest = curve.hash().digest(&message);
     let forms = [Signed::Message(&message), Signed::Digest(&digest)];
     let (mut fixed, hedge) = (Vec::new(), [9; 32]);
     for hedge in [Hedge::Fresh(&hedge), Hedge::None] {
-        let raw = sign(curve, private, forms[0], hedge).ok_or("a good key does not sign")?;
-        fixed = from_der(curve, &to_der(&raw)).ok_or("its own DER is refused")?;
+        let raw = sign(curve, private, forms[0], hedge)
+            .ok_or_else(|| differs(curve, "a good key does not sign"))?;
+        fixed = from_der(curve, &to_der(&raw))
+            .ok_or_else(|| differs(curve, "its own DER is refused"))?;
         let mut bad = fixed.clone();
         bad[curve.scalar_len() - 1] ^= 1;
         for form in forms {
-            if !verify(curve, public, form, &fixed) {
-                return Err("a good signature was refused");
+            if !is_good(form, &fixed)? {
+                return Err(differs(curve, "a good signature was refused"));
             }
-            if verify(curve, public, form, &bad) {
-                return Err("a corrupted signature was accepted");
+            if is_good(form, &bad)? {
+                return Err(differs(curve, "a corrupted signature was accepted"));
             }
         }
     }

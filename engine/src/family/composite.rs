@@ -155,6 +155,7 @@ impl SigningPart for SigningKey {
         let random: Zeroizing<Vec<[u8; classical::RANDOM_LEN]>> =
             Zeroizing::new(random.iter().map(|r| std::array::from_fn(|i| r[32 + i])).collect());
         let classical = classical::sign(engine, &classical, &texts.0, (&random, is_given))?;
+        let has_fault = classical.contains(&Err(Status::Fault));
         signatures.fill(0);
         let room = params.algorithm.info().output;
         let outputs = signatures.chunks_exact_mut(room).zip(lengths.iter_mut());
@@ -168,14 +169,18 @@ impl SigningPart for SigningKey {
                 *status = Status::InvalidInput;
             }
             match classical {
-                Some(classical) if status.is_ok() => {
+                Ok(classical) if status.is_ok() => {
                     *length = part.len() + classical.len();
                     signature[..part.len()].copy_from_slice(part);
                     signature[part.len()..*length].copy_from_slice(&classical);
                 }
-                None if status.is_ok() => *status = Status::Fault,
+                Err(why) if status.is_ok() => *status = why,
                 _ => {}
             }
+        }
+        // A fault of the ML-DSA part was followed up where it was found.
+        if has_fault {
+            engine.suspect(params.algorithm, "could not sign the classical part of a composite");
         }
         Ok(())
     }
@@ -247,12 +252,15 @@ impl VerifyPart for VerifyKey {
             .map(|(signature, &length)| signature.get(len..length).unwrap_or_default())
             .collect();
         let classical: Vec<_> = keys.iter().map(|key| &key.0.classical).collect();
-        let good = classical::verify(engine, &classical, &texts.0, &parts)?;
-        for (lane, (good, status)) in good.into_iter().zip(status).enumerate() {
+        let verdicts = classical::verify(engine, &classical, &texts.0, &parts)?;
+        for (lane, (classical, status)) in verdicts.into_iter().zip(status).enumerate() {
             if !texts.is_good(lane) {
                 *status = Status::InvalidInput;
-            } else if status.is_ok() && !good {
-                *status = Status::InvalidSignature;
+            } else if status.is_ok() && !classical.is_ok() {
+                *status = match classical {
+                    Status::NoMemory => Status::NoMemory,
+                    _ => Status::InvalidSignature,
+                };
             }
         }
         Ok(())

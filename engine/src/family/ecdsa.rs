@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::ecc::{self, Curve, Hedge, Signed};
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, check_length, private_key, public_key, unknown};
+use crate::error::{Error, check_built, check_length, private_key, public_key, unknown};
 use crate::route::Engine;
 
 /// A private scalar and its point.
@@ -70,10 +70,14 @@ impl SigningKey {
 }
 
 impl VerifyKey {
-    /// Whether a signature in DER verifies.
-    pub(super) fn verify_one(&self, signed: Signed<'_>, der: &[u8]) -> bool {
-        let raw = ecc::from_der(self.curve, der);
-        raw.is_some_and(|raw| ecc::verify(self.curve, &self.bytes, signed, &raw))
+    /// The verdict on a signature in DER.
+    pub(super) fn verify_one(&self, signed: Signed<'_>, der: &[u8]) -> Status {
+        let Some(raw) = ecc::from_der(self.curve, der) else { return Status::InvalidSignature };
+        match ecc::verify(self.curve, &self.bytes, signed, &raw) {
+            Ok(true) => Status::Ok,
+            Ok(false) => Status::InvalidSignature,
+            Err(_) => Status::NoMemory,
+        }
     }
 }
 
@@ -154,6 +158,9 @@ impl SigningPart for SigningKey {
             lengths[lane] = der.len();
             status[lane] = Status::Ok;
         }
+        if status.contains(&Status::Fault) {
+            engine.suspect(first.algorithm(), "could not sign with a good key");
+        }
         Ok(())
     }
 }
@@ -167,8 +174,11 @@ impl VerifyPart for VerifyKey {
         &self.bytes
     }
 
-    fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
-        let curve = curve_of(engine, algorithm)?;
+    fn decode(_: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        // Without the self-test, which signs: whether a point is one of the curve is no backend's matter,
+        // and whoever sends certificates decides which keys are decoded.
+        check_built(algorithm)?;
+        let curve = Curve::of(algorithm).ok_or_else(|| unknown(algorithm))?;
         check_length("an ECDSA public key", curve.public_len(), bytes)?;
         if !ecc::is_public(curve, bytes) {
             return Err(public_key(algorithm, "it is no uncompressed point of the curve"));
@@ -200,8 +210,7 @@ impl VerifyPart for VerifyKey {
             let der = &signatures[lane * room..][..lengths[lane]];
             status[lane] = match signed(curve, &messages[lane]) {
                 None => Status::InvalidInput,
-                Some(signed) if key.verify_one(signed, der) => Status::Ok,
-                Some(_) => Status::InvalidSignature,
+                Some(signed) => key.verify_one(signed, der),
             };
         }
         Ok(())

@@ -9,7 +9,7 @@ use gabion_scheme::{Algorithm, Status};
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, check_length, unknown};
+use crate::error::{Error, check_length, lane_error, unknown};
 use crate::route::Engine;
 
 /// A private key with its public key.
@@ -52,10 +52,10 @@ fn key_of<T>(
     match (key, status) {
         (Some(key), Status::Ok) => Ok(key),
         (_, Status::InvalidKey) => match why() {
-            Err(error) => Err(Error::Input(error)),
+            Err(error) => Err(error.into()),
             Ok(_) => Err(Error::Lane { algorithm, task, status: Status::Fault }),
         },
-        (_, status) => Err(Error::Lane { algorithm, task, status }),
+        (_, status) => Err(lane_error(algorithm, task, status)),
     }
 }
 

@@ -69,6 +69,8 @@ typedef int32_t gabion_status;
 #define GABION_E_RANDOMNESS (-8) /* the operating system gave none */
 #define GABION_E_FAULT (-9)      /* a check of our own failed: nothing of the result may be used */
 #define GABION_E_BACKEND (-10)   /* no implementation that passed its self-test */
+#define GABION_E_MEMORY (-11)    /* no memory, or no stack, which is memory too, for a call or for the
+                                    self-test before it: any call may say so, and succeed later */
 
 /* A text for a status; never NULL, valid for ever. */
 const char *gabion_status_text(gabion_status status);

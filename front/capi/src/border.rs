@@ -24,10 +24,11 @@ pub mod code {
     pub const RANDOMNESS: Code = -8;
     pub const FAULT: Code = -9;
     pub const BACKEND: Code = -10;
+    pub const MEMORY: Code = -11;
 }
 
 /// The text of each code; a code that is none has the last.
-static TEXTS: [&CStr; 12] = [
+static TEXTS: [&CStr; 13] = [
     c"ok",
     c"the lane was not run",
     c"an argument is NULL, not aligned, not text, or overlaps another",
@@ -39,6 +40,7 @@ static TEXTS: [&CStr; 12] = [
     c"no randomness",
     c"a check of the library failed",
     c"no implementation passed its self-test",
+    c"no memory",
     c"unknown status",
 ];
 
@@ -70,6 +72,7 @@ impl From<Error> for Failure {
             Error::BadSignature => code::SIGNATURE,
             Error::Entropy(_) => code::RANDOMNESS,
             Error::NoSuchBackend { .. } | Error::NoBackend(_) => code::BACKEND,
+            Error::NoMemory(_) => code::MEMORY,
             _ => code::FAULT,
         };
         Failure { code, text: error.to_string() }
@@ -84,6 +87,7 @@ pub fn of_lane(status: Status) -> Code {
         Status::InvalidKey => code::KEY,
         Status::InvalidInput => code::INPUT,
         Status::InvalidSignature => code::SIGNATURE,
+        Status::NoMemory => code::MEMORY,
         _ => code::FAULT,
     }
 }

@@ -75,9 +75,18 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // Reads the environment now: nginx empties it in its workers, which sign first. An error
         // stays in the engine, and every operation reports it.
         let _ = Engine::global();
-        // SAFETY: the core passes its dispatch table and room for ours.
+        // SAFETY: the core passes its dispatch table.
+        let provider = unsafe { Provider::new(handle, from_core) };
+        if settings::tests_at_load(provider.setting(settings::SELF_TESTS.name)) {
+            // A provider that was to be whole from the start and is not, is none.
+            if let Err(failure) = test_all() {
+                provider.raise(&failure);
+                return Ok(0);
+            }
+        }
+        // SAFETY: the core passes room for our table and context.
         unsafe {
-            *context = Provider::new(handle, from_core).into_context();
+            *context = provider.into_context();
             *to_core = TABLE.as_ptr();
         }
         Ok(1)
@@ -177,15 +186,22 @@ unsafe extern "C" fn get_capabilities(
     })
 }
 
-/// Whether every algorithm that is served has a backend that passed its self-test.
+/// Tests every algorithm that is served, if that was not done; the first that no backend passes.
+fn test_all() -> Result<(), Failure> {
+    let engine = engine()?;
+    for served in served::SERVED.into_iter().filter(|served| served.is_built()) {
+        engine.backend_for(served.algorithm).map_err(Failure::from)?;
+    }
+    Ok(())
+}
+
+/// Whether every algorithm that is served has a backend that passed its self-test. What this process does
+/// afterwards needs no test, no thread and no file.
 unsafe extern "C" fn self_test(context: *mut c_void) -> c_int {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), 0, || {
-        let engine = engine()?;
-        for served in served::SERVED.into_iter().filter(|served| served.is_built()) {
-            engine.backend_for(served.algorithm).map_err(Failure::from)?;
-        }
+        test_all()?;
         Ok(1)
     })
 }

@@ -25,6 +25,27 @@ pub const X25519: Switch = Switch { name: c"x25519", variable: "GABION_X25519" }
 /// Operations that pause the asynchronous job they are in.
 pub const ASYNC_JOBS: Switch = Switch { name: c"async-jobs", variable: "GABION_ASYNC_JOBS" };
 
+/// When self-tests run: at the first use of what they test, unless somebody asks for [`AT_LOAD`].
+pub const SELF_TESTS: Switch = Switch { name: c"self-tests", variable: "GABION_SELF_TESTS" };
+
+/// All of them, where the provider is loaded.
+const AT_LOAD: &str = "at-load";
+/// As without a word.
+const AT_FIRST_USE: &str = "at-first-use";
+
+/// Whether all self-tests run where the provider is loaded.
+pub fn tests_at_load(configured: Option<&CStr>) -> bool {
+    let Some((name, word)) = SELF_TESTS.word(configured) else { return false };
+    let is_at_load = word.eq_ignore_ascii_case(AT_LOAD);
+    if !is_at_load && !word.eq_ignore_ascii_case(AT_FIRST_USE) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "gabion: {name} is `{word}`; expected {AT_LOAD} or {AT_FIRST_USE}; they run at first use"
+        );
+    }
+    is_at_load
+}
+
 impl Switch {
     /// Whether it is on, by what the environment says, or else the configuration.
     pub fn is_on(&self, configured: Option<&CStr>) -> bool {
@@ -33,13 +54,14 @@ impl Switch {
 
     /// What was said of it, if anything was.
     pub fn said(&self, configured: Option<&CStr>) -> Option<bool> {
-        let configured = configured.map(|text| text.to_string_lossy().into_owned());
-        let (name, word) = match (variable(self.variable), configured) {
-            (Some(word), _) => (self.variable.into(), word),
-            (None, Some(word)) => (self.name.to_string_lossy(), word),
-            (None, None) => return None,
-        };
-        Some(switch(&name, &word))
+        self.word(configured).map(|(name, word)| switch(&name, &word))
+    }
+
+    /// Where a word was said, and which.
+    fn word(&self, configured: Option<&CStr>) -> Option<(String, String)> {
+        let said = variable(self.variable).map(|word| (self.variable.to_owned(), word));
+        let name = || self.name.to_string_lossy().into_owned();
+        said.or_else(|| configured.map(|word| (name(), word.to_string_lossy().into_owned())))
     }
 }
 
@@ -83,6 +105,14 @@ mod tests {
         }
         for off in ["0", "no", "off", "FALSE", "maybe", "2"] {
             assert!(!switch("x", off), "{off}");
+        }
+    }
+
+    #[test]
+    fn self_tests_run_at_load_where_somebody_says_so() {
+        assert!(tests_at_load(Some(c"at-load")) && tests_at_load(Some(c"At-Load")));
+        for word in [None, Some(c"at-first-use"), Some(c"yes"), Some(c"")] {
+            assert!(!tests_at_load(word), "{word:?}");
         }
     }
 

@@ -8,11 +8,12 @@
 mod common;
 
 use std::ffi::c_void;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::libcrypto::{Context, Params, Written};
-use common::{GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES, all_text};
+use common::{GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text};
 use gabion_engine::{Algorithm, Config, Engine, Family};
 
 const STACK: usize = 1 << 20;
@@ -206,4 +207,79 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     // Of the 32 KiB, libssl takes about 4 below the call.
     let (bytes, what) = deepest.last().unwrap();
     assert!(*bytes <= 28 << 10, "{what} takes {bytes} bytes of stack: {deepest:#?}");
+}
+
+/// A program that is built against this OpenSSL, beside what it reads.
+fn matrix(place: &Place) -> std::path::PathBuf {
+    let prefix = common::prefix();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/matrix");
+    let (program, plug) = (place.path("matrix"), place.path("plug.so"));
+    let build = |command: &mut Command| {
+        let output = command.args(["-O1", "-Wall", "-Wextra", "-Werror"]).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", all_text(&output));
+    };
+    // The functions of libpthread and of fibres take functions of other types.
+    let words = ["-Wno-cast-function-type", "-rdynamic", "-pthread"];
+    let mut command = Command::new("cc");
+    command.args(words).arg("-o").arg(&program).arg(source.join("matrix.c"));
+    command.arg("-I").arg(prefix.join("include")).arg("-L").arg(prefix.join("lib"));
+    build(command.args(["-lssl", "-lcrypto", "-ldl"]));
+    build(
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&plug).arg(source.join("plug.c")),
+    );
+    let signatures = [
+        "ML-DSA-65",
+        "SLH-DSA-SHA2-128f",
+        "Falcon-512",
+        "MLDSA44-Ed25519-SHA512-draft19",
+        "MLDSA87-ECDSA-P521-SHA512-draft19",
+        "MLDSA44-RSA2048-PSS-SHA256-draft19",
+    ];
+    let make = |key: &str, name: &str| {
+        let files = format!("-keyout {name}.key -out {name}.pem -subj /CN={name} -days 30");
+        place.openssl(Side::Gabion, &format!("req -x509 -newkey {key} -nodes {files}"));
+    };
+    signatures.into_iter().for_each(|name| make(name, name));
+    make("ec -pkeyopt ec_paramgen_curve:P-256", "ec");
+    program
+}
+
+/// Runs cells of the matrix; what it says of them.
+fn run_matrix(place: &Place, program: &Path, words: &[&str]) -> (bool, String) {
+    let output = Command::new(program)
+        .arg(place.path(""))
+        .args(words)
+        .env("LD_LIBRARY_PATH", common::prefix().join("lib"))
+        .env("OPENSSL_CONF", place.path("gabion.cnf"))
+        .output()
+        .unwrap();
+    (output.status.success(), all_text(&output))
+}
+
+/// No thread, little stack, no memory, a fork, the loader's lock, cancellation: see matrix/matrix.c.
+#[test]
+fn where_a_process_has_nothing_to_give_answers_are_right_or_errors_that_pass() {
+    let place = Place::new();
+    let program = matrix(&place);
+    for when in ["first", "later"] {
+        let (good, text) = run_matrix(&place, &program, &[when]);
+        assert!(good && text.contains("247 right, 0 wrong"), "{text}");
+    }
+}
+
+/// Without address space for a stack no self-test runs; where all ran at load, none is left to run.
+#[test]
+fn what_was_tested_at_load_needs_no_test_later() {
+    let place = Place::new();
+    let program = matrix(&place);
+    let untested = |place: &Place| {
+        let (good, text) =
+            run_matrix(place, &program, &["first", "1 MiB of address space, no error", "MLKEM768"]);
+        (good, text)
+    };
+    let (good, text) = untested(&place);
+    assert!(!good && text.contains("0 right"), "{text}");
+    place.configure("self-tests = at-load");
+    let (good, text) = untested(&place);
+    assert!(good && text.contains("1 right"), "{text}");
 }

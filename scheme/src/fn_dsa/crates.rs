@@ -6,15 +6,19 @@
 use super::message::Parts;
 use super::params::{Design, Params, SEED_LEN};
 use super::randomness::Randomness;
+use crate::error::Error;
 use crate::room::with_room;
 
-/// Makes the encoded key pair of a seed: (private, public). None where there is no stack for it.
+/// Makes the encoded key pair of a seed: (private, public).
+///
+/// # Errors
+/// [`Error::NoMemory`].
 pub(super) fn generate(
     params: &Params,
     seed: &[u8; SEED_LEN],
     private: &mut [u8],
     public: &mut [u8],
-) -> Option<()> {
+) -> Result<(), Error> {
     with_room(|| generate_here(params, seed, private, public))
 }
 
@@ -86,9 +90,12 @@ impl Verifier {
 }
 
 impl Signer {
-    /// Decodes a key; none if the crate refuses it, or there is no stack for it.
-    pub(super) fn decode(params: &Params, bytes: &[u8]) -> Option<Self> {
-        with_room(|| Self::decode_here(params, bytes))?
+    /// Decodes a key; none if the crate refuses it.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(super) fn decode(params: &Params, bytes: &[u8]) -> Result<Option<Self>, Error> {
+        with_room(|| Self::decode_here(params, bytes))
     }
 
     /// The encoded public key, into `public`.

@@ -11,7 +11,7 @@ use super::crates::{self, Signer, Verifier};
 use super::params::{Design, MU_LEN, Params, SEED_LEN};
 use super::private::Basis;
 use crate::ct;
-use crate::error::Error;
+use crate::error::{Error, Status};
 
 /// Signers that a key keeps for its next signatures: as many threads can sign at once without
 /// decoding it again, at 120 KiB each.
@@ -72,7 +72,7 @@ impl SigningKey {
     /// orthogonalised basis is, f G - g F = q. In FN-DSA the hash of the public key belongs to it.
     ///
     /// # Errors
-    /// [`Error::Length`] and [`Error::PrivateKey`].
+    /// [`Error::Length`] and [`Error::PrivateKey`]; [`Error::NoMemory`], which says nothing of the key.
     pub fn decode(params: &'static Params, bytes: &[u8]) -> Result<Self, Error> {
         Error::check_length("private key", params.sk_len(), bytes)?;
         let refuse = |reason| Error::PrivateKey { algorithm: params.algorithm.name(), reason };
@@ -82,9 +82,8 @@ impl SigningKey {
         if Basis::decode(params, bytes).is_none() {
             return Err(refuse("f, g and F are no short basis (Falcon round 3, section 3.8.2)"));
         }
-        let signer = Signer::decode(params, bytes).ok_or_else(|| {
-            refuse("f, g and F do not decode, or no thread can be started that has room")
-        })?;
+        let signer = Signer::decode(params, bytes)?
+            .ok_or_else(|| refuse("f, g and F do not decode to a key"))?;
         let mut public = vec![0; params.pk_len()];
         signer.public_key(&mut public);
         // The public key is what the private key makes public.
@@ -121,14 +120,18 @@ impl SigningKey {
         &self.verify_key
     }
 
-    /// Calls `with` with a signer that nobody else has; none if the key does not decode again, which
-    /// a fault alone could bring about, or the lack of a thread with room for it.
-    pub(super) fn with_signer<T>(&self, with: impl FnOnce(&mut Signer) -> T) -> Option<T> {
+    /// Calls `with` with a signer that nobody else has.
+    ///
+    /// # Errors
+    /// [`Status::NoMemory`]; [`Status::Fault`] if the key does not decode again.
+    pub(super) fn with_signer<T>(&self, with: impl FnOnce(&mut Signer) -> T) -> Result<T, Status> {
         // A name of its own, so that the list is not locked while the key is used.
         let idle = self.idle().and_then(|mut idle| idle.pop());
         let mut signer = match idle {
             Some(signer) => signer,
-            None => Signer::decode(self.params, &self.bytes)?,
+            None => Signer::decode(self.params, &self.bytes)
+                .map_err(|error| Status::of_key(&error))?
+                .ok_or(Status::Fault)?,
         };
         let result = with(&mut signer);
         if let Some(mut idle) = self.idle()
@@ -136,7 +139,7 @@ impl SigningKey {
         {
             idle.push(signer);
         }
-        Some(result)
+        Ok(result)
     }
 
     /// The signers that nobody uses; none where they stay locked, as they do in a forked child if
@@ -166,14 +169,20 @@ impl fmt::Debug for VerifyKey {
     }
 }
 
-/// Makes the key pair of a seed. None if what the crate made fails the tests of an imported key,
-/// which a fault alone could bring about, or no thread with room for the crate's stack can be made.
-pub fn generate(params: &'static Params, seed: &[u8; SEED_LEN]) -> Option<SigningKey> {
+/// Makes the key pair of a seed.
+///
+/// # Errors
+/// [`Status::NoMemory`]; [`Status::Fault`] if what the crate made fails the tests of an imported key.
+pub fn generate(params: &'static Params, seed: &[u8; SEED_LEN]) -> Result<SigningKey, Status> {
+    let of = |error: Error| match Status::of_key(&error) {
+        Status::NoMemory => Status::NoMemory,
+        _ => Status::Fault,
+    };
     let mut private = Zeroizing::new(vec![0; params.sk_len()]);
     let mut public = vec![0; params.pk_len()];
-    crates::generate(params, seed, &mut private, &mut public)?;
-    let key = SigningKey::decode(params, &private).ok()?;
-    (key.verify_key.bytes == public).then_some(key)
+    crates::generate(params, seed, &mut private, &mut public).map_err(of)?;
+    let key = SigningKey::decode(params, &private).map_err(of)?;
+    if key.verify_key.bytes == public { Ok(key) } else { Err(Status::Fault) }
 }
 
 #[cfg(test)]
@@ -198,6 +207,6 @@ mod tests {
             let _ = ended.send((made, public));
         });
         let (made, public) = end.recv_timeout(Duration::from_secs(60)).expect("it waits for ever");
-        assert_eq!((made, &public[..]), (Some(()), key.verify_key().bytes()));
+        assert_eq!((made, &public[..]), (Ok(()), key.verify_key().bytes()));
     }
 }

@@ -62,8 +62,9 @@ pub fn sign(
     });
     let status = match signed {
         None => Status::InvalidInput,
-        Some(Some(true)) => Status::Ok,
-        Some(_) => Status::Fault,
+        Some(Ok(true)) => Status::Ok,
+        Some(Ok(false)) => Status::Fault,
+        Some(Err(status)) => status,
     };
     if !status.is_ok() {
         sig.fill(0);

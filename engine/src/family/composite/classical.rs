@@ -154,14 +154,14 @@ impl Public {
     }
 }
 
-/// The signature of every lane's text, by keys of one algorithm; none where one could not be made.
+/// The signature of every lane's text, by keys of one algorithm, or why there is none.
 /// The randomness may be given, for tests, and is fresh otherwise.
 pub(super) fn sign(
     engine: &Engine,
     keys: &[&Private],
     texts: &[Vec<u8>],
     (random, is_given): (&[[u8; RANDOM_LEN]], bool),
-) -> Result<Vec<Option<Vec<u8>>>, Error> {
+) -> Result<Vec<Result<Vec<u8>, Status>>, Error> {
     let with_lanes: Vec<_> = keys
         .iter()
         .filter_map(|key| if let Private::Ed25519(key) = key { Some(key) } else { None })
@@ -169,11 +169,12 @@ pub(super) fn sign(
     if with_lanes.is_empty() {
         let one = |((key, text), random): ((&&Private, &Vec<u8>), &[u8; RANDOM_LEN])| {
             let hedge = if is_given { Hedge::Given(random) } else { Hedge::Fresh(random) };
-            match key {
+            let made = match key {
                 Private::Rsa(params, key) => key.sign(*params, text, random),
                 Private::Ecdsa(key, _) => key.sign_one(Signed::Message(text), hedge),
                 Private::Ed25519(_) => None,
-            }
+            };
+            made.ok_or(Status::Fault)
         };
         return Ok(keys.iter().zip(texts).zip(random).map(one).collect());
     }
@@ -189,25 +190,28 @@ pub(super) fn sign(
     };
     SigningPart::sign_many(engine, &with_lanes, lanes)?;
     let made = signatures.chunks_exact(ED25519_LEN).zip(status);
-    Ok(made.map(|(signature, status)| status.is_ok().then(|| signature.to_vec())).collect())
+    let of_lane = |(signature, status): (&[u8], Status)| {
+        if status.is_ok() { Ok(signature.to_vec()) } else { Err(status) }
+    };
+    Ok(made.map(of_lane).collect())
 }
 
-/// Whether the signature of every lane's text verifies, by keys of one algorithm.
+/// The verdict on the signature of every lane's text, by keys of one algorithm.
 pub(super) fn verify(
     engine: &Engine,
     keys: &[&Public],
     texts: &[Vec<u8>],
     signatures: &[&[u8]],
-) -> Result<Vec<bool>, Error> {
+) -> Result<Vec<Status>, Error> {
     let with_lanes: Vec<_> = keys
         .iter()
         .filter_map(|key| if let Public::Ed25519(key) = key { Some(key) } else { None })
         .collect();
     if with_lanes.is_empty() {
         let one = |((key, text), sig): ((&&Public, &Vec<u8>), &&[u8])| match key {
-            Public::Rsa(params, key) => key.verify(*params, text, sig),
+            Public::Rsa(params, key) if key.verify(*params, text, sig) => Status::Ok,
             Public::Ecdsa(key) => key.verify_one(Signed::Message(text), sig),
-            Public::Ed25519(_) => false,
+            Public::Rsa(..) | Public::Ed25519(_) => Status::InvalidSignature,
         };
         return Ok(keys.iter().zip(texts).zip(signatures).map(one).collect());
     }
@@ -225,7 +229,7 @@ pub(super) fn verify(
         status: &mut status,
     };
     VerifyPart::verify_many(engine, &with_lanes, lanes)?;
-    Ok(status.into_iter().map(Status::is_ok).collect())
+    Ok(status)
 }
 
 fn plain(texts: &[Vec<u8>]) -> Vec<Message<'_>> {

@@ -153,7 +153,7 @@ fn backends() -> Vec<Check> {
                 Check::new(name, Verdict::Ok, detail)
             }
             BackendState::Withdrawn(reason) => {
-                let detail = format!("withdrawn, its self-test failed: {reason}");
+                let detail = format!("withdrawn where a self-test failed: {reason}");
                 Check::new(name, Verdict::Broken, detail)
                     .mended_by("report this with the output of gabion doctor --json")
             }
