@@ -19,6 +19,7 @@ mod constants;
 pub mod cpu;
 #[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
 mod emulated;
+pub mod host;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod memory;
 #[cfg(target_arch = "aarch64")]

@@ -60,6 +60,7 @@ pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, EntropyError, OsEntropy, Randomness};
 pub use error::Error;
 pub use exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
+pub use gabion_backend::host;
 pub use gabion_backend::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{

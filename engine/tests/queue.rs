@@ -562,6 +562,24 @@ fn shutdown_completes_every_ticket_and_takes_no_more() {
     queue.shutdown();
 }
 
+/// As in a destructor that `dlclose` runs: a thread may need what the caller holds.
+#[test]
+fn a_queue_that_is_detached_waits_for_nobody_and_completes_every_ticket() {
+    let (engine, watch) = watched();
+    let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
+    let queue = queue.with_workers(some(2)).unwrap();
+    let key = engine.kem_generate(KEM, &OsEntropy).unwrap();
+    watch.set(true);
+    let tickets: Vec<_> = (0..40).map(|_| queue.submit_encaps(&key.public()).unwrap()).collect();
+    queue.detach();
+    assert!(tickets.iter().any(|ticket| !ticket.is_ready()), "nobody was held up");
+    watch.set(false);
+    for ticket in tickets {
+        let (ct, shared) = ticket.wait().unwrap();
+        assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
+    }
+}
+
 /// Each of two threads that shut a queue down, and one that comes after a callback did, finds every
 /// ticket complete.
 #[test]

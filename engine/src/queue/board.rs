@@ -8,6 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{JoinHandle, ThreadId};
 
+use gabion_backend::host;
+
 use crate::sync::{Condvar, Mutex, lock, wait_until};
 
 /// One batch that a worker leads.
@@ -128,18 +130,19 @@ pub(super) struct Workers {
     pub(super) board: Arc<Board>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     ids: Vec<ThreadId>,
+    /// Whether they are waited for when this is dropped.
+    is_waited_for: bool,
 }
 
 impl Workers {
     /// Starts `count` threads.
     pub(super) fn start(count: usize) -> std::io::Result<Workers> {
         let (board, threads, ids) = (Board::new(), Mutex::new(Vec::new()), Vec::new());
-        let mut workers = Workers { board, threads, ids };
+        let mut workers = Workers { board, threads, ids, is_waited_for: true };
         for number in 0..count {
             let board = Arc::clone(&workers.board);
-            let thread = std::thread::Builder::new().name(format!("gabion-{number}"));
             // If this fails, the drop of `workers` ends those that were started.
-            let thread = thread.spawn(move || board.work())?;
+            let thread = host::spawn(format!("gabion-{number}"), move || board.work())?;
             workers.ids.push(thread.thread().id());
             lock(&workers.threads).push(thread);
         }
@@ -162,11 +165,21 @@ impl Workers {
         // Another caller may have taken the threads, and be waiting for them.
         self.board.wait_left();
     }
+
+    /// Takes no more jobs, and leaves the threads to themselves: they end when what was taken is over.
+    pub(super) fn let_go(mut self) {
+        self.is_waited_for = false;
+        if self.board.is_of_this_process() {
+            self.board.close();
+        }
+    }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.stop();
+        if self.is_waited_for {
+            self.stop();
+        }
         if !self.board.is_of_this_process() {
             // A child has the handles and not the threads.
             std::mem::take(&mut *lock(&self.threads)).into_iter().for_each(std::mem::forget);

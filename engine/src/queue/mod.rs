@@ -207,6 +207,24 @@ impl Queue {
     /// that was given out is complete and the workers have ended. Called from a callback it only
     /// closes, since a worker can't wait for itself.
     pub fn shutdown(&self) {
+        self.close();
+        if let Some(workers) = &self.workers {
+            workers.stop();
+        }
+    }
+
+    /// As [`Queue::shutdown`], but waits for nobody: the workers complete every ticket that was given
+    /// out and end by themselves. For a caller that holds what a thread may need to start or to end,
+    /// as one does in a destructor that `dlclose` runs: the loader's lock.
+    pub fn detach(mut self) {
+        self.close();
+        if let Some(workers) = self.workers.take() {
+            workers.let_go();
+        }
+    }
+
+    /// Takes no more jobs.
+    fn close(&self) {
         self.kem_generate.iter().for_each(|gate| gate.close());
         self.encaps.iter().for_each(|gate| gate.close());
         self.decaps.iter().for_each(|gate| gate.close());
@@ -217,9 +235,6 @@ impl Queue {
         self.derive.iter().for_each(|gate| gate.close());
         self.sign_long.iter().for_each(|gate| gate.close());
         self.verify_long.iter().for_each(|gate| gate.close());
-        if let Some(workers) = &self.workers {
-            workers.stop();
-        }
     }
 
     /// How many jobs wait, over all algorithms and operations.
