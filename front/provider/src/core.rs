@@ -198,7 +198,7 @@ impl Provider {
                 set_debug(self.handle, c"gabion".as_ptr(), 0, c"provider".as_ptr());
             }
             let arguments = no_arguments.as_mut_ptr().cast();
-            vset_error(self.handle, failure.reason(), text.as_ptr(), arguments);
+            vset_error(self.handle, failure.code(), text.as_ptr(), arguments);
         }
     }
 }
@@ -574,8 +574,10 @@ mod tests {
         // Percent signs are doubled, for the core formats the text.
         let told = TOLD.lock().unwrap();
         let text = "internal fault, please report it: ";
-        assert_eq!(told[0], (8, format!("{text}100%% wrong")));
-        assert_eq!(told[1], (8, format!("{text}quite wrong")));
+        // ERR_R_INTERNAL_ERROR of ERR_LIB_PROV.
+        let code = 57 << 23 | 0xc0103;
+        assert_eq!(told[0], (code, format!("{text}100%% wrong")));
+        assert_eq!(told[1], (code, format!("{text}quite wrong")));
         assert_eq!(told.len(), 2);
         assert_eq!(stats::counter(algorithm, operation).values(), (1, 1));
     }

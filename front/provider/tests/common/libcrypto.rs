@@ -107,6 +107,7 @@ macro_rules! functions {
 functions! {
     OPENSSL_version_major() -> u32;
     ASYNC_set_mem_functions(AllocateStack, FreeStack) -> c_int;
+    OPENSSL_cleanup() -> ();
     OSSL_LIB_CTX_new() -> Ptr;
     OSSL_LIB_CTX_free(Ptr) -> ();
     OSSL_LIB_CTX_load_config(Ptr, *const c_char) -> c_int;
