@@ -114,12 +114,27 @@ impl Pair {
     fn advance(&mut self, side: usize, change: &mut dyn FnMut(&mut Vec<u8>)) -> Step {
         if self.steps[side] != Step::Done {
             self.steps[side] = self.sides[side].advance();
+            assert!(is_cancellable(), "a job that pauses leaves the thread as it came");
         }
         let mut bytes = self.sides[side].sent();
         change(&mut bytes);
         self.sides[1 - side].receive(&bytes);
         self.steps[side]
     }
+}
+
+/// Whether this thread can be cancelled, as a thread can at first.
+fn is_cancellable() -> bool {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    let (mut before, mut disabled) = (-1, -1);
+    // SAFETY: 1 is PTHREAD_CANCEL_DISABLE; what was is put back.
+    unsafe {
+        assert_eq!(pthread_setcancelstate(1, &mut before), 0);
+        assert_eq!(pthread_setcancelstate(before, &mut disabled), 0);
+    }
+    before == 0
 }
 
 /// Whether one of the descriptors is readable, now.
@@ -164,6 +179,26 @@ fn all_agree(pairs: &[Pair]) {
         assert_eq!(pair.steps, [Step::Done; 2], "{}", LIB.last_error());
         assert_eq!(pair.sides[0].exported(), pair.sides[1].exported());
     }
+}
+
+/// Connections of which some are paused: on the way, and not to the end.
+fn half_way(ends: &Ends) -> Vec<Pair> {
+    for _ in 0..100 {
+        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+        for _ in 0..2 {
+            for pair in &mut pairs {
+                for side in 0..2 {
+                    if pair.steps[side] != Step::Paused && !pair.is_over() {
+                        pair.advance(side, &mut |_| ());
+                    }
+                }
+            }
+        }
+        if pairs.iter().any(|pair| !pair.descriptors().is_empty()) {
+            return pairs;
+        }
+    }
+    panic!("nothing paused, so nothing was tested");
 }
 
 fn descriptors() -> usize {
@@ -234,31 +269,75 @@ fn connections_that_are_freed_while_they_wait_leave_nothing_open() {
     run(&mut pairs, true, &mut unchanged);
     drop(pairs);
     let before = descriptors();
-    let mut freed = 0;
-    for _ in 0..20 {
-        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
-        // Not to the end: until some wait, which are freed with their operations under way.
-        for _ in 0..2 {
-            for pair in &mut pairs {
-                for side in 0..2 {
-                    if pair.steps[side] != Step::Paused && !pair.is_over() {
-                        pair.advance(side, &mut |_| ());
-                    }
-                }
-            }
-        }
-        freed += pairs.iter().filter(|pair| !pair.descriptors().is_empty()).count();
-    }
-    assert!(freed > 0, "no connection was freed while it waited");
+    // Freed with their operations under way.
+    (0..20).for_each(|_| drop(half_way(&ends)));
+    assert!(descriptors() <= before, "closed with their connections");
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
     run(&mut pairs, true, &mut unchanged);
     all_agree(&pairs);
     drop(pairs);
-    let closed = (0..10_000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        descriptors() <= before
-    });
-    assert!(closed, "{before} descriptors before, {} after", descriptors());
+    assert!(descriptors() <= before, "{before} descriptors before, {} after", descriptors());
+}
+
+/// An event loop takes a descriptor for gone with its connection. Where a child has a copy of it, or
+/// somebody made one, the loop would be told of it all the same, and of a connection that is freed.
+#[test]
+fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-65", "yes");
+    let mut copies = Vec::new();
+    for round in 0..10 {
+        let pairs = half_way(&ends);
+        if round % 2 == 1 {
+            // Results are there, and nobody has fetched them.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let all = pairs.iter().flat_map(Pair::descriptors);
+        // SAFETY: no pointer is passed.
+        let made: Vec<_> = all.map(|fd| unsafe { libc::dup(fd) }).collect();
+        drop(pairs);
+        assert!(!is_readable(&made));
+        copies.extend(made);
+    }
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    run(&mut pairs, true, &mut unchanged);
+    all_agree(&pairs);
+    assert!(!is_readable(&copies), "a worker wrote to what was freed");
+    // SAFETY: made above.
+    copies.into_iter().for_each(|fd| assert_eq!(unsafe { libc::close(fd) }, 0));
+}
+
+/// The worker that has its operation is its parent's.
+#[test]
+fn a_forked_child_goes_on_with_what_its_parent_paused() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-65", "yes");
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    // Until some wait, with what they sent handed over.
+    for side in [0, 1, 0, 1] {
+        for pair in pairs.iter_mut().filter(|pair| !pair.steps.contains(&Step::Paused)) {
+            pair.advance(side, &mut |_| ());
+        }
+    }
+    assert!(pairs.iter().any(|pair| !pair.descriptors().is_empty()), "nothing paused");
+    // SAFETY: the child goes on with its copies and ends by _exit; one that hangs is killed.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // SAFETY: no pointer is passed.
+            unsafe { libc::alarm(60) };
+            run(&mut pairs, false, &mut unchanged);
+            all_agree(&pairs);
+        }));
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(i32::from(good.is_err())) }
+    }
+    run(&mut pairs, true, &mut unchanged);
+    all_agree(&pairs);
+    let mut status = -1;
+    // SAFETY: a child of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "status {status:#x}");
 }
 
 #[test]
