@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::libcrypto::{Context, Libcrypto};
+use common::libcrypto::{Context, Key, Libcrypto, Params};
 use common::libssl::{Connection, End, Libssl, Step};
 use common::{Place, Side};
 
@@ -229,6 +229,18 @@ fn switched_off_nothing_pauses() {
     all_agree(&pairs);
 }
 
+/// It is not told of a descriptor that becomes readable, and would wait for ever.
+#[test]
+fn a_program_that_wants_to_be_called_back_is_not_paused() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "yes");
+    ends.client.set_async_callback();
+    ends.server.set_async_callback();
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    assert_eq!(run(&mut pairs, true, &mut unchanged), 0);
+    all_agree(&pairs);
+}
+
 /// Zeros instead of a point: a client's share of X25519 is the end of its key share.
 fn spoil(bytes: &mut [u8]) {
     const HEAD: [u8; 4] = [0x11, 0xec, 0x04, 0xc0];
@@ -307,37 +319,105 @@ fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
     copies.into_iter().for_each(|fd| assert_eq!(unsafe { libc::close(fd) }, 0));
 }
 
+/// A server at its limit, which a peer may bring about.
+#[test]
+fn where_there_is_no_descriptor_nothing_pauses_and_nothing_fails() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "yes");
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for the limits; no descriptor is closed by that.
+    unsafe { assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0) };
+    let none = libc::rlimit { rlim_cur: 3, ..limit };
+    // SAFETY: a limit of this process, put back below.
+    unsafe { assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &none), 0) };
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    let pauses = run(&mut pairs, true, &mut unchanged);
+    // SAFETY: as above.
+    unsafe { assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0) };
+    assert_eq!(pauses, 0);
+    all_agree(&pairs);
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    assert!(run(&mut pairs, true, &mut unchanged) > 0, "and later they pause again");
+    all_agree(&pairs);
+}
+
+const SLOW: &str = "SLH-DSA-SHA2-128f";
+
+/// A job: signs by the key whose address is passed.
+unsafe extern "C" fn signs(key: *mut c_void) -> c_int {
+    // SAFETY: the argument is a copy of the address of a key that stays.
+    let key = unsafe { &**key.cast::<*const Key<'_>>() };
+    let signature = key.sign(SLOW, common::OURS, &Params::default(), b"before and after");
+    c_int::from(signature.is_some())
+}
+
+/// A job that signs, and what it waits with.
+struct Job<'a> {
+    raw: *mut c_void,
+    wait: *mut c_void,
+    key: &'a Key<'a>,
+}
+
+impl Job<'_> {
+    /// Starts it, or goes on; what it gave in the end, or none where it paused.
+    fn advance(&mut self) -> Option<bool> {
+        const PAUSED: c_int = 2;
+        const FINISHED: c_int = 3;
+        let (mut key, mut signed) = (std::ptr::from_ref(self.key), 0);
+        // SAFETY: live objects; the argument is copied at the start.
+        let state = unsafe {
+            let argument = (&raw mut key).cast();
+            let size = size_of::<*const Key<'_>>();
+            (LIB.ASYNC_start_job)(&mut self.raw, self.wait, &mut signed, signs, argument, size)
+        };
+        assert!(is_cancellable());
+        assert!([PAUSED, FINISHED].contains(&state), "{state}");
+        (state == FINISHED).then_some(signed == 1)
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made with it; the job is over.
+        unsafe { (LIB.ASYNC_WAIT_CTX_free)(self.wait) };
+    }
+}
+
 /// The worker that has its operation is its parent's.
 #[test]
 fn a_forked_child_goes_on_with_what_its_parent_paused() {
     let _turn = turn();
-    let ends = Ends::new("ML-DSA-65", "yes");
-    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
-    // Until some wait, with what they sent handed over.
-    for side in [0, 1, 0, 1] {
-        for pair in pairs.iter_mut().filter(|pair| !pair.steps.contains(&Step::Paused)) {
-            pair.advance(side, &mut |_| ());
+    let place = Place::new();
+    place.configure("async-jobs = yes");
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let key = context.generate(SLOW, common::OURS, &Params::default()).unwrap();
+    for _ in 0..40 {
+        // SAFETY: no argument.
+        let wait = unsafe { (LIB.ASYNC_WAIT_CTX_new)() };
+        let mut job = Job { raw: null_mut(), wait, key: &key };
+        if let Some(signed) = job.advance() {
+            assert!(signed);
+            continue;
         }
-    }
-    assert!(pairs.iter().any(|pair| !pair.descriptors().is_empty()), "nothing paused");
-    // SAFETY: the child goes on with its copies and ends by _exit; one that hangs is killed.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        // SAFETY: the child goes on with its copy and ends by _exit; one that hangs is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
             // SAFETY: no pointer is passed.
-            unsafe { libc::alarm(60) };
-            run(&mut pairs, false, &mut unchanged);
-            all_agree(&pairs);
-        }));
-        // SAFETY: ends the child without the parent's exit handlers.
-        unsafe { libc::_exit(i32::from(good.is_err())) }
+            unsafe {
+                libc::alarm(20);
+                libc::_exit(
+                    (0..100).find_map(|_| job.advance()).map_or(2, |done| i32::from(!done)),
+                );
+            }
+        }
+        assert_eq!((0..100).find_map(|_| job.advance()), Some(true));
+        let mut status = -1;
+        // SAFETY: a child of ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "status {status:#x}");
+        return;
     }
-    run(&mut pairs, true, &mut unchanged);
-    all_agree(&pairs);
-    let mut status = -1;
-    // SAFETY: a child of ours.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "status {status:#x}");
+    panic!("nothing paused, so nothing was tested");
 }
 
 #[test]

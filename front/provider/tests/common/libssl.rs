@@ -48,6 +48,7 @@ functions! { Ssls, "libssl.so";
     SSL_CTX_new_ex(Ptr, *const c_char, Ptr) -> Ptr;
     SSL_CTX_free(Ptr) -> ();
     SSL_CTX_ctrl(Ptr, c_int, c_long, *mut c_void) -> c_long;
+    SSL_CTX_set_async_callback(Ptr, Option<unsafe extern "C" fn(Ptr, Ptr) -> c_int>) -> c_int;
     SSL_CTX_use_certificate_file(Ptr, *const c_char, c_int) -> c_int;
     SSL_CTX_use_PrivateKey_file(Ptr, *const c_char, c_int) -> c_int;
     SSL_new(Ptr) -> Ptr;
@@ -324,6 +325,15 @@ impl End<'_> {
             assert_eq!((self.lib.ssl.SSL_CTX_ctrl)(self.ctx, 124, TLS1_2, null_mut()), 1);
         }
         self
+    }
+
+    /// Asks to be called back when a job can go on.
+    pub fn set_async_callback(&self) {
+        unsafe extern "C" fn called(_: Ptr, _: Ptr) -> c_int {
+            1
+        }
+        // SAFETY: a live SSL_CTX and a function that stays.
+        assert_eq!(unsafe { (self.lib.ssl.SSL_CTX_set_async_callback)(self.ctx, Some(called)) }, 1);
     }
 
     /// Runs what its connections do in asynchronous jobs.
