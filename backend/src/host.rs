@@ -12,9 +12,9 @@ use std::thread::{Builder, JoinHandle};
 /// of Rust do not let that pass: the process would be aborted. So every entry point from C holds
 /// cancellation back. What was asked for meanwhile happens at the thread's next wait after that.
 pub struct Uncancelled {
-    /// The state in which the thread came.
-    before: Cell<c_int>,
-    /// A state is a thread's own.
+    /// As the thread came.
+    before: Cell<Cancellation>,
+    /// That is a thread's own.
     thread: PhantomData<*mut ()>,
 }
 
@@ -22,49 +22,67 @@ impl Uncancelled {
     /// From now on.
     #[must_use]
     pub fn hold() -> Self {
-        Uncancelled { before: Cell::new(set_cancellation(DISABLE)), thread: PhantomData }
+        Uncancelled { before: Cell::new(HELD.set()), thread: PhantomData }
     }
 
     /// Leaves the thread as it came while it is `away`: for a switch to another stack, from which it may
     /// come back as another thread, or never.
     pub fn released<T>(&self, away: impl FnOnce() -> T) -> T {
-        self.put_back();
+        self.before.get().set();
         let came = away();
-        self.before.set(set_cancellation(DISABLE));
+        self.before.set(HELD.set());
         came
-    }
-
-    fn put_back(&self) {
-        if self.before.get() != DISABLE {
-            set_cancellation(self.before.get());
-        }
     }
 }
 
 impl Drop for Uncancelled {
     fn drop(&mut self) {
-        self.put_back();
+        self.before.get().set();
     }
 }
 
-/// PTHREAD_CANCEL_DISABLE, as the C libraries of Linux have it.
-const DISABLE: c_int = 1;
-
-#[cfg(target_os = "linux")]
-fn set_cancellation(state: c_int) -> c_int {
-    unsafe extern "C" {
-        // glibc and musl have it; the `libc` crate does not.
-        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
-    }
-    let mut before = DISABLE;
-    // SAFETY: room for the state that was; the new one is one that this call gave, or the constant.
-    unsafe { pthread_setcancelstate(state, &mut before) };
-    before
+/// What a thread does when it is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cancellation {
+    /// PTHREAD_CANCEL_ENABLE or _DISABLE, 0 or 1 in the C libraries of Linux.
+    state: c_int,
+    /// PTHREAD_CANCEL_DEFERRED or _ASYNCHRONOUS, 0 or 1.
+    kind: c_int,
 }
 
-#[cfg(not(target_os = "linux"))]
-fn set_cancellation(_: c_int) -> c_int {
-    DISABLE
+/// Nothing. The kind counts as well: a signal that was sent a moment earlier makes glibc end a thread of the
+/// asynchronous kind whatever its state is by now.
+const HELD: Cancellation = Cancellation { state: 1, kind: 0 };
+
+impl Cancellation {
+    /// From now on; gives what was. The state comes last on the way back and first on the way in: a
+    /// request that is overdue is met at the end of a call, where nothing of the call is left.
+    #[cfg(target_os = "linux")]
+    fn set(self) -> Cancellation {
+        unsafe extern "C" {
+            // glibc and musl have them; the `libc` crate does not.
+            fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+            fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
+        }
+        let mut before = HELD;
+        // SAFETY: room for what was; what is set is what these calls gave, or the constants.
+        unsafe {
+            if self.state == HELD.state {
+                pthread_setcancelstate(self.state, &mut before.state);
+                pthread_setcanceltype(self.kind, &mut before.kind);
+            } else {
+                pthread_setcanceltype(self.kind, &mut before.kind);
+                pthread_setcancelstate(self.state, &mut before.state);
+            }
+        }
+        before
+    }
+
+    /// There is nothing to set.
+    #[cfg(not(target_os = "linux"))]
+    fn set(self) -> Cancellation {
+        HELD
+    }
 }
 
 /// Starts a thread that nobody else's business reaches: signals that the process expects are for its own
@@ -125,11 +143,11 @@ mod tests {
         }
     }
 
-    /// The state of this thread, which stays.
-    fn state() -> c_int {
-        let state = set_cancellation(DISABLE);
-        set_cancellation(state);
-        state
+    /// That of this thread, which stays.
+    fn cancellation() -> Cancellation {
+        let found = HELD.set();
+        found.set();
+        found
     }
 
     #[test]
@@ -139,28 +157,31 @@ mod tests {
             let host = [SIGTERM, SIGCHLD, SIGHUP, SIGUSR1, SIGPROF];
             assert_eq!(host.map(is_blocked), [true; 5]);
             assert_eq!([SIGSEGV, SIGSYS].map(is_blocked), [false; 2]);
-            assert_eq!(state(), DISABLE);
+            assert_eq!(cancellation(), HELD);
         };
         spawn("test".to_owned(), check).unwrap().join().unwrap();
         assert!(!is_blocked(libc::SIGTERM), "the caller's own mask is as it was");
-        assert_ne!(state(), DISABLE, "and so is its state");
+        assert_eq!(cancellation().state, 0, "and can be cancelled, as before");
     }
 
     #[test]
     fn cancellation_is_held_back_and_put_back() {
-        let came = state();
-        assert_ne!(came, DISABLE);
-        let outer = Uncancelled::hold();
-        assert_eq!(state(), DISABLE);
-        let inner = Uncancelled::hold();
-        drop(inner);
-        assert_eq!(state(), DISABLE, "an inner one ends nothing");
-        assert_eq!(outer.released(state), came);
-        assert_eq!(state(), DISABLE);
-        // Whoever comes back may be another thread, in another state.
-        outer.released(|| set_cancellation(DISABLE));
-        drop(outer);
-        assert_eq!(state(), DISABLE);
-        set_cancellation(came);
+        for kind in [0, 1] {
+            let came = Cancellation { state: 0, kind };
+            came.set();
+            let outer = Uncancelled::hold();
+            assert_eq!(cancellation(), HELD);
+            let inner = Uncancelled::hold();
+            drop(inner);
+            assert_eq!(cancellation(), HELD, "an inner one ends nothing");
+            assert_eq!(outer.released(cancellation), came);
+            assert_eq!(cancellation(), HELD);
+            // Whoever comes back may be another thread, which nobody may cancel.
+            let other = Cancellation { state: 1, kind };
+            outer.released(|| other.set());
+            assert_eq!(cancellation(), HELD);
+            drop(outer);
+            assert_eq!(cancellation(), other);
+        }
     }
 }

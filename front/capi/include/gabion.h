@@ -31,6 +31,7 @@
  *   algorithm tests the processor's implementation with known answers, on a thread of its own whose
  *   end it waits for: the test may need more stack than the caller has. So do keys of FN-DSA and
  *   Falcon when they are made, decoded or used by two threads at once. No other thread is started.
+ *   A thread that is cancelled (pthread_cancel, of the deferred type) ends when the call is over.
  * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A ciphertext of
  *   ML-KEM that was tampered with is no error: decapsulation gives another secret (FIPS 203). A hybrid's
  *   may be one: a share that is no point of the curve, or of small order, is GABION_E_INPUT.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use gabion_engine::host::Uncancelled;
 use gabion_engine::{Error, InputError, Status};
 
 /// `gabion_status`.
@@ -96,8 +97,10 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the body of an exported function: its error, or its panic, becomes a code and a text.
+/// Runs the body of an exported function: its error, or its panic, becomes a code and a text. A
+/// cancellation of the thread waits until the call is over ([`Uncancelled`]).
 pub fn border(body: impl FnOnce() -> Result<(), Failure>) -> Code {
+    let _held = Uncancelled::hold();
     // A body that panicked leaves no half-made state: handles are set at once, outputs by one copy.
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return code::OK,
@@ -135,4 +138,35 @@ pub unsafe extern "C" fn gabion_last_error(text: *mut c_char, room: usize) -> us
         last.len()
     };
     LAST.try_with(copy).unwrap_or(0)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::ffi::c_int;
+
+    /// As by another thread that gives this one up, in the middle of a call that waits for something.
+    #[test]
+    fn a_cancellation_waits_until_the_call_is_over() {
+        unsafe extern "C" {
+            fn pthread_self() -> usize;
+            fn pthread_cancel(thread: usize) -> c_int;
+            fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+        }
+        let call = || {
+            // SAFETY: this thread is asked to end, and does not have to any more at its end.
+            unsafe {
+                assert_eq!(pthread_cancel(pthread_self()), 0);
+                let answer = border(|| {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    Ok(())
+                });
+                let mut before = -1;
+                assert_eq!(pthread_setcancelstate(1, &mut before), 0);
+                (answer, before)
+            }
+        };
+        // PTHREAD_CANCEL_ENABLE is 0: the thread is as it came.
+        assert_eq!(std::thread::spawn(call).join().unwrap(), (code::OK, 0));
+    }
 }

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gabion_engine::host::Uncancelled;
 use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
 
 use crate::cache::PublicKeys;
@@ -198,7 +199,7 @@ impl Provider {
                 set_debug(self.handle, c"gabion".as_ptr(), 0, c"provider".as_ptr());
             }
             let arguments = no_arguments.as_mut_ptr().cast();
-            vset_error(self.handle, failure.reason(), text.as_ptr(), arguments);
+            vset_error(self.handle, failure.code(), text.as_ptr(), arguments);
         }
     }
 }
@@ -321,24 +322,14 @@ fn tell_once(failure: &Failure) {
 }
 
 /// Runs the body of an entry point. A failure goes to OpenSSL's error queue and becomes `refusal`;
-/// so does a panic, which must not unwind into C.
+/// so does a panic, which must not unwind into C. Nor does a cancellation of the thread, which waits
+/// until the call is over ([`Uncancelled`]).
 pub fn border<T>(
     provider: Option<&Provider>,
     refusal: T,
     body: impl FnOnce() -> Result<T, Failure>,
 ) -> T {
-    // A body that panicked leaves no half-made state: keys are set at once, outputs by one copy.
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(failure)) => {
-            raise(provider, &failure);
-            refusal
-        }
-        Err(panic) => {
-            raise(provider, &Failure::Panic(panic_text(&*panic)));
-            refusal
-        }
-    }
+    cross(provider, None, refusal, |_| body())
 }
 
 /// As [`border`], and counts the call, and its failure, for `GABION_STATS`.
@@ -359,20 +350,37 @@ pub fn counted_as<T>(
     refusal: T,
     body: impl FnOnce() -> Result<T, Failure>,
 ) -> T {
-    counter.call();
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(value)) => value,
-        Ok(Err(failure)) => {
-            counter.error();
-            raise(Some(provider), &failure);
-            refusal
-        }
-        Err(panic) => {
-            counter.error();
-            raise(Some(provider), &Failure::Panic(panic_text(&*panic)));
-            refusal
-        }
-    }
+    cross(Some(provider), Some(counter), refusal, |_| body())
+}
+
+/// As [`counted`], for a body that may pause the job that it is in: it has to let the thread go.
+pub fn counted_in_a_job<T>(
+    provider: &Provider,
+    algorithm: Served,
+    operation: Operation,
+    refusal: T,
+    body: impl FnOnce(&Uncancelled) -> Result<T, Failure>,
+) -> T {
+    cross(Some(provider), Some(stats::counter(algorithm, operation)), refusal, body)
+}
+
+fn cross<T>(
+    provider: Option<&Provider>,
+    counter: Option<&Counter>,
+    refusal: T,
+    body: impl FnOnce(&Uncancelled) -> Result<T, Failure>,
+) -> T {
+    let held = Uncancelled::hold();
+    counter.into_iter().for_each(Counter::call);
+    // A body that panicked leaves no half-made state: keys are set at once, outputs by one copy.
+    let failure = match catch_unwind(AssertUnwindSafe(|| body(&held))) {
+        Ok(Ok(value)) => return value,
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure::Panic(panic_text(&*panic)),
+    };
+    counter.into_iter().for_each(Counter::error);
+    raise(provider, &failure);
+    refusal
 }
 
 /// Raises an error; not even a panic on that way gets out.
@@ -425,6 +433,7 @@ pub unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Result<&'a mut T, Failu
 /// `pointer` is null or came from `hand_over::<T>` and is not used again.
 pub unsafe fn take_back<T>(pointer: *mut c_void) {
     if !pointer.is_null() {
+        let _held = Uncancelled::hold();
         // A destructor that panics must not unwind into C either.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             // SAFETY: as the caller vouches.
@@ -574,10 +583,36 @@ mod tests {
         // Percent signs are doubled, for the core formats the text.
         let told = TOLD.lock().unwrap();
         let text = "internal fault, please report it: ";
-        assert_eq!(told[0], (8, format!("{text}100%% wrong")));
-        assert_eq!(told[1], (8, format!("{text}quite wrong")));
+        // ERR_R_INTERNAL_ERROR of ERR_LIB_PROV.
+        let code = 57 << 23 | 0xc0103;
+        assert_eq!(told[0], (code, format!("{text}100%% wrong")));
+        assert_eq!(told[1], (code, format!("{text}quite wrong")));
         assert_eq!(told.len(), 2);
         assert_eq!(stats::counter(algorithm, operation).values(), (1, 1));
+    }
+
+    /// As by another thread that gives this one up, in the middle of a call that waits for something.
+    #[test]
+    fn a_cancellation_waits_until_the_call_is_over() {
+        unsafe extern "C" {
+            fn pthread_cancel(thread: libc::pthread_t) -> c_int;
+            fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+        }
+        let call = || {
+            // SAFETY: this thread is asked to end, and does not have to any more at its end.
+            unsafe {
+                assert_eq!(pthread_cancel(libc::pthread_self()), 0);
+                let answer = border(None, 0, || {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    Ok(1)
+                });
+                let mut before = -1;
+                assert_eq!(pthread_setcancelstate(1, &mut before), 0);
+                (answer, before)
+            }
+        };
+        // PTHREAD_CANCEL_ENABLE is 0: the thread is as it came.
+        assert_eq!(std::thread::spawn(call).join().unwrap(), (1, 0));
     }
 
     #[test]

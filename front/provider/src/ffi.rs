@@ -64,15 +64,6 @@ pub struct AlgorithmEntry {
     pub description: *const c_char,
 }
 
-/// A number and what it stands for (OSSL_ITEM); a list ends with 0 and null.
-#[repr(C)]
-pub struct Item {
-    /// The number.
-    pub id: c_uint,
-    /// The text.
-    pub text: *const c_char,
-}
-
 /// A value going in or out (OSSL_PARAM); a list ends with a null key.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -86,8 +77,6 @@ pub struct Param {
 
 // SAFETY: only constant descriptors are shared between threads: their pointers lead to literals.
 unsafe impl Sync for Param {}
-// SAFETY: as above.
-unsafe impl Sync for Item {}
 
 const INTEGER: c_uint = 1;
 const UNSIGNED: c_uint = 2;

@@ -21,6 +21,8 @@ type GetFd =
     unsafe extern "C" fn(*mut WaitCtx, *const c_void, *mut c_int, *mut *mut c_void) -> c_int;
 /// What is called when a wait context is freed, with its descriptor and the pointer beside it.
 pub type Cleanup = unsafe extern "C" fn(*mut WaitCtx, *const c_void, c_int, *mut c_void);
+type GetCallback =
+    unsafe extern "C" fn(*mut WaitCtx, *mut Option<AnyFunction>, *mut *mut c_void) -> c_int;
 type SetWaitFd =
     unsafe extern "C" fn(*mut WaitCtx, *const c_void, c_int, *mut c_void, Option<Cleanup>) -> c_int;
 
@@ -32,6 +34,7 @@ pub struct Fibres {
     pause: PauseJob,
     get_fd: GetFd,
     set_fd: SetWaitFd,
+    get_callback: GetCallback,
 }
 
 impl Fibres {
@@ -57,6 +60,9 @@ impl Fibres {
                 set_fd: std::mem::transmute::<NonNull<c_void>, SetWaitFd>(
                     file.symbol(c"ASYNC_WAIT_CTX_set_wait_fd")?,
                 ),
+                get_callback: std::mem::transmute::<NonNull<c_void>, GetCallback>(
+                    file.symbol(c"ASYNC_WAIT_CTX_get_callback")?,
+                ),
             })
         }
     }
@@ -68,6 +74,16 @@ impl Fibres {
             let job = NonNull::new((self.current)())?;
             NonNull::new((self.wait_ctx)(job.as_ptr()))
         }
+    }
+
+    /// Whether the program of a job wants to be called back instead of waiting for a descriptor.
+    ///
+    /// # Safety
+    /// `context` is that of the job that runs.
+    pub unsafe fn has_callback(&self, context: NonNull<WaitCtx>) -> bool {
+        let (mut callback, mut argument) = (None, null_mut());
+        // SAFETY: as the caller vouches; room for both answers.
+        unsafe { (self.get_callback)(context.as_ptr(), &mut callback, &mut argument) == 1 }
     }
 
     /// Pauses the job that this thread is in, until its program resumes it. False where libcrypto could

@@ -7,8 +7,8 @@ use gabion_engine::{ALGORITHMS, Engine, Error, Family, KemPrivateKey, KemPublicK
 use zeroize::Zeroizing;
 
 use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted, dupctx, engine, free,
-    hand_over, set_ctx_params,
+    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted_in_a_job, dupctx, engine,
+    free, hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
@@ -202,7 +202,7 @@ unsafe extern "C" fn encapsulate(
         return c_int::from(asked);
     }
     let provider = context.provider;
-    counted(&provider, context.algorithm, Operation::Encaps, 0, || {
+    counted_in_a_job(&provider, context.algorithm, Operation::Encaps, 0, |held| {
         // Given randomness serves one call, whether it succeeds or not.
         let ikme = context.ikme.take();
         let Role::Encapsulate(key) = &context.role else {
@@ -218,7 +218,7 @@ unsafe extern "C" fn encapsulate(
         let (made, shared) = match ikme {
             Some(m) => engine()?.testing_only_encaps_with(key, &m[..])?,
             None => context.in_company(
-                |engine| provider.paused.encaps(engine, &provider, key),
+                |engine| provider.paused.encaps(held, engine, &provider, key),
                 |engine| engine.encaps(key, &provider),
             )?,
         };
@@ -251,7 +251,7 @@ unsafe extern "C" fn decapsulate(
         secret_len.into_iter().for_each(|len| *len = info.shared_secret);
         return c_int::from(asked);
     }
-    counted(&context.provider, context.algorithm, Operation::Decaps, 0, || {
+    counted_in_a_job(&context.provider, context.algorithm, Operation::Decaps, 0, |held| {
         let Role::Decapsulate(key) = &context.role else {
             return Err(Failure::Misuse("decapsulation was not initialised"));
         };
@@ -264,7 +264,7 @@ unsafe extern "C" fn decapsulate(
         let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
         let provider = &context.provider;
         let shared = context.in_company(
-            |engine| provider.paused.decaps(engine, provider, key, ciphertext),
+            |engine| provider.paused.decaps(held, engine, provider, key, ciphertext),
             |engine| engine.decaps(key, ciphertext),
         )?;
         // SAFETY: the caller vouches for the room.

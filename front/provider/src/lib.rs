@@ -49,9 +49,9 @@ use gabion_engine::Engine;
 
 use crate::capabilities::Offers;
 use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
-use crate::error::{Failure, REASONS};
+use crate::error::Failure;
 use crate::ffi::{
-    AlgorithmEntry, Callback, CoreHandle, Dispatch, Item, Param, ParamsOut, entry, function, name,
+    AlgorithmEntry, Callback, CoreHandle, Dispatch, Param, ParamsOut, entry, function, name,
 };
 
 /// Starts the provider in a library context: the one symbol of the module.
@@ -93,12 +93,12 @@ pub unsafe extern "C" fn OSSL_provider_init(
     })
 }
 
-static TABLE: [Dispatch; 8] = [
+// No reason strings: see `Failure::code`.
+static TABLE: [Dispatch; 7] = [
     entry!(function::PROVIDER_TEARDOWN, teardown, Teardown),
     entry!(function::PROVIDER_GETTABLE_PARAMS, gettable_params, GettableParams),
     entry!(function::PROVIDER_GET_PARAMS, get_params, GetParams),
     entry!(function::PROVIDER_QUERY_OPERATION, query_operation, QueryOperation),
-    entry!(function::PROVIDER_GET_REASON_STRINGS, get_reason_strings, GetReasonStrings),
     entry!(function::PROVIDER_GET_CAPABILITIES, get_capabilities, GetCapabilities),
     entry!(function::PROVIDER_SELF_TEST, self_test, SelfTest),
     Dispatch::END,
@@ -108,7 +108,6 @@ type Teardown = unsafe extern "C" fn(*mut c_void);
 type GettableParams = unsafe extern "C" fn(*mut c_void) -> *const Param;
 type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
 type QueryOperation = unsafe extern "C" fn(*mut c_void, c_int, *mut c_int) -> *const AlgorithmEntry;
-type GetReasonStrings = unsafe extern "C" fn(*mut c_void) -> *const Item;
 type GetCapabilities =
     unsafe extern "C" fn(*mut c_void, *const c_char, Option<Callback>, *mut c_void) -> c_int;
 type SelfTest = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -164,10 +163,6 @@ unsafe extern "C" fn query_operation(
         ProviderRef::new(context)
     };
     border(Some(&provider), null(), || Ok(provider.tables.of(operation)))
-}
-
-unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
-    REASONS.as_ptr()
 }
 
 unsafe extern "C" fn get_capabilities(

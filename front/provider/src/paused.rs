@@ -10,7 +10,8 @@
 //!
 //! A job's stack is 32 KiB and its program may never resume it, so nothing that the worker touches lies
 //! there: inputs are copied into the queue, and the result and the descriptor belong to a [`Waiter`],
-//! which the connection's wait context and the worker share.
+//! which the connection's wait context and the worker share. The descriptor is the wait context's: it is
+//! closed with that, and a worker that comes later writes nowhere.
 //!
 //! Pausing costs some 20 us, so an operation pauses only in company: when others are on their way, or, now
 //! and then, to see whether others come meanwhile ([`Company`]). Where anything is missing, full or fails,
@@ -19,11 +20,12 @@
 use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::num::NonZero;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
 
+use gabion_engine::host::Uncancelled;
 use gabion_engine::{
     Engine, Entropy, EntropyError, Error, KemPrivateKey, KemPublicKey, Limits, Message, Queue,
     SharedSecret, SigningKey, Ticket,
@@ -31,7 +33,7 @@ use gabion_engine::{
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::fibre::{Fibres, WaitCtx};
-use crate::process::{Inherited, PerProcess, Process, lock, without_signals};
+use crate::process::{Inherited, PerProcess, Process, lock};
 
 /// Operations of one kind that run as one batch: lanes are full, and nobody waits for too many others.
 const LANES_MAX: NonZero<usize> = NonZero::new(16).unwrap();
@@ -39,8 +41,10 @@ const LANES_MAX: NonZero<usize> = NonZero::new(16).unwrap();
 /// Bytes of randomness that may lie ready for the worker: those of 1000 hybrid encapsulations.
 const DRAWN_MAX: usize = 64 << 10;
 
-/// How often a job that is resumed before its result is there pauses again; then it waits.
+/// How often a job that is resumed before its result is there pauses again; then it waits, no longer than
+/// this: the worker may need what the caller holds, the loader's lock in a constructor.
 const PAUSES_MAX: usize = 4;
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Operations that run without a pause before the first one is tried, and at most between two tries.
 const ALONE_FIRST: u32 = 16;
@@ -48,6 +52,7 @@ const ALONE_MAX: u32 = 255;
 
 /// The paused operations of one loading of the provider.
 pub struct PausedJobs {
+    process: Arc<Process>,
     /// None where they are switched off, or libcrypto's functions were not found.
     fibres: Option<Fibres>,
     workshops: PerProcess<Workshop>,
@@ -56,42 +61,47 @@ pub struct PausedJobs {
 impl PausedJobs {
     /// Nothing starts before an operation pauses.
     pub fn new(process: &Arc<Process>, fibres: Option<Fibres>) -> Self {
-        PausedJobs { fibres, workshops: PerProcess::new(process) }
+        let workshops = PerProcess::new(process);
+        PausedJobs { process: Arc::clone(process), fibres, workshops }
     }
 
-    /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself.
+    /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself. While the job
+    /// is paused the thread is not `held`.
     pub fn encaps(
         &self,
+        held: &Uncancelled,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         key: &KemPublicKey,
     ) -> Option<Result<(Vec<u8>, SharedSecret), Error>> {
         // m of ML-KEM, and a scalar, which is as long as the curve's part of the shared secret.
         let randomness = key.algorithm().info().shared_secret;
-        self.run(engine, entropy, randomness, |queue| queue.submit_encaps(key))
+        self.run(held, engine, entropy, randomness, |queue| queue.submit_encaps(key))
     }
 
     /// [`Engine::decaps`], likewise.
     pub fn decaps(
         &self,
+        held: &Uncancelled,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         key: &KemPrivateKey,
         ciphertext: &[u8],
     ) -> Option<Result<SharedSecret, Error>> {
-        self.run(engine, entropy, 0, |queue| queue.submit_decaps(key, ciphertext))
+        self.run(held, engine, entropy, 0, |queue| queue.submit_decaps(key, ciphertext))
     }
 
     /// [`Engine::sign`], likewise; `randomness` bytes are what a signature of this algorithm draws.
     pub fn sign(
         &self,
+        held: &Uncancelled,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         randomness: usize,
         key: &SigningKey,
         message: Message<'_>,
     ) -> Option<Result<Vec<u8>, Error>> {
-        self.run(engine, entropy, randomness, |queue| queue.submit_sign(key, message))
+        self.run(held, engine, entropy, randomness, |queue| queue.submit_sign(key, message))
     }
 
     /// Hands an operation in and pauses the job until its result is there.
@@ -100,6 +110,7 @@ impl PausedJobs {
     /// may own anything from the moment of the first pause.
     fn run<T: Send + 'static>(
         &self,
+        held: &Uncancelled,
         engine: &'static Engine,
         entropy: &dyn Entropy,
         randomness: usize,
@@ -107,12 +118,17 @@ impl PausedJobs {
     ) -> Option<Result<T, Error>> {
         let fibres = self.fibres.as_ref()?;
         let context = fibres.current()?;
+        // A worker calls nothing of the program's, which would wait for ever.
+        // SAFETY: the context of the job that runs.
+        if unsafe { fibres.has_callback(context) } {
+            return None;
+        }
         let workshop = self.workshops.get(Workshop::new)?;
         if !workshop.company.wants_a_pause() {
             return None;
         }
         let queue = workshop.queue(engine)?;
-        let waiter = waiter_of(fibres, context, workshop)?;
+        let waiter = waiter_of(fibres, context, &self.process)?;
         let drawn = draw(entropy, randomness)?;
         if !workshop.randomness.put(drawn) {
             return None;
@@ -127,7 +143,7 @@ impl PausedJobs {
         let before = workshop.company.enter();
         let worker = Delivery { waiter: waiter.share(), company: Arc::clone(&workshop.company) };
         ticket.then(move |result: Result<T, Error>| worker.deliver(Box::new(result)));
-        let output = waiter.pause_until_done(fibres);
+        let output = waiter.pause_until_done(fibres, held)?;
         workshop.company.leave(before);
         match output.downcast::<Result<T, Error>>().map(|result| *result) {
             // Nobody's input is to blame: it may succeed where it is, or says why not.
@@ -149,8 +165,9 @@ fn draw(entropy: &dyn Entropy, len: usize) -> Option<Zeroizing<Vec<u8>>> {
 
 /// What one process needs to run operations together.
 struct Workshop {
-    /// Made with its thread at the first pause; none where the system starts no thread.
-    queue: OnceLock<Option<Queue>>,
+    /// Made with its thread at the first pause.
+    queue: OnceLock<Queue>,
+    is_starting: AtomicBool,
     randomness: Randomness,
     company: Arc<Company>,
 }
@@ -162,22 +179,44 @@ impl Workshop {
     fn new() -> Self {
         Workshop {
             queue: OnceLock::new(),
+            is_starting: AtomicBool::new(false),
             randomness: Randomness::new(),
             company: Arc::new(Company::new()),
         }
     }
 
+    /// None where the system starts no thread, and where another caller is about to make it: nobody
+    /// waits for who starts one, since that may take the loader's lock (pool.rs).
     fn queue(&self, engine: &'static Engine) -> Option<&Queue> {
-        let start = || {
-            let limits = Limits {
-                lanes_max: LANES_MAX,
-                leaders_max: NonZero::<usize>::MIN,
-                ..Limits::default()
-            };
-            let queue = Queue::new(engine, self.randomness.clone(), limits);
-            without_signals(|| queue.with_workers(NonZero::<usize>::MIN)).ok()
+        if let Some(queue) = self.queue.get() {
+            return Some(queue);
+        }
+        if self.is_starting.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let limits = Limits {
+            lanes_max: LANES_MAX,
+            leaders_max: NonZero::<usize>::MIN,
+            ..Limits::default()
         };
-        self.queue.get_or_init(start).as_ref()
+        let queue = Queue::new(engine, self.randomness.clone(), limits);
+        match queue.with_workers(NonZero::<usize>::MIN) {
+            // What a caller before this one set stays, and this one goes.
+            Ok(queue) => self.queue.set(queue).unwrap_or_else(Queue::detach),
+            Err(_) => self.company.is_not_served(),
+        }
+        self.is_starting.store(false, Ordering::Release);
+        self.queue.get()
+    }
+}
+
+impl Drop for Workshop {
+    /// The worker ends by itself, after what was handed in: the caller may hold the loader's lock, and
+    /// the module stays mapped (build.rs).
+    fn drop(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            queue.detach();
+        }
     }
 }
 
@@ -223,6 +262,11 @@ impl Company {
     /// Its result is there; its job may be gone.
     fn done(&self) {
         self.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// There was no thread for an operation that wanted to pause: the next one that asks comes late.
+    fn is_not_served(&self) {
+        self.skips.store(ALONE_MAX, Ordering::Relaxed);
     }
 
     /// Its job goes on. One that came alone, and that nobody joined, makes pauses rarer.
@@ -280,17 +324,24 @@ impl Entropy for Randomness {
 /// What a connection's wait context and the worker share: a descriptor, and the result of the one
 /// operation that the connection can wait for.
 struct Waiter {
-    fd: OwnedFd,
+    /// An eventfd. The wait context's, which closes it; open as long as the state is not [`State::Gone`].
+    fd: c_int,
     state: Mutex<State>,
     changed: Condvar,
-    /// The company of the process that made it: a child writes to no descriptor that its parent reads.
-    company: Arc<Company>,
+    process: Arc<Process>,
+    /// The process that made it. A child has a copy that no worker serves and whose lock may be held for
+    /// ever, and writes to no descriptor that its parent reads.
+    token: Option<u64>,
 }
 
 enum State {
     Idle,
     Waiting,
     Done(Box<dyn Any + Send>),
+    /// The operation was run where it is instead; the worker's result will be dropped.
+    Abandoned,
+    /// The wait context was freed, and the descriptor closed with it.
+    Gone,
 }
 
 /// The waiter of the job that runs, which lives as long as its wait context.
@@ -308,32 +359,27 @@ fn key() -> *const c_void {
 fn waiter_of<'a>(
     fibres: &Fibres,
     context: NonNull<WaitCtx>,
-    workshop: &Workshop,
+    process: &Arc<Process>,
 ) -> Option<Waiting<'a>> {
     // SAFETY: the context of the job that runs; what `key` set is a waiter, and it stays as long as the
     // context, which stays as long as the job.
     if let Some(waiter) = unsafe { fibres.beside_fd(context, key()) } {
         // SAFETY: as above.
         let waiter = unsafe { waiter.cast::<Waiter>().as_ref() };
-        let is_free = Arc::ptr_eq(&waiter.company, &workshop.company) && waiter.is_free();
-        return is_free.then_some(Waiting(waiter));
+        return (waiter.is_of_this_process() && waiter.is_free()).then_some(Waiting(waiter));
     }
-    // SAFETY: a new descriptor, which nobody else has.
-    let fd = unsafe {
-        let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
-        if fd < 0 {
-            return None;
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
-    let (number, company) = (fd.as_raw_fd(), Arc::clone(&workshop.company));
-    let state = Mutex::new(State::Idle);
-    let waiter = Arc::new(Waiter { fd, state, changed: Condvar::new(), company });
-    let raw = Arc::into_raw(waiter);
-    // SAFETY: the context of the job that runs; `free` takes the reference that `raw` is.
+    // SAFETY: no pointer is passed.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+    if fd < 0 {
+        return None;
+    }
+    let raw = Arc::into_raw(Arc::new(Waiter::new(fd, process)));
+    // SAFETY: the context of the job that runs; `free` takes the reference that `raw` is. Without it, the
+    // descriptor is nobody else's.
     unsafe {
-        if !fibres.set_fd(context, key(), number, raw.cast_mut().cast(), free) {
+        if !fibres.set_fd(context, key(), fd, raw.cast_mut().cast(), free) {
             drop(Arc::from_raw(raw));
+            libc::close(fd);
             return None;
         }
         Some(Waiting(&*raw))
@@ -343,14 +389,25 @@ fn waiter_of<'a>(
 /// The wait context is freed, perhaps before the result is there, perhaps after the provider was unloaded:
 /// the module stays mapped (build.rs).
 unsafe extern "C" fn free(_: *mut WaitCtx, _: *const c_void, _: c_int, waiter: *mut c_void) {
-    // SAFETY: the reference that the context was given; its drop closes the descriptor, or the worker's.
-    drop(unsafe { Arc::from_raw(waiter.cast_const().cast::<Waiter>()) });
+    let _held = Uncancelled::hold();
+    // SAFETY: the reference that the context was given.
+    let waiter = unsafe { Arc::from_raw(waiter.cast_const().cast::<Waiter>()) };
+    waiter.leave();
+    if !waiter.is_of_this_process()
+        && matches!(waiter.state.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        // What a thread of the parent was writing at the fork stays as it is.
+        std::mem::forget(waiter);
+    }
 }
 
 impl Waiting<'_> {
     /// From now on a result is expected.
     fn begin(&self) {
-        *lock(&self.0.state) = State::Waiting;
+        let mut state = lock(&self.0.state);
+        // One that nobody fetched is dropped.
+        self.0.take_from(&mut state);
+        *state = State::Waiting;
     }
 
     /// None is.
@@ -368,24 +425,68 @@ impl Waiting<'_> {
     }
 
     /// Pauses until the result is there. A program that resumes the job too early, or that cannot pause
-    /// it, waits here instead.
-    fn pause_until_done(&self, fibres: &Fibres) -> Box<dyn Any + Send> {
+    /// it, waits here instead, for a while. None where the result does not come then, and in a child that
+    /// was forked meanwhile, whose parent has the worker.
+    fn pause_until_done(&self, fibres: &Fibres, held: &Uncancelled) -> Option<Box<dyn Any + Send>> {
         for _ in 0..PAUSES_MAX {
-            if !fibres.pause() {
-                break;
+            let has_paused = held.released(|| fibres.pause());
+            if !self.0.is_of_this_process() {
+                return None;
             }
             if let Some(output) = self.0.take() {
-                return output;
+                return Some(output);
+            }
+            if !has_paused {
+                break;
             }
         }
-        self.0.wait()
+        self.0.wait(WAIT_MAX)
     }
 }
 
 impl Waiter {
-    /// Whether no result is expected any more. One that nobody fetched is dropped.
+    fn new(fd: c_int, process: &Arc<Process>) -> Self {
+        let (state, changed) = (Mutex::new(State::Idle), Condvar::new());
+        Waiter { fd, state, changed, process: Arc::clone(process), token: process.token() }
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.token == self.process.token()
+    }
+
+    /// Closes the descriptor, to which nobody writes from now on: its number may be another's at once.
+    fn leave(&self) {
+        // Nobody but the worker asks for the lock, and it waits for nothing while it has it.
+        let state = self.is_of_this_process().then(|| lock(&self.state));
+        // SAFETY: room for the counter; open, and closed once. Read first: what a copy of the descriptor
+        // (in a child, or made by dup) refers to must not stay readable, or an event loop is told of it
+        // for ever. A child's descriptor is its own, what it refers to is not.
+        unsafe {
+            if state.is_some() {
+                self.empty();
+            }
+            libc::close(self.fd);
+        }
+        if let Some(mut state) = state {
+            let left = std::mem::replace(&mut *state, State::Gone);
+            drop(state);
+            drop(left);
+        }
+    }
+
+    /// Makes the descriptor unreadable.
+    ///
+    /// # Safety
+    /// It is open.
+    unsafe fn empty(&self) {
+        let mut count = 0u64;
+        // SAFETY: room for the counter of an eventfd, which is then 0 again. It does not block.
+        unsafe { libc::read(self.fd, (&raw mut count).cast(), 8) };
+    }
+
+    /// Whether no result is expected any more.
     fn is_free(&self) -> bool {
-        !matches!(*lock(&self.state), State::Waiting)
+        matches!(*lock(&self.state), State::Idle | State::Done(_))
     }
 
     /// The result, if it is there.
@@ -396,9 +497,8 @@ impl Waiter {
     fn take_from(&self, state: &mut State) -> Option<Box<dyn Any + Send>> {
         match std::mem::replace(state, State::Idle) {
             State::Done(output) => {
-                let mut count = 0u64;
-                // SAFETY: room for the counter of an eventfd, which is then 0 again. It does not block.
-                unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
+                // SAFETY: the state says so.
+                unsafe { self.empty() };
                 Some(output)
             }
             other => {
@@ -408,15 +508,34 @@ impl Waiter {
         }
     }
 
-    /// Blocks until the result is there.
-    fn wait(&self) -> Box<dyn Any + Send> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(output) = self.take_from(&mut state) {
-                return output;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    /// Blocks until the result is there, or gives it up.
+    fn wait(&self, longest: Duration) -> Option<Box<dyn Any + Send>> {
+        let waits = |state: &mut State| matches!(state, State::Waiting);
+        let waited = self.changed.wait_timeout_while(lock(&self.state), longest, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let output = self.take_from(&mut state);
+        if output.is_none() {
+            *state = State::Abandoned;
         }
+        output
+    }
+
+    /// Leaves the result. Under the lock, so that a result is never fetched before its descriptor is
+    /// readable, and that one that is closed is not written to.
+    fn deliver(&self, output: Box<dyn Any + Send>) {
+        let mut state = lock(&self.state);
+        if !matches!(*state, State::Waiting) {
+            if matches!(*state, State::Abandoned) {
+                *state = State::Idle;
+            }
+            drop(state);
+            return drop(output);
+        }
+        *state = State::Done(output);
+        let one = 1u64;
+        // SAFETY: the eight bytes that an eventfd takes; the state says that it is open.
+        unsafe { libc::write(self.fd, (&raw const one).cast(), 8) };
+        self.changed.notify_one();
     }
 }
 
@@ -430,12 +549,93 @@ impl Delivery {
     fn deliver(self, output: Box<dyn Any + Send>) {
         // First, or the connection's next operation would take this one for company.
         self.company.done();
-        let mut state = lock(&self.waiter.state);
-        *state = State::Done(output);
-        let one = 1u64;
-        // SAFETY: the eight bytes that an eventfd takes; it is ours as long as the waiter. Under the lock, so
-        // that a result is never fetched before its descriptor is readable.
-        unsafe { libc::write(self.waiter.fd.as_raw_fd(), (&raw const one).cast(), 8) };
-        self.waiter.changed.notify_one();
+        self.waiter.deliver(output);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A waiter, and a copy of its descriptor as an event loop or a child may have one.
+    fn waiter() -> (Waiter, c_int) {
+        let process = Arc::new(Process::new());
+        // SAFETY: no pointer is passed; each descriptor is closed once, or ends with the test.
+        unsafe {
+            let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
+            (Waiter::new(fd, &process), libc::dup(fd))
+        }
+    }
+
+    fn is_readable(fd: c_int) -> bool {
+        let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry.
+        unsafe { libc::poll(&mut asked, 1, 0) > 0 }
+    }
+
+    fn is_open(fd: c_int) -> bool {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+    }
+
+    #[test]
+    fn a_descriptor_that_was_left_is_closed_and_never_written_to() {
+        for is_delivered_first in [false, true] {
+            let (waiter, copy) = waiter();
+            Waiting(&waiter).begin();
+            if is_delivered_first {
+                waiter.deliver(Box::new(1));
+                assert!(is_readable(copy));
+            }
+            waiter.leave();
+            assert!(!is_open(waiter.fd) && !is_readable(copy));
+            // The number is the next one's who opens anything.
+            // SAFETY: as in `waiter`.
+            let next = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+            waiter.deliver(Box::new(2));
+            assert!(!is_readable(next) && !is_readable(copy), "first: {is_delivered_first}");
+        }
+    }
+
+    #[test]
+    fn a_result_that_nobody_waits_for_any_more_is_dropped() {
+        let (waiter, copy) = waiter();
+        Waiting(&waiter).begin();
+        assert!(waiter.wait(Duration::ZERO).is_none());
+        assert!(!waiter.is_free(), "the next operation may not take this one's result");
+        waiter.deliver(Box::new(1));
+        assert!(waiter.is_free() && !is_readable(copy) && waiter.take().is_none());
+        Waiting(&waiter).begin();
+        waiter.deliver(Box::new(2));
+        assert!(is_readable(copy));
+        let output = waiter.wait(Duration::ZERO).unwrap();
+        assert_eq!(output.downcast_ref(), Some(&2));
+        assert!(!is_readable(copy));
+        waiter.leave();
+    }
+
+    /// Whose thread has the lock for ever, or was half way through.
+    #[test]
+    fn a_child_leaves_a_waiter_whose_lock_is_held() {
+        let (waiter, _) = waiter();
+        let waiter = Arc::new(waiter);
+        let held = lock(&waiter.state);
+        // SAFETY: the child frees its copy and ends by _exit.
+        let status = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::alarm(10);
+                let raw = Arc::into_raw(Arc::clone(&waiter)).cast_mut().cast();
+                free(std::ptr::null_mut(), key(), waiter.fd, raw);
+                libc::_exit(i32::from(is_open(waiter.fd)));
+            }
+            let mut status = -1;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            status
+        };
+        assert_eq!(status, 0);
+        drop(held);
+        assert!(is_open(waiter.fd), "this process's own stays");
+        waiter.leave();
     }
 }

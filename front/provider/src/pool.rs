@@ -23,19 +23,22 @@
 //!   call of the core. The pool's thread never calls OpenSSL, which could be on its way out.
 //! - **No thread without need.** The thread starts when an algorithm has had [`USES_MIN`] key
 //!   generations within [`IDLE`]. A pool that nobody used for so long wipes its keys and its thread sleeps.
-//! - **No thread without module.** Tearing the provider down waits for the thread's end.
+//! - **Nobody waits for the thread.** A library context may be freed, and a key made, in a constructor or
+//!   destructor that `dlopen` or `dlclose` runs, whose caller holds the loader's lock: a thread needs that
+//!   lock to start and to end. Tearing the provider down tells the thread to go, and returns. The module
+//!   stays mapped (build.rs), and what the thread uses is its own or lives as long as the process.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Kind};
+use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Kind, host};
 use zeroize::Zeroizing;
 
 use crate::exchange::Clamped;
 use crate::key::Material;
-use crate::process::{Inherited, PerProcess, Process, lock, spawn};
+use crate::process::{Inherited, PerProcess, Process};
 
 #[cfg(all(test, loom))]
 mod loom;
@@ -108,15 +111,17 @@ impl KeyPools {
 /// The pools of one process, and their thread.
 struct Pools {
     shared: Arc<Shared>,
-    thread: Mutex<Thread>,
+    /// [`NONE`], [`STARTING`] or [`RUNNING`]. No lock: who starts a thread may have to wait for the
+    /// loader's, which another caller may hold.
+    thread: AtomicU8,
 }
 
-enum Thread {
-    None,
-    Running(JoinHandle<()>),
-    /// The system starts none; it is not asked again.
-    Refused,
-}
+/// There is no thread.
+const NONE: u8 = 0;
+/// Somebody starts it.
+const STARTING: u8 = 1;
+/// It makes keys until the pools are dropped.
+const RUNNING: u8 = 2;
 
 /// What takers and the thread share.
 struct Shared {
@@ -128,7 +133,7 @@ impl Pools {
     fn new(engine: &'static Engine, idle: Duration) -> Self {
         let sizes = Sizes { batch: BATCH, uses_min: USES_MIN, idle };
         let shelves = Shelves::new(POOLED.len(), sizes);
-        Pools { shared: Arc::new(Shared { engine, shelves }), thread: Mutex::new(Thread::None) }
+        Pools { shared: Arc::new(Shared { engine, shelves }), thread: AtomicU8::new(NONE) }
     }
 
     fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<Material> {
@@ -149,15 +154,20 @@ impl Pools {
         self.shared.shelves.order(place, is_ready.then_some(bytes));
     }
 
-    /// Starts the thread, if it does not run yet.
+    /// Starts the thread, if it does not run yet. Where the system starts none, or another caller is about
+    /// to, there is none for this order; a later one may have it.
     fn has_thread(&self) -> bool {
-        let mut thread = lock(&self.thread);
-        if matches!(*thread, Thread::None) {
-            let shared = Arc::clone(&self.shared);
-            *thread = spawn("gabion-keys", move || shared.work())
-                .map_or(Thread::Refused, Thread::Running);
+        let (acquire, release) = (Ordering::Acquire, Ordering::Release);
+        match self.thread.compare_exchange(NONE, STARTING, acquire, acquire) {
+            Ok(_) => {
+                let shared = Arc::clone(&self.shared);
+                // The handle is dropped: nobody waits for the thread.
+                let starts = host::spawn("gabion-keys".to_owned(), move || shared.work()).is_ok();
+                self.thread.store(if starts { RUNNING } else { NONE }, release);
+                starts
+            }
+            Err(state) => state == RUNNING,
         }
-        matches!(*thread, Thread::Running(_))
     }
 }
 
@@ -170,13 +180,11 @@ impl Inherited for Pools {
 }
 
 impl Drop for Pools {
-    /// Only in the process that made it: a child has the handle and not the thread, and leaks both.
+    /// Only in the process that made it: a child leaks it.
     fn drop(&mut self) {
         self.shared.shelves.close();
-        if let Thread::Running(thread) = std::mem::replace(&mut *lock(&self.thread), Thread::None) {
-            // A thread that panicked has ended too.
-            let _ = thread.join();
-        }
+        // Where the thread is at the shelves just now, it wipes them when it goes.
+        self.shared.shelves.try_clear();
     }
 }
 
@@ -184,6 +192,7 @@ impl Shared {
     /// What the thread does until the pools are dropped.
     fn work(&self) {
         self.shelves.work(|place, bytes| self.make(POOLED[place], bytes));
+        self.shelves.try_clear();
     }
 
     /// Makes the keys of an order; none where that fails.
@@ -232,7 +241,7 @@ mod tests {
     use super::*;
     use gabion_engine::{ExchangePrivateKey, OsEntropy, SharedSecret};
     use std::collections::HashSet;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     const LONG: Duration = Duration::from_secs(3600);
 
@@ -308,7 +317,7 @@ mod tests {
                 assert!(pools.take(algorithm, &OsEntropy).is_none());
             }
         }
-        assert!(matches!(*lock(&pools.thread), Thread::None));
+        assert_eq!(pools.thread.load(Ordering::Relaxed), NONE);
         // Uses that lie far apart are none: as if ten seconds were over after each.
         let pools = Pools::new(engine(), Duration::ZERO);
         for _ in 0..4 * USES_MIN {
@@ -316,7 +325,7 @@ mod tests {
             let since = pools.shared.shelves.since(place(Algorithm::MlKem768)).unwrap();
             until("the clock goes on", || since.elapsed() > Duration::ZERO);
         }
-        assert!(matches!(*lock(&pools.thread), Thread::None));
+        assert_eq!(pools.thread.load(Ordering::Relaxed), NONE);
     }
 
     #[test]
@@ -406,7 +415,7 @@ mod tests {
         for _ in 0..4 * USES_MIN {
             assert!(pools.take(Algorithm::MlKem1024, &source).is_none());
         }
-        assert!(matches!(*lock(&pools.thread), Thread::None));
+        assert_eq!(pools.thread.load(Ordering::Relaxed), NONE);
         source.0.store(false, Ordering::Relaxed);
         until("the pool recovers", || pools.take(Algorithm::MlKem1024, &source).is_some());
     }
@@ -441,13 +450,49 @@ mod tests {
     }
 
     #[test]
-    fn dropping_pools_ends_their_thread() {
+    fn dropping_pools_ends_their_thread_and_wipes_the_shelves() {
         let pools = Pools::new(engine(), LONG);
         warm(&pools, Algorithm::MlKem768);
         let shared = Arc::clone(&pools.shared);
         assert_eq!(Arc::strong_count(&shared), 3);
         drop(pools);
-        assert_eq!(Arc::strong_count(&shared), 1);
+        until("the thread goes", || Arc::strong_count(&shared) == 1);
+        assert_eq!(shared.shelves.stock(place(Algorithm::MlKem768)), 0);
+    }
+
+    /// The engine's own locks apart, a batch takes as long as it likes.
+    #[test]
+    fn dropping_pools_waits_for_nobody() {
+        let pools = Pools::new(engine(), LONG);
+        let (begun, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::clone(&pools.shared);
+        std::thread::scope(|scope| {
+            // The part of the thread, in the middle of a batch.
+            scope.spawn(|| {
+                shared.shelves.work(|_, _| {
+                    begun.store(true, Ordering::Relaxed);
+                    until("the pools are dropped", || ended.load(Ordering::Relaxed));
+                    Vec::new()
+                });
+            });
+            pools.thread.store(RUNNING, Ordering::Relaxed);
+            (0..USES_MIN).for_each(|_| drop(pools.take(Algorithm::MlKem768, &OsEntropy)));
+            until("a batch is begun", || begun.load(Ordering::Relaxed));
+            drop(pools);
+            ended.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn whoever_meets_a_thread_that_is_being_started_does_without() {
+        let pools = Pools::new(engine(), LONG);
+        pools.thread.store(STARTING, Ordering::Relaxed);
+        for _ in 0..4 * USES_MIN {
+            assert!(pools.take(Algorithm::MlKem768, &OsEntropy).is_none());
+        }
+        // The system had none to give: the next one asks again.
+        pools.thread.store(NONE, Ordering::Relaxed);
+        until("a key comes", || pools.take(Algorithm::MlKem768, &OsEntropy).is_some());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Forks and threads: what belongs to one process, and threads that no host notices.
+//! Forks: what belongs to one process.
 //!
 //! ```text
 //!   page, wiped by the kernel in a forked child:   [ token ]
@@ -12,7 +12,6 @@
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 /// Tells a process from the one that it was forked from, without a system call.
 ///
@@ -166,30 +165,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `start`, which starts threads, so that they block every signal: those that a host expects are
-/// for its own threads.
-pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: sets of this stack frame, filled before they are read; a thread's mask is its own.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        let blocked = libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before) == 0;
-        let started = start();
-        if blocked {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
-        }
-        started
-    }
-}
-
-/// Starts a thread that no signal reaches.
-///
-/// # Errors
-/// The system starts no more threads.
-pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    without_signals(|| std::thread::Builder::new().name(name.to_owned()).spawn(body))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,25 +262,5 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(seen.iter().all(|&at| at == seen[0]));
-    }
-
-    #[test]
-    fn threads_that_are_started_block_every_signal() {
-        let blocked = |signal| {
-            // SAFETY: a set of this stack frame; nothing is changed.
-            unsafe {
-                let mut mask = std::mem::zeroed();
-                libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
-                libc::sigismember(&mask, signal) == 1
-            }
-        };
-        let check = move || {
-            assert!(
-                [libc::SIGTERM, libc::SIGCHLD, libc::SIGHUP, libc::SIGUSR1].map(blocked)
-                    == [true; 4]
-            );
-        };
-        spawn("test", check).unwrap().join().unwrap();
-        assert!(!blocked(libc::SIGTERM), "the caller's own mask is as it was");
     }
 }

@@ -8,14 +8,15 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+use gabion_engine::host::Uncancelled;
 use gabion_engine::{
     Algorithm, Engine, Error, Family, Message, Pieces, SigningKey, VerifyKey, ml_dsa::CONTEXT_MAX,
 };
 use zeroize::Zeroizing;
 
 use crate::core::{
-    ProviderRef, TakesParams, border, borrow, c_text, change, counted, dupctx, engine, free,
-    hand_over, set_ctx_params,
+    ProviderRef, TakesParams, border, borrow, c_text, change, counted, counted_in_a_job, dupctx,
+    engine, free, hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
@@ -284,7 +285,7 @@ impl Context {
         })
     }
 
-    fn sign(&self, message: Given<'_>) -> Result<Vec<u8>, Failure> {
+    fn sign(&self, held: &Uncancelled, message: Given<'_>) -> Result<Vec<u8>, Failure> {
         let Role::Sign(key) = &self.role else {
             return Err(Failure::Misuse("signing was not initialised"));
         };
@@ -294,7 +295,7 @@ impl Context {
         Ok(match &self.test_entropy {
             Some(rnd) => engine.testing_only_sign_with(key, message, &rnd[..])?,
             None if self.deterministic => engine.sign_deterministic(key, message)?,
-            None => match self.sign_in_company(engine, key, message) {
+            None => match self.sign_in_company(held, engine, key, message) {
                 Some(signature) => signature?,
                 None => engine.sign(key, message, &self.provider)?,
             },
@@ -304,6 +305,7 @@ impl Context {
     /// Signs together with others, where the thread is in an asynchronous job and that pays.
     fn sign_in_company(
         &self,
+        held: &Uncancelled,
         engine: &'static Engine,
         key: &SigningKey,
         message: Message<'_>,
@@ -312,7 +314,7 @@ impl Context {
             return None;
         }
         let (provider, randomness) = (&self.provider, entropy_len(self.algorithm));
-        let signature = provider.paused.sign(engine, provider, randomness, key, message)?;
+        let signature = provider.paused.sign(held, engine, provider, randomness, key, message)?;
         stats::counter(self.algorithm, Operation::Paused).call();
         Some(signature)
     }
@@ -443,16 +445,16 @@ unsafe fn write_signature(
         signature_len.into_iter().for_each(|len| *len = expected);
         return c_int::from(asked);
     }
-    counted(&context.provider, context.algorithm, Operation::Sign, 0, || {
+    counted_in_a_job(&context.provider, context.algorithm, Operation::Sign, 0, |held| {
         if room < expected {
             return Err(Failure::TooSmall { what: "the signature", expected, got: room });
         }
         let missing = "no message was given to sign";
         let made = match message {
             Some(message) => {
-                context.sign(Given::Whole(message.ok_or(Failure::Misuse(missing))?))?
+                context.sign(held, Given::Whole(message.ok_or(Failure::Misuse(missing))?))?
             }
-            None => context.with_gathered(missing, |message| context.sign(message))?,
+            None => context.with_gathered(missing, |message| context.sign(held, message))?,
         };
         if made.len() > room {
             return Err(Failure::TooSmall {

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::libcrypto::{Context, Libcrypto};
+use common::libcrypto::{Context, Key, Libcrypto, Params};
 use common::libssl::{Connection, End, Libssl, Step};
 use common::{Place, Side};
 
@@ -114,12 +114,27 @@ impl Pair {
     fn advance(&mut self, side: usize, change: &mut dyn FnMut(&mut Vec<u8>)) -> Step {
         if self.steps[side] != Step::Done {
             self.steps[side] = self.sides[side].advance();
+            assert!(is_cancellable(), "a job that pauses leaves the thread as it came");
         }
         let mut bytes = self.sides[side].sent();
         change(&mut bytes);
         self.sides[1 - side].receive(&bytes);
         self.steps[side]
     }
+}
+
+/// Whether this thread can be cancelled, as a thread can at first.
+fn is_cancellable() -> bool {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    let (mut before, mut disabled) = (-1, -1);
+    // SAFETY: 1 is PTHREAD_CANCEL_DISABLE; what was is put back.
+    unsafe {
+        assert_eq!(pthread_setcancelstate(1, &mut before), 0);
+        assert_eq!(pthread_setcancelstate(before, &mut disabled), 0);
+    }
+    before == 0
 }
 
 /// Whether one of the descriptors is readable, now.
@@ -166,6 +181,26 @@ fn all_agree(pairs: &[Pair]) {
     }
 }
 
+/// Connections of which some are paused: on the way, and not to the end.
+fn half_way(ends: &Ends) -> Vec<Pair> {
+    for _ in 0..100 {
+        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+        for _ in 0..2 {
+            for pair in &mut pairs {
+                for side in 0..2 {
+                    if pair.steps[side] != Step::Paused && !pair.is_over() {
+                        pair.advance(side, &mut |_| ());
+                    }
+                }
+            }
+        }
+        if pairs.iter().any(|pair| !pair.descriptors().is_empty()) {
+            return pairs;
+        }
+    }
+    panic!("nothing paused, so nothing was tested");
+}
+
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -189,6 +224,18 @@ fn many_connections_pause_and_agree() {
 fn switched_off_nothing_pauses() {
     let _turn = turn();
     let ends = Ends::new("ML-DSA-44", "no");
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    assert_eq!(run(&mut pairs, true, &mut unchanged), 0);
+    all_agree(&pairs);
+}
+
+/// It is not told of a descriptor that becomes readable, and would wait for ever.
+#[test]
+fn a_program_that_wants_to_be_called_back_is_not_paused() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "yes");
+    ends.client.set_async_callback();
+    ends.server.set_async_callback();
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
     assert_eq!(run(&mut pairs, true, &mut unchanged), 0);
     all_agree(&pairs);
@@ -234,31 +281,143 @@ fn connections_that_are_freed_while_they_wait_leave_nothing_open() {
     run(&mut pairs, true, &mut unchanged);
     drop(pairs);
     let before = descriptors();
-    let mut freed = 0;
-    for _ in 0..20 {
-        let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
-        // Not to the end: until some wait, which are freed with their operations under way.
-        for _ in 0..2 {
-            for pair in &mut pairs {
-                for side in 0..2 {
-                    if pair.steps[side] != Step::Paused && !pair.is_over() {
-                        pair.advance(side, &mut |_| ());
-                    }
-                }
-            }
-        }
-        freed += pairs.iter().filter(|pair| !pair.descriptors().is_empty()).count();
-    }
-    assert!(freed > 0, "no connection was freed while it waited");
+    // Freed with their operations under way.
+    (0..20).for_each(|_| drop(half_way(&ends)));
+    assert!(descriptors() <= before, "closed with their connections");
     let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
     run(&mut pairs, true, &mut unchanged);
     all_agree(&pairs);
     drop(pairs);
-    let closed = (0..10_000).any(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        descriptors() <= before
-    });
-    assert!(closed, "{before} descriptors before, {} after", descriptors());
+    assert!(descriptors() <= before, "{before} descriptors before, {} after", descriptors());
+}
+
+/// An event loop takes a descriptor for gone with its connection. Where a child has a copy of it, or
+/// somebody made one, the loop would be told of it all the same, and of a connection that is freed.
+#[test]
+fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-65", "yes");
+    let mut copies = Vec::new();
+    for round in 0..10 {
+        let pairs = half_way(&ends);
+        if round % 2 == 1 {
+            // Results are there, and nobody has fetched them.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let all = pairs.iter().flat_map(Pair::descriptors);
+        // SAFETY: no pointer is passed.
+        let made: Vec<_> = all.map(|fd| unsafe { libc::dup(fd) }).collect();
+        drop(pairs);
+        assert!(!is_readable(&made));
+        copies.extend(made);
+    }
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    run(&mut pairs, true, &mut unchanged);
+    all_agree(&pairs);
+    assert!(!is_readable(&copies), "a worker wrote to what was freed");
+    // SAFETY: made above.
+    copies.into_iter().for_each(|fd| assert_eq!(unsafe { libc::close(fd) }, 0));
+}
+
+/// A server at its limit, which a peer may bring about.
+#[test]
+fn where_there_is_no_descriptor_nothing_pauses_and_nothing_fails() {
+    let _turn = turn();
+    let ends = Ends::new("ML-DSA-44", "yes");
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for the limits; no descriptor is closed by that.
+    unsafe { assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0) };
+    let none = libc::rlimit { rlim_cur: 3, ..limit };
+    // SAFETY: a limit of this process, put back below.
+    unsafe { assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &none), 0) };
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    let pauses = run(&mut pairs, true, &mut unchanged);
+    // SAFETY: as above.
+    unsafe { assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0) };
+    assert_eq!(pauses, 0);
+    all_agree(&pairs);
+    let mut pairs: Vec<_> = (0..48).map(|_| ends.pair()).collect();
+    assert!(run(&mut pairs, true, &mut unchanged) > 0, "and later they pause again");
+    all_agree(&pairs);
+}
+
+const SLOW: &str = "SLH-DSA-SHA2-128f";
+
+/// A job: signs by the key whose address is passed.
+unsafe extern "C" fn signs(key: *mut c_void) -> c_int {
+    // SAFETY: the argument is a copy of the address of a key that stays.
+    let key = unsafe { &**key.cast::<*const Key<'_>>() };
+    let signature = key.sign(SLOW, common::OURS, &Params::default(), b"before and after");
+    c_int::from(signature.is_some())
+}
+
+/// A job that signs, and what it waits with.
+struct Job<'a> {
+    raw: *mut c_void,
+    wait: *mut c_void,
+    key: &'a Key<'a>,
+}
+
+impl Job<'_> {
+    /// Starts it, or goes on; what it gave in the end, or none where it paused.
+    fn advance(&mut self) -> Option<bool> {
+        const PAUSED: c_int = 2;
+        const FINISHED: c_int = 3;
+        let (mut key, mut signed) = (std::ptr::from_ref(self.key), 0);
+        // SAFETY: live objects; the argument is copied at the start.
+        let state = unsafe {
+            let argument = (&raw mut key).cast();
+            let size = size_of::<*const Key<'_>>();
+            (LIB.ASYNC_start_job)(&mut self.raw, self.wait, &mut signed, signs, argument, size)
+        };
+        assert!(is_cancellable());
+        assert!([PAUSED, FINISHED].contains(&state), "{state}");
+        (state == FINISHED).then_some(signed == 1)
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made with it; the job is over.
+        unsafe { (LIB.ASYNC_WAIT_CTX_free)(self.wait) };
+    }
+}
+
+/// The worker that has its operation is its parent's.
+#[test]
+fn a_forked_child_goes_on_with_what_its_parent_paused() {
+    let _turn = turn();
+    let place = Place::new();
+    place.configure("async-jobs = yes");
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let key = context.generate(SLOW, common::OURS, &Params::default()).unwrap();
+    for _ in 0..40 {
+        // SAFETY: no argument.
+        let wait = unsafe { (LIB.ASYNC_WAIT_CTX_new)() };
+        let mut job = Job { raw: null_mut(), wait, key: &key };
+        if let Some(signed) = job.advance() {
+            assert!(signed);
+            continue;
+        }
+        // SAFETY: the child goes on with its copy and ends by _exit; one that hangs is killed.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no pointer is passed.
+            unsafe {
+                libc::alarm(20);
+                libc::_exit(
+                    (0..100).find_map(|_| job.advance()).map_or(2, |done| i32::from(!done)),
+                );
+            }
+        }
+        assert_eq!((0..100).find_map(|_| job.advance()), Some(true));
+        let mut status = -1;
+        // SAFETY: a child of ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "status {status:#x}");
+        return;
+    }
+    panic!("nothing paused, so nothing was tested");
 }
 
 #[test]

@@ -43,6 +43,8 @@ fn needs_no_symbol_of_openssl() {
     let dynamic = common::all_text(&output);
     assert!(dynamic.contains("libc.so.6"));
     assert!(!dynamic.contains("libcrypto") && !dynamic.contains("libssl"), "{dynamic}");
+    // Its threads are left to themselves when it is unloaded.
+    assert!(dynamic.contains("NODELETE"), "{dynamic}");
 }
 
 /// `pub const NAME: c_int = NUMBER;` in one module of `src/ffi.rs`, or in a file that is one.
@@ -100,6 +102,24 @@ fn numbers_and_names_are_those_of_the_headers() {
             "{name} = {text} is not in core_names.h"
         );
     }
+    // The reasons of errors: `number, // NAME`, of what is common to all libraries the last part.
+    let headers = ["proverr.h", "err.h"].map(|name| std::fs::read_to_string(include.join(name)));
+    let headers = headers.map(Result::unwrap).concat();
+    let reasons = include_str!("../src/error.rs").lines().filter_map(|line| {
+        let (code, name) = line.split_once("// ").filter(|(_, name)| name.contains("_R_"))?;
+        let number = code.split_once("=> ")?.1.split([' ', ',']).next()?;
+        Some((name, number))
+    });
+    let reasons: Vec<_> = reasons.collect();
+    assert_eq!(reasons.len(), 8);
+    for (name, number) in reasons {
+        let defined = headers.lines().find_map(|line| {
+            let (_, value) = line.split_once(&format!("define {name} "))?;
+            Some(value.trim().trim_start_matches('(').split([' ', ')']).next()?.to_owned())
+        });
+        assert_eq!(defined.as_deref(), Some(number), "{name}");
+    }
+
     let source = include_str!("../src/capabilities.rs");
     let (used, _) = source.split_once("#[cfg(test)]").expect("code, then its tests");
     let keys: Vec<_> = used.split("(c\"tls-").skip(1).filter_map(|s| s.split('"').next()).collect();

@@ -166,7 +166,7 @@ fn unloading_ends_the_thread() {
             used.join().unwrap();
         });
         drop(context);
-        // The kernel lists a thread for a moment after it was waited for.
+        // It was told to go, and nobody waits for it.
         until("the thread ends", || threads() == 0);
     }
 }

@@ -82,14 +82,21 @@ fn cycle(context: &Context, name: &str) {
     gabion.unload();
 }
 
-/// How many threads of this process make keys ahead, once a thread that was started has its name.
-fn pool_threads() -> usize {
+/// Waits until so many threads of this process make keys ahead. One that was started has its name a
+/// moment later, and one that was told to go is there for another moment.
+fn pool_threads(expected: usize) {
     let count = || {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
         let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
         names.filter(|name| name.trim() == "gabion-keys").count()
     };
-    (0..10_000).map(|_| count()).find(|&found| found > 0).unwrap_or(0)
+    let comes = (0..20_000).any(|_| {
+        count() == expected || {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            false
+        }
+    });
+    assert!(comes, "{} threads, expected {expected}", count());
 }
 
 /// Bytes that this process has from malloc, in all arenas.
@@ -164,12 +171,15 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
         let context = context(&modules);
         let switch = Params::default().text("key-pools", "yes");
         let gabion = Loaded::with(&context, c"gabion", &switch);
-        // Enough for the thread that makes keys ahead, which has to end with the provider.
+        // Enough for the thread that makes keys ahead, which ends with the provider. Nobody waits for it.
         for name in ["X25519MLKEM768", "X25519"] {
             (0..20).for_each(|_| drop(generate(&context, name)));
         }
-        assert_eq!(pool_threads(), 1);
+        pool_threads(1);
         gabion.unload();
+        // The methods that it fetched keep the provider.
+        drop(context);
+        pool_threads(0);
     };
     let common = context(&modules);
     let in_common = || cycle(&common, "ML-DSA-44");
@@ -185,6 +195,158 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
         let more = in_use().saturating_sub(before);
         assert!(more < 200 * LIVES, "{what}: {more} bytes by {LIVES} lives");
     }
+}
+
+/// A C++ program's global objects are freed after the exit handlers, of which libcrypto's cleanup is one.
+/// libcrypto frees a provider with the last thing that was made by it, and has no table of errors any more.
+#[test]
+fn what_is_left_may_be_freed_after_libcryptos_own_cleanup() {
+    let _alone = alone();
+    let place = Place::new();
+    let config = place.path("gabion.cnf");
+    let life = |query: &str, key_goes_first: bool| {
+        // SAFETY: the child ends by _exit; what it does is not its parent's.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no pointer is passed.
+            unsafe { libc::alarm(60) };
+            let context = Context::with_config(&LIB, &config);
+            let key = context.generate("ML-DSA-44", query, &Params::default()).unwrap();
+            drop(key.sign("ML-DSA-44", query, &Params::default(), MESSAGE).unwrap());
+            // SAFETY: as a program does at its end; after it nothing is made.
+            unsafe { (LIB.OPENSSL_cleanup)() };
+            if key_goes_first {
+                drop(key);
+                drop(context);
+            } else {
+                let raw = std::mem::ManuallyDrop::new(key).raw;
+                drop(context);
+                // SAFETY: a key of ours, freed once.
+                unsafe { (LIB.EVP_PKEY_free)(raw) };
+            }
+            // SAFETY: ends the child without the parent's exit handlers.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = -1;
+        // SAFETY: a child of ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        status
+    };
+    for query in [common::STOCK, OURS] {
+        for key_goes_first in [true, false] {
+            assert_eq!(life(query, key_goes_first), 0, "{query}, key first: {key_goes_first}");
+        }
+    }
+}
+
+/// What a plugin does that has a library context of its own, from its constructor to its destructor:
+/// keys that are made ahead, and a job that pauses. Both have a thread, which needs the loader's lock to
+/// start and to end, and whoever runs a constructor or destructor holds that.
+const PLUGIN: &str = r#"
+#include <openssl/async.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/provider.h>
+#include <stdlib.h>
+static OSSL_LIB_CTX *context;
+static OSSL_PROVIDER *stock, *gabion;
+static EVP_PKEY *key;
+static int sign(void *unused) {
+    static unsigned char signature[5000];
+    size_t len = sizeof signature;
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    int done = EVP_DigestSignInit_ex(md, NULL, NULL, context, "provider=gabion", key, NULL) == 1
+        && EVP_DigestSign(md, signature, &len, (const unsigned char *)"text", 4) == 1;
+    EVP_MD_CTX_free(md);
+    return done;
+}
+static void must(int good) { if (!good) abort(); }
+static void use(void) {
+    int done = 0, state, pauses = 0;
+    for (int i = 0; i < 12; i++) {
+        EVP_PKEY *made = EVP_PKEY_Q_keygen(context, "provider=gabion", "ML-KEM-512");
+        must(made != NULL);
+        EVP_PKEY_free(made);
+    }
+    for (int i = 0; i < 20; i++) {
+        ASYNC_JOB *job = NULL;
+        ASYNC_WAIT_CTX *wait = ASYNC_WAIT_CTX_new();
+        while ((state = ASYNC_start_job(&job, wait, &done, sign, NULL, 0)) == ASYNC_PAUSE) pauses++;
+        must(state == ASYNC_FINISH && done == 1);
+        ASYNC_WAIT_CTX_free(wait);
+    }
+    must(pauses > 0);
+}
+__attribute__((constructor)) static void begin(void) {
+    OSSL_PARAM yes[] = {
+        OSSL_PARAM_utf8_string("key-pools", (char *)"yes", 3),
+        OSSL_PARAM_utf8_string("async-jobs", (char *)"yes", 3),
+        OSSL_PARAM_END,
+    };
+    context = OSSL_LIB_CTX_new();
+    must(OSSL_PROVIDER_set_default_search_path(context, MODULES) == 1);
+    must((stock = OSSL_PROVIDER_load(context, "default")) != NULL);
+    must((gabion = OSSL_PROVIDER_load_ex(context, "gabion", yes)) != NULL);
+    must((key = EVP_PKEY_Q_keygen(context, "provider=gabion", "ML-DSA-44")) != NULL);
+    if (CONSTRUCTED) use();
+}
+__attribute__((destructor)) static void end(void) {
+    if (!CONSTRUCTED) use();
+    EVP_PKEY_free(key);
+    OSSL_PROVIDER_unload(gabion);
+    OSSL_PROVIDER_unload(stock);
+    OSSL_LIB_CTX_free(context);
+}
+"#;
+
+/// Compiles the plugin; `is_constructed` says whether it does its work in its constructor or destructor.
+fn plugin(place: &Place, is_constructed: bool) -> CString {
+    let (source, plugin) = (place.path("plugin.c"), place.path(&format!("{is_constructed}.so")));
+    std::fs::write(&source, PLUGIN).unwrap();
+    let prefix = common::prefix();
+    let modules = format!("-DMODULES={:?}", place.path("modules").to_str().unwrap());
+    let output = std::process::Command::new("cc")
+        .args(["-O1", "-shared", "-fPIC", &modules])
+        .arg(format!("-DCONSTRUCTED={}", u8::from(is_constructed)))
+        .arg(source)
+        .arg("-o")
+        .arg(&plugin)
+        .arg(format!("-I{}", prefix.join("include").display()))
+        .arg(format!("-L{}", prefix.join("lib").display()))
+        .arg(format!("-Wl,-rpath,{}", prefix.join("lib").display()))
+        .arg("-lcrypto")
+        .output()
+        .expect("cc runs");
+    assert!(output.status.success(), "{}", common::all_text(&output));
+    CString::new(plugin.to_str().unwrap()).unwrap()
+}
+
+#[test]
+fn constructors_and_destructors_of_a_plugin_wait_for_no_thread() {
+    let _alone = alone();
+    let place = Place::new();
+    let here = context(&place.path("modules"));
+    let stock = Loaded::new(&here, c"default");
+    let gabion = Loaded::new(&here, c"gabion");
+    drop(generate(&here, "ML-KEM-512"));
+    works(&generate(&here, "ML-DSA-44"), "ML-DSA-44");
+    for is_constructed in [true, false] {
+        let plugin = plugin(&place, is_constructed);
+        for _ in 0..3 {
+            // SAFETY: a plugin of ours, whose work is over when it is closed. One that hangs ends the
+            // test.
+            unsafe {
+                libc::alarm(60);
+                let handle = libc::dlopen(plugin.as_ptr(), libc::RTLD_NOW);
+                assert!(!handle.is_null(), "{:?}", CStr::from_ptr(libc::dlerror()));
+                assert_eq!(libc::dlclose(handle), 0);
+                libc::alarm(0);
+            }
+        }
+    }
+    gabion.unload();
+    stock.unload();
+    pool_threads(0);
 }
 
 #[test]

@@ -11,7 +11,8 @@ mod common;
 use std::sync::Barrier;
 
 use common::libcrypto::{Context, Params};
-use common::{GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, STOCK, both};
+use common::libssl::{Libssl, Step};
+use common::{GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both};
 
 const THREADS: usize = 24;
 const ROUNDS: usize = 60;
@@ -100,6 +101,43 @@ fn encapsulating_and_decapsulating_with_one_key() {
     for name in GROUPS.into_iter().chain(PRIVATE_GROUPS) {
         encapsulate_and_decapsulate(&context, name, OURS, OURS, ROUNDS);
     }
+}
+
+/// One SSL_CTX of a server and one of its clients, with a certificate of ours: every handshake looks
+/// signature algorithms up in what the context has of them, the provider's own among them.
+#[test]
+fn handshakes_of_one_context() {
+    const ROUNDS: usize = 4;
+    let place = Place::new();
+    place.configure("tls-draft-signatures = yes");
+    let words =
+        "req -x509 -newkey ML-DSA-65 -nodes -keyout leaf.key -out leaf.pem -subj /CN=leaf -days 2";
+    place.openssl(Side::Stock, words);
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let ssl = Libssl::load(&common::prefix());
+    let files = (place.path("leaf.pem"), place.path("leaf.key"));
+    let server = ssl.end(&context, None, Some((&files.0, &files.1))).unwrap();
+    let client = ssl.end(&context, None, None).unwrap();
+    let expected = std::sync::OnceLock::new();
+    let right = on_all_threads(ROUNDS, |_, _| {
+        let mut sides = [ssl.connection(&client), ssl.connection(&server)];
+        let mut done = [false; 2];
+        for side in [0, 1, 0, 1] {
+            match sides[side].advance() {
+                Step::Done => done[side] = true,
+                Step::Reads => {}
+                _ => return false,
+            }
+            let bytes = sides[side].sent();
+            sides[1 - side].receive(&bytes);
+        }
+        let known = sides[1].signature_algorithms();
+        done == [true; 2]
+            && known.1 > 10
+            && known == *expected.get_or_init(|| known)
+            && sides[0].exported() == sides[1].exported()
+    });
+    assert_eq!(right, THREADS * ROUNDS, "{}", LIB.last_error());
 }
 
 /// The FIPS module, in the same way: 24 threads on one key, every result checked.

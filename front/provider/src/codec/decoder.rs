@@ -12,6 +12,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::LazyLock;
 
+use gabion_engine::host::Uncancelled;
 use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
 use gabion_engine::{Error, Family};
 
@@ -134,6 +135,8 @@ unsafe extern "C" fn decode(
     _password: *mut c_void,
     _password_argument: *mut c_void,
 ) -> c_int {
+    // Over all of it: what is between the borders here owns something.
+    let _held = Uncancelled::hold();
     // SAFETY: the core passes a context of new.
     let Ok(decoder) = (unsafe { borrow::<Decoder>(decoder) }) else {
         return 0;

@@ -15,7 +15,6 @@ pub const PROVIDER_TEARDOWN: c_int = 1024;
 pub const PROVIDER_GETTABLE_PARAMS: c_int = 1025;
 pub const PROVIDER_GET_PARAMS: c_int = 1026;
 pub const PROVIDER_QUERY_OPERATION: c_int = 1027;
-pub const PROVIDER_GET_REASON_STRINGS: c_int = 1029;
 pub const PROVIDER_GET_CAPABILITIES: c_int = 1030;
 pub const PROVIDER_SELF_TEST: c_int = 1031;
 

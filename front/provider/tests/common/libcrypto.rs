@@ -9,6 +9,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 type Ptr = *mut c_void;
 type AllocateStack = unsafe extern "C" fn(*mut usize) -> Ptr;
 type FreeStack = unsafe extern "C" fn(Ptr);
+type JobFunction = unsafe extern "C" fn(Ptr) -> c_int;
 
 /// OSSL_PARAM.
 #[repr(C)]
@@ -107,6 +108,10 @@ macro_rules! functions {
 functions! {
     OPENSSL_version_major() -> u32;
     ASYNC_set_mem_functions(AllocateStack, FreeStack) -> c_int;
+    ASYNC_start_job(*mut Ptr, Ptr, *mut c_int, JobFunction, *mut c_void, usize) -> c_int;
+    ASYNC_WAIT_CTX_new() -> Ptr;
+    ASYNC_WAIT_CTX_free(Ptr) -> ();
+    OPENSSL_cleanup() -> ();
     OSSL_LIB_CTX_new() -> Ptr;
     OSSL_LIB_CTX_free(Ptr) -> ();
     OSSL_LIB_CTX_load_config(Ptr, *const c_char) -> c_int;

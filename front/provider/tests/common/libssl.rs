@@ -48,6 +48,7 @@ functions! { Ssls, "libssl.so";
     SSL_CTX_new_ex(Ptr, *const c_char, Ptr) -> Ptr;
     SSL_CTX_free(Ptr) -> ();
     SSL_CTX_ctrl(Ptr, c_int, c_long, *mut c_void) -> c_long;
+    SSL_CTX_set_async_callback(Ptr, Option<unsafe extern "C" fn(Ptr, Ptr) -> c_int>) -> c_int;
     SSL_CTX_use_certificate_file(Ptr, *const c_char, c_int) -> c_int;
     SSL_CTX_use_PrivateKey_file(Ptr, *const c_char, c_int) -> c_int;
     SSL_new(Ptr) -> Ptr;
@@ -59,6 +60,8 @@ functions! { Ssls, "libssl.so";
     SSL_get_error(Ptr, c_int) -> c_int;
     SSL_get_all_async_fds(Ptr, *mut c_int, *mut usize) -> c_int;
     SSL_get0_group_name(Ptr) -> *const c_char;
+    SSL_get_shared_sigalgs(Ptr, c_int, *mut c_int, *mut c_int, *mut c_int, *mut u8, *mut u8) -> c_int;
+    SSL_get_sigalgs(Ptr, c_int, *mut c_int, *mut c_int, *mut c_int, *mut u8, *mut u8) -> c_int;
     SSL_CTX_set_ciphersuites(Ptr, *const c_char) -> c_int;
     SSL_CTX_set_max_early_data(Ptr, u32) -> c_int;
     SSL_write(Ptr, *const u8, c_int) -> c_int;
@@ -87,6 +90,9 @@ pub struct End<'a> {
     ctx: Ptr,
     server: bool,
 }
+
+// SAFETY: an SSL_CTX that is set up may be used by many threads.
+unsafe impl Sync for End<'_> {}
 
 /// What came of a handshake.
 #[derive(Debug, PartialEq, Eq)]
@@ -321,6 +327,15 @@ impl End<'_> {
         self
     }
 
+    /// Asks to be called back when a job can go on.
+    pub fn set_async_callback(&self) {
+        unsafe extern "C" fn called(_: Ptr, _: Ptr) -> c_int {
+            1
+        }
+        // SAFETY: a live SSL_CTX and a function that stays.
+        assert_eq!(unsafe { (self.lib.ssl.SSL_CTX_set_async_callback)(self.ctx, Some(called)) }, 1);
+    }
+
     /// Runs what its connections do in asynchronous jobs.
     pub fn set_async(&self) {
         // SAFETY: a live object; SSL_CTRL_MODE and SSL_MODE_ASYNC of ssl.h.
@@ -392,6 +407,29 @@ impl Connection<'_> {
             let mut descriptors = vec![-1; count];
             assert_eq!(all(self.raw, descriptors.as_mut_ptr(), &mut count), 1);
             descriptors
+        }
+    }
+
+    /// How many signature algorithms the peer of a server offers, and how many both sides know. libssl
+    /// looks each one up.
+    pub fn signature_algorithms(&self) -> (c_int, c_int) {
+        let (mut signature, mut hash, mut both, mut raw) = (0, 0, 0, [0; 2]);
+        let [high, low] = &mut raw;
+        // SAFETY: a live connection, room for each answer about the first one.
+        unsafe {
+            let ssl = &self.lib.ssl;
+            let peers =
+                (ssl.SSL_get_sigalgs)(self.raw, 0, &mut signature, &mut hash, &mut both, high, low);
+            let shared = (ssl.SSL_get_shared_sigalgs)(
+                self.raw,
+                0,
+                &mut signature,
+                &mut hash,
+                &mut both,
+                high,
+                low,
+            );
+            (peers, shared)
         }
     }
 
