@@ -1,0 +1,47 @@
+//! The provider in processes that have come to an end of something. C programs, since Rust's test harness needs all of that itself.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::common::{Place, all_text, prefix};
+
+/// Compiles a program of this folder.
+fn program(place: &Place, name: &str) -> PathBuf {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/process").join(name);
+    let (lib, made) = (prefix().join("lib"), place.path("program"));
+    let output = Command::new("cc")
+        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(prefix().join("include"))
+        .arg(&source)
+        .arg("-L")
+        .arg(&lib)
+        .arg(format!("-Wl,-rpath,{}", lib.display()))
+        .args(["-lcrypto", "-lpthread", "-o"])
+        .arg(&made)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}: {}", source.display(), all_text(&output));
+    made
+}
+
+/// Runs a program with the provider, which has to end well.
+fn run(place: &Place, command: &mut Command) -> Output {
+    command
+        .env("OPENSSL_CONF", place.path("gabion.cnf"))
+        .env("LD_LIBRARY_PATH", prefix().join("lib"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {} {}", output.status, all_text(&output));
+    output
+}
+
+#[test]
+fn operations_work_where_threads_and_the_program_end() {
+    let place = Place::new();
+    let program = program(&place, "late.c");
+    let ends = ["thread_local", "key", "key", "key", "thread_local of main", "atexit"];
+    for (argument, first) in [("unused", &[][..]), ("used", &["main", "thread"][..])] {
+        let output = run(&place, Command::new(&program).arg(argument));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.lines().collect::<Vec<_>>(), [first, &ends].concat());
+    }
+}
