@@ -63,6 +63,13 @@ pub enum Error {
     /// The signature does not verify.
     #[error("the signature does not verify")]
     BadSignature,
+    /// Resource: the system gave no memory, or no stack, which is memory too. Nothing of it is kept in mind:
+    /// the same operation succeeds when there is some.
+    #[error("the system gave no memory for {0}; try again later")]
+    NoMemory(
+        /// What it was to be.
+        &'static str,
+    ),
     /// Resource: no randomness.
     #[error(transparent)]
     Entropy(#[from] EntropyError),

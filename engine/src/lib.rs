@@ -45,6 +45,7 @@ mod family;
 mod kem;
 pub mod key_file;
 pub mod key_schedule;
+pub mod memory;
 mod parallel;
 mod pieces;
 mod queue;

@@ -18,6 +18,10 @@
  * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
  *   Buffers that one call fills overlap neither each other nor what it reads, keys and texts included:
  *   that is GABION_E_ARGUMENT, and a buffer that overlaps something is left as it was.
+ *   Memory that can't be had is GABION_E_MEMORY: libgabion.so has 4 MiB in reserve, by which what has
+ *   begun comes to its end, and refuses the next call while malloc gives nothing; a batch of more than 64
+ *   lanes asks for its memory first. What needs more than that at once, as many threads in the middle of a
+ *   call do, ends the process by SIGABRT. libgabion.a has no reserve: there all but such batches do.
  * Lengths are in bytes and are checked: one that does not fit is GABION_E_LENGTH, and the text says
  *   what would have. Where a length is passed by pointer, it is the room on the way in and what was
  *   used on the way out; with a NULL buffer only the length needed is written.
@@ -69,6 +73,8 @@ typedef int32_t gabion_status;
 #define GABION_E_RANDOMNESS (-8) /* the operating system gave none */
 #define GABION_E_FAULT (-9)      /* a check of our own failed: nothing of the result may be used */
 #define GABION_E_BACKEND (-10)   /* no implementation that passed its self-test */
+#define GABION_E_MEMORY (-11)    /* no memory, or no stack, which is memory too, for a call or for the
+                                    self-test before it: any call may say so, and succeed later */
 
 /* A text for a status; never NULL, valid for ever. */
 const char *gabion_status_text(gabion_status status);

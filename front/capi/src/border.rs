@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gabion_engine::{Error, InputError, Status};
+use gabion_engine::{Engine, Error, InputError, Status, memory};
 
 use crate::last;
 
@@ -25,10 +25,11 @@ pub mod code {
     pub const RANDOMNESS: Code = -8;
     pub const FAULT: Code = -9;
     pub const BACKEND: Code = -10;
+    pub const MEMORY: Code = -11;
 }
 
 /// The text of each code; a code that is none has the last.
-static TEXTS: [&CStr; 12] = [
+static TEXTS: [&CStr; 13] = [
     c"ok",
     c"the lane was not run",
     c"an argument is NULL, not aligned, not text, or overlaps another",
@@ -40,6 +41,7 @@ static TEXTS: [&CStr; 12] = [
     c"no randomness",
     c"a check of the library failed",
     c"no implementation passed its self-test",
+    c"no memory",
     c"unknown status",
 ];
 
@@ -71,6 +73,7 @@ impl From<Error> for Failure {
             Error::BadSignature => code::SIGNATURE,
             Error::Entropy(_) => code::RANDOMNESS,
             Error::NoSuchBackend { .. } | Error::NoBackend(_) => code::BACKEND,
+            Error::NoMemory(_) => code::MEMORY,
             _ => code::FAULT,
         };
         Failure { code, text: error.to_string() }
@@ -87,6 +90,12 @@ pub fn of_lane(status: Status) -> Code {
         Status::InvalidSignature => code::SIGNATURE,
         _ => code::FAULT,
     }
+}
+
+/// The engine of this process, where there is memory for an operation.
+pub fn engine() -> Result<&'static Engine, Failure> {
+    memory::check()?;
+    Ok(Engine::global()?)
 }
 
 /// Runs the body of an exported function: its error, or its panic, becomes a code and a text.

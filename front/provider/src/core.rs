@@ -2,13 +2,12 @@
 //! that every entry point crosses.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
-use std::io::Write;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
+use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy, memory};
 
 use crate::cache::PublicKeys;
 use crate::codec::bio::BioCalls;
@@ -19,6 +18,7 @@ use crate::names::Tables;
 use crate::paused::PausedJobs;
 use crate::pool::KeyPools;
 use crate::process::Process;
+use crate::say::say;
 use crate::served::Served;
 use crate::settings::{self, Switch};
 use crate::stats::{self, Counter, Operation};
@@ -189,6 +189,10 @@ impl Provider {
         // The core treats the text as a printf format, so its percent signs are doubled.
         let text = failure.to_string().replace('%', "%%").replace('\0', " ");
         let text = CString::new(text).unwrap_or_default();
+        // libcrypto makes room for a text, and where it can't, its own reasons for that take the place of
+        // this one.
+        let lacks_memory = matches!(failure, Failure::Engine(gabion_engine::Error::NoMemory(_)));
+        let text = if lacks_memory { std::ptr::null() } else { text.as_ptr() };
         // A va_list without arguments: the format has no conversion that would look at it.
         let mut no_arguments = [0u64; 4];
         // SAFETY: the functions are the core's, of the types that their numbers stand for.
@@ -198,7 +202,7 @@ impl Provider {
                 set_debug(self.handle, c"gabion".as_ptr(), 0, c"provider".as_ptr());
             }
             let arguments = no_arguments.as_mut_ptr().cast();
-            vset_error(self.handle, failure.reason(), text.as_ptr(), arguments);
+            vset_error(self.handle, failure.reason(), text, arguments);
         }
     }
 }
@@ -305,8 +309,9 @@ impl Entropy for ProviderRef {
     }
 }
 
-/// The engine of this process.
+/// The engine of this process, where there is memory for an operation.
 pub fn engine() -> Result<&'static Engine, Failure> {
+    memory::check()?;
     Ok(Engine::global()?)
 }
 
@@ -315,8 +320,7 @@ fn tell_once(failure: &Failure) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
         let text = "OpenSSL may go on with another provider (told once)";
-        // Not eprintln, which panics where nobody reads stderr any more.
-        let _ = writeln!(std::io::stderr(), "gabion: {failure}; {text}");
+        say(&format!("gabion: {failure}; {text}\n"));
     }
 }
 

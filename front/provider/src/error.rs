@@ -112,16 +112,22 @@ impl Failure {
             Failure::Engine(Error::NoSuchBackend { .. }) => 6,
             Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => 7,
             Failure::Panic(_) => 8,
+            // What every library of OpenSSL's says where there is no memory.
+            Failure::Engine(Error::NoMemory(_)) => ERR_R_MALLOC_FAILURE,
             Failure::Length { .. } | Failure::Engine(_) => 1,
         }
     }
 
     /// Whether the fault is ours or the machine's, not the caller's. Such a fault is also told on
-    /// stderr: OpenSSL may drop the error and go on with another provider.
+    /// stderr: OpenSSL may drop the error and go on with another provider. A lack of memory is not: it
+    /// passes, and the rest of the process says the same.
     pub fn is_fault(&self) -> bool {
-        self.reason() >= 5
+        (5..ERR_R_MALLOC_FAILURE).contains(&self.reason())
     }
 }
+
+/// ERR_R_MALLOC_FAILURE of err.h: 256, fatal, a reason of every library's.
+const ERR_R_MALLOC_FAILURE: u32 = 256 | 3 << 18;
 
 const fn reason(id: u32, text: &'static CStr) -> Item {
     Item { id, text: text.as_ptr() }
@@ -153,7 +159,8 @@ mod tests {
             assert!(fault.is_fault(), "{fault}");
         }
         let length = gabion_engine::Error::BadSignature;
-        for input in [Failure::Engine(length), Failure::Misuse("x")] {
+        let memory = gabion_engine::Error::NoMemory("x");
+        for input in [Failure::Engine(length), Failure::Engine(memory), Failure::Misuse("x")] {
             assert!(!input.is_fault(), "{input}");
         }
     }

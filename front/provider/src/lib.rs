@@ -37,6 +37,7 @@ mod names;
 mod paused;
 mod pool;
 mod process;
+mod say;
 mod served;
 mod settings;
 mod signature;

@@ -1,4 +1,5 @@
-//! The provider in processes that have come to an end of something. C programs, since Rust's test harness needs all of that itself.
+//! The provider in processes that have come to an end of something: of memory, of threads' storage, of the
+//! room that a file may take. C programs, since Rust's test harness needs all of that itself.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -43,5 +44,28 @@ fn operations_work_where_threads_and_the_program_end() {
         let output = run(&place, Command::new(&program).arg(argument));
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(text.lines().collect::<Vec<_>>(), [first, &ends].concat());
+    }
+}
+
+/// Of each kind one that starts no thread.
+const OPERATIONS: [&str; 6] = [
+    "ML-KEM-768",
+    "X25519MLKEM768",
+    "SecP384r1MLKEM1024",
+    "ML-DSA-65",
+    "SLH-DSA-SHA2-128f",
+    "MLDSA65-ECDSA-P384-SHA512-draft19",
+];
+
+#[test]
+fn memory_that_is_lacking_is_an_error_and_passes() {
+    let place = Place::new();
+    let program = program(&place, "memory.c");
+    for how in ["each", "on", "new-thread"] {
+        let output = run(&place, Command::new(&program).arg(how).args(OPERATIONS));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.lines().count(), OPERATIONS.len(), "{text}");
+        // Some were refused, and what had begun came to its end.
+        assert!(!text.contains(" 0 right") && !text.contains(" 0 refused"), "{text}");
     }
 }
