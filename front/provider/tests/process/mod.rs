@@ -69,3 +69,14 @@ fn memory_that_is_lacking_is_an_error_and_passes() {
         assert!(!text.contains(" 0 right") && !text.contains(" 0 refused"), "{text}");
     }
 }
+
+#[test]
+fn a_file_of_counters_that_may_not_grow_is_done_without() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 1 && exec \"$0\" list -kem-algorithms -propquery provider=gabion"]);
+    command.arg(prefix().join("bin/openssl")).env("GABION_STATS", place.path("stats"));
+    let text = all_text(&run(&place, &mut command));
+    assert!(text.contains("counting in memory only") && text.contains("ML-KEM-768"), "{text}");
+}
