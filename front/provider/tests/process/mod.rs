@@ -80,3 +80,10 @@ fn a_file_of_counters_that_may_not_grow_is_done_without() {
     let text = all_text(&run(&place, &mut command));
     assert!(text.contains("counting in memory only") && text.contains("ML-KEM-768"), "{text}");
 }
+
+#[test]
+fn the_edges_of_the_interface_hold() {
+    let place = Place::new();
+    let program = program(&place, "edges.c");
+    run(&place, &mut Command::new(&program));
+}
