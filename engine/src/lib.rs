@@ -13,7 +13,7 @@
 //!   call. A thread is started where the caller asks for it ([`Engine::parallel`],
 //!   [`Engine::run_parallel`], [`Queue::with_workers`]), and for a self-test, which needs a stack of a
 //!   known size: the first use of an algorithm waits for that one, and it ends with the test.
-//! - All state that a fork copies is immutable, atomic or per-thread working memory, so a forked child
+//! - All state that a fork copies is immutable, atomic or working memory that nobody had taken, so a forked child
 //!   goes on with its own copy; what another thread was making at the fork, a self-test, a table or
 //!   what derives from a key, the child makes again. Only the curves of RustCrypto (P-521, and others
 //!   where graviola does not serve) have a table that a child may wait for: see docs/engine.md.

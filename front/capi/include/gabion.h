@@ -38,7 +38,8 @@
  * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A ciphertext of
  *   ML-KEM that was tampered with is no error: decapsulation gives another secret (FIPS 203). A hybrid's
  *   may be one: a share that is no point of the curve, or of small order, is GABION_E_INPUT.
- * Any function that computes may return GABION_E_FAULT; the lists of errors below leave it out.
+ * Any function that computes may return GABION_E_FAULT or GABION_E_MEMORY; the lists of errors below leave
+ *   them out.
  */
 #ifndef GABION_H
 #define GABION_H
