@@ -46,7 +46,7 @@ pub mod stats;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
-use gabion_engine::Engine;
+use gabion_engine::{Engine, memory};
 
 use crate::capabilities::Offers;
 use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
@@ -76,9 +76,13 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // Reads the environment now: nginx empties it in its workers, which sign first. An error
         // stays in the engine, and every operation reports it.
         let _ = Engine::global();
-        // SAFETY: the core passes its dispatch table and room for ours.
+        // SAFETY: the core passes its dispatch table.
+        let provider = unsafe { Provider::new(handle, from_core) };
+        // What was made of the reserve would stay in it as long as the provider.
+        memory::check()?;
+        // SAFETY: the core passes room for both.
         unsafe {
-            *context = Provider::new(handle, from_core).into_context();
+            *context = provider.into_context();
             *to_core = TABLE.as_ptr();
         }
         Ok(1)

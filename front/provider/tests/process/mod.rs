@@ -71,6 +71,16 @@ fn memory_that_is_lacking_is_an_error_and_passes() {
 }
 
 #[test]
+fn memory_that_is_lacking_spoils_no_file_and_no_provider() {
+    let place = Place::new();
+    let program = program(&place, "memory.c");
+    let files = ["ML-KEM-768", "ML-DSA-65", "MLDSA65-ECDSA-P384-SHA512-draft19"];
+    run(&place, Command::new(&program).arg("files").args(files));
+    let mut load = Command::new(&program);
+    run(&place, load.args(["load", "gabion"]).env("OPENSSL_MODULES", place.path("modules")));
+}
+
+#[test]
 fn a_file_of_counters_that_may_not_grow_is_done_without() {
     let place = Place::new();
     let mut command = Command::new("sh");
