@@ -1,5 +1,8 @@
 //! What a C program sees: the header, the two libraries, the exported names, the examples.
 
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
