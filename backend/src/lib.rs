@@ -29,6 +29,17 @@ mod polynomials;
 pub mod portable;
 #[cfg(target_arch = "x86_64")]
 mod processor;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub mod reserve;
+/// There is none: memory that can't be had ends the process.
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub mod reserve {
+    /// Whether an operation may begin.
+    #[must_use]
+    pub fn has_memory() -> bool {
+        true
+    }
+}
 pub mod rights;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sha2;

@@ -8,6 +8,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, all_keys, check_batch, check_count, lane_result, same_key, wrong_kind};
 use crate::family::{self, Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use crate::memory;
 use crate::route::Engine;
 
 /// The families of signatures: a line each, the variant of [`Family`] and the two types of its file.
@@ -299,6 +300,7 @@ impl Engine {
         entropy: &dyn Entropy,
     ) -> Result<Vec<SigningKey>, Error> {
         check_count(n)?;
+        memory::check_keys(algorithm.info(), n)?;
         let keys = all_keys(algorithm, n, generate_many(self, algorithm, n, entropy)?)?;
         Ok(keys.into_iter().map(SigningKey).collect())
     }
@@ -476,7 +478,7 @@ impl Engine {
     ) -> Result<Vec<u8>, Error> {
         message.check()?;
         key.check_message(&message)?;
-        let mut signature = vec![0; key.algorithm().info().output];
+        let mut signature = memory::filled(key.algorithm().info().output, 0)?;
         let (mut length, mut status) = ([0], [Status::NotRun]);
         let lanes = SignLanes {
             messages: &[message],
@@ -676,8 +678,10 @@ pub(crate) fn check_lanes(
     lens: [usize; 3],
     signatures: usize,
 ) -> Result<usize, Error> {
-    let room = check_batch(n, algorithms)?.map_or(0, |info| info.output);
+    let info = check_batch(n, algorithms)?;
+    let room = info.map_or(0, |info| info.output);
     if lens == [n; 3] && signatures == n * room {
+        info.map_or(Ok(()), |info| memory::check_operations(info, n))?;
         return Ok(room);
     }
     Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))

@@ -12,6 +12,7 @@ use crate::error::{
 };
 use crate::kem::SharedSecret;
 use crate::key_schedule;
+use crate::memory;
 use crate::route::Engine;
 
 /// A private key of a key exchange with its public key. Immutable; clones share it.
@@ -131,6 +132,7 @@ impl Engine {
     ) -> Result<Vec<ExchangePrivateKey>, Error> {
         let curve = curve_of(self, algorithm, "generate exchange keys")?;
         check_count(n)?;
+        memory::check_keys(algorithm.info(), n)?;
         let mut scalars = Zeroizing::new(vec![0; n * curve.scalar_len()]);
         ecc::fill(curve, entropy, &mut scalars)?;
         let lanes: Vec<_> = scalars.chunks_exact(curve.scalar_len()).collect();

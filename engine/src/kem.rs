@@ -14,6 +14,7 @@ use crate::error::{
     Error, all_keys, check_batch, check_count, check_length, lane_result, same_key, wrong_kind,
 };
 use crate::family::{self, DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart};
+use crate::memory;
 use crate::route::Engine;
 
 /// A shared secret, as long as the table says; wiped when dropped. Compares in constant time. Boxed, so
@@ -333,6 +334,7 @@ impl Engine {
         entropy: &dyn Entropy,
     ) -> Result<Vec<KemPrivateKey>, Error> {
         check_count(n)?;
+        memory::check_keys(algorithm.info(), n)?;
         let keys = all_keys(algorithm, n, generate_many(self, algorithm, n, entropy)?)?;
         Ok(keys.into_iter().map(KemPrivateKey).collect())
     }
@@ -468,7 +470,7 @@ impl Engine {
         randomness: Randomness<'_>,
     ) -> Result<(Vec<u8>, SharedSecret), Error> {
         let algorithm = key.algorithm();
-        let mut ct = vec![0; algorithm.info().output];
+        let mut ct = memory::filled(algorithm.info().output, 0)?;
         let mut shared = SharedSecret::blank(algorithm);
         let mut status = [Status::NotRun];
         let lanes =
@@ -607,7 +609,7 @@ pub(crate) fn check_lanes(
     let info = check_batch(n, algorithms)?;
     let [ct, shared] = info.map_or([0; 2], |info| [info.output, info.shared_secret]);
     if lens == (n * ct, n * shared, n) {
-        return Ok(());
+        return info.map_or(Ok(()), |info| memory::check_operations(info, n));
     }
     Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
 }

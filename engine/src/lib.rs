@@ -12,7 +12,7 @@
 //! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
 //!   call. A thread is started where the caller asks for it ([`Engine::parallel`],
 //!   [`Engine::run_parallel`], [`Queue::with_workers`]). A self-test runs on a stack of its own, on the caller's thread.
-//! - All state that a fork copies is immutable, atomic or per-thread working memory, so a forked child
+//! - All state that a fork copies is immutable, atomic or working memory that nobody had taken, so a forked child
 //!   goes on with its own copy; what another thread was making at the fork, a self-test, a table or
 //!   what derives from a key, the child makes again. Only the curves of RustCrypto (P-521, and others
 //!   where graviola does not serve) have a table that a child may wait for: see docs/engine.md.
@@ -44,6 +44,7 @@ mod family;
 mod kem;
 pub mod key_file;
 pub mod key_schedule;
+pub mod memory;
 mod parallel;
 mod pieces;
 mod queue;

@@ -22,6 +22,7 @@ use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_count};
 use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
 use crate::kem::{self, KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::memory;
 use crate::route::Engine;
 
 /// Lanes of a piece at least: enough for every flow to fill its registers and to refill what it
@@ -443,6 +444,7 @@ impl Parallel<'_> {
         make: impl Fn(usize) -> Result<Vec<K>, Error> + Sync,
     ) -> Result<Vec<K>, Error> {
         check_count(n)?;
+        memory::check_keys(algorithm.info(), n)?;
         match Cut::new(keys_min(algorithm), n, self.threads) {
             Some(cut) => make_many(cut, n, |range| make(range.len())),
             None => make(n),

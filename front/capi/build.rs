@@ -1,4 +1,4 @@
-//! The shared library's soname carries the version of the interface, which gabion.h states.
+//! How the shared library is linked. Its soname carries the version of the interface, which gabion.h states.
 
 fn main() {
     println!("cargo::rerun-if-changed=include/gabion.h");
@@ -8,5 +8,12 @@ fn main() {
         && let Some(abi) = abi
     {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libgabion.so.{abi}");
+        // What lives as long as the process would stay behind at each unloading, and be made again.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+        // What malloc refuses comes from the reserve (backend/src/reserve.rs).
+        for function in ["malloc", "calloc", "realloc", "posix_memalign", "free"] {
+            println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={function}");
+            println!("cargo::rustc-cdylib-link-arg=-Wl,--undefined=__wrap_{function}");
+        }
     }
 }

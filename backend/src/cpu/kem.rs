@@ -11,7 +11,7 @@ use crate::batch::Keys;
 /// bytes are as many: sixteen lanes stay within a second-level cache of 512 KiB.
 const CHUNK: usize = 16;
 
-/// Working memory of one thread; holds no secret between batches.
+/// Working memory of one batch; holds no secret between batches.
 #[derive(Default)]
 pub(super) struct Scratch {
     flow: ml_kem::Scratch,

@@ -4,40 +4,16 @@ mod dsa;
 mod ed25519;
 mod fn_dsa;
 mod kem;
+mod scratch;
 mod slh;
 mod x25519;
-
-use std::cell::RefCell;
 
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::{ml_dsa, slh_dsa};
 
 use crate::batch::{Backend, Batch, Operation};
-
-/// Working memory of one thread; holds no secret between batches.
-#[derive(Default)]
-struct Scratch {
-    kem: kem::Scratch,
-    dsa: ml_dsa::Scratch,
-    slh: slh_dsa::Scratch,
-}
-
-thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
-}
-
-/// The engine catches panics, so what a panic leaves in here must go: dropping wipes it.
-struct DroppedOnPanic<'a>(&'a mut Scratch);
-
-impl Drop for DroppedOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            *self.0 = Scratch::default();
-        }
-    }
-}
+use scratch::Scratch;
 
 /// A processor as a backend, over the kernels `K`.
 pub struct Cpu<K: Kernels>(K);
@@ -82,10 +58,7 @@ impl<K: Kernels> Backend for Cpu<K> {
     }
 
     fn run(&self, batch: &mut Batch<'_>) {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let scratch = DroppedOnPanic(scratch);
-            run(&self.0, batch, scratch.0);
-        });
+        scratch::with(|scratch| run(&self.0, batch, scratch));
     }
 }
 

@@ -31,6 +31,7 @@ use zeroize::Zeroizing;
 
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_length, lane_result, missing_seed};
+use crate::memory;
 use crate::route::Engine;
 
 /// The length of an algorithm's seeds.
@@ -67,7 +68,8 @@ pub(crate) fn decode_lanes<T>(
     encoded: &[&[u8]],
     decode: impl FnOnce(&[u8], &mut [Status]) -> Result<Vec<T>, Error>,
 ) -> Decoded<T> {
-    let mut bytes = vec![0; encoded.len() * len];
+    memory::check_keys(algorithm.info(), encoded.len())?;
+    let mut bytes = memory::filled(encoded.len() * len, 0)?;
     for (place, key) in bytes.chunks_exact_mut(len).zip(encoded) {
         if key.len() == len {
             place.copy_from_slice(key);

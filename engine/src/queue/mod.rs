@@ -52,6 +52,7 @@ use crate::entropy::Entropy;
 use crate::error::{Error, check_length};
 use crate::exchange::{ExchangePrivateKey, ExchangePublicKey, check_pair};
 use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::memory;
 use crate::route::Engine;
 use board::Workers;
 use gate::{Gate, Job, Refused};
@@ -540,6 +541,8 @@ impl Queue {
             return Err(Error::Closed);
         }
         gate.check_open()?;
+        // It is copied next.
+        memory::room::<u8>(bytes).map(drop)?;
         self.long.claim(bytes, self.limits.long_max).map(Some).ok_or(Error::Busy)
     }
 

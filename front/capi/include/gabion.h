@@ -18,6 +18,10 @@
  * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
  *   Buffers that one call fills overlap neither each other nor what it reads, keys and texts included:
  *   that is GABION_E_ARGUMENT, and a buffer that overlaps something is left as it was.
+ *   Memory that can't be had is GABION_E_MEMORY: libgabion.so has 4 MiB in reserve, by which what has
+ *   begun comes to its end, and refuses the next call while malloc gives nothing; a batch of more than 64
+ *   lanes asks for its memory first. What needs more than that at once, as many threads in the middle of a
+ *   call do, ends the process by SIGABRT. libgabion.a has no reserve: there all but such batches do.
  * Lengths are in bytes and are checked: one that does not fit is GABION_E_LENGTH, and the text says
  *   what would have. Where a length is passed by pointer, it is the room on the way in and what was
  *   used on the way out; with a NULL buffer only the length needed is written.
@@ -35,7 +39,8 @@
  * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A ciphertext of
  *   ML-KEM that was tampered with is no error: decapsulation gives another secret (FIPS 203). A hybrid's
  *   may be one: a share that is no point of the curve, or of small order, is GABION_E_INPUT.
- * Any function that computes may return GABION_E_FAULT; the lists of errors below leave it out.
+ * Any function that computes may return GABION_E_FAULT or GABION_E_MEMORY; the lists of errors below leave
+ *   them out.
  */
 #ifndef GABION_H
 #define GABION_H

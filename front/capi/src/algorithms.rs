@@ -3,10 +3,10 @@
 use std::ffi::{CString, c_char};
 use std::ptr::null;
 
-use gabion_engine::{ALGORITHMS, AlgorithmInfo, Engine, Kind};
+use gabion_engine::{ALGORITHMS, AlgorithmInfo, Kind};
 use once_cell::race::OnceBox;
 
-use crate::border::{Code, Failure, border, code};
+use crate::border::{Code, Failure, border, code, engine};
 use crate::input::{self, Filled, Region};
 
 /// `GABION_ABI` of gabion.h.
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn gabion_backend(
         let text = unsafe { filled.output("name", text.cast::<u8>(), room, 0) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
-        let name = Engine::global()?.backend_for(algorithm)?.name();
+        let name = engine()?.backend_for(algorithm)?.name();
         // At least one zero stays behind the name.
         if name.len() >= text.len() {
             let needed = name.len() + 1;

@@ -1,11 +1,12 @@
 //! What every exported function crosses: panics stop, errors become codes and a text.
 
-use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gabion_engine::host::Uncancelled;
-use gabion_engine::{Error, InputError, Status};
+use gabion_engine::{Engine, Error, InputError, Status, memory};
+
+use crate::last;
 
 /// `gabion_status`.
 pub type Code = i32;
@@ -93,8 +94,10 @@ pub fn of_lane(status: Status) -> Code {
     }
 }
 
-thread_local! {
-    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+/// The engine of this process, where there is memory for an operation.
+pub fn engine() -> Result<&'static Engine, Failure> {
+    memory::check()?;
+    Ok(Engine::global()?)
 }
 
 /// Runs the body of an exported function: its error, or its panic, becomes a code and a text. A
@@ -107,8 +110,7 @@ pub fn border(body: impl FnOnce() -> Result<(), Failure>) -> Code {
         Ok(Err(failure)) => failure,
         Err(_) => Failure::new(code::FAULT, "internal error: a panic was caught; please report it"),
     };
-    // A thread that is ending has no text any more, and nobody who would ask for it.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = failure.text);
+    last::set(&failure.text);
     failure.code
 }
 
@@ -125,8 +127,7 @@ pub extern "C" fn gabion_status_text(status: Code) -> *const c_char {
 /// `text` is NULL or has `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_last_error(text: *mut c_char, room: usize) -> usize {
-    let copy = |last: &RefCell<String>| {
-        let last = last.borrow();
+    last::with(|last| {
         if !text.is_null() && room > 0 {
             let used = last.len().min(room - 1);
             // SAFETY: the caller's buffer has `room` bytes, and used + 1 is at most that.
@@ -136,8 +137,7 @@ pub unsafe extern "C" fn gabion_last_error(text: *mut c_char, room: usize) -> us
             }
         }
         last.len()
-    };
-    LAST.try_with(copy).unwrap_or(0)
+    })
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,8 +1,8 @@
 //! Key encapsulation, one and many.
 
-use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, Status};
+use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, Status, memory};
 
-use crate::border::{Code, Failure, border, of_lane};
+use crate::border::{Code, Failure, border, engine, of_lane};
 use crate::input::{self, Filled, Region, wrong_length};
 use crate::keys::{PrivateKey, PublicKey};
 
@@ -55,7 +55,7 @@ unsafe fn encaps(
         // SAFETY: the caller's condition.
         let key = unsafe { input::reference("key", key) }?.kem()?;
         check(key.algorithm().info(), 1, ciphertext.len(), secret.len())?;
-        let (made, shared) = make(Engine::global()?, key)?;
+        let (made, shared) = make(engine()?, key)?;
         ciphertext.copy_from_slice(&made);
         secret.copy_from_slice(&shared);
         Ok(())
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn gabion_decaps(
             )
         };
         check(key.algorithm().info(), 1, ciphertext.len(), secret.len())?;
-        secret.copy_from_slice(&Engine::global()?.decaps(key, ciphertext)?);
+        secret.copy_from_slice(&engine()?.decaps(key, ciphertext)?);
         Ok(())
     })
 }
@@ -176,9 +176,9 @@ pub unsafe extern "C" fn gabion_encaps_many(
         let keys: Vec<_> = keys.iter().map(|key| key.kem()).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         check(first.algorithm().info(), n, ciphertexts.len(), secrets.len())?;
-        let mut verdicts = vec![Status::NotRun; n];
+        let mut verdicts = memory::filled(n, Status::NotRun)?;
         let randomness = Randomness::Fresh(&OsEntropy);
-        let engine = Engine::global()?;
+        let engine = engine()?;
         engine.encaps_many(&keys, randomness, ciphertexts, secrets, &mut verdicts)?;
         tell(status, &verdicts);
         Ok(())
@@ -223,8 +223,8 @@ pub unsafe extern "C" fn gabion_decaps_many(
         let keys: Vec<_> = keys.iter().map(|key| key.kem()).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         check(first.algorithm().info(), n, ciphertexts.len(), secrets.len())?;
-        let mut verdicts = vec![Status::NotRun; n];
-        Engine::global()?.decaps_many(&keys, ciphertexts, secrets, &mut verdicts)?;
+        let mut verdicts = memory::filled(n, Status::NotRun)?;
+        engine()?.decaps_many(&keys, ciphertexts, secrets, &mut verdicts)?;
         tell(status, &verdicts);
         Ok(())
     })

@@ -9,7 +9,7 @@ use gabion_engine::{
 };
 
 use crate::algorithms::name;
-use crate::border::{Code, Failure, border, code, of_lane};
+use crate::border::{Code, Failure, border, code, engine, of_lane};
 use crate::input::{self, Filled, Region};
 
 /// `gabion_private_key`.
@@ -91,7 +91,7 @@ fn by_kind<T>(
     kem: impl FnOnce(&Engine) -> Result<T, Error>,
     signature: impl FnOnce(&Engine) -> Result<T, Error>,
 ) -> Result<T, Failure> {
-    let engine = Engine::global()?;
+    let engine = engine()?;
     match algorithm.info().kind {
         Kind::Kem => Ok(kem(engine)?),
         Kind::Signature => Ok(signature(engine)?),

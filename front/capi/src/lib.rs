@@ -15,6 +15,7 @@ pub mod header;
 mod input;
 mod kem;
 mod keys;
+mod last;
 mod signature;
 
 pub use algorithms::{

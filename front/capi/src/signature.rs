@@ -2,9 +2,9 @@
 
 use std::ffi::c_char;
 
-use gabion_engine::{Engine, OsEntropy, Prehash, Randomness, SigningKey, Status};
+use gabion_engine::{OsEntropy, Prehash, Randomness, SigningKey, Status, memory};
 
-use crate::border::{Code, Failure, border, code, of_lane};
+use crate::border::{Code, Failure, border, code, engine, of_lane};
 use crate::input::{self, Filled, Region, wrong_length};
 use crate::kem::{handles, read_handles, tell};
 use crate::keys::{PrivateKey, PublicKey};
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn gabion_sign(
     signature_len: *mut usize,
 ) -> Code {
     let engine = |key: &SigningKey, message: gabion_engine::Message<'_>| {
-        Ok(Engine::global()?.sign(key, message, &OsEntropy)?)
+        Ok(engine()?.sign(key, message, &OsEntropy)?)
     };
     let drawn = Region::new("randomness", std::ptr::null::<u8>(), 0);
     // SAFETY: the caller's condition is the same.
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn gabion_sign_with_randomness(
             // SAFETY: the caller's condition.
             let bytes = unsafe { input::slice("randomness", randomness, randomness_len) }?;
             // The engine's door is named for its danger, which gabion.h states.
-            Ok(Engine::global()?.testing_only_sign_with(key, message, bytes)?)
+            Ok(engine()?.testing_only_sign_with(key, message, bytes)?)
         };
         let given = Region::new("randomness", randomness, randomness_len);
         // SAFETY: the caller's condition is the same.
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn gabion_verify(
                 input::slice("signature", signature, signature_len)?,
             )
         };
-        Ok(Engine::global()?.verify(key, message, signature)?)
+        Ok(engine()?.verify(key, message, signature)?)
     })
 }
 
@@ -267,9 +267,9 @@ pub unsafe extern "C" fn gabion_sign_many(
         if signatures.len() != expected {
             return Err(wrong_length("signatures", expected, signatures.len()));
         }
-        let mut verdicts = vec![Status::NotRun; n];
+        let mut verdicts = memory::filled(n, Status::NotRun)?;
         let randomness = Randomness::Fresh(&OsEntropy);
-        let engine = Engine::global()?;
+        let engine = engine()?;
         engine.sign_many(&keys, &messages, randomness, signatures, lens, &mut verdicts)?;
         tell(status, &verdicts);
         Ok(())
@@ -321,14 +321,14 @@ pub unsafe extern "C" fn gabion_verify_many(
         }
         let full;
         let lens = if signature_lens.is_null() && !info.output_varies {
-            full = vec![info.output; n];
+            full = memory::filled(n, info.output)?;
             &full[..]
         } else {
             // SAFETY: the caller's condition.
             unsafe { input::slice("signature_lens", signature_lens, n) }?
         };
-        let mut verdicts = vec![Status::NotRun; n];
-        Engine::global()?.verify_many(&keys, &messages, signatures, lens, &mut verdicts)?;
+        let mut verdicts = memory::filled(n, Status::NotRun)?;
+        engine()?.verify_many(&keys, &messages, signatures, lens, &mut verdicts)?;
         tell(status, &verdicts);
         Ok(())
     })

@@ -1,5 +1,8 @@
 //! What a C program sees: the header, the two libraries, the exported names, the examples.
 
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -81,11 +84,16 @@ fn exports_are_the_listed_names_and_no_others() {
 
 /// Compiles an example with the given way of linking and runs it.
 fn example(name: &str, link: &[&std::ffi::OsStr]) -> String {
+    program(&Path::new("examples-c").join(name), link)
+}
+
+/// The same with any program of this crate.
+fn program(name: &Path, link: &[&std::ffi::OsStr]) -> String {
     let place = tempfile::tempdir().unwrap();
-    let program = place.path().join(name);
+    let program = place.path().join("program");
     run(compiler("cc", "-std=c99")
         .arg("-D_POSIX_C_SOURCE=200809L")
-        .arg(folder().join("examples-c").join(name).with_extension("c"))
+        .arg(folder().join(name).with_extension("c"))
         .args(link)
         .arg("-o")
         .arg(&program));
@@ -104,7 +112,18 @@ fn examples(link: &[&std::ffi::OsStr]) {
 }
 
 #[test]
+fn memory_that_is_lacking_is_a_status_and_passes() {
+    let said = with_the_shared_library(|link| program(Path::new("tests/memory"), link));
+    assert_eq!(said, "every allocation was done without\n");
+}
+
+#[test]
 fn examples_run_with_the_shared_library() {
+    with_the_shared_library(examples);
+}
+
+/// Calls `with` with what links the shared library.
+fn with_the_shared_library<T>(with: impl FnOnce(&[&std::ffi::OsStr]) -> T) -> T {
     // As installation lays it out: the name for the linker, and the one in the library itself.
     let place = tempfile::tempdir().unwrap();
     for name in ["libgabion.so", "libgabion.so.1"] {
@@ -112,7 +131,7 @@ fn examples_run_with_the_shared_library() {
     }
     let search = format!("-L{}", place.path().display());
     let rpath = format!("-Wl,-rpath,{}", place.path().display());
-    examples(&[search.as_ref(), "-lgabion".as_ref(), rpath.as_ref()]);
+    with(&[search.as_ref(), "-lgabion".as_ref(), rpath.as_ref()])
 }
 
 #[test]

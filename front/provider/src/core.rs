@@ -2,14 +2,13 @@
 //! that every entry point crosses.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
-use std::io::Write;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gabion_engine::host::Uncancelled;
-use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy};
+use gabion_engine::{Engine, Entropy, EntropyError, OsEntropy, memory};
 
 use crate::cache::PublicKeys;
 use crate::codec::bio::BioCalls;
@@ -20,6 +19,7 @@ use crate::names::Tables;
 use crate::paused::PausedJobs;
 use crate::pool::KeyPools;
 use crate::process::Process;
+use crate::say::say;
 use crate::served::Served;
 use crate::settings::{self, Switch};
 use crate::stats::{self, Counter, Operation};
@@ -190,6 +190,10 @@ impl Provider {
         // The core treats the text as a printf format, so its percent signs are doubled.
         let text = failure.to_string().replace('%', "%%").replace('\0', " ");
         let text = CString::new(text).unwrap_or_default();
+        // libcrypto makes room for a text, and where it can't, its own reasons for that take the place of
+        // this one.
+        let lacks_memory = matches!(failure, Failure::Engine(gabion_engine::Error::NoMemory(_)));
+        let text = if lacks_memory { std::ptr::null() } else { text.as_ptr() };
         // A va_list without arguments: the format has no conversion that would look at it.
         let mut no_arguments = [0u64; 4];
         // SAFETY: the functions are the core's, of the types that their numbers stand for.
@@ -199,7 +203,7 @@ impl Provider {
                 set_debug(self.handle, c"gabion".as_ptr(), 0, c"provider".as_ptr());
             }
             let arguments = no_arguments.as_mut_ptr().cast();
-            vset_error(self.handle, failure.code(), text.as_ptr(), arguments);
+            vset_error(self.handle, failure.code(), text, arguments);
         }
     }
 }
@@ -306,8 +310,9 @@ impl Entropy for ProviderRef {
     }
 }
 
-/// The engine of this process.
+/// The engine of this process, where there is memory for an operation.
 pub fn engine() -> Result<&'static Engine, Failure> {
+    memory::check()?;
     Ok(Engine::global()?)
 }
 
@@ -316,8 +321,7 @@ fn tell_once(failure: &Failure) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
         let text = "OpenSSL may go on with another provider (told once)";
-        // Not eprintln, which panics where nobody reads stderr any more.
-        let _ = writeln!(std::io::stderr(), "gabion: {failure}; {text}");
+        say(&format!("gabion: {failure}; {text}\n"));
     }
 }
 

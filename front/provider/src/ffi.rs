@@ -480,7 +480,7 @@ impl Param {
 }
 
 /// The bytes that C hands over as pointer and length; none where a null pointer comes with a length,
-/// lest a message that is not there passes for the empty one.
+/// lest a message that is not there passes for the empty one, or where no memory is as long.
 ///
 /// # Safety
 /// `len` bytes at `data` can be read for `'a`, unless `data` is null.
@@ -488,6 +488,7 @@ pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Option<&'a [u8]> {
     match (data.is_null(), len) {
         (_, 0) => Some(&[]),
         (true, _) => None,
+        _ if isize::try_from(len).is_err() => None,
         // SAFETY: as the caller vouches.
         (false, _) => Some(unsafe { slice::from_raw_parts(data, len) }),
     }

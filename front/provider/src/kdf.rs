@@ -13,8 +13,8 @@ use gabion_engine::key_schedule::{Hash, Label, expand_label, extract};
 use zeroize::Zeroizing;
 
 use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted_as, dupctx, free,
-    hand_over, set_ctx_params,
+    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted_as, free, hand_over,
+    set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{AlgorithmEntry, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name};
@@ -32,7 +32,7 @@ pub fn entry(properties: &'static CStr) -> AlgorithmEntry {
 
 static TABLE: [Dispatch; 10] = [
     entry!(function::KDF_NEWCTX, newctx, New),
-    entry!(function::KDF_DUPCTX, dupctx::<Context>, New),
+    entry!(function::KDF_DUPCTX, dupctx, New),
     entry!(function::KDF_FREECTX, free::<Context>, Free),
     entry!(function::KDF_RESET, reset, Free),
     entry!(function::KDF_DERIVE, derive, Derive),
@@ -87,7 +87,6 @@ impl Mode {
 const LATER: (u32, u32) = (3, 6);
 
 /// A derivation that was begun; used from one thread, as every EVP context.
-#[derive(Clone)]
 struct Context {
     provider: ProviderRef,
     mode: Option<Mode>,
@@ -196,6 +195,10 @@ impl Context {
         Ok(())
     }
 
+    fn parts(&mut self) -> [&mut Bytes; 5] {
+        [&mut self.key, &mut self.salt, &mut self.prefix, &mut self.label, &mut self.data]
+    }
+
     /// How many bytes a derivation gives; where any number may be asked for, the largest.
     fn size(&self) -> Result<usize, Failure> {
         match (self.mode, self.hash) {
@@ -210,7 +213,6 @@ impl Context {
 
 /// Bytes that a caller set, wiped when dropped. What TLS sets fits in place, but for the shared
 /// secrets of some hybrids.
-#[derive(Clone)]
 enum Bytes {
     None,
     Few([u8; Bytes::FEW], usize),
@@ -224,7 +226,12 @@ impl Bytes {
     fn take(&mut self, key: &'static CStr, param: Option<&Param>) -> Result<(), Failure> {
         let Some(param) = param else { return Ok(()) };
         *self = Bytes::None;
-        let bytes = param.as_octets(key)?;
+        self.fill(param.as_octets(key)?);
+        Ok(())
+    }
+
+    /// Holds a copy of the bytes.
+    fn fill(&mut self, bytes: &[u8]) {
         *self = match bytes.len() {
             // Filled where it stays, so that no copy is left elsewhere.
             len @ 0..=Bytes::FEW => Bytes::Few([0; Bytes::FEW], len),
@@ -233,7 +240,6 @@ impl Bytes {
         if let Bytes::Few(few, len) = self {
             few[..*len].copy_from_slice(bytes);
         }
-        Ok(())
     }
 
     fn get(&self) -> Option<&[u8]> {
@@ -310,6 +316,26 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
     border(Some(&provider), null_mut(), || Ok(hand_over(Context::new(provider))))
 }
 
+/// Copies a context, on the heap from the beginning: a copy that is moved there leaves one on the stack.
+unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
+    border(None, null_mut(), || {
+        // SAFETY: the core passes a context of newctx, which nothing changes meanwhile.
+        let context = unsafe { borrow::<Context>(context) }?;
+        let mut copy = Box::new(Context::new(context.provider));
+        (copy.mode, copy.hash) = (context.mode, context.hash);
+        for (to, from) in copy.parts().into_iter().zip([
+            &context.key,
+            &context.salt,
+            &context.prefix,
+            &context.label,
+            &context.data,
+        ]) {
+            from.get().into_iter().for_each(|bytes| to.fill(bytes));
+        }
+        Ok(Box::into_raw(copy).cast())
+    })
+}
+
 unsafe extern "C" fn reset(context: *mut c_void) {
     let renew = |context: &mut Context| {
         *context = Context::new(context.provider);
@@ -335,6 +361,9 @@ unsafe extern "C" fn derive(
         context.set(unsafe { ParamsIn::new(params) })?;
         if out.is_null() {
             return Err(Failure::Misuse("there is no room for what is derived"));
+        }
+        if isize::try_from(len).is_err() {
+            return Err(Failure::Misuse("no buffer is as long as what is to be derived"));
         }
         // SAFETY: the caller vouches for `len` bytes of room, which nobody else uses meanwhile.
         context.derive(unsafe { std::slice::from_raw_parts_mut(out, len) })?;
@@ -443,7 +472,9 @@ mod tests {
             bytes.take(name::KEY, Some(&param)).unwrap();
             assert_eq!(bytes.get(), Some(&value[..]));
             bytes.take(name::KEY, None).unwrap();
-            assert_eq!(bytes.clone().get(), Some(&value[..]));
+            let mut copy = Bytes::None;
+            bytes.get().into_iter().for_each(|bytes| copy.fill(bytes));
+            assert_eq!(copy.get(), Some(&value[..]));
             // A null pointer is an error, and leaves nothing behind.
             let absent = Param::takes_octets(name::KEY);
             assert!(bytes.take(name::KEY, Some(&absent)).is_err());

@@ -172,12 +172,31 @@ unsafe extern "C" fn decapsulate_init(
 }
 
 /// Takes the room that the caller says there is and leaves the length that will be written.
-fn claim(room: &mut usize, what: &'static str, expected: usize) -> Result<(), Failure> {
-    if *room < expected {
-        return Err(Failure::TooSmall { what, expected, got: *room });
+///
+/// # Safety
+/// `room` points to a length. It may be another buffer's length, too, so that there is no reference to it.
+unsafe fn claim(room: *mut usize, what: &'static str, expected: usize) -> Result<(), Failure> {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let got = room.read();
+        if got < expected {
+            return Err(Failure::TooSmall { what, expected, got });
+        }
+        room.write(expected);
     }
-    *room = expected;
     Ok(())
+}
+
+/// Leaves the length that a caller asks for, where there is room for it.
+///
+/// # Safety
+/// `place` is null or points to a length.
+unsafe fn tell(place: *mut usize, len: usize) -> bool {
+    if !place.is_null() {
+        // SAFETY: as the caller vouches.
+        unsafe { place.write(len) };
+    }
+    !place.is_null()
 }
 
 unsafe extern "C" fn encapsulate(
@@ -187,19 +206,16 @@ unsafe extern "C" fn encapsulate(
     secret: *mut u8,
     secret_len: *mut usize,
 ) -> c_int {
-    // SAFETY: the core passes a context of newctx, used from one thread, and lengths of its own.
-    let (context, ciphertext_len, secret_len) = unsafe {
-        let Ok(context) = borrow_mut::<Context>(context) else {
-            return 0;
-        };
-        (context, ciphertext_len.as_mut(), secret_len.as_mut())
+    // SAFETY: the core passes a context of newctx, used from one thread.
+    let Ok(context) = (unsafe { borrow_mut::<Context>(context) }) else {
+        return 0;
     };
     let info = context.algorithm.info();
     if ciphertext.is_null() {
-        let asked = ciphertext_len.is_some() || secret_len.is_some();
-        ciphertext_len.into_iter().for_each(|len| *len = info.output);
-        secret_len.into_iter().for_each(|len| *len = info.shared_secret);
-        return c_int::from(asked);
+        // SAFETY: the caller's lengths are null or places for one.
+        let told =
+            unsafe { [tell(ciphertext_len, info.output), tell(secret_len, info.shared_secret)] };
+        return c_int::from(told.contains(&true));
     }
     let provider = context.provider;
     counted_in_a_job(&provider, context.algorithm, Operation::Encaps, 0, |held| {
@@ -208,13 +224,14 @@ unsafe extern "C" fn encapsulate(
         let Role::Encapsulate(key) = &context.role else {
             return Err(Failure::Misuse("encapsulation was not initialised"));
         };
-        let (Some(ciphertext_len), Some(secret_len), false) =
-            (ciphertext_len, secret_len, secret.is_null())
-        else {
+        if ciphertext_len.is_null() || secret_len.is_null() || secret.is_null() {
             return Err(Failure::Misuse("encapsulation needs both buffers and both lengths"));
-        };
-        claim(ciphertext_len, "the ciphertext", info.output)?;
-        claim(secret_len, "the shared secret", info.shared_secret)?;
+        }
+        // SAFETY: the caller's lengths, which are not null.
+        unsafe {
+            claim(ciphertext_len, "the ciphertext", info.output)?;
+            claim(secret_len, "the shared secret", info.shared_secret)?;
+        }
         let (made, shared) = match ikme {
             Some(m) => engine()?.testing_only_encaps_with(key, &m[..])?,
             None => context.in_company(
@@ -238,26 +255,23 @@ unsafe extern "C" fn decapsulate(
     ciphertext: *const u8,
     ciphertext_len: usize,
 ) -> c_int {
-    // SAFETY: the core passes a context of newctx, and a length of its own.
-    let (context, secret_len) = unsafe {
-        let Ok(context) = borrow::<Context>(context) else {
-            return 0;
-        };
-        (context, secret_len.as_mut())
+    // SAFETY: the core passes a context of newctx.
+    let Ok(context) = (unsafe { borrow::<Context>(context) }) else {
+        return 0;
     };
     let info = context.algorithm.info();
     if secret.is_null() {
-        let asked = secret_len.is_some();
-        secret_len.into_iter().for_each(|len| *len = info.shared_secret);
-        return c_int::from(asked);
+        // SAFETY: the caller's length is null or a place for one.
+        return c_int::from(unsafe { tell(secret_len, info.shared_secret) });
     }
     counted_in_a_job(&context.provider, context.algorithm, Operation::Decaps, 0, |held| {
         let Role::Decapsulate(key) = &context.role else {
             return Err(Failure::Misuse("decapsulation was not initialised"));
         };
         // A null length is tolerated, as the default provider does.
-        if let Some(len) = secret_len {
-            claim(len, "the shared secret", info.shared_secret)?;
+        if !secret_len.is_null() {
+            // SAFETY: the caller's length, which is not null.
+            unsafe { claim(secret_len, "the shared secret", info.shared_secret)? };
         }
         // SAFETY: the caller vouches for the ciphertext.
         let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };

@@ -37,6 +37,7 @@ mod names;
 mod paused;
 mod pool;
 mod process;
+mod say;
 mod served;
 mod settings;
 mod signature;
@@ -45,7 +46,7 @@ pub mod stats;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
-use gabion_engine::Engine;
+use gabion_engine::{Engine, memory};
 
 use crate::capabilities::Offers;
 use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
@@ -84,6 +85,8 @@ pub unsafe extern "C" fn OSSL_provider_init(
                 return Ok(0);
             }
         }
+        // What was made of the reserve would stay in it as long as the provider.
+        memory::check()?;
         // SAFETY: the core passes room for our table and context.
         unsafe {
             *context = provider.into_context();

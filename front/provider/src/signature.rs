@@ -215,7 +215,10 @@ impl Context {
         }
         match &mut self.gathered {
             Some(Gathered::Hashed(pieces)) => pieces.add(data),
-            Some(Gathered::Whole(message)) => message.extend_from_slice(data),
+            Some(Gathered::Whole(message)) => {
+                message.try_reserve(data.len()).map_err(|_| Error::NoMemory("a message"))?;
+                message.extend_from_slice(data);
+            }
             None => {}
         }
         Ok(1)

@@ -21,14 +21,16 @@
 //! OpenSSL goes on with another provider without a word, so its errors are the ones to watch.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_engine::{Algorithm, Kind};
+use once_cell::race::OnceBox;
 
+use crate::say::say;
 use crate::served::{SERVED, Served};
 
 /// The environment variable that names the file.
@@ -180,21 +182,33 @@ struct Counters {
     rows: &'static [Counter; ROWS],
 }
 
+/// Made by every thread that is first, and one is kept: a forked child would wait for ever for a lock that
+/// a thread of its parent holds.
 fn counters() -> &'static Counters {
-    static COUNTERS: OnceLock<Counters> = OnceLock::new();
+    static COUNTERS: OnceBox<Counters> = OnceBox::new();
     COUNTERS.get_or_init(|| {
-        let Some(path) = variable() else {
-            return in_memory();
-        };
-        open(&path).unwrap_or_else(|error| {
-            // Who asked for counters and gets none must hear of it; cryptography goes on.
-            let _ = writeln!(
-                std::io::stderr(),
-                "gabion: {STATS_VARIABLE}: {error}; counting in memory only"
-            );
-            in_memory()
+        let made = variable().map(|path| open(&path));
+        Box::new(match made {
+            None => in_memory(),
+            Some(Ok(counters)) => counters,
+            Some(Err(error)) => {
+                // Who asked for counters and gets none must hear of it; cryptography goes on.
+                say(&format!("gabion: {STATS_VARIABLE}: {error}; counting in memory only\n"));
+                in_memory()
+            }
         })
     })
+}
+
+impl Drop for Counters {
+    /// Of another thread that was first as well.
+    fn drop(&mut self) {
+        if !std::ptr::eq(self.header, &IN_MEMORY.0) {
+            let start = std::ptr::from_ref(self.header).cast_mut().cast();
+            // SAFETY: what `open` mapped; nobody has seen a counter of it.
+            unsafe { libc::munmap(start, FILE_LEN) };
+        }
+    }
 }
 
 /// The counter of an operation.
@@ -300,6 +314,14 @@ pub enum StatsError {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// The file is in no state to be counted in.
+    #[error("{path}: {reason}; expected a file of one's own")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// The file is something else, or of another version.
     #[error(
         "{path} is no counters file of this version of Gabion ({reason}); name another file, or delete this one"
@@ -315,15 +337,69 @@ pub enum StatsError {
 /// Opens or makes the file and maps it.
 fn open(path: &Path) -> Result<Counters, StatsError> {
     let io = |cause| StatsError::Io { path: path.to_owned(), cause };
+    let refused = |reason| StatsError::Refused { path: path.to_owned(), reason };
+    check_place(path)?;
     let mut options = OpenOptions::new();
-    let file =
-        options.read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
-    // Whoever comes first writes the rows; the others wait for that.
-    file.lock().map_err(io)?;
-    let ready = prepare(&file, path);
-    file.unlock().map_err(io)?;
-    ready?;
-    // SAFETY: a fresh mapping of a file that has FILE_LEN bytes; it is never unmapped.
+    options.read(true).write(true).create(true).truncate(false).mode(0o644);
+    // Should it be another kind of file by now, nothing waits for it.
+    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
+    if !metadata.is_file() {
+        return Err(refused("it is no regular file"));
+    }
+    // SAFETY: no argument; the answer is a number.
+    let user = unsafe { libc::geteuid() };
+    // Who may write to a mapped file can cut it short, and the process ends by SIGBUS.
+    if ![user, 0].contains(&metadata.uid()) || metadata.mode() & 0o002 != 0 {
+        return Err(refused("another user may change it"));
+    }
+    check_content(&file, path)?;
+    make_room(&file, metadata.len()).map_err(io)?;
+    map(&file).map_err(io)
+}
+
+/// Refuses what is no place for a file of counters before it is opened: to open a device may do something.
+fn check_place(path: &Path) -> Result<(), StatsError> {
+    let refused = |reason| Err(StatsError::Refused { path: path.to_owned(), reason });
+    // SAFETY: no argument; the answer is a number.
+    let user = unsafe { libc::geteuid() };
+    match std::fs::symlink_metadata(path) {
+        Ok(link) if link.is_symlink() && ![user, 0].contains(&link.uid()) => {
+            refused("it is another user's link")
+        }
+        Ok(link) if link.is_symlink() => match std::fs::metadata(path) {
+            Ok(file) if !file.is_file() => refused("it is no regular file"),
+            _ => Ok(()),
+        },
+        Ok(file) if !file.is_file() => refused("it is no regular file"),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a file its length, on the disk too: a page that finds no room there ends the process by SIGBUS.
+fn make_room(file: &File, len: u64) -> Result<(), std::io::Error> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limits.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    let grows = len < FILE_LEN as u64;
+    if grows && known && limit.rlim_cur < FILE_LEN as libc::rlim_t {
+        // The system would say so by a signal, which ends the process.
+        return Err(std::io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    // SAFETY: an open file; the answer is a number.
+    let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, FILE_LEN as libc::off_t) };
+    if code == 0 {
+        return Ok(());
+    }
+    // An empty file is as good as none. Others may have begun to count in a longer one.
+    if grows && file.metadata().is_ok_and(|metadata| metadata.len() < FILE_LEN as u64) {
+        let _ = file.set_len(0);
+    }
+    Err(std::io::Error::from_raw_os_error(code))
+}
+
+fn map(file: &File) -> Result<Counters, std::io::Error> {
+    // SAFETY: a fresh mapping of a file that has FILE_LEN bytes.
     let start = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -335,38 +411,57 @@ fn open(path: &Path) -> Result<Counters, StatsError> {
         )
     };
     if start == libc::MAP_FAILED {
-        return Err(io(std::io::Error::last_os_error()));
+        return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: page-aligned memory of the file's length that stays mapped. Other processes only add to
-    // the atomics. Should the file be truncated, an access raises SIGBUS, as for any mapped file.
-    let (header, rows) =
-        unsafe { (&*start.cast::<Header>(), &*start.cast::<u8>().add(size_of::<Header>()).cast()) };
-    Ok(Counters { header, rows })
+    // SAFETY: page-aligned memory of the file's length that stays mapped as long as this is used. Others
+    // only add to the atomics, and write the names that are there. Should the file be truncated, an access
+    // raises SIGBUS, as for any mapped file.
+    unsafe {
+        write_names(start.cast());
+        let rows = start.cast::<u8>().add(size_of::<Header>()).cast();
+        Ok(Counters { header: &*start.cast::<Header>(), rows: &*rows })
+    }
 }
 
-/// Fills a new file; refuses one that is not ours.
-fn prepare(mut file: &File, path: &Path) -> Result<(), StatsError> {
-    let io = |cause| StatsError::Io { path: path.to_owned(), cause };
-    let metadata = file.metadata().map_err(io)?;
-    if !metadata.is_file() {
-        return Err(StatsError::Foreign { path: path.to_owned(), reason: "not a regular file" });
+/// Writes what is the same in every file of this build. There is no lock, which somebody might hold for
+/// ever: whoever else does this writes the same bytes, and counts are left alone.
+///
+/// # Safety
+/// `start` points to FILE_LEN bytes of which this process has no reference.
+unsafe fn write_names(start: *mut u8) {
+    for (at, &byte) in fresh_file().iter().enumerate().filter(|&(at, _)| is_name(at)) {
+        // SAFETY: within the bytes that the caller vouches for.
+        unsafe {
+            let place = start.add(at);
+            if place.read_volatile() != byte {
+                place.write_volatile(byte);
+            }
+        }
     }
-    if metadata.len() == 0 {
-        return file.write_all(&fresh_file()).map_err(io);
+}
+
+/// Whether a byte of the file is the same in every file of this build; the others count.
+fn is_name(at: usize) -> bool {
+    match at.checked_sub(size_of::<Header>()) {
+        None => at < std::mem::offset_of!(Header, loads),
+        Some(at) => at % size_of::<Counter>() < NAME + OPERATION,
     }
+}
+
+/// Refuses a file that is not ours. What is missing at its end, or zero, was not written: somebody is just
+/// making it, or found no room on the disk.
+fn check_content(file: &File, path: &Path) -> Result<(), StatsError> {
     let content = load(file, path)?;
-    head(&content, path)?;
-    let fresh = fresh_file();
-    let names = |file: &[u8], row: usize| {
-        let start = size_of::<Header>() + row * size_of::<Counter>();
-        file[start..start + NAME + OPERATION].to_vec()
-    };
-    // Another build of the provider may serve other algorithms.
-    if content.len() != FILE_LEN || (0..ROWS).any(|row| names(&content, row) != names(&fresh, row))
-    {
-        return Err(StatsError::Foreign { path: path.to_owned(), reason: "other algorithms" });
+    let is_blank = content.iter().all(|&byte| byte == 0);
+    let is_begun = content.starts_with(&MAGIC[..MAGIC.len().min(content.len())]);
+    let mut bytes = content.iter().zip(fresh_file()).enumerate();
+    let is_ours = |(at, (&byte, fresh))| byte == fresh || byte == 0 || !is_name(at);
+    if content.len() <= FILE_LEN && (is_blank || is_begun && bytes.all(is_ours)) {
+        return Ok(());
     }
-    Ok(())
+    head(&content, path)?;
+    // Another build of the provider may serve other algorithms.
+    Err(StatsError::Foreign { path: path.to_owned(), reason: "other algorithms" })
 }
 
 /// Reads a whole file, if it is not longer than any file of counters.
@@ -438,6 +533,7 @@ impl Snapshot {
 /// # Errors
 /// The file cannot be read, or is no such file.
 pub fn read(path: &Path) -> Result<Snapshot, StatsError> {
+    check_place(path)?;
     let file = File::open(path).map_err(|cause| StatsError::Io { path: path.to_owned(), cause })?;
     let content = load(&file, path)?;
     let rows = head(&content, path)?;
@@ -559,7 +655,61 @@ mod tests {
             assert!(matches!(read(&path), Err(StatsError::Foreign { .. })));
             assert_eq!(std::fs::read(&path).unwrap(), content);
         }
-        assert!(matches!(open(folder.path()), Err(StatsError::Io { .. })));
+        assert!(matches!(open(folder.path()), Err(StatsError::Refused { .. })));
+        assert!(matches!(open(Path::new("/dev/zero")), Err(StatsError::Refused { .. })));
         assert!(matches!(read(&folder.path().join("none")), Err(StatsError::Io { .. })));
+    }
+
+    #[test]
+    fn a_file_that_was_begun_is_ended() {
+        let folder = scratch();
+        let path = folder.path().join("stats");
+        let whole = fresh_file();
+        let mut half_named = whole.clone();
+        half_named[1000..].fill(0);
+        let longest = [&whole[..5], &whole[..100], &whole[..5000], &[0; 64], &[0; FILE_LEN]];
+        for begun in [&[][..], &half_named].into_iter().chain(longest) {
+            std::fs::write(&path, begun).unwrap();
+            open(&path).unwrap().rows[3].call();
+            assert_eq!(read(&path).unwrap().rows[3].calls, 1, "{} bytes", begun.len());
+        }
+    }
+
+    #[test]
+    fn nobody_is_waited_for() {
+        let folder = scratch();
+        let path = folder.path().join("stats");
+        std::fs::write(&path, fresh_file()).unwrap();
+        let held = File::open(&path).unwrap();
+        held.lock().unwrap();
+        open(&path).unwrap();
+        let pipe = folder.path().join("pipe");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: a C string.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(matches!(open(&pipe), Err(StatsError::Refused { .. })));
+        assert!(matches!(read(&pipe), Err(StatsError::Refused { .. })));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        open(&link).unwrap();
+    }
+
+    #[test]
+    fn what_others_may_change_is_not_mapped() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = scratch();
+        let path = folder.path().join("stats");
+        open(&path).unwrap();
+        let mode = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(0o646);
+        assert!(matches!(open(&path), Err(StatsError::Refused { .. })));
+        mode(0o664);
+        open(&path).unwrap();
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
+            assert!(matches!(open(&path), Err(StatsError::Refused { .. })));
+            read(&path).unwrap();
+        }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
+mod process;
 
 use std::collections::BTreeSet;
 use std::path::Path;

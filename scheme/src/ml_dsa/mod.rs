@@ -15,7 +15,7 @@
 //! - [`Message`]: what is signed: pure, pre-hashed, mu, or M' as it is.
 //! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
 //!   batch operations.
-//! - [`Scratch`]: buffers that a thread keeps from call to call.
+//! - [`Scratch`]: buffers that are kept from call to call.
 //!
 //! Every function is generic over [`Kernels`]; slices are indexed `[lane]`, outputs of fixed size
 //! are contiguous. Slices of different lengths and keys of different parameter sets in one call
@@ -43,7 +43,7 @@ use crate::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 use crate::message::Header;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay; what
-/// held a secret is wiped before a call returns. One per thread.
+/// held a secret is wiped before a call returns. One for each call that runs.
 #[derive(Default)]
 pub struct Scratch {
     jobs: Jobs,

@@ -13,7 +13,7 @@
 //! - [`Message`]: what is signed: pure, pre-hashed, or M' as it is.
 //! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
 //!   batch operations.
-//! - [`Scratch`]: buffers that a thread keeps from call to call.
+//! - [`Scratch`]: buffers that are kept from call to call.
 //!
 //! `forest` hands whole levels and all chains of sixteen WOTS+ keys to the kernels at once; `walk`
 //! one layer of up to [`OPS_MAX`] signatures. Signing takes the hashes that a signature
@@ -50,7 +50,7 @@ use crate::ct;
 pub const OPS_MAX: usize = 16;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay; they hold
-/// public nodes and ends of chains. One per thread.
+/// public nodes and ends of chains. One for each call that runs.
 #[derive(Default)]
 pub struct Scratch {
     /// Nodes of one level, `[tree][node][n]`.
