@@ -207,6 +207,25 @@ fn pair(
     })))
 }
 
+/// Takes a private key apart; `kem` decodes ML-KEM's part, and the curve's has one public key.
+fn decode_with(
+    engine: &Engine,
+    algorithm: Algorithm,
+    bytes: &[u8],
+    kem: fn(&Engine, Algorithm, &[u8]) -> Result<MlKemPrivate, Error>,
+) -> Result<PrivateKey, Error> {
+    let parts = Parts::tested(engine, algorithm)?;
+    check_length("a hybrid private key", algorithm.info().private_key, bytes)?;
+    if parts.combiner == Combiner::XWing {
+        return PrivateKey::from_seed(engine, algorithm, bytes);
+    }
+    let (kem_bytes, scalar) = parts.split(bytes, parts.kem.info().private_key);
+    let kem = kem(engine, parts.kem, kem_bytes)?;
+    let point = ecc::public_key(parts.curve, scalar);
+    let scalar = Zeroizing::new(scalar.to_vec());
+    pair(parts, kem, scalar, Zeroizing::new(bytes.to_vec()), point)
+}
+
 impl DecapsPart for PrivateKey {
     type Public = PublicKey;
 
@@ -271,16 +290,11 @@ impl DecapsPart for PrivateKey {
     }
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
-        let parts = Parts::tested(engine, algorithm)?;
-        check_length("a hybrid private key", algorithm.info().private_key, bytes)?;
-        if parts.combiner == Combiner::XWing {
-            return Self::from_seed(engine, algorithm, bytes);
-        }
-        let (kem, scalar) = parts.split(bytes, parts.kem.info().private_key);
-        let kem = MlKemPrivate::decode(engine, parts.kem, kem)?;
-        let point = ecc::public_key(parts.curve, scalar);
-        let scalar = Zeroizing::new(scalar.to_vec());
-        pair(parts, kem, scalar, Zeroizing::new(bytes.to_vec()), point)
+        decode_with(engine, algorithm, bytes, MlKemPrivate::decode)
+    }
+
+    fn decode_untested(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(engine, algorithm, bytes, MlKemPrivate::decode_untested)
     }
 
     fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error> {

@@ -21,7 +21,7 @@
 //!
 //! let encoded = Encoded::from_der(&der)?;
 //! let algorithm = of_identifier(encoded.identifier(), Kind::Signature)?.ok_or("none of ours")?;
-//! let again = Key::decode(engine, &OsEntropy, algorithm, &encoded)?;
+//! let again = Key::decode(engine, algorithm, &encoded)?;
 //! assert_eq!(again.public_bytes(), key.public_bytes());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,7 +29,6 @@
 mod der;
 
 use crate::dsa::{SigningKey, VerifyKey};
-use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
 use crate::kem::{KemPrivateKey, KemPublicKey};
@@ -59,26 +58,20 @@ pub enum Key {
 }
 
 impl Key {
-    /// The key of an algorithm that a file's structure carries. `entropy` is for trying out a KEM's
-    /// private key whose parts the standard's checks do not hold together.
+    /// The key of an algorithm that a file's structure carries.
     ///
     /// # Errors
     /// [`Error::KeyFile`] for a structure that is not the algorithm's, and for parts that do not
-    /// belong together; [`Error::Input`] for a key that a check refuses; no randomness.
-    pub fn decode(
-        engine: &Engine,
-        entropy: &dyn Entropy,
-        algorithm: Algorithm,
-        encoded: &Encoded,
-    ) -> Result<Key, Error> {
+    /// belong together; [`Error::Input`] for a key that a check refuses.
+    pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &Encoded) -> Result<Key, Error> {
         match encoded {
-            Encoded::Private(key) => private(engine, entropy, algorithm, key),
+            Encoded::Private(key) => private(engine, algorithm, key),
             Encoded::Public(key) => Key::from_public_bytes(engine, algorithm, &key.bytes),
         }
     }
 
     /// The private key of an algorithm from its bytes alone, as the standard's expanded form or the draft has
-    /// them: what a file holds that has no structure. `entropy` is as for [`Key::decode`].
+    /// them: what a file holds that has no structure.
     ///
     /// # Examples
     /// ```
@@ -87,21 +80,20 @@ impl Key {
     ///
     /// let engine = Engine::global()?;
     /// let pair = engine.kem_generate(Algorithm::X25519MlKem768, &OsEntropy)?;
-    /// let key = Key::from_private_bytes(engine, &OsEntropy, pair.algorithm(), pair.bytes())?;
+    /// let key = Key::from_private_bytes(engine, pair.algorithm(), pair.bytes())?;
     /// assert_eq!(key.public_bytes(), pair.public_bytes());
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Input`] for bytes that are not such a key; no randomness.
+    /// [`Error::Input`] for bytes that are not such a key.
     pub fn from_private_bytes(
         engine: &Engine,
-        entropy: &dyn Entropy,
         algorithm: Algorithm,
         bytes: &[u8],
     ) -> Result<Key, Error> {
         let forms = Forms { expanded: Some(bytes), ..Forms::default() };
-        of_forms(engine, entropy, algorithm, &forms)
+        of_forms(engine, algorithm, &forms)
     }
 
     /// The public key of an algorithm from its bytes alone.
@@ -217,12 +209,7 @@ impl FileForm {
     }
 }
 
-fn private(
-    engine: &Engine,
-    entropy: &dyn Entropy,
-    algorithm: Algorithm,
-    key: &Private,
-) -> Result<Key, Error> {
+fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, Error> {
     let refused = |reason: String| Error::KeyFile(reason);
     let form = FileForm::of(algorithm)
         .ok_or_else(|| refused(format!("{algorithm} keys have no file format")))?;
@@ -232,7 +219,7 @@ fn private(
     if forms.seed.is_some() && !matches!(algorithm.info().family, Family::MlKem | Family::MlDsa) {
         return Err(refused(format!("{algorithm} private keys have no seed form")));
     }
-    let made = of_forms(engine, entropy, algorithm, &forms)?;
+    let made = of_forms(engine, algorithm, &forms)?;
     let beside = [forms.public, key.public.as_deref()];
     if beside.into_iter().flatten().any(|public| public != made.public_bytes()) {
         let reason = "the public key in the file does not belong to it";
@@ -242,23 +229,14 @@ fn private(
 }
 
 /// The private key of what a file holds, the public key beside it left aside.
-fn of_forms(
-    engine: &Engine,
-    entropy: &dyn Entropy,
-    algorithm: Algorithm,
-    forms: &Forms<'_>,
-) -> Result<Key, Error> {
+fn of_forms(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<Key, Error> {
     let expanded = forms.expanded.unwrap_or_default();
     match (algorithm.info().kind, forms.seed, forms.expanded) {
         (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
         (Kind::Kem, Some(seed), Some(expanded)) => {
             engine.kem_private_both(algorithm, seed, expanded).map(Key::KemPrivate)
         }
-        (Kind::Kem, None, _) => {
-            let key = engine.kem_private(algorithm, expanded)?;
-            agrees_with_itself(engine, entropy, &key)?;
-            Ok(Key::KemPrivate(key))
-        }
+        (Kind::Kem, None, _) => engine.kem_private(algorithm, expanded).map(Key::KemPrivate),
         (Kind::Signature, Some(seed), None) => {
             engine.dsa_from_seed(algorithm, seed).map(Key::Signing)
         }
@@ -268,25 +246,6 @@ fn of_forms(
         (Kind::Signature, None, _) => engine.dsa_private(algorithm, expanded).map(Key::Signing),
         _ => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
     }
-}
-
-/// Encapsulates to the public part and decapsulates with the private one.
-///
-/// The checks of FIPS 203, section 7.3 don't see a secret vector that belongs to another public
-/// key (RFC 9935, appendix C, has such a key); nobody could ever agree on a secret with it.
-fn agrees_with_itself(
-    engine: &Engine,
-    entropy: &dyn Entropy,
-    key: &KemPrivateKey,
-) -> Result<(), Error> {
-    let (ciphertext, sent) = engine.encaps(&key.public(), entropy)?;
-    if engine.decaps(key, &ciphertext)? == sent {
-        return Ok(());
-    }
-    Err(crate::error::private_key(
-        key.algorithm(),
-        "its private and public parts do not belong together",
-    ))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -318,7 +277,7 @@ mod tests {
             let forms = Forms { seed: Some(&[7; 32]), ..Forms::default() };
             let file = encode_private(form, &forms, true).unwrap();
             let encoded = Encoded::from_der(&file).unwrap();
-            let key = Key::decode(engine, &OsEntropy, algorithm, &encoded);
+            let key = Key::decode(engine, algorithm, &encoded);
             assert_eq!(key.is_ok(), takes, "{algorithm}");
         }
     }
@@ -334,7 +293,7 @@ mod tests {
             let forms = Forms { expanded: Some(keys[0].bytes()), public, seed: None };
             let file = encode_private(form, &forms, true).unwrap();
             let encoded = Encoded::from_der(&file).unwrap();
-            let key = Key::decode(engine, &OsEntropy, algorithm, &encoded);
+            let key = Key::decode(engine, algorithm, &encoded);
             assert_eq!(key.is_ok(), fits);
         }
     }

@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use crate::codec::decoder;
 use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, counted, engine, free, hand_over,
-    set_ctx_params,
+    Provider, ProviderRef, TakesParams, border, borrow, borrow_mut, counted, engine, free,
+    hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
@@ -278,15 +278,25 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
                 forms.seed = params.octets(name::SEED)?;
             }
             forms.private = params.octets(name::PRIV)?;
+            let is_kem = key.algorithm.info().kind == Kind::Kem;
+            forms.untested = is_kem && forms.private.is_some() && is_untested(&key.provider);
         }
         key.fill(match forms {
-            Forms { seed: None, private: None, public: Some(public) } => {
+            Forms { seed: None, private: None, public: Some(public), .. } => {
                 Material::public_of(&key.provider, key.algorithm, public)?
             }
             forms => Material::import(key.algorithm, forms)?,
         })?;
         Ok(1)
     })
+}
+
+/// Whether the provider was told not to try out expanded private keys of KEMs that come in, in the words of
+/// the default provider. What it has besides, randomness that is drawn or fixed, makes no difference
+/// here: none is needed.
+fn is_untested(provider: &Provider) -> bool {
+    let told = provider.setting(c"ml-kem.import_pct_type");
+    told.is_some_and(|told| told.to_bytes().eq_ignore_ascii_case(b"none"))
 }
 
 unsafe extern "C" fn transfer_types<const PLACE: usize>(selection: c_int) -> *const Param {

@@ -327,8 +327,8 @@ impl Known {
                 }
                 let encoded = Encoded::Private(key);
                 let row = served.algorithm;
-                let key = key_file::Key::decode(engine()?, provider, row, &encoded)?;
-                Material::of_file(key)
+                let key = key_file::Key::decode(engine()?, row, &encoded)?;
+                Ok(Material::of_file(key))
             }
             Known::Damaged(reason) => Err(Error::KeyFile(format!("the structure {reason}")).into()),
         }

@@ -125,6 +125,7 @@ functions! {
     EVP_PKEY_CTX_gettable_params(Ptr) -> *const Param;
     EVP_PKEY_CTX_get_params(Ptr, *mut Param) -> c_int;
     EVP_PKEY_CTX_get0_provider(Ptr) -> Ptr;
+    EVP_PKEY_new_raw_private_key_ex(Ptr, *const c_char, *const c_char, *const u8, usize) -> Ptr;
     EVP_PKEY_keygen_init(Ptr) -> c_int;
     EVP_PKEY_paramgen_init(Ptr) -> c_int;
     EVP_PKEY_generate(Ptr, *mut Ptr) -> c_int;
@@ -351,6 +352,24 @@ impl Context {
             (self.lib.EVP_PKEY_CTX_free)(ctx);
             made.then_some(Key { context: self, raw })
         }
+    }
+}
+
+impl Context {
+    /// Makes a private key of its bytes with the provider that the query asks for.
+    pub fn raw_private(&self, algorithm: &str, query: &str, bytes: &[u8]) -> Option<Key<'_>> {
+        let [name, query] = [algorithm, query].map(|text| CString::new(text).unwrap());
+        // SAFETY: a live context, C strings, and as many bytes as said.
+        let raw = unsafe {
+            (self.lib.EVP_PKEY_new_raw_private_key_ex)(
+                self.raw,
+                name.as_ptr(),
+                query.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len(),
+            )
+        };
+        (!raw.is_null()).then_some(Key { context: self, raw })
     }
 }
 
