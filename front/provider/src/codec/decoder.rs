@@ -320,9 +320,9 @@ impl Known {
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 formats::may_read(provider, served, &key)?;
-                if formats::is_with_public(served, &key) {
-                    let reason =
-                        "the public key stands behind the private key; the standard has it alone";
+                if formats::is_foreign(served, &key) {
+                    let reason = "the private key is in no form of the standard; expected seed, expandedKey or \
+                                  both (RFC 9881)";
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 let encoded = Encoded::Private(key);
