@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use gabion_engine::InputError as Input;
+
 use crate::ffi::Item;
 use crate::served::Served;
 
@@ -39,6 +41,39 @@ pub enum Failure {
         /// The provider's parameter.
         list: &'static str,
     },
+    /// A seed, or randomness that is given, of the wrong length.
+    #[error("{what} has {got} bytes; expected {expected}")]
+    Seed {
+        /// What it was to be.
+        what: &'static str,
+        /// The length that is needed.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+    /// A ciphertext of the wrong length.
+    #[error("the ciphertext has {got} bytes; expected {expected}")]
+    Ciphertext {
+        /// The length that is needed.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+    /// A digest where the algorithm hashes by itself.
+    #[error("the algorithm hashes by itself; pass NULL or an empty name")]
+    Digest,
+    /// An operation without a key.
+    #[error("no key was set")]
+    NoKey,
+    /// A key of no form.
+    #[error("no key came in; expected `seed`, `priv` or `pub`")]
+    NothingCame,
+    /// A null pointer where an output goes.
+    #[error("{0}")]
+    NoRoom(&'static str),
+    /// A null pointer where a length goes.
+    #[error("{0}")]
+    NoLength(&'static str),
     /// A byte string of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
     Length {
@@ -97,21 +132,39 @@ impl Failure {
         Failure::Length { what, expected, got }
     }
 
-    /// The number in OpenSSL's error code; its text stands in [`REASONS`].
+    /// A seed, or randomness that is given, of the wrong length.
+    pub fn seed(what: &'static str, expected: usize, got: usize) -> Self {
+        Failure::Seed { what, expected, got }
+    }
+
+    /// OpenSSL's error code: that of the default provider where it has one for this, so that programs which
+    /// look at codes find the one that they know; or else a number of our own, whose text stands in
+    /// [`REASONS`].
     pub fn reason(&self) -> u32 {
         use gabion_engine::Error;
         match self {
-            Failure::Parameter { .. }
-            | Failure::NoSuchParameter { .. }
-            | Failure::NoFormat { .. }
-            | Failure::TooSmall { .. }
-            | Failure::Misuse(_) => 2,
-            Failure::MissingKey { .. } => 3,
-            Failure::KeysDiffer { .. } => 4,
-            Failure::Engine(Error::Entropy(_)) => 5,
-            Failure::Engine(Error::NoSuchBackend { .. }) => 6,
-            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => 7,
-            Failure::Panic(_) => 8,
+            Failure::Digest => of_openssl(INVALID_DIGEST),
+            Failure::Seed { .. } => of_openssl(INVALID_SEED_LENGTH),
+            Failure::Ciphertext { .. } => of_openssl(WRONG_CIPHERTEXT_SIZE),
+            Failure::NoKey => of_openssl(NO_KEY_SET),
+            Failure::NothingCame | Failure::MissingKey { .. } => of_openssl(MISSING_KEY),
+            Failure::NoRoom(_) => of_openssl(NULL_OUTPUT_BUFFER),
+            Failure::NoLength(_) => of_openssl(NULL_LENGTH_POINTER),
+            Failure::TooSmall { .. } => of_openssl(OUTPUT_BUFFER_TOO_SMALL),
+            Failure::KeysDiffer { .. } => of_openssl(INVALID_KEY),
+            Failure::NoFormat { .. } => of_openssl(ML_DSA_NO_FORMAT),
+            Failure::Engine(Error::KeyFile(_)) => of_openssl(BAD_ENCODING),
+            Failure::Engine(Error::Input(error)) => match error {
+                // Of what reaches the engine, only keys may have another length.
+                Input::Length { .. } => of_openssl(INVALID_KEY_LENGTH),
+                Input::PublicKey { .. } | Input::PrivateKey { .. } => of_openssl(INVALID_KEY),
+                _ => 1,
+            },
+            Failure::Parameter { .. } | Failure::NoSuchParameter { .. } | Failure::Misuse(_) => 2,
+            Failure::Engine(Error::Entropy(_)) => 3,
+            Failure::Engine(Error::NoSuchBackend { .. }) => 4,
+            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => 5,
+            Failure::Panic(_) => 6,
             Failure::Length { .. } | Failure::Engine(_) => 1,
         }
     }
@@ -119,24 +172,41 @@ impl Failure {
     /// Whether the fault is ours or the machine's, not the caller's. Such a fault is also told on
     /// stderr: OpenSSL may drop the error and go on with another provider.
     pub fn is_fault(&self) -> bool {
-        self.reason() >= 5
+        (3..=6).contains(&self.reason())
     }
 }
+
+/// A reason of the default provider's (proverr.h), as an error code that names its library.
+const fn of_openssl(reason: u32) -> u32 {
+    const ERR_LIB_PROV: u32 = 57;
+    ERR_LIB_PROV << 23 | reason
+}
+
+const INVALID_KEY_LENGTH: u32 = 105;
+const OUTPUT_BUFFER_TOO_SMALL: u32 = 106;
+const NO_KEY_SET: u32 = 114;
+const INVALID_DIGEST: u32 = 122;
+const MISSING_KEY: u32 = 128;
+const BAD_ENCODING: u32 = 141;
+const INVALID_SEED_LENGTH: u32 = 154;
+const INVALID_KEY: u32 = 158;
+const ML_DSA_NO_FORMAT: u32 = 245;
+const NULL_LENGTH_POINTER: u32 = 247;
+const NULL_OUTPUT_BUFFER: u32 = 248;
+const WRONG_CIPHERTEXT_SIZE: u32 = 251;
 
 const fn reason(id: u32, text: &'static CStr) -> Item {
     Item { id, text: text.as_ptr() }
 }
 
-/// The texts of the numbers in [`Failure::reason`], as OpenSSL takes them.
-pub static REASONS: [Item; 9] = [
+/// The texts of the numbers of our own in [`Failure::reason`], as OpenSSL takes them.
+pub static REASONS: [Item; 7] = [
     reason(1, c"invalid input"),
     reason(2, c"invalid argument"),
-    reason(3, c"missing key"),
-    reason(4, c"keys do not belong together"),
-    reason(5, c"no randomness"),
-    reason(6, c"no such backend"),
-    reason(7, c"integrity check failed"),
-    reason(8, c"internal fault"),
+    reason(3, c"no randomness"),
+    reason(4, c"no such backend"),
+    reason(5, c"integrity check failed"),
+    reason(6, c"internal fault"),
     Item { id: 0, text: std::ptr::null::<c_char>() },
 ];
 

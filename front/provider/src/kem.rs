@@ -88,7 +88,7 @@ impl TakesParams for Context {
             if self.algorithm.info().family != Family::MlKem {
                 return Err(Failure::Misuse("only ML-KEM takes given randomness (`ikme`)"));
             }
-            let wrong = || Failure::length("the randomness `ikme`", 32, ikme.len());
+            let wrong = || Failure::seed("the randomness `ikme`", 32, ikme.len());
             self.ikme = Some(Zeroizing::new(ikme.try_into().map_err(|_| wrong())?));
         }
         Ok(())
@@ -211,7 +211,12 @@ unsafe extern "C" fn encapsulate(
         let (Some(ciphertext_len), Some(secret_len), false) =
             (ciphertext_len, secret_len, secret.is_null())
         else {
-            return Err(Failure::Misuse("encapsulation needs both buffers and both lengths"));
+            return Err(match secret.is_null() {
+                true => Failure::NoRoom(
+                    "the shared secret has no buffer; expected one beside the ciphertext's",
+                ),
+                false => Failure::NoLength("encapsulation needs both lengths"),
+            });
         };
         claim(ciphertext_len, "the ciphertext", info.output)?;
         claim(secret_len, "the shared secret", info.shared_secret)?;
@@ -262,6 +267,9 @@ unsafe extern "C" fn decapsulate(
         // SAFETY: the caller vouches for the ciphertext.
         let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };
         let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
+        if ciphertext.len() != info.output {
+            return Err(Failure::Ciphertext { expected: info.output, got: ciphertext.len() });
+        }
         let provider = &context.provider;
         let shared = context.in_company(
             |engine| provider.paused.decaps(engine, provider, key, ciphertext),

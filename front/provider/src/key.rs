@@ -69,6 +69,10 @@ impl Material {
         }
         let (engine, row) = (engine()?, algorithm.algorithm);
         let kem = row.info().kind == Kind::Kem;
+        let seed = forms.seed.zip(row.info().seed);
+        if let Some((seed, expected)) = seed.filter(|(seed, expected)| seed.len() != *expected) {
+            return Err(Failure::seed("the seed of the private key", expected, seed.len()));
+        }
         let joined = forms.joined(algorithm);
         let private = joined.as_deref().map(Vec::as_slice).or(forms.private);
         let material = match (kem, forms.seed, private, forms.public) {
@@ -92,7 +96,7 @@ impl Material {
             (false, None, Some(private), _) => Material::Signing(engine.dsa_private(row, private)?),
             (false, None, None, Some(public)) => Material::Verify(engine.dsa_public(row, public)?),
             (_, None, None, None) => {
-                return Err(Failure::Misuse("no key came in; expected `seed`, `priv` or `pub`"));
+                return Err(Failure::NothingCame);
             }
         };
         material.belongs_to(algorithm, forms.public)

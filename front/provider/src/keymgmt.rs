@@ -156,7 +156,7 @@ impl TakesParams for Generation {
             let expected = self.algorithm.seed_len().ok_or(NO_SEED)?;
             if seed.len() != expected {
                 let what = "the seed to generate a key from";
-                return Err(Failure::length(what, expected, seed.len()));
+                return Err(Failure::seed(what, expected, seed.len()));
             }
             self.seed = Some(Zeroizing::new(seed.to_vec()));
         }
@@ -505,7 +505,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
         if key.algorithm.info().family != Family::MlKem {
             params.text(name::PROPERTIES)?;
         }
-        params.octets_or_empty(name::ENCODED_PUB).map(Ok)
+        params.octets_ptr(name::ENCODED_PUB).map(Ok)
     });
     match public {
         Err(()) => 0,

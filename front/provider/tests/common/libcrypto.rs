@@ -50,8 +50,18 @@ impl Params {
     }
 
     /// A byte string that is a null pointer.
-    pub fn null(mut self, key: &str) -> Self {
-        self.entries.push((CString::new(key).unwrap(), NULL, Vec::new()));
+    pub fn null(self, key: &str) -> Self {
+        self.absent(key, 0)
+    }
+
+    /// A byte string that is a null pointer, with a length all the same.
+    pub fn absent(self, key: &str, len: usize) -> Self {
+        self.value(key, NULL, &vec![0; len])
+    }
+
+    /// A value of any type.
+    pub fn value(mut self, key: &str, data_type: u32, bytes: &[u8]) -> Self {
+        self.entries.push((CString::new(key).unwrap(), data_type, bytes.to_vec()));
         self
     }
 
@@ -184,6 +194,10 @@ functions! {
     EVP_PKEY_verify_message_final(Ptr) -> c_int;
     EVP_PKEY_CTX_set_signature(Ptr, *const u8, usize) -> c_int;
     EVP_PKEY_verify(Ptr, *const u8, usize, *const u8, usize) -> c_int;
+    EVP_MD_CTX_new() -> Ptr;
+    EVP_MD_CTX_free(Ptr) -> ();
+    EVP_DigestSignInit_ex(Ptr, *mut Ptr, *const c_char, Ptr, *const c_char, Ptr, *const Param) -> c_int;
+    EVP_DigestVerifyInit_ex(Ptr, *mut Ptr, *const c_char, Ptr, *const c_char, Ptr, *const Param) -> c_int;
     EVP_KDF_fetch(Ptr, *const c_char, *const c_char) -> Ptr;
     EVP_KDF_free(Ptr) -> ();
     EVP_KDF_get0_provider(Ptr) -> Ptr;
