@@ -343,10 +343,9 @@ impl Failure {
     }
 }
 
-/// How the key files of an algorithm look, under the identifier that it is served with. Those of a key
-/// exchange are the default provider's to read and write.
+/// How the key files of an algorithm look, under the identifier that it is served with.
 pub fn file_form(served: Served) -> Option<FileForm> {
-    let form = FileForm::of(served.algorithm).filter(|_| !served.is_exchange())?;
+    let form = FileForm::of(served.algorithm)?;
     Some(FileForm { oid: served.oid()?, ..form })
 }
 
@@ -429,8 +428,7 @@ mod tests {
     fn every_algorithm_with_an_identifier_has_a_prefix() {
         for served in SERVED {
             let has = Prefix::of(served).is_some();
-            // Files of a key exchange are the default provider's.
-            assert_eq!(has, served.oid().is_some() && !served.is_exchange(), "{served}");
+            assert_eq!(has, served.oid().is_some(), "{served}");
         }
         assert_eq!(file_form(SERVED[0]).map(|form| form.oid), Algorithm::MlKem512.info().oid);
     }
