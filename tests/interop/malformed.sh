@@ -18,7 +18,7 @@ cd "$(dirname "$0")/../.."
 . tests/servers/common
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
-private='SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024'
+private='SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024 MLKEM512X25519'
 list=$(echo "$groups" | tr ' ' ':')
 stride=${GABION_MALFORMED_STRIDE:-7}
 build_load

@@ -54,6 +54,7 @@ impl Parts {
             A::SecP256r1MlKem512 => (A::MlKem512, Curve::P256, false, Concatenation),
             A::SecP384r1MlKem768 => (A::MlKem768, Curve::P384, false, Concatenation),
             A::SecP521r1MlKem1024 => (A::MlKem1024, Curve::P521, false, Concatenation),
+            A::MlKem512X25519 => (A::MlKem512, Curve::X25519, true, Concatenation),
             A::XWing => (A::MlKem768, Curve::X25519, true, XWing),
             _ => return None,
         };
@@ -461,7 +462,7 @@ mod tests {
             }
             seen += 1;
         }
-        assert_eq!(seen, 7);
+        assert_eq!(seen, 8);
     }
 
     #[test]

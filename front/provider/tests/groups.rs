@@ -245,19 +245,33 @@ fn private_groups() {
         return;
     }
     let sides = Sides::new();
-    for (group, oqs) in
-        PRIVATE_GROUPS.into_iter().zip(["p256_mlkem512", "p384_mlkem768", "p521_mlkem1024"])
-    {
+    let others = ["p256_mlkem512", "p384_mlkem768", "p521_mlkem1024", "MLKEM512X25519"];
+    for (group, oqs) in PRIVATE_GROUPS.into_iter().zip(others) {
         let before = counted(group);
+        // The one that has two numbers is two groups.
+        let is_two = oqs == "p256_mlkem512";
         for (ours, theirs) in [(group, group), (group, oqs), (oqs, group), (oqs, oqs)] {
             let client = sides.client(Side::Gabion, Some(ours));
             let server = sides.server(Side::Gabion, Some(theirs));
             let outcome = SSL.handshake(&client, &server, |_, _| ());
-            assert_eq!(outcome, Outcome::Group(group.into()), "{ours} -> {theirs}");
+            let expected = match is_two {
+                true if ours != theirs => Outcome::Alert(40),
+                true => Outcome::Group(ours.into()),
+                false => Outcome::Group(group.into()),
+            };
+            assert_eq!(outcome, expected, "{ours} -> {theirs}");
+            let shares = offered(&SSL.client_hello(&client)).1;
+            let number = match (is_two, ours) {
+                (true, "p256_mlkem512") => 0x2f4b,
+                _ => group.parse::<Algorithm>().unwrap().info().tls.unwrap().number,
+            };
+            assert_eq!(shares[0].0, number, "{ours}");
         }
         let after = counted(group);
         let more: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-        assert_eq!(more, [4, 4, 4, 4, 0], "{group}");
+        // For each ClientHello one key more; one that found nobody had no other use.
+        let met = if is_two { 2 } else { 4 };
+        assert_eq!((more[0], &more[1..]), (8, &[met, met, met, 0][..]), "{group}");
         // Nobody else knows them, and nobody who did not ask takes part.
         for name in [group, oqs] {
             assert!(SSL.end(&sides.stock, Some(name), None).is_none(), "{name}");
@@ -432,7 +446,7 @@ fn shares() {
     for group in GROUPS.into_iter().chain(PRIVATE_GROUPS) {
         let private = PRIVATE_GROUPS.contains(&group);
         let info = group.parse::<Algorithm>().unwrap().info();
-        let point = !group.starts_with("X25519");
+        let point = !group.contains("X25519");
         let kem: Algorithm = info.parts[usize::from(point)].parse().unwrap();
         for way in [Way::ToServer, Way::ToClient] {
             let (whole, kem) = match way {
