@@ -307,7 +307,7 @@ fn parameters_are_converted_as_by_the_default_provider() {
         // A signature of SLH-DSA takes the time of a hundred others.
         let (numbers, types) = match name {
             "ML-DSA-44" => (&[0i16, 1, 2, -1][..], &[1, 2][..]),
-            _ => (&[2], &[1]),
+            _ => (&[2][..], &[1][..]),
         };
         for &number in numbers {
             for &data_type in types {
