@@ -52,7 +52,7 @@ impl PrivateKey {
         // The secret leaves this function for nowhere. It is the key's own, so that no source of
         // randomness is needed, and nobody finds one for which another key's parts agree.
         let m = Zeroizing::new(<[u8; SECRET_LEN]>::from(Sha3_256::digest(self.bytes())));
-        let mut ct = vec![0; self.0.params().ct_len()];
+        let mut ct = Zeroizing::new(vec![0; self.0.params().ct_len()]);
         let mut secrets = Zeroizing::new([[0; SECRET_LEN]; 2]);
         let [sent, opened] = &mut *secrets;
         let mut status = [Status::NotRun];

@@ -161,10 +161,10 @@ impl Failure {
                 _ => 1,
             },
             Failure::Parameter { .. } | Failure::NoSuchParameter { .. } | Failure::Misuse(_) => 2,
-            Failure::Engine(Error::Entropy(_)) => 3,
-            Failure::Engine(Error::NoSuchBackend { .. }) => 4,
-            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => 5,
-            Failure::Panic(_) => 6,
+            Failure::Engine(Error::Entropy(_)) => 5,
+            Failure::Engine(Error::NoSuchBackend { .. }) => 6,
+            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => 7,
+            Failure::Panic(_) => 8,
             Failure::Length { .. } | Failure::Engine(_) => 1,
         }
     }
@@ -172,7 +172,7 @@ impl Failure {
     /// Whether the fault is ours or the machine's, not the caller's. Such a fault is also told on
     /// stderr: OpenSSL may drop the error and go on with another provider.
     pub fn is_fault(&self) -> bool {
-        (3..=6).contains(&self.reason())
+        (5..=8).contains(&self.reason())
     }
 }
 
@@ -199,14 +199,15 @@ const fn reason(id: u32, text: &'static CStr) -> Item {
     Item { id, text: text.as_ptr() }
 }
 
-/// The texts of the numbers of our own in [`Failure::reason`], as OpenSSL takes them.
+/// The texts of the numbers of our own in [`Failure::reason`], as OpenSSL takes them. What 3 and 4 were is said
+/// with OpenSSL's.
 pub static REASONS: [Item; 7] = [
     reason(1, c"invalid input"),
     reason(2, c"invalid argument"),
-    reason(3, c"no randomness"),
-    reason(4, c"no such backend"),
-    reason(5, c"integrity check failed"),
-    reason(6, c"internal fault"),
+    reason(5, c"no randomness"),
+    reason(6, c"no such backend"),
+    reason(7, c"integrity check failed"),
+    reason(8, c"internal fault"),
     Item { id: 0, text: std::ptr::null::<c_char>() },
 ];
 
@@ -230,10 +231,9 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_text_and_the_list_ends() {
-        for (index, item) in REASONS.iter().enumerate() {
-            let last = index + 1 == REASONS.len();
-            assert_eq!(item.text.is_null(), last);
-            assert_eq!(item.id as usize, if last { 0 } else { index + 1 });
+        assert_eq!(REASONS.each_ref().map(|item| item.id), [1, 2, 5, 6, 7, 8, 0]);
+        for item in &REASONS {
+            assert_eq!(item.text.is_null(), item.id == 0);
         }
     }
 }
