@@ -434,7 +434,7 @@ mod tests {
             .filter_map(|algorithm| file_form(algorithm).err())
             .map(|failure| failure.to_string())
             .collect();
-        assert_eq!(without.len(), 9);
+        assert_eq!(without.len(), 10);
         assert!(without.iter().all(|text| text.contains("--format raw")), "{without:?}");
     }
 
