@@ -96,7 +96,8 @@ pub(crate) fn drafts_in_tls() -> impl Iterator<Item = &'static str> {
 /// Whether a pair may be missing without anything being wrong: OpenSSL does not have it, and a
 /// provider may or may not.
 pub(crate) fn is_optional(group: &str, signature: &str) -> bool {
-    group_row(group).is_some_and(|row| row.standard == "private") || is_draft_in_tls(signature)
+    let is_ours_alone = |row: &AlgorithmInfo| row.kind == Kind::Kem && row.openssl.is_empty();
+    group_row(group).is_some_and(is_ours_alone) || is_draft_in_tls(signature)
 }
 
 #[cfg(test)]

@@ -193,6 +193,7 @@ fn what_only_gabion_has_is_measured_without_openssls_own() {
         ("SecP256r1MLKEM512", 65 + 800, 65 + 768),
         ("SecP384r1MLKEM768", 97 + 1184, 97 + 1088),
         ("SecP521r1MLKEM1024", 133 + 1568, 133 + 1568),
+        ("MLKEM512X25519", 800 + 32, 768 + 32),
     ] {
         let row = measured(group, "Ed25519", "ed25519");
         // As of every other hybrid.

@@ -174,10 +174,15 @@ macro_rules! families {
             engine: &Engine,
             algorithm: Algorithm,
             bytes: &[u8],
+            is_tested: bool,
         ) -> Result<Private, Error> {
             match algorithm.info().family {
                 $(Family::$family if Family::$family.is_built() => {
-                    DecapsPart::decode(engine, algorithm, bytes).map(Private::$family)
+                    let key = match is_tested {
+                        true => DecapsPart::decode(engine, algorithm, bytes),
+                        false => DecapsPart::decode_untested(engine, algorithm, bytes),
+                    };
+                    key.map(Private::$family)
                 })*
                 _ => Err(wrong_kind(algorithm, "decode a decapsulation key", KEMS)),
             }
@@ -357,12 +362,40 @@ impl Engine {
         from_seed(self, algorithm, seed).map(KemPrivateKey)
     }
 
-    /// Decodes a private key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.3).
+    /// Decodes a private key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.3), and
+    /// tries it out: the standard's checks do not see a private part that belongs to another public
+    /// one, whose owner would agree with nobody on a secret. That costs an encapsulation and a
+    /// decapsulation of ML-KEM.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let keys = engine.kem_generate_many(Algorithm::MlKem768, 2, &OsEntropy)?;
+    /// assert!(engine.kem_private(Algorithm::MlKem768, keys[0].bytes()).is_ok());
+    /// let mixed = [&keys[0].bytes()[..1152], &keys[1].bytes()[1152..]].concat();
+    /// assert!(engine.kem_private(Algorithm::MlKem768, &mixed).is_err());
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Not a KEM; a key that fails a check.
     pub fn kem_private(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<KemPrivateKey, Error> {
-        decode_private(self, algorithm, bytes).map(KemPrivateKey)
+        decode_private(self, algorithm, bytes, true).map(KemPrivateKey)
+    }
+
+    /// As [`Self::kem_private`], with the checks of the standard and no others, for whoever has tried
+    /// out the key before.
+    ///
+    /// # Errors
+    /// As [`Self::kem_private`].
+    pub fn kem_private_untested(
+        &self,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<KemPrivateKey, Error> {
+        decode_private(self, algorithm, bytes, false).map(KemPrivateKey)
     }
 
     /// Decodes a private key that came as seed and expanded key; they must belong together.

@@ -399,8 +399,8 @@ mod tests {
             assert!(of.iter().all(|&part| parts(part).is_empty()), "{algorithm}");
             with_parts += usize::from(!of.is_empty());
         }
-        // 15 composites, 7 hybrids, 6 small sets of SLH-DSA, 3 of ECDH.
-        assert_eq!(with_parts, 31);
+        // 15 composites, 8 hybrids, 6 small sets of SLH-DSA, 3 of ECDH.
+        assert_eq!(with_parts, 32);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_backend::cpus;
+use gabion_engine::key_file::Key;
 use gabion_engine::{
     Algorithm, Backend, BackendState, Batch, Config, Engine, Entropy, EntropyError, Error, Family,
     Keys, Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
@@ -57,6 +58,70 @@ fn kem_round_trips_and_rejects_implicitly() {
             let (ct, shared) = engine.encaps(&public, &OsEntropy).unwrap();
             assert_eq!(engine.decaps(&again, &ct).unwrap(), shared);
         }
+    }
+}
+
+/// The part of a KEM's private key that is ML-KEM's secret vector, of which its other parts say nothing.
+fn secret_vector(algorithm: Algorithm) -> std::ops::Range<usize> {
+    let info = algorithm.info();
+    let kem = match info.family {
+        Family::MlKem => info,
+        _ => {
+            let named = info.parts.iter().find(|part| part.starts_with("ML-KEM")).unwrap();
+            named.parse::<Algorithm>().unwrap().info()
+        }
+    };
+    let is_first = info.parts.first().is_none_or(|part| *part == kem.name);
+    let from = if is_first { 0 } else { info.private_key - kem.private_key };
+    // The public key, its hash and z stand behind it (FIPS 203, Algorithm 16).
+    from..from + kem.private_key - kem.public_key - 64
+}
+
+#[test]
+fn a_private_part_of_another_key_is_refused() {
+    let has_parts = |algorithm: &Algorithm| *algorithm != Algorithm::XWing;
+    for (engine, algorithm) in engines()
+        .iter()
+        .flat_map(|engine| algorithms(Kind::Kem).map(move |algorithm| (engine, algorithm)))
+        .filter(|(_, algorithm)| has_parts(algorithm))
+    {
+        let keys = engine.kem_generate_many(algorithm, 2, &OsEntropy).unwrap();
+        let mut mixed = keys[0].bytes().to_vec();
+        let part = secret_vector(algorithm);
+        mixed[part.clone()].copy_from_slice(&keys[1].bytes()[part]);
+        let refused = engine.kem_private(algorithm, &mixed).err().unwrap().to_string();
+        assert!(refused.contains("do not belong together"), "{algorithm}: {refused}");
+        let both = Key::from_private_bytes(engine, algorithm, &mixed);
+        assert!(both.is_err(), "{algorithm}");
+        // The checks of the standard alone let it through, and it agrees with nobody.
+        let taken = engine.kem_private_untested(algorithm, &mixed).unwrap();
+        let (ct, sent) = engine.encaps(&taken.public(), &OsEntropy).unwrap();
+        assert_ne!(engine.decaps(&taken, &ct).unwrap(), sent, "{algorithm}");
+    }
+}
+
+/// Every part that stands for another one, in turn: rho, tr, s1 with s2, and t0 of ML-DSA (FIPS 204,
+/// Algorithm 24), SK.seed, PK.seed and PK.root of SLH-DSA. Seeds of randomness stand for nothing.
+#[test]
+fn a_signing_key_with_a_part_of_another_is_refused() {
+    let engine = Engine::global().unwrap();
+    for (algorithm, parts, free) in [
+        (Algorithm::MlDsa44, &[0..32, 64..128, 128..896, 896..2560][..], 32..64),
+        (Algorithm::MlDsa65, &[0..32, 64..128, 128..1536, 1536..4032], 32..64),
+        (Algorithm::MlDsa87, &[0..32, 64..128, 128..1568, 1568..4896], 32..64),
+        (Algorithm::SlhDsaShake128f, &[0..16, 32..48, 48..64], 16..32),
+        (Algorithm::SlhDsaSha2_128f, &[0..16, 32..48, 48..64], 16..32),
+    ] {
+        let keys = engine.dsa_generate_many(algorithm, 2, &OsEntropy).unwrap();
+        let mixed = |part: &std::ops::Range<usize>| {
+            let mut mixed = keys[0].bytes().to_vec();
+            mixed[part.clone()].copy_from_slice(&keys[1].bytes()[part.clone()]);
+            engine.dsa_private(algorithm, &mixed)
+        };
+        for part in parts {
+            assert!(mixed(part).is_err(), "{algorithm}: {part:?}");
+        }
+        assert!(mixed(&free).is_ok(), "{algorithm}");
     }
 }
 

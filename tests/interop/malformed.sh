@@ -18,7 +18,7 @@ cd "$(dirname "$0")/../.."
 . tests/servers/common
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
-private='SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024'
+private='SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024 MLKEM512X25519'
 list=$(echo "$groups" | tr ' ' ':')
 stride=${GABION_MALFORMED_STRIDE:-7}
 build_load
@@ -133,7 +133,8 @@ proof() {
 
 composite=MLDSA44-ECDSA-P256-SHA256-draft19
 issue ml-dsa-root root "$ca" - ML-DSA-44
-issue ml-dsa localhost "$leaf" ml-dsa-root ML-DSA-44
+# Not of the first set: a signature of the right key under the scheme of another set is no answer.
+issue ml-dsa localhost "$leaf" ml-dsa-root ML-DSA-65
 issue falcon-root root "$ca" - Falcon-512
 issue falcon localhost "$leaf" falcon-root Falcon-512
 issue slh-dsa-root root "$ca" - ML-DSA-44
@@ -156,7 +157,7 @@ for name in ml-dsa falcon slh-dsa composite; do
     done
 done
 proved() {
-    for row in "ML-DSA-44 sign" "ML-DSA-44 verify" "Falcon-512 sign" "Falcon-512 verify" \
+    for row in "ML-DSA-65 sign" "ML-DSA-65 verify" "ML-DSA-44 verify" "Falcon-512 sign" "Falcon-512 verify" \
         "SLH-DSA-SHA2-128f verify" "$composite verify"; do
         [ "$(counter "$work/proof.stats" "${row% *}" "${row#* }" calls)" -gt 10 ] || {
             echo "$row"

@@ -32,7 +32,9 @@ export PEER_SECONDS
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gabion
 hybrids='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024'
 pure='MLKEM512 MLKEM768 MLKEM1024'
-private='SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024'
+# p256_mlkem512 is what wolfSSL calls SecP256r1MLKEM512: its number of before the registry had one.
+private='p256_mlkem512 SecP384r1MLKEM768 SecP521r1MLKEM1024'
+drafted='SecP256r1MLKEM512 MLKEM512X25519'
 post_quantum='ML-DSA-44 ML-DSA-65 ML-DSA-87'
 slh_dsa='SLH-DSA-SHA2-128s SLH-DSA-SHA2-128f SLH-DSA-SHA2-192s SLH-DSA-SHA2-192f SLH-DSA-SHA2-256s
     SLH-DSA-SHA2-256f SLH-DSA-SHAKE-128s SLH-DSA-SHAKE-128f SLH-DSA-SHAKE-192s SLH-DSA-SHAKE-192f
@@ -168,7 +170,7 @@ client_stock() { openssl_client "$work/peer" "$@"; }
 server_stock() { openssl_server "$work/peer" "$@"; }
 
 have_gabion() {
-    groups="$private X25519MLKEM768"
+    groups="$private $drafted X25519MLKEM768"
     signatures="$post_quantum ECDSA-P-256 SLH-DSA-SHA2-128f Falcon-512"
     once="$(all_but "$slh_dsa" SLH-DSA-SHA2-128f) Falcon-1024 Falcon-padded-512 Falcon-padded-1024"
     usual
@@ -344,7 +346,7 @@ client_wolfssl() {
     [ $# -gt 0 ] || set -- -x
     case $wolf_group in
     *:*) set -- "$@" -J ;;
-    *) set -- "$@" --pqc "$(echo "$wolf_group" | sed 's/^MLKEM/ML_KEM_/')" ;;
+    *) set -- "$@" --pqc "$(echo "$wolf_group" | sed 's/^MLKEM/ML_KEM_/; s/^p256_mlkem512$/SecP256r1MLKEM512/')" ;;
     esac
     (cd "$wolf" && ./client "$@" -h localhost -m -S localhost -p "$wolf_port" -v 4 -A "$wolf_root") \
         >"$work/wolf.out" 2>&1 || true
@@ -359,7 +361,7 @@ server_wolfssl() {
     [ $# -gt 0 ] || set -- -d
     case $wolf_group in
     *:*) ;;
-    *) set -- "$@" --pqc "$(echo "$wolf_group" | sed 's/^MLKEM/ML_KEM_/')" ;;
+    *) set -- "$@" --pqc "$(echo "$wolf_group" | sed 's/^MLKEM/ML_KEM_/; s/^p256_mlkem512$/SecP256r1MLKEM512/')" ;;
     esac
     wolf_key=$(in_form "$wolf_signature" "$form")
     cd "$wolf"
@@ -483,7 +485,7 @@ both_ways() {
     for signature in $signatures $once; do
         draft_switch "$signature"
         chain "$signature"
-        our_server "$(joined $hybrids $pure $private)"
+        our_server "$(joined $hybrids $pure $private $drafted)"
         for group in $(groups_with "$signature"); do
             check "$peer_name -> Gabion: $group, $signature" we_serve "$group" "$group"
         done

@@ -28,7 +28,7 @@ build_load
 ours "$haproxy" -vv | grep -E '^HAProxy version|with OpenSSL|on OpenSSL'
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
-groups="$groups SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024"
+groups="$groups SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024 MLKEM512X25519"
 # The third and fourth have no settled codepoint and a switch.
 others='ML-DSA-44 ML-DSA-87 SLH-DSA-SHA2-128f Falcon-512 ECDSA-P-256'
 each=5 # handshakes of a group

@@ -21,7 +21,7 @@ build_load
 ours "$nginx" -V 2>&1 | head -n 3
 
 groups='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024 MLKEM512 MLKEM768 MLKEM1024'
-groups="$groups SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024"
+groups="$groups SecP256r1MLKEM512 SecP384r1MLKEM768 SecP521r1MLKEM1024 MLKEM512X25519"
 signatures='ML-DSA-44 ML-DSA-65 ML-DSA-87'
 # With one group: the first two have no settled codepoint, and TLS has none for composites, which sign
 # certificates.

@@ -81,7 +81,8 @@ fn shares_and_secrets_have_the_registered_sizes() {
         ("X25519MLKEM768", 4588, 1216, 1120, 64),
         ("SecP256r1MLKEM768", 4587, 1249, 1153, 64),
         ("SecP384r1MLKEM1024", 4589, 1665, 1665, 80),
-        ("p256_mlkem512", 12107, 865, 833, 64),
+        ("SecP256r1MLKEM512", 4585, 865, 833, 64),
+        ("MLKEM512X25519", 4586, 832, 800, 64),
         ("p384_mlkem768", 12108, 1281, 1185, 80),
         ("p521_mlkem1024", 12109, 1701, 1701, 98),
     ] {
@@ -90,6 +91,9 @@ fn shares_and_secrets_have_the_registered_sizes() {
         assert_eq!(sizes, (client, server, secret), "{name}");
         assert_eq!(info.tls.unwrap().number, number, "{name}");
     }
+    let before = "p256_mlkem512".parse::<Algorithm>().unwrap().info();
+    let private = before.tls_before.map(|before| (before.name, before.number));
+    assert_eq!((before.name, private), ("SecP256r1MLKEM512", Some(("p256_mlkem512", 12107))));
     assert_eq!(Algorithm::lookup("P256_KYBER_LEVEL1").unwrap().0, Algorithm::SecP256r1MlKem512);
 }
 
@@ -180,7 +184,8 @@ fn a_bad_share_fails_alone() {
 #[test]
 fn keys_whose_parts_are_bad_are_refused() {
     let engine = Engine::new(&Config::default()).unwrap();
-    for algorithm in hybrids().filter(|algorithm| algorithm.info().parts[0] != "ML-KEM-768") {
+    for algorithm in hybrids().filter(|algorithm| !algorithm.info().parts[0].starts_with("ML-KEM"))
+    {
         let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
         let mut public = key.public_bytes().to_vec();
         public[7] ^= 1;

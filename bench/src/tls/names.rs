@@ -291,7 +291,9 @@ mod tests {
     fn what_only_the_provider_has_comes_from_the_table() {
         let private: Vec<_> = GROUPS.iter().filter(|group| group.only_ours).collect();
         let names: Vec<_> = private.iter().map(|group| group.name).collect();
-        assert_eq!(names, ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024"]);
+        let expected =
+            ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024", "MLKEM512X25519"];
+        assert_eq!(names, expected);
         let inner = private[2].exchange;
         let expected = Exchange::Kem { name: "SecP521r1MLKEM1024", ml_kem: "ML-KEM-1024" };
         assert_eq!(inner, expected);

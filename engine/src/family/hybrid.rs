@@ -54,6 +54,7 @@ impl Parts {
             A::SecP256r1MlKem512 => (A::MlKem512, Curve::P256, false, Concatenation),
             A::SecP384r1MlKem768 => (A::MlKem768, Curve::P384, false, Concatenation),
             A::SecP521r1MlKem1024 => (A::MlKem1024, Curve::P521, false, Concatenation),
+            A::MlKem512X25519 => (A::MlKem512, Curve::X25519, true, Concatenation),
             A::XWing => (A::MlKem768, Curve::X25519, true, XWing),
             _ => return None,
         };
@@ -207,6 +208,25 @@ fn pair(
     })))
 }
 
+/// Takes a private key apart; `kem` decodes ML-KEM's part, and the curve's has one public key.
+fn decode_with(
+    engine: &Engine,
+    algorithm: Algorithm,
+    bytes: &[u8],
+    kem: fn(&Engine, Algorithm, &[u8]) -> Result<MlKemPrivate, Error>,
+) -> Result<PrivateKey, Error> {
+    let parts = Parts::tested(engine, algorithm)?;
+    check_length("a hybrid private key", algorithm.info().private_key, bytes)?;
+    if parts.combiner == Combiner::XWing {
+        return PrivateKey::from_seed(engine, algorithm, bytes);
+    }
+    let (kem_bytes, scalar) = parts.split(bytes, parts.kem.info().private_key);
+    let kem = kem(engine, parts.kem, kem_bytes)?;
+    let point = ecc::public_key(parts.curve, scalar);
+    let scalar = Zeroizing::new(scalar.to_vec());
+    pair(parts, kem, scalar, Zeroizing::new(bytes.to_vec()), point)
+}
+
 impl DecapsPart for PrivateKey {
     type Public = PublicKey;
 
@@ -271,16 +291,11 @@ impl DecapsPart for PrivateKey {
     }
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
-        let parts = Parts::tested(engine, algorithm)?;
-        check_length("a hybrid private key", algorithm.info().private_key, bytes)?;
-        if parts.combiner == Combiner::XWing {
-            return Self::from_seed(engine, algorithm, bytes);
-        }
-        let (kem, scalar) = parts.split(bytes, parts.kem.info().private_key);
-        let kem = MlKemPrivate::decode(engine, parts.kem, kem)?;
-        let point = ecc::public_key(parts.curve, scalar);
-        let scalar = Zeroizing::new(scalar.to_vec());
-        pair(parts, kem, scalar, Zeroizing::new(bytes.to_vec()), point)
+        decode_with(engine, algorithm, bytes, MlKemPrivate::decode)
+    }
+
+    fn decode_untested(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        decode_with(engine, algorithm, bytes, MlKemPrivate::decode_untested)
     }
 
     fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error> {
@@ -447,7 +462,7 @@ mod tests {
             }
             seen += 1;
         }
-        assert_eq!(seen, 7);
+        assert_eq!(seen, 8);
     }
 
     #[test]

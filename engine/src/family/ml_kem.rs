@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use gabion_backend::{Batch, Keys, Operation};
-use gabion_scheme::Algorithm;
+use gabion_backend::{Batch, Keys, Operation, Task};
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
+use gabion_scheme::{Algorithm, Status, ct};
+use sha3::{Digest, Sha3_256};
+use zeroize::Zeroizing;
 
 use super::{DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart, decode_lanes};
-use crate::error::{Error, check_length, unknown};
+use crate::entropy::Randomness;
+use crate::error::{Error, check_length, lane_result, private_key, unknown};
 use crate::route::Engine;
 
 /// A private key with its public key, expanded.
@@ -37,6 +40,35 @@ fn params_of(algorithm: Algorithm) -> Result<&'static Params, Error> {
 /// The secrets of a batch as a backend takes them: 32 bytes a lane.
 fn secrets(shared: &mut [u8]) -> &mut [[u8; SECRET_LEN]] {
     shared.as_chunks_mut::<SECRET_LEN>().0
+}
+
+impl PrivateKey {
+    /// Encapsulates to the public part and decapsulates with the private one.
+    ///
+    /// The checks of FIPS 203, section 7.3, don't see a secret vector that belongs to another public
+    /// key (RFC 9935, appendix C, has such a key); nobody could ever agree on a secret with it.
+    fn try_pair(&self, engine: &Engine) -> Result<(), Error> {
+        let algorithm = self.algorithm();
+        // The secret leaves this function for nowhere. It is the key's own, so that no source of
+        // randomness is needed, and nobody finds one for which another key's parts agree.
+        let m = Zeroizing::new(<[u8; SECRET_LEN]>::from(Sha3_256::digest(self.bytes())));
+        let mut ct = Zeroizing::new(vec![0; self.0.params().ct_len()]);
+        let mut secrets = Zeroizing::new([[0; SECRET_LEN]; 2]);
+        let [sent, opened] = &mut *secrets;
+        let mut status = [Status::NotRun];
+        let randomness = Randomness::TestingOnly(&m[..]);
+        let lanes = EncapsLanes { randomness, ct: &mut ct, shared: sent, status: &mut status };
+        PublicKey::encaps_many(engine, &[&self.public()], lanes)?;
+        lane_result(algorithm, Task::Encaps, status[0])?;
+        let lanes = DecapsLanes { ct: &ct, shared: opened, status: &mut status };
+        Self::decaps_many(engine, &[self], lanes)?;
+        lane_result(algorithm, Task::Decaps, status[0])?;
+        // Whether a key is refused is no secret.
+        if ct::declassified(ct::eq_mask(sent, opened) == u64::MAX) {
+            return Ok(());
+        }
+        Err(private_key(algorithm, "its private and public parts do not belong together"))
+    }
 }
 
 impl DecapsPart for PrivateKey {
@@ -72,8 +104,14 @@ impl DecapsPart for PrivateKey {
         Ok(keys.into_iter().map(|key| PrivateKey(Arc::new(key))).collect())
     }
 
-    /// With the checks of FIPS 203, section 7.3.
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        let key = Self::decode_untested(engine, algorithm, bytes)?;
+        key.try_pair(engine)?;
+        Ok(key)
+    }
+
+    /// With the checks of FIPS 203, section 7.3.
+    fn decode_untested(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
         check_length("an ML-KEM private key", params.dk_len(), bytes)?;
         let mut keys = [DecapsKey::blank(params)];

@@ -223,7 +223,10 @@ pub(crate) trait DecapsPart: Clone + Sized {
     fn from_seeds(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Vec<Self>, Error> {
         Err(missing_seed(algorithm))
     }
+    /// With every check, that the private part belongs to the public one among them.
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    /// As [`Self::decode`], but for a test of both parts together that the standard does not ask for.
+    fn decode_untested(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error>;
 }
 

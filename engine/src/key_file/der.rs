@@ -10,7 +10,8 @@
 
 use pkcs8::der::asn1::{AnyRef, BitStringRef, ContextSpecific, ContextSpecificRef, OctetStringRef};
 use pkcs8::der::{
-    Decode, Encode, Reader, SecretDocument, Tag, TagMode, TagNumber, Tagged, asn1::UintRef, pem,
+    Decode, Encode, ErrorKind, Reader, SecretDocument, SliceReader, Tag, TagMode, TagNumber,
+    Tagged, asn1::UintRef, pem,
 };
 use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use pkcs8::{ObjectIdentifier, PrivateKeyInfo};
@@ -36,6 +37,7 @@ impl Encoded {
             Some(Shape::Public) => Public::from_der(der).map(Encoded::Public),
             Some(Shape::Certificate) => decode_certificate(der).map(Encoded::Public),
             Some(Shape::Encrypted) => Err("is encrypted".to_owned()),
+            None if is_ber(der) => Err(BER.to_owned()),
             None => Err("holds no key; expected PEM or DER of a PKCS#8 private key, a \
                          SubjectPublicKeyInfo or an X.509 certificate"
                 .to_owned()),
@@ -150,15 +152,11 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Tells the structures apart by the tags of their first fields; none for any other.
+    /// Tells the structures apart by the tags of their first fields; none for any other. What stands
+    /// behind the structure is not looked at: whoever decodes it says what is wrong.
     pub fn of(der: &[u8]) -> Option<Shape> {
-        let outer = AnyRef::from_der(der).ok()?;
-        if outer.tag() != Tag::Sequence {
-            return None;
-        }
-        let mut fields = pkcs8::der::SliceReader::new(outer.value()).ok()?;
-        let mut next = || AnyRef::decode(&mut fields).ok();
-        match (next()?.tag(), next()?.tag(), next().map(|field| field.tag())) {
+        let [first, second, third] = first_tags(der).ok()?;
+        match (first?, second?, third) {
             (Tag::Integer, Tag::Sequence, _) => Some(Shape::Private),
             (Tag::Integer, Tag::OctetString, _) => Some(Shape::EcPrivate),
             (Tag::Sequence, Tag::OctetString, None) => Some(Shape::Encrypted),
@@ -169,8 +167,48 @@ impl Shape {
     }
 }
 
+/// The tags of the first three fields of a SEQUENCE, of those that there are.
+fn first_tags(der: &[u8]) -> pkcs8::der::Result<[Option<Tag>; 3]> {
+    let outer = AnyRef::decode(&mut SliceReader::new(der)?)?;
+    if outer.tag() != Tag::Sequence {
+        return Err(outer.tag().value_error());
+    }
+    let mut fields = SliceReader::new(outer.value())?;
+    let mut tags = [None; 3];
+    for tag in &mut tags {
+        if fields.is_finished() {
+            break;
+        }
+        *tag = Some(AnyRef::decode(&mut fields)?.tag());
+    }
+    Ok(tags)
+}
+
+/// Why a structure is not read that OpenSSL reads.
+const BER: &str = "is BER, with lengths that DER does not have; expected DER: `openssl pkey -in OLD -out \
+                   NEW`, with -pubin before a public key, writes it so";
+
+/// Whether the lengths of a SEQUENCE, or of its first fields, are those of BER.
+fn is_ber(der: &[u8]) -> bool {
+    use ErrorKind::{IndefiniteLength, Length, Overlength};
+    first_tags(der)
+        .is_err_and(|cause| matches!(cause.kind(), IndefiniteLength | Overlength | Length { .. }))
+}
+
+/// Why a public structure is none.
 fn damaged(what: &str, cause: impl std::fmt::Display) -> Reason {
     format!("holds a damaged {what}: {cause}")
+}
+
+/// Why a private structure is none. The crate's own words quote what it read, and where a structure is
+/// damaged that may be the key.
+fn damaged_private(cause: &pkcs8::der::Error) -> Reason {
+    match cause.kind() {
+        ErrorKind::Incomplete { .. } => "holds a private key that is cut short",
+        ErrorKind::TrailingData { .. } => "holds bytes behind the private key; expected none",
+        _ => "holds a damaged private key; expected DER of PKCS#8 (RFC 5958) or ECPrivateKey (RFC 5915)",
+    }
+    .to_owned()
 }
 
 fn identifier(algorithm: &AlgorithmIdentifierRef<'_>) -> Identifier {
@@ -191,18 +229,66 @@ impl Private {
     /// # Errors
     /// Any other structure, trailing bytes included.
     pub fn from_der(der: &[u8]) -> Result<Self, Reason> {
-        let info = PrivateKeyInfo::from_der(der).map_err(|cause| damaged("private key", cause))?;
+        let read = || AnyRef::from_der(der)?.sequence(|fields| Self::of_fields(fields));
+        read().map_err(|cause| damaged_private(&cause))
+    }
+
+    /// The fields of a OneAsymmetricKey. The `pkcs8` crate passes over attributes whatever they are, and
+    /// refuses version 2 without a public key, which OpenSSL reads: RFC 5958 has it optional.
+    fn of_fields<'a>(fields: &mut impl Reader<'a>) -> pkcs8::der::Result<Self> {
+        let version = u8::decode(fields)?;
+        let algorithm = AlgorithmIdentifierRef::decode(fields)?;
+        let octets = OctetStringRef::decode(fields)?.as_bytes();
+        let is_next = |fields: &_, number| {
+            let tag = Reader::peek_tag(fields).ok();
+            matches!(tag, Some(Tag::ContextSpecific { number: next, .. }) if next == number)
+        };
+        if is_next(fields, TagNumber::N0) {
+            check_attributes(AnyRef::decode(fields)?)?;
+        }
+        let public = match is_next(fields, TagNumber::N1) {
+            true => {
+                fields.context_specific::<BitStringRef<'a>>(TagNumber::N1, TagMode::Implicit)?
+            }
+            false => None,
+        };
+        let bytes = public.map(|public| public.as_bytes());
+        // A public key is what version 2 has more, and ends on a whole byte.
+        if version > 1 || (version == 0 && public.is_some()) || bytes == Some(None) {
+            return Err(Tag::Integer.value_error());
+        }
         Ok(Private {
-            identifier: identifier(&info.algorithm),
-            octets: Zeroizing::new(info.private_key.to_vec()),
-            public: info.public_key.map(<[u8]>::to_vec),
+            identifier: identifier(&algorithm),
+            octets: Zeroizing::new(octets.to_vec()),
+            public: bytes.flatten().map(<[u8]>::to_vec),
         })
     }
 }
 
+/// Refuses what is no `[0] IMPLICIT SET OF Attribute` (RFC 5958, section 2): each of them an OID and a SET
+/// of values. Their order is nobody's business.
+fn check_attributes(attributes: AnyRef<'_>) -> pkcs8::der::Result<()> {
+    let expected = Tag::ContextSpecific { constructed: true, number: TagNumber::N0 };
+    attributes.tag().assert_eq(expected)?;
+    let mut each = SliceReader::new(attributes.value())?;
+    while !each.is_finished() {
+        AnyRef::decode(&mut each)?.sequence(|fields| {
+            ObjectIdentifier::decode(fields)?;
+            let values: AnyRef<'_> = fields.decode()?;
+            values.tag().assert_eq(Tag::Set)?;
+            let mut values = SliceReader::new(values.value())?;
+            while !values.is_finished() {
+                AnyRef::decode(&mut values)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// An ECPrivateKey that stands alone: `openssl pkey -outform DER` and `openssl ecparam` write it so.
 fn decode_ec_private(der: &[u8]) -> Result<Private, Reason> {
-    let key = EcPrivateKey::from_der(der).map_err(|cause| damaged("private key", cause))?;
+    let key = EcPrivateKey::from_der(der).map_err(|cause| damaged_private(&cause))?;
     let parameters = key.curve.map_or(Parameters::Absent, parameters);
     let identifier = Identifier { oid: EC_PUBLIC_KEY.to_owned(), parameters };
     Ok(Private { identifier, octets: Zeroizing::new(der.to_vec()), public: None })
@@ -234,7 +320,7 @@ fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
             let tbs: AnyRef<'_> = certificate.decode()?;
             certificate.decode::<AnyRef<'_>>()?;
             certificate.decode::<AnyRef<'_>>()?;
-            let mut fields = pkcs8::der::SliceReader::new(tbs.value())?;
+            let mut fields = SliceReader::new(tbs.value())?;
             let first: AnyRef<'_> = fields.decode()?;
             let version = Tag::ContextSpecific { constructed: true, number: TagNumber::N0 };
             let before = if first.tag() == version { 5 } else { 4 };
@@ -249,16 +335,16 @@ fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
 }
 
 impl<'a> Forms<'a> {
-    /// Reads what stands inside a private key's OCTET STRING.
+    /// Reads what stands inside a private key's OCTET STRING, in a form of the standard.
     ///
     /// # Errors
-    /// Any other structure, trailing bytes included.
+    /// Any other structure, trailing bytes included. What is said does not depend on what stands there.
     pub fn from_octets(inside: Inside, octets: &'a [u8]) -> Result<Self, Reason> {
         let (read, expected) = match inside {
             Inside::Bytes => return Ok(Forms { expanded: Some(octets), ..Forms::default() }),
             Inside::Choice => (
                 read_choice(octets),
-                "in none of the three forms seed, expandedKey and both (RFC 9881, RFC 9935)",
+                "in none of the forms seed, expandedKey and both (RFC 9881, RFC 9935)",
             ),
             Inside::Curve(curve) => {
                 (read_curve(octets, curve), "that is no ECPrivateKey of its curve (RFC 5915)")
@@ -270,14 +356,10 @@ impl<'a> Forms<'a> {
                     let public = (!public.is_empty()).then_some(public);
                     Some(Forms { seed: None, expanded: Some(private), public })
                 });
-                (read, "")
+                (read, "that is no OCTET STRING of the private key and the public one")
             }
         };
-        match read {
-            Ok(Some(forms)) => Ok(forms),
-            Ok(None) => Err(format!("holds a private key {expected}")),
-            Err(cause) => Err(damaged("private key", cause)),
-        }
+        read.ok().flatten().ok_or_else(|| format!("holds a private key {expected}"))
     }
 
     /// Writes what stands inside, in the forms that are there.

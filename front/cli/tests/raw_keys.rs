@@ -86,7 +86,7 @@ fn an_algorithm_without_files_names_the_way() {
         let made = work.gabion(&["keygen", algorithm.name(), "--out", "key"]).fails(2);
         made.says("have no file format").says("--format raw").says(algorithm.name());
     }
-    assert_eq!((without, work.names().len()), (9, 0));
+    assert_eq!((without, work.names().len()), (10, 0));
 }
 
 #[test]

@@ -95,10 +95,13 @@ fn report_group(
 ) -> Result<c_int, Failure> {
     // An algorithm that TLS does not know is passed over.
     let Some(tls) = info.tls else { return Ok(1) };
-    // What the default provider has goes by its name there; a private group by those of its users.
+    // What the default provider has goes by its name there; a private group by those of its users, and a
+    // number of before by the name that goes with it.
     let other = info.oqs.filter(|oqs| info.openssl.is_empty() && *oqs != tls.name);
-    for name in [Some(tls.name), other].into_iter().flatten() {
-        if report_group_name(info, tls.number, name, callback, argument)? == 0 {
+    let before = info.tls_before.map(|before| (before.name, before.number));
+    let other = before.or(other.map(|name| (name, tls.number)));
+    for (name, number) in [Some((tls.name, tls.number)), other].into_iter().flatten() {
+        if report_group_name(info, number, name, callback, argument)? == 0 {
             return Ok(0);
         }
     }
@@ -185,10 +188,11 @@ mod tests {
             let answer = report(name, offers, count, std::ptr::from_mut(&mut calls).cast());
             (answer, calls - before)
         };
-        // Three ML-KEM, three registered hybrids, and three private ones by two names each.
-        assert_eq!(ask(c"TLS-GROUP", false, false), (Ok(1), 12));
+        // Three ML-KEM, four registered hybrids, a registered one that was private, and two private ones by
+        // two names each.
+        assert_eq!(ask(c"TLS-GROUP", false, false), (Ok(1), 13));
         // And X25519.
-        assert_eq!(ask(c"TLS-GROUP", true, true), (Ok(1), 13));
+        assert_eq!(ask(c"TLS-GROUP", true, true), (Ok(1), 14));
         assert_eq!(ask(c"tls-sigalg", false, true), (Ok(1), 3));
         // And twelve SLH-DSA, four Falcon.
         assert_eq!(ask(c"tls-sigalg", true, false), (Ok(1), 19));

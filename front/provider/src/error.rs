@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 
+use gabion_engine::InputError as Input;
+
 use crate::served::Served;
 
 /// Why an entry point did not do what it was asked. No message carries a secret.
@@ -38,6 +40,39 @@ pub enum Failure {
         /// The provider's parameter.
         list: &'static str,
     },
+    /// A seed, or randomness that is given, of the wrong length.
+    #[error("{what} has {got} bytes; expected {expected}")]
+    Seed {
+        /// What it was to be.
+        what: &'static str,
+        /// The length that is needed.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+    /// A ciphertext of the wrong length.
+    #[error("the ciphertext has {got} bytes; expected {expected}")]
+    Ciphertext {
+        /// The length that is needed.
+        expected: usize,
+        /// The length that came.
+        got: usize,
+    },
+    /// A digest where the algorithm hashes by itself.
+    #[error("the algorithm hashes by itself; pass NULL or an empty name")]
+    Digest,
+    /// An operation without a key.
+    #[error("no key was set")]
+    NoKey,
+    /// A key of no form.
+    #[error("no key came in; expected `seed`, `priv` or `pub`")]
+    NothingCame,
+    /// A null pointer where an output goes.
+    #[error("{0}")]
+    NoRoom(&'static str),
+    /// A null pointer where a length goes.
+    #[error("{0}")]
+    NoLength(&'static str),
     /// A byte string of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
     Length {
@@ -96,48 +131,54 @@ impl Failure {
         Failure::Length { what, expected, got }
     }
 
-    /// OpenSSL's error code: of the library of all providers (ERR_LIB_PROV), whose reasons libcrypto has
-    /// texts for.
+    /// A seed, or randomness that is given, of the wrong length.
+    pub fn seed(what: &'static str, expected: usize, got: usize) -> Self {
+        Failure::Seed { what, expected, got }
+    }
+
+    /// OpenSSL's error code: that of the default provider where it has one for this, so that programs which
+    /// look at codes find the one that they know; of the library of all providers (ERR_LIB_PROV) in any
+    /// case, whose reasons libcrypto has texts for.
     ///
     /// Reasons of our own would be ours to register, and libcrypto takes such ones back when it frees the
     /// provider. A key that a program frees after `OPENSSL_cleanup`, in a destructor of C++, frees the
     /// provider last of all, and the table of texts is gone by then: libcrypto would crash.
     pub fn code(&self) -> u32 {
         const LIB_PROV: u32 = 57 << 23;
-        const COMMON: u32 = 2 << 18;
-        const FATAL: u32 = 3 << 18;
-        LIB_PROV
-            | match self.reason() {
-                1 => 115,          // PROV_R_INVALID_DATA
-                2 => 262 | COMMON, // ERR_R_PASSED_INVALID_ARGUMENT
-                3 => 128,          // PROV_R_MISSING_KEY
-                4 => 158,          // PROV_R_INVALID_KEY
-                5 => 189,          // PROV_R_ERROR_RETRIEVING_ENTROPY
-                6 => 136,          // PROV_R_NOT_SUPPORTED
-                7 => 215,          // PROV_R_SELF_TEST_KAT_FAILURE
-                8 => 259 | FATAL,  // ERR_R_INTERNAL_ERROR
-                reason => reason,
-            }
+        LIB_PROV | self.reason()
     }
 
-    /// What kind of failure it is, as a small number; or a reason of OpenSSL's own.
+    /// A reason of proverr.h, or one of err.h that every library has.
     fn reason(&self) -> u32 {
         use gabion_engine::Error;
         match self {
-            Failure::Parameter { .. }
-            | Failure::NoSuchParameter { .. }
-            | Failure::NoFormat { .. }
-            | Failure::TooSmall { .. }
-            | Failure::Misuse(_) => 2,
-            Failure::MissingKey { .. } => 3,
-            Failure::KeysDiffer { .. } => 4,
-            Failure::Engine(Error::Entropy(_)) => 5,
-            Failure::Engine(Error::NoSuchBackend { .. }) => 6,
-            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => 7,
-            Failure::Panic(_) => 8,
+            Failure::Digest => INVALID_DIGEST,
+            Failure::Seed { .. } => INVALID_SEED_LENGTH,
+            Failure::Ciphertext { .. } => WRONG_CIPHERTEXT_SIZE,
+            Failure::NoKey => NO_KEY_SET,
+            Failure::NothingCame | Failure::MissingKey { .. } => MISSING_KEY,
+            Failure::NoRoom(_) => NULL_OUTPUT_BUFFER,
+            Failure::NoLength(_) => NULL_LENGTH_POINTER,
+            Failure::TooSmall { .. } => OUTPUT_BUFFER_TOO_SMALL,
+            Failure::KeysDiffer { .. } => INVALID_KEY,
+            Failure::NoFormat { .. } => ML_DSA_NO_FORMAT,
+            Failure::Engine(Error::KeyFile(_)) => BAD_ENCODING,
+            Failure::Engine(Error::Input(error)) => match error {
+                // Of what reaches the engine, only keys may have another length.
+                Input::Length { .. } => INVALID_KEY_LENGTH,
+                Input::PublicKey { .. } | Input::PrivateKey { .. } => INVALID_KEY,
+                _ => INVALID_DATA,
+            },
+            Failure::Parameter { .. } | Failure::NoSuchParameter { .. } | Failure::Misuse(_) => {
+                PASSED_INVALID_ARGUMENT
+            }
+            Failure::Engine(Error::Entropy(_)) => ERROR_RETRIEVING_ENTROPY,
+            Failure::Engine(Error::NoSuchBackend { .. }) => NOT_SUPPORTED,
+            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
+            Failure::Panic(_) => INTERNAL_ERROR,
             // What every library of OpenSSL's says where there is no memory.
-            Failure::Engine(Error::NoMemory(_)) => ERR_R_MALLOC_FAILURE,
-            Failure::Length { .. } | Failure::Engine(_) => 1,
+            Failure::Engine(Error::NoMemory(_)) => MALLOC_FAILURE,
+            Failure::Length { .. } | Failure::Engine(_) => INVALID_DATA,
         }
     }
 
@@ -145,12 +186,40 @@ impl Failure {
     /// stderr: OpenSSL may drop the error and go on with another provider. A lack of memory is not: it
     /// passes, and the rest of the process says the same.
     pub fn is_fault(&self) -> bool {
-        (5..ERR_R_MALLOC_FAILURE).contains(&self.reason())
+        use gabion_engine::Error;
+        matches!(
+            self,
+            Failure::Engine(Error::Entropy(_) | Error::NoSuchBackend { .. } | Error::NoBackend(_))
+                | Failure::Pairwise(_)
+                | Failure::Panic(_)
+        )
     }
 }
 
-/// ERR_R_MALLOC_FAILURE of err.h: 256, fatal, a reason of every library's.
-const ERR_R_MALLOC_FAILURE: u32 = 256 | 3 << 18;
+// Of proverr.h.
+const INVALID_KEY_LENGTH: u32 = 105;
+const OUTPUT_BUFFER_TOO_SMALL: u32 = 106;
+const NO_KEY_SET: u32 = 114;
+const INVALID_DATA: u32 = 115;
+const INVALID_DIGEST: u32 = 122;
+const MISSING_KEY: u32 = 128;
+const NOT_SUPPORTED: u32 = 136;
+const BAD_ENCODING: u32 = 141;
+const INVALID_SEED_LENGTH: u32 = 154;
+const INVALID_KEY: u32 = 158;
+const ERROR_RETRIEVING_ENTROPY: u32 = 189;
+const SELF_TEST_KAT_FAILURE: u32 = 215;
+const ML_DSA_NO_FORMAT: u32 = 245;
+const NULL_LENGTH_POINTER: u32 = 247;
+const NULL_OUTPUT_BUFFER: u32 = 248;
+const WRONG_CIPHERTEXT_SIZE: u32 = 251;
+
+// Of err.h, reasons of every library's; those marked fatal have both bits.
+const COMMON: u32 = 2 << 18;
+const FATAL: u32 = 3 << 18;
+const PASSED_INVALID_ARGUMENT: u32 = 262 | COMMON;
+const INTERNAL_ERROR: u32 = 259 | FATAL;
+const MALLOC_FAILURE: u32 = 256 | FATAL;
 
 #[cfg(test)]
 mod tests {

@@ -80,6 +80,7 @@ unsafe impl Sync for Param {}
 
 const INTEGER: c_uint = 1;
 const UNSIGNED: c_uint = 2;
+const REAL: c_uint = 3;
 const UTF8: c_uint = 4;
 const OCTETS: c_uint = 5;
 const UTF8_PTR: c_uint = 6;
@@ -236,7 +237,7 @@ impl<'a> ParamsIn<'a> {
     /// # Errors
     /// The parameter is of another type.
     pub fn octets(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
-        Ok(self.octets_or_empty(key)?.filter(|bytes| !bytes.is_empty()))
+        Ok(self.octets_ptr(key)?.filter(|bytes| !bytes.is_empty()))
     }
 
     /// The text of that name, without a zero at its end.
@@ -247,11 +248,21 @@ impl<'a> ParamsIn<'a> {
         self.find(key).map(|param| param.as_text(key)).transpose()
     }
 
-    /// The byte string of that name, which may be there and empty.
+    /// The byte string of that name, which may be there and empty, as OSSL_PARAM_get_octet_string takes it: no
+    /// pointer to one, and never null.
     ///
     /// # Errors
     /// The parameter is of another type.
     pub fn octets_or_empty(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
+        self.find(key).map(|param| param.as_octets(key)).transpose()
+    }
+
+    /// The byte string of that name, or the one that it points to, as OSSL_PARAM_get_octet_string_ptr takes
+    /// it; nothing may be null.
+    ///
+    /// # Errors
+    /// The parameter is of another type.
+    pub fn octets_ptr(self, key: &'static CStr) -> Result<Option<&'a [u8]>, Failure> {
         let Some(param) = self.find(key) else {
             return Ok(None);
         };
@@ -309,26 +320,49 @@ impl Param {
         self.data_type == UTF8
     }
 
-    /// Its number.
+    /// Its number, of whatever type and width, as OSSL_PARAM_get_int converts it.
     ///
     /// # Errors
     /// It is of another type, or the number does not fit.
     pub fn as_int(&self, key: &'static CStr) -> Result<i32, Failure> {
-        let wrong = || Failure::wrong_type(key, "a 32-bit integer");
+        let wrong = || Failure::wrong_type(key, "an integer that 32 bits hold");
         // SAFETY: the core vouches for `data_size` bytes at `data`, for the time of the call.
         let native = unsafe { bytes(self.data.cast_const().cast(), self.data_size) };
-        let native = native.ok_or_else(wrong)?;
-        let wide = match (self.data_type, native.len()) {
-            (INTEGER, 4) => native.try_into().ok().map(|b| i64::from(i32::from_ne_bytes(b))),
-            (INTEGER, 8) => native.try_into().ok().map(i64::from_ne_bytes),
-            (UNSIGNED, 4) => native.try_into().ok().map(|b| i64::from(u32::from_ne_bytes(b))),
-            (UNSIGNED, 8) => {
-                native.try_into().ok().and_then(|b| i64::try_from(u64::from_ne_bytes(b)).ok())
-            }
+        let native = native.filter(|bytes| !bytes.is_empty()).ok_or_else(wrong)?;
+        let number = match self.data_type {
+            INTEGER => wide(native, true),
+            UNSIGNED => wide(native, false),
+            REAL => native.try_into().ok().map(f64::from_ne_bytes).and_then(whole),
             _ => None,
         };
-        wide.and_then(|value| i32::try_from(value).ok()).ok_or_else(wrong)
+        number.and_then(|number| i32::try_from(number).ok()).ok_or_else(wrong)
     }
+}
+
+/// An integer of any width in the machine's order of bytes; none of more than 128 bits.
+fn wide(native: &[u8], is_signed: bool) -> Option<i128> {
+    let from_least = |at: usize| match cfg!(target_endian = "big") {
+        true => native[native.len() - 1 - at],
+        false => native[at],
+    };
+    let is_negative = is_signed && from_least(native.len() - 1) >= 0x80;
+    let sign = if is_negative { 0xff } else { 0 };
+    let mut number = [sign; 16];
+    for at in 0..native.len() {
+        match number.get_mut(at) {
+            Some(byte) => *byte = from_least(at),
+            None if from_least(at) != sign => return None,
+            None => {}
+        }
+    }
+    let number = i128::from_le_bytes(number);
+    ((number < 0) == is_negative).then_some(number)
+}
+
+/// The integer that a floating-point number is, within 32 bits.
+fn whole(number: f64) -> Option<i128> {
+    let fits = number >= f64::from(i32::MIN) && number <= f64::from(i32::MAX);
+    (fits && number.fract() == 0.0).then_some(number as i128)
 }
 
 /// Parameters that the core hands in, to be answered. What is not asked for is not written.
@@ -359,22 +393,14 @@ impl<'a> ParamsOut<'a> {
         None
     }
 
-    /// Answers with an integer, in the width that is asked for.
+    /// Answers with an integer, in the type and width that is asked for, as OSSL_PARAM_set_int does.
     ///
     /// # Errors
     /// The parameter is of another type or too narrow.
     pub fn int(&mut self, key: &'static CStr, value: i32) -> Result<(), Failure> {
-        let Some(param) = self.find(key) else {
-            return Ok(());
-        };
-        if !matches!(param.data_type, INTEGER | UNSIGNED) {
-            return Err(Failure::wrong_type(key, "an integer"));
-        }
-        let narrow = value.to_ne_bytes();
-        let wide = i64::from(value).to_ne_bytes();
-        match param.data_size {
-            8 => param.write(key, &wide),
-            _ => param.write(key, &narrow),
+        match self.find(key) {
+            Some(param) => param.write_number(key, value.into(), size_of::<i32>()),
+            None => Ok(()),
         }
     }
 
@@ -395,27 +421,14 @@ impl<'a> ParamsOut<'a> {
         }
     }
 
-    /// Answers with a size, in the width that is asked for.
+    /// Answers with a size, in the type and width that is asked for, as OSSL_PARAM_set_size_t does.
     ///
     /// # Errors
     /// The parameter is of another type or too narrow.
     pub fn size(&mut self, key: &'static CStr, value: usize) -> Result<(), Failure> {
-        let Some(param) = self.find(key) else {
-            return Ok(());
-        };
-        let wrong = || Failure::wrong_type(key, "an integer that the size fits in");
-        match (param.data_type, param.data_size) {
-            (UNSIGNED, 8) => param.write(key, &(value as u64).to_ne_bytes()),
-            (UNSIGNED, 4) => {
-                param.write(key, &u32::try_from(value).map_err(|_| wrong())?.to_ne_bytes())
-            }
-            (INTEGER, 8) => {
-                param.write(key, &i64::try_from(value).map_err(|_| wrong())?.to_ne_bytes())
-            }
-            (INTEGER, 4) => {
-                param.write(key, &i32::try_from(value).map_err(|_| wrong())?.to_ne_bytes())
-            }
-            _ => Err(wrong()),
+        match self.find(key) {
+            Some(param) => param.write_number(key, value as i128, size_of::<usize>()),
+            None => Ok(()),
         }
     }
 
@@ -460,6 +473,47 @@ impl<'a> ParamsOut<'a> {
 }
 
 impl Param {
+    /// Writes a number in the parameter's type and width; without a buffer, tells only how many bytes it takes:
+    /// `usual` of an integer. What does not fit whole is not written.
+    fn write_number(
+        &mut self,
+        key: &'static CStr,
+        value: i128,
+        usual: usize,
+    ) -> Result<(), Failure> {
+        // Above it a floating-point number of 64 bits is not every integer.
+        const REAL_MAX: i128 = 1 << f64::MANTISSA_DIGITS;
+        let room = self.data_size;
+        let (is_real, bits) = (self.data_type == REAL, (8 * room).min(127) as u32);
+        let fits = match self.data_type {
+            _ if self.data.is_null() => true,
+            INTEGER => room > 0 && (-(1 << (bits - 1))..1 << (bits - 1)).contains(&value),
+            UNSIGNED => room > 0 && (0..=(i128::MAX >> (127 - bits))).contains(&value),
+            _ => room == size_of::<f64>() && (-REAL_MAX..=REAL_MAX).contains(&value),
+        };
+        self.return_size = if is_real { size_of::<f64>() } else { usual };
+        if !fits || !matches!(self.data_type, INTEGER | UNSIGNED | REAL) {
+            return Err(Failure::wrong_type(key, "an integer that the answer fits in"));
+        }
+        if self.data.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the core vouches for `data_size` bytes of room.
+        let out = unsafe { slice::from_raw_parts_mut(self.data.cast::<u8>(), room) };
+        if is_real {
+            out.copy_from_slice(&(value as f64).to_ne_bytes());
+            return Ok(());
+        }
+        let sign = if value < 0 { 0xff } else { 0 };
+        for (at, &byte) in
+            value.to_le_bytes().iter().chain(std::iter::repeat(&sign)).take(room).enumerate()
+        {
+            out[if cfg!(target_endian = "big") { room - 1 - at } else { at }] = byte;
+        }
+        self.return_size = room;
+        Ok(())
+    }
+
     /// Copies a value out; without a buffer, only tells its length.
     fn write(&mut self, key: &'static CStr, value: &[u8]) -> Result<(), Failure> {
         self.return_size = value.len();
@@ -598,7 +652,8 @@ mod tests {
         let empty = [Param::takes_octets(name::CONTEXT_STRING), Param::END];
         // SAFETY: a list with an end.
         let params = unsafe { ParamsIn::new(empty.as_ptr()) };
-        assert_eq!(params.octets_or_empty(name::CONTEXT_STRING), Ok(Some(&[][..])));
+        assert!(params.octets_or_empty(name::CONTEXT_STRING).is_err(), "as at libcrypto");
+        assert_eq!(params.octets_ptr(name::CONTEXT_STRING), Ok(Some(&[][..])));
     }
 
     /// A parameter of a chosen type over the first bytes of a buffer.
@@ -624,7 +679,21 @@ mod tests {
         }
         assert_eq!(read(INTEGER, &(i64::from(i32::MAX) + 1).to_ne_bytes()), None);
         assert_eq!(read(INTEGER, &(i64::from(i32::MIN) - 1).to_ne_bytes()), None);
-        for (data_type, len) in [(INTEGER, 0), (INTEGER, 2), (UNSIGNED, 16), (OCTETS, 4)] {
+        assert_eq!(read(UNSIGNED, &u128::MAX.to_ne_bytes()), None, "no negative number");
+        for value in [0i16, 1, -1, i16::MAX, i16::MIN] {
+            assert_eq!(read(INTEGER, &value.to_ne_bytes()), Some(value.into()));
+            assert_eq!(read(UNSIGNED, &value.to_ne_bytes()), Some((value as u16).into()));
+            assert_eq!(read(INTEGER, &i128::from(value).to_ne_bytes()), Some(value.into()));
+            assert_eq!(read(REAL, &f64::from(value).to_ne_bytes()), Some(value.into()));
+        }
+        for number in [0.5, -1.25, f64::NAN, f64::INFINITY, 2_147_483_648.0, -2_147_483_649.0] {
+            assert_eq!(read(REAL, &number.to_ne_bytes()), None, "{number}");
+        }
+        let longer = |sign: u8| [&1i64.to_le_bytes()[..], &[0; 16], &[sign]].concat();
+        if cfg!(target_endian = "little") {
+            assert_eq!([0, 1].map(|sign| read(INTEGER, &longer(sign))), [Some(1), None]);
+        }
+        for (data_type, len) in [(INTEGER, 0), (UNSIGNED, 0), (REAL, 4), (OCTETS, 4)] {
             assert_eq!(read(data_type, &vec![0; len]), None, "{data_type} of {len} bytes");
         }
     }
@@ -765,20 +834,26 @@ mod tests {
         let int = |data_type, size| answer(data_type, size, |out| out.int(KEY, -2));
         assert_eq!(int(INTEGER, 4), (true, 4, filled(&(-2i32).to_ne_bytes())));
         assert_eq!(int(INTEGER, 8), (true, 8, (-2i64).to_ne_bytes()));
-        assert_eq!(int(INTEGER, 2), (false, 4, [A; 8]));
-        assert!(!int(OCTETS, 8).0, "of another type");
+        assert_eq!(int(INTEGER, 2), (true, 2, filled(&(-2i16).to_ne_bytes())));
+        assert_eq!(int(UNSIGNED, 4), (false, 4, [A; 8]), "a negative number");
+        assert_eq!(int(REAL, 8), (true, 8, (-2f64).to_ne_bytes()));
+        assert!(!int(OCTETS, 8).0 && !int(REAL, 4).0 && !int(INTEGER, 0).0, "of another type");
+        let more = |size| answer(INTEGER, size, |out| out.int(KEY, 300));
+        assert_eq!((more(1), more(2).0), ((false, 4, [A; 8]), true));
 
         let size = |data_type, room, value| answer(data_type, room, |out| out.size(KEY, value));
         for data_type in [INTEGER, UNSIGNED] {
             assert_eq!(size(data_type, 4, 7), (true, 4, filled(&7u32.to_ne_bytes())));
             assert_eq!(size(data_type, 8, 7), (true, 8, 7u64.to_ne_bytes()));
-            assert!(!size(data_type, 2, 7).0, "no width of a size");
-            assert!(!size(data_type, 4, 1 << 32).0, "does not fit");
+            assert_eq!(size(data_type, 2, 7), (true, 2, filled(&7u16.to_ne_bytes())));
+            assert_eq!(size(data_type, 4, 1 << 32), (false, 8, [A; 8]), "does not fit");
         }
         assert_eq!(size(UNSIGNED, 4, 1 << 31).2, filled(&(1u32 << 31).to_ne_bytes()));
         assert!(!size(INTEGER, 4, 1 << 31).0, "would be negative");
         assert_eq!(size(UNSIGNED, 8, usize::MAX), (true, 8, [0xff; 8]));
         assert!(!size(INTEGER, 8, usize::MAX).0, "would be negative");
+        assert_eq!(size(REAL, 8, 7), (true, 8, 7f64.to_ne_bytes()));
+        assert!(!size(REAL, 8, usize::MAX).0, "is no whole number there");
         assert!(!size(OCTETS, 8, 7).0, "of another type");
     }
 }

@@ -88,7 +88,7 @@ impl TakesParams for Context {
             if self.algorithm.info().family != Family::MlKem {
                 return Err(Failure::Misuse("only ML-KEM takes given randomness (`ikme`)"));
             }
-            let wrong = || Failure::length("the randomness `ikme`", 32, ikme.len());
+            let wrong = || Failure::seed("the randomness `ikme`", 32, ikme.len());
             self.ikme = Some(Zeroizing::new(ikme.try_into().map_err(|_| wrong())?));
         }
         Ok(())
@@ -224,8 +224,13 @@ unsafe extern "C" fn encapsulate(
         let Role::Encapsulate(key) = &context.role else {
             return Err(Failure::Misuse("encapsulation was not initialised"));
         };
-        if ciphertext_len.is_null() || secret_len.is_null() || secret.is_null() {
-            return Err(Failure::Misuse("encapsulation needs both buffers and both lengths"));
+        if secret.is_null() {
+            return Err(Failure::NoRoom(
+                "the shared secret has no buffer; expected one beside the ciphertext's",
+            ));
+        }
+        if ciphertext_len.is_null() || secret_len.is_null() {
+            return Err(Failure::NoLength("encapsulation needs both lengths"));
         }
         // SAFETY: the caller's lengths, which are not null.
         unsafe {
@@ -276,6 +281,9 @@ unsafe extern "C" fn decapsulate(
         // SAFETY: the caller vouches for the ciphertext.
         let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };
         let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
+        if ciphertext.len() != info.output {
+            return Err(Failure::Ciphertext { expected: info.output, got: ciphertext.len() });
+        }
         let provider = &context.provider;
         let shared = context.in_company(
             |engine| provider.paused.decaps(held, engine, provider, key, ciphertext),

@@ -41,6 +41,8 @@ pub struct Forms<'a> {
     pub private: Option<&'a [u8]>,
     /// The public key.
     pub public: Option<&'a [u8]>,
+    /// Whether somebody has said that a KEM's expanded private key is not tried out.
+    pub untested: bool,
 }
 
 impl Forms<'_> {
@@ -67,6 +69,10 @@ impl Material {
         }
         let (engine, row) = (engine()?, algorithm.algorithm);
         let kem = row.info().kind == Kind::Kem;
+        let seed = forms.seed.zip(row.info().seed);
+        if let Some((seed, expected)) = seed.filter(|(seed, expected)| seed.len() != *expected) {
+            return Err(Failure::seed("the seed of the private key", expected, seed.len()));
+        }
         let joined = forms.joined(algorithm);
         let private = joined.as_deref().map(Vec::as_slice).or(forms.private);
         let material = match (kem, forms.seed, private, forms.public) {
@@ -74,6 +80,9 @@ impl Material {
                 Material::KemPrivate(engine.kem_private_both(row, seed, private)?)
             }
             (true, Some(seed), None, _) => Material::KemPrivate(engine.kem_from_seed(row, seed)?),
+            (true, None, Some(private), _) if forms.untested => {
+                Material::KemPrivate(engine.kem_private_untested(row, private)?)
+            }
             (true, None, Some(private), _) => {
                 Material::KemPrivate(engine.kem_private(row, private)?)
             }
@@ -87,7 +96,7 @@ impl Material {
             (false, None, Some(private), _) => Material::Signing(engine.dsa_private(row, private)?),
             (false, None, None, Some(public)) => Material::Verify(engine.dsa_public(row, public)?),
             (_, None, None, None) => {
-                return Err(Failure::Misuse("no key came in; expected `seed`, `priv` or `pub`"));
+                return Err(Failure::NothingCame);
             }
         };
         material.belongs_to(algorithm, forms.public)
@@ -122,19 +131,15 @@ impl Material {
     }
 
     /// The material that a key file holds.
-    ///
-    /// # Errors
-    /// A key that is neither of a KEM nor of a signature.
-    pub fn of_file(key: key_file::Key) -> Result<Self, Failure> {
-        Ok(match key {
+    pub fn of_file(key: key_file::Key) -> Self {
+        match key {
             key_file::Key::KemPublic(key) => Material::KemPublic(key),
             key_file::Key::KemPrivate(key) => Material::KemPrivate(key),
             key_file::Key::Verify(key) => Material::Verify(key),
             key_file::Key::Signing(key) => Material::Signing(key),
-            key_file::Key::ExchangePublic(_) | key_file::Key::ExchangePrivate(_) => {
-                return Err(Failure::Misuse("keys of a key exchange are not served"));
-            }
-        })
+            key_file::Key::ExchangePublic(key) => Material::ExchangePublic(key),
+            key_file::Key::ExchangePrivate(key) => Material::ExchangePrivate(key),
+        }
     }
 
     /// Makes a fresh key pair, or takes one for a key share that was made ahead.

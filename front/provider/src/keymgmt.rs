@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use crate::codec::decoder;
 use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, counted, engine, free, hand_over,
-    set_ctx_params,
+    Provider, ProviderRef, TakesParams, border, borrow, borrow_mut, counted, engine, free,
+    hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
@@ -156,7 +156,7 @@ impl TakesParams for Generation {
             let expected = self.algorithm.seed_len().ok_or(NO_SEED)?;
             if seed.len() != expected {
                 let what = "the seed to generate a key from";
-                return Err(Failure::length(what, expected, seed.len()));
+                return Err(Failure::seed(what, expected, seed.len()));
             }
             self.seed = Some(Zeroizing::new(seed.to_vec()));
         }
@@ -278,15 +278,25 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
                 forms.seed = params.octets(name::SEED)?;
             }
             forms.private = params.octets(name::PRIV)?;
+            let is_kem = key.algorithm.info().kind == Kind::Kem;
+            forms.untested = is_kem && forms.private.is_some() && is_untested(&key.provider);
         }
         key.fill(match forms {
-            Forms { seed: None, private: None, public: Some(public) } => {
+            Forms { seed: None, private: None, public: Some(public), .. } => {
                 Material::public_of(&key.provider, key.algorithm, public)?
             }
             forms => Material::import(key.algorithm, forms)?,
         })?;
         Ok(1)
     })
+}
+
+/// Whether the provider was told not to try out expanded private keys of KEMs that come in, in the words of
+/// the default provider. What it has besides, randomness that is drawn or fixed, makes no difference
+/// here: none is needed.
+fn is_untested(provider: &Provider) -> bool {
+    let told = provider.setting(c"ml-kem.import_pct_type");
+    told.is_some_and(|told| told.to_bytes().eq_ignore_ascii_case(b"none"))
 }
 
 unsafe extern "C" fn transfer_types<const PLACE: usize>(selection: c_int) -> *const Param {
@@ -495,7 +505,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
         if key.algorithm.info().family != Family::MlKem {
             params.text(name::PROPERTIES)?;
         }
-        params.octets_or_empty(name::ENCODED_PUB).map(Ok)
+        params.octets_ptr(name::ENCODED_PUB).map(Ok)
     });
     match public {
         Err(()) => 0,

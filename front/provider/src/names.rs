@@ -58,7 +58,7 @@ impl Tables {
             entries.push(END);
             entries
         };
-        let (decoders, encoders) = (decoders(&names), encoders(&names));
+        let (decoders, encoders) = (decoders(&names, exchanges), encoders(&names));
         Tables {
             keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
             kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
@@ -100,14 +100,15 @@ const END: AlgorithmEntry = AlgorithmEntry {
     description: ptr::null(),
 };
 
-/// Decoders of everything that has a file format.
-fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
+/// Decoders of everything that has a file format; of key exchange, where it is served at all.
+fn decoders(names: &[Names], exchanges: bool) -> Vec<AlgorithmEntry> {
     const PUBLIC: &CStr = c"provider=gabion,input=der,structure=SubjectPublicKeyInfo";
     const PRIVATE: &CStr = c"provider=gabion,input=der,structure=PrivateKeyInfo";
     decoder::prepare();
     let mut entries = Vec::new();
     for (index, served) in SERVED.into_iter().enumerate() {
-        if !served.is_built() || decoder::file_form(served).is_none() {
+        let is_left_out = served.is_exchange() && !exchanges;
+        if !served.is_built() || is_left_out || decoder::file_form(served).is_none() {
             continue;
         }
         for (properties, table) in
@@ -130,7 +131,9 @@ fn decoders(names: &[Names]) -> Vec<AlgorithmEntry> {
 fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     let mut entries = Vec::new();
     for (served, names) in SERVED.into_iter().zip(names) {
-        if !served.is_built() || decoder::file_form(served).is_none() {
+        // Keys of a key exchange are the default provider's to write.
+        let is_left_out = served.is_exchange() || decoder::file_form(served).is_none();
+        if !served.is_built() || is_left_out {
             continue;
         }
         let encoders = match served.is_known_object() {

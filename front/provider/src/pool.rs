@@ -47,7 +47,7 @@ mod shelves;
 use shelves::{Shelves, Sizes};
 
 /// Algorithms that have a shelf: those whose keys are cheaper together, or dear enough alone.
-const POOLED: [Algorithm; 10] = [
+const POOLED: [Algorithm; 11] = [
     Algorithm::X25519MlKem768,
     Algorithm::X25519,
     Algorithm::MlKem512,
@@ -58,6 +58,7 @@ const POOLED: [Algorithm; 10] = [
     Algorithm::SecP256r1MlKem512,
     Algorithm::SecP384r1MlKem768,
     Algorithm::SecP521r1MlKem1024,
+    Algorithm::MlKem512X25519,
 ];
 
 /// Keys that are made together: a full group of lanes. On a shelf lie two batches at most, 16 x 13 KiB for

@@ -73,6 +73,7 @@ served! {
     SecP256r1MlKem512,
     SecP384r1MlKem768,
     SecP521r1MlKem1024,
+    MlKem512X25519,
     X25519,
     MlDsa44,
     MlDsa65,
@@ -280,7 +281,9 @@ mod tests {
             (Algorithm::FalconPadded512, "Falcon-padded-512:falconpadded512:1.3.9999.3.16"),
             (Algorithm::FnDsa1024, "FN-DSA-1024-draft"),
             (Algorithm::SecP384r1MlKem1024, "SecP384r1MLKEM1024"),
+            (Algorithm::SecP256r1MlKem512, "SecP256r1MLKEM512:p256_mlkem512"),
             (Algorithm::SecP521r1MlKem1024, "SecP521r1MLKEM1024:p521_mlkem1024"),
+            (Algorithm::MlKem512X25519, "MLKEM512X25519"),
             (Algorithm::X25519, "X25519:1.3.101.110"),
         ] {
             assert_eq!(plain(algorithm).names().join(":"), names);

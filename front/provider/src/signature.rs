@@ -148,12 +148,16 @@ impl TakesParams for Context {
             let expected = entropy_len(self.algorithm);
             if entropy.len() != expected {
                 let what = "the randomness `test-entropy`";
-                return Err(Failure::length(what, expected, entropy.len()));
+                return Err(Failure::seed(what, expected, entropy.len()));
             }
             self.test_entropy = Some(Zeroizing::new(entropy.to_vec()));
         }
         if let Some(deterministic) = params.int(name::DETERMINISTIC)? {
-            self.deterministic = deterministic == 1;
+            // As the default provider takes it: of SLH-DSA every number but 0, of ML-DSA none but 1.
+            self.deterministic = match self.algorithm.info().family {
+                Family::SlhDsa => deterministic != 0,
+                _ => deterministic == 1,
+            };
         }
         if let Some(encoding) = params.int(name::MESSAGE_ENCODING)? {
             self.formatted = match encoding {
@@ -193,7 +197,7 @@ impl Context {
             }
             Some(key) => role(key)?,
             None if matches!(before, Role::None) => {
-                return Err(Failure::Misuse("no key was set"));
+                return Err(Failure::NoKey);
             }
             None => before,
         };
@@ -401,7 +405,7 @@ unsafe fn no_digest(context: *mut c_void, digest: *const c_char) -> bool {
         return false;
     };
     border(Some(&context.provider), false, || match named {
-        true => Err(Failure::Misuse("the algorithm hashes by itself; pass NULL or an empty name")),
+        true => Err(Failure::Digest),
         false => Ok(true),
     })
 }

@@ -46,7 +46,7 @@ const OPERATIONS: usize = 5;
 /// Rows of key pairs from a pool follow those: one for each KEM and key exchange, which come first in
 /// [`SERVED`].
 const POOLED: usize = SERVED.len() * OPERATIONS;
-const EPHEMERAL: usize = 10;
+const EPHEMERAL: usize = 11;
 /// Operations in paused jobs come next, a row for each algorithm.
 const PAUSED: usize = POOLED + EPHEMERAL;
 /// The key schedule of TLS 1.3, behind all algorithms.

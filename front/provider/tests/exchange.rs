@@ -198,6 +198,49 @@ fn keys_from_keying_material_are_those_of_hpke() {
     assert_eq!((ct.len(), secret.len()), (32, 32));
 }
 
+/// What is read of a file is a key of ours, also where nothing but ours may be taken, and says what the default
+/// provider's says; what it refuses is refused.
+#[test]
+fn keys_of_files_are_ours_and_say_what_the_default_providers_do() {
+    let place = Place::new();
+    place.configure("x25519 = yes");
+    let config = std::fs::read_to_string(place.path("gabion.cnf")).unwrap();
+    let mandatory = config.replace("?provider=gabion", "provider=gabion");
+    std::fs::write(place.path("mandatory.cnf"), mandatory).unwrap();
+    std::fs::write(place.path("alone.cnf"), "").unwrap();
+    let [preferred, mandatory, stock] = ["gabion.cnf", "mandatory.cnf", "alone.cnf"]
+        .map(|name| Context::with_config(&LIB, &place.path(name)));
+    let made = stock.generate(NAME, "", &none()).unwrap();
+    for what in [Written::Public, Written::Private] {
+        let der = made.write(what).unwrap();
+        for context in [&preferred, &mandatory] {
+            let key = context.read(what, &der).unwrap_or_else(|| panic!("{}", LIB.last_error()));
+            assert_eq!(key.provider(), "gabion", "{what:?}");
+            for part in ["priv", "pub"] {
+                let expected =
+                    made.part(part).filter(|_| part == "pub" || what == Written::Private);
+                assert_eq!(key.part(part), expected, "{what:?} {part}");
+            }
+        }
+        let key = preferred.read(what, &der).unwrap();
+        assert_eq!(key.write(what), Some(der.clone()), "the default provider writes it");
+        for at in 0..der.len() {
+            let mut turned = der.clone();
+            turned[at] ^= 1;
+            for der in [&der[..at], &turned] {
+                let [ours, theirs] = [&preferred, &stock].map(|context| {
+                    context
+                        .read(what, der)
+                        .filter(|key| key.part("pub").is_some_and(|p| p.len() == 32))
+                });
+                // A byte may have made it a key of another curve, which is none of ours.
+                assert_eq!(ours.is_some(), theirs.is_some(), "{what:?}: {at}");
+            }
+        }
+    }
+    LIB.take_errors();
+}
+
 /// A key of either side, by either provider's code.
 #[test]
 fn both_sides_share_a_secret_whoever_serves_them() {

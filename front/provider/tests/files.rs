@@ -110,6 +110,54 @@ fn damaged_structures_give_no_key() {
     assert!(refused > 2000, "{refused}");
 }
 
+/// What stands behind the private key in PKCS#8 is read where the default provider reads it, and refused
+/// where it refuses it; of what only we have, likewise.
+#[test]
+fn what_a_structure_carries_besides_is_read_as_by_openssl() {
+    let (place, context) = ours();
+    std::fs::write(place.path("alone.cnf"), "").unwrap();
+    let stock = Context::with_config(&LIB, &place.path("alone.cnf"));
+    let name = [&b"\x06\x03\x55\x04\x03\x31\x03\x0c\x01x"[..]].concat();
+    let attribute = [&[0x30, name.len() as u8], &name[..]].concat();
+    let attributes = |content: &[u8]| [&[0xa0, content.len() as u8], content].concat();
+    let cases: [(u8, Vec<u8>, bool); 9] = [
+        (0, Vec::new(), true),
+        (1, Vec::new(), true),
+        (2, Vec::new(), false),
+        (0, attributes(b""), true),
+        (0, attributes(&attribute), true),
+        (1, attributes(&[&attribute[..], &attribute].concat()), true),
+        (0, attributes(b"\x30\x03\x02\x01\x01"), false),
+        (0, attributes(b"\x02\x01\x01"), false),
+        (0, b"\x81\x02\x00x".to_vec(), false),
+    ];
+    for name in QUICK {
+        let key = context.generate(name, OURS, &Params::default()).expect(name);
+        let der = key.write(Written::Private).unwrap();
+        let head = 2 + usize::from(der[1] & 0x7f) * usize::from(der[1] >= 0x80);
+        for (at, (version, behind, is_read)) in cases.iter().enumerate() {
+            let mut fields = [&der[head..], behind].concat();
+            assert_eq!(fields[..2], [2, 1]);
+            fields[2] = *version;
+            let len = u16::try_from(fields.len()).unwrap().to_be_bytes();
+            let long = [&[0x30, 0x82], &len[..], &fields].concat();
+            let der = match len {
+                [0, len @ 0..0x80] => [&[0x30, len], &fields[..]].concat(),
+                [0, len] => [&[0x30, 0x81, len], &fields[..]].concat(),
+                _ => long,
+            };
+            let read = context.read(Written::Private, &der).is_some();
+            assert_eq!(read, *is_read, "{name}: case {at}");
+            if !ONLY_OURS.contains(&name) && !name.starts_with("MLDSA") && !name.starts_with("Hash")
+            {
+                let read = stock.read(Written::Private, &der).is_some();
+                assert_eq!(read, *is_read, "{name}: case {at} by the default provider");
+            }
+        }
+    }
+    LIB.take_errors();
+}
+
 /// The structure with a byte more or less at its end, and the lengths around it to match.
 fn resized(der: &[u8], longer: bool) -> Vec<u8> {
     let mut out = der.to_vec();

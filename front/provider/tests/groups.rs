@@ -205,6 +205,34 @@ fn wrong_shares_of_x25519(sides: &Sides) {
     }
 }
 
+/// One SSL_CTX for a side, as servers have it: each handshake looks its signature, its key types and its group up
+/// in the context's lists, and fetches what they name.
+#[test]
+fn threads_shake_hands_over_one_context_for_each_side() {
+    const THREADS: usize = 24;
+    let place = Place::new();
+    place.openssl(
+        Side::Gabion,
+        "req -x509 -newkey ML-DSA-65 -nodes -keyout leaf.key -subj /CN=localhost -days 2 -out leaf.pem",
+    );
+    let (leaf, key) = (place.path("leaf.pem"), place.path("leaf.key"));
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let end = |certificate| SSL.end(&context, Some("X25519MLKEM768"), certificate).unwrap();
+    let (client, server) = (end(None), end(Some((leaf.as_path(), key.as_path()))));
+    let begin = std::sync::Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                begin.wait();
+                for _ in 0..8 {
+                    let outcome = SSL.handshake(&client, &server, |_, _| ());
+                    assert_eq!(outcome, Outcome::Group("X25519MLKEM768".into()));
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn private_groups_are_ours_by_both_names() {
     with_every_openssl("private_groups");
@@ -217,19 +245,33 @@ fn private_groups() {
         return;
     }
     let sides = Sides::new();
-    for (group, oqs) in
-        PRIVATE_GROUPS.into_iter().zip(["p256_mlkem512", "p384_mlkem768", "p521_mlkem1024"])
-    {
+    let others = ["p256_mlkem512", "p384_mlkem768", "p521_mlkem1024", "MLKEM512X25519"];
+    for (group, oqs) in PRIVATE_GROUPS.into_iter().zip(others) {
         let before = counted(group);
+        // The one that has two numbers is two groups.
+        let is_two = oqs == "p256_mlkem512";
         for (ours, theirs) in [(group, group), (group, oqs), (oqs, group), (oqs, oqs)] {
             let client = sides.client(Side::Gabion, Some(ours));
             let server = sides.server(Side::Gabion, Some(theirs));
             let outcome = SSL.handshake(&client, &server, |_, _| ());
-            assert_eq!(outcome, Outcome::Group(group.into()), "{ours} -> {theirs}");
+            let expected = match is_two {
+                true if ours != theirs => Outcome::Alert(40),
+                true => Outcome::Group(ours.into()),
+                false => Outcome::Group(group.into()),
+            };
+            assert_eq!(outcome, expected, "{ours} -> {theirs}");
+            let shares = offered(&SSL.client_hello(&client)).1;
+            let number = match (is_two, ours) {
+                (true, "p256_mlkem512") => 0x2f4b,
+                _ => group.parse::<Algorithm>().unwrap().info().tls.unwrap().number,
+            };
+            assert_eq!(shares[0].0, number, "{ours}");
         }
         let after = counted(group);
         let more: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-        assert_eq!(more, [4, 4, 4, 4, 0], "{group}");
+        // For each ClientHello one key more; one that found nobody had no other use.
+        let met = if is_two { 2 } else { 4 };
+        assert_eq!((more[0], &more[1..]), (8, &[met, met, met, 0][..]), "{group}");
         // Nobody else knows them, and nobody who did not ask takes part.
         for name in [group, oqs] {
             assert!(SSL.end(&sides.stock, Some(name), None).is_none(), "{name}");
@@ -404,7 +446,7 @@ fn shares() {
     for group in GROUPS.into_iter().chain(PRIVATE_GROUPS) {
         let private = PRIVATE_GROUPS.contains(&group);
         let info = group.parse::<Algorithm>().unwrap().info();
-        let point = !group.starts_with("X25519");
+        let point = !group.contains("X25519");
         let kem: Algorithm = info.parts[usize::from(point)].parse().unwrap();
         for way in [Way::ToServer, Way::ToClient] {
             let (whole, kem) = match way {

@@ -9,7 +9,9 @@ mod common;
 use std::ptr::{null, null_mut};
 
 use common::libcrypto::{Context, Params};
-use common::{KEMS, LIB, OURS, Place, SIGNATURES, STOCK, both, none, pattern};
+use common::{
+    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, SIGNATURES, STOCK, both, none, pattern,
+};
 
 #[test]
 fn keys_of_a_seed_are_the_same() {
@@ -81,6 +83,51 @@ fn every_mix_of_forms_is_imported_and_wrong_mixes_are_refused() {
             let error = LIB.last_error();
             assert!(error.len() > 20, "{name} {index}: an error says why: {error}");
         }
+    }
+}
+
+/// ML-KEM's secret vector of one key and all else of another: the checks of FIPS 203 see nothing of it. The
+/// bytes of the vector are those before the public key (FIPS 203, Algorithm 16).
+#[test]
+fn a_private_key_of_two_is_refused_as_by_the_default_provider() {
+    let told = |value: &str| {
+        let place = Place::new();
+        place.configure(&format!("ml-kem.import_pct_type = {value}"));
+        let config = std::fs::read_to_string(place.path("gabion.cnf")).unwrap();
+        let line = format!("[def]\nml-kem.import_pct_type = {value}\n");
+        std::fs::write(place.path("gabion.cnf"), config.replace("[def]\n", &line)).unwrap();
+        let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+        (place, context)
+    };
+    let contexts = [(None, both()), (Some(true), told("none")), (Some(false), told("FIXED"))];
+    for (is_let_through, (_, context)) in &contexts {
+        for name in KEMS.iter().chain(&GROUPS).chain(&PRIVATE_GROUPS) {
+            let keys = [(); 2].map(|()| context.generate(name, OURS, &none()).unwrap());
+            let [private, other] = keys.each_ref().map(|key| key.part("priv").unwrap());
+            // Of a hybrid with a NIST curve, the scalar stands first.
+            let public = keys[0].part("pub").unwrap();
+            let (scalar, point) = match *name {
+                "SecP384r1MLKEM1024" | "SecP384r1MLKEM768" => (48, 97),
+                "SecP521r1MLKEM1024" => (66, 133),
+                name if name.starts_with("SecP256r1") => (32, 65),
+                _ => (0, 0),
+            };
+            let ek = &public[point..point + 64];
+            let at = private.windows(ek.len()).position(|bytes| bytes == ek).unwrap();
+            let mixed = [&private[..scalar], &other[scalar..at], &private[at..]].concat();
+            let params = none().octets("priv", &mixed);
+            let let_through = is_let_through.unwrap_or(false);
+            let queries = if KEMS.contains(name) { &[OURS, STOCK][..] } else { &[OURS] };
+            for query in queries {
+                let key = context.import(name, query, &params);
+                assert_eq!(key.is_some(), let_through, "{name} {query} {is_let_through:?}");
+                let key = context.raw_private(name, query, &mixed);
+                assert_eq!(key.is_some(), let_through, "{name} {query} {is_let_through:?}");
+                // The right one always comes in.
+                assert!(context.raw_private(name, query, &private).is_some(), "{name} {query}");
+            }
+        }
+        LIB.take_errors();
     }
 }
 

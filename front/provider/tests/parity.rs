@@ -6,10 +6,11 @@
 
 mod common;
 
-use std::ffi::c_int;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Debug;
+use std::ptr::{null, null_mut};
 
-use common::libcrypto::{Context, Key};
+use common::libcrypto::{Context, Key, Param, Params};
 use common::{GROUPS, KEMS, LIB, OURS, OURS_ALONE, SIGNATURES, SLH_DSA, STOCK, both, none};
 
 /// Selections of a key's parts, by name.
@@ -178,6 +179,186 @@ fn lists_are_those_of_the_default_provider() {
         }
     }
     differences.are_none();
+}
+
+/// The first error of this thread as a code of OpenSSL's, which programs look at; the queue is empty afterwards.
+fn first_code() -> u64 {
+    // SAFETY: no argument.
+    let code = unsafe { (LIB.ERR_peek_error)() };
+    LIB.take_errors();
+    code.into()
+}
+
+/// EVP_DigestSignInit_ex and EVP_DigestVerifyInit_ex.
+type DigestInit = unsafe extern "C" fn(
+    *mut c_void,
+    *mut *mut c_void,
+    *const c_char,
+    *mut c_void,
+    *const c_char,
+    *mut c_void,
+    *const Param,
+) -> c_int;
+
+/// Begins to sign or to verify by the digest interface, with a digest's name.
+fn begins_with_digest(key: &Key<'_>, init: DigestInit, query: &str) -> bool {
+    let query = CString::new(query).unwrap();
+    // SAFETY: live objects, C strings, null where nothing is wanted.
+    unsafe {
+        let ctx = (LIB.EVP_MD_CTX_new)();
+        let (library, digest) = (key.context.raw, c"SHA256".as_ptr());
+        let begun = init(ctx, null_mut(), digest, library, query.as_ptr(), key.raw, null());
+        (LIB.EVP_MD_CTX_free)(ctx);
+        begun == 1
+    }
+}
+
+/// What no key can be made of.
+fn no_keys(context: &Context, name: &str) -> Vec<(&'static str, Params)> {
+    let [key, other] = [(); 2].map(|()| context.generate(name, STOCK, &none()).unwrap());
+    let [seed, private, public] = ["seed", "priv", "pub"].map(|part| key.part(part).unwrap());
+    let others = other.part("pub").unwrap();
+    let mut forms = vec![
+        ("a short seed", none().octets("seed", &seed[1..])),
+        ("a short private key", none().octets("priv", &private[1..])),
+        ("a short public key", none().octets("pub", &public[1..])),
+        ("nothing", none()),
+        ("a pair of two", none().octets("priv", &private).octets("pub", &others)),
+    ];
+    if KEMS.contains(&name) {
+        let not_reduced = [&[0xff; 3], &public[3..]].concat();
+        forms.push(("a coefficient of q", none().octets("pub", &not_reduced)));
+    }
+    forms
+}
+
+/// Who fails says why with the number that the default provider says it with.
+#[test]
+fn reasons_are_those_of_the_default_provider() {
+    let (_place, context) = both();
+    let mut differences = Differences::default();
+    LIB.take_errors();
+    let mut fails = |what: String, try_it: &dyn Fn(&str) -> bool| {
+        let codes = [OURS, STOCK].map(|query| {
+            assert!(!try_it(query), "{what}: {query}");
+            format!("{:x}", first_code())
+        });
+        differences.compare(&what, codes);
+    };
+    let quick = ["SLH-DSA-SHAKE-128f", "SLH-DSA-SHA2-192f"];
+    for name in KEMS.into_iter().chain(SIGNATURES) {
+        for (what, params) in no_keys(&context, name) {
+            let import = |query: &str| context.import(name, query, &params).is_some();
+            fails(format!("{name}: {what}"), &import);
+        }
+        // Of ML-DSA the default provider says nothing.
+        let short = none().octets("seed", &[7; 31]);
+        let generate = |query: &str| context.generate(name, query, &short).is_some();
+        match KEMS.contains(&name) {
+            true => fails(format!("{name}: generated of a short seed"), &generate),
+            false => assert!(!generate(OURS), "{name}"),
+        }
+        LIB.take_errors();
+    }
+    for name in SIGNATURES.into_iter().chain(quick) {
+        let keys = [OURS, STOCK].map(|query| context.generate(name, query, &none()).unwrap());
+        let of = |query: &str| &keys[usize::from(query == STOCK)];
+        fails(format!("{name}: a digest"), &|query| {
+            begins_with_digest(of(query), LIB.EVP_DigestSignInit_ex, query)
+        });
+        fails(format!("{name}: a digest to verify"), &|query| {
+            begins_with_digest(of(query), LIB.EVP_DigestVerifyInit_ex, query)
+        });
+        if SIGNATURES.contains(&name) {
+            let short = none().octets("test-entropy", &[1; 31]);
+            fails(format!("{name}: short randomness"), &|query| {
+                of(query).sign(name, query, &short, b"").is_some()
+            });
+        }
+    }
+    for name in KEMS {
+        let keys = [OURS, STOCK].map(|query| context.generate(name, query, &none()).unwrap());
+        let of = |query: &str| &keys[usize::from(query == STOCK)];
+        let public = none().octets("pub", &keys[0].part("pub").unwrap());
+        let short = none().octets("ikme", &[1; 31]);
+        fails(format!("{name}: short randomness"), &|query| {
+            of(query).encapsulate(query, &short).is_some()
+        });
+        fails(format!("{name}: opening with a public key"), &|query| {
+            let key = context.import(name, query, &public).unwrap();
+            key.decapsulate(query, &[7; 1088]).is_some()
+        });
+    }
+    differences.are_none();
+}
+
+/// Numbers of every type and width, and strings that are not there, set as they are at the default provider:
+/// what it signs by them, too.
+#[test]
+fn parameters_are_converted_as_by_the_default_provider() {
+    let (_place, context) = both();
+    let mut differences = Differences::default();
+    for name in ["ML-DSA-44", "SLH-DSA-SHAKE-128f"] {
+        let made = context.generate(name, STOCK, &none()).unwrap();
+        let parts = none().octets("priv", &made.part("priv").unwrap());
+        let parts = parts.octets("pub", &made.part("pub").unwrap());
+        let keys = [OURS, STOCK].map(|query| context.import(name, query, &parts).unwrap());
+        let mut values = Vec::new();
+        // A signature of SLH-DSA takes the time of a hundred others.
+        let (numbers, types) = match name {
+            "ML-DSA-44" => (&[0i16, 1, 2, -1][..], &[1, 2][..]),
+            _ => (&[2][..], &[1][..]),
+        };
+        for &number in numbers {
+            for &data_type in types {
+                values.push((data_type, number.to_ne_bytes().to_vec()));
+                values.push((data_type, i32::from(number).to_ne_bytes().to_vec()));
+                values.push((data_type, i64::from(number).to_ne_bytes().to_vec()));
+                values.push((data_type, i128::from(number).to_ne_bytes().to_vec()));
+            }
+            values.push((3, f64::from(number).to_ne_bytes().to_vec()));
+        }
+        values.push((3, 1.5f64.to_ne_bytes().to_vec()));
+        values.push((4, b"1\0".to_vec()));
+        values.push((5, vec![1, 0, 0, 0]));
+        for key in ["deterministic", "message-encoding", "mu"] {
+            // Its message would be of another form; only whether it is taken is asked.
+            let is_compared = key == "deterministic";
+            for (data_type, bytes) in &values {
+                if key != "deterministic" && name != "ML-DSA-44"
+                    || key == "message-encoding" && !is_encoding(bytes)
+                {
+                    continue;
+                }
+                let params = none().value(key, *data_type, bytes);
+                let answers = [OURS, STOCK].map(|query| {
+                    let key = &keys[usize::from(query == STOCK)];
+                    let message = if is_compared { &b"text"[..] } else { &[7; 64] };
+                    let sign = || key.sign(name, query, &params, message);
+                    let (first, second) = (sign(), sign());
+                    let is_same = first == second;
+                    let both = if is_same && is_compared { first.clone() } else { None };
+                    (first.is_some(), is_same, both)
+                });
+                differences.compare(&format!("{name}: {key} {data_type} {bytes:?}"), answers);
+            }
+        }
+        // A string that is not there, with a length and without.
+        for (key, len) in [("context-string", 0), ("context-string", 3), ("test-entropy", 0)] {
+            let params = none().absent(key, len);
+            let answers = [OURS, STOCK].map(|query| {
+                keys[usize::from(query == STOCK)].sign(name, query, &params, b"text").is_some()
+            });
+            differences.compare(&format!("{name}: {key} null, {len}"), answers);
+        }
+    }
+    LIB.take_errors();
+    differences.are_none();
+}
+
+/// Whether a number says how a message comes: 0 and 1 do, and ours refuses others when they are set.
+fn is_encoding(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0) || bytes[0] == 1
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Hybrid KEMs: ML-KEM beside a curve, so that a secret is lost only where both are broken.
 //!
-//! RFC 10024 for the three registered TLS groups; the private ones as wolfSSL and Open Quantum Safe
-//! agree on them; draft-connolly-cfrg-xwing-kem for X-Wing. Public keys, ciphertexts (the server's
-//! share), private keys and secrets of the TLS groups are those of the parts, one after the other.
+//! RFC 10024 for three registered TLS groups, draft-rosomakho-tls-ecdhe-mlkem512 for those two with
+//! ML-KEM-512; the private ones as wolfSSL and Open Quantum Safe agree on them;
+//! draft-connolly-cfrg-xwing-kem for X-Wing. Public keys, ciphertexts (the server's share), private keys
+//! and secrets of the TLS groups are those of the parts, one after the other.
 
 use super::{AlgorithmInfo, Codepoint, Family, Kind};
 
@@ -83,17 +84,37 @@ pub(super) const SECP384R1_ML_KEM_1024: AlgorithmInfo = registered(
     &["SecP384r1MLKEM1024"],
 );
 
-pub(super) const SECP256R1_ML_KEM_512: AlgorithmInfo = private(
-    tls(
-        "SecP256r1MLKEM512",
-        0x2f4b,
-        "private",
+/// wolfSSL 5.9 has the private number under the registered name, as Open Quantum Safe had under the other.
+pub(super) const SECP256R1_ML_KEM_512: AlgorithmInfo = AlgorithmInfo {
+    tls_before: Some(Codepoint::new("p256_mlkem512", 0x2f4b)),
+    ..private(
+        tls(
+            "SecP256r1MLKEM512",
+            0x11e9,
+            ML_KEM_512_DRAFT,
+            (1, 128),
+            &["ECDH-P-256", "ML-KEM-512"],
+            (P256, ML_KEM_512),
+        ),
+        "p256_mlkem512",
+    )
+};
+
+/// Its name has the parts in their order, as that of X25519MLKEM768 has not.
+pub(super) const ML_KEM_512_X25519: AlgorithmInfo = AlgorithmInfo {
+    draft: true,
+    ..tls(
+        "MLKEM512X25519",
+        0x11ea,
+        ML_KEM_512_DRAFT,
         (1, 128),
-        &["ECDH-P-256", "ML-KEM-512"],
-        (P256, ML_KEM_512),
-    ),
-    "p256_mlkem512",
-);
+        &["ML-KEM-512", "X25519"],
+        (ML_KEM_512, X25519),
+    )
+};
+
+/// What the registry refers to for both numbers.
+const ML_KEM_512_DRAFT: &str = "draft-rosomakho-tls-ecdhe-mlkem512-00";
 
 pub(super) const SECP384R1_ML_KEM_768: AlgorithmInfo = private(
     tls(

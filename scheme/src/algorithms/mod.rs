@@ -132,7 +132,7 @@ algorithms! {
     SecP256r1MlKem768 = hybrid::SECP256R1_ML_KEM_768,
     /// ECDH on P-384 and ML-KEM-1024, for TLS (RFC 10024).
     SecP384r1MlKem1024 = hybrid::SECP384R1_ML_KEM_1024,
-    /// ECDH on P-256 and ML-KEM-512, for TLS, by private agreement.
+    /// ECDH on P-256 and ML-KEM-512, for TLS (draft-rosomakho-tls-ecdhe-mlkem512).
     SecP256r1MlKem512 = hybrid::SECP256R1_ML_KEM_512,
     /// ECDH on P-384 and ML-KEM-768, for TLS, by private agreement.
     SecP384r1MlKem768 = hybrid::SECP384R1_ML_KEM_768,
@@ -140,6 +140,8 @@ algorithms! {
     SecP521r1MlKem1024 = hybrid::SECP521R1_ML_KEM_1024,
     /// X-Wing: ML-KEM-768 and X25519 under a hash (draft-connolly-cfrg-xwing-kem).
     XWing = hybrid::X_WING,
+    /// ML-KEM-512 and X25519, for TLS (draft-rosomakho-tls-ecdhe-mlkem512).
+    MlKem512X25519 = hybrid::ML_KEM_512_X25519,
 
     // Composite signatures
     /// Composite of ML-DSA-44 and RSA-2048 PSS (draft 19).
@@ -294,6 +296,9 @@ pub struct AlgorithmInfo {
     pub oid_name: Option<&'static str>,
     /// TLS 1.3 group or signature scheme.
     pub tls: Option<Codepoint>,
+    /// The private number that its users agreed on before the registry had one, and still use, under the
+    /// name that keeps it apart.
+    pub tls_before: Option<Codepoint>,
     /// OpenSSL's names, the main one first.
     pub openssl: &'static [&'static str],
     /// wolfSSL's name today.
@@ -344,6 +349,7 @@ impl AlgorithmInfo {
             parameters_oid: None,
             oid_name: None,
             tls: None,
+            tls_before: None,
             openssl: &[],
             wolfssl: None,
             oqs: None,
@@ -362,7 +368,8 @@ impl AlgorithmInfo {
     /// algorithm is meant.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let oid = if self.parameters_oid.is_some() { None } else { self.oid };
-        let optional = [oid, self.oid_name, self.tls.map(|tls| tls.name), self.wolfssl, self.oqs];
+        let [tls, before] = [self.tls, self.tls_before].map(|tls| tls.map(|tls| tls.name));
+        let optional = [oid, self.oid_name, tls, before, self.wolfssl, self.oqs];
         std::iter::once(self.name)
             .chain(optional.into_iter().flatten())
             .chain(self.openssl.iter().copied())
@@ -483,8 +490,12 @@ mod tests {
                 let id = |row: &AlgorithmInfo| row.oid.map(|oid| (oid, row.parameters_oid));
                 assert!(id(a).is_none() || id(a) != id(b) || same_key, "{} {}", a.name, b.name);
                 assert!(a.prehash_oid.is_none() || a.prehash_oid != b.prehash_oid);
-                let number = |row: &AlgorithmInfo| row.tls.map(|tls| tls.number);
-                assert!(number(a).is_none() || number(a) != number(b), "{} {}", a.name, b.name);
+                let numbers = |row: &AlgorithmInfo| {
+                    [row.tls, row.tls_before].map(|tls| tls.map(|tls| tls.number))
+                };
+                let of_b = numbers(b);
+                let is_of_b = |number: &Option<u16>| number.is_some() && of_b.contains(number);
+                assert!(!numbers(a).iter().any(is_of_b), "{} {}", a.name, b.name);
             }
         }
     }

@@ -47,12 +47,15 @@ var layouts = map[string]layout{
 	"SecP256r1MLKEM512":  {65, 800, 0, 65},
 	"SecP384r1MLKEM768":  {97, 1184, 0, 97},
 	"SecP521r1MLKEM1024": {133, 1568, 0, 133},
+	"MLKEM512X25519":     {0, 800, 800, 32},
+	"p256_mlkem512":      {65, 800, 0, 65},
 }
 
 var codepoints = map[string]uint16{
 	"MLKEM512": 0x200, "MLKEM768": 0x201, "MLKEM1024": 0x202,
 	"X25519MLKEM768": 0x11ec, "SecP256r1MLKEM768": 0x11eb, "SecP384r1MLKEM1024": 0x11ed,
-	"SecP256r1MLKEM512": 0x2f4b, "SecP384r1MLKEM768": 0x2f4c, "SecP521r1MLKEM1024": 0x2f4d,
+	"SecP256r1MLKEM512": 0x11e9, "MLKEM512X25519": 0x11ea,
+	"p256_mlkem512": 0x2f4b, "SecP384r1MLKEM768": 0x2f4c, "SecP521r1MLKEM1024": 0x2f4d,
 }
 
 var passed, failed int

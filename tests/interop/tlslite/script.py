@@ -34,7 +34,7 @@ ADDED = {
     "mlkem512": (0x0200, None, 0, ML_KEM_512, 800, 768),
     "mlkem768": (0x0201, None, 0, ML_KEM_768, 1184, 1088),
     "mlkem1024": (0x0202, None, 0, ML_KEM_1024, 1568, 1568),
-    "secp256r1mlkem512": (0x2F4B, GroupName.secp256r1, 65, ML_KEM_512, 800, 768),
+    "secp256r1mlkem512": (0x11E9, GroupName.secp256r1, 65, ML_KEM_512, 800, 768),
     "secp384r1mlkem768": (0x2F4C, GroupName.secp384r1, 97, ML_KEM_768, 1184, 1088),
     "secp521r1mlkem1024": (0x2F4D, GroupName.secp521r1, 133, ML_KEM_1024, 1568, 1568),
 }

@@ -3,7 +3,7 @@
 
 use gabion_cli::keys::der::{self, Encoded, Forms};
 use gabion_cli::keys::{self, Key};
-use gabion_engine::{Algorithm, Kind, OsEntropy};
+use gabion_engine::{Algorithm, Kind};
 use zeroize::Zeroizing;
 
 use super::known::{self, engine};
@@ -61,7 +61,7 @@ pub fn run(data: &[u8]) {
     let Ok(first) = decode(data) else { return };
     for kind in [Kind::Kem, Kind::Signature, Kind::KeyExchange] {
         let Ok(Some(algorithm)) = keys::of_identifier(first.identifier(), kind) else { continue };
-        let Ok(key) = Key::decode(engine(), &OsEntropy, algorithm, &first) else { continue };
+        let Ok(key) = Key::decode(engine(), algorithm, &first) else { continue };
         assert_eq!(key.algorithm(), algorithm);
         same(&first, &key);
         let form = keys::file_form(algorithm).expect("it came out of a file");
@@ -72,7 +72,7 @@ pub fn run(data: &[u8]) {
             };
             let again = decode(&file.expect("what was read can be written"));
             let again = again.expect("what was written can be read");
-            let again = Key::decode(engine(), &OsEntropy, algorithm, &again).expect("and is a key");
+            let again = Key::decode(engine(), algorithm, &again).expect("and is a key");
             assert_eq!(again.public_bytes(), key.public_bytes(), "{algorithm}: another key");
             match (key.forms(), again.forms()) {
                 (Some(one), Some(two)) => {

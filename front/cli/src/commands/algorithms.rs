@@ -78,6 +78,7 @@ fn as_json(row: &AlgorithmInfo, backend: &dyn Backend) -> Value {
         "parameters_oid": row.parameters_oid,
         "oid_name": row.oid_name,
         "tls": row.tls.map(|tls| json!({ "name": tls.name, "codepoint": tls.number })),
+        "tls_before": row.tls_before.map(|tls| json!({ "name": tls.name, "codepoint": tls.number })),
         "openssl": row.openssl,
         "wolfssl": row.wolfssl,
         "oqs": row.oqs,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gabion_engine::{
     Algorithm, Engine, ExchangePrivateKey, ExchangePublicKey, KemPrivateKey, KemPublicKey, Kind,
-    OLD_NAMES, OldName, OsEntropy, SigningKey, UnknownAlgorithm, VerifyKey,
+    OLD_NAMES, OldName, SigningKey, UnknownAlgorithm, VerifyKey,
 };
 
 pub use gabion_engine::key_file::{Key, of_identifier};
@@ -198,7 +198,7 @@ impl KeyArgs {
             )));
         }
         note_draft(algorithm);
-        let key = Key::decode(engine, &OsEntropy, algorithm, &encoded).map_err(Failure::from);
+        let key = Key::decode(engine, algorithm, &encoded).map_err(Failure::from);
         let key = key.map_err(of_file)?;
         if matches!(&encoded, Encoded::Public(key) if key.from_certificate) {
             eprintln!(
@@ -252,7 +252,7 @@ impl KeyArgs {
         }
         note_draft(algorithm);
         let key = if is_private {
-            Key::from_private_bytes(engine, &OsEntropy, algorithm, bytes)
+            Key::from_private_bytes(engine, algorithm, bytes)
         } else {
             Key::from_public_bytes(engine, algorithm, bytes)
         };
@@ -432,7 +432,7 @@ mod tests {
             .filter_map(|algorithm| file_form(algorithm).err())
             .map(|failure| failure.to_string())
             .collect();
-        assert_eq!(without.len(), 9);
+        assert_eq!(without.len(), 10);
         assert!(without.iter().all(|text| text.contains("--format raw")), "{without:?}");
     }
 

@@ -323,15 +323,15 @@ impl Known {
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 formats::may_read(provider, served, &key)?;
-                if formats::is_with_public(served, &key) {
-                    let reason =
-                        "the public key stands behind the private key; the standard has it alone";
+                if formats::is_foreign(served, &key) {
+                    let reason = "the private key is in no form of the standard; expected seed, expandedKey or \
+                                  both (RFC 9881)";
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 let encoded = Encoded::Private(key);
                 let row = served.algorithm;
-                let key = key_file::Key::decode(engine()?, provider, row, &encoded)?;
-                Material::of_file(key)
+                let key = key_file::Key::decode(engine()?, row, &encoded)?;
+                Ok(Material::of_file(key))
             }
             Known::Damaged(reason) => Err(Error::KeyFile(format!("the structure {reason}")).into()),
         }
@@ -346,10 +346,9 @@ impl Failure {
     }
 }
 
-/// How the key files of an algorithm look, under the identifier that it is served with. Those of a key
-/// exchange are the default provider's to read and write.
+/// How the key files of an algorithm look, under the identifier that it is served with.
 pub fn file_form(served: Served) -> Option<FileForm> {
-    let form = FileForm::of(served.algorithm).filter(|_| !served.is_exchange())?;
+    let form = FileForm::of(served.algorithm)?;
     Some(FileForm { oid: served.oid()?, ..form })
 }
 
@@ -432,8 +431,7 @@ mod tests {
     fn every_algorithm_with_an_identifier_has_a_prefix() {
         for served in SERVED {
             let has = Prefix::of(served).is_some();
-            // Files of a key exchange are the default provider's.
-            assert_eq!(has, served.oid().is_some() && !served.is_exchange(), "{served}");
+            assert_eq!(has, served.oid().is_some(), "{served}");
         }
         assert_eq!(file_form(SERVED[0]).map(|form| form.oid), Algorithm::MlKem512.info().oid);
     }

@@ -23,7 +23,7 @@ enum Format {
     PrivOnly,
     /// The seed.
     SeedOnly,
-    /// One that no standard has, and that we neither write nor read.
+    /// One that no standard has, and that is for keys of the default provider alone.
     Foreign,
 }
 
@@ -98,14 +98,13 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
     })
 }
 
-/// Whether a private key has the public key behind it, as Open Quantum Safe wrote it: `oqskeypair`. Forms
-/// without any structure are none of ours anyway; this one looks like an expanded key of a wrong length.
-pub fn is_with_public(algorithm: Served, key: &Private) -> bool {
-    let info = algorithm.info();
-    matches!(info.family, Family::MlKem | Family::MlDsa)
-        && Forms::from_octets(Inside::Choice, &key.octets).is_ok_and(|forms| {
-            forms.expanded.is_some_and(|both| both.len() == info.private_key + info.public_key)
-        })
+/// Whether a private key came in one of the forms that no standard has. What they are for the default
+/// provider's keys, they are not for those that it lacks.
+pub fn is_foreign(algorithm: Served, key: &Private) -> bool {
+    let is_standard = |forms: Forms<'_>| {
+        forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key)
+    };
+    is_listed(algorithm) && !Forms::from_octets(Inside::Choice, &key.octets).is_ok_and(is_standard)
 }
 
 /// Whether a private key may be read that came in this form; one in no form at all may, for its

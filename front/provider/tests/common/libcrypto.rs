@@ -51,8 +51,18 @@ impl Params {
     }
 
     /// A byte string that is a null pointer.
-    pub fn null(mut self, key: &str) -> Self {
-        self.entries.push((CString::new(key).unwrap(), NULL, Vec::new()));
+    pub fn null(self, key: &str) -> Self {
+        self.absent(key, 0)
+    }
+
+    /// A byte string that is a null pointer, with a length all the same.
+    pub fn absent(self, key: &str, len: usize) -> Self {
+        self.value(key, NULL, &vec![0; len])
+    }
+
+    /// A value of any type.
+    pub fn value(mut self, key: &str, data_type: u32, bytes: &[u8]) -> Self {
+        self.entries.push((CString::new(key).unwrap(), data_type, bytes.to_vec()));
         self
     }
 
@@ -130,6 +140,7 @@ functions! {
     EVP_PKEY_CTX_gettable_params(Ptr) -> *const Param;
     EVP_PKEY_CTX_get_params(Ptr, *mut Param) -> c_int;
     EVP_PKEY_CTX_get0_provider(Ptr) -> Ptr;
+    EVP_PKEY_new_raw_private_key_ex(Ptr, *const c_char, *const c_char, *const u8, usize) -> Ptr;
     EVP_PKEY_keygen_init(Ptr) -> c_int;
     EVP_PKEY_paramgen_init(Ptr) -> c_int;
     EVP_PKEY_generate(Ptr, *mut Ptr) -> c_int;
@@ -188,6 +199,10 @@ functions! {
     EVP_PKEY_verify_message_final(Ptr) -> c_int;
     EVP_PKEY_CTX_set_signature(Ptr, *const u8, usize) -> c_int;
     EVP_PKEY_verify(Ptr, *const u8, usize, *const u8, usize) -> c_int;
+    EVP_MD_CTX_new() -> Ptr;
+    EVP_MD_CTX_free(Ptr) -> ();
+    EVP_DigestSignInit_ex(Ptr, *mut Ptr, *const c_char, Ptr, *const c_char, Ptr, *const Param) -> c_int;
+    EVP_DigestVerifyInit_ex(Ptr, *mut Ptr, *const c_char, Ptr, *const c_char, Ptr, *const Param) -> c_int;
     EVP_KDF_fetch(Ptr, *const c_char, *const c_char) -> Ptr;
     EVP_KDF_free(Ptr) -> ();
     EVP_KDF_get0_provider(Ptr) -> Ptr;
@@ -356,6 +371,24 @@ impl Context {
             (self.lib.EVP_PKEY_CTX_free)(ctx);
             made.then_some(Key { context: self, raw })
         }
+    }
+}
+
+impl Context {
+    /// Makes a private key of its bytes with the provider that the query asks for.
+    pub fn raw_private(&self, algorithm: &str, query: &str, bytes: &[u8]) -> Option<Key<'_>> {
+        let [name, query] = [algorithm, query].map(|text| CString::new(text).unwrap());
+        // SAFETY: a live context, C strings, and as many bytes as said.
+        let raw = unsafe {
+            (self.lib.EVP_PKEY_new_raw_private_key_ex)(
+                self.raw,
+                name.as_ptr(),
+                query.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len(),
+            )
+        };
+        (!raw.is_null()).then_some(Key { context: self, raw })
     }
 }
 

@@ -344,6 +344,9 @@ impl End<'_> {
     }
 }
 
+// SAFETY: SSL_CTX may be shared by threads that make connections of it.
+unsafe impl Sync for End<'_> {}
+
 impl Drop for End<'_> {
     fn drop(&mut self) {
         // SAFETY: made by `end`, not used again.

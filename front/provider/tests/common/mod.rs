@@ -57,9 +57,9 @@ pub const OURS_ALONE: [(&str, usize); 10] = [
 
 /// The registered hybrid groups, which the default provider has too.
 pub const GROUPS: [&str; 3] = ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"];
-/// The private groups, which only ours has.
-pub const PRIVATE_GROUPS: [&str; 3] =
-    ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024"];
+/// The private groups and those of a draft, which only ours has.
+pub const PRIVATE_GROUPS: [&str; 4] =
+    ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024", "MLKEM512X25519"];
 
 /// Whose cryptography a command uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
             x25519, secp256r1, secp384r1; default: no group is named, libssl's own list stands, and
             the client makes two key shares; of gabion only: SecP256r1MLKEM512, SecP384r1MLKEM768,
-            SecP521r1MLKEM1024
+            SecP521r1MLKEM1024, MLKEM512X25519
 Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048; of gabion
             only, with a draft's or private codepoint: SLH-DSA-SHA2-128s, SLH-DSA-SHA2-128f,
             SLH-DSA-SHA2-192s, SLH-DSA-SHA2-192f, SLH-DSA-SHA2-256s, SLH-DSA-SHA2-256f,
