@@ -182,7 +182,7 @@ fn attacked<K: Kernels>(kernels: &K, p: &'static Params) -> (SigningKey, Vec<u8>
     let key = keys_of(kernels, p, 1).remove(0);
     let bodies = bodies(LANES);
     let rnd: Vec<[u8; 32]> = (0..LANES).map(|lane| painted(lane, 0x11)).collect();
-    let (status, sigs) = sign(kernels, &vec![&key; LANES], &pure(&bodies), &rnd);
+    let (status, sigs) = sign(kernels, &[&key; LANES], &pure(&bodies), &rnd);
     assert_eq!(status, [Status::Ok; LANES]);
     (key, sigs)
 }
