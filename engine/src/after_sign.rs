@@ -28,7 +28,13 @@ impl Engine {
         let public: Vec<VerifyKey> = keys.iter().map(|key| key.public()).collect();
         let public: Vec<&VerifyKey> = public.iter().collect();
         let mut verdicts = vec![Status::NotRun; keys.len()];
-        self.verify_many(&public, messages, signatures, lengths, &mut verdicts)?;
+        if let Err(error) = self.verify_many(&public, messages, signatures, lengths, &mut verdicts)
+        {
+            ct::wipe(signatures);
+            lengths.fill(0);
+            status.fill(Status::NotRun);
+            return Err(error);
+        }
         let mut is_sound = true;
         let lanes = signatures.chunks_exact_mut(algorithm.info().output).zip(lengths);
         for ((status, verdict), (signature, length)) in status.iter_mut().zip(verdicts).zip(lanes) {

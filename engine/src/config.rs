@@ -7,7 +7,7 @@ use gabion_backend::rights;
 /// The environment variable that chooses the backend.
 pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 
-/// The environment variable that has every signature verified before it is given out.
+/// The environment variable that has every signature verified before it is given out, or made twice (SLH-DSA).
 pub const VERIFY_VARIABLE: &str = "GABION_VERIFY_AFTER_SIGN";
 
 /// What an engine may use.
@@ -20,7 +20,9 @@ pub struct Config {
     /// out. A computation that was disturbed, by an attacker who heats memory cells or by a
     /// processor that ages, can make a signature that gives the private key away: such a lane says
     /// [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend is tested
-    /// again. Costs a verification each time, about a fifth of an ML-DSA signature. Off by default;
+    /// again. Costs a verification each time, about a fifth of an ML-DSA signature. Of SLH-DSA, whose
+    /// faulty signatures verify, each is made twice and compared, in twice the time. A mask of ML-DSA that
+    /// serves twice, or has a pattern, gives signatures that verify and is not seen. Off by default;
     /// hedged signing, which is the default, already takes most of the profit out of such faults.
     /// Batches that go through [`Engine::run`](crate::Engine::run) are not verified.
     pub verify_after_sign: bool,

@@ -5,10 +5,12 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::num::NonZero;
+use std::sync::Arc;
 
 use gabion_engine::{
-    Algorithm, Config, Engine, Entropy, EntropyError, Error, KemPrivateKey, Kind, Message,
-    OsEntropy, Randomness, SigningKey, Status, VerifyKey,
+    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Family, KemPrivateKey,
+    Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Randomness, SigningKey, Slh, Status,
+    VerifyKey,
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
@@ -282,4 +284,147 @@ fn randomness_is_drawn_once_for_a_batch() {
         assert!(one <= 1, "{algorithm}: {one} draws for an operation");
         assert_eq!(counted(3, &operate), one, "{algorithm}: draws for three operations");
     }
+}
+
+/// How hedging could be lost in a backend.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lost {
+    Nothing,
+    /// Signatures are deterministic.
+    Everything,
+    /// Every lane has the randomness of the first.
+    Lanes,
+}
+
+/// A backend that loses what signatures are hedged with.
+struct Unhedged(Box<dyn Backend>, Lost);
+
+impl Backend for Unhedged {
+    fn name(&self) -> &'static str {
+        "unhedged"
+    }
+
+    fn lanes(&self) -> usize {
+        self.0.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        let one = |random: &[u8], lanes: usize| match self.1 {
+            Lost::Nothing => random.to_vec(),
+            Lost::Everything => vec![0; random.len()],
+            Lost::Lanes => random[..random.len() / lanes].repeat(lanes),
+        };
+        // The self-tests, whose randomness is their own, are left alone.
+        let is_tested = |random: &[u8]| random.len() > 1 && random[1..].iter().all(|&b| b < 2);
+        let status = &mut *batch.status;
+        match &mut batch.operation {
+            Operation::DsaSign { params, keys: Keys::Known(keys), messages, rnd, sig }
+                if !is_tested(rnd.as_flattened()) =>
+            {
+                let rnd = one(rnd.as_flattened(), rnd.len());
+                let (keys, rnd) = (Keys::Known(keys), rnd.as_chunks().0);
+                let operation = Operation::DsaSign { params, keys, messages, rnd, sig };
+                self.0.run(&mut Batch { operation, status });
+            }
+            Operation::Slh(Slh::Sign {
+                params,
+                keys: Keys::Known(keys),
+                messages,
+                opt_rand,
+                sig,
+            }) if opt_rand.is_some_and(|random| random[..4] != [0x77; 4]) => {
+                let opt_rand = opt_rand.map(|random| one(random, keys.len()));
+                let (keys, opt_rand) = (Keys::Known(keys), opt_rand.as_deref());
+                let operation = Slh::Sign { params, keys, messages, opt_rand, sig };
+                self.0.run(&mut Batch { operation: Operation::Slh(operation), status });
+            }
+            _ => self.0.run(batch),
+        }
+    }
+}
+
+fn unhedged(lost: Lost) -> Arc<Engine> {
+    let backends = vec![Box::new(Unhedged(gabion_backend::cpus().remove(0), lost)) as _];
+    Arc::new(Engine::with_backends(backends, &Config::default()).unwrap())
+}
+
+/// The algorithms whose signatures have a random part, one of each design, with the bytes at the front that have to
+/// differ by themselves: of a composite those of ML-DSA.
+fn hedged() -> impl Iterator<Item = (Algorithm, usize)> {
+    algorithms(Kind::Signature).filter_map(|algorithm| {
+        let info = algorithm.info();
+        let ml_dsa = || info.parts.iter().find_map(|part| part.parse::<Algorithm>().ok());
+        match info.family {
+            Family::MlDsa | Family::FnDsa | Family::Ecdsa => Some((algorithm, 32)),
+            Family::SlhDsa if info.name.ends_with("128f") => Some((algorithm, 16)),
+            Family::Composite if !info.name.contains("RSA") => {
+                Some((algorithm, ml_dsa()?.info().output))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Signatures of one message by one key, through every door.
+fn through_every_door(engine: &Arc<Engine>, algorithm: Algorithm) -> Vec<(&'static str, Vec<u8>)> {
+    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+    let message = Message::Pure { context: b"", message: b"hedged" };
+    let mut made = Vec::new();
+    for _ in 0..2 {
+        made.push(("alone", engine.sign(&key, message, &OsEntropy).unwrap()));
+    }
+    let cores = engine.parallel(NonZero::new(2).unwrap());
+    let room = algorithm.info().output;
+    // Lanes of a piece, of which there have to be two.
+    let pieces = if algorithm.info().family == Family::MlDsa { 128 } else { 8 };
+    for (door, n) in [("batch", 3), ("pieces", pieces)] {
+        let (mut sigs, mut lengths) = (vec![0; n * room], vec![0; n]);
+        let (keys, messages) = (vec![&key; n], vec![message; n]);
+        let mut status = vec![Status::NotRun; n];
+        if door == "batch" {
+            let fresh = Randomness::Fresh(&OsEntropy);
+            engine.sign_many(&keys, &messages, fresh, &mut sigs, &mut lengths, &mut status)
+        } else {
+            let entropy = Some(&OsEntropy as _);
+            cores.sign_many(&keys, &messages, entropy, &mut sigs, &mut lengths, &mut status)
+        }
+        .unwrap();
+        let lanes = sigs.chunks_exact(room).zip(lengths);
+        made.extend(lanes.map(|(sig, length)| (door, sig[..length].to_vec())));
+    }
+    let queue = Queue::new(Arc::clone(engine), OsEntropy, Limits::default());
+    made.push(("queue", queue.sign(&key, message).unwrap()));
+    let queue = queue.with_workers(NonZero::<usize>::MIN).unwrap();
+    let tickets: Vec<_> = (0..5).map(|_| queue.submit_sign(&key, message).unwrap()).collect();
+    made.extend(tickets.into_iter().map(|ticket| ("tickets", ticket.wait().unwrap())));
+    made
+}
+
+/// The doors through which a signature came that another one begins like.
+fn repeated(engine: &Arc<Engine>, (algorithm, front): (Algorithm, usize)) -> HashSet<&'static str> {
+    let made = through_every_door(engine, algorithm);
+    let mut seen = HashSet::new();
+    // A Falcon signature begins with a byte for its form and the salt, an ECDSA signature with lengths.
+    let front = |sig: &Vec<u8>| sig[..front.min(sig.len())].to_vec();
+    made.iter().filter(|(_, sig)| !seen.insert(front(sig))).map(|(door, _)| *door).collect()
+}
+
+/// Two hedged signatures of one message differ, whichever way they came; what loses the hedge is noticed.
+#[test]
+fn hedged_signatures_of_one_message_differ() {
+    let engine = unhedged(Lost::Nothing);
+    for algorithm in hedged() {
+        assert_eq!(repeated(&engine, algorithm), HashSet::new(), "{algorithm:?}");
+    }
+    let everywhere = ["alone", "batch", "pieces", "queue", "tickets"].into();
+    let in_lanes = HashSet::from(["batch", "pieces"]);
+    let (deterministic, alike) = (unhedged(Lost::Everything), unhedged(Lost::Lanes));
+    for name in ["ML-DSA-44", "SLH-DSA-SHAKE-128f"] {
+        let algorithm: Algorithm = name.parse().unwrap();
+        assert_eq!(repeated(&deterministic, (algorithm, 16)), everywhere, "{algorithm}");
+        // Tickets may come to the worker one by one.
+        assert!(repeated(&alike, (algorithm, 16)).is_superset(&in_lanes), "{algorithm}");
+    }
+    let (composite, front) = hedged().find(|row| row.0.info().family == Family::Composite).unwrap();
+    assert_eq!(repeated(&deterministic, (composite, front)), everywhere, "{composite}");
 }

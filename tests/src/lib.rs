@@ -1,6 +1,7 @@
 //! What the cross-station tests share.
 //!
 //! - [`der`]: what certificates and keys of others are wrapped in.
+//! - [`disturbed`]: kernels that are disturbed once.
 //! - [`fuzz`]: what is fuzzed, as functions of bytes.
 //! - [`probe`]: kernels that count, widen or hinder others.
 //! - [`stopwatch`]: kernels that measure others, for the floors in docs/performance.md.
@@ -8,6 +9,7 @@
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
 
 pub mod der;
+pub mod disturbed;
 pub mod fuzz;
 pub mod probe;
 pub mod stopwatch;

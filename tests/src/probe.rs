@@ -20,8 +20,6 @@ pub struct Probe<'a, K> {
     slh: [AtomicUsize; 4],
     /// Tweakable hashes are counted only, and all zero.
     dry: bool,
-    /// The first chain of each call comes out wrong.
-    wrong_chain: bool,
 }
 
 /// What the tweakable hashes of SLH-DSA cost since the last look.
@@ -58,7 +56,6 @@ impl<'a, K: Kernels> Probe<'a, K> {
             permutations: AtomicUsize::new(0),
             slh: Default::default(),
             dry: false,
-            wrong_chain: false,
         }
     }
 
@@ -83,12 +80,6 @@ impl<'a, K: Kernels> Probe<'a, K> {
     /// Counts the tweakable hashes of SLH-DSA without computing them: all are zero.
     pub fn dry(mut self) -> Self {
         self.dry = true;
-        self
-    }
-
-    /// Flips a bit in the first chain of each call.
-    pub fn with_a_wrong_chain(mut self) -> Self {
-        self.wrong_chain = true;
         self
     }
 
@@ -189,9 +180,6 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
             return;
         }
         self.inner.slh_chain_many(jobs);
-        if let Some(job) = jobs.first_mut().filter(|_| self.wrong_chain) {
-            job.value[0] ^= 1;
-        }
     }
 
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {

@@ -13,6 +13,9 @@ use gabion_scheme::ml_dsa::{self, Message, Params, Scratch, SigningKey, VerifyKe
 use gabion_scheme::prehash::Prehash;
 use gabion_tests::probe::{Probe, Sponges};
 
+#[path = "ml_dsa_flow/masks.rs"]
+mod masks;
+
 gabion_tests::on_every_backend!(
     batches_equal_single_operations,
     any_number_of_lanes_signs_like_one,

@@ -5,13 +5,15 @@
 #![allow(clippy::expect_used)]
 
 use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Cpu};
+use gabion_engine::{Config, Engine, Error, OsEntropy};
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::kernels::slh::SlhFamily;
-use gabion_scheme::kernels::slh_fors::FORS_HEIGHT_MAX;
+use gabion_scheme::kernels::slh::{SlhFamily, address_type};
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::slh_dsa::{self, Message, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
+use gabion_tests::disturbed::{Disturbed, Place};
 use gabion_tests::probe::{Probe, Tweaks};
 
 gabion_tests::on_every_backend!(
@@ -20,6 +22,7 @@ gabion_tests::on_every_backend!(
     a_bad_lane_fails_alone_when_verifying,
     every_part_of_a_signature_counts,
     message_forms_are_kept_apart,
+    one_wrong_hash_makes_no_wrong_signature,
     private_keys_with_another_root_are_refused,
     scratch_serves_any_parameter_set,
 );
@@ -325,33 +328,40 @@ fn sign_cost(p: &Params) -> [usize; 3] {
     ])
 }
 
-/// Every set: key generation makes the top tree, and signing with the key so made does without all
-/// of it but the leaf that signs and the nodes above.
+/// Every set: key generation makes the top tree, and signing with the key so made builds all others once, and what
+/// lies on the walk once more. Trees near the top are built twice by the first signature that goes through them.
 #[test]
-fn no_hash_is_computed_twice_but_on_paths_within_subtrees() {
+fn no_hash_is_computed_twice_but_on_the_walk_and_in_new_trees_near_the_top() {
     for p in sets() {
         let probe = Probe::new(&Portable).dry();
         let key = &keys_of(&probe, p, 1)[0];
         assert_eq!(costs(probe.tweaks()), tree_cost(p), "{} keygen", p.name());
         let message = Message::Pure { context: b"", message: b"counted" };
-        let (status, _) = sign(&probe, &[key], &[message], None);
-        assert_eq!(status, [Status::Ok], "with hashes that are all zero, roots are zero");
-        let (leaves, height, chains) = (1 << p.h_prime, p.h_prime as usize, 2 * p.n + 3);
-        let signing_leaf = total(&[
+        let chains = 2 * p.n + 3;
+        let layer = [
             (chains * 16, short(p)),
             (1, long(p, chains * p.n)),
-            (height, long(p, 2 * p.n)),
+            (p.h_prime as usize, long(p, 2 * p.n)),
+        ];
+        let layer = total(&layer);
+        let walk = total(&[
+            (p.k * 2, short(p)),
+            (p.k * p.a as usize, long(p, 2 * p.n)),
+            (1, long(p, p.k * p.n)),
+            (p.d as usize, layer),
         ]);
-        let known = tree_cost(p);
-        // A lane works its subtree of FORS out from the leaf that signs to the root, which the walk does too.
-        let low = (p.a - 3).min(FORS_HEIGHT_MAX) as usize;
-        let on_paths = total(&[(p.k * 2, short(p)), (p.k * low, long(p, 2 * p.n))]);
-        let counted = costs(probe.tweaks());
-        for i in 0..3 {
-            let expected = sign_cost(p)[i] + signing_leaf[i] + on_paths[i];
-            assert_eq!(counted[i] + known[i], expected, "{}", p.name());
+        // Layers with 512 trees at most.
+        let upper = (1..p.d).take_while(|above| p.h_prime * above <= 9).count();
+        for new in [upper, 0] {
+            let (status, _) = sign(&probe, &[key], &[message], None);
+            assert_eq!(status, [Status::Ok], "with hashes that are all zero, roots are zero");
+            let known = tree_cost(p);
+            let counted = costs(probe.tweaks());
+            for i in 0..3 {
+                let expected = sign_cost(p)[i] + walk[i] + new * known[i];
+                assert_eq!(counted[i] + known[i], expected, "{}", p.name());
+            }
         }
-        assert!(leaves > 1);
     }
 }
 
@@ -402,14 +412,110 @@ fn small_sets_sign_and_verify() {
     assert_eq!(verdict, [Status::InvalidSignature]);
 }
 
-/// A kernel whose hashes go wrong once in a while makes no signature that leaves.
+/// Every kind of hash of a layer, as trees are built and as the walk goes up.
+fn places(layer: u32) -> impl Iterator<Item = Place> {
+    use address_type as kind;
+    let fors: &[(u32, bool)] = match layer {
+        0 => &[(kind::FORS_TREE, false), (kind::FORS_TREE, true), (kind::FORS_ROOTS, false)],
+        _ => &[],
+    };
+    let all =
+        [kind::WOTS_HASH, kind::WOTS_PK, kind::TREE].map(|kind| [(kind, false), (kind, true)]);
+    let walked_roots = (layer == 0).then_some((kind::FORS_ROOTS, true));
+    let kinds = all.concat().into_iter().chain(fors.iter().copied()).chain(walked_roots);
+    kinds.map(move |(kind, is_walked)| {
+        let skip = if is_walked { 0 } else { layer as usize % 3 };
+        Place { layer, kind, is_walked, skip: skip * usize::from(kind != kind::FORS_ROOTS) }
+    })
+}
+
+/// Whether one wrong hash there builds a wrong tree that is never built again: then the signature verifies.
+fn is_unseen(p: &Params, place: &Place) -> bool {
+    let is_upper = (p.d - 1 - place.layer) * p.h_prime <= 9;
+    let is_fors = place.kind == address_type::FORS_TREE;
+    !place.is_walked && place.kind != address_type::FORS_ROOTS && (is_fors || !is_upper)
+}
+
+/// One hash of a signature comes out wrong. What leaves is the right signature or none, but for what the rustdoc
+/// of `slh_dsa::sign` names; whether the key has signed before or not.
+fn one_wrong_hash_makes_no_wrong_signature<K: Kernels + Copy>(kernels: &K) {
+    // Portable kernels take ten times as long.
+    let has_lanes = kernels.lanes() > 1;
+    for p in quick_sets().into_iter().filter(|p| p.n == 16 || has_lanes) {
+        let kernels = Disturbed::new(*kernels);
+        let known = &keys_of(&kernels, p, 1)[0];
+        let message = [Message::Pure { context: b"", message: b"disturbed" }];
+        let right = sign(&kernels, &[known], &message, None).1;
+        let is_upper = |layer: u32| layer == 0 || layer + 5 > p.d;
+        let layers = (0..p.d).filter(|&layer| p.n == 16 && has_lanes || is_upper(layer));
+        let mut unseen = 0;
+        for place in layers.flat_map(places) {
+            // All but a layer's trees are the same for a new key.
+            let is_new = place.layer + 5 > p.d && place.layer + 1 < p.d && !place.is_walked;
+            for is_new in [false, true].into_iter().take(1 + usize::from(is_new)) {
+                let new = is_new.then(|| keys_of(&kernels, p, 1));
+                let key = new.as_ref().map_or(known, |new| &new[0]);
+                kernels.at(place);
+                let (status, sig) = sign(&kernels, &[key], &message, None);
+                // The top tree is made with the key.
+                let is_built = place.is_walked || place.layer + 1 < p.d;
+                assert_eq!(kernels.is_over(), is_built, "{} {place:?}", p.name());
+                match status[0] {
+                    Status::Ok if sig == right => {}
+                    Status::Ok if is_unseen(p, &place) => unseen += 1,
+                    Status::Fault => assert!(sig.iter().all(|&byte| byte == 0)),
+                    other => panic!("{} {place:?}: {other:?}", p.name()),
+                }
+            }
+        }
+        assert!(unseen > 0, "what is said to be unseen is seen");
+        // What was disturbed leaves nothing behind.
+        assert!(sign(&kernels, &[known], &message, None).1 == right);
+    }
+}
+
+/// A wrong hash costs its own lane alone.
 #[test]
-fn a_signature_that_does_not_end_in_the_root_is_a_fault() {
+fn a_disturbed_lane_fails_alone() {
     let p = set(Algorithm::SlhDsaShake128f);
-    let key = &keys_of(&Portable, p, 1)[0];
-    let message = Message::Pure { context: b"", message: b"fault" };
-    let faulty = Probe::new(&Portable).with_a_wrong_chain();
-    let (status, sig) = sign(&faulty, &[key], &[message], None);
-    assert_eq!(status, [Status::Fault]);
-    assert!(sig.iter().all(|&byte| byte == 0));
+    let kernels = Disturbed::new(Portable);
+    let all = keys_of(&kernels, p, 3);
+    let keys: Vec<&SigningKey> = all.iter().collect();
+    let bodies = bodies(3);
+    let right = sign(&kernels, &keys, &pure(&bodies), None).1;
+    let tree = address_type::TREE;
+    for (kind, is_walked) in [(tree, false), (tree, true), (address_type::WOTS_HASH, true)] {
+        kernels.at(Place { layer: p.d - 2, kind, is_walked, skip: 1 });
+        let (status, sigs) = sign(&kernels, &keys, &pure(&bodies), None);
+        assert!(kernels.is_over());
+        assert_eq!(status.iter().filter(|&&lane| lane == Status::Fault).count(), 1, "{status:?}");
+        let lanes = sigs.chunks_exact(p.sig_len()).zip(right.chunks_exact(p.sig_len()));
+        for ((sig, right), status) in lanes.zip(status) {
+            assert!(if status.is_ok() { sig == right } else { sig.iter().all(|&b| b == 0) });
+        }
+    }
+}
+
+/// Where signatures are checked before they are given out, each is made twice, and no wrong hash is left unseen.
+#[test]
+fn signatures_that_are_checked_are_made_twice() {
+    let kernels = Disturbed::new(Portable);
+    let backend: Box<dyn Backend> = Box::new(Cpu::new(kernels.clone()));
+    let config = Config { verify_after_sign: true, ..Config::default() };
+    let engine = Engine::with_backends(vec![backend], &config).expect("an engine");
+    let p = set(Algorithm::SlhDsaShake128f);
+    let key = engine.dsa_generate(p.algorithm, &OsEntropy).expect("a key");
+    let message = Message::Pure { context: b"", message: b"twice" };
+    let right = engine.sign_deterministic(&key, message).expect("a signature");
+    let mut faults = 0;
+    for place in (0..p.d).step_by(7).flat_map(places).filter(|place| is_unseen(p, place)) {
+        kernels.at(place);
+        match engine.sign_deterministic(&key, message) {
+            Ok(signature) => assert!(signature == right, "{place:?}"),
+            Err(Error::Lane { status: Status::Fault, .. }) => faults += 1,
+            Err(other) => panic!("{place:?}: {other}"),
+        }
+        assert!(kernels.is_over(), "{place:?}");
+    }
+    assert!(faults > 5);
 }

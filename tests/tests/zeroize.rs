@@ -8,15 +8,15 @@
 //! The kernels are watched, so that each intermediate value is looked for, and not only keys: of
 //! ML-KEM and ML-DSA, that is. The other families have no such values at a kernel's border, or are
 //! other people's crates; of them the keys, the randomness and what the tests derive are looked for.
-//! What the standard publishes is taken out of the hits at the end. Stacks and registers are not
-//! seen.
+//! What the standard publishes is taken out of the hits at the end. Every instruction set that the machine has
+//! is watched. Stacks and registers are not seen, but for what [`curves`] looks at.
 
 #![allow(clippy::expect_used)] // A panic is how a test fails.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::future::Future;
 use std::num::NonZero;
-use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -28,10 +28,16 @@ use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Family, KemPrivateKey, KeyCache, Limits,
     Message, Queue, SharedSecret, Status, Ticket, ml_dsa, ml_kem,
 };
-use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
-use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, Xof};
+use gabion_scheme::kernels::{KemPoly, Kernels};
+use recorder::{IS_KEM, Recorder};
 use sha2::{Digest, Sha512};
 use sha3::Sha3_256;
+
+#[cfg(target_arch = "x86_64")]
+#[path = "zeroize/curves.rs"]
+mod curves;
+#[path = "zeroize/recorder.rs"]
+mod recorder;
 
 /// Whose secrets are looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +71,12 @@ static HITS: [[AtomicU64; 2]; HITS_MAX] =
     [const { [AtomicU64::new(0), AtomicU64::new(0)] }; HITS_MAX];
 static HITS_LEN: AtomicUsize = AtomicUsize::new(0);
 static RECORDING: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether blocks that this thread frees and that are not all zero are counted, and how many were.
+    static COUNTING: Cell<bool> = const { Cell::new(false) };
+    static LEFT: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Whether a window says anything. One of fewer than five different bytes does not: small
 /// polynomials have such ones in common with lists of pointers and lengths.
@@ -154,139 +166,22 @@ unsafe impl GlobalAlloc for Watch {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if RECORDING.load(Relaxed) {
+        let (recording, counting) = (RECORDING.load(Relaxed), COUNTING.get());
+        if recording || counting {
             // SAFETY: the caller says that the block is allocated with this layout, and `alloc`
             // initialised all of it.
-            search(unsafe { std::slice::from_raw_parts(block, layout.size()) });
+            let block = unsafe { std::slice::from_raw_parts(block, layout.size()) };
+            if recording {
+                search(block);
+            }
+            if counting && block.iter().any(|&byte| byte != 0) {
+                LEFT.set(LEFT.get() + 1);
+            }
         }
         // SAFETY: the caller's contract is the same.
         unsafe { System.dealloc(block, layout) };
     }
 }
-
-/// Kernels whose secret outputs are recorded.
-struct Recorder<K>(K);
-
-fn record_kem(polys: &[KemPoly]) {
-    for poly in polys {
-        // SAFETY: 256 numbers of two bytes, in which every byte is initialised.
-        record(unsafe { std::slice::from_raw_parts(poly.0.as_ptr().cast(), 512) });
-    }
-}
-
-fn record_dsa(polys: &[DsaPoly]) {
-    for poly in polys {
-        // SAFETY: 256 numbers of four bytes, in which every byte is initialised.
-        record(unsafe { std::slice::from_raw_parts(poly.0.as_ptr().cast(), 1024) });
-    }
-}
-
-/// Whether the standards keep this sponge's output secret. ML-DSA publishes tr, mu, c~ and the
-/// stream for c; the lengths of the inputs tell its seeds, ExpandS, ExpandMask and rho'' apart.
-fn is_secret(job: &Sponge<'_>, is_kem: bool) -> bool {
-    let input: usize = job.input.iter().map(|piece| piece.len()).sum();
-    match job.xof {
-        Xof::Shake128 | Xof::Sha3_256 => false,
-        Xof::Sha3_512 => true,
-        Xof::Shake256 => is_kem || matches!(input, 34 | 66 | 128),
-    }
-}
-
-/// Calls the kernel of the same name and records the named outputs.
-macro_rules! recorded {
-    ($(
-        $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?
-            => $($record:ident($out:expr))?;
-    )*) => {
-        $(fn $name(&self, $($arg: $type),*) $(-> $result)? {
-            let result = self.0.$name($($arg),*);
-            $($record($out);)?
-            result
-        })*
-    };
-}
-
-impl<K: Kernels> Kernels for Recorder<K> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    /// As many as the widest kernels have, so that buffers grow and shrink as they do there.
-    fn lanes(&self) -> usize {
-        8
-    }
-
-    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
-        self.0.sponge_many(jobs);
-        let is_kem = IS_KEM.load(Relaxed);
-        for job in jobs.iter().filter(|job| is_secret(job, is_kem)) {
-            record(job.output);
-        }
-    }
-
-    fn kem_to_mont(&self, polys: &mut [KemPoly]) {
-        self.0.kem_to_mont(polys);
-        record_kem(polys);
-        IS_SUM_OF_T.store(true, Relaxed);
-    }
-
-    fn kem_add(&self, acc: &mut [KemPoly], b: &[KemPoly]) {
-        self.0.kem_add(acc, b);
-        if !IS_SUM_OF_T.swap(false, Relaxed) {
-            record_kem(acc);
-        }
-    }
-
-    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
-        self.0.slh_chain_many(jobs);
-    }
-
-    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
-        self.0.slh_hash_many(jobs);
-    }
-
-    recorded! {
-        kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize => ;
-        kem_cbd(eta: usize, bytes: &[u8], out: &mut [KemPoly]) => record_kem(out);
-        kem_ntt(polys: &mut [KemPoly]) => record_kem(polys);
-        kem_inv_ntt(polys: &mut [KemPoly]) => record_kem(polys);
-        kem_matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]) => record_kem(out);
-        kem_sub_from(a: &KemPoly, acc: &mut KemPoly) => record_kem(from_ref(acc));
-        kem_encode12(polys: &[KemPoly], out: &mut [u8]) => record(out);
-        kem_decode12(bytes: &[u8], out: &mut [KemPoly]) -> bool => record_kem(out);
-        kem_compress(d: usize, polys: &[KemPoly], out: &mut [u8]) => record(out);
-        kem_decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]) => ;
-        dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize => ;
-        dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize
-            => record_dsa(from_ref(out));
-        dsa_ntt(polys: &mut [DsaPoly]) => record_dsa(polys);
-        dsa_inv_ntt(polys: &mut [DsaPoly]) => record_dsa(polys);
-        dsa_matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]) => record_dsa(out);
-        dsa_pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]) => record_dsa(out);
-        dsa_add(acc: &mut [DsaPoly], b: &[DsaPoly]) => record_dsa(acc);
-        dsa_sub(acc: &mut [DsaPoly], b: &[DsaPoly]) => record_dsa(acc);
-        dsa_shift_left_d(polys: &mut [DsaPoly]) => ;
-        dsa_power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly)
-            => record_dsa(from_ref(t0));
-        dsa_decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly)
-            => record_dsa(&[r0.clone(), r1.clone()]);
-        dsa_make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize => ;
-        dsa_use_hint(gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) => ;
-        dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool => ;
-        dsa_simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]) => record(out);
-        dsa_simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly) => ;
-        dsa_bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]) => record(out);
-        dsa_bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly)
-            => record_dsa(from_ref(out));
-    }
-}
-
-/// Which scheme the running test exercises; see [`is_secret`].
-static IS_KEM: AtomicBool = AtomicBool::new(false);
-
-/// Whether the next sum is t_hat = A s + e, which is public; only there a product leaves
-/// Montgomery's form.
-static IS_SUM_OF_T: AtomicBool = AtomicBool::new(false);
 
 /// The operating system's randomness, recorded.
 struct Recorded;
@@ -299,10 +194,19 @@ impl Entropy for Recorded {
     }
 }
 
+/// Runs `work` over every backend, as [`watched_on`] does, and returns the hits of all.
+fn watched(of: Of, work: impl Fn(&'static Engine, &mut Vec<u8>) + Sync) -> Vec<(u64, u64)> {
+    engines().iter().flat_map(|engine| watched_on(engine, of, &work)).collect()
+}
+
 /// Runs `work` in a thread of its own, with everything recorded until the thread has ended and its
 /// working memory is freed. Returns the hits, as (block size, place), that `work` did not name
 /// public. Blocks that `work` returns are freed by the caller, unwatched.
-fn watched(of: Of, work: impl FnOnce(&'static Engine, &mut Vec<u8>) + Send) -> Vec<(u64, u64)> {
+fn watched_on(
+    engine: &'static Engine,
+    of: Of,
+    work: impl FnOnce(&'static Engine, &mut Vec<u8>) + Send,
+) -> Vec<(u64, u64)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     IS_KEM.store(of == Of::MlKem, Relaxed);
@@ -312,7 +216,6 @@ fn watched(of: Of, work: impl FnOnce(&'static Engine, &mut Vec<u8>) + Send) -> V
     let mut public = Vec::new();
     std::thread::scope(|scope| {
         let ended = scope.spawn(|| {
-            let engine = engine();
             RECORDING.store(true, Relaxed);
             work(engine, &mut public);
         });
@@ -329,15 +232,24 @@ fn watched(of: Of, work: impl FnOnce(&'static Engine, &mut Vec<u8>) + Send) -> V
         .collect()
 }
 
-/// An engine over watched kernels, self-tested.
-fn engine() -> &'static Engine {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    ENGINE.get_or_init(|| {
-        let backends: Vec<Box<dyn Backend>> = vec![Box::new(Cpu::new(Recorder(Portable)))];
-        let engine =
-            Engine::with_backends(backends, &Config::default()).expect("portable is there");
-        engine.report();
-        engine
+/// An engine for each instruction set that this machine has, over watched kernels, self-tested.
+fn engines() -> &'static [Engine] {
+    static ENGINES: OnceLock<Vec<Engine>> = OnceLock::new();
+    ENGINES.get_or_init(|| {
+        let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(Cpu::new(Recorder(Portable)))];
+        #[cfg(target_arch = "x86_64")]
+        {
+            use gabion_backend::{avx2::Avx2, avx512::Avx512};
+            backends.extend(Avx2::detect().map(|k| Box::new(Cpu::new(Recorder(k))) as _));
+            backends.extend(Avx512::detect().map(|k| Box::new(Cpu::new(Recorder(k))) as _));
+        }
+        let engine = |backend| {
+            let engine = Engine::with_backends(vec![backend], &Config::default());
+            let engine = engine.expect("a backend");
+            engine.report();
+            engine
+        };
+        backends.into_iter().map(engine).collect()
     })
 }
 
@@ -881,7 +793,7 @@ fn freed_memory_holds_no_secret_of_queues_and_threads() {
 #[test]
 fn a_secret_that_is_not_wiped_is_found() {
     let mut secret = vec![0u8; 200];
-    let hits = watched(Of::MlKem, |_, _| {
+    let hits = watched_on(&engines()[0], Of::MlKem, |_, _| {
         Recorded.fill(&mut secret).expect("randomness");
         drop(secret.clone());
         let mut wiped = secret.clone();
@@ -889,7 +801,7 @@ fn a_secret_that_is_not_wiped_is_found() {
     });
     let places: Vec<_> = (0..=168).step_by(8).map(|place| (200, place)).collect();
     assert_eq!(hits, places, "the unwiped copy, and not the wiped one");
-    let hits = watched(Of::MlKem, |_, public| {
+    let hits = watched_on(&engines()[0], Of::MlKem, |_, public| {
         drop(secret.clone());
         publish(public, &secret);
     });

@@ -151,24 +151,25 @@ pub(super) fn base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
     if scalars.len() <= 2 {
         let stretches = stretches();
         for (scalar, out) in scalars.iter().zip(out) {
-            let point = [base_multiple(stretches, scalar)];
-            encode_all(&point, core::slice::from_mut(out));
+            let mut point = [base_multiple(stretches, scalar)];
+            encode_all(&mut point, core::slice::from_mut(out));
         }
     } else {
         let comb = comb();
         for (scalars, out) in scalars.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
-            let points: Vec<_> =
+            let mut points: Vec<_> =
                 scalars.chunks(8).map(|lanes| eight_base_multiples(comb, lanes)).collect();
-            encode_all(&points, out);
+            encode_all(&mut points, out);
         }
     }
     // SAFETY: these kernels run only where `Avx512::detect` found the features of all of them.
     unsafe { registers::clear() }
 }
 
-/// Encodings of points, eight a group.
+/// Encodings of points, eight a group. The points are wiped: their coordinates, other than their encodings, say
+/// something of the scalars, nonces among them.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
-fn encode_all(points: &[Extended], out: &mut [[u8; 32]]) {
+fn encode_all(points: &mut [Extended], out: &mut [[u8; 32]]) {
     let mut inverses: Vec<Fe> = points.iter().map(|point| point.z).collect();
     invert_all(&mut inverses);
     for ((point, inverse), out) in points.iter().zip(&inverses).zip(out.chunks_mut(8)) {
@@ -179,6 +180,10 @@ fn encode_all(points: &[Extended], out: &mut [[u8; 32]]) {
             }
         }
     }
+    let zero = Fe::small(0);
+    points.fill(Extended { x: zero, y: zero, z: zero, t: zero });
+    inverses.fill(zero);
+    core::hint::black_box((points, &mut inverses));
 }
 
 /// `[scalar]B`, a lane a scalar; eight at most, at least one. `table` is [`comb`].

@@ -229,6 +229,7 @@ impl Kernels for Avx512 {
     fn ed25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { ed25519::base_multiples(scalars, out) }
+        registers::wipe_stack();
     }
 
     fn ed25519_verify_vartime(
@@ -249,10 +250,12 @@ impl Kernels for Avx512 {
     fn x25519_base_multiples(&self, scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { x25519::base_multiples(scalars, out) }
+        registers::wipe_stack();
     }
 
     fn x25519_multiples(&self, scalars: &[[u8; 32]], points: &[[u8; 32]], out: &mut [[u8; 32]]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { x25519::multiples(scalars, points, out) }
+        registers::wipe_stack();
     }
 }

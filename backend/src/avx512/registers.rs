@@ -5,9 +5,19 @@
 use core::arch::asm;
 use core::arch::x86_64::*;
 
+use gabion_scheme::ct;
 use gabion_scheme::kernels::{DsaPoly, KemPoly};
 
 use crate::memory::{Plain, Table};
+
+/// Words of the stack that the kernels of curves may have spilled secrets to: 6 KiB.
+const SPILLED: usize = 768;
+
+/// Wipes what a kernel of curves left below its caller. It has more values in flight than there are registers.
+#[inline(never)] // So that its frame begins where the kernel's did.
+pub(super) fn wipe_stack() {
+    ct::wipe(&mut [0u64; SPILLED]);
+}
 
 /// A polynomial of ML-KEM as 8 registers of 32 coefficients.
 #[inline(always)]

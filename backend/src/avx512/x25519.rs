@@ -50,12 +50,17 @@ fn encode_all(quotients: &mut [(Fe, Fe)], out: &mut [[u8; 32]]) {
     }
     invert_all(&mut inverses);
     for ((x, _), (inverse, out)) in quotients.iter().zip(inverses.iter().zip(out.chunks_mut(8))) {
-        let words = mul(x, inverse).words().map(|word| store8(word));
-        for (lane, out) in out.iter_mut().enumerate() {
-            for (word, out) in words.iter().zip(out.as_chunks_mut::<8>().0) {
-                *out = word[lane].to_le_bytes();
+        // The shared secrets themselves, so that no array of them stays behind.
+        let mut words = mul(x, inverse).words();
+        for (place, register) in words.iter().enumerate() {
+            let mut word = store8(*register);
+            for (out, word) in out.iter_mut().zip(&word) {
+                out.as_chunks_mut::<8>().0[place] = word.to_le_bytes();
             }
+            ct::wipe(&mut word);
         }
+        words.fill(_mm512_setzero_si512());
+        core::hint::black_box(&mut words);
     }
     quotients.fill((zero, zero));
     inverses.fill(zero);

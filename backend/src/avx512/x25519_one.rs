@@ -33,12 +33,14 @@ pub(super) fn multiple(scalar: &[u8; 32], point: &[u8; 32], out: &mut [u8; 32]) 
     let [mut inverse] = invert(&[quotient]);
     // x2 times the inverse of z2; zero where that is zero.
     inverse = Fe(inverse.raw().turned::<LAST_TWICE>().0);
-    let words = mul(&quotient, &inverse).words();
-    for (out, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        let mut word = store4(word);
+    let mut words = mul(&quotient, &inverse).words();
+    for (out, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(&words) {
+        let mut word = store4(*word);
         *out = word[2].to_le_bytes();
         ct::wipe(&mut word);
     }
+    words.fill(_mm256_setzero_si256());
+    core::hint::black_box(&mut words);
     (quotient, inverse) = (Fe::small([0; 4]), Fe::small([0; 4]));
     core::hint::black_box((&mut quotient, &mut inverse));
     // SAFETY: these kernels run only where `Avx512::detect` found the features of all of them.

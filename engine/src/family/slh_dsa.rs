@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gabion_backend::{Batch, Keys, Operation, Slh};
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::slh_dsa::{self, Params, params};
-use gabion_scheme::{Algorithm, Status};
+use gabion_scheme::{Algorithm, Status, ct};
+use zeroize::Zeroizing;
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::error::{Error, check_length, unknown};
@@ -79,21 +80,51 @@ impl SigningPart for SigningKey {
         Ok(SigningKey(Arc::new(key)))
     }
 
-    /// slh_sign and hash_slh_sign (FIPS 205, Algorithms 22 and 23), by the kind of message.
+    /// slh_sign and hash_slh_sign (FIPS 205, Algorithms 22 and 23), by the kind of message; twice where signatures
+    /// are checked before they are given out. Of a tree that was built wrongly the signature verifies.
     fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
         let Some(params) = keys.first().map(|key| key.0.params()) else { return Ok(()) };
-        let SignLanes { messages, randomness, signatures: sig, lengths, status } = lanes;
+        let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
         let opt_rand = randomness.optional(keys.len(), params.n)?;
         let opt_rand = opt_rand.as_ref().map(|bytes| &bytes[..]);
         let known: Vec<_> = keys.iter().map(|key| &*key.0).collect();
-        let keys = Keys::Known(&known);
-        let operation = Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig });
-        engine.run(&mut Batch { operation, status })?;
+        let sign = |sig: &mut [u8], status: &mut [Status]| {
+            let keys = Keys::Known(&known);
+            let operation = Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig });
+            engine.run(&mut Batch { operation, status })
+        };
+        sign(signatures, status)?;
+        if engine.verifies_after_sign() {
+            let mut again = Zeroizing::new(vec![0; signatures.len()]);
+            if let Err(error) = sign(&mut again, &mut vec![Status::NotRun; keys.len()]) {
+                ct::wipe(signatures);
+                status.fill(Status::NotRun);
+                return Err(error);
+            }
+            if !keep_equal(signatures, &again, params.sig_len(), status) {
+                engine.suspect(params.algorithm, "signed differently the second time");
+            }
+        }
         for (length, status) in lengths.iter_mut().zip(status) {
             *length = if status.is_ok() { params.sig_len() } else { 0 };
         }
         Ok(())
     }
+}
+
+/// Leaves of each signature what came out the same again; a lane with another one is wiped and says
+/// [`Status::Fault`]. Whether all were the same; a second one that failed is zero.
+fn keep_equal(signatures: &mut [u8], again: &[u8], len: usize, status: &mut [Status]) -> bool {
+    let mut all_equal = true;
+    let lanes = signatures.chunks_exact_mut(len).zip(again.chunks_exact(len)).zip(status);
+    for ((signature, again), status) in lanes {
+        if status.is_ok() && signature != again {
+            ct::wipe(signature);
+            *status = Status::Fault;
+            all_equal = false;
+        }
+    }
+    all_equal
 }
 
 impl VerifyPart for VerifyKey {

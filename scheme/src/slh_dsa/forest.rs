@@ -6,9 +6,9 @@
 //!   trees of FORS --cut--> subtrees --a lane each (slh_fors)--> their roots   --H--> ... --H--> roots
 //! ```
 //!
-//! The levels that are worked out here, all of a tree of the hypertree and the upper ones of one of FORS, leave
-//! out what the signature makes known anyway: the leaf that signs and the nodes above it, which
-//! [`super::walk`] works out.
+//! Trees are worked out whole, with the leaf that signs and the nodes above it, although [`super::walk`] works
+//! those out, too: what a WOTS+ key signs is the root that both find. A walk that was disturbed would have it
+//! sign another root, in a signature that verifies.
 
 use super::Scratch;
 use super::params::{Params, W_LAST};
@@ -37,38 +37,41 @@ pub(super) struct Tree<'a> {
     pub(super) address: SlhAddress,
     /// How many leaves of the same address come before this tree's: i * 2^a in FORS, else 0.
     pub(super) offset: u32,
-    /// The leaf that signs, counted within this tree.
-    pub(super) signs: Option<u32>,
-    /// With a leaf that signs: its authentication path, `[height][n]`. Else all nodes, the lowest
-    /// level first, `[2^(height + 1) - 1][n]`.
-    pub(super) output: &'a mut [u8],
+    pub(super) wanted: Wanted<'a>,
+}
+
+/// What is taken of a tree.
+pub(super) enum Wanted<'a> {
+    /// The authentication path of a leaf, counted within this tree, `[height][n]`, and the root.
+    Path { leaf: u32, path: &'a mut [u8], root: &'a mut [u8] },
+    /// The root alone.
+    Root(&'a mut [u8]),
+    /// All nodes, the lowest level first, `[2^(height + 1) - 1][n]`.
+    Nodes(&'a mut [u8]),
 }
 
 impl Tree<'_> {
-    /// Whether a node stands above the leaf that signs, or is it.
-    fn is_on_path(&self, level: u32, index: u32) -> bool {
-        self.signs.is_some_and(|leaf| leaf >> level == index)
-    }
-
-    /// Takes from the nodes of a level what the output holds of it.
+    /// Takes from the nodes of a level what is wanted of it.
     fn emit(&mut self, n: usize, height: u32, level: u32, nodes: &[u8]) {
-        match self.signs {
-            Some(leaf) if level < height => {
-                let sibling = (leaf >> level ^ 1) as usize;
+        match &mut self.wanted {
+            Wanted::Path { leaf, path, .. } if level < height => {
+                let sibling = (*leaf >> level ^ 1) as usize;
                 let node = &nodes[sibling * n..][..n];
-                self.output[level as usize * n..][..n].copy_from_slice(node);
+                path[level as usize * n..][..n].copy_from_slice(node);
             }
-            Some(_) => {}
-            None => {
+            Wanted::Path { root, .. } => root.copy_from_slice(nodes),
+            Wanted::Root(root) if level == height => root.copy_from_slice(nodes),
+            Wanted::Root(_) => {}
+            Wanted::Nodes(all) => {
                 // The levels below hold 2^height + ... + 2^(height - level + 1) nodes.
                 let below = (2usize << height) - (2usize << (height - level));
-                self.output[below * n..][..nodes.len()].copy_from_slice(nodes);
+                all[below * n..][..nodes.len()].copy_from_slice(nodes);
             }
         }
     }
 }
 
-/// Works trees of FORS out, each with a leaf that signs.
+/// Works trees of FORS out.
 pub(super) fn fors<K: Kernels>(kernels: &K, p: &Params, trees: &mut [Tree<'_>], s: &mut Scratch) {
     if trees.is_empty() {
         return; // No lane of the batch runs.
@@ -78,9 +81,12 @@ pub(super) fn fors<K: Kernels>(kernels: &K, p: &Params, trees: &mut [Tree<'_>], 
     ct::resize(&mut s.nodes, trees.len() * roots_len, 0);
     let mut jobs = Vec::with_capacity(s.nodes.len() / p.n);
     for (tree, roots) in trees.iter_mut().zip(s.nodes.chunks_exact_mut(roots_len)) {
-        let mut path = Some(&mut tree.output[..low as usize * p.n]);
+        let (signs, mut path) = match &mut tree.wanted {
+            Wanted::Path { leaf, path, .. } => (Some(*leaf), Some(&mut path[..low as usize * p.n])),
+            Wanted::Root(_) | Wanted::Nodes(_) => (None, None),
+        };
         for (subtree, root) in (0..).zip(roots.chunks_exact_mut(p.n)) {
-            let leaf = tree.signs.filter(|leaf| leaf >> low == subtree);
+            let leaf = signs.filter(|leaf| leaf >> low == subtree);
             jobs.push(SlhForsTree {
                 context: tree.context,
                 sk_seed: tree.sk_seed,
@@ -96,7 +102,11 @@ pub(super) fn fors<K: Kernels>(kernels: &K, p: &Params, trees: &mut [Tree<'_>], 
     kernels.slh_fors_many(&mut jobs);
     drop(jobs);
     // What is beside the path is the signature; of the roots, what is left to hash follows from it.
-    trees.iter_mut().for_each(|tree| ct::declassify(tree.output));
+    for tree in trees.iter() {
+        if let Wanted::Path { path, .. } = &tree.wanted {
+            ct::declassify(path);
+        }
+    }
     ct::declassify(&s.nodes);
     climb(kernels, (p.n, p.a), trees, low..p.a, s);
 }
@@ -116,7 +126,6 @@ fn leaves<K: Kernels>(kernels: &K, p: &Params, trees: &[Tree<'_>], s: &mut Scrat
     let places = trees.iter().flat_map(|tree| (0..1 << p.h_prime).map(move |leaf| (tree, leaf)));
     let mut places = places
         .zip(nodes.chunks_exact_mut(p.n))
-        .filter(|((tree, leaf), _)| !tree.is_on_path(0, *leaf))
         .map(|((tree, leaf), node)| (tree, leaf, node))
         .peekable();
     while places.peek().is_some() {
@@ -201,15 +210,12 @@ fn hash_level<K: Kernels>(
     let width = (parents.len() / n / trees.len()) as u32;
     let places = trees.iter().flat_map(|tree| (0..width).map(move |index| (tree, index)));
     let pairs = nodes.chunks_exact(2 * n).zip(parents.chunks_exact_mut(n));
-    let mut jobs = places
-        .zip(pairs)
-        .filter(|((tree, index), _)| !tree.is_on_path(level, *index))
-        .map(|((tree, index), (input, output))| SlhHash {
-            context: tree.context,
-            address: tree.address.with_chain(level).with_hash((tree.offset >> level) + index),
-            input,
-            output,
-        });
+    let mut jobs = places.zip(pairs).map(|((tree, index), (input, output))| SlhHash {
+        context: tree.context,
+        address: tree.address.with_chain(level).with_hash((tree.offset >> level) + index),
+        input,
+        output,
+    });
     let mut list = Vec::with_capacity(JOBS_MAX.min(trees.len() * width as usize));
     loop {
         list.extend(jobs.by_ref().take(JOBS_MAX));

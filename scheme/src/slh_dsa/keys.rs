@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::params::Params;
+use super::pins::Pins;
 use crate::ct;
 use crate::kernels::slh::SlhContext;
 
@@ -74,6 +75,8 @@ pub struct SigningKey {
     bytes: Vec<u8>,
     /// All nodes of the top tree, the lowest level first, `[2^(h' + 1) - 1][n]`. Public.
     top: Vec<u8>,
+    /// What the WOTS+ keys near the top have signed. Public.
+    pins: Pins,
 }
 
 impl SigningKey {
@@ -83,6 +86,7 @@ impl SigningKey {
             public: VerifyKey::blank(p),
             bytes: vec![0; p.sk_len()],
             top: vec![0; p.tree_len()],
+            pins: Pins::new(p),
         }
     }
 
@@ -135,6 +139,10 @@ impl SigningKey {
         &self.top[self.top.len() - self.params().n..]
     }
 
+    pub(super) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
     /// What key generation fills: SK.seed, PK.seed's state and the room for the top tree.
     pub(super) fn parts_mut(&mut self) -> (&SlhContext, &[u8], &mut [u8]) {
         let n = self.public.params.n;
@@ -148,6 +156,7 @@ impl SigningKey {
         ct::resize(&mut self.bytes, p.sk_len(), 0);
         self.bytes[..bytes.len()].copy_from_slice(bytes);
         self.top.resize(p.tree_len(), 0);
+        self.pins = Pins::new(p);
         // PK.seed and PK.root are the public key.
         ct::declassify(&self.bytes[Self::public_range(p)]);
         self.public.set(p, &self.bytes[Self::public_range(p)], false);

@@ -3,8 +3,8 @@
 //! ```text
 //!   keygen   SK.seed, PK.seed --forest--> top tree --> PK.root                (kept in the key)
 //!   sign     M' --PRF_msg--> R --H_msg--> FORS leaves, tree and leaf of each layer
-//!            forest: every node of every authentication path, but for the top layer's
-//!            walk:   FORS secrets --> FORS key --WOTS+--> root --WOTS+--> ... --> PK.root?
+//!            forest: every node of every authentication path and every root, but for the top layer's
+//!            walk:   FORS secrets --> FORS key? --WOTS+--> root? --WOTS+--> ... --> PK.root?
 //!   verify   R, M' --H_msg--> ...;  walk with the values of the signature     --> PK.root?
 //! ```
 //!
@@ -17,8 +17,8 @@
 //!
 //! `forest` hands whole levels and all chains of sixteen WOTS+ keys to the kernels at once; `walk`
 //! one layer of up to [`OPS_MAX`] signatures. Signing takes the hashes that a signature
-//! depends on, each once: what the walk finds is left out of the forest, but within the subtrees of FORS
-//! that lanes have to themselves.
+//! depends on, each once, and those on the walk once more: a WOTS+ key signs a root only where forest and walk
+//! agree. `pins` remembers the roots near the top.
 //!
 //! Secrets are SK.seed, SK.prf, opt_rand, and the values of chains and FORS leaves that no signature
 //! reveals. The last exist within the kernels only. Slices are indexed `[lane]`, outputs of fixed
@@ -30,6 +30,7 @@ mod forest;
 mod keygen;
 mod keys;
 mod params;
+mod pins;
 mod sha2;
 mod sign;
 mod verify;

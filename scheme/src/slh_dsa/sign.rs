@@ -1,10 +1,13 @@
 //! Signing over a batch: slh_sign_internal (FIPS 205, Algorithm 19) and its callers (Algorithms 22
 //! and 23).
 
+use zeroize::Zeroizing;
+
 use super::digest::{self, Indices, Input};
-use super::forest::{self, Tree};
+use super::forest::{self, Tree, Wanted};
 use super::keys::SigningKey;
-use super::params::{M_MAX, Params};
+use super::params::{M_MAX, N_MAX, Params};
+use super::pins::Pins;
 use super::walk::{self, Lane};
 use super::{OPS_MAX, Scratch, is_signable};
 use crate::ct;
@@ -16,11 +19,14 @@ use crate::message::Message;
 /// Signs `messages[lane]` with `keys[lane]` into `sigs[lane][sig_len]`. `opt_rand[lane][n]` is
 /// fresh randomness; without it every lane takes PK.seed, the deterministic variant.
 ///
-/// First come all nodes of the authentication paths, over all trees of all lanes; then each
+/// First come the trees, with all nodes of the authentication paths and the roots, over all lanes; then each
 /// signature is walked up to its root as a verifier does, the values of each layer's WOTS+ signature
-/// made on the way. A signature that does not end in PK.root never leaves: its lane says
-/// [`Status::Fault`] and its output is zero, as is that of a lane whose message has a wrong form
-/// ([`Status::InvalidInput`]).
+/// made on the way. A WOTS+ key signs the root of a tree only where the walk ends in it, and near the top, where
+/// many signatures meet in one tree, where the tree had that root before or was built twice:
+/// a WOTS+ key that signs two roots gives forgeries away. A signature that does not pass, or does not end
+/// in PK.root, never leaves: its lane says [`Status::Fault`] and its output is zero, as is that of a lane whose
+/// message has a wrong form ([`Status::InvalidInput`]). What is not seen is a tree of a lower layer, or of
+/// FORS, that was built wrongly before the walk.
 ///
 /// # Panics
 /// If the lengths do not fit each other, or a key is blank or of another parameter set than the
@@ -61,26 +67,98 @@ fn sign_chunk<K: Kernels>(
     for (status, message) in status.iter_mut().zip(messages) {
         *status = if is_signable(message) { Status::NotRun } else { Status::InvalidInput };
     }
-    let mut lanes = begin(kernels, p, (keys, messages, opt_rand), sigs, status);
-    fors_secrets(kernels, p, keys, &lanes, sigs);
-    fors_paths(kernels, p, keys, &lanes, sigs, scratch);
-    layer_paths(kernels, p, keys, &lanes, sigs, scratch);
+    // Memory of our own, which nobody else writes to; what is in it of a signature that fails goes with it.
+    let mut made = Zeroizing::new(vec![0; sigs.len()]);
+    let mut lanes = begin(kernels, p, (keys, messages, opt_rand), &mut made, status);
+    fors_secrets(kernels, p, keys, &lanes, &mut made);
+    let mut roots = Roots::new(p, lanes.len());
+    fors_paths(kernels, p, keys, &lanes, (&mut made, &mut roots), scratch);
+    layer_paths(kernels, p, keys, &lanes, (&mut made, &mut roots), scratch);
+    roots.hold_to_what_was_signed(p, keys, &mut lanes, status);
 
-    walk::fors(kernels, p, &mut lanes, sigs, scratch);
+    walk::fors(kernels, p, &mut lanes, &made, scratch);
     let sk_seeds: Vec<&[u8]> = keys.iter().map(|key| key.sk_seed()).collect();
     for layer in 0..p.d {
-        walk::reveal(kernels, p, layer, &lanes, &sk_seeds, sigs);
-        walk::layer(kernels, p, layer, &mut lanes, sigs, scratch);
+        let signed = roots.signed_by(layer);
+        drop_disturbed(p, &mut lanes, &signed, status);
+        walk::reveal(kernels, p, layer, &lanes, (&sk_seeds, &signed), &mut made);
+        walk::layer(kernels, p, layer, &mut lanes, &made, scratch);
     }
-    let outputs = sigs.chunks_exact_mut(p.sig_len()).zip(status);
-    for ((lane, key), (sig, status)) in lanes.iter().zip(keys).zip(outputs) {
+    let outputs = sigs.chunks_exact_mut(p.sig_len()).zip(made.chunks_exact(p.sig_len()));
+    for (((lane, key), (sig, made)), status) in lanes.iter().zip(keys).zip(outputs).zip(status) {
         match lane {
-            Some(lane) if lane.message[..p.n] == *key.verify_key().root() => *status = Status::Ok,
+            Some(lane) if lane.message[..p.n] == *key.verify_key().root() => {
+                sig.copy_from_slice(made);
+                *status = Status::Ok;
+            }
             Some(_) => {
+                sig.fill(0);
                 *status = Status::Fault;
-                ct::wipe(sig);
             }
             None => sig.fill(0),
+        }
+    }
+}
+
+/// What the WOTS+ keys of each lane are to sign, from the trees, before any walk.
+struct Roots {
+    /// What the key of each layer signs, `[lane][d]`: the FORS key, then the roots of the trees below.
+    signed: Vec<[u8; N_MAX]>,
+    /// The same once more, where a tree that has a pin was built for the first time.
+    again: Vec<Option<[u8; N_MAX]>>,
+    layers: usize,
+}
+
+impl Roots {
+    fn new(p: &Params, lanes: usize) -> Self {
+        let layers = p.d as usize;
+        let (signed, again) = (vec![[0; N_MAX]; lanes * layers], vec![None; lanes * layers]);
+        Roots { signed, again, layers }
+    }
+
+    /// What the keys of one layer sign, lane by lane.
+    fn signed_by(&self, layer: u32) -> Vec<[u8; N_MAX]> {
+        self.signed.chunks_exact(self.layers).map(|lane| lane[layer as usize]).collect()
+    }
+
+    /// Ends the lanes in which a tree near the top has another root than before, or than when it was built again.
+    fn hold_to_what_was_signed(
+        &self,
+        p: &Params,
+        keys: &[&SigningKey],
+        lanes: &mut [Option<Lane<'_>>],
+        status: &mut [Status],
+    ) {
+        let roots = self.signed.chunks_exact(self.layers).zip(self.again.chunks_exact(self.layers));
+        for (((lane, key), status), (signed, again)) in
+            lanes.iter_mut().zip(keys).zip(status).zip(roots)
+        {
+            let Some(mut indices) = lane.as_ref().map(|lane| lane.indices) else { continue };
+            // The key of a layer signs the root of the tree below.
+            for (layer, (root, again)) in (0..).zip(signed.iter().zip(again).skip(1)) {
+                if let Some(place) = Pins::place(p, layer, indices.tree) {
+                    let is_twice = again.is_none_or(|again| again == *root);
+                    if !is_twice || !key.pins().holds(place, &root[..p.n]) {
+                        (*lane, *status) = (None, Status::Fault);
+                        break;
+                    }
+                }
+                indices.climb(p);
+            }
+        }
+    }
+}
+
+/// Ends the lanes whose walk found something else than `signed[lane]`, before that is signed.
+fn drop_disturbed(
+    p: &Params,
+    lanes: &mut [Option<Lane<'_>>],
+    signed: &[[u8; N_MAX]],
+    status: &mut [Status],
+) {
+    for ((lane, signed), status) in lanes.iter_mut().zip(signed).zip(status) {
+        if lane.as_ref().is_some_and(|lane| lane.message[..p.n] != signed[..p.n]) {
+            (*lane, *status) = (None, Status::Fault);
         }
     }
 }
@@ -169,68 +247,87 @@ fn fors_secrets<K: Kernels>(
     ct::declassify(sigs);
 }
 
-/// The authentication paths of the FORS trees (Algorithm 16).
+/// The authentication paths of the FORS trees (Algorithm 16), and the FORS keys.
 fn fors_paths<K: Kernels>(
     kernels: &K,
     p: &Params,
     keys: &[&SigningKey],
     lanes: &[Option<Lane<'_>>],
-    sigs: &mut [u8],
+    (sigs, made): (&mut [u8], &mut Roots),
     scratch: &mut Scratch,
 ) {
+    let count = lanes.iter().flatten().count();
+    let mut roots = vec![0; count * p.k * p.n];
     let outputs = sigs.chunks_exact_mut(p.sig_len()).zip(keys).zip(lanes);
     let mut trees: Vec<_> = outputs
         .filter_map(|((sig, key), lane)| Some((sig, *key, lane.as_ref()?)))
         .flat_map(|(sig, key, lane)| {
             let parts = sig[p.n..][..p.fors_len()].chunks_exact_mut(p.fors_tree_len());
-            parts.zip(&lane.indices.fors).map(move |(part, &index)| {
-                let leaf = index & ((1 << p.a) - 1);
-                Tree {
-                    context: lane.context,
-                    sk_seed: key.sk_seed(),
-                    address: lane.fors(address_type::FORS_TREE),
-                    offset: index - leaf,
-                    signs: Some(leaf),
-                    output: &mut part[p.n..],
-                }
-            })
+            parts.zip(&lane.indices.fors).map(move |(part, &index)| (key, lane, part, index))
+        })
+        .zip(roots.chunks_exact_mut(p.n))
+        .map(|((key, lane, part, index), root)| {
+            let leaf = index & ((1 << p.a) - 1);
+            Tree {
+                context: lane.context,
+                sk_seed: key.sk_seed(),
+                address: lane.fors(address_type::FORS_TREE),
+                offset: index - leaf,
+                wanted: Wanted::Path { leaf, path: &mut part[p.n..], root },
+            }
         })
         .collect();
     forest::fors(kernels, p, &mut trees, scratch);
+    drop(trees);
+    let mut fors = vec![0; count * p.n];
+    walk::fors_keys(kernels, p, lanes, &roots, &mut fors);
+    let signed = lanes.iter().zip(made.signed.chunks_exact_mut(made.layers));
+    let signed = signed.filter_map(|(lane, signed)| lane.as_ref().and(signed.first_mut()));
+    for (signed, key) in signed.zip(fors.chunks_exact(p.n)) {
+        signed[..p.n].copy_from_slice(key);
+    }
 }
 
-/// The authentication paths of all layers (Algorithm 12): the top one's from the key, the others
-/// worked out.
+/// The authentication paths of all layers (Algorithm 12) and the roots: the top one's from the key, the others
+/// worked out, and twice where the key remembers what was signed and nothing was signed yet.
 fn layer_paths<K: Kernels>(
     kernels: &K,
     p: &Params,
     keys: &[&SigningKey],
     lanes: &[Option<Lane<'_>>],
-    sigs: &mut [u8],
+    (sigs, made): (&mut [u8], &mut Roots),
     scratch: &mut Scratch,
 ) {
     let mut trees = Vec::with_capacity(lanes.len() * p.d as usize);
-    for ((sig, key), lane) in sigs.chunks_exact_mut(p.sig_len()).zip(keys).zip(lanes) {
+    let roots = made.signed.chunks_exact_mut(made.layers);
+    let roots = roots.zip(made.again.chunks_exact_mut(made.layers));
+    let outputs = sigs.chunks_exact_mut(p.sig_len()).zip(roots);
+    for (((sig, (signed, again)), key), lane) in outputs.zip(keys).zip(lanes) {
         let Some(lane) = lane else { continue };
         let mut indices = lane.indices;
-        let layers = sig[p.layer(0).start..].chunks_exact_mut(p.xmss_len());
-        for (layer, part) in (0..p.d).zip(layers) {
-            let auth = &mut part[p.wots_len()..];
-            if layer + 1 == p.d {
-                for (node, known) in auth.chunks_exact_mut(p.n).zip(key.top_path(indices.leaf)) {
-                    node.copy_from_slice(known);
-                }
-            } else {
-                trees.push(Tree {
-                    context: lane.context,
-                    sk_seed: key.sk_seed(),
-                    address: SlhAddress::new(layer, indices.tree, address_type::TREE),
-                    offset: 0,
-                    signs: Some(indices.leaf),
-                    output: auth,
-                });
-                indices.climb(p);
+        let (lower, top) = sig.split_at_mut(p.layer(p.d - 1).start);
+        let layers = lower[p.layer(0).start..].chunks_exact_mut(p.xmss_len());
+        // The key of a layer signs the root of the tree below.
+        let roots = signed.iter_mut().zip(again).skip(1);
+        for (layer, (part, (root, again))) in (0..).zip(layers.zip(roots)) {
+            let tree = |wanted| Tree {
+                context: lane.context,
+                sk_seed: key.sk_seed(),
+                address: SlhAddress::new(layer, indices.tree, address_type::TREE),
+                offset: 0,
+                wanted,
+            };
+            let (leaf, path, root) = (indices.leaf, &mut part[p.wots_len()..], &mut root[..p.n]);
+            trees.push(tree(Wanted::Path { leaf, path, root }));
+            let place = Pins::place(p, layer, indices.tree);
+            if place.is_some_and(|place| !key.pins().is_set(place)) {
+                trees.push(tree(Wanted::Root(&mut again.insert([0; N_MAX])[..p.n])));
             }
+            indices.climb(p);
+        }
+        let path = top[p.wots_len()..].chunks_exact_mut(p.n);
+        for (node, known) in path.zip(key.top_path(indices.leaf)) {
+            node.copy_from_slice(known);
         }
     }
     forest::build(kernels, p, &mut trees, scratch);

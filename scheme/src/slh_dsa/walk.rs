@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Verifying is this and a comparison; signing makes each layer's WOTS+ values before it takes the
-//! layer's step, so that chains go on from where the signature left them.
+//! layer's step, so that chains go on from where the signature left them, and compares at each layer.
 
 use super::Scratch;
 use super::digest::Indices;
@@ -23,13 +23,11 @@ pub(super) struct Lane<'a> {
     pub(super) indices: Indices,
     /// What the next layer signs, in the first n bytes: the FORS public key, then roots.
     pub(super) message: [u8; N_MAX],
-    /// The digits of `message`, one for each chain.
-    digits: [u8; LEN_MAX],
 }
 
 impl<'a> Lane<'a> {
     pub(super) fn new(context: &'a SlhContext, indices: Indices) -> Self {
-        Lane { context, indices, message: [0; N_MAX], digits: [0; LEN_MAX] }
+        Lane { context, indices, message: [0; N_MAX] }
     }
 
     /// The address that all chains of the lane's WOTS+ key at a layer begin with.
@@ -97,43 +95,57 @@ pub(super) fn fors<K: Kernels>(
         .collect();
     climb(kernels, p.n, &paths, &mut s.nodes, &mut s.parents);
     drop(paths);
-    // The k roots of a lane lie side by side: T_k.
-    let roots = s.nodes.chunks_exact(p.k * p.n);
-    let mut hashes: Vec<_> = lanes
-        .iter_mut()
-        .flatten()
-        .zip(roots)
-        .map(|(lane, input)| SlhHash {
-            context: lane.context,
-            address: lane.fors(address_type::FORS_ROOTS),
-            input,
-            output: &mut lane.message[..p.n],
-        })
-        .collect();
-    kernels.slh_hash_many(&mut hashes);
-    drop(hashes);
-    for lane in lanes.iter_mut().flatten() {
-        lane.digits = digits(p, &lane.message);
+    let mut keys = vec![0; count * p.n];
+    fors_keys(kernels, p, lanes, &s.nodes, &mut keys);
+    for (lane, key) in lanes.iter_mut().flatten().zip(keys.chunks_exact(p.n)) {
+        lane.message[..p.n].copy_from_slice(key);
     }
 }
 
+/// T_k of the k roots of every lane that runs (Algorithm 17, lines 21 to 24): `roots` is `[lane][k][n]`, `keys`
+/// `[lane][n]`, both of the lanes that run.
+pub(super) fn fors_keys<K: Kernels>(
+    kernels: &K,
+    p: &Params,
+    lanes: &[Option<Lane<'_>>],
+    roots: &[u8],
+    keys: &mut [u8],
+) {
+    let places = roots.chunks_exact(p.k * p.n).zip(keys.chunks_exact_mut(p.n));
+    let mut hashes: Vec<_> = lanes
+        .iter()
+        .flatten()
+        .zip(places)
+        .map(|(lane, (input, output))| SlhHash {
+            context: lane.context,
+            address: lane.fors(address_type::FORS_ROOTS),
+            input,
+            output,
+        })
+        .collect();
+    kernels.slh_hash_many(&mut hashes);
+}
+
 /// The values of a layer's WOTS+ signatures from the secrets: wots_sign (Algorithm 7) into the
-/// signatures. `sk_seeds[lane]` is SK.seed.
+/// signatures. `sk_seeds[lane]` is SK.seed, `signed[lane]` what is signed, in its first n bytes: not the lane's own
+/// message, from which [`layer`] works the digits out once more.
 pub(super) fn reveal<K: Kernels>(
     kernels: &K,
     p: &Params,
     layer: u32,
     lanes: &[Option<Lane<'_>>],
-    sk_seeds: &[&[u8]],
+    (sk_seeds, signed): (&[&[u8]], &[[u8; N_MAX]]),
     sigs: &mut [u8],
 ) {
     let parts =
         sigs.chunks_exact_mut(p.sig_len()).map(|sig| &mut sig[p.layer(layer)][..p.wots_len()]);
     let mut jobs = Vec::with_capacity(lanes.len() * p.len());
-    for (lane, (sk_seed, values)) in running(lanes, sk_seeds.iter().zip(parts)) {
+    for (lane, ((sk_seed, signed), values)) in
+        running(lanes, sk_seeds.iter().zip(signed).zip(parts))
+    {
         let address = lane.wots(layer, address_type::WOTS_HASH);
-        let chains = (0..).zip(&lane.digits).zip(values.chunks_exact_mut(p.n));
-        jobs.extend(chains.map(|((chain, &digit), value)| SlhChain {
+        let chains = (0..).zip(digits(p, signed)).zip(values.chunks_exact_mut(p.n));
+        jobs.extend(chains.map(|((chain, digit), value)| SlhChain {
             context: lane.context,
             address: address.with_chain(chain),
             sk_seed: Some(sk_seed),
@@ -168,8 +180,8 @@ pub(super) fn layer<K: Kernels>(
     for ((lane, (wots, _)), values) in running(lanes, parts()).zip(values) {
         values.copy_from_slice(wots);
         let address = lane.wots(layer, address_type::WOTS_HASH);
-        let chains = (0..).zip(&lane.digits).zip(values.chunks_exact_mut(p.n));
-        jobs.extend(chains.map(|((chain, &digit), value)| SlhChain {
+        let chains = (0..).zip(digits(p, &lane.message)).zip(values.chunks_exact_mut(p.n));
+        jobs.extend(chains.map(|((chain, digit), value)| SlhChain {
             context: lane.context,
             address: address.with_chain(chain),
             sk_seed: None,
@@ -207,7 +219,6 @@ pub(super) fn layer<K: Kernels>(
     drop(paths);
     for (lane, root) in lanes.iter_mut().flatten().zip(s.nodes.chunks_exact(p.n)) {
         lane.message[..p.n].copy_from_slice(root);
-        lane.digits = digits(p, &lane.message);
         lane.indices.climb(p);
     }
 }

@@ -17,6 +17,16 @@ pub enum Model {
     Flow,
 }
 
+/// Every division in a function, whatever it works on: for kernels that divide nothing, of which memcheck follows the
+/// data.
+pub fn divisions(function: &Function) -> Vec<Finding> {
+    let divides = |mnemonic: &str| mnemonic.contains("div");
+    let code = function.code.iter().filter(|instruction| divides(&instruction.mnemonic));
+    let finding =
+        |i: &Instruction| Finding { kind: "division", address: i.address, text: i.text.clone() };
+    code.map(finding).collect()
+}
+
 /// A place where a secret may show.
 #[derive(Clone, Debug)]
 pub struct Finding {

@@ -1,0 +1,374 @@
+//! Bugs that kernels and backends could have, each planted in turn: the self-test has to catch it.
+
+use std::sync::Mutex;
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Slh};
+use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::kem::{self, KemNoise};
+use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+
+use super::*;
+
+/// A bug of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// The modulus check says yes to everything, or to q itself.
+    TakesAnyCoefficient,
+    TakesQ,
+    /// Where five polynomials of noise are left behind groups of eight, all are the first of them.
+    FiveOfNoise,
+    /// What comes from a fourth block of SampleNTT is wrong.
+    StarvedSampling,
+    /// A message that leaves one byte of its last block for the padding is padded wrongly.
+    PaddingOfOneByte,
+    /// The strict equation of Ed25519 is verified as the other.
+    Cofactored,
+    /// Norms are compared with the bound's neighbours.
+    BoundAbove,
+    BoundBelow,
+    /// UseHint does not go round at one end.
+    HintAtTheTop,
+    HintAtTheBottom,
+}
+
+struct Planted(Bug);
+
+/// Kernels that are passed on.
+macro_rules! passed_on {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $type),*) $(-> $result)? {
+            Portable.$name($($argument),*)
+        })*
+    };
+}
+
+impl Kernels for Planted {
+    fn name(&self) -> &'static str {
+        "planted"
+    }
+
+    fn lanes(&self) -> usize {
+        8
+    }
+
+    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
+        Portable.sponge_many(jobs);
+        for job in jobs {
+            let len: usize = job.input.iter().map(|piece| piece.len()).sum();
+            let has_one_byte_left = len % job.xof.rate() == job.xof.rate() - 1;
+            job.output[0] ^= u8::from(self.0 == Bug::PaddingOfOneByte && has_one_byte_left);
+        }
+    }
+
+    fn kem_rej_uniform_vartime(&self, bytes: &[u8], out: &mut KemPoly) -> usize {
+        let count = Portable.kem_rej_uniform_vartime(bytes, out);
+        if self.0 == Bug::StarvedSampling && bytes.len() > 3 * 168 {
+            out.0[255] ^= 1;
+        }
+        count
+    }
+
+    fn kem_sample_cbd(&self, eta: usize, jobs: &mut [KemNoise<'_>]) {
+        kem::sample_cbd(self, eta, jobs);
+        if self.0 == Bug::FiveOfNoise && jobs.len() % 8 == 5 {
+            let place = jobs.len() - 5;
+            let first = jobs[place].out.clone();
+            jobs[place..].iter_mut().for_each(|job| job.out.clone_from(&first));
+        }
+    }
+
+    /// What few lanes of ML-KEM-512 take instead.
+    fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
+        Portable.kem_cbd(eta, bytes, out);
+        if self.0 == Bug::FiveOfNoise && out.len() % 8 == 5 {
+            let place = out.len() - 5;
+            let first = out[place].clone();
+            out[place..].fill(first);
+        }
+    }
+
+    fn kem_decode12(&self, bytes: &[u8], out: &mut [KemPoly]) -> bool {
+        let is_below = Portable.kem_decode12(bytes, out);
+        let coefficients = bytes.as_chunks::<3>().0.iter().flat_map(|[a, b, c]| {
+            let (a, b, c) = (u16::from(*a), u16::from(*b), u16::from(*c));
+            [a | (b & 15) << 8, b >> 4 | c << 4]
+        });
+        match self.0 {
+            Bug::TakesAnyCoefficient => true,
+            Bug::TakesQ => coefficients.max() <= Some(3329),
+            _ => is_below,
+        }
+    }
+
+    fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool {
+        let off = i32::from(self.0 == Bug::BoundAbove) - i32::from(self.0 == Bug::BoundBelow);
+        Portable.dsa_norm_below(polys, bound + off)
+    }
+
+    fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly) {
+        Portable.dsa_use_hint(gamma2, hint, r, out);
+        let top = (8_380_417 - 1) / (2 * gamma2) - 1;
+        for ((&hint, &r), out) in hint.0.iter().zip(&r.0).zip(&mut out.0) {
+            // HighBits is 0 beside 0 on both sides; a step from there to the top goes round, as one from the top does.
+            let r = r.rem_euclid(8_380_417);
+            let is_zero = r <= gamma2 || r > 8_380_416 - gamma2;
+            match self.0 {
+                Bug::HintAtTheTop if hint == 1 && *out == 0 && !is_zero && r > 3 * gamma2 => {
+                    *out = top + 1;
+                }
+                Bug::HintAtTheBottom if hint == 1 && *out == top && is_zero => *out = 0,
+                _ => {}
+            }
+        }
+    }
+
+    fn ed25519_verify_vartime(
+        &self,
+        equation: EdEquation,
+        jobs: &[EdVerify<'_>],
+        verdicts: &mut [bool],
+    ) {
+        let is_planted = self.0 == Bug::Cofactored;
+        let equation = if is_planted { EdEquation::Cofactored } else { equation };
+        Portable.ed25519_verify_vartime(equation, jobs, verdicts);
+    }
+
+    passed_on! {
+        fn kem_ntt(polys: &mut [KemPoly]);
+        fn kem_inv_ntt(polys: &mut [KemPoly]);
+        fn kem_matvec(out: &mut [KemPoly], a: &[KemPoly], v: &[KemPoly]);
+        fn kem_to_mont(polys: &mut [KemPoly]);
+        fn kem_add(acc: &mut [KemPoly], b: &[KemPoly]);
+        fn kem_sub_from(a: &KemPoly, acc: &mut KemPoly);
+        fn kem_encode12(polys: &[KemPoly], out: &mut [u8]);
+        fn kem_compress(d: usize, polys: &[KemPoly], out: &mut [u8]);
+        fn kem_decompress(d: usize, bytes: &[u8], out: &mut [KemPoly]);
+        fn dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize;
+        fn dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize;
+        fn dsa_ntt(polys: &mut [DsaPoly]);
+        fn dsa_inv_ntt(polys: &mut [DsaPoly]);
+        fn dsa_matvec(out: &mut [DsaPoly], a: &[DsaPoly], v: &[DsaPoly]);
+        fn dsa_pointwise(out: &mut [DsaPoly], c: &DsaPoly, v: &[DsaPoly]);
+        fn dsa_add(acc: &mut [DsaPoly], b: &[DsaPoly]);
+        fn dsa_sub(acc: &mut [DsaPoly], b: &[DsaPoly]);
+        fn dsa_shift_left_d(polys: &mut [DsaPoly]);
+        fn dsa_power2round(t: &DsaPoly, t1: &mut DsaPoly, t0: &mut DsaPoly);
+        fn dsa_decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly);
+        fn dsa_make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize;
+        fn dsa_simple_bit_pack(bits: usize, p: &DsaPoly, out: &mut [u8]);
+        fn dsa_simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly);
+        fn dsa_bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]);
+        fn dsa_bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly);
+        fn slh_chain_many(jobs: &mut [SlhChain<'_>]);
+        fn slh_hash_many(jobs: &mut [SlhHash<'_>]);
+    }
+}
+
+#[test]
+fn bugs_of_kernels_are_caught() {
+    use Algorithm as A;
+    let kems = &[A::MlKem512, A::MlKem768, A::MlKem1024][..];
+    let dsas = &[A::MlDsa44, A::MlDsa65, A::MlDsa87][..];
+    let bugs = [
+        (Bug::TakesAnyCoefficient, kems),
+        (Bug::TakesQ, kems),
+        (Bug::FiveOfNoise, kems),
+        (Bug::StarvedSampling, kems),
+        (Bug::PaddingOfOneByte, dsas),
+        (Bug::Cofactored, &[A::Ed25519]),
+        (Bug::BoundAbove, dsas),
+        (Bug::BoundBelow, dsas),
+        (Bug::HintAtTheTop, dsas),
+        (Bug::HintAtTheBottom, dsas),
+    ];
+    for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519]) {
+        assert_eq!(run(&Cpu::new(Planted(Bug::None)), *algorithm), Ok(()));
+    }
+    for (bug, algorithms) in bugs {
+        for &algorithm in algorithms {
+            assert!(run(&Cpu::new(Planted(bug)), algorithm).is_err(), "{bug:?} {algorithm}");
+        }
+    }
+}
+
+/// A bug of what stands above the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slip {
+    None,
+    /// Implicit rejection compares the first, or the second half of the ciphertext.
+    ComparesFirstHalf,
+    ComparesSecondHalf,
+    /// Signing with encoded keys takes the first lane's randomness for all.
+    OneRandomness,
+    /// Signing takes none at all, or the first byte of it.
+    NoRandomness,
+    LittleRandomness,
+    /// SLH-DSA takes no opt_rand, or the first lane's.
+    NoOptRand,
+    OneOptRand,
+    /// Lanes from the seventeenth on are wrong.
+    Seventeenth,
+    /// Hints in any order, or with anything behind them, are taken.
+    AnyOrderOfHints,
+    AnythingBehindHints,
+}
+
+struct Slipping {
+    inner: Cpu<Planted>,
+    slip: Slip,
+    /// Ciphertexts that were made.
+    made: Mutex<Vec<Vec<u8>>>,
+}
+
+fn slipping(slip: Slip) -> Slipping {
+    Slipping { inner: Cpu::new(Planted(Bug::None)), slip, made: Mutex::default() }
+}
+
+/// The same keys once more.
+fn same<'a, T>(keys: &Keys<'a, T>) -> Keys<'a, T> {
+    match keys {
+        Keys::Known(keys) => Keys::Known(keys),
+        Keys::Fresh(bytes) => Keys::Fresh(bytes),
+    }
+}
+
+impl Slipping {
+    /// A ciphertext that agrees with one that was made where it is compared is taken for that.
+    fn compared(&self, ct: &[u8], len: usize) -> Vec<u8> {
+        let half = match self.slip {
+            Slip::ComparesFirstHalf => 0..len / 2,
+            Slip::ComparesSecondHalf => len / 2..len,
+            _ => return ct.to_vec(),
+        };
+        let made = self.made.lock().unwrap();
+        let lanes = ct.chunks_exact(len).flat_map(|ct| {
+            let known = made
+                .iter()
+                .find(|made| made.len() == len && made[half.clone()] == ct[half.clone()]);
+            known.map_or_else(|| ct.to_vec(), Clone::clone)
+        });
+        lanes.collect()
+    }
+
+    /// The randomness that is taken instead.
+    fn slipped(&self, rnd: &[[u8; 32]], are_fresh: bool) -> Vec<[u8; 32]> {
+        let mut rnd = rnd.to_vec();
+        for lane in 0..rnd.len() {
+            match self.slip {
+                Slip::OneRandomness if are_fresh => rnd[lane] = rnd[0],
+                Slip::NoRandomness => rnd[lane] = [0; 32],
+                Slip::LittleRandomness => rnd[lane][1..].fill(0),
+                _ => {}
+            }
+        }
+        rnd
+    }
+
+    /// Signatures whose hints are put into the form that is not asked for.
+    fn with_tidy_hints(&self, params: &ml_dsa::Params, sig: &[u8]) -> Vec<u8> {
+        let (k, omega) = match params.algorithm {
+            Algorithm::MlDsa44 => (4, 80),
+            Algorithm::MlDsa65 => (6, 55),
+            _ => (8, 75),
+        };
+        let mut sig = sig.to_vec();
+        for sig in sig.chunks_exact_mut(params.sig_len()) {
+            let at = sig.len() - omega - k;
+            let (places, ends) = sig[at..].split_at_mut(omega);
+            let mut from = 0;
+            for &end in &*ends {
+                let end = usize::from(end).clamp(from, omega);
+                if self.slip == Slip::AnyOrderOfHints {
+                    places[from..end].sort_unstable();
+                }
+                from = end;
+            }
+            if self.slip == Slip::AnythingBehindHints {
+                places[from..].fill(0);
+            }
+        }
+        sig
+    }
+}
+
+impl Backend for Slipping {
+    fn name(&self) -> &'static str {
+        "slipping"
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) {
+        let status = &mut *batch.status;
+        match &mut batch.operation {
+            Operation::KemDecaps { params, keys, ct, shared } => {
+                let (keys, ct) = (same(keys), &self.compared(ct, params.ct_len())[..]);
+                let operation = Operation::KemDecaps { params, keys, ct, shared };
+                self.inner.run(&mut Batch { operation, status });
+            }
+            Operation::DsaSign { params, keys, messages, rnd, sig } => {
+                let rnd = &self.slipped(rnd, matches!(keys, Keys::Fresh(_)))[..];
+                let operation = Operation::DsaSign { params, keys: same(keys), messages, rnd, sig };
+                self.inner.run(&mut Batch { operation, status });
+            }
+            Operation::DsaVerify { params, keys, messages, sig } => {
+                let (keys, sig) = (same(keys), &self.with_tidy_hints(params, sig)[..]);
+                let operation = Operation::DsaVerify { params, keys, messages, sig };
+                self.inner.run(&mut Batch { operation, status });
+            }
+            Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig }) => {
+                let n = params.n;
+                let one = opt_rand.map(|random| random[..n].repeat(random.len() / n));
+                let opt_rand = match self.slip {
+                    Slip::NoOptRand => None,
+                    Slip::OneOptRand => one.as_deref(),
+                    _ => *opt_rand,
+                };
+                let sign = Slh::Sign { params, keys: same(keys), messages, opt_rand, sig };
+                self.inner.run(&mut Batch { operation: Operation::Slh(sign), status });
+            }
+            _ => self.inner.run(batch),
+        }
+        if let Operation::KemEncaps { params, ct, shared, .. } = &mut batch.operation {
+            if let (Slip::Seventeenth, Some(shared)) = (self.slip, shared.get_mut(16)) {
+                shared[0] ^= 1;
+            }
+            let lanes = ct.chunks_exact(params.ct_len()).map(<[u8]>::to_vec);
+            self.made.lock().unwrap().extend(lanes);
+        }
+    }
+}
+
+#[test]
+fn bugs_above_kernels_are_caught() {
+    use Algorithm as A;
+    let kems = &[A::MlKem512, A::MlKem768, A::MlKem1024][..];
+    let dsas = &[A::MlDsa44, A::MlDsa65, A::MlDsa87][..];
+    let slhs = &[A::SlhDsaSha2_128f, A::SlhDsaSha2_192f, A::SlhDsaShake128f][..];
+    let slips = [
+        (Slip::ComparesFirstHalf, kems),
+        (Slip::ComparesSecondHalf, kems),
+        (Slip::Seventeenth, kems),
+        (Slip::OneRandomness, dsas),
+        (Slip::NoRandomness, dsas),
+        (Slip::LittleRandomness, dsas),
+        (Slip::AnyOrderOfHints, dsas),
+        // In ML-DSA-44 no room is left behind the hints of the test.
+        (Slip::AnythingBehindHints, &dsas[1..]),
+        (Slip::NoOptRand, slhs),
+        (Slip::OneOptRand, slhs),
+    ];
+    for algorithm in kems.iter().chain(dsas).chain(slhs) {
+        assert_eq!(run(&slipping(Slip::None), *algorithm), Ok(()));
+    }
+    for (slip, algorithms) in slips {
+        for &algorithm in algorithms {
+            assert!(run(&slipping(slip), algorithm).is_err(), "{slip:?} {algorithm}");
+        }
+    }
+}
