@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 package fipstls
 

@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 // Connections: the step interface, and the BIO that moves bytes between libssl and the buffers of
 // the step that is running.

@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 // SSL_CTX: built once for each configuration, shared by its connections.
 

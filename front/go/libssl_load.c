@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 // Finding libssl at run time, and what kind of libssl it is.
 

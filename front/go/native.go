@@ -7,9 +7,8 @@ import (
 )
 
 // The border to libssl is a nativeContext for each configuration and a nativeConn for each connection,
-// which is driven by step: one operation of libssl with the bytes that it takes and gives. Three files
-// have it: cgo.go, over the C files here; purego.go and its neighbours, without cgo, behind the build
-// tag fipstls_purego; nocgo.go, for other builds, which refuses.
+// which is driven by step: one operation of libssl with the bytes that it takes and gives. Two files
+// have it: cgo.go, over the C files here; nocgo.go, for builds without cgo, which refuses.
 
 type nativeConnOptions struct {
 	server  bool

@@ -1,4 +1,4 @@
-//go:build !(cgo && unix) && !fipstls_purego
+//go:build !(cgo && unix)
 
 package fipstls
 
@@ -11,7 +11,7 @@ import (
 // whether a library is loaded first.
 
 func loadLibrary(ssl, crypto, wanted string) error {
-	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through; the build tag fipstls_purego has an experimental way without")
+	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through")
 }
 
 func loadedLibrary() Library                      { return Library{} }
