@@ -25,6 +25,10 @@ enum fip_status {
     FIP_FAILED = 3,    // `code` and `text` say why
 };
 
+// How many handshake messages a peer may send with no data between them: a handshake has a dozen, a
+// server gives out a few tickets. crypto/tls stops at 16 records.
+enum { FIP_MESSAGES_MAX = 64 };
+
 enum fip_op { FIP_HANDSHAKE = 0, FIP_READ = 1, FIP_WRITE = 2, FIP_SHUTDOWN = 3 };
 
 enum fip_event {
@@ -54,6 +58,7 @@ typedef struct fip_conn {
     int32_t refused;      // the failure is that the peer's certificate was not accepted
     uint64_t code;        // first entry of the error queue
     int32_t alert;        // received alert, or -1
+    int32_t messages;     // handshake messages received since the last data
     char text[240];       // the error queue in words
 
     unsigned char *spill;

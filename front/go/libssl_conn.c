@@ -23,12 +23,17 @@ enum { // numbers of SSL_ctrl and SSL_get_error behind OpenSSL's macros
 // Names are looked for in subjectAltName only (RFC 9525); a wildcard is a whole label.
 enum { HOST_FLAGS = 0x4 /* NO_PARTIAL_WILDCARDS */ | 0x20 /* NEVER_CHECK_SUBJECT */ };
 
+// A peer that sends nothing but messages to be answered (KeyUpdate, HelloRequest) or kept (tickets) would
+// have us fill memory. The BIO then fails both ways, which ends libssl's loop over such messages.
+static int is_flooded(const fip_conn *conn) { return conn->messages > FIP_MESSAGES_MAX; }
+
 // --- BIO -------------------------------------------------------------------------------------------
 
 static int bio_read(BIO *bio, char *buf, int len) {
     fip_conn *conn = ossl.BIO_get_data(bio);
     size_t left = conn->in_len - conn->in_used;
     ossl.BIO_clear_flags(bio, 0x0F);
+    if (is_flooded(conn)) return -1;
     if (conn->in == NULL || left == 0 || len <= 0) {
         ossl.BIO_set_flags(bio, 0x01 | 0x08); // BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY
         return -1;
@@ -45,6 +50,7 @@ static int bio_write(BIO *bio, const char *buf, int len) {
     fip_conn *conn = ossl.BIO_get_data(bio);
     ossl.BIO_clear_flags(bio, 0x0F);
     if (len <= 0) return 0;
+    if (is_flooded(conn)) return -1;
     size_t size = (size_t)len;
     if (conn->out != NULL && conn->spill_len == 0 && conn->out_cap - conn->out_len >= size) {
         memcpy(conn->out + conn->out_len, buf, size);
@@ -100,6 +106,14 @@ void fip_keylog_line(const SSL *ssl, const char *line) {
     conn->keylog = grown;
     conn->keylog_len += len + 1;
     conn->events |= FIP_KEYLOG;
+}
+
+void fip_message(int is_sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *argument) {
+    enum { HANDSHAKE = 22 };
+    (void)version, (void)bytes, (void)len, (void)argument;
+    if (is_sent || type != HANDSHAKE) return;
+    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
+    if (conn != NULL && !is_flooded(conn)) conn->messages++;
 }
 
 // --- making and freeing ----------------------------------------------------------------------------
@@ -226,6 +240,7 @@ static int read_records(fip_conn *conn, unsigned char *buf, size_t len) {
         result = ossl.SSL_read_ex(conn->ssl, buf + conn->n, len - conn->n, &got);
         if (result != 1) break;
         conn->n += got;
+        if (got > 0) conn->messages = 0;
         // Asking for more than there is costs as much as a small record does.
         if (conn->in_used == conn->in_len && ossl.SSL_pending(conn->ssl) == 0) break;
     }
@@ -262,6 +277,7 @@ static void describe_failure(fip_conn *conn) {
     conn->verify = (int32_t)ossl.SSL_get_verify_result(conn->ssl);
     // SSL_R_CERTIFICATE_VERIFY_FAILED
     conn->refused = library == LIB_SSL && reason == 134;
+    if (is_flooded(conn)) snprintf(conn->text, sizeof(conn->text), "the peer sends handshake messages without end and no data");
     if (conn->text[0] == 0) snprintf(conn->text, sizeof(conn->text), "libssl gives no reason");
 }
 

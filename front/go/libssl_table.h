@@ -34,6 +34,7 @@ typedef int (*new_session_fn)(SSL *, SSL_SESSION *);
 typedef int (*alpn_fn)(SSL *, const unsigned char **, unsigned char *, const unsigned char *,
                        unsigned int, void *);
 typedef void (*keylog_fn)(const SSL *, const char *);
+typedef void (*message_fn)(int, int, int, const void *, size_t, SSL *, void *);
 
 #define FIP_FUNCTIONS(NEED, MAY)                                                                    \
     /* libcrypto: version, errors */                                                                \
@@ -101,6 +102,7 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     NEED(int, SSL_CTX_set_session_id_context, (SSL_CTX *, const unsigned char *, unsigned int))     \
     NEED(void, SSL_CTX_set_alpn_select_cb, (SSL_CTX *, alpn_fn, void *))                            \
     NEED(void, SSL_CTX_set_keylog_callback, (SSL_CTX *, keylog_fn))                                 \
+    NEED(void, SSL_CTX_set_msg_callback, (SSL_CTX *, message_fn))                                   \
     /* libssl: connections */                                                                       \
     NEED(SSL *, SSL_new, (SSL_CTX *))                                                               \
     NEED(void, SSL_free, (SSL *))                                                                   \
@@ -212,6 +214,7 @@ unsigned long fip_drain_errors(char *text, size_t text_len);
 void fip_context_retain(fip_context *context);
 int fip_new_session(SSL *ssl, SSL_SESSION *session);
 void fip_keylog_line(const SSL *ssl, const char *line);
+void fip_message(int is_sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *argument);
 const BIO_METHOD *fip_bio_method(void);
 int fip_bio_method_make(void);
 void fip_count(int which, int64_t by);
