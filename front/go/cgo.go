@@ -301,7 +301,7 @@ func newNativeConn(context nativeContext, o nativeConnOptions) (nativeConn, erro
 	if o.check {
 		check = 1
 	}
-	c := C.fip_conn_new(context.c, server, name, isIP, check, uchars(o.alpn), C.size_t(len(o.alpn)), o.session)
+	c := C.fip_conn_new(context.c, server, name, isIP, check, uchars(o.alpn), C.size_t(len(o.alpn)), o.session.native, C.int64_t(o.session.expires))
 	if c == nil {
 		return nativeConn{}, fmt.Errorf("fipstls: libssl makes no connection for server name %q", o.name)
 	}
@@ -341,6 +341,9 @@ func (n nativeConn) takeSpill() []byte {
 }
 
 func (n nativeConn) takeSession() unsafe.Pointer { return C.fip_conn_session(n.c) }
+
+// expires is when a session of this connection stops standing for the peer's certificate.
+func (n nativeConn) expires() int64 { return int64(n.c.expires) }
 
 // takeOffered returns the session that was offered to the server, or nil.
 func (n nativeConn) takeOffered() unsafe.Pointer {

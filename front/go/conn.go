@@ -3,6 +3,7 @@ package fipstls
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -48,8 +49,9 @@ type Conn struct {
 	sessionKey string
 
 	handshaking sync.Mutex
-	opened      atomic.Bool // the state is open, or was before Close
-	failed      error       // of the handshake, once and for all
+	opened      atomic.Bool         // the state is open, or was before Close
+	failed      error               // of the handshake, once and for all
+	offered     []*x509.Certificate // the chain of the session that is offered
 
 	readers atomic.Int32 // in Read, so that a Write does not read in their place
 	reading sync.Mutex
@@ -79,6 +81,7 @@ type Conn struct {
 	writeErr error
 	reads    uint64 // steps of reading, for a Write that waits for them
 	info     nativeInfo
+	verified []*x509.Certificate // the chain, where a session has to remember it
 	reported *tls.ConnectionState
 
 	deadlines deadlines
@@ -252,6 +255,7 @@ func (c *Conn) begin() error {
 		}
 		if ctx.sessions != nil {
 			options.session = ctx.sessions.take(c.sessionKey)
+			c.offered = options.session.chain
 		}
 	}
 	native, err := ctx.newConn(options)
@@ -312,6 +316,9 @@ func (c *Conn) handshake() error {
 // flight is sent after the callback: a peer that it refuses sees no Finished.
 func (c *Conn) finishLocked() error {
 	c.info = c.native.info()
+	if c.info.resumed {
+		c.verified = c.offered
+	}
 	c.more = c.native.pending() || c.inFrom < c.inTo
 	if offered := c.native.takeOffered(); offered != nil {
 		freeSession(offered)

@@ -61,7 +61,10 @@ func (c *Conn) collect() {
 		c.context.keylog.write(lines)
 	}
 	if c.native.hasSession() && c.accepted && c.context.sessions != nil {
-		c.context.sessions.put(c.sessionKey, c.native.takeSession())
+		if c.verified == nil && c.context.verifies() {
+			c.verified = c.context.certs.parse(c.native.chain(true))
+		}
+		c.context.sessions.put(c.sessionKey, session{c.native.takeSession(), c.native.expires(), c.verified})
 	}
 }
 

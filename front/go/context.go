@@ -114,9 +114,7 @@ func (s *sslContext) newConn(o nativeConnOptions) (nativeConn, error) {
 	s.mu.Lock()
 	if s.released {
 		s.mu.Unlock()
-		if o.session != nil {
-			freeSession(o.session)
-		}
+		o.session.free()
 		return nativeConn{}, errors.New("fipstls: the configuration was closed")
 	}
 	s.uses++

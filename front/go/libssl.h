@@ -67,6 +67,7 @@ typedef struct fip_conn {
     void *offered; // SSL_SESSION that this handshake tries to resume
     char *keylog;
     size_t keylog_len;
+    int64_t expires;  // when the first certificate of the peer's verified chain ends, since 1970; 0: none does
     char *check_name; // for resumed handshakes, whose certificate libssl does not check again
     int check_is_ip;
 } fip_conn;
@@ -135,9 +136,9 @@ void fip_context_sessions(fip_context *context, int client, int server);
 void fip_context_keylog(fip_context *context);
 int fip_context_alpn(fip_context *context, const unsigned char *wire, size_t len);
 
-// Connections. A new one takes over `session`, also when it is not made.
+// Connections. A new one takes over `session`, also when it is not made; `expires` is that session's.
 fip_conn *fip_conn_new(fip_context *context, int is_server, const char *name, int is_ip, int check,
-                       const unsigned char *alpn, size_t alpn_len, void *session);
+                       const unsigned char *alpn, size_t alpn_len, void *session, int64_t expires);
 void fip_conn_free(fip_conn *conn);
 int fip_step(fip_conn *conn, int op, const unsigned char *in, size_t in_len, unsigned char *out,
              size_t out_cap, unsigned char *buf, size_t buf_len);

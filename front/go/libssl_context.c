@@ -54,6 +54,8 @@ fip_context *fip_context_new(void *library, int fips, int is_server, char *text,
     ossl.SSL_CTX_ctrl(context->ctx, CTRL_MODE, 0x1 | 0x2 | 0x8 | (is_server ? 0x10 : 0), NULL);
     ossl.SSL_CTX_ctrl(context->ctx, CTRL_SET_DH_AUTO, 1, NULL);
     ossl.SSL_CTX_set_msg_callback(context->ctx, fip_message);
+    ossl.SSL_CTX_set_cert_verify_callback(context->ctx, fip_verify_chain, NULL);
+    if (is_server) ossl.SSL_CTX_set_session_ticket_cb(context->ctx, fip_ticket_made, fip_ticket_read, NULL);
     ossl.SSL_CTX_set_session_id_context(context->ctx, (const unsigned char *)"fipstls", 7);
     return context;
 }

@@ -3,7 +3,6 @@ package fipstls
 import (
 	"strings"
 	"sync"
-	"unsafe"
 )
 
 // The border to libssl is a nativeContext for each configuration and a nativeConn for each connection,
@@ -16,7 +15,7 @@ type nativeConnOptions struct {
 	isIP    bool
 	check   bool
 	alpn    []byte
-	session unsafe.Pointer // to offer; the connection frees it
+	session session // to offer; the connection frees it
 }
 
 type nativeInfo struct {

@@ -68,6 +68,7 @@ func (nativeConn) hasSession() bool                               { return false
 func (nativeConn) hasKeylog() bool                                { return false }
 func (nativeConn) takeSpill() []byte                              { return nil }
 func (nativeConn) takeSession() unsafe.Pointer                    { return nil }
+func (nativeConn) expires() int64                                 { return 0 }
 func (nativeConn) takeOffered() unsafe.Pointer                    { return nil }
 func (nativeConn) takeKeylog() []byte                             { return nil }
 func (nativeConn) info() nativeInfo                               { return nativeInfo{} }

@@ -74,8 +74,11 @@ func (c *Conn) ConnectionState() tls.ConnectionState {
 	}
 	state.PeerCertificates = c.context.certs.parse(c.native.chain(false))
 	if c.context.verifies() && len(state.PeerCertificates) > 0 {
-		chain := c.context.certs.parse(c.native.chain(true))
-		if len(chain) == 0 { // a resumed session remembers that it was verified, not how
+		chain := c.verified
+		if len(chain) == 0 {
+			chain = c.context.certs.parse(c.native.chain(true))
+		}
+		if len(chain) == 0 { // a server's ticket remembers that it was verified, not how
 			chain = state.PeerCertificates
 		}
 		state.VerifiedChains = [][]*x509.Certificate{chain}
