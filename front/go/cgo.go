@@ -91,6 +91,8 @@ func providersOf(library unsafe.Pointer) []string {
 	return strings.Fields(C.GoString(&names[0]))
 }
 
+func isPrivileged() bool { return C.fip_is_privileged() != 0 }
+
 func defaultCertFile() string { return C.GoString(C.fip_default_cert_file()) }
 
 func defaultCertDir() string { return C.GoString(C.fip_default_cert_dir()) }
@@ -148,6 +150,7 @@ type contextAdd C.int
 
 const (
 	addTrust       contextAdd = C.FIP_TRUST
+	addTrustAux    contextAdd = C.FIP_TRUST_AUX
 	addCRL         contextAdd = C.FIP_CRL
 	addCertificate contextAdd = C.FIP_CERTIFICATE
 	addChain       contextAdd = C.FIP_CHAIN

@@ -3,6 +3,7 @@ package fipstls
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -261,16 +262,16 @@ func (s *sslContext) loadCertificate(c *Config) error {
 			return &ConfigError{field, err}
 		}
 	}
-	chain := certificatesIn(data)
+	chain := anchorsIn(data)
 	if len(chain) == 0 {
 		return &ConfigError{field, errors.New("no certificate is in it, neither PEM nor DER")}
 	}
-	for i, der := range chain {
+	for i, cert := range chain {
 		what := addChain
 		if i == 0 {
 			what = addCertificate
 		}
-		if err := s.native.add(what, der); err != nil {
+		if err := s.native.add(what, cert.plain()); err != nil {
 			return &ConfigError{field, fmt.Errorf("certificate %d: %w", i+1, err)}
 		}
 	}
@@ -325,15 +326,50 @@ func withoutQuery(uri string) string {
 	return uri
 }
 
-// certificatesIn returns the certificates of PEM, or the one of DER.
-func certificatesIn(data []byte) [][]byte {
+// anchor is a certificate to trust. One of a TRUSTED CERTIFICATE has OpenSSL's settings behind it, of what
+// it is trusted or rejected for.
+type anchor struct {
+	der      []byte
+	settings bool
+}
+
+// anchorsIn returns the certificates of PEM in both forms, or the one of DER.
+func anchorsIn(data []byte) []anchor {
 	if !bytes.Contains(data, []byte("-----BEGIN")) {
 		if len(data) == 0 {
 			return nil
 		}
-		return [][]byte{data}
+		return []anchor{{data, false}}
 	}
-	return blocksOf(data, "CERTIFICATE", "TRUSTED CERTIFICATE")
+	var anchors []anchor
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		switch block.Type {
+		case "CERTIFICATE", "X509 CERTIFICATE":
+			anchors = append(anchors, anchor{block.Bytes, false})
+		case "TRUSTED CERTIFICATE":
+			anchors = append(anchors, anchor{block.Bytes, true})
+		}
+	}
+	return anchors
+}
+
+func (a anchor) kind() contextAdd {
+	if a.settings {
+		return addTrustAux
+	}
+	return addTrust
+}
+
+// plain is the certificate without its settings, for who only shows it.
+func (a anchor) plain() []byte {
+	if !a.settings {
+		return a.der
+	}
+	var certificate asn1.RawValue
+	if _, err := asn1.Unmarshal(a.der, &certificate); err != nil {
+		return a.der
+	}
+	return certificate.FullBytes
 }
 
 func blocksOf(data []byte, kinds ...string) [][]byte {
@@ -353,15 +389,15 @@ func blocksOf(data []byte, kinds ...string) [][]byte {
 
 // setTrust says whose certificates are accepted, and whether any has to be.
 func (s *sslContext) setTrust(c *Config) error {
-	roots := certificatesIn(c.CaPEM)
+	roots := anchorsIn(c.CaPEM)
 	if len(c.CaPEM) > 0 && len(roots) == 0 {
 		return &ConfigError{"CaPEM", errors.New("no certificate is in it, neither PEM nor DER")}
 	}
 	for _, root := range c.RootCAs {
-		roots = append(roots, root.Raw)
+		roots = append(roots, anchor{root.Raw, false})
 	}
-	for i, der := range roots {
-		if err := s.native.add(addTrust, der); err != nil {
+	for i, root := range roots {
+		if err := s.native.add(root.kind(), root.der); err != nil {
 			return &ConfigError{"CaPEM", fmt.Errorf("certificate %d: %w", i+1, err)}
 		}
 	}
@@ -404,7 +440,7 @@ func (s *sslContext) addTrustFile(field, file string) error {
 }
 
 // setClientAuth makes a server ask for certificates, and name the authorities that it trusts.
-func (s *sslContext) setClientAuth(c *Config, roots [][]byte, given bool) error {
+func (s *sslContext) setClientAuth(c *Config, roots []anchor, given bool) error {
 	if c.ClientAuth == NoClientCert {
 		s.native.verify(verifyNone)
 		return nil
@@ -417,10 +453,10 @@ func (s *sslContext) setClientAuth(c *Config, roots [][]byte, given bool) error 
 		if err != nil {
 			return &ConfigError{"CaFile", err}
 		}
-		roots = append(roots, certificatesIn(data)...)
+		roots = append(roots, anchorsIn(data)...)
 	}
-	for _, der := range roots {
-		if err := s.native.add(addClientCA, der); err != nil {
+	for _, root := range roots {
+		if err := s.native.add(addClientCA, root.plain()); err != nil {
 			return &ConfigError{"CaPEM", err}
 		}
 	}
@@ -448,7 +484,7 @@ func (s *sslContext) setDefaultTrust() error {
 	if err := s.native.defaultTrust(); err != nil {
 		return fmt.Errorf("fipstls: the system's certificate authorities: %w", err)
 	}
-	if os.Getenv("SSL_CERT_FILE") != "" || os.Getenv("SSL_CERT_DIR") != "" {
+	if environment("SSL_CERT_FILE") != "" || environment("SSL_CERT_DIR") != "" {
 		return nil
 	}
 	if _, err := os.Stat(defaultCertFile()); err == nil {

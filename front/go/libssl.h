@@ -96,6 +96,8 @@ enum fip_capability {
 // Loading. 1 for success, 0 with the reason in `text`. `wanted` is the start of the version that it has
 // to be, or null; a library of another version is let go again.
 int fip_load(const char *ssl_path, const char *crypto_path, const char *wanted, char *text, size_t text_len);
+// Whether the process has rights that whoever started it lacks (setuid, setgid, capabilities of the file).
+int fip_is_privileged(void);
 unsigned long fip_version_number(void);
 const char *fip_version_text(void);
 const char *fip_directory(void);
@@ -124,7 +126,7 @@ enum fip_text { FIP_CIPHERS_12, FIP_CIPHERS_13, FIP_GROUPS, FIP_SIGNATURES, FIP_
 int fip_context_default_trust(fip_context *context, char *text, size_t text_len);
 int fip_context_add(fip_context *context, int what, const unsigned char *der, size_t len, char *text,
                     size_t text_len);
-enum fip_add { FIP_TRUST, FIP_CRL, FIP_CERTIFICATE, FIP_CHAIN, FIP_CLIENT_CA };
+enum fip_add { FIP_TRUST, FIP_TRUST_AUX, FIP_CRL, FIP_CERTIFICATE, FIP_CHAIN, FIP_CLIENT_CA };
 int fip_context_key(fip_context *context, const unsigned char *key, size_t len, int is_pem,
                     const char *passphrase, char *text, size_t text_len);
 int fip_context_store(fip_context *context, const char *uri, int want_key, const char *passphrase,

@@ -131,11 +131,19 @@ int fip_context_add(fip_context *context, int what, const unsigned char *der, si
     ossl.ERR_clear_error();
     if (what == FIP_CRL) return add_crl(context, der, len) ? 1 : refuse("CRL", text, text_len);
     X509 *fresh = context->library ? ossl.X509_new_ex(context->library, context->properties) : NULL;
-    X509 *cert = ossl.d2i_X509(fresh ? &fresh : NULL, &der, (long)len);
+    const unsigned char *const end = der + len;
+    // A TRUSTED CERTIFICATE says behind the certificate what it is trusted and rejected for.
+    X509 *cert = what == FIP_TRUST_AUX ? ossl.d2i_X509_AUX(fresh ? &fresh : NULL, &der, (long)len)
+                                       : ossl.d2i_X509(fresh ? &fresh : NULL, &der, (long)len);
     if (cert == NULL) return refuse("certificate", text, text_len);
+    if (der != end) {
+        ossl.X509_free(cert);
+        return refuse("there are bytes behind the certificate", text, text_len);
+    }
     int ok = 0;
     switch (what) {
     case FIP_TRUST:
+    case FIP_TRUST_AUX:
         ok = ossl.X509_STORE_add_cert(ossl.SSL_CTX_get_cert_store(context->ctx), cert);
         break;
     case FIP_CERTIFICATE:

@@ -22,6 +22,7 @@ const (
 
 const (
 	addTrust contextAdd = iota
+	addTrustAux
 	addCRL
 	addCertificate
 	addChain
