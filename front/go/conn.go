@@ -45,6 +45,8 @@ type Conn struct {
 	server bool
 
 	name       string // expected of the peer's certificate; empty for servers
+	isIP       bool
+	nameErr    error // it can be no certificate's
 	protos     []string
 	sessionKey string
 
@@ -144,7 +146,7 @@ func Client(conn net.Conn, config *Config) *Conn {
 // SSL_CTX and sessions it shares.
 func (c *Config) ClientConn(conn net.Conn, serverName string, nextProtos []string) *Conn {
 	tlsConn := newConn(conn, c, false)
-	tlsConn.name = plainName(serverName)
+	tlsConn.name, tlsConn.isIP, tlsConn.nameErr = hostName(serverName)
 	tlsConn.protos = nextProtos
 	tlsConn.sessionKey = tlsConn.name + "\x00" + strings.Join(nextProtos, "\x00")
 	return tlsConn
@@ -160,19 +162,6 @@ func newConn(conn net.Conn, config *Config, server bool) *Conn {
 	c := &Conn{conn: conn, config: config, server: server}
 	c.idle.L = &c.mu
 	return c
-}
-
-// plainName leaves out what certificates don't have: brackets and zone of an IPv6 address, the root's
-// dot of a name.
-func plainName(name string) string {
-	name = strings.TrimSuffix(name, ".")
-	if strings.HasPrefix(name, "[") {
-		name = strings.TrimSuffix(name[1:], "]")
-	}
-	if zone := strings.LastIndexByte(name, '%'); zone > 0 && net.ParseIP(name[:zone]) != nil {
-		name = name[:zone]
-	}
-	return name
 }
 
 // --- handshake -------------------------------------------------------------------------------------
@@ -244,11 +233,13 @@ func (c *Conn) begin() error {
 	if err != nil {
 		return err
 	}
-	isIP := net.ParseIP(c.name) != nil
+	if c.nameErr != nil {
+		return &ConfigError{"ServerName", c.nameErr}
+	}
 	if ctx.check && c.name == "" {
 		return &ConfigError{"ServerName", errors.New("either ServerName or InsecureSkipVerify is needed")}
 	}
-	options := nativeConnOptions{server: c.server, name: c.name, isIP: isIP, check: ctx.check}
+	options := nativeConnOptions{server: c.server, name: c.name, isIP: c.isIP, check: ctx.check}
 	if !c.server {
 		if options.alpn, err = alpnWire(c.protos); err != nil {
 			return &ConfigError{"NextProtos", err}

@@ -67,6 +67,9 @@ func newContext(c *Config, server bool) (*sslContext, error) {
 	if err := ensureLoaded(); err != nil {
 		return nil, err
 	}
+	if err := c.checkTexts(); err != nil {
+		return nil, err
+	}
 	var library unsafe.Pointer
 	if c.FIPSRequired {
 		var err error
@@ -188,7 +191,7 @@ func (s *sslContext) setAlgorithms(c *Config) error {
 		if setting.value == "" {
 			continue
 		}
-		if strings.ContainsAny(setting.value, "\x00\n") {
+		if strings.ContainsAny(setting.value, "\n") {
 			return &ConfigError{setting.field, fmt.Errorf("%q is no list of names", setting.value)}
 		}
 		if err := s.native.set(setting.what, setting.value); err != nil {
@@ -253,7 +256,7 @@ func (s *sslContext) loadCertificate(c *Config) error {
 		field = "CertFile"
 		if isURI(c.CertFile) {
 			if err := s.fromStore(c.CertFile, false, c.KeyPassphrase); err != nil {
-				return &ConfigError{field, fmt.Errorf("%s: %w", c.CertFile, err)}
+				return &ConfigError{field, fmt.Errorf("%s: %w", withoutQuery(c.CertFile), err)}
 			}
 			return nil
 		}

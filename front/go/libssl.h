@@ -80,7 +80,8 @@ typedef struct {
     char cipher[64];
     char group[64];
     char signature[64];
-    char alpn[256];
+    char alpn[256]; // any bytes
+    uint32_t alpn_len;
     char server_name[256];
 } fip_info;
 
@@ -116,7 +117,7 @@ void *fip_fips_library(const char *config, char *text, size_t text_len);
 // with the reason in `text`.
 int fip_fips_proven(void *library, char *text, size_t text_len);
 
-// Contexts. Functions that return int: 1 for success, 0 with the reason in `text`.
+// A text that is empty is null. Contexts. Functions that return int: 1 for success, 0 with the reason in `text`.
 fip_context *fip_context_new(void *library, int fips, int is_server, char *text, size_t text_len);
 void fip_context_free(fip_context *context);
 int fip_context_versions(fip_context *context, int min, int max);

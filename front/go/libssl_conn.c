@@ -474,7 +474,10 @@ void fip_conn_info(fip_conn *conn, fip_info *info) {
     const unsigned char *alpn = NULL;
     unsigned int alpn_len = 0;
     ossl.SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
-    if (alpn_len < sizeof(info->alpn)) memcpy(info->alpn, alpn ? (const char *)alpn : "", alpn_len);
+    if (alpn != NULL && alpn_len < sizeof(info->alpn)) {
+        memcpy(info->alpn, alpn, alpn_len);
+        info->alpn_len = alpn_len;
+    }
     copy_text(info->server_name, sizeof(info->server_name), ossl.SSL_get_servername(ssl, 0));
     ossl.ERR_clear_error();
 }

@@ -171,11 +171,11 @@ int fip_context_key(fip_context *context, const unsigned char *bytes, size_t len
                     const char *passphrase, char *text, size_t text_len) {
     EVP_PKEY *key = NULL;
     ossl.ERR_clear_error();
+    if (passphrase == NULL) passphrase = ""; // never null, which would ask the terminal
     if (is_pem) {
         BIO *bio = ossl.BIO_new_mem_buf(bytes, (int)len);
         if (bio == NULL) return refuse("private key", text, text_len);
-        // Without a callback the last argument is the passphrase; never null, which would ask the
-        // terminal.
+        // Without a callback the last argument is the passphrase.
         key = context->library ? ossl.PEM_read_bio_PrivateKey_ex(bio, NULL, NULL, (void *)passphrase,
                                                                  context->library, context->properties)
                                : ossl.PEM_read_bio_PrivateKey(bio, NULL, NULL, (void *)passphrase);
@@ -204,6 +204,7 @@ int fip_context_store(fip_context *context, const char *uri, int want_key, const
         return 0;
     }
     ossl.ERR_clear_error();
+    if (passphrase == NULL) passphrase = "";
     void *ui = ossl.UI_UTIL_wrap_read_pem_callback(give_passphrase, 0);
     // No property query: a key in a token lives in its own provider, not in fips.
     void *store = ossl.OSSL_STORE_open_ex(uri, context->library, NULL, ui, (void *)passphrase, NULL, NULL, NULL);

@@ -1,6 +1,7 @@
 package fipstls
 
 import (
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -90,4 +91,23 @@ func environmentScenario() error {
 	}
 	fmt.Println("OPENSSL_CONF is", verdict)
 	return nil
+}
+
+// Trust that is given and empty is a mistake somewhere else, and not the system's trust.
+func TestEmptyListsAreNoDefaults(t *testing.T) {
+	leavesNothing(t)
+	for field, config := range map[string]*Config{
+		"RootCAs": {RootCAs: []*x509.Certificate{}}, "CaPEM": {CaPEM: []byte{}}, "CRLs": {CRLs: [][]byte{}},
+		"Cert": {Cert: []byte{}}, "Key": {Key: []byte{}},
+		"Groups": {Groups: []string{""}}, "CipherSuites": {CipherSuites: []string{"TLS_AES_128_GCM_SHA256", ""}},
+		"SignatureAlgorithms": {SignatureAlgorithms: []string{""}}, "CipherList": {CipherList: " "},
+	} {
+		var wrong *ConfigError
+		if err := config.Check(); !errors.As(err, &wrong) || wrong.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if err := closing(t, &Config{RootCAs: []*x509.Certificate{nil}}).Check(); err == nil {
+		t.Error("a certificate that is nil")
+	}
 }
