@@ -51,8 +51,10 @@ type Conn struct {
 	sessionKey string
 
 	handshaking sync.Mutex
-	opened      atomic.Bool         // the state is open, or was before Close
-	failed      error               // of the handshake, once and for all
+	opened      atomic.Bool // the state is open, or was before Close
+	failed      error       // of the handshake, once and for all
+	start       [5]byte     // of what a client sent, whatever it is
+	started     int
 	offered     []*x509.Certificate // the chain of the session that is offered
 
 	readers atomic.Int32 // in Read, so that a Write does not read in their place
@@ -299,6 +301,9 @@ func (c *Conn) handshake() error {
 				err = io.ErrUnexpectedEOF
 			}
 			return err
+		}
+		if c.server && c.started < len(c.start) {
+			c.started += copy(c.start[c.started:], c.unread())
 		}
 	}
 }
