@@ -210,6 +210,12 @@ func (n nativeContext) set(what contextText, value string) error {
 	})
 }
 
+func (n nativeContext) approvedCiphers() error {
+	return explained(func(text *C.char, size C.size_t) C.int {
+		return C.fip_context_approved_ciphers(n.c, text, size)
+	})
+}
+
 func (n nativeContext) defaultTrust() error {
 	return explained(func(text *C.char, size C.size_t) C.int {
 		return C.fip_context_default_trust(n.c, text, size)

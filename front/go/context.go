@@ -31,6 +31,8 @@ const (
 
 	flagCrlCheck    = 0x4
 	flagCrlCheckAll = 0x8
+	// Whatever is trusted ends a chain, an intermediate or the peer's own certificate too, as in crypto/x509.
+	flagPartialChain = 0x80000
 )
 
 // sslContext is an SSL_CTX and what connections of it share in Go.
@@ -198,6 +200,11 @@ func (s *sslContext) setAlgorithms(c *Config) error {
 			return &ConfigError{setting.field, fmt.Errorf("%w: %s: %w", ErrUnsupported, setting.value, err)}
 		}
 	}
+	if c.FIPSRequired {
+		if err := s.native.approvedCiphers(); err != nil {
+			return &ConfigError{"CipherList", err}
+		}
+	}
 	return nil
 }
 
@@ -205,6 +212,9 @@ func (s *sslContext) setOptions(c *Config) error {
 	options := uint64(optionNoCompression)
 	if c.SessionTicketsDisabled {
 		options |= optionNoTicket
+	}
+	if c.Renegotiation && c.FIPSRequired {
+		return &ConfigError{"Renegotiation", errors.New("with FIPSRequired, what a handshake agreed on stays")}
 	}
 	if !c.Renegotiation {
 		options |= optionNoRenegotiation
@@ -418,6 +428,7 @@ func (s *sslContext) setTrust(c *Config) error {
 		}
 	}
 	given := len(roots) > 0 || c.CaFile != "" || c.CaPath != ""
+	s.native.storeFlags(flagPartialChain)
 	if s.server {
 		return s.setClientAuth(c, roots, given)
 	}

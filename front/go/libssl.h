@@ -124,6 +124,8 @@ int fip_context_versions(fip_context *context, int min, int max);
 int fip_context_options(fip_context *context, uint64_t options);
 int fip_context_text(fip_context *context, int what, const char *value, char *text, size_t text_len);
 enum fip_text { FIP_CIPHERS_12, FIP_CIPHERS_13, FIP_GROUPS, FIP_SIGNATURES, FIP_CA_FILE, FIP_CA_PATH };
+// Drops the suites of TLS 1.2 with RSA key transport, which SP 800-131A allows no more.
+int fip_context_approved_ciphers(fip_context *context, char *text, size_t text_len);
 int fip_context_default_trust(fip_context *context, char *text, size_t text_len);
 int fip_context_add(fip_context *context, int what, const unsigned char *der, size_t len, char *text,
                     size_t text_len);

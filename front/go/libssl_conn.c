@@ -14,6 +14,7 @@
 enum { // numbers of SSL_ctrl and SSL_get_error behind OpenSSL's macros
     CTRL_SET_TLSEXT_HOSTNAME = 55,
     CTRL_GET_PEER_SIGNATURE_NID = 108,
+    CTRL_GET_EXTMS_SUPPORT = 122,
     CTRL_GET_PEER_TMP_KEY = 109,
     CTRL_GET_NEGOTIATED_GROUP = 134,
     ERROR_WANT_READ = 2,
@@ -277,6 +278,13 @@ static void keep_resumed(fip_conn *conn) {
     if (session != NULL && !fip_new_session(conn->ssl, session)) ossl.SSL_SESSION_free(session);
 }
 
+// Without the extended master secret (RFC 7627) the key derivation of TLS 1.2 is not approved, and two
+// connections can be made to share their secrets. The provider leaves that to the application.
+static int is_approved(fip_conn *conn) {
+    return !conn->context->fips || ossl.SSL_version(conn->ssl) >= VERSION_TLS_1_3 ||
+           ossl.SSL_ctrl(conn->ssl, CTRL_GET_EXTMS_SUPPORT, 0, NULL) == 1;
+}
+
 static int handshake(fip_conn *conn) {
     int result = ossl.SSL_do_handshake(conn->ssl);
     if (result == 1) keep_resumed(conn);
@@ -285,6 +293,12 @@ static int handshake(fip_conn *conn) {
         conn->refused = 1;
         conn->verify = conn->check_is_ip ? 64 : 62; // X509_V_ERR_IP_ADDRESS_MISMATCH, _HOSTNAME_MISMATCH
         snprintf(conn->text, sizeof(conn->text), "the resumed session's certificate is for another name");
+    }
+    if (result == 1 && !is_approved(conn)) {
+        conn->status = FIP_FAILED;
+        conn->code = 0;
+        conn->refused = 0;
+        snprintf(conn->text, sizeof(conn->text), "FIPS is required, and the peer has no extended master secret");
     }
     return result;
 }

@@ -39,6 +39,7 @@ fip_context *fip_context_new(void *library, int fips, int is_server, char *text,
     context->library = library;
     context->properties = fips && library != NULL ? "fips=yes" : NULL;
     context->references = 1;
+    context->fips = fips;
     context->ctx = library != NULL ? ossl.SSL_CTX_new_ex(library, context->properties, ossl.TLS_method())
                                    : ossl.SSL_CTX_new(ossl.TLS_method());
     if (context->ctx == NULL) {
@@ -110,6 +111,27 @@ int fip_context_text(fip_context *context, int what, const char *value, char *te
         break;
     }
     return ok == 1 ? 1 : refuse("libssl refuses it", text, text_len);
+}
+
+int fip_context_approved_ciphers(fip_context *context, char *text, size_t text_len) {
+    enum { KX_RSA = 1037, KX_RSA_PSK = 1041, KX_ANY = 1063 }; // NID_kx_*; any is TLS 1.3's
+    STACK *ciphers = ossl.SSL_CTX_get_ciphers(context->ctx);
+    int count = ciphers == NULL ? 0 : ossl.OPENSSL_sk_num(ciphers), dropped = 0;
+    char names[8192] = "";
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        const SSL_CIPHER *cipher = ossl.OPENSSL_sk_value(ciphers, i);
+        int exchange = ossl.SSL_CIPHER_get_kx_nid(cipher);
+        if (exchange == KX_RSA || exchange == KX_RSA_PSK) dropped++;
+        if (exchange == KX_RSA || exchange == KX_RSA_PSK || exchange == KX_ANY) continue;
+        int wrote = snprintf(names + used, sizeof(names) - used, "%s%s", used ? ":" : "", ossl.SSL_CIPHER_get_name(cipher));
+        if (wrote < 0 || (size_t)wrote >= sizeof(names) - used) return refuse("the list is too long", text, text_len);
+        used += (size_t)wrote;
+    }
+    if (dropped == 0) return 1;
+    ossl.ERR_clear_error();
+    if (used == 0) return refuse("all have RSA key transport, which is not approved", text, text_len);
+    return ossl.SSL_CTX_set_cipher_list(context->ctx, names) == 1 ? 1 : refuse("libssl refuses the approved ones", text, text_len);
 }
 
 int fip_context_default_trust(fip_context *context, char *text, size_t text_len) {

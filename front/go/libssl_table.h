@@ -104,6 +104,7 @@ typedef void (*message_fn)(int, int, int, const void *, size_t, SSL *, void *);
     NEED(int, SSL_CTX_load_verify_locations, (SSL_CTX *, const char *, const char *))               \
     NEED(int, SSL_CTX_set_cipher_list, (SSL_CTX *, const char *))                                   \
     NEED(int, SSL_CTX_set_ciphersuites, (SSL_CTX *, const char *))                                  \
+    NEED(STACK *, SSL_CTX_get_ciphers, (const SSL_CTX *))                                           \
     NEED(int, SSL_CTX_use_certificate, (SSL_CTX *, X509 *))                                         \
     NEED(int, SSL_CTX_use_PrivateKey, (SSL_CTX *, EVP_PKEY *))                                      \
     NEED(int, SSL_CTX_check_private_key, (const SSL_CTX *))                                         \
@@ -140,6 +141,7 @@ typedef void (*message_fn)(int, int, int, const void *, size_t, SSL *, void *);
     NEED(const SSL_CIPHER *, SSL_get_current_cipher, (const SSL *))                                 \
     NEED(const char *, SSL_CIPHER_get_name, (const SSL_CIPHER *))                                   \
     NEED(uint16_t, SSL_CIPHER_get_protocol_id, (const SSL_CIPHER *))                                \
+    NEED(int, SSL_CIPHER_get_kx_nid, (const SSL_CIPHER *))                                          \
     NEED(int, SSL_session_reused, (const SSL *))                                                    \
     NEED(STACK *, SSL_get_peer_cert_chain, (const SSL *))                                           \
     NEED(STACK *, SSL_get0_verified_chain, (const SSL *))                                           \
@@ -222,6 +224,7 @@ struct fip_context {
     SSL_CTX *ctx;
     LIBRARY *library; // null is the process's own
     const char *properties;
+    int fips; // what FIPS 140 does not approve of is refused, where libssl would not
     int64_t references; // one for the configuration, one for each connection
     unsigned char *alpn;
     size_t alpn_len;

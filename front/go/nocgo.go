@@ -38,6 +38,7 @@ func (nativeContext) versions(min, max uint16) bool    { return false }
 func (nativeContext) options(uint64) bool              { return false }
 func (nativeContext) set(contextText, string) error    { return ErrLoadLibSslFailed }
 func (nativeContext) defaultTrust() error              { return ErrLoadLibSslFailed }
+func (nativeContext) approvedCiphers() error           { return ErrLoadLibSslFailed }
 func (nativeContext) add(contextAdd, []byte) error     { return ErrLoadLibSslFailed }
 func (nativeContext) key([]byte, bool, string) error   { return ErrLoadLibSslFailed }
 func (nativeContext) store(string, bool, string) error { return ErrLoadLibSslFailed }

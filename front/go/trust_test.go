@@ -1,6 +1,7 @@
 package fipstls
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -109,5 +110,31 @@ func TestEmptyListsAreNoDefaults(t *testing.T) {
 	}
 	if err := closing(t, &Config{RootCAs: []*x509.Certificate{nil}}).Check(); err == nil {
 		t.Error("a certificate that is nil")
+	}
+}
+
+// An intermediate authority, or the certificate itself, may be all that is trusted, as with crypto/x509.
+func TestAnyCertificateCanBeTheAnchor(t *testing.T) {
+	leavesNothing(t)
+	w := newWorld(t)
+	key := newKey(t)
+	middle := &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, SubjectKeyId: []byte("middle")}
+	middle.Subject.CommonName = "middle"
+	under := &authority{cert: sign(t, middle, w.ca.cert, key, w.ca.key), key: key}
+	leaf, other := under.issue(t, nil, "localhost"), under.issue(t, nil, "localhost")
+	for name, test := range map[string]struct {
+		trusted  []*x509.Certificate
+		accepted bool
+	}{
+		"intermediate": {[]*x509.Certificate{under.cert}, true}, "itself": {[]*x509.Certificate{leaf.cert}, true},
+		"a sibling": {[]*x509.Certificate{other.cert}, false}, "root without the intermediate": {[]*x509.Certificate{w.ca.cert}, false},
+	} {
+		_, err := handshakeOf(t, closing(t, &Config{RootCAs: test.trusted}), "localhost", &tls.Config{Certificates: []tls.Certificate{leaf.tlsCertificate(t)}})
+		if (err == nil) != test.accepted {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := handshakeOf(t, w.clientConfig(t), "::ffff:127.0.0.1", goServer(t, w)); err != nil {
+		t.Errorf("an IPv4 address in IPv6's words: %v", err)
 	}
 }
