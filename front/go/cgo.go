@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 package fipstls
 
@@ -30,10 +30,36 @@ import (
 
 const textLen = 512
 
-// inC holds a Go string as C text; call free when done.
-func inC(text string) (*C.char, func()) {
+// inC holds a Go string as C text, an empty one as null; call free when done, which leaves nothing of it
+// in memory: some are passphrases. C would end a text with a NUL there, so it is no text.
+func inC(text string) (*C.char, func(), error) {
+	if text == "" {
+		return nil, func() {}, nil
+	}
+	if strings.Contains(text, "\x00") {
+		return nil, func() {}, errNUL
+	}
 	c := C.CString(text)
-	return c, func() { C.free(unsafe.Pointer(c)) }
+	return c, func() {
+		C.memset(unsafe.Pointer(c), 0, C.size_t(len(text)))
+		C.free(unsafe.Pointer(c))
+	}, nil
+}
+
+// inCs is inC for several; free frees all.
+func inCs(texts ...string) (cs []*C.char, free func(), err error) {
+	var frees []func()
+	free = func() {
+		for _, f := range frees {
+			f()
+		}
+	}
+	for _, text := range texts {
+		c, f, textErr := inC(text)
+		cs, frees = append(cs, c), append(frees, f)
+		err = errors.Join(err, textErr)
+	}
+	return cs, free, err
 }
 
 // explained runs a call that says in words why it failed.
@@ -46,22 +72,13 @@ func explained(call func(text *C.char, size C.size_t) C.int) error {
 }
 
 func loadLibrary(ssl, crypto, wanted string) error {
-	cSsl, free := inC(ssl)
+	texts, free, err := inCs(ssl, crypto, wanted)
 	defer free()
-	var cCrypto *C.char
-	if crypto != "" {
-		var free func()
-		cCrypto, free = inC(crypto)
-		defer free()
-	}
-	var cWanted *C.char
-	if wanted != "" {
-		var free func()
-		cWanted, free = inC(wanted)
-		defer free()
+	if err != nil {
+		return fmt.Errorf("%q: %w", ssl, err)
 	}
 	return explained(func(text *C.char, size C.size_t) C.int {
-		return C.fip_load(cSsl, cCrypto, cWanted, text, size)
+		return C.fip_load(texts[0], texts[1], texts[2], text, size)
 	})
 }
 
@@ -91,6 +108,8 @@ func providersOf(library unsafe.Pointer) []string {
 	return strings.Fields(C.GoString(&names[0]))
 }
 
+func isPrivileged() bool { return C.fip_is_privileged() != 0 }
+
 func defaultCertFile() string { return C.GoString(C.fip_default_cert_file()) }
 
 func defaultCertDir() string { return C.GoString(C.fip_default_cert_dir()) }
@@ -100,11 +119,10 @@ func verifyText(code int) string { return C.GoString(C.fip_verify_text(C.long(co
 // fipsLibrary makes a library context in which only approved algorithms are found. An empty config
 // loads the provider without one.
 func fipsLibrary(config string) (unsafe.Pointer, error) {
-	var cConfig *C.char
-	if config != "" {
-		var free func()
-		cConfig, free = inC(config)
-		defer free()
+	cConfig, free, err := inC(config)
+	defer free()
+	if err != nil {
+		return nil, err
 	}
 	var text [textLen]C.char
 	library := C.fip_fips_library(cConfig, &text[0], textLen)
@@ -148,6 +166,7 @@ type contextAdd C.int
 
 const (
 	addTrust       contextAdd = C.FIP_TRUST
+	addTrustAux    contextAdd = C.FIP_TRUST_AUX
 	addCRL         contextAdd = C.FIP_CRL
 	addCertificate contextAdd = C.FIP_CERTIFICATE
 	addChain       contextAdd = C.FIP_CHAIN
@@ -181,10 +200,19 @@ func (n nativeContext) options(options uint64) bool {
 }
 
 func (n nativeContext) set(what contextText, value string) error {
-	cValue, free := inC(value)
+	cValue, free, err := inC(value)
 	defer free()
+	if err != nil {
+		return err
+	}
 	return explained(func(text *C.char, size C.size_t) C.int {
 		return C.fip_context_text(n.c, C.int(what), cValue, text, size)
+	})
+}
+
+func (n nativeContext) approvedCiphers() error {
+	return explained(func(text *C.char, size C.size_t) C.int {
+		return C.fip_context_approved_ciphers(n.c, text, size)
 	})
 }
 
@@ -201,8 +229,11 @@ func (n nativeContext) add(what contextAdd, der []byte) error {
 }
 
 func (n nativeContext) key(key []byte, isPEM bool, passphrase string) error {
-	cPassphrase, free := inC(passphrase)
+	cPassphrase, free, err := inC(passphrase)
 	defer free()
+	if err != nil {
+		return err
+	}
 	var cPEM C.int
 	if isPEM {
 		cPEM = 1
@@ -213,16 +244,17 @@ func (n nativeContext) key(key []byte, isPEM bool, passphrase string) error {
 }
 
 func (n nativeContext) store(uri string, wantKey bool, passphrase string) error {
-	cURI, freeURI := inC(uri)
-	defer freeURI()
-	cPassphrase, free := inC(passphrase)
+	texts, free, err := inCs(uri, passphrase)
 	defer free()
+	if err != nil {
+		return err
+	}
 	var cWant C.int
 	if wantKey {
 		cWant = 1
 	}
 	return explained(func(text *C.char, size C.size_t) C.int {
-		return C.fip_context_store(n.c, cURI, cWant, cPassphrase, text, size)
+		return C.fip_context_store(n.c, texts[0], cWant, texts[1], text, size)
 	})
 }
 
@@ -285,11 +317,11 @@ const (
 type nativeConn struct{ c *C.fip_conn }
 
 func newNativeConn(context nativeContext, o nativeConnOptions) (nativeConn, error) {
-	var name *C.char
-	if o.name != "" {
-		var free func()
-		name, free = inC(o.name)
-		defer free()
+	name, free, err := inC(o.name)
+	defer free()
+	if err != nil {
+		o.session.free()
+		return nativeConn{}, &ConfigError{"ServerName", err}
 	}
 	var server, isIP, check C.int
 	if o.server {
@@ -301,7 +333,7 @@ func newNativeConn(context nativeContext, o nativeConnOptions) (nativeConn, erro
 	if o.check {
 		check = 1
 	}
-	c := C.fip_conn_new(context.c, server, name, isIP, check, uchars(o.alpn), C.size_t(len(o.alpn)), o.session)
+	c := C.fip_conn_new(context.c, server, name, isIP, check, uchars(o.alpn), C.size_t(len(o.alpn)), o.session.native, C.int64_t(o.session.expires))
 	if c == nil {
 		return nativeConn{}, fmt.Errorf("fipstls: libssl makes no connection for server name %q", o.name)
 	}
@@ -342,6 +374,9 @@ func (n nativeConn) takeSpill() []byte {
 
 func (n nativeConn) takeSession() unsafe.Pointer { return C.fip_conn_session(n.c) }
 
+// expires is when a session of this connection stops standing for the peer's certificate.
+func (n nativeConn) expires() int64 { return int64(n.c.expires) }
+
 // takeOffered returns the session that was offered to the server, or nil.
 func (n nativeConn) takeOffered() unsafe.Pointer {
 	session := n.c.offered
@@ -367,7 +402,7 @@ func (n nativeConn) info() nativeInfo {
 		cipher:     interned(cText(&info.cipher[0])),
 		group:      interned(cText(&info.group[0])),
 		signature:  interned(cText(&info.signature[0])),
-		alpn:       interned(cText(&info.alpn[0])),
+		alpn:       interned(unsafe.Slice((*byte)(unsafe.Pointer(&info.alpn[0])), int(info.alpn_len))),
 		serverName: interned(cText(&info.server_name[0])),
 	}
 }
@@ -399,13 +434,12 @@ func (n nativeConn) chain(verified bool) [][]byte {
 }
 
 func (n nativeConn) export(out []byte, label string, context []byte) bool {
-	cLabel, free := inC(label)
-	defer free()
 	var use C.int
 	if context != nil {
 		use = 1
 	}
-	return C.fip_conn_export(n.c, uchars(out), C.size_t(len(out)), cLabel, C.size_t(len(label)),
+	return C.fip_conn_export(n.c, uchars(out), C.size_t(len(out)),
+		(*C.char)(unsafe.Pointer(uchars([]byte(label)))), C.size_t(len(label)),
 		uchars(context), C.size_t(len(context)), use) == 1
 }
 

@@ -110,7 +110,8 @@ type Config struct {
 
 	// FIPSRequired builds nothing unless libssl's FIPS provider is loaded in a library context of its
 	// own, everything is fetched from there with fips=yes, and an unapproved algorithm is not found.
-	// Errors wrap ErrFIPSUnavailable. With 1.1.1 the process has to be in FIPS mode.
+	// Errors wrap ErrFIPSUnavailable. With 1.1.1 the process has to be in FIPS mode. In TLS 1.2, suites with
+	// RSA key transport are dropped, and a peer without the extended master secret is refused.
 	FIPSRequired bool
 	// FIPSConfigFile is an OpenSSL configuration that activates the provider, or the fipsmodule.cnf that
 	// `openssl fipsinstall` wrote. Empty tries OPENSSL_CONF, fipsmodule.cnf in OPENSSLDIR, and the

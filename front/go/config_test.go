@@ -640,6 +640,7 @@ func TestFIPS(t *testing.T) {
 			t.Errorf("%+v", client.Negotiated())
 		}
 	}
+	fipsTLS12(t, w)
 	// The process's own library context is left alone.
 	client, _ := connected(t, w.clientConfig(t), w.serverConfig(t))
 	if client.Negotiated().FIPS {

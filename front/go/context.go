@@ -3,6 +3,7 @@ package fipstls
 import (
 	"bytes"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ const (
 
 	flagCrlCheck    = 0x4
 	flagCrlCheckAll = 0x8
+	// Whatever is trusted ends a chain, an intermediate or the peer's own certificate too, as in crypto/x509.
+	flagPartialChain = 0x80000
 )
 
 // sslContext is an SSL_CTX and what connections of it share in Go.
@@ -64,6 +67,9 @@ func (l *lockedWriter) write(lines []byte) {
 // newContext builds the SSL_CTX of a configuration, or says which field is wrong.
 func newContext(c *Config, server bool) (*sslContext, error) {
 	if err := ensureLoaded(); err != nil {
+		return nil, err
+	}
+	if err := c.checkTexts(); err != nil {
 		return nil, err
 	}
 	var library unsafe.Pointer
@@ -114,9 +120,7 @@ func (s *sslContext) newConn(o nativeConnOptions) (nativeConn, error) {
 	s.mu.Lock()
 	if s.released {
 		s.mu.Unlock()
-		if o.session != nil {
-			freeSession(o.session)
-		}
+		o.session.free()
 		return nativeConn{}, errors.New("fipstls: the configuration was closed")
 	}
 	s.uses++
@@ -189,11 +193,16 @@ func (s *sslContext) setAlgorithms(c *Config) error {
 		if setting.value == "" {
 			continue
 		}
-		if strings.ContainsAny(setting.value, "\x00\n") {
+		if strings.ContainsAny(setting.value, "\n") {
 			return &ConfigError{setting.field, fmt.Errorf("%q is no list of names", setting.value)}
 		}
 		if err := s.native.set(setting.what, setting.value); err != nil {
 			return &ConfigError{setting.field, fmt.Errorf("%w: %s: %w", ErrUnsupported, setting.value, err)}
+		}
+	}
+	if c.FIPSRequired {
+		if err := s.native.approvedCiphers(); err != nil {
+			return &ConfigError{"CipherList", err}
 		}
 	}
 	return nil
@@ -203,6 +212,9 @@ func (s *sslContext) setOptions(c *Config) error {
 	options := uint64(optionNoCompression)
 	if c.SessionTicketsDisabled {
 		options |= optionNoTicket
+	}
+	if c.Renegotiation && c.FIPSRequired {
+		return &ConfigError{"Renegotiation", errors.New("with FIPSRequired, what a handshake agreed on stays")}
 	}
 	if !c.Renegotiation {
 		options |= optionNoRenegotiation
@@ -254,7 +266,7 @@ func (s *sslContext) loadCertificate(c *Config) error {
 		field = "CertFile"
 		if isURI(c.CertFile) {
 			if err := s.fromStore(c.CertFile, false, c.KeyPassphrase); err != nil {
-				return &ConfigError{field, fmt.Errorf("%s: %w", c.CertFile, err)}
+				return &ConfigError{field, fmt.Errorf("%s: %w", withoutQuery(c.CertFile), err)}
 			}
 			return nil
 		}
@@ -263,16 +275,16 @@ func (s *sslContext) loadCertificate(c *Config) error {
 			return &ConfigError{field, err}
 		}
 	}
-	chain := certificatesIn(data)
+	chain := anchorsIn(data)
 	if len(chain) == 0 {
 		return &ConfigError{field, errors.New("no certificate is in it, neither PEM nor DER")}
 	}
-	for i, der := range chain {
+	for i, cert := range chain {
 		what := addChain
 		if i == 0 {
 			what = addCertificate
 		}
-		if err := s.native.add(what, der); err != nil {
+		if err := s.native.add(what, cert.plain()); err != nil {
 			return &ConfigError{field, fmt.Errorf("certificate %d: %w", i+1, err)}
 		}
 	}
@@ -327,15 +339,50 @@ func withoutQuery(uri string) string {
 	return uri
 }
 
-// certificatesIn returns the certificates of PEM, or the one of DER.
-func certificatesIn(data []byte) [][]byte {
+// anchor is a certificate to trust. One of a TRUSTED CERTIFICATE has OpenSSL's settings behind it, of what
+// it is trusted or rejected for.
+type anchor struct {
+	der      []byte
+	settings bool
+}
+
+// anchorsIn returns the certificates of PEM in both forms, or the one of DER.
+func anchorsIn(data []byte) []anchor {
 	if !bytes.Contains(data, []byte("-----BEGIN")) {
 		if len(data) == 0 {
 			return nil
 		}
-		return [][]byte{data}
+		return []anchor{{data, false}}
 	}
-	return blocksOf(data, "CERTIFICATE", "TRUSTED CERTIFICATE")
+	var anchors []anchor
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		switch block.Type {
+		case "CERTIFICATE", "X509 CERTIFICATE":
+			anchors = append(anchors, anchor{block.Bytes, false})
+		case "TRUSTED CERTIFICATE":
+			anchors = append(anchors, anchor{block.Bytes, true})
+		}
+	}
+	return anchors
+}
+
+func (a anchor) kind() contextAdd {
+	if a.settings {
+		return addTrustAux
+	}
+	return addTrust
+}
+
+// plain is the certificate without its settings, for who only shows it.
+func (a anchor) plain() []byte {
+	if !a.settings {
+		return a.der
+	}
+	var certificate asn1.RawValue
+	if _, err := asn1.Unmarshal(a.der, &certificate); err != nil {
+		return a.der
+	}
+	return certificate.FullBytes
 }
 
 func blocksOf(data []byte, kinds ...string) [][]byte {
@@ -355,15 +402,15 @@ func blocksOf(data []byte, kinds ...string) [][]byte {
 
 // setTrust says whose certificates are accepted, and whether any has to be.
 func (s *sslContext) setTrust(c *Config) error {
-	roots := certificatesIn(c.CaPEM)
+	roots := anchorsIn(c.CaPEM)
 	if len(c.CaPEM) > 0 && len(roots) == 0 {
 		return &ConfigError{"CaPEM", errors.New("no certificate is in it, neither PEM nor DER")}
 	}
 	for _, root := range c.RootCAs {
-		roots = append(roots, root.Raw)
+		roots = append(roots, anchor{root.Raw, false})
 	}
-	for i, der := range roots {
-		if err := s.native.add(addTrust, der); err != nil {
+	for i, root := range roots {
+		if err := s.native.add(root.kind(), root.der); err != nil {
 			return &ConfigError{"CaPEM", fmt.Errorf("certificate %d: %w", i+1, err)}
 		}
 	}
@@ -381,6 +428,7 @@ func (s *sslContext) setTrust(c *Config) error {
 		}
 	}
 	given := len(roots) > 0 || c.CaFile != "" || c.CaPath != ""
+	s.native.storeFlags(flagPartialChain)
 	if s.server {
 		return s.setClientAuth(c, roots, given)
 	}
@@ -406,7 +454,7 @@ func (s *sslContext) addTrustFile(field, file string) error {
 }
 
 // setClientAuth makes a server ask for certificates, and name the authorities that it trusts.
-func (s *sslContext) setClientAuth(c *Config, roots [][]byte, given bool) error {
+func (s *sslContext) setClientAuth(c *Config, roots []anchor, given bool) error {
 	if c.ClientAuth == NoClientCert {
 		s.native.verify(verifyNone)
 		return nil
@@ -419,10 +467,10 @@ func (s *sslContext) setClientAuth(c *Config, roots [][]byte, given bool) error 
 		if err != nil {
 			return &ConfigError{"CaFile", err}
 		}
-		roots = append(roots, certificatesIn(data)...)
+		roots = append(roots, anchorsIn(data)...)
 	}
-	for _, der := range roots {
-		if err := s.native.add(addClientCA, der); err != nil {
+	for _, root := range roots {
+		if err := s.native.add(addClientCA, root.plain()); err != nil {
 			return &ConfigError{"CaPEM", err}
 		}
 	}
@@ -450,7 +498,7 @@ func (s *sslContext) setDefaultTrust() error {
 	if err := s.native.defaultTrust(); err != nil {
 		return fmt.Errorf("fipstls: the system's certificate authorities: %w", err)
 	}
-	if os.Getenv("SSL_CERT_FILE") != "" || os.Getenv("SSL_CERT_DIR") != "" {
+	if environment("SSL_CERT_FILE") != "" || environment("SSL_CERT_DIR") != "" {
 		return nil
 	}
 	if _, err := os.Stat(defaultCertFile()); err == nil {

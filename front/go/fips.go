@@ -39,7 +39,7 @@ func requireFIPS(configFile string) (unsafe.Pointer, error) {
 	defer fipsLibraries.Unlock()
 	key := configFile
 	if key == "" {
-		key = "OPENSSL_CONF=" + os.Getenv("OPENSSL_CONF")
+		key = "OPENSSL_CONF=" + environment("OPENSSL_CONF")
 	}
 	if library := fipsLibraries.made[key]; library != nil {
 		if err := fipsProven(library); err != nil {
@@ -65,7 +65,7 @@ func newFIPSLibrary(configFile string) (unsafe.Pointer, error) {
 		return fipsLibraryFrom(configFile)
 	}
 	var failures []string
-	files := []string{os.Getenv("OPENSSL_CONF"), filepath.Join(loadedLibrary().Directory, "fipsmodule.cnf")}
+	files := []string{environment("OPENSSL_CONF"), filepath.Join(loadedLibrary().Directory, "fipsmodule.cnf")}
 	for _, file := range files {
 		if file == "" {
 			continue

@@ -2,7 +2,6 @@ module gabion/fipstls
 
 go 1.25.0
 
-require (
-	github.com/ebitengine/purego v0.11.3
-	golang.org/x/net v0.47.0
-)
+require golang.org/x/net v0.47.0
+
+require golang.org/x/text v0.31.0 // indirect

@@ -450,10 +450,10 @@ func TestHTTPProxyStaysWithLibssl(t *testing.T) {
 			proxy := newProxy(t, h.world, secure)
 			client := h.client(t, func(base *http.Transport) { base.Proxy = http.ProxyURL(proxy.url) })
 			// The CCM suite is not in the default list.
-			client.Transport.(*Transport).config.CipherList = "ECDHE-ECDSA-AES128-CCM"
-			client.Transport.(*Transport).config.Close()
+			client.Transport.(*Transport).pools.config.CipherList = "ECDHE-ECDSA-AES128-CCM"
+			client.Transport.(*Transport).pools.config.Close()
 			if secure {
-				client.Transport.(*Transport).config.CipherList += ":HIGH"
+				client.Transport.(*Transport).pools.config.CipherList += ":HIGH"
 			}
 			response, body := get(t, client, h.url+"/bytes/100000")
 			if len(body) != 100000 || response.TLS == nil || response.TLS.CipherSuite != 0xC0AC {
@@ -576,8 +576,8 @@ func TestHTTPProxySOCKS(t *testing.T) {
 			at, asked := socksProxy(t)
 			at.Scheme = scheme
 			client := h.client(t, func(base *http.Transport) { base.Proxy = http.ProxyURL(at) })
-			client.Transport.(*Transport).config.CipherList = "ECDHE-ECDSA-AES128-CCM"
-			client.Transport.(*Transport).config.Close()
+			client.Transport.(*Transport).pools.config.CipherList = "ECDHE-ECDSA-AES128-CCM"
+			client.Transport.(*Transport).pools.config.Close()
 			response, body := get(t, client, h.url+"/bytes/100000")
 			if len(body) != 100000 || response.TLS == nil || response.TLS.CipherSuite != 0xC0AC {
 				t.Errorf("%d bytes, %+v", len(body), response.TLS)

@@ -78,6 +78,18 @@ func initLocked(lib string) error {
 	return loading.err
 }
 
+// isPrivilegedOnce asks the kernel once: it does not change.
+var isPrivilegedOnce = sync.OnceValue(isPrivileged)
+
+// environment is a variable that names a file of whoever started the process. A process with more rights
+// than they have ignores it, as OpenSSL does: a configuration of OpenSSL's can load code.
+func environment(name string) string {
+	if isPrivilegedOnce() {
+		return ""
+	}
+	return os.Getenv(name)
+}
+
 // Loaded describes what [Init] loaded, providers of the process's own library context included. The
 // error wraps [ErrLoadLibSslFailed].
 func Loaded() (Library, error) {

@@ -96,6 +96,7 @@ var scenarios = map[string]func() error{
 		}
 		return nil
 	},
+	"environment": environmentScenario,
 	// Nobody called Init: the first use does.
 	"by itself": func() error {
 		_, err := Loaded()

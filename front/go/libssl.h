@@ -25,6 +25,10 @@ enum fip_status {
     FIP_FAILED = 3,    // `code` and `text` say why
 };
 
+// How many handshake messages a peer may send with no data between them: a handshake has a dozen, a
+// server gives out a few tickets. crypto/tls stops at 16 records.
+enum { FIP_MESSAGES_MAX = 64 };
+
 enum fip_op { FIP_HANDSHAKE = 0, FIP_READ = 1, FIP_WRITE = 2, FIP_SHUTDOWN = 3 };
 
 enum fip_event {
@@ -54,6 +58,7 @@ typedef struct fip_conn {
     int32_t refused;      // the failure is that the peer's certificate was not accepted
     uint64_t code;        // first entry of the error queue
     int32_t alert;        // received alert, or -1
+    int32_t messages;     // handshake messages received since the last data
     char text[240];       // the error queue in words
 
     unsigned char *spill;
@@ -62,6 +67,7 @@ typedef struct fip_conn {
     void *offered; // SSL_SESSION that this handshake tries to resume
     char *keylog;
     size_t keylog_len;
+    int64_t expires;  // when the first certificate of the peer's verified chain ends, since 1970; 0: none does
     char *check_name; // for resumed handshakes, whose certificate libssl does not check again
     int check_is_ip;
 } fip_conn;
@@ -74,7 +80,8 @@ typedef struct {
     char cipher[64];
     char group[64];
     char signature[64];
-    char alpn[256];
+    char alpn[256]; // any bytes
+    uint32_t alpn_len;
     char server_name[256];
 } fip_info;
 
@@ -90,6 +97,8 @@ enum fip_capability {
 // Loading. 1 for success, 0 with the reason in `text`. `wanted` is the start of the version that it has
 // to be, or null; a library of another version is let go again.
 int fip_load(const char *ssl_path, const char *crypto_path, const char *wanted, char *text, size_t text_len);
+// Whether the process has rights that whoever started it lacks (setuid, setgid, capabilities of the file).
+int fip_is_privileged(void);
 unsigned long fip_version_number(void);
 const char *fip_version_text(void);
 const char *fip_directory(void);
@@ -108,17 +117,19 @@ void *fip_fips_library(const char *config, char *text, size_t text_len);
 // with the reason in `text`.
 int fip_fips_proven(void *library, char *text, size_t text_len);
 
-// Contexts. Functions that return int: 1 for success, 0 with the reason in `text`.
+// A text that is empty is null. Contexts. Functions that return int: 1 for success, 0 with the reason in `text`.
 fip_context *fip_context_new(void *library, int fips, int is_server, char *text, size_t text_len);
 void fip_context_free(fip_context *context);
 int fip_context_versions(fip_context *context, int min, int max);
 int fip_context_options(fip_context *context, uint64_t options);
 int fip_context_text(fip_context *context, int what, const char *value, char *text, size_t text_len);
 enum fip_text { FIP_CIPHERS_12, FIP_CIPHERS_13, FIP_GROUPS, FIP_SIGNATURES, FIP_CA_FILE, FIP_CA_PATH };
+// Drops the suites of TLS 1.2 with RSA key transport, which SP 800-131A allows no more.
+int fip_context_approved_ciphers(fip_context *context, char *text, size_t text_len);
 int fip_context_default_trust(fip_context *context, char *text, size_t text_len);
 int fip_context_add(fip_context *context, int what, const unsigned char *der, size_t len, char *text,
                     size_t text_len);
-enum fip_add { FIP_TRUST, FIP_CRL, FIP_CERTIFICATE, FIP_CHAIN, FIP_CLIENT_CA };
+enum fip_add { FIP_TRUST, FIP_TRUST_AUX, FIP_CRL, FIP_CERTIFICATE, FIP_CHAIN, FIP_CLIENT_CA };
 int fip_context_key(fip_context *context, const unsigned char *key, size_t len, int is_pem,
                     const char *passphrase, char *text, size_t text_len);
 int fip_context_store(fip_context *context, const char *uri, int want_key, const char *passphrase,
@@ -130,9 +141,9 @@ void fip_context_sessions(fip_context *context, int client, int server);
 void fip_context_keylog(fip_context *context);
 int fip_context_alpn(fip_context *context, const unsigned char *wire, size_t len);
 
-// Connections. A new one takes over `session`, also when it is not made.
+// Connections. A new one takes over `session`, also when it is not made; `expires` is that session's.
 fip_conn *fip_conn_new(fip_context *context, int is_server, const char *name, int is_ip, int check,
-                       const unsigned char *alpn, size_t alpn_len, void *session);
+                       const unsigned char *alpn, size_t alpn_len, void *session, int64_t expires);
 void fip_conn_free(fip_conn *conn);
 int fip_step(fip_conn *conn, int op, const unsigned char *in, size_t in_len, unsigned char *out,
              size_t out_cap, unsigned char *buf, size_t buf_len);

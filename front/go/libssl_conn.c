@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 // Connections: the step interface, and the BIO that moves bytes between libssl and the buffers of
 // the step that is running.
@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "libssl_table.h"
 
 enum { // numbers of SSL_ctrl and SSL_get_error behind OpenSSL's macros
     CTRL_SET_TLSEXT_HOSTNAME = 55,
     CTRL_GET_PEER_SIGNATURE_NID = 108,
+    CTRL_GET_EXTMS_SUPPORT = 122,
     CTRL_GET_PEER_TMP_KEY = 109,
     CTRL_GET_NEGOTIATED_GROUP = 134,
     ERROR_WANT_READ = 2,
@@ -23,12 +25,17 @@ enum { // numbers of SSL_ctrl and SSL_get_error behind OpenSSL's macros
 // Names are looked for in subjectAltName only (RFC 9525); a wildcard is a whole label.
 enum { HOST_FLAGS = 0x4 /* NO_PARTIAL_WILDCARDS */ | 0x20 /* NEVER_CHECK_SUBJECT */ };
 
+// A peer that sends nothing but messages to be answered (KeyUpdate, HelloRequest) or kept (tickets) would
+// have us fill memory. The BIO then fails both ways, which ends libssl's loop over such messages.
+static int is_flooded(const fip_conn *conn) { return conn->messages > FIP_MESSAGES_MAX; }
+
 // --- BIO -------------------------------------------------------------------------------------------
 
 static int bio_read(BIO *bio, char *buf, int len) {
     fip_conn *conn = ossl.BIO_get_data(bio);
     size_t left = conn->in_len - conn->in_used;
     ossl.BIO_clear_flags(bio, 0x0F);
+    if (is_flooded(conn)) return -1;
     if (conn->in == NULL || left == 0 || len <= 0) {
         ossl.BIO_set_flags(bio, 0x01 | 0x08); // BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY
         return -1;
@@ -45,6 +52,7 @@ static int bio_write(BIO *bio, const char *buf, int len) {
     fip_conn *conn = ossl.BIO_get_data(bio);
     ossl.BIO_clear_flags(bio, 0x0F);
     if (len <= 0) return 0;
+    if (is_flooded(conn)) return -1;
     size_t size = (size_t)len;
     if (conn->out != NULL && conn->spill_len == 0 && conn->out_cap - conn->out_len >= size) {
         memcpy(conn->out + conn->out_len, buf, size);
@@ -102,6 +110,69 @@ void fip_keylog_line(const SSL *ssl, const char *line) {
     conn->events |= FIP_KEYLOG;
 }
 
+void fip_message(int is_sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *argument) {
+    enum { HANDSHAKE = 22 };
+    (void)version, (void)bytes, (void)len, (void)argument;
+    if (is_sent || type != HANDSHAKE) return;
+    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
+    if (conn != NULL && !is_flooded(conn)) conn->messages++;
+}
+
+// --- how long a session may stand for a certificate -------------------------------------------------
+
+static int64_t end_of(const X509 *cert) {
+    int days = 0, seconds = 0;
+    if (ossl.ASN1_TIME_diff(&days, &seconds, NULL, ossl.X509_get0_notAfter(cert)) != 1) return 1;
+    return (int64_t)time(NULL) + (int64_t)days * 86400 + seconds;
+}
+
+// Verifies as libssl does by itself, and notes when the first certificate of the chain ends. A session is
+// resumed without certificates, so it must not outlive them: a client's cache keeps the date beside it, a
+// server's ticket inside, and a server's session cache as its timeout.
+int fip_verify_chain(STORE_CTX *store, void *argument) {
+    (void)argument;
+    int ok = ossl.X509_verify_cert(store);
+    SSL *ssl = ossl.X509_STORE_CTX_get_ex_data(store, ossl.SSL_get_ex_data_X509_STORE_CTX_idx());
+    fip_conn *conn = ssl == NULL ? NULL : ossl.SSL_get_ex_data(ssl, 0);
+    if (ok != 1 || conn == NULL) return ok;
+    STACK *chain = ossl.X509_STORE_CTX_get0_chain(store);
+    int count = chain == NULL ? 0 : ossl.OPENSSL_sk_num(chain);
+    conn->expires = 0;
+    for (int i = 0; i < count; i++) {
+        int64_t end = end_of(ossl.OPENSSL_sk_value(chain, i));
+        if (conn->expires == 0 || end < conn->expires) conn->expires = end;
+    }
+    SSL_SESSION *session = ossl.SSL_get_session(ssl);
+    int64_t left = conn->expires - (int64_t)time(NULL);
+    if (count > 0 && session != NULL && left < ossl.SSL_SESSION_get_timeout(session))
+        ossl.SSL_SESSION_set_timeout(session, left > 0 ? (long)left : 1);
+    return ok;
+}
+
+int fip_ticket_made(SSL *ssl, void *argument) {
+    (void)argument;
+    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
+    SSL_SESSION *session = ossl.SSL_get_session(ssl);
+    if (conn == NULL || session == NULL || conn->expires == 0) return 1;
+    return ossl.SSL_SESSION_set1_ticket_appdata(session, &conn->expires, sizeof(conn->expires));
+}
+
+// SSL_CTX_set_session_ticket_cb(3): a ticket whose certificate has ended is as good as none.
+int fip_ticket_read(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_len, int status, void *argument) {
+    enum { SUCCESS = 5, SUCCESS_RENEW = 6, IGNORE_RENEW = 2, USE = 3, USE_RENEW = 4 };
+    (void)name, (void)name_len, (void)argument;
+    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
+    if (conn == NULL || session == NULL || (status != SUCCESS && status != SUCCESS_RENEW)) return IGNORE_RENEW;
+    void *data = NULL;
+    size_t len = 0;
+    int64_t expires = 0;
+    if (ossl.SSL_SESSION_get0_ticket_appdata(session, &data, &len) == 1 && len == sizeof(expires))
+        memcpy(&expires, data, sizeof(expires));
+    if (expires != 0 && expires < (int64_t)time(NULL)) return IGNORE_RENEW;
+    conn->expires = expires;
+    return status == SUCCESS ? USE : USE_RENEW;
+}
+
 // --- making and freeing ----------------------------------------------------------------------------
 
 // Expects of the peer's certificate that it is for `name`, and asks for it by SNI; never by SNI for
@@ -120,7 +191,7 @@ static int set_name(fip_conn *conn, const char *name, int is_ip, int check) {
 }
 
 fip_conn *fip_conn_new(fip_context *context, int is_server, const char *name, int is_ip, int check,
-                       const unsigned char *alpn, size_t alpn_len, void *session) {
+                       const unsigned char *alpn, size_t alpn_len, void *session, int64_t expires) {
     ossl.ERR_clear_error();
     fip_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
@@ -128,6 +199,7 @@ fip_conn *fip_conn_new(fip_context *context, int is_server, const char *name, in
         return NULL;
     }
     conn->offered = session;
+    conn->expires = expires;
     fip_count(FIP_COUNT_CONN, 1);
     fip_context_retain(context);
     conn->context = context;
@@ -206,6 +278,13 @@ static void keep_resumed(fip_conn *conn) {
     if (session != NULL && !fip_new_session(conn->ssl, session)) ossl.SSL_SESSION_free(session);
 }
 
+// Without the extended master secret (RFC 7627) the key derivation of TLS 1.2 is not approved, and two
+// connections can be made to share their secrets. The provider leaves that to the application.
+static int is_approved(fip_conn *conn) {
+    return !conn->context->fips || ossl.SSL_version(conn->ssl) >= VERSION_TLS_1_3 ||
+           ossl.SSL_ctrl(conn->ssl, CTRL_GET_EXTMS_SUPPORT, 0, NULL) == 1;
+}
+
 static int handshake(fip_conn *conn) {
     int result = ossl.SSL_do_handshake(conn->ssl);
     if (result == 1) keep_resumed(conn);
@@ -214,6 +293,12 @@ static int handshake(fip_conn *conn) {
         conn->refused = 1;
         conn->verify = conn->check_is_ip ? 64 : 62; // X509_V_ERR_IP_ADDRESS_MISMATCH, _HOSTNAME_MISMATCH
         snprintf(conn->text, sizeof(conn->text), "the resumed session's certificate is for another name");
+    }
+    if (result == 1 && !is_approved(conn)) {
+        conn->status = FIP_FAILED;
+        conn->code = 0;
+        conn->refused = 0;
+        snprintf(conn->text, sizeof(conn->text), "FIPS is required, and the peer has no extended master secret");
     }
     return result;
 }
@@ -226,6 +311,7 @@ static int read_records(fip_conn *conn, unsigned char *buf, size_t len) {
         result = ossl.SSL_read_ex(conn->ssl, buf + conn->n, len - conn->n, &got);
         if (result != 1) break;
         conn->n += got;
+        if (got > 0) conn->messages = 0;
         // Asking for more than there is costs as much as a small record does.
         if (conn->in_used == conn->in_len && ossl.SSL_pending(conn->ssl) == 0) break;
     }
@@ -262,6 +348,7 @@ static void describe_failure(fip_conn *conn) {
     conn->verify = (int32_t)ossl.SSL_get_verify_result(conn->ssl);
     // SSL_R_CERTIFICATE_VERIFY_FAILED
     conn->refused = library == LIB_SSL && reason == 134;
+    if (is_flooded(conn)) snprintf(conn->text, sizeof(conn->text), "the peer sends handshake messages without end and no data");
     if (conn->text[0] == 0) snprintf(conn->text, sizeof(conn->text), "libssl gives no reason");
 }
 
@@ -401,7 +488,10 @@ void fip_conn_info(fip_conn *conn, fip_info *info) {
     const unsigned char *alpn = NULL;
     unsigned int alpn_len = 0;
     ossl.SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
-    if (alpn_len < sizeof(info->alpn)) memcpy(info->alpn, alpn ? (const char *)alpn : "", alpn_len);
+    if (alpn != NULL && alpn_len < sizeof(info->alpn)) {
+        memcpy(info->alpn, alpn, alpn_len);
+        info->alpn_len = alpn_len;
+    }
     copy_text(info->server_name, sizeof(info->server_name), ossl.SSL_get_servername(ssl, 0));
     ossl.ERR_clear_error();
 }

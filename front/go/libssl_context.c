@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 // SSL_CTX: built once for each configuration, shared by its connections.
 
@@ -39,6 +39,7 @@ fip_context *fip_context_new(void *library, int fips, int is_server, char *text,
     context->library = library;
     context->properties = fips && library != NULL ? "fips=yes" : NULL;
     context->references = 1;
+    context->fips = fips;
     context->ctx = library != NULL ? ossl.SSL_CTX_new_ex(library, context->properties, ossl.TLS_method())
                                    : ossl.SSL_CTX_new(ossl.TLS_method());
     if (context->ctx == NULL) {
@@ -53,6 +54,9 @@ fip_context *fip_context_new(void *library, int fips, int is_server, char *text,
     // many; a client has few, and for it that is a twentieth of a small request.
     ossl.SSL_CTX_ctrl(context->ctx, CTRL_MODE, 0x1 | 0x2 | 0x8 | (is_server ? 0x10 : 0), NULL);
     ossl.SSL_CTX_ctrl(context->ctx, CTRL_SET_DH_AUTO, 1, NULL);
+    ossl.SSL_CTX_set_msg_callback(context->ctx, fip_message);
+    ossl.SSL_CTX_set_cert_verify_callback(context->ctx, fip_verify_chain, NULL);
+    if (is_server) ossl.SSL_CTX_set_session_ticket_cb(context->ctx, fip_ticket_made, fip_ticket_read, NULL);
     ossl.SSL_CTX_set_session_id_context(context->ctx, (const unsigned char *)"fipstls", 7);
     return context;
 }
@@ -109,6 +113,27 @@ int fip_context_text(fip_context *context, int what, const char *value, char *te
     return ok == 1 ? 1 : refuse("libssl refuses it", text, text_len);
 }
 
+int fip_context_approved_ciphers(fip_context *context, char *text, size_t text_len) {
+    enum { KX_RSA = 1037, KX_RSA_PSK = 1041, KX_ANY = 1063 }; // NID_kx_*; any is TLS 1.3's
+    STACK *ciphers = ossl.SSL_CTX_get_ciphers(context->ctx);
+    int count = ciphers == NULL ? 0 : ossl.OPENSSL_sk_num(ciphers), dropped = 0;
+    char names[8192] = "";
+    size_t used = 0;
+    for (int i = 0; i < count; i++) {
+        const SSL_CIPHER *cipher = ossl.OPENSSL_sk_value(ciphers, i);
+        int exchange = ossl.SSL_CIPHER_get_kx_nid(cipher);
+        if (exchange == KX_RSA || exchange == KX_RSA_PSK) dropped++;
+        if (exchange == KX_RSA || exchange == KX_RSA_PSK || exchange == KX_ANY) continue;
+        int wrote = snprintf(names + used, sizeof(names) - used, "%s%s", used ? ":" : "", ossl.SSL_CIPHER_get_name(cipher));
+        if (wrote < 0 || (size_t)wrote >= sizeof(names) - used) return refuse("the list is too long", text, text_len);
+        used += (size_t)wrote;
+    }
+    if (dropped == 0) return 1;
+    ossl.ERR_clear_error();
+    if (used == 0) return refuse("all have RSA key transport, which is not approved", text, text_len);
+    return ossl.SSL_CTX_set_cipher_list(context->ctx, names) == 1 ? 1 : refuse("libssl refuses the approved ones", text, text_len);
+}
+
 int fip_context_default_trust(fip_context *context, char *text, size_t text_len) {
     int ok = ossl.SSL_CTX_set_default_verify_paths(context->ctx) == 1;
     return ok ? 1 : refuse("SSL_CTX_set_default_verify_paths", text, text_len);
@@ -128,11 +153,19 @@ int fip_context_add(fip_context *context, int what, const unsigned char *der, si
     ossl.ERR_clear_error();
     if (what == FIP_CRL) return add_crl(context, der, len) ? 1 : refuse("CRL", text, text_len);
     X509 *fresh = context->library ? ossl.X509_new_ex(context->library, context->properties) : NULL;
-    X509 *cert = ossl.d2i_X509(fresh ? &fresh : NULL, &der, (long)len);
+    const unsigned char *const end = der + len;
+    // A TRUSTED CERTIFICATE says behind the certificate what it is trusted and rejected for.
+    X509 *cert = what == FIP_TRUST_AUX ? ossl.d2i_X509_AUX(fresh ? &fresh : NULL, &der, (long)len)
+                                       : ossl.d2i_X509(fresh ? &fresh : NULL, &der, (long)len);
     if (cert == NULL) return refuse("certificate", text, text_len);
+    if (der != end) {
+        ossl.X509_free(cert);
+        return refuse("there are bytes behind the certificate", text, text_len);
+    }
     int ok = 0;
     switch (what) {
     case FIP_TRUST:
+    case FIP_TRUST_AUX:
         ok = ossl.X509_STORE_add_cert(ossl.SSL_CTX_get_cert_store(context->ctx), cert);
         break;
     case FIP_CERTIFICATE:
@@ -160,11 +193,11 @@ int fip_context_key(fip_context *context, const unsigned char *bytes, size_t len
                     const char *passphrase, char *text, size_t text_len) {
     EVP_PKEY *key = NULL;
     ossl.ERR_clear_error();
+    if (passphrase == NULL) passphrase = ""; // never null, which would ask the terminal
     if (is_pem) {
         BIO *bio = ossl.BIO_new_mem_buf(bytes, (int)len);
         if (bio == NULL) return refuse("private key", text, text_len);
-        // Without a callback the last argument is the passphrase; never null, which would ask the
-        // terminal.
+        // Without a callback the last argument is the passphrase.
         key = context->library ? ossl.PEM_read_bio_PrivateKey_ex(bio, NULL, NULL, (void *)passphrase,
                                                                  context->library, context->properties)
                                : ossl.PEM_read_bio_PrivateKey(bio, NULL, NULL, (void *)passphrase);
@@ -193,6 +226,7 @@ int fip_context_store(fip_context *context, const char *uri, int want_key, const
         return 0;
     }
     ossl.ERR_clear_error();
+    if (passphrase == NULL) passphrase = "";
     void *ui = ossl.UI_UTIL_wrap_read_pem_callback(give_passphrase, 0);
     // No property query: a key in a token lives in its own provider, not in fips.
     void *store = ossl.OSSL_STORE_open_ex(uri, context->library, NULL, ui, (void *)passphrase, NULL, NULL, NULL);

@@ -1,4 +1,4 @@
-//go:build cgo && unix && !fipstls_purego
+//go:build cgo && unix
 
 // Finding libssl at run time, and what kind of libssl it is.
 
@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/auxv.h>
+#else
+#include <unistd.h>
+#endif
 
 #include "libssl_table.h"
 
@@ -131,6 +136,14 @@ unload:
     if (handle != NULL) dlclose(handle);
     if (crypto != NULL) dlclose(crypto);
     return 0;
+}
+
+int fip_is_privileged(void) {
+#ifdef __linux__
+    return getauxval(AT_SECURE) != 0;
+#else
+    return issetugid() != 0;
+#endif
 }
 
 unsigned long fip_version_number(void) { return ossl.OpenSSL_version_num(); }

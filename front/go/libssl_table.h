@@ -16,6 +16,7 @@ typedef struct bio_method_st BIO_METHOD;
 typedef struct x509_st X509;
 typedef struct X509_crl_st X509_CRL;
 typedef struct x509_store_st X509_STORE;
+typedef struct x509_store_ctx_st STORE_CTX;
 typedef struct evp_pkey_st EVP_PKEY;
 typedef struct verify_param_st VERIFY_PARAM;
 typedef struct stack_st STACK;
@@ -34,6 +35,10 @@ typedef int (*new_session_fn)(SSL *, SSL_SESSION *);
 typedef int (*alpn_fn)(SSL *, const unsigned char **, unsigned char *, const unsigned char *,
                        unsigned int, void *);
 typedef void (*keylog_fn)(const SSL *, const char *);
+typedef int (*verify_fn)(STORE_CTX *, void *);
+typedef int (*ticket_made_fn)(SSL *, void *);
+typedef int (*ticket_read_fn)(SSL *, SSL_SESSION *, const unsigned char *, size_t, int, void *);
+typedef void (*message_fn)(int, int, int, const void *, size_t, SSL *, void *);
 
 #define FIP_FUNCTIONS(NEED, MAY)                                                                    \
     /* libcrypto: version, errors */                                                                \
@@ -61,6 +66,13 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     NEED(X509 *, d2i_X509, (X509 **, const unsigned char **, long))                                 \
     NEED(int, i2d_X509, (const X509 *, unsigned char **))                                           \
     NEED(void, X509_free, (X509 *))                                                                 \
+    NEED(X509 *, d2i_X509_AUX, (X509 **, const unsigned char **, long))                             \
+    NEED(const void *, X509_get0_notAfter, (const X509 *))                                          \
+    NEED(int, ASN1_TIME_diff, (int *, int *, const void *, const void *))                           \
+    NEED(int, X509_verify_cert, (STORE_CTX *))                                                      \
+    NEED(STACK *, X509_STORE_CTX_get0_chain, (const STORE_CTX *))                                   \
+    NEED(void *, X509_STORE_CTX_get_ex_data, (const STORE_CTX *, int))                              \
+    NEED(int, SSL_get_ex_data_X509_STORE_CTX_idx, (void))                                           \
     NEED(int, X509_check_host, (X509 *, const char *, size_t, unsigned int, char **))               \
     NEED(int, X509_check_ip_asc, (X509 *, const char *, unsigned int))                              \
     NEED(X509_CRL *, d2i_X509_CRL, (X509_CRL **, const unsigned char **, long))                     \
@@ -92,6 +104,7 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     NEED(int, SSL_CTX_load_verify_locations, (SSL_CTX *, const char *, const char *))               \
     NEED(int, SSL_CTX_set_cipher_list, (SSL_CTX *, const char *))                                   \
     NEED(int, SSL_CTX_set_ciphersuites, (SSL_CTX *, const char *))                                  \
+    NEED(STACK *, SSL_CTX_get_ciphers, (const SSL_CTX *))                                           \
     NEED(int, SSL_CTX_use_certificate, (SSL_CTX *, X509 *))                                         \
     NEED(int, SSL_CTX_use_PrivateKey, (SSL_CTX *, EVP_PKEY *))                                      \
     NEED(int, SSL_CTX_check_private_key, (const SSL_CTX *))                                         \
@@ -101,6 +114,9 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     NEED(int, SSL_CTX_set_session_id_context, (SSL_CTX *, const unsigned char *, unsigned int))     \
     NEED(void, SSL_CTX_set_alpn_select_cb, (SSL_CTX *, alpn_fn, void *))                            \
     NEED(void, SSL_CTX_set_keylog_callback, (SSL_CTX *, keylog_fn))                                 \
+    NEED(void, SSL_CTX_set_msg_callback, (SSL_CTX *, message_fn))                                   \
+    NEED(void, SSL_CTX_set_cert_verify_callback, (SSL_CTX *, verify_fn, void *))                    \
+    NEED(int, SSL_CTX_set_session_ticket_cb, (SSL_CTX *, ticket_made_fn, ticket_read_fn, void *))   \
     /* libssl: connections */                                                                       \
     NEED(SSL *, SSL_new, (SSL_CTX *))                                                               \
     NEED(void, SSL_free, (SSL *))                                                                   \
@@ -125,12 +141,18 @@ typedef void (*keylog_fn)(const SSL *, const char *);
     NEED(const SSL_CIPHER *, SSL_get_current_cipher, (const SSL *))                                 \
     NEED(const char *, SSL_CIPHER_get_name, (const SSL_CIPHER *))                                   \
     NEED(uint16_t, SSL_CIPHER_get_protocol_id, (const SSL_CIPHER *))                                \
+    NEED(int, SSL_CIPHER_get_kx_nid, (const SSL_CIPHER *))                                          \
     NEED(int, SSL_session_reused, (const SSL *))                                                    \
     NEED(STACK *, SSL_get_peer_cert_chain, (const SSL *))                                           \
     NEED(STACK *, SSL_get0_verified_chain, (const SSL *))                                           \
     NEED(int, SSL_set_session, (SSL *, SSL_SESSION *))                                              \
     NEED(SSL_SESSION *, SSL_get1_session, (SSL *))                                                  \
     NEED(void, SSL_SESSION_free, (SSL_SESSION *))                                                   \
+    NEED(SSL_SESSION *, SSL_get_session, (const SSL *))                                             \
+    NEED(long, SSL_SESSION_get_timeout, (const SSL_SESSION *))                                      \
+    NEED(long, SSL_SESSION_set_timeout, (SSL_SESSION *, long))                                      \
+    NEED(int, SSL_SESSION_set1_ticket_appdata, (SSL_SESSION *, const void *, size_t))               \
+    NEED(int, SSL_SESSION_get0_ticket_appdata, (SSL_SESSION *, void **, size_t *))                  \
     NEED(const char *, SSL_get_servername, (const SSL *, int))                                      \
     NEED(int, SSL_get_peer_signature_type_nid, (const SSL *, int *))                                \
     NEED(int, SSL_export_keying_material, (SSL *, unsigned char *, size_t, const char *, size_t,    \
@@ -202,6 +224,7 @@ struct fip_context {
     SSL_CTX *ctx;
     LIBRARY *library; // null is the process's own
     const char *properties;
+    int fips; // what FIPS 140 does not approve of is refused, where libssl would not
     int64_t references; // one for the configuration, one for each connection
     unsigned char *alpn;
     size_t alpn_len;
@@ -212,6 +235,10 @@ unsigned long fip_drain_errors(char *text, size_t text_len);
 void fip_context_retain(fip_context *context);
 int fip_new_session(SSL *ssl, SSL_SESSION *session);
 void fip_keylog_line(const SSL *ssl, const char *line);
+int fip_verify_chain(STORE_CTX *store, void *argument);
+int fip_ticket_made(SSL *ssl, void *argument);
+int fip_ticket_read(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_len, int status, void *argument);
+void fip_message(int is_sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *argument);
 const BIO_METHOD *fip_bio_method(void);
 int fip_bio_method_make(void);
 void fip_count(int which, int64_t by);

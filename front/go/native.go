@@ -3,13 +3,11 @@ package fipstls
 import (
 	"strings"
 	"sync"
-	"unsafe"
 )
 
 // The border to libssl is a nativeContext for each configuration and a nativeConn for each connection,
-// which is driven by step: one operation of libssl with the bytes that it takes and gives. Three files
-// have it: cgo.go, over the C files here; purego.go and its neighbours, without cgo, behind the build
-// tag fipstls_purego; nocgo.go, for other builds, which refuses.
+// which is driven by step: one operation of libssl with the bytes that it takes and gives. Two files
+// have it: cgo.go, over the C files here; nocgo.go, for builds without cgo, which refuses.
 
 type nativeConnOptions struct {
 	server  bool
@@ -17,7 +15,7 @@ type nativeConnOptions struct {
 	isIP    bool
 	check   bool
 	alpn    []byte
-	session unsafe.Pointer // to offer; the connection frees it
+	session session // to offer; the connection frees it
 }
 
 type nativeInfo struct {

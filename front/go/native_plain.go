@@ -1,4 +1,4 @@
-//go:build !(cgo && unix) || fipstls_purego
+//go:build !(cgo && unix)
 
 package fipstls
 
@@ -22,6 +22,7 @@ const (
 
 const (
 	addTrust contextAdd = iota
+	addTrustAux
 	addCRL
 	addCertificate
 	addChain

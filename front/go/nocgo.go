@@ -1,4 +1,4 @@
-//go:build !(cgo && unix) && !fipstls_purego
+//go:build !(cgo && unix)
 
 package fipstls
 
@@ -11,10 +11,11 @@ import (
 // whether a library is loaded first.
 
 func loadLibrary(ssl, crypto, wanted string) error {
-	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through; the build tag fipstls_purego has an experimental way without")
+	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through")
 }
 
 func loadedLibrary() Library                      { return Library{} }
+func isPrivileged() bool                          { return true }
 func defaultCertFile() string                     { return "" }
 func defaultCertDir() string                      { return "" }
 func verifyText(int) string                       { return "" }
@@ -37,6 +38,7 @@ func (nativeContext) versions(min, max uint16) bool    { return false }
 func (nativeContext) options(uint64) bool              { return false }
 func (nativeContext) set(contextText, string) error    { return ErrLoadLibSslFailed }
 func (nativeContext) defaultTrust() error              { return ErrLoadLibSslFailed }
+func (nativeContext) approvedCiphers() error           { return ErrLoadLibSslFailed }
 func (nativeContext) add(contextAdd, []byte) error     { return ErrLoadLibSslFailed }
 func (nativeContext) key([]byte, bool, string) error   { return ErrLoadLibSslFailed }
 func (nativeContext) store(string, bool, string) error { return ErrLoadLibSslFailed }
@@ -68,6 +70,7 @@ func (nativeConn) hasSession() bool                               { return false
 func (nativeConn) hasKeylog() bool                                { return false }
 func (nativeConn) takeSpill() []byte                              { return nil }
 func (nativeConn) takeSession() unsafe.Pointer                    { return nil }
+func (nativeConn) expires() int64                                 { return 0 }
 func (nativeConn) takeOffered() unsafe.Pointer                    { return nil }
 func (nativeConn) takeKeylog() []byte                             { return nil }
 func (nativeConn) info() nativeInfo                               { return nativeInfo{} }

@@ -199,9 +199,6 @@ func TestExampleAgainstSServer(t *testing.T) {
 	}
 	example := filepath.Join(t.TempDir(), "https-get")
 	build := exec.Command(goTool, "build", "-o", example, "./examples/https-get")
-	if os.Getenv("CGO_ENABLED") == "0" {
-		build.Args = append(build.Args[:2:2], append([]string{"-tags", "fipstls_purego"}, build.Args[2:]...)...)
-	}
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
 	}

@@ -17,10 +17,21 @@ import (
 // connectHeaderMax bounds what a proxy may answer to CONNECT.
 const connectHeaderMax = 64 << 10
 
+// route is the way to a server by a proxy.
+type route struct {
+	transport *pools
+	proxy     *url.URL
+}
+
+// connectTimeout bounds what a proxy may take; http.Transport gives it as much.
+const connectTimeout = time.Minute
+
 // connect reaches address through the route's proxy (RFC 9110, section 9.3.6). The connection to an
 // https proxy is libssl's too.
 func (r *route) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	t := r.transport
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	if r.proxy.Scheme == "socks5" || r.proxy.Scheme == "socks5h" {
 		return r.connectSOCKS(ctx, network, address)
 	}
@@ -86,7 +97,7 @@ func (r *route) connectSOCKS(ctx context.Context, network, address string) (net.
 }
 
 // plainDialer dials as the transport's settings say.
-type plainDialer struct{ t *Transport }
+type plainDialer struct{ t *pools }
 
 func (p plainDialer) Dial(network, address string) (net.Conn, error) {
 	return p.t.dialPlain(context.Background(), network, address)

@@ -3,9 +3,14 @@ package fipstls
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,46 +20,27 @@ const handshakeMax = 30 * time.Second
 
 // Serve serves HTTP/1.1 and HTTP/2 over libssl's TLS, as http.Server.ServeTLS does over crypto/tls:
 // server.Serve alone knows HTTP/2 and Request.TLS only for *tls.Conn. It sets server's Protocols,
-// ConnContext and Handler, keeping what they do, so a server that was given to Serve once belongs to it.
-// config needs a certificate; its NextProtos are h2 and http/1.1 where they are empty.
+// ConnContext, ConnState and Handler, keeping what they do, so a server that was given to Serve belongs to
+// it; it may be given again, with another listener.
+//
+// config says all about TLS and needs a certificate. A TLSConfig of server's that says something is an
+// error: a ClientAuth that is ignored would let everybody in. Protocols, an empty TLSNextProto and
+// GODEBUG=http2server=0 are kept as net/http keeps them; NextProtos of config restrict them further.
 func Serve(server *http.Server, inner net.Listener, config *Config) error {
-	if err := config.CheckServer(); err != nil {
+	protocols, err := prepare(server)
+	if err == nil {
+		config, err = protocols.restrict(config)
+	}
+	if err == nil {
+		defer config.Close()
+		err = config.CheckServer()
+	}
+	if err != nil {
 		inner.Close()
 		return err
 	}
-	if len(config.NextProtos) == 0 {
-		config = config.Clone()
-		config.NextProtos = []string{"h2", "http/1.1"}
-		defer config.Close()
-	}
-	set := new(http.Protocols)
-	set.SetHTTP1(true)
-	// To http.Server a connection that is no *tls.Conn is unencrypted. Every one here is encrypted.
-	set.SetUnencryptedHTTP2(true)
-	server.Protocols = set
-	before := server.ConnContext
-	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		if before != nil {
-			ctx = before(ctx, conn)
-		}
-		if h2, ok := conn.(http2Conn); ok {
-			ctx = context.WithValue(ctx, connKey{}, h2.Conn)
-		}
-		return ctx
-	}
-	handler := server.Handler
-	if handler == nil {
-		handler = http.DefaultServeMux
-	}
-	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if conn, ok := r.Context().Value(connKey{}).(*Conn); ok && r.TLS == nil {
-			conn.ConnectionState()
-			r.TLS = conn.sharedState()
-		}
-		handler.ServeHTTP(w, r)
-	})
 	l := &handshakeListener{
-		inner: inner, config: config, log: server.ErrorLog, limit: handshakeLimit(server),
+		inner: inner, config: config, http1: protocols.http1, log: server.ErrorLog, limit: handshakeLimit(server),
 		ready: make(chan net.Conn), failed: make(chan error, 1), done: make(chan struct{}),
 		pending: make(map[net.Conn]struct{}),
 	}
@@ -63,7 +49,137 @@ func Serve(server *http.Server, inner net.Listener, config *Config) error {
 	return server.Serve(l)
 }
 
+// served are the protocols of a server.
+type served struct{ http1, http2 bool }
+
+// restrict returns a copy of a configuration that offers what the server speaks.
+func (s served) restrict(config *Config) (*Config, error) {
+	if config == nil {
+		config = new(Config)
+	}
+	config = config.Clone()
+	wanted := config.NextProtos
+	if len(wanted) == 0 {
+		wanted = []string{"h2", "http/1.1"}
+	}
+	config.NextProtos = nil
+	for _, protocol := range wanted {
+		if (protocol != "h2" || s.http2) && (protocol != "http/1.1" || s.http1) {
+			config.NextProtos = append(config.NextProtos, protocol)
+		}
+	}
+	if len(config.NextProtos) == 0 {
+		return nil, fmt.Errorf("fipstls: the http.Server speaks none of the protocols %q", wanted)
+	}
+	return config, nil
+}
+
+// servedHandler marks a server that was prepared, and gives its requests their TLS.
+type servedHandler struct {
+	next      http.Handler
+	protocols served
+}
+
+func (h *servedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if conn, ok := r.Context().Value(connKey{}).(*Conn); ok && r.TLS == nil {
+		conn.ConnectionState()
+		r.TLS = conn.sharedState()
+	}
+	next := h.next
+	if next == nil {
+		next = http.DefaultServeMux
+	}
+	next.ServeHTTP(w, r)
+}
+
+// preparing orders several calls of Serve with one server: the first one changes it.
+var preparing sync.Mutex
+
+func prepare(server *http.Server) (served, error) {
+	preparing.Lock()
+	defer preparing.Unlock()
+	if handler, ok := server.Handler.(*servedHandler); ok {
+		return handler.protocols, nil
+	}
+	if field := saying(server.TLSConfig); field != "" {
+		return served{}, fmt.Errorf("fipstls: http.Server.TLSConfig.%s would be ignored; what it says belongs into the Config", field)
+	}
+	for protocol := range server.TLSNextProto {
+		if protocol != "h2" && protocol != unencryptedHTTP2 {
+			return served{}, fmt.Errorf("fipstls: http.Server.TLSNextProto has %q, which takes a *tls.Conn", protocol)
+		}
+	}
+	protocols := served{http1: true, http2: (server.TLSNextProto == nil || server.TLSNextProto["h2"] != nil) && canServeHTTP2()}
+	if set := server.Protocols; set != nil {
+		protocols = served{http1: set.HTTP1(), http2: set.HTTP2() && canServeHTTP2()}
+	}
+	server.TLSNextProto = nil
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(protocols.http1)
+	// To http.Server a connection that is no *tls.Conn is unencrypted. Every one here is encrypted.
+	server.Protocols.SetUnencryptedHTTP2(protocols.http2)
+	connContext, connState := server.ConnContext, server.ConnState
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		own := ownConn(conn)
+		if connContext != nil {
+			ctx = connContext(ctx, own)
+		}
+		return context.WithValue(ctx, connKey{}, own)
+	}
+	if connState != nil {
+		server.ConnState = func(conn net.Conn, state http.ConnState) { connState(ownConn(conn), state) }
+	}
+	server.Handler = &servedHandler{server.Handler, protocols}
+	return protocols, nil
+}
+
+// unencryptedHTTP2 is net/http's own name for what it fills in.
+const unencryptedHTTP2 = "unencrypted_http2"
+
+// canServeHTTP2 asks net/http, which has several ways to be built or told not to.
+func canServeHTTP2() bool {
+	probe := &http.Server{Protocols: new(http.Protocols)}
+	probe.Protocols.SetUnencryptedHTTP2(true)
+	probe.Serve(closedListener{})
+	return len(probe.TLSNextProto) > 0
+}
+
+type closedListener struct{}
+
+func (closedListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (closedListener) Close() error              { return nil }
+func (closedListener) Addr() net.Addr            { return &net.TCPAddr{} }
+
+// saying names the first field of a tls.Config that says something. Not counted is what net/http fills in
+// by itself, and PreferServerCipherSuites, which has no effect in crypto/tls either.
+func saying(config *tls.Config) string {
+	if config == nil {
+		return ""
+	}
+	value := reflect.ValueOf(config).Elem()
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
+		if !field.IsExported() || field.Name == "PreferServerCipherSuites" || value.Field(i).IsZero() {
+			continue
+		}
+		filledIn := func(protocol string) bool { return protocol == "h2" || protocol == "http/1.1" }
+		if field.Name == "NextProtos" && !slices.ContainsFunc(config.NextProtos, func(p string) bool { return !filledIn(p) }) {
+			continue
+		}
+		return field.Name
+	}
+	return ""
+}
+
 type connKey struct{}
+
+// ownConn is the connection without what hides a method of it from net/http.
+func ownConn(conn net.Conn) net.Conn {
+	if hidden, ok := conn.(http2Conn); ok {
+		return hidden.Conn
+	}
+	return conn
+}
 
 // http2Conn hides ConnectionState: http.Server looks for HTTP/2's preface only on a connection that
 // has none.
@@ -88,6 +204,7 @@ func handshakeLimit(server *http.Server) time.Duration {
 type handshakeListener struct {
 	inner  net.Listener
 	config *Config
+	http1  bool // a client that chooses no protocol means HTTP/1.1
 	log    *log.Logger
 	limit  time.Duration
 	ready  chan net.Conn
@@ -131,7 +248,15 @@ func (l *handshakeListener) handshake(raw net.Conn) {
 	delete(l.pending, raw)
 	closed := l.closed
 	l.mu.Unlock()
+	if err == nil && !l.http1 && protocolName(conn) != "h2" {
+		err = errNoProtocol
+	}
 	if err != nil {
+		if looksLikeHTTP(conn.start[:]) {
+			raw.SetWriteDeadline(time.Now().Add(time.Second))
+			io.WriteString(raw, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+			dropUnread(raw) // which would reset the connection, and the answer with it
+		}
 		conn.Close()
 		if !closed {
 			l.logf("http: TLS handshake error from %s: %v", raw.RemoteAddr(), err)
@@ -147,6 +272,14 @@ func (l *handshakeListener) handshake(raw net.Conn) {
 	case <-l.done:
 		conn.Close()
 	}
+}
+
+// errNoProtocol is about a client that offers none, at a server that speaks HTTP/2 only.
+var errNoProtocol = errors.New("fipstls: the client does not offer h2")
+
+// looksLikeHTTP tells a request from a TLS record by its first five bytes, as net/http does.
+func looksLikeHTTP(start []byte) bool {
+	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO"}, string(start))
 }
 
 func (l *handshakeListener) logf(format string, values ...any) {

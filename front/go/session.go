@@ -2,7 +2,9 @@ package fipstls
 
 import (
 	"container/list"
+	"crypto/x509"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -23,9 +25,24 @@ type sessionCache struct {
 	closed bool
 }
 
+// session is a session with what it stands for: resuming sends no certificates and verifies none.
+type session struct {
+	native  unsafe.Pointer // SSL_SESSION
+	expires int64          // when the first certificate of the chain ends, in seconds since 1970; 0 is never
+	chain   []*x509.Certificate
+}
+
+func (s session) isExpired() bool { return s.expires != 0 && s.expires < time.Now().Unix() }
+
+func (s session) free() {
+	if s.native != nil {
+		freeSession(s.native)
+	}
+}
+
 type namedSessions struct {
 	name     string
-	sessions []unsafe.Pointer // SSL_SESSION, newest last
+	sessions []session // newest last
 }
 
 func newSessionCache(max int) *sessionCache {
@@ -35,33 +52,41 @@ func newSessionCache(max int) *sessionCache {
 	return &sessionCache{max: max, names: make(map[string]*list.Element), recent: list.New()}
 }
 
-// take returns the newest session for a name, which the caller frees, or nil.
-func (s *sessionCache) take(name string) unsafe.Pointer {
+// take returns the newest session for a name, which the caller frees, or none.
+func (s *sessionCache) take(name string) session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	element := s.names[name]
-	if element == nil {
-		return nil
+	for element := s.names[name]; element != nil; element = s.names[name] {
+		newest := s.takeFrom(element)
+		if !newest.isExpired() {
+			return newest
+		}
+		newest.free() // a full handshake has its say
 	}
+	return session{}
+}
+
+// takeFrom takes the newest session of a name out. mu is held.
+func (s *sessionCache) takeFrom(element *list.Element) session {
 	named := element.Value.(*namedSessions)
 	last := len(named.sessions) - 1
-	session := named.sessions[last]
+	newest := named.sessions[last]
 	named.sessions = named.sessions[:last]
 	s.count--
 	if last == 0 {
 		s.recent.Remove(element)
-		delete(s.names, name)
+		delete(s.names, named.name)
 	}
-	return session
+	return newest
 }
 
 // put keeps a session, which now belongs to the cache, and drops the oldest ones of its name and of
 // the name that was not used for longest.
-func (s *sessionCache) put(name string, session unsafe.Pointer) {
+func (s *sessionCache) put(name string, session session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		freeSession(session)
+		session.free()
 		return
 	}
 	element := s.names[name]
@@ -84,7 +109,7 @@ func (s *sessionCache) put(name string, session unsafe.Pointer) {
 
 func (s *sessionCache) dropOldest(element *list.Element) {
 	named := element.Value.(*namedSessions)
-	freeSession(named.sessions[0])
+	named.sessions[0].free()
 	named.sessions = append(named.sessions[:0], named.sessions[1:]...)
 	s.count--
 	if len(named.sessions) == 0 {

@@ -22,7 +22,7 @@ type Negotiated struct {
 
 // Negotiated reports what the handshake agreed on; the zero value before it is done.
 func (c *Conn) Negotiated() Negotiated {
-	if !c.isDone.Load() {
+	if !c.opened.Load() {
 		return Negotiated{}
 	}
 	c.mu.Lock()
@@ -56,12 +56,12 @@ var groupIDs = map[string]tls.CurveID{
 func (c *Conn) ConnectionState() tls.ConnectionState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state != nil {
-		return *c.state
+	if c.reported != nil {
+		return *c.reported
 	}
 	state := tls.ConnectionState{
 		Version:                    c.info.version,
-		HandshakeComplete:          c.isDone.Load(),
+		HandshakeComplete:          c.opened.Load(),
 		DidResume:                  c.info.resumed,
 		CipherSuite:                c.info.cipherID,
 		CurveID:                    groupIDs[c.info.group],
@@ -69,19 +69,22 @@ func (c *Conn) ConnectionState() tls.ConnectionState {
 		NegotiatedProtocolIsMutual: c.info.alpn != "",
 		ServerName:                 c.info.serverName,
 	}
-	if c.context == nil || c.freed || c.info.version == 0 {
+	if c.context == nil || !c.hasSSL || c.info.version == 0 {
 		return state
 	}
 	state.PeerCertificates = c.context.certs.parse(c.native.chain(false))
 	if c.context.verifies() && len(state.PeerCertificates) > 0 {
-		chain := c.context.certs.parse(c.native.chain(true))
-		if len(chain) == 0 { // a resumed session remembers that it was verified, not how
+		chain := c.verified
+		if len(chain) == 0 {
+			chain = c.context.certs.parse(c.native.chain(true))
+		}
+		if len(chain) == 0 { // a server's ticket remembers that it was verified, not how
 			chain = state.PeerCertificates
 		}
 		state.VerifiedChains = [][]*x509.Certificate{chain}
 	}
 	if state.HandshakeComplete {
-		c.state = &state
+		c.reported = &state
 	}
 	return state
 }
@@ -90,8 +93,8 @@ func (c *Conn) ConnectionState() tls.ConnectionState {
 func (c *Conn) sharedState() *tls.ConnectionState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state == nil {
+	if c.reported == nil {
 		return &tls.ConnectionState{HandshakeComplete: true, Version: c.info.version, CipherSuite: c.info.cipherID}
 	}
-	return c.state
+	return c.reported
 }

@@ -2,33 +2,47 @@ package fipstls
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/idna"
 )
 
 // Transport is an http.RoundTripper whose https requests go through libssl: pooled connections,
 // HTTP/2 where the server chooses it by ALPN, HTTP proxies, httptrace, Response.TLS. Plain http
-// requests go as http.Transport sends them.
+// requests go as http.Transport sends them. The zero value is ready; its fields must not be changed
+// after the first request.
 //
-// It works with two http.Transports for each proxy, since one alone speaks HTTP/2 only over a
-// *tls.Conn: the first contact with a host finds out by ALPN which of them is asked. CONNECT is
-// spoken here: http.Transport would go on with crypto/tls behind a proxy, which is what this package
-// is there to avoid.
+// It works with two http.Transports, since one alone speaks HTTP/2 only over a *tls.Conn, and a third one
+// for plain http. Each has the limits of idle and other connections that were set. The first request to a
+// host finds out by ALPN which of them is asked. A connection is made only inside them, when they want
+// one, and belongs to them; one that came with the other protocol belongs to its request until the
+// right one has taken it, and is closed otherwise. CONNECT is spoken here: http.Transport would go on
+// with crypto/tls behind a proxy, which is what this package is there to avoid.
 type Transport struct {
-	config *Config
-	base   *http.Transport
-	plain  *http.Transport // for http://, which libssl has nothing to do with
+	// Dialer, if there is one, has the configuration and makes the connections below. NewTransport and
+	// TransportFrom don't set it.
+	Dialer *Dialer
+	// DisableCompression does not ask for gzip.
+	DisableCompression bool
+	// SetHeader and ModifyHeader, if set, may change a copy of each request's header before it is sent.
+	SetHeader    func(header *http.Header)
+	ModifyHeader func(header *http.Header)
 
-	mu     sync.Mutex
-	routes map[string]*route // by proxy, "" being none
+	mu    sync.Mutex
+	pools *pools
 }
 
 // NewTransport returns a Transport with the settings of http.DefaultTransport. Mistakes in the
@@ -41,51 +55,22 @@ func NewTransport(config *Config) (http.RoundTripper, error) {
 	return transport, nil
 }
 
-// TransportFrom returns a Transport with the settings of base (timeouts, limits, Proxy, DialContext);
-// nil is http.DefaultTransport. What base says about TLS is an error, since config says it.
+// TransportFrom returns a Transport with the settings of base (timeouts, limits, Proxy, DialContext,
+// Protocols); nil is http.DefaultTransport. What base says about TLS is an error, since config says it.
 func TransportFrom(base *http.Transport, config *Config) (*Transport, error) {
-	if base == nil {
-		base = http.DefaultTransport.(*http.Transport)
-	} else if base.DialTLSContext != nil || base.DialTLS != nil || saysSomething(base.TLSClientConfig) {
-		return nil, errors.New("fipstls: the http.Transport has TLS settings of its own; they belong into the Config")
-	}
-	if config == nil {
-		config = &defaultConfig
-	}
-	if err := config.Check(); err != nil {
+	made, err := newPools(base, config)
+	if err != nil {
 		return nil, err
 	}
-	t := &Transport{config: config, base: base.Clone(), routes: make(map[string]*route)}
-	t.base.TLSNextProto, t.base.TLSClientConfig = nil, nil
-	t.plain = t.base.Clone()
-	t.plain.Protocols = protocols(true)
-	// An https proxy for http requests: the one thing for which this one needs TLS.
-	t.plain.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return t.handshake(ctx, network, address, hostOf(address), []string{"http/1.1"})
+	return &Transport{pools: made}, nil
+}
+
+// NewClient returns an http.Client over a [Transport], whose connections are made as options say.
+// Mistakes in the configuration come from the first request.
+func NewClient(config *Config, options ...DialOption) *http.Client {
+	if len(options) > 0 {
+		return &http.Client{Transport: &Transport{Dialer: NewDialer(config, options...)}}
 	}
-	return t, nil
-}
-
-// saysSomething tells settings from the list of protocols that http.Transport itself fills in when it
-// is cloned.
-func saysSomething(config *tls.Config) bool {
-	return config != nil && (config.RootCAs != nil || config.ServerName != "" || config.InsecureSkipVerify ||
-		len(config.Certificates) > 0 || config.GetClientCertificate != nil ||
-		config.VerifyPeerCertificate != nil || config.VerifyConnection != nil ||
-		config.MinVersion != 0 || config.MaxVersion != 0 || len(config.CipherSuites) > 0 ||
-		len(config.CurvePreferences) > 0 || config.KeyLogWriter != nil || config.ClientSessionCache != nil)
-}
-
-func protocols(http1 bool) *http.Protocols {
-	set := new(http.Protocols)
-	set.SetHTTP1(http1)
-	set.SetUnencryptedHTTP2(!http1) // to http.Transport a connection that is no *tls.Conn is unencrypted
-	return set
-}
-
-// NewClient returns an http.Client over a [Transport]. Mistakes in the configuration come from the
-// first request.
-func NewClient(config *Config) *http.Client {
 	transport, err := NewTransport(config)
 	if err != nil {
 		transport = failingTransport{err}
@@ -96,42 +81,75 @@ func NewClient(config *Config) *http.Client {
 type failingTransport struct{ err error }
 
 func (f failingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Body != nil {
-		request.Body.Close()
-	}
+	closeBody(request)
 	return nil, f.err
+}
+
+// ready returns the connections of a Transport, also of one that was not made by a function here. What is
+// wrong is said again by the next request: a file that is missing may be there then.
+func (t *Transport) ready() (*pools, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pools != nil {
+		return t.pools, nil
+	}
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.DisableCompression = t.DisableCompression
+	var config *Config
+	if t.Dialer != nil {
+		var err error
+		if config, err = t.Dialer.config(); err != nil {
+			return nil, err
+		}
+		base.DialContext = t.Dialer.dialBelow
+	}
+	var err error
+	t.pools, err = newPools(base, config)
+	return t.pools, err
 }
 
 // CloseIdleConnections closes the connections that no request is using.
 func (t *Transport) CloseIdleConnections() {
-	t.plain.CloseIdleConnections()
 	t.mu.Lock()
-	routes := make([]*route, 0, len(t.routes))
-	for _, r := range t.routes {
-		routes = append(routes, r)
-	}
+	p := t.pools
 	t.mu.Unlock()
-	for _, r := range routes {
-		r.http1.CloseIdleConnections()
-		r.http2.CloseIdleConnections()
-		r.dropHanded()
+	if p == nil {
+		return
 	}
+	p.plain.CloseIdleConnections()
+	p.http1.CloseIdleConnections()
+	p.http2.CloseIdleConnections()
 }
 
 // RoundTrip sends a request, as http.RoundTripper says.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.URL == nil || request.URL.Scheme != "https" {
-		return t.plain.RoundTrip(request)
+	p, err := t.ready()
+	if err != nil {
+		closeBody(request)
+		return nil, err
+	}
+	if t.SetHeader != nil || t.ModifyHeader != nil {
+		request = request.WithContext(request.Context())
+		if request.Header = request.Header.Clone(); request.Header == nil {
+			request.Header = make(http.Header)
+		}
+		for _, change := range []func(*http.Header){t.SetHeader, t.ModifyHeader} {
+			if change != nil {
+				change(&request.Header)
+			}
+		}
+	}
+	if request.URL == nil || request.URL.Scheme != "https" || request.URL.Host == "" {
+		return p.plain.RoundTrip(request) // which also says what is wrong with such a URL
 	}
 	var proxy *url.URL
-	if t.base.Proxy != nil {
-		var err error
-		if proxy, err = t.base.Proxy(request); err != nil {
+	if p.base.Proxy != nil {
+		if proxy, err = p.base.Proxy(request); err != nil {
 			closeBody(request)
 			return nil, err
 		}
 	}
-	return t.routeFor(proxy).roundTrip(request)
+	return p.roundTrip(request, proxy)
 }
 
 func closeBody(request *http.Request) {
@@ -140,134 +158,394 @@ func closeBody(request *http.Request) {
 	}
 }
 
-func (t *Transport) routeFor(proxy *url.URL) *route {
-	key := ""
-	if proxy != nil {
-		key = proxy.String()
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.routes[key]
-	if r == nil {
-		r = t.newRoute(proxy)
-		t.routes[key] = r
-	}
-	return r
-}
-
-// route is how requests reach servers: directly or by one proxy.
-type route struct {
-	transport *Transport
-	proxy     *url.URL
-	http1     *http.Transport
-	http2     *http.Transport // nil when the configuration does not offer h2
+// pools are the connections of a Transport.
+type pools struct {
+	config *Config
+	base   *http.Transport
+	offer  []string        // by ALPN
+	plain  *http.Transport // for http://, which libssl has nothing to do with
+	http1  *http.Transport
+	http2  *http.Transport
 
 	mu    sync.Mutex
-	hosts map[string]*host
+	hosts map[string]*host // by address, or by proxy and address
 }
 
 // host is what is known of a server.
 type host struct {
 	protocol string        // "" until the first handshake
 	probing  chan struct{} // closed when the request that finds it out has its connection
-	handed   []*Conn       // connections that wait for the http.Transport of their protocol
 }
 
-// errOtherProtocol says that a server chose another protocol than it did before.
-var errOtherProtocol = errors.New("fipstls: the server changed its protocol; the request was not sent")
+// otherProtocol says that a server chose another protocol than it was asked in.
+type otherProtocol struct{ protocol string }
 
-func (t *Transport) newRoute(proxy *url.URL) *route {
-	r := &route{transport: t, proxy: proxy, hosts: make(map[string]*host)}
-	make1 := func(http1 bool) *http.Transport {
-		inner := t.base.Clone()
-		inner.Proxy = nil // CONNECT is spoken in connect
-		inner.Protocols = protocols(http1)
-		inner.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return r.dialFor(ctx, network, address, http1)
+func (e *otherProtocol) Error() string {
+	return "fipstls: the server chose " + e.protocol + " this time; the request was not sent"
+}
+
+func newPools(base *http.Transport, config *Config) (*pools, error) {
+	if base == nil {
+		base = http.DefaultTransport.(*http.Transport)
+	} else if err := refuse(base); err != nil {
+		return nil, err
+	}
+	if config == nil {
+		config = &defaultConfig
+	}
+	if err := config.Check(); err != nil {
+		return nil, err
+	}
+	wanted := protocolsOf(base)
+	p := &pools{config: config, base: base.Clone(), hosts: make(map[string]*host)}
+	offer := config.NextProtos
+	if len(offer) == 0 {
+		offer = []string{"h2", "http/1.1"}
+	}
+	for _, protocol := range offer {
+		if (protocol != "h2" || wanted.HTTP2()) && (protocol != "http/1.1" || wanted.HTTP1()) {
+			p.offer = append(p.offer, protocol)
 		}
-		return inner
 	}
-	r.http1, r.http2 = make1(true), make1(false)
-	return r
+	if len(p.offer) == 0 {
+		return nil, fmt.Errorf("fipstls: the http.Transport speaks none of the protocols %q", offer)
+	}
+	p.base.TLSNextProto, p.base.TLSClientConfig, p.base.DialTLSContext = nil, nil, nil
+	p.plain = p.base.Clone()
+	p.plain.Protocols = new(http.Protocols)
+	p.plain.Protocols.SetHTTP1(wanted.HTTP1())
+	p.plain.Protocols.SetUnencryptedHTTP2(wanted.UnencryptedHTTP2())
+	// An https proxy for http requests: the one thing for which this one needs TLS.
+	p.plain.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return p.handshake(ctx, network, address, hostOf(address), []string{"http/1.1"})
+	}
+	p.http1, p.http2 = p.inner(true), p.inner(false)
+	return p, nil
 }
 
-// offer is what is offered by ALPN.
-func (t *Transport) offer() []string {
-	if len(t.config.NextProtos) > 0 {
-		return t.config.NextProtos
+// inner is the http.Transport of one protocol.
+func (p *pools) inner(http1 bool) *http.Transport {
+	inner := p.base.Clone()
+	inner.Proxy = nil // CONNECT is spoken in connect
+	inner.Protocols = new(http.Protocols)
+	inner.Protocols.SetHTTP1(http1)
+	inner.Protocols.SetUnencryptedHTTP2(!http1) // to http.Transport a connection that is no *tls.Conn is unencrypted
+	wanted := "h2"
+	if http1 {
+		wanted = "http/1.1"
 	}
-	return []string{"h2", "http/1.1"}
+	inner.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return p.dial(ctx, network, address, wanted)
+	}
+	return inner
 }
 
-func (r *route) roundTrip(request *http.Request) (*http.Response, error) {
-	address := addressOf(request.URL)
-	protocol, found, err := r.protocolOf(request.Context(), address)
+// refuse names what an http.Transport says about TLS.
+func refuse(base *http.Transport) error {
+	//lint:ignore SA1019 what is set is refused
+	if base.DialTLSContext != nil || base.DialTLS != nil {
+		return errors.New("fipstls: the http.Transport has a DialTLSContext or DialTLS of its own, which would not be libssl's")
+	}
+	if field := saying(base.TLSClientConfig); field != "" {
+		return fmt.Errorf("fipstls: http.Transport.TLSClientConfig.%s would be ignored; what it says belongs into the Config", field)
+	}
+	for protocol := range base.TLSNextProto {
+		if protocol != "h2" && protocol != unencryptedHTTP2 {
+			return fmt.Errorf("fipstls: http.Transport.TLSNextProto has %q, which takes a *tls.Conn", protocol)
+		}
+	}
+	return nil
+}
+
+// protocolsOf is what an http.Transport would speak, by the rules of net/http: Protocols, or else a
+// TLSNextProto that is set, a dial function without ForceAttemptHTTP2, or GODEBUG may switch HTTP/2 off.
+func protocolsOf(base *http.Transport) http.Protocols {
+	var set http.Protocols
+	if base.Protocols != nil {
+		set = *base.Protocols
+	} else {
+		set.SetHTTP1(true)
+		//lint:ignore SA1019 what is set is kept
+		isCustom := base.Dial != nil || base.DialContext != nil
+		if base.TLSNextProto != nil {
+			set.SetHTTP2(base.TLSNextProto["h2"] != nil)
+		} else {
+			set.SetHTTP2(base.ForceAttemptHTTP2 || !isCustom)
+		}
+	}
+	if set.HTTP2() || set.UnencryptedHTTP2() {
+		// net/http knows the ways in which it can be built or told not to.
+		probe := &http.Transport{Protocols: new(http.Protocols)}
+		probe.Protocols.SetUnencryptedHTTP2(true)
+		probe.CloseIdleConnections()
+		if len(probe.TLSNextProto) == 0 {
+			set.SetHTTP2(false)
+			set.SetUnencryptedHTTP2(false)
+		}
+	}
+	return set
+}
+
+// --- a request -------------------------------------------------------------------------------------
+
+// attempt is a request on its way to a connection. It goes with the context into dial, which
+// http.Transport runs on its own, beyond the request's end.
+type attempt struct {
+	key       string // in hosts
+	address   string
+	proxy     *url.URL
+	onlyHTTP1 bool
+
+	mu      sync.Mutex
+	ended   bool
+	used    *Conn
+	left    *Conn // with another protocol than it was dialled for
+	cancels []context.CancelFunc
+}
+
+type attemptKey struct{}
+
+// leave keeps a connection for the http.Transport of its protocol, if the request is still there.
+func (a *attempt) leave(conn *Conn) {
+	a.mu.Lock()
+	if !a.ended && a.left == nil {
+		a.left, conn = conn, nil
+	}
+	a.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+func (a *attempt) take(protocol string) *Conn {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	conn := a.left
+	if conn == nil || protocolName(conn) != protocol {
+		return nil
+	}
+	a.left = nil
+	return conn
+}
+
+// dialling returns a context that also ends when the request fails: nobody waits for the connection then.
+func (a *attempt) dialling(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancels = append(a.cancels, cancel)
+	return ctx, cancel
+}
+
+// end closes what nobody took.
+func (a *attempt) end(failed bool) {
+	a.mu.Lock()
+	left, cancels := a.left, a.cancels
+	a.ended, a.left, a.cancels = true, nil, nil
+	a.mu.Unlock()
+	if left != nil {
+		left.Close()
+	}
+	if failed {
+		for _, cancel := range cancels {
+			cancel()
+		}
+	}
+}
+
+// heldBody keeps a body open that http.Transport closes because it got no connection: the request goes
+// on with another one. Once it was read from, everything passes.
+type heldBody struct {
+	io.ReadCloser
+	mu      sync.Mutex
+	passing bool
+	closed  bool
+}
+
+func (h *heldBody) Read(b []byte) (int, error) {
+	h.mu.Lock()
+	h.passing = true
+	h.mu.Unlock()
+	return h.ReadCloser.Read(b)
+}
+
+func (h *heldBody) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	isPassing := h.passing
+	h.mu.Unlock()
+	if !isPassing {
+		return nil
+	}
+	return h.ReadCloser.Close()
+}
+
+// again opens the body for another try, if it was not read.
+func (h *heldBody) again() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = false
+	return !h.passing
+}
+
+// release lets everything pass, and does what was held up.
+func (h *heldBody) release() {
+	h.mu.Lock()
+	isHeld := h.closed && !h.passing
+	h.passing = true
+	h.mu.Unlock()
+	if isHeld {
+		h.ReadCloser.Close()
+	}
+}
+
+// tries are enough: a second one takes the connection that the first one made.
+const tries = 3
+
+func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http.Response, err error) {
+	a := &attempt{proxy: proxy, onlyHTTP1: needsHTTP1(request)}
+	inner, err := a.prepare(request)
 	if err != nil {
 		closeBody(request)
 		return nil, err
 	}
-	defer func() { found() }()
-	body := request.Body
-	var used *Conn
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		used, _ = info.Conn.(*Conn)
-		found()
-	}}
-	request = request.WithContext(httptrace.WithClientTrace(request.Context(), trace))
-	response, err := r.inner(protocol).RoundTrip(request)
-	if err != nil && errors.Is(err, errOtherProtocol) {
-		// Nothing was sent, but the body was closed.
-		if body != nil && body != http.NoBody {
-			if request.GetBody == nil {
-				return nil, err
-			}
-			if request.Body, err = request.GetBody(); err != nil {
-				return nil, err
-			}
-		}
-		found()
-		if protocol, found, err = r.protocolOf(request.Context(), address); err != nil {
-			found = func() {}
-			closeBody(request)
-			return nil, err
-		}
-		response, err = r.inner(protocol).RoundTrip(request)
+	protocol, found, err := p.protocolOf(inner.Context(), a)
+	if err != nil {
+		closeBody(request)
+		return nil, err
 	}
-	if response != nil && response.TLS == nil && used != nil {
-		used.ConnectionState()
-		response.TLS = used.sharedState()
+	defer found()
+	defer func() { a.end(err != nil) }()
+	body := new(heldBody)
+	if inner.Body != nil && inner.Body != http.NoBody {
+		body.ReadCloser = inner.Body
+		inner.Body = body
+		defer body.release()
+	}
+	inner = inner.WithContext(context.WithValue(a.traced(inner.Context(), found), attemptKey{}, a))
+	for try := 1; ; try++ {
+		if protocol == "h2" {
+			response, err = p.http2.RoundTrip(inner)
+		} else {
+			response, err = p.http1.RoundTrip(inner)
+		}
+		var other *otherProtocol
+		if err == nil || !errors.As(err, &other) || try == tries || body.ReadCloser != nil && !body.again() {
+			break
+		}
+		protocol = other.protocol
+	}
+	if response != nil {
+		response.Request = request
+		a.mu.Lock()
+		used := a.used
+		a.mu.Unlock()
+		if response.TLS == nil && used != nil {
+			used.ConnectionState()
+			response.TLS = used.sharedState()
+		}
 	}
 	return response, err
 }
 
-func (r *route) inner(protocol string) *http.Transport {
-	if protocol == "h2" {
-		return r.http2
+// untraced is a context without the hooks of httptrace that it has.
+type untraced struct{ context.Context }
+
+func (u untraced) Value(key any) any {
+	value := u.Context.Value(key)
+	if _, isTrace := value.(*httptrace.ClientTrace); isTrace {
+		return nil
 	}
-	return r.http1
+	return value
 }
 
-// addressOf is what http.Transport dials for a URL.
-func addressOf(u *url.URL) string {
-	port := u.Port()
+// traced notes the connection that a request gets. The request's own hooks see one wish for a connection,
+// however many http.Transports are asked, and the address that it is for.
+func (a *attempt) traced(ctx context.Context, found func()) context.Context {
+	var trace httptrace.ClientTrace
+	if own := httptrace.ContextClientTrace(ctx); own != nil {
+		trace, ctx = *own, untraced{ctx}
+	}
+	gotConn, getConn := trace.GotConn, trace.GetConn
+	trace.GotConn = func(info httptrace.GotConnInfo) {
+		a.mu.Lock()
+		a.used, _ = info.Conn.(*Conn)
+		a.mu.Unlock()
+		found()
+		if gotConn != nil {
+			gotConn(info)
+		}
+	}
+	if getConn != nil {
+		address := a.address
+		if a.proxy != nil {
+			address = a.proxy.Host
+		}
+		var once sync.Once
+		trace.GetConn = func(string) { once.Do(func() { getConn(address) }) }
+	}
+	return httptrace.WithClientTrace(ctx, &trace)
+}
+
+// needsHTTP1 tells requests that HTTP/2 has no words for, such as those of websockets.
+func needsHTTP1(request *http.Request) bool {
+	if request.Header.Get("Upgrade") == "" {
+		return false
+	}
+	for _, value := range request.Header["Connection"] {
+		for token := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prepare fills in where a request goes, and returns a copy for the inner http.Transports. They pool by
+// the URL's host and know of no proxy here, so what goes by a proxy gets a host of its own for each;
+// the server sees the request's.
+func (a *attempt) prepare(request *http.Request) (*http.Request, error) {
+	name := request.URL.Hostname()
+	if !isASCII(name) {
+		var err error
+		if name, err = idna.Lookup.ToASCII(name); err != nil {
+			return nil, fmt.Errorf("fipstls: host %q: %w", request.URL.Hostname(), err)
+		}
+	}
+	port := request.URL.Port()
 	if port == "" {
 		port = "443"
 	}
-	return net.JoinHostPort(u.Hostname(), port)
+	a.address = net.JoinHostPort(name, port)
+	a.key = a.address
+	inner := request.WithContext(request.Context())
+	if a.proxy == nil {
+		return inner, nil
+	}
+	hash := sha256.Sum256([]byte(a.proxy.String() + "\x00" + a.address))
+	a.key = hex.EncodeToString(hash[:24]) + ".proxied.invalid:" + port
+	alias := *request.URL
+	alias.Host = a.key
+	inner.URL = &alias
+	if inner.Host == "" {
+		inner.Host = request.URL.Host
+	}
+	return inner, nil
 }
 
-// protocolOf returns what a server speaks. The first request makes a connection to find out, which its
-// http.Transport then takes; others wait until it has, instead of making one each. found has to be
-// called when the request has its connection or has failed.
-func (r *route) protocolOf(ctx context.Context, address string) (protocol string, found func(), err error) {
-	if !slices.Contains(r.transport.offer(), "h2") {
+// protocolOf returns in what to ask a server. The first request finds out with its connection; others wait
+// until it has one, instead of making one each. found has to be called when the request has its
+// connection or has failed.
+func (p *pools) protocolOf(ctx context.Context, a *attempt) (protocol string, found func(), err error) {
+	if a.onlyHTTP1 || !slices.Contains(p.offer, "h2") {
 		return "http/1.1", func() {}, nil
 	}
 	for {
-		r.mu.Lock()
-		h := r.hostAt(address)
+		p.mu.Lock()
+		h := p.hostAt(a.key)
 		if probing := h.probing; probing != nil {
-			r.mu.Unlock()
+			p.mu.Unlock()
 			select {
 			case <-probing:
 				continue
@@ -276,30 +554,18 @@ func (r *route) protocolOf(ctx context.Context, address string) (protocol string
 			}
 		}
 		if h.protocol != "" {
-			r.mu.Unlock()
+			p.mu.Unlock()
 			return h.protocol, func() {}, nil
 		}
 		probing := make(chan struct{})
 		h.probing = probing
-		r.mu.Unlock()
-		found := sync.OnceFunc(func() {
-			r.mu.Lock()
+		p.mu.Unlock()
+		return "h2", sync.OnceFunc(func() {
+			p.mu.Lock()
 			h.probing = nil
-			r.mu.Unlock()
+			p.mu.Unlock()
 			close(probing)
-		})
-
-		conn, err := r.dial(ctx, "tcp", address)
-		if err != nil {
-			found()
-			return "", nil, err
-		}
-		r.mu.Lock()
-		h.protocol = protocolName(conn)
-		h.handed = append(h.handed, conn)
-		protocol := h.protocol
-		r.mu.Unlock()
-		return protocol, found, nil
+		}), nil
 	}
 }
 
@@ -307,19 +573,19 @@ func (r *route) protocolOf(ctx context.Context, address string) (protocol string
 const hostsKept = 10_000
 
 // hostAt returns what is known of a server. mu is held.
-func (r *route) hostAt(address string) *host {
-	h := r.hosts[address]
+func (p *pools) hostAt(key string) *host {
+	h := p.hosts[key]
 	if h == nil {
-		for old, known := range r.hosts {
-			if len(r.hosts) < hostsKept {
+		for old, known := range p.hosts {
+			if len(p.hosts) < hostsKept {
 				break
 			}
-			if known.probing == nil && len(known.handed) == 0 {
-				delete(r.hosts, old)
+			if known.probing == nil {
+				delete(p.hosts, old)
 			}
 		}
 		h = new(host)
-		r.hosts[address] = h
+		p.hosts[key] = h
 	}
 	return h
 }
@@ -331,76 +597,57 @@ func protocolName(conn *Conn) string {
 	return "http/1.1"
 }
 
-// dialFor is how an http.Transport gets a connection: one that waits for it, or a new one.
-func (r *route) dialFor(ctx context.Context, network, address string, http1 bool) (net.Conn, error) {
-	wanted := "h2"
-	if http1 {
-		wanted = "http/1.1"
+// --- connections -----------------------------------------------------------------------------------
+
+// dial is how an http.Transport gets a connection: the one that its request made before, or a new one.
+func (p *pools) dial(ctx context.Context, network, address, wanted string) (net.Conn, error) {
+	a, ok := ctx.Value(attemptKey{}).(*attempt)
+	if !ok {
+		return nil, errors.New("fipstls: net/http dials " + address + " without a request")
 	}
-	if conn := r.takeHanded(address, wanted); conn != nil {
+	if conn := a.take(wanted); conn != nil {
 		return conn, nil
 	}
-	conn, err := r.dial(ctx, network, address)
+	ctx, cancel := a.dialling(ctx)
+	defer cancel()
+	offer := p.offer
+	if a.onlyHTTP1 {
+		offer = []string{"http/1.1"}
+	}
+	conn, err := p.connect(ctx, network, a, offer)
 	if err != nil {
 		return nil, err
 	}
 	got := protocolName(conn)
+	if !a.onlyHTTP1 {
+		p.mu.Lock()
+		p.hostAt(a.key).protocol = got
+		p.mu.Unlock()
+	}
 	if got == wanted {
 		return conn, nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.hostAt(address)
-	h.protocol = got
-	h.handed = append(h.handed, conn)
-	return nil, errOtherProtocol
+	a.leave(conn)
+	return nil, &otherProtocol{got}
 }
 
-func (r *route) takeHanded(address, protocol string) *Conn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.hosts[address]
-	if h == nil {
-		return nil
-	}
-	for i, conn := range h.handed {
-		if protocolName(conn) == protocol {
-			h.handed = slices.Delete(h.handed, i, i+1)
-			return conn
-		}
-	}
-	return nil
-}
-
-func (r *route) dropHanded() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, h := range r.hosts {
-		for _, conn := range h.handed {
-			conn.Close()
-		}
-		h.handed = nil
-	}
-}
-
-// dial connects to a server, by the proxy where there is one, and performs the handshake.
-func (r *route) dial(ctx context.Context, network, address string) (*Conn, error) {
-	t := r.transport
-	name := t.config.ServerName
+// connect reaches a server, by the proxy where there is one, and performs the handshake.
+func (p *pools) connect(ctx context.Context, network string, a *attempt, offer []string) (*Conn, error) {
+	name := p.config.ServerName
 	if name == "" {
-		name = hostOf(address)
+		name = hostOf(a.address)
 	}
-	if r.proxy == nil {
-		return t.handshake(ctx, network, address, name, t.offer())
+	if a.proxy == nil {
+		return p.handshake(ctx, network, a.address, name, offer)
 	}
-	raw, err := r.connect(ctx, network, address)
+	raw, err := (&route{p, a.proxy}).connect(ctx, network, a.address)
 	if err != nil {
 		return nil, err
 	}
-	return t.secure(ctx, raw, name, t.offer())
+	return p.secure(ctx, raw, name, offer)
 }
 
-func (t *Transport) handshake(ctx context.Context, network, address, name string, offer []string) (*Conn, error) {
+func (t *pools) handshake(ctx context.Context, network, address, name string, offer []string) (*Conn, error) {
 	raw, err := t.dialPlain(ctx, network, address)
 	if err != nil {
 		return nil, err
@@ -408,15 +655,18 @@ func (t *Transport) handshake(ctx context.Context, network, address, name string
 	return t.secure(ctx, raw, name, offer)
 }
 
-func (t *Transport) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
+func (t *pools) dialPlain(ctx context.Context, network, address string) (net.Conn, error) {
 	if t.base.DialContext != nil {
 		return t.base.DialContext(ctx, network, address)
+	}
+	if t.base.Dial != nil { //lint:ignore SA1019 what is set is kept
+		return t.base.Dial(network, address)
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // secure performs the handshake over a connection, which is closed when it fails.
-func (t *Transport) secure(ctx context.Context, raw net.Conn, name string, offer []string) (*Conn, error) {
+func (t *pools) secure(ctx context.Context, raw net.Conn, name string, offer []string) (*Conn, error) {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.TLSHandshakeStart != nil {
 		trace.TLSHandshakeStart()

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
 package fipstls
 
@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// dropUnread takes what has arrived out of a socket, without waiting for more.
+// dropUnread takes what has arrived out of a socket, and waits for nothing: neither for more, nor for a
+// Read of the same socket, whose lock RawConn.Read would take.
 func dropUnread(conn net.Conn) {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
@@ -19,8 +20,7 @@ func dropUnread(conn net.Conn) {
 	}
 	unread := getBuffer(smallBuffer)
 	defer unread.release()
-	raw.Read(func(descriptor uintptr) bool {
-		syscall.Read(int(descriptor), unread.bytes)
-		return true
+	raw.Control(func(descriptor uintptr) {
+		syscall.Recvfrom(int(descriptor), unread.bytes, syscall.MSG_DONTWAIT)
 	})
 }

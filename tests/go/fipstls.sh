@@ -54,13 +54,10 @@ for module in . grpc bench; do
     (cd "$module" && go vet ./...) || failed=$((failed + 1))
 done
 CGO_ENABLED=0 go vet . || failed=$((failed + 1))
-CGO_ENABLED=0 go vet -tags fipstls_purego . || failed=$((failed + 1))
 
-# libssl NAME FILE PREFIX  all tests with one library, by cgo and by the experimental way without
+# libssl NAME FILE PREFIX  all tests with one library
 libssl() {
     run "libssl of $1" env "FIPSTLS_TEST_LIB=$2" "FIPSTLS_TEST_OPENSSL=$3" go test -count=1 -v ./...
-    run "libssl of $1 without cgo" env "FIPSTLS_TEST_LIB=$2" "FIPSTLS_TEST_OPENSSL=$3" CGO_ENABLED=0 \
-        go test -tags fipstls_purego -count=1 -v .
     [ ! -e grpc/go.mod ] ||
         run "gRPC with libssl of $1" env "FIPSTLS_TEST_LIB=$2" sh -c 'cd grpc && go test -count=1 -v ./...'
 }

@@ -5,7 +5,9 @@ package fipsgrpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 
 	"gabion/fipstls"
 
@@ -55,6 +57,9 @@ func NewServerCredentials(config *fipstls.Config) (credentials.TransportCredenti
 	if config != nil && len(config.NextProtos) == 0 {
 		config = config.Clone()
 		config.NextProtos = protocols
+	}
+	if config != nil && !slices.Contains(config.NextProtos, "h2") {
+		return nil, &fipstls.ConfigError{Field: "NextProtos", Err: fmt.Errorf("%q has no h2, which gRPC needs", config.NextProtos)}
 	}
 	if err := config.CheckServer(); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -280,3 +281,12 @@ func (n noProtocol) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 func (noProtocol) Info() credentials.ProtocolInfo            { return credentials.ProtocolInfo{} }
 func (n noProtocol) Clone() credentials.TransportCredentials { return n }
 func (noProtocol) OverrideServerName(string) error           { return nil }
+
+func TestServerCredentialsNeedHTTP2(t *testing.T) {
+	certPEM, keyPEM := mint(t, "localhost")
+	config := &fipstls.Config{Cert: certPEM, Key: keyPEM, NextProtos: []string{"http/1.1"}}
+	var wrong *fipstls.ConfigError
+	if _, err := NewServerCredentials(config); !errors.As(err, &wrong) || wrong.Field != "NextProtos" {
+		t.Errorf("got %v", err)
+	}
+}

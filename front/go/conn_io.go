@@ -1,0 +1,340 @@
+package fipstls
+
+import (
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// --- steps and buffers -----------------------------------------------------------------------------
+
+// step runs one operation of libssl and keeps what it wrote in out. mu is held.
+func (c *Conn) step(op stepOp, in, buf []byte) stepStatus {
+	if c.out == nil {
+		switch op {
+		case opHandshake:
+			c.outBuf = getBuffer(smallBuffer)
+		case opWrite:
+			c.outBuf = getBuffer(len(buf) + len(buf)/64 + 512)
+		}
+		if c.outBuf != nil {
+			c.out = c.outBuf.bytes[:0]
+		}
+	}
+	status := c.native.step(op, in, c.out[len(c.out):cap(c.out)], buf)
+	c.out = c.out[:len(c.out)+c.native.outLen()]
+	if c.native.spillLen() > 0 {
+		c.out = append(c.out, c.native.takeSpill()...)
+	}
+	if len(c.out) == 0 {
+		c.takeOut().release()
+	}
+	if c.native.hasEvents() {
+		c.collect()
+	}
+	return status
+}
+
+// outgoing is what takeOut hands over.
+type outgoing struct {
+	bytes []byte
+	buf   *buffer
+}
+
+func (o outgoing) release() {
+	if o.buf != nil {
+		o.buf.release()
+	}
+}
+
+func (c *Conn) takeOut() outgoing {
+	taken := outgoing{c.out, c.outBuf}
+	c.out, c.outBuf = nil, nil
+	return taken
+}
+
+// collect fetches what libssl's callbacks left. Sessions wait until the peer is accepted. mu is held.
+func (c *Conn) collect() {
+	if c.native.hasKeylog() {
+		lines := c.native.takeKeylog()
+		c.context.keylog.write(lines)
+	}
+	if c.native.hasSession() && c.accepted && c.context.sessions != nil {
+		if c.verified == nil && c.context.verifies() {
+			c.verified = c.context.certs.parse(c.native.chain(true))
+		}
+		c.context.sessions.put(c.sessionKey, session{c.native.takeSession(), c.native.expires(), c.verified})
+	}
+}
+
+// sendLocked sends what is in out, and what is added to it meanwhile, when nobody else sends any more.
+// mu is held, and released while bytes move. What a deadline interrupts stays in out.
+func (c *Conn) sendLocked() error {
+	for c.sending {
+		c.idle.Wait()
+	}
+	if len(c.out) == 0 || c.writeErr != nil {
+		return c.writeErr
+	}
+	var err error
+	c.sending = true
+	for len(c.out) > 0 && err == nil {
+		taken := c.takeOut()
+		c.mu.Unlock()
+		var n int
+		n, err = c.conn.Write(taken.bytes)
+		c.mu.Lock()
+		if err != nil && n < len(taken.bytes) {
+			later := c.takeOut()
+			c.out = append(append([]byte{}, taken.bytes[n:]...), later.bytes...)
+			later.release()
+		}
+		taken.release()
+	}
+	c.sending = false
+	if err != nil && !isTimeout(err) {
+		c.writeErr = err
+	}
+	c.idle.Broadcast()
+	return err
+}
+
+// drain sends what a Read made libssl write (answers to KeyUpdate, alerts) without making the Read
+// wait: two peers whose buffers are full would wait for each other. Started with draining set; mu is
+// not released between the end of sending and that of draining, so there is one at a time.
+func (c *Conn) drain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sendLocked()
+	c.draining = false
+	c.idle.Broadcast()
+}
+
+func (c *Conn) unread() []byte {
+	if c.in == nil {
+		return nil
+	}
+	return c.in.bytes[c.inFrom:c.inTo]
+}
+
+// fill reads from the net.Conn; what was there has been used up.
+func (c *Conn) fill() error {
+	if c.in == nil || c.full && len(c.in.bytes) < largeBuffer {
+		c.giveBack()
+		size := smallBuffer
+		if c.full {
+			size = largeBuffer
+		}
+		c.in = getBuffer(size)
+	}
+	n, err := c.conn.Read(c.in.bytes)
+	c.inFrom, c.inTo = 0, max(n, 0)
+	if n > 0 {
+		c.full = n == len(c.in.bytes) || n > smallBuffer
+		return nil
+	}
+	c.giveBack()
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// giveBack returns the input buffer to the pool when nothing is left in it.
+func (c *Conn) giveBack() {
+	if c.in != nil && c.inFrom >= c.inTo {
+		c.in.release()
+		c.in, c.inFrom, c.inTo = nil, 0, 0
+	}
+}
+
+// --- reading ---------------------------------------------------------------------------------------
+
+// Read reads decrypted data. io.EOF means that the peer said it is done; a connection that ends without
+// saying so is io.ErrUnexpectedEOF.
+func (c *Conn) Read(b []byte) (int, error) {
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if isPast(&c.deadlines.read) {
+		return 0, os.ErrDeadlineExceeded // a Write that reads may hold reading
+	}
+	c.readers.Add(1)
+	defer c.readers.Add(-1)
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	for {
+		if isPast(&c.deadlines.read) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		if len(c.stash) > 0 {
+			n := copy(b, c.stash)
+			if c.stash = c.stash[n:]; len(c.stash) == 0 {
+				c.stash = nil
+			}
+			return n, nil
+		}
+		n, err := c.readSome(b)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// readSome gives plaintext to libssl's b, or else reads from the net.Conn once. reading is held.
+func (c *Conn) readSome(b []byte) (int, error) {
+	if c.readErr != nil {
+		return 0, c.readErr
+	}
+	if !c.more {
+		err := c.fill()
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF // close_notify would have come first
+		}
+		if err != nil {
+			if !isTimeout(err) {
+				c.readErr = err
+			}
+			return 0, err
+		}
+	}
+	c.mu.Lock()
+	if c.state != stateOpen {
+		c.mu.Unlock()
+		return 0, net.ErrClosed
+	}
+	status := c.step(opRead, c.unread(), b)
+	n := c.native.done()
+	c.inFrom += c.native.inUsed()
+	c.more = c.native.pending() || c.inFrom < c.inTo
+	c.reads++
+	if status != statusOK && status != statusWantRead {
+		c.readErr = c.failureLocked("read", status)
+	}
+	if len(c.out) > outMax && c.readErr == nil {
+		c.readErr = errAnswers
+	}
+	if len(c.out) > 0 && !c.sending && !c.draining && c.writeErr == nil {
+		c.draining = true
+		go c.drain()
+	}
+	c.mu.Unlock()
+	c.giveBack()
+	if n > 0 {
+		return n, nil // an error behind the data comes with the next call
+	}
+	return 0, c.readErr
+}
+
+// --- writing ---------------------------------------------------------------------------------------
+
+// Write encrypts and sends b. After a deadline n counts what was encrypted; it is sent by the next write,
+// so a caller goes on with b[n:].
+func (c *Conn) Write(b []byte) (int, error) {
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	written := 0
+	for written < len(b) {
+		if isPast(&c.deadlines.write) {
+			return written, os.ErrDeadlineExceeded
+		}
+		n, err := c.writeSome(b[written:])
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// writeSome encrypts and sends a chunk of b. writing is held.
+func (c *Conn) writeSome(b []byte) (int, error) {
+	c.mu.Lock()
+	if err := c.writableLocked(); err != nil {
+		c.mu.Unlock()
+		return 0, err
+	}
+	if len(c.out) > 0 { // a deadline interrupted the last write
+		err := c.sendLocked()
+		c.mu.Unlock()
+		return 0, err
+	}
+	status := c.step(opWrite, nil, b[:min(len(b), writeChunk)])
+	n, reads := c.native.done(), c.reads
+	var failure error
+	if status != statusOK && status != statusWantRead {
+		failure = c.failureLocked("write", status)
+	}
+	err := c.sendLocked()
+	if failure != nil {
+		c.writeErr = failure
+	}
+	c.mu.Unlock()
+	if failure != nil {
+		return n, failure
+	}
+	if err == nil && status == statusWantRead {
+		err = c.awaitReading(reads)
+	}
+	return n, err
+}
+
+// writableLocked waits until nobody is sending and says why nothing can be written. mu is held.
+func (c *Conn) writableLocked() error {
+	for c.sending {
+		c.idle.Wait()
+	}
+	switch {
+	case c.state != stateOpen:
+		return net.ErrClosed
+	case c.writeErr != nil:
+		return c.writeErr
+	case c.sentEnd:
+		return errShutdown
+	}
+	return nil
+}
+
+// awaitReading returns when something was read from the peer since `reads`. libssl writes nothing
+// during a renegotiation that the peer has to go on with. Where no Read is running, the Write reads
+// and keeps what it gets for the next Read.
+func (c *Conn) awaitReading(reads uint64) error {
+	for !isPast(&c.deadlines.write) {
+		c.mu.Lock()
+		isOver := c.reads != reads || c.state != stateOpen
+		c.mu.Unlock()
+		if isOver {
+			return nil
+		}
+		if c.readers.Load() > 0 || !c.reading.TryLock() {
+			time.Sleep(renegotiate)
+			continue
+		}
+		c.deadlines.lend(c.conn)
+		err := c.readIntoStash()
+		c.deadlines.takeBack(c.conn)
+		c.reading.Unlock()
+		if err != nil && !isTimeout(err) {
+			return err
+		}
+	}
+	return os.ErrDeadlineExceeded
+}
+
+func (c *Conn) readIntoStash() error {
+	if len(c.stash) > stashMax {
+		return errStash
+	}
+	piece := getBuffer(largeBuffer)
+	defer piece.release()
+	n, err := c.readSome(piece.bytes)
+	c.stash = append(c.stash, piece.bytes[:n]...)
+	return err
+}
