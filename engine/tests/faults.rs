@@ -27,9 +27,9 @@ enum Fault {
     /// Does so once.
     LiesOnce,
     /// Runs the batch and says that the last lane failed a check of its own.
-    FindsAFault,
+    BlamesItself,
     /// Does so once.
-    FindsAFaultOnce,
+    BlamesItselfOnce,
     /// Has no memory for the last lane.
     LacksMemory,
 }
@@ -76,10 +76,10 @@ impl Backend for Broken {
                 self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::NotRun;
             }
-            Fault::FindsAFault | Fault::FindsAFaultOnce => {
+            Fault::BlamesItself | Fault::BlamesItselfOnce => {
                 self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::Fault;
-                self.loose.store(self.fault == Fault::FindsAFault, Ordering::Relaxed);
+                self.loose.store(self.fault == Fault::BlamesItself, Ordering::Relaxed);
             }
             Fault::LacksMemory => {
                 self.inner.run(batch);
@@ -209,13 +209,13 @@ fn one_wrong_signature_alone_is_an_error() {
 fn a_fault_that_the_backend_finds_has_it_tested_again() {
     let message = Message::Pure { context: b"", message: b"m" };
     for algorithm in [Algorithm::SlhDsaShake128f, Algorithm::Falcon512, Algorithm::Ed25519] {
-        for fault in [Fault::FindsAFault, Fault::FindsAFaultOnce] {
+        for fault in [Fault::BlamesItself, Fault::BlamesItselfOnce] {
             let (engine, loose, calls) = engine(fault, false);
             let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
             loose.store(true, Ordering::Relaxed);
             let signed = engine.sign(&key, message, &OsEntropy);
             let serves = |algorithm| engine.backend_for(algorithm).unwrap().name();
-            if fault == Fault::FindsAFault {
+            if fault == Fault::BlamesItself {
                 // It stays in the test, too: the next backend has signed.
                 assert_eq!(engine.verify(&key.public(), message, &signed.unwrap()), Ok(()));
                 assert_eq!(serves(algorithm), "portable");
