@@ -303,7 +303,9 @@ func (c *Conn) handshake() error {
 			return err
 		}
 		if c.server && c.started < len(c.start) {
-			c.started += copy(c.start[c.started:], c.unread())
+			if c.started += copy(c.start[c.started:], c.unread()); looksLikeHTTP(c.start[:]) {
+				return errPlainHTTP // and no alert, which would stand before Serve's answer
+			}
 		}
 	}
 }

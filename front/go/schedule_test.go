@@ -262,7 +262,7 @@ func TestRandomSchedules(t *testing.T) {
 		} else if !s.early && outcomes[0] != outcomes[1] {
 			t.Errorf("%+v: %+v, and with crypto/tls %+v", s, outcomes[0], outcomes[1])
 		}
-		if !quick[0] && quick[1] {
+		if !quick[0] && quick[1] && !s.pipe { // a pipe holds close_notify up until its peer reads
 			t.Errorf("%+v: Close is slow, and not with crypto/tls", s)
 		}
 	}

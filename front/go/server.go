@@ -277,6 +277,9 @@ func (l *handshakeListener) handshake(raw net.Conn) {
 // errNoProtocol is about a client that offers none, at a server that speaks HTTP/2 only.
 var errNoProtocol = errors.New("fipstls: the client does not offer h2")
 
+// errPlainHTTP is about a client that does not speak TLS.
+var errPlainHTTP = errors.New("fipstls: the client sent an HTTP request without TLS")
+
 // looksLikeHTTP tells a request from a TLS record by its first five bytes, as net/http does.
 func looksLikeHTTP(start []byte) bool {
 	return slices.Contains([]string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO"}, string(start))

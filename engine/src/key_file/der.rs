@@ -229,7 +229,7 @@ impl Private {
     /// # Errors
     /// Any other structure, trailing bytes included.
     pub fn from_der(der: &[u8]) -> Result<Self, Reason> {
-        let read = || AnyRef::from_der(der)?.sequence(|fields| Self::of_fields(fields));
+        let read = || AnyRef::from_der(der)?.sequence(Self::of_fields);
         read().map_err(|cause| damaged_private(&cause))
     }
 

@@ -186,7 +186,7 @@ fn first_code() -> u64 {
     // SAFETY: no argument.
     let code = unsafe { (LIB.ERR_peek_error)() };
     LIB.take_errors();
-    code.into()
+    code
 }
 
 /// EVP_DigestSignInit_ex and EVP_DigestVerifyInit_ex.
