@@ -205,34 +205,6 @@ fn wrong_shares_of_x25519(sides: &Sides) {
     }
 }
 
-/// One SSL_CTX for a side, as servers have it: each handshake looks its signature, its key types and its group up
-/// in the context's lists, and fetches what they name.
-#[test]
-fn threads_shake_hands_over_one_context_for_each_side() {
-    const THREADS: usize = 24;
-    let place = Place::new();
-    place.openssl(
-        Side::Gabion,
-        "req -x509 -newkey ML-DSA-65 -nodes -keyout leaf.key -subj /CN=localhost -days 2 -out leaf.pem",
-    );
-    let (leaf, key) = (place.path("leaf.pem"), place.path("leaf.key"));
-    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    let end = |certificate| SSL.end(&context, Some("X25519MLKEM768"), certificate).unwrap();
-    let (client, server) = (end(None), end(Some((leaf.as_path(), key.as_path()))));
-    let begin = std::sync::Barrier::new(THREADS);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                begin.wait();
-                for _ in 0..8 {
-                    let outcome = SSL.handshake(&client, &server, |_, _| ());
-                    assert_eq!(outcome, Outcome::Group("X25519MLKEM768".into()));
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn private_groups_are_ours_by_both_names() {
     with_every_openssl("private_groups");

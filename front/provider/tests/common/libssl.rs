@@ -91,9 +91,6 @@ pub struct End<'a> {
     server: bool,
 }
 
-// SAFETY: an SSL_CTX that is set up may be used by many threads.
-unsafe impl Sync for End<'_> {}
-
 /// What came of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
