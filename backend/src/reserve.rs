@@ -407,7 +407,7 @@ mod tests {
     fn blocks_are_aligned_and_know_their_size() {
         for (size, align) in [(0, 16), (1, 16), (240, 16), (241, 32), (5000, 64), (3, 256)] {
             let block = refused(size, align);
-            assert!(is_ours(block) && block.addr() % align == 0, "{size} {align}");
+            assert!(is_ours(block) && block.addr().is_multiple_of(align), "{size} {align}");
             // SAFETY: a block of the reserve, all of which is written and which is given back once.
             unsafe {
                 assert!((size..size + 2 * GRANULE).contains(&room(block)), "{size} {align}");

@@ -224,7 +224,9 @@ mod tests {
             "files::unfinished::tests::a_signal_leaves_no_unfinished_file_and_ends_the_process";
         for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
             let home = tempfile::tempdir().unwrap();
-            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            // What a shell starts in the background ignores INT, and so does what that starts.
+            let mut child = std::process::Command::new("env");
+            child.arg(format!("--default-signal={signal}")).arg(std::env::current_exe().unwrap());
             child.args(["--exact", this]).env(CHILD, home.path()).env("GABION_TEST_SIGNAL", signal);
             let output = child.output().unwrap();
             assert_eq!(output.status.signal(), Some(number), "{signal}: {output:?}");
