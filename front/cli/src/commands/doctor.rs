@@ -120,6 +120,8 @@ fn print(checks: &[Check]) -> Result<(), Failure> {
         let detail = style::wrapped(&detail, WIDTH).join(&format!("\n{indent}"));
         say!("  {}  {:<width$}  {detail}", paint(word, colour, colourful), check.name);
         if let Some(warning) = &check.warning {
+            let warning = crate::failure::plain(warning);
+            let warning = style::wrapped(&warning, WIDTH).join(&format!("\n{indent}"));
             say!("{indent}{} {warning}", paint("warning:", Colour::Yellow, colourful));
         }
         if let Some(mend) = &check.mend {
