@@ -62,7 +62,9 @@ func fipsTLS12(t *testing.T, w *world) {
 		if err == nil {
 			conn.Close()
 		}
-		if (err != nil) != required || required && !strings.Contains(err.Error(), "extended master secret") {
+		// A module that was installed with -pedantic refuses by itself, before this package looks.
+		says := func(text string) bool { return strings.Contains(err.Error(), text) }
+		if (err != nil) != required || required && !says("extended master secret") && !says("ems not enabled") {
 			t.Errorf("without the extended master secret, FIPSRequired %v: %v", required, err)
 		}
 	}

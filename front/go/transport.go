@@ -553,9 +553,9 @@ func (p *pools) protocolOf(ctx context.Context, a *attempt) (protocol string, fo
 				return "", nil, context.Cause(ctx)
 			}
 		}
-		if h.protocol != "" {
+		if known := h.protocol; known != "" {
 			p.mu.Unlock()
-			return h.protocol, func() {}, nil
+			return known, func() {}, nil
 		}
 		probing := make(chan struct{})
 		h.probing = probing

@@ -63,7 +63,7 @@ done
 served() {
     for group in $groups $private; do
         # Of a group of ML-KEM alone it is the KEM that is counted.
-        row=$(echo "$group" | sed 's/^MLKEM/ML-KEM-/')
+        row=$(echo "$group" | sed 's/^MLKEM\([0-9]*\)$/ML-KEM-\1/')
         [ "$(counter "$work/stats" "$row" encaps calls)" -gt 0 ] || {
             echo "$row"
             return 1

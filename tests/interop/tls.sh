@@ -34,7 +34,7 @@ hybrids='X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024'
 pure='MLKEM512 MLKEM768 MLKEM1024'
 # p256_mlkem512 is what wolfSSL calls SecP256r1MLKEM512: its number of before the registry had one.
 private='p256_mlkem512 SecP384r1MLKEM768 SecP521r1MLKEM1024'
-drafted='SecP256r1MLKEM512 MLKEM512X25519'
+draft_groups='SecP256r1MLKEM512 MLKEM512X25519'
 post_quantum='ML-DSA-44 ML-DSA-65 ML-DSA-87'
 slh_dsa='SLH-DSA-SHA2-128s SLH-DSA-SHA2-128f SLH-DSA-SHA2-192s SLH-DSA-SHA2-192f SLH-DSA-SHA2-256s
     SLH-DSA-SHA2-256f SLH-DSA-SHAKE-128s SLH-DSA-SHAKE-128f SLH-DSA-SHAKE-192s SLH-DSA-SHAKE-192f
@@ -170,7 +170,7 @@ client_stock() { openssl_client "$work/peer" "$@"; }
 server_stock() { openssl_server "$work/peer" "$@"; }
 
 have_gabion() {
-    groups="$private $drafted X25519MLKEM768"
+    groups="$private $draft_groups X25519MLKEM768"
     signatures="$post_quantum ECDSA-P-256 SLH-DSA-SHA2-128f Falcon-512"
     once="$(all_but "$slh_dsa" SLH-DSA-SHA2-128f) Falcon-1024 Falcon-padded-512 Falcon-padded-1024"
     usual
@@ -485,7 +485,7 @@ both_ways() {
     for signature in $signatures $once; do
         draft_switch "$signature"
         chain "$signature"
-        our_server "$(joined $hybrids $pure $private $drafted)"
+        our_server "$(joined $hybrids $pure $private $draft_groups)"
         for group in $(groups_with "$signature"); do
             check "$peer_name -> Gabion: $group, $signature" we_serve "$group" "$group"
         done

@@ -201,7 +201,7 @@ others_counted() {
         [ "$(counter "$work/stats" $operation calls)" -gt 0 ] || return
     done
     for group in $groups; do
-        algorithm=$(echo "$group" | sed 's/^MLKEM/ML-KEM-/')
+        algorithm=$(echo "$group" | sed 's/^MLKEM\([0-9]*\)$/ML-KEM-\1/')
         [ "$(counter "$work/stats" "$algorithm" decaps calls)" -gt 0 ] || return
     done
     [ "$(counter "$work/stats" '.*' '.*' errors)" -eq 0 ]

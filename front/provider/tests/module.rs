@@ -103,19 +103,18 @@ fn numbers_and_names_are_those_of_the_headers() {
             "{name} = {text} is not in core_names.h"
         );
     }
-    // The reasons of errors: `number, // NAME`, of what is common to all libraries the last part.
+    // The reasons of errors: `const NAME: u32 = number`, of what is common to all libraries the first part.
     let headers = ["proverr.h", "err.h"].map(|name| std::fs::read_to_string(include.join(name)));
     let headers = headers.map(Result::unwrap).concat();
     let reasons = include_str!("../src/error.rs").lines().filter_map(|line| {
-        let (code, name) = line.split_once("// ").filter(|(_, name)| name.contains("_R_"))?;
-        let number = code.split_once("=> ")?.1.split([' ', ',']).next()?;
-        Some((name, number))
+        let (name, value) = line.strip_prefix("const ")?.split_once(": u32 = ")?;
+        (!value.contains("<<")).then(|| (name, value.split([' ', ';']).next().unwrap()))
     });
     let reasons: Vec<_> = reasons.collect();
-    assert_eq!(reasons.len(), 8);
+    assert_eq!(reasons.len(), 19);
     for (name, number) in reasons {
         let defined = headers.lines().find_map(|line| {
-            let (_, value) = line.split_once(&format!("define {name} "))?;
+            let (_, value) = line.split_once(&format!("_R_{name} "))?;
             Some(value.trim().trim_start_matches('(').split([' ', ')']).next()?.to_owned())
         });
         assert_eq!(defined.as_deref(), Some(number), "{name}");
