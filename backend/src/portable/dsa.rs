@@ -319,7 +319,6 @@ fn decompose_coefficient<G: Gamma2>(r: i32) -> (i32, i32) {
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_decompose`]. Constant time.
 #[inline(always)]
-#[inline(never)] // A function of its own, which the scan reads for divisions.
 pub(crate) fn decompose(gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
     match gamma2 {
         GAMMA2_88 => decompose_all::<Gamma2Of88>(r, r1, r0),
@@ -337,7 +336,6 @@ fn decompose_all<G: Gamma2>(r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
 
 /// See [`gabion_scheme::kernels::Kernels::dsa_make_hint`]. Constant time.
 #[inline(always)]
-#[inline(never)] // A function of its own, which the scan reads for divisions.
 pub(crate) fn make_hint(gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
     let mut ones = 0;
     for ((&r0, &r1), hint) in r0.0.iter().zip(&r1.0).zip(&mut hint.0) {

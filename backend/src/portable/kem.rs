@@ -316,7 +316,6 @@ pub(crate) fn sub_from(a: &KemPoly, acc: &mut KemPoly) {
 
 /// See [`gabion_scheme::kernels::Kernels::kem_encode12`]. Constant time.
 #[inline(always)]
-#[inline(never)] // A function of its own, which the scan reads for divisions.
 pub(crate) fn encode12(polys: &[KemPoly], out: &mut [u8]) {
     pack_each::<12>(polys, out, canonical);
 }

@@ -122,10 +122,10 @@ const EXPECTED: &[&str] = &[
     "gabion_scheme::ml_kem::flow::choose",
     // For divisions alone.
     "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::kem_compress",
-    "gabion_backend::portable::kem::encode12",
+    "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::kem_encode12",
     "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::kem_ntt",
-    "gabion_backend::portable::dsa::decompose",
-    "gabion_backend::portable::dsa::make_hint",
+    "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::dsa_decompose",
+    "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::dsa_make_hint",
     "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::dsa_bit_pack",
     "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::dsa_ntt",
 ];
