@@ -507,4 +507,35 @@ mod tests {
         };
         assert_eq!(on_threads(2, vec![0, 1], run), Err(Error::Lost));
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn threads_of_a_batch_take_no_signals() {
+        const SIGTERM: u32 = 15;
+        let taken = std::sync::Barrier::new(2);
+        let own = std::thread::current().id();
+        let run = |_| {
+            taken.wait();
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
+            let blocked = u64::from_str_radix(blocked.trim(), 16).unwrap();
+            let is_ours = std::thread::current().id() != own;
+            assert_eq!(blocked >> (SIGTERM - 1) & 1 == 1, is_ours);
+            Ok(())
+        };
+        assert_eq!(on_threads(2, vec![0, 1], run), Ok(()));
+    }
+
+    #[test]
+    fn a_thread_that_panics_fails_the_batch() {
+        // The calling thread waits in its piece until another has taken the one that panics.
+        let taken = std::sync::Barrier::new(2);
+        let own = std::thread::current().id();
+        let run = |_| {
+            taken.wait();
+            assert!(std::thread::current().id() == own, "a fault that a test put in");
+            Ok(())
+        };
+        assert_eq!(on_threads(2, vec![0, 1], run), Err(Error::Lost));
+    }
 }
