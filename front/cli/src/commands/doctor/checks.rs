@@ -101,7 +101,12 @@ pub fn all() -> Report {
     }
     if let Err(cause) = settings.require_bundle() {
         // Nothing of it is run, not by this command either.
-        report.checks.push(Check::new("environment", Verdict::Broken, cause.to_string()));
+        let check = Check::new("environment", Verdict::Broken, cause.to_string());
+        let named = overridden(&settings).filter(|name| check.detail.starts_with(name));
+        report.checks.push(match named {
+            Some(_) => check.mended_by(&repair(&settings)),
+            None => check,
+        });
         return report;
     }
     let fips = preflight::survey(&settings);
