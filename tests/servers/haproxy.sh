@@ -186,9 +186,11 @@ dual() {
         grep -q "^Signature type: $dual_scheme\$" "$work/s_client.out"
 }
 
-# passed_on PATH STATUS  what the frontend without TLS answers
+# passed_on PATH STATUS  (or a pattern of it) what the frontend without TLS answers
 passed_on() {
-    [ "$(curl -sS -o "$work/curl.out" -w '%{http_code}' "http://127.0.0.1:$front_port/$1")" = "$2" ] || return
+    passed_status=$(curl -sS -o "$work/curl.out" -w '%{http_code}' "http://127.0.0.1:$front_port/$1")
+    # shellcheck disable=SC2254  # a pattern
+    case $passed_status in $2) ;; *) echo "status $passed_status" && return 1 ;; esac
     cat "$work/curl.out"
     [ "$2" != 200 ] || [ "$(cat "$work/curl.out")" = "TLSv1.3 /CN=client.test" ]
 }
@@ -247,8 +249,9 @@ for group in $groups; do
     check "a server behind it with $group" passed_on "$group" 200
 done
 check "a server of another root is not trusted" passed_on untrusted 503
-check "no certificate is refused" passed_on nobody 503
-check "a stranger's certificate is refused" passed_on stranger 503
+# The server refuses after the handshake is over for its client: that has sent the request by then, or not.
+check "no certificate is refused" passed_on nobody '50[23]'
+check "a stranger's certificate is refused" passed_on stranger '50[23]'
 check "the provider counted them" others_counted
 result || {
     tail -n 40 "$work/haproxy.log"
