@@ -24,7 +24,9 @@ func serving(t testing.TB, server *http.Server, config *Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.ErrorLog = discardLog
+	if server.ErrorLog == nil { // A server that serves already reads it.
+		server.ErrorLog = discardLog
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(server, listener, config) }()
 	t.Cleanup(func() { server.Close(); <-ended })
