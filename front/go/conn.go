@@ -281,7 +281,7 @@ func (c *Conn) handshake() error {
 		status := c.step(opHandshake, c.unread(), nil)
 		c.inFrom += c.native.inUsed()
 		if status == statusOK {
-			return c.finishLocked()
+			return c.finishAndUnlock()
 		}
 		var failure error
 		if status != statusWantRead {
@@ -310,9 +310,9 @@ func (c *Conn) handshake() error {
 	}
 }
 
-// finishLocked ends a handshake that libssl is content with. mu is held, and released. The own last
+// finishAndUnlock ends a handshake that libssl is content with. mu is held, and released on every way out. The own last
 // flight is sent after the callback: a peer that it refuses sees no Finished.
-func (c *Conn) finishLocked() error {
+func (c *Conn) finishAndUnlock() error {
 	c.info = c.native.info()
 	if c.info.resumed {
 		c.verified = c.offered
