@@ -250,8 +250,8 @@ fn handshakes(page: &mut String, tls: &[Value]) {
         "\n## Full TLS 1.3 handshakes\nCPU microseconds of each side, server / client, OpenSSL alone and with \
          Gabion, taking turns in one run, with the\ndefault cipher suite, and how many times less; in the \
          last column, how many times less with\nTLS_AES_128_GCM_SHA256. Other machines:\n\
-         [provider](provider.md#what-a-handshake-costs). Where the rest of the time goes:\n\
-         [where the cycles go](where-cycles-go.md#a-tls-handshake-with-gabion).\n\n| group | certificates | \
+         [provider](provider-measurements.md#what-a-handshake-costs). Where the rest of the time goes:\n\
+         [where the cycles go](../bench/where-cycles-go.md#a-tls-handshake-with-gabion).\n\n| group | certificates | \
          OpenSSL | Gabion | times less | times less, AES-128, SHA-256 |\n|---|---|---|---|---|---|\n",
     );
     let us = |row: &Value, side: &str| row[side].as_f64().unwrap_or(f64::NAN);

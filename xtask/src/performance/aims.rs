@@ -80,7 +80,7 @@ pub fn write(page: &mut String, engine: &[Value], peers: &[Value]) {
          where it says\nso, a known key, or so many cycles. The libraries are wolfSSL for lattices, and the best of all for batches \
          with known keys of ML-KEM; the best of\nliboqs, wolfSSL and RustCrypto for SLH-DSA; the best of the crates \
          for Ed25519. A batch with a known key has one\nkey in all of its lanes. Why an aim is missed: [where the cycles \
-         go](where-cycles-go.md).\n\n\
+         go](../bench/where-cycles-go.md).\n\n\
          | algorithm | operation | key | batch | Gabion | against | its cycles | aim | measured | |\n\
          |---|---|---|---:|---:|---|---:|---:|---:|---|\n",
     );
