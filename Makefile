@@ -22,11 +22,12 @@ run:
 test:
 	script/test
 
-# Quick checks before a commit: format, lints, layers, documentation.
+# Quick checks before a commit: format, lints, layers, packages, documentation.
 check:
 	cargo fmt --all --check
 	script/lint
 	cargo run --quiet --package xtask -- tidy
+	script/deny
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
 
 format:
