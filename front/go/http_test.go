@@ -72,21 +72,45 @@ type httpWorld struct {
 	server *httptest.Server
 }
 
+// startGo starts a server of net/http over crypto/tls. All that it is told, it is told before: who asks it
+// while it is being set up reads what is being written.
+func startGo(t testing.TB, handler http.Handler, config *tls.Config, http2 bool, state func(net.Conn, http.ConnState)) *httptest.Server {
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS, server.EnableHTTP2 = config, http2
+	server.Config.ErrorLog, server.Config.ConnState = discardLog, state
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// urlOf is where a server is reached by the name that its certificate has.
+func urlOf(address net.Addr) string { return "https://localhost:" + portOf(address) }
+
 func goHTTPServer(t testing.TB, http2 bool) *httpWorld {
 	w := newWorld(t)
 	var conns atomic.Int64
-	server := httptest.NewUnstartedServer(testHandler())
-	server.TLS = goServer(t, w)
-	server.EnableHTTP2 = http2
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+	server := startGo(t, testHandler(), goServer(t, w), http2, func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			conns.Add(1)
 		}
+	})
+	return &httpWorld{w, urlOf(server.Listener.Addr()), &conns, server}
+}
+
+// serving serves with libssl until the test ends, and returns the URL.
+func serving(t testing.TB, server *http.Server, config *Config) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	server.Config.ErrorLog = discardLog
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return &httpWorld{w, "https://localhost:" + portOf(server.Listener.Addr()), &conns, server}
+	if server.ErrorLog == nil { // A server that serves already reads it.
+		server.ErrorLog = discardLog
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(server, listener, config) }()
+	t.Cleanup(func() { server.Close(); <-ended })
+	return urlOf(listener.Addr())
 }
 
 func ownHTTPServer(t testing.TB, change func(*Config)) *httpWorld {
@@ -95,15 +119,15 @@ func ownHTTPServer(t testing.TB, change func(*Config)) *httpWorld {
 	if change != nil {
 		change(config)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: testHandler(), ErrorLog: discardLog}
-	ended := make(chan struct{})
-	go func() { Serve(server, listener, config); close(ended) }()
-	t.Cleanup(func() { server.Close(); <-ended })
-	return &httpWorld{w, "https://localhost:" + portOf(listener.Addr()), nil, nil}
+	return &httpWorld{w, serving(t, &http.Server{Handler: testHandler()}, config), nil, nil}
+}
+
+// protocols is what an http.Server or http.Transport may speak.
+func protocols(http1, http2 bool) *http.Protocols {
+	set := new(http.Protocols)
+	set.SetHTTP1(http1)
+	set.SetHTTP2(http2)
+	return set
 }
 
 func portOf(address net.Addr) string {
@@ -226,17 +250,11 @@ func TestHTTPServerSeesTLS(t *testing.T) {
 func TestHTTPSlowClients(t *testing.T) {
 	leavesNothing(t)
 	w := newWorld(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: testHandler(), ErrorLog: discardLog, ReadHeaderTimeout: 300 * time.Millisecond}
-	ended := make(chan struct{})
-	go func() { Serve(server, listener, w.serverConfig(t)); close(ended) }()
-	t.Cleanup(func() { server.Close(); <-ended })
+	server := &http.Server{Handler: testHandler(), ReadHeaderTimeout: 300 * time.Millisecond}
+	h := &httpWorld{w, serving(t, server, w.serverConfig(t)), nil, nil}
 	var slow []net.Conn
 	for range 50 {
-		conn, err := net.Dial("tcp", listener.Addr().String())
+		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "https://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +269,6 @@ func TestHTTPSlowClients(t *testing.T) {
 			}
 		}()
 	}
-	h := &httpWorld{w, "https://localhost:" + portOf(listener.Addr()), nil, nil}
 	if _, body := get(t, h.client(t, nil), h.url+"/bytes/1000"); len(body) != 1000 {
 		t.Errorf("%d bytes", len(body))
 	}

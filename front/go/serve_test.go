@@ -17,22 +17,6 @@ import (
 	"time"
 )
 
-// serving serves until the test ends, and returns the URL.
-func serving(t testing.TB, server *http.Server, config *Config) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if server.ErrorLog == nil { // A server that serves already reads it.
-		server.ErrorLog = discardLog
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(server, listener, config) }()
-	t.Cleanup(func() { server.Close(); <-ended })
-	return "https://localhost:" + portOf(listener.Addr())
-}
-
 func goClient(t testing.TB, w *world) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.ca.pool()}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -116,12 +100,6 @@ func TestServeKnowsEveryField(t *testing.T) {
 }
 
 func TestServeProtocols(t *testing.T) {
-	only := func(http1, http2 bool) *http.Protocols {
-		set := new(http.Protocols)
-		set.SetHTTP1(http1)
-		set.SetHTTP2(http2)
-		return set
-	}
 	for name, test := range map[string]struct {
 		server *http.Server
 		offer  []string
@@ -129,11 +107,11 @@ func TestServeProtocols(t *testing.T) {
 	}{
 		"default":                   {&http.Server{}, nil, "HTTP/2.0"},
 		"no h2 by TLSNextProto":     {&http.Server{TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}, nil, "HTTP/1.1"},
-		"no h2 by Protocols":        {&http.Server{Protocols: only(true, false)}, nil, "HTTP/1.1"},
-		"no HTTP/1.1 by Protocols":  {&http.Server{Protocols: only(false, true)}, nil, "HTTP/2.0"},
-		"no h2, and it was offered": {&http.Server{Protocols: only(true, false)}, []string{"h2", "http/1.1"}, "HTTP/1.1"},
-		"nothing left":              {&http.Server{Protocols: only(true, false)}, []string{"h2"}, ""},
-		"nothing at all":            {&http.Server{Protocols: only(false, false)}, nil, ""},
+		"no h2 by Protocols":        {&http.Server{Protocols: protocols(true, false)}, nil, "HTTP/1.1"},
+		"no HTTP/1.1 by Protocols":  {&http.Server{Protocols: protocols(false, true)}, nil, "HTTP/2.0"},
+		"no h2, and it was offered": {&http.Server{Protocols: protocols(true, false)}, []string{"h2", "http/1.1"}, "HTTP/1.1"},
+		"nothing left":              {&http.Server{Protocols: protocols(true, false)}, []string{"h2"}, ""},
+		"nothing at all":            {&http.Server{Protocols: protocols(false, false)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)

@@ -41,12 +41,6 @@ func TestTransportKnowsEveryField(t *testing.T) {
 }
 
 func TestTransportProtocols(t *testing.T) {
-	only := func(http1, http2 bool) *http.Protocols {
-		set := new(http.Protocols)
-		set.SetHTTP1(http1)
-		set.SetHTTP2(http2)
-		return set
-	}
 	dial := new(net.Dialer).DialContext
 	for name, test := range map[string]struct {
 		base   *http.Transport
@@ -54,8 +48,8 @@ func TestTransportProtocols(t *testing.T) {
 	}{
 		"default":                {&http.Transport{}, 2},
 		"no h2 by TLSNextProto":  {&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}, 1},
-		"no h2 by Protocols":     {&http.Transport{Protocols: only(true, false)}, 1},
-		"h2 only":                {&http.Transport{Protocols: only(false, true)}, 2},
+		"no h2 by Protocols":     {&http.Transport{Protocols: protocols(true, false)}, 1},
+		"h2 only":                {&http.Transport{Protocols: protocols(false, true)}, 2},
 		"own dial":               {&http.Transport{DialContext: dial}, 1},
 		"own dial, h2 forced":    {&http.Transport{DialContext: dial, ForceAttemptHTTP2: true}, 2},
 		"DefaultTransport, used": {http.DefaultTransport.(*http.Transport).Clone(), 2},
@@ -95,7 +89,7 @@ func TestTransportProtocols(t *testing.T) {
 func TestUpgradeUsesHTTP1(t *testing.T) {
 	leavesNothing(t)
 	w := newWorld(t)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	server := startGo(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
 			fmt.Fprint(rw, r.Proto)
 			return
@@ -109,11 +103,8 @@ func TestUpgradeUsesHTTP1(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+r.Header.Get("Upgrade")+"\r\n\r\n")
 		line, _ := buffered.ReadString('\n')
 		io.WriteString(conn, "echo: "+line)
-	}))
-	server.TLS, server.EnableHTTP2 = goServer(t, w), true
-	server.StartTLS()
-	defer server.Close()
-	h := &httpWorld{w, "https://localhost:" + portOf(server.Listener.Addr()), nil, server}
+	}), goServer(t, w), true, nil)
+	h := &httpWorld{w, urlOf(server.Listener.Addr()), nil, server}
 	client := h.client(t, nil)
 	client.Timeout = 0 // whose body would hide that it can be written to
 	target, _ := url.Parse(h.url)
@@ -201,16 +192,14 @@ func TestFailedRequestsLeaveNoConnection(t *testing.T) {
 func alternating(t *testing.T) *httpWorld {
 	w := newWorld(t)
 	var count atomic.Int64
-	server := httptest.NewUnstartedServer(testHandler())
-	server.TLS, server.EnableHTTP2, server.Config.ErrorLog = goServer(t, w), true, discardLog
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		config := goServer(t, w)
-		config.NextProtos = []string{[]string{"h2", "http/1.1"}[count.Add(1)%2]}
-		return config, nil
+	config := goServer(t, w)
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		one := goServer(t, w)
+		one.NextProtos = []string{[]string{"h2", "http/1.1"}[count.Add(1)%2]}
+		return one, nil
 	}
-	return &httpWorld{w, "https://localhost:" + portOf(server.Listener.Addr()), nil, server}
+	server := startGo(t, testHandler(), config, true, nil)
+	return &httpWorld{w, urlOf(server.Listener.Addr()), nil, server}
 }
 
 // A body that can be read once only is sent, whatever the server speaks this time.
@@ -336,10 +325,7 @@ func TestInternationalHosts(t *testing.T) {
 		seen <- hello.ServerName
 		return nil, nil
 	}
-	h := httptest.NewUnstartedServer(testHandler())
-	h.TLS, h.EnableHTTP2 = config, true
-	h.StartTLS()
-	defer h.Close()
+	h := startGo(t, testHandler(), config, true, nil)
 	base := &http.Transport{ForceAttemptHTTP2: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, h.Listener.Addr().String())
 	}}
