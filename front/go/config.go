@@ -95,7 +95,8 @@ type Config struct {
 	VerifyConnection func(tls.ConnectionState) error
 
 	// KeyLogWriter gets the secrets of connections in NSS key log format, for debugging: whoever has
-	// them reads the traffic.
+	// them reads the traffic. Whole lines come, one call at a time; while a call lasts, handshakes of this
+	// configuration wait, Close does not.
 	KeyLogWriter io.Writer
 
 	// SessionTicketsDisabled keeps servers from giving tickets out, and clients from taking them.

@@ -80,8 +80,9 @@ type Conn struct {
 	sentEnd  bool   // close_notify was written
 	out      []byte // what libssl wrote and the net.Conn has not taken yet
 	outBuf   *buffer
-	sending  bool // somebody is in conn.Write, and will send what is added to out meanwhile
-	draining bool // and it is the background goroutine
+	keylines []byte // for the key log, which unlock writes
+	sending  bool   // somebody is in conn.Write, and will send what is added to out meanwhile
+	draining bool   // and it is the background goroutine
 	writeErr error
 	reads    uint64 // steps of reading, for a Write that waits for them
 	info     nativeInfo
@@ -288,7 +289,7 @@ func (c *Conn) handshake() error {
 			failure = c.failureLocked("handshake", status)
 		}
 		err := c.sendLocked()
-		c.mu.Unlock()
+		c.unlock()
 		if failure != nil {
 			c.giveBack()
 			return failure
@@ -322,7 +323,7 @@ func (c *Conn) finishAndUnlock() error {
 		freeSession(offered)
 	}
 	if verify := c.context.verify; verify != nil && !c.accepted {
-		c.mu.Unlock()
+		c.unlock()
 		if err := verify(c); err != nil {
 			return err
 		}
@@ -335,7 +336,7 @@ func (c *Conn) finishAndUnlock() error {
 	c.accepted = true
 	c.collect()
 	err := c.sendLocked()
-	c.mu.Unlock()
+	c.unlock()
 	c.giveBack()
 	return err
 }
@@ -495,7 +496,7 @@ func (c *Conn) KeyUpdate(requestPeer bool) error {
 		failure = c.failureLocked("key update", status)
 	}
 	err := c.sendLocked()
-	c.mu.Unlock()
+	c.unlock()
 	return errors.Join(failure, err)
 }
 

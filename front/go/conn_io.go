@@ -54,11 +54,25 @@ func (c *Conn) takeOut() outgoing {
 	return taken
 }
 
-// collect fetches what libssl's callbacks left. Sessions wait until the peer is accepted. mu is held.
+// unlock releases mu, and then gives the key log what steps left for it. A writer may block for as long as
+// it likes: Close takes mu, and frees what the next step finds to be gone.
+func (c *Conn) unlock() {
+	lines := c.keylines
+	if lines == nil {
+		c.mu.Unlock()
+		return
+	}
+	c.keylines = nil
+	log := c.context.keylog
+	c.mu.Unlock()
+	log.write(lines)
+}
+
+// collect fetches what libssl's callbacks left. Sessions wait until the peer is accepted, and lines of the
+// key log for unlock. mu is held.
 func (c *Conn) collect() {
 	if c.native.hasKeylog() {
-		lines := c.native.takeKeylog()
-		c.context.keylog.write(lines)
+		c.keylines = append(c.keylines, c.native.takeKeylog()...)
 	}
 	if c.native.hasSession() && c.accepted && c.context.sessions != nil {
 		if c.verified == nil && c.context.verifies() {
@@ -222,7 +236,7 @@ func (c *Conn) readSome(b []byte) (int, error) {
 		c.draining = true
 		go c.drain()
 	}
-	c.mu.Unlock()
+	c.unlock()
 	c.giveBack()
 	if n > 0 {
 		return n, nil // an error behind the data comes with the next call
@@ -276,7 +290,7 @@ func (c *Conn) writeSome(b []byte) (int, error) {
 	if failure != nil {
 		c.writeErr = failure
 	}
-	c.mu.Unlock()
+	c.unlock()
 	if failure != nil {
 		return n, failure
 	}

@@ -193,3 +193,52 @@ func TestWriteDeadlineDuringARenegotiation(t *testing.T) {
 		t.Errorf("%d bytes, %v after %s", n, err, time.Since(began))
 	}
 }
+
+// stuckWriter takes nothing until it is let go.
+type stuckWriter struct{ began, let chan struct{} }
+
+func (s stuckWriter) Write(b []byte) (int, error) {
+	s.began <- struct{}{}
+	<-s.let
+	return len(b), nil
+}
+
+// A key log that blocks holds up handshakes, and neither Close nor the deadlines of anybody.
+func TestCloseBesideAKeyLogThatBlocks(t *testing.T) {
+	leavesNothing(t)
+	w := newWorld(t)
+	for _, version := range []uint16{Version12, Version13} {
+		for _, server := range []bool{false, true} {
+			log := stuckWriter{make(chan struct{}, 8), make(chan struct{})}
+			config, serverConfig := w.clientConfig(t), w.serverConfig(t)
+			config.MaxTLSVersion = version
+			logs := config
+			if server {
+				logs = serverConfig
+			}
+			logs.KeyLogWriter = log
+			a, b := socketPair(t)
+			ends := []*Conn{Client(a, config), Server(b, serverConfig)}
+			handshakes := make(chan error, 2)
+			for _, end := range ends {
+				go func() { handshakes <- end.Handshake() }()
+			}
+			<-log.began
+			for _, end := range ends {
+				closed := make(chan error, 1)
+				go func() { closed <- end.Close() }()
+				select {
+				case err := <-closed:
+					if err != nil {
+						t.Error(err)
+					}
+				case <-time.After(2 * time.Second):
+					t.Errorf("%#x, server %v: Close waits for the key log", version, server)
+				}
+			}
+			close(log.let)
+			<-handshakes
+			<-handshakes
+		}
+	}
+}
