@@ -3,6 +3,7 @@
 //
 //	go run . -out ../../../bench/results/go-NAME.ndjson
 //	go run . -rounds 3 -cases pooled,full -libs system=
+//	go run . -before BENCH     by turns with the clients of a bench that was built from an earlier commit
 //
 // Each round runs every case once with each client, one after the other, so that a load on the machine
 // meets all of them; the table has the medians of the rounds. A client is a process of its own, and
@@ -78,6 +79,7 @@ func main() {
 	cases := flag.String("cases", "pooled,get-1m,mixed,full,resumed,grpc", "cases to run")
 	libs := flag.String("libs", defaultLibs(), "NAME=PATH of each libssl; -fips at a name's end requires FIPS")
 	out := flag.String("out", "", "file for the results; none without it")
+	before := flag.String("before", "", "bench of an earlier commit, whose clients run by turns with these")
 	flag.Parse()
 	var err error
 	switch {
@@ -86,7 +88,7 @@ func main() {
 	case *client != "":
 		err = runClient(clientOptions{*client, *lib, *name, *target, *kind, *group, *fips, *round})
 	default:
-		err = compare(*rounds, strings.Split(*cases, ","), strings.Split(*libs, ","), *out)
+		err = compare(*rounds, strings.Split(*cases, ","), strings.Split(*libs, ","), *before, *out)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -113,7 +115,7 @@ func defaultLibs() string {
 }
 
 // compare starts the server, runs the clients round after round, and prints the table.
-func compare(rounds int, cases, libs []string, out string) error {
+func compare(rounds int, cases, libs []string, before, out string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func compare(rounds int, cases, libs []string, out string) error {
 				groups = append(groups, "X25519")
 			}
 			for _, group := range groups {
-				got, err := oneRound(self, folder, kind, group, libs, round)
+				got, err := oneRound(clientsOf(self, before, libs, round), folder, kind, group, round)
 				if err != nil {
 					return err
 				}
@@ -159,28 +161,48 @@ func compare(rounds int, cases, libs []string, out string) error {
 		}
 	}
 	table(os.Stdout, rows)
+	against(os.Stdout, rows)
 	heaps(os.Stdout, rows)
 	return nil
 }
 
-func oneRound(self, folder, kind, group string, libs []string, round int) ([]row, error) {
-	var rows []row
-	for _, lib := range append([]string{"crypto/tls="}, libs...) {
+// beforeMark ends the name of a client of an earlier commit.
+const beforeMark = ", before"
+
+// contender is one that is measured: whose code it is, and which libssl it loads.
+type contender struct{ binary, kind, name, lib string }
+
+// clientsOf are those of a round. One of an earlier commit stands beside its successor, now behind it and
+// now in front: who comes second finds the machine warmer.
+func clientsOf(self, before string, libs []string, round int) []contender {
+	clients := []contender{{self, "crypto/tls", "crypto/tls", ""}}
+	for _, lib := range libs {
 		name, file, _ := strings.Cut(lib, "=")
-		client := "fipstls"
-		if name == "crypto/tls" {
-			client = name
+		pair := []contender{{self, "fipstls", name, file}}
+		if before != "" {
+			pair = append(pair, contender{before, "fipstls", name + beforeMark, file})
 		}
-		fips := strings.HasSuffix(name, "-fips")
+		if round%2 == 1 {
+			slices.Reverse(pair)
+		}
+		clients = append(clients, pair...)
+	}
+	return clients
+}
+
+func oneRound(clients []contender, folder, kind, group string, round int) ([]row, error) {
+	var rows []row
+	for _, c := range clients {
+		fips := strings.HasSuffix(strings.TrimSuffix(c.name, beforeMark), "-fips")
 		if fips && group == "X25519" {
 			continue // not approved
 		}
-		command := exec.Command(self, "-client", client, "-name", name, "-lib", file, "-target", folder,
+		command := exec.Command(c.binary, "-client", c.kind, "-name", c.name, "-lib", c.lib, "-target", folder,
 			"-case", kind, "-group", group, fmt.Sprintf("-fips=%v", fips), fmt.Sprintf("-round=%d", round))
 		command.Stderr = os.Stderr
 		text, err := command.Output()
 		if err != nil {
-			return nil, fmt.Errorf("%s with %s: %w", kind, name, err)
+			return nil, fmt.Errorf("%s with %s: %w", kind, c.name, err)
 		}
 		var r row
 		if err := json.Unmarshal(text, &r); err != nil {
@@ -246,6 +268,42 @@ func table(w io.Writer, rows []row) {
 			median(k, func(r row) float64 { return r.Bytes })/median(base, func(r row) float64 { return r.Bytes }),
 			median(k, func(r row) float64 { return r.Allocs }),
 			median(k, func(r row) float64 { return r.Allocs })/median(base, func(r row) float64 { return r.Allocs }))
+	}
+}
+
+// against prints what a client costs now, as a ratio to the earlier commit's in the same round: the median
+// of the rounds, and the least and the greatest.
+func against(w io.Writer, rows []row) {
+	type key struct {
+		kind, groups, client string
+		round                int
+	}
+	before := map[key]row{}
+	for _, r := range rows {
+		if name, isBefore := strings.CutSuffix(r.Client, beforeMark); isBefore {
+			before[key{r.Case, r.Groups, name, r.Round}] = r
+		}
+	}
+	ratios := map[key][]float64{}
+	var order []key
+	for _, r := range rows {
+		old, ok := before[key{r.Case, r.Groups, r.Client, r.Round}]
+		if !ok {
+			continue
+		}
+		k := key{r.Case, r.Groups, r.Client, 0}
+		if ratios[k] == nil {
+			order = append(order, k)
+		}
+		ratios[k] = append(ratios[k], r.CPUNs/old.CPUNs)
+	}
+	if len(order) > 0 {
+		fmt.Fprintf(w, "\n%-8s %-8s %-18s %10s %7s %7s\n", "CPU", "groups", "client", "to before", "least", "most")
+	}
+	for _, k := range order {
+		all := ratios[k]
+		slices.Sort(all)
+		fmt.Fprintf(w, "%-8s %-8s %-18s %10.3f %7.3f %7.3f\n", k.kind, k.groups, k.client, all[len(all)/2], all[0], all[len(all)-1])
 	}
 }
 
