@@ -1,7 +1,12 @@
 package fipstls
 
 import (
+	"io"
 	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/nettest"
@@ -45,4 +50,56 @@ func TestHandshakeWithGo(t *testing.T) {
 		len(state.VerifiedChains[0]) != 2 {
 		t.Errorf("%+v", state)
 	}
+}
+
+// helloSize is how many bytes a client sends first, with the header of its record.
+func helloSize(t *testing.T, config *Config) int {
+	a, b := net.Pipe()
+	client := config.ClientConn(a, "localhost", nil)
+	ended := make(chan error, 1)
+	go func() { ended <- client.Handshake() }()
+	header := make([]byte, 5)
+	if _, err := io.ReadFull(b, header); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	<-ended
+	client.Close()
+	return len(header) + int(header[3])<<8 + int(header[4])
+}
+
+// docs/go.md says how large hellos are with 3.5, and by how much the two switches make them smaller.
+func TestHelloSizes(t *testing.T) {
+	leavesNothing(t)
+	library, _ := Loaded()
+	if library.Number < 0x30500000 {
+		t.Skip("only from 3.5 on there is a post-quantum hello; this is " + library.Version)
+	}
+	schemes := []string{"ecdsa_secp256r1_sha256", "rsa_pss_rsae_sha256"}
+	var sizes []int
+	for _, config := range []*Config{
+		{}, {SignatureAlgorithms: schemes}, {Groups: []string{"X25519", "P-256"}},
+		{Groups: []string{"X25519", "P-256"}, SignatureAlgorithms: schemes},
+	} {
+		sizes = append(sizes, helloSize(t, closing(t, config)))
+	}
+	if sizes[0] < 1400 || sizes[1] >= sizes[0] || sizes[2] > 400 || sizes[3] >= sizes[2] {
+		t.Errorf("hellos of %d bytes", sizes)
+	}
+	page, err := os.ReadFile("../../docs/go.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`hello for .localhost. has (\d+) bytes, (\d+) with .*, (\d+) with .*, (\d+) with both`).
+		FindStringSubmatch(strings.Join(strings.Fields(string(page)), " "))
+	if said == nil {
+		t.Fatal("docs/go.md does not say how large hellos are")
+	}
+	for i, size := range sizes {
+		// A system's openssl.cnf may offer a little more or less.
+		if number, _ := strconv.Atoi(said[i+1]); library.Number>>20 == 0x305 && (size < number-100 || size > number+100) {
+			t.Errorf("a hello of %d bytes, and docs/go.md says %d", size, number)
+		}
+	}
+	t.Logf("%s: hellos of %d bytes", library.Version, sizes)
 }

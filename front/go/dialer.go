@@ -156,7 +156,8 @@ func Dial(network, address string, config *Config) (*Conn, error) {
 }
 
 // NewGrpcDialFn returns what grpc.WithContextDialer takes: connections that offer h2 only and are
-// checked for the name of the address that is dialled. gRPC then believes its transport to be
+// checked for the name of the address that is dialled, or ServerName: grpc.NewClient asks DNS itself, and
+// gives a name on only of a target such as "passthrough:///example.com:443". gRPC then believes its transport to be
 // insecure and is given insecure.NewCredentials; the module gabion/fipstls/grpc has credentials that
 // tell it the truth. Mistakes in the configuration show here.
 func NewGrpcDialFn(config *Config, options ...DialOption) (func(ctx context.Context, address string) (net.Conn, error), error) {

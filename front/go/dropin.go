@@ -48,6 +48,8 @@ const (
 	LogLevelError = iota
 	LogLevelInfo
 	LogLevelDebug
+
+	LogLevelErr = LogLevelError
 )
 
 // Logger is told what a [Dialer] does.

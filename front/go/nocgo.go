@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// A build without cgo has no way to libssl. Init says so; nothing below runs, since everything asks
+// A build without cgo, or for Windows, has no way to libssl. Init says so; nothing below runs, since everything asks
 // whether a library is loaded first.
 
 func loadLibrary(ssl, crypto, wanted string) error {
-	return errors.New("this program was built without cgo (CGO_ENABLED=0), which libssl is reached through")
+	return errors.New("this program was built without cgo (CGO_ENABLED=0) or not for a Unix; there is no other way to libssl")
 }
 
 func loadedLibrary() Library                      { return Library{} }
