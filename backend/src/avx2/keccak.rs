@@ -12,8 +12,8 @@
 //! Sixteen registers hold neither 25 words nor their successors, so a round goes from one state in
 //! memory to another one, row by row. Each word is loaded once, as an operand, and stored once; the
 //! parities for the next round are summed up on the way. LLVM stores 45 words a round instead of 25
-//! when it is given intrinsics, and takes a twentieth longer: hence assembly. Zen 4 takes 1400 cycles,
-//! since nothing overlaps the way from the last row through theta to the next round.
+//! when it is given intrinsics, and is slower: hence assembly. Zen takes more than these cycles, since
+//! nothing overlaps the way from the last row through theta to the next round.
 
 use core::arch::asm;
 use core::arch::x86_64::*;

@@ -1,11 +1,11 @@
 //! Keccak-f[1600] on one state, in general registers.
 //!
 //! A round is 130 operations of the arithmetic units, of which a core does four a cycle: 24 rounds
-//! take 780 cycles at least, and 910 here on Zen 3. A sponge takes 995 a permutation with it, and 1045
-//! with what the compiler makes of the formulas, which keeps what theta adds in memory, on the way that
-//! every round waits for: parity, theta, first row, parity. Here that way goes through registers, as
-//! does the last word of the last row, with which the next round's first row begins. Two of the five
-//! words that theta adds are read from memory by the later rows, which have the time.
+//! take 780 cycles at least. What the compiler makes of the formulas is slower: it keeps what theta adds
+//! in memory, on the way that every round waits for: parity, theta, first row, parity. Here that way
+//! goes through registers, as does the last word of the last row, with which the next round's first row
+//! begins. Two of the five words that theta adds are read from memory by the later rows, which have the
+//! time.
 
 use core::arch::asm;
 

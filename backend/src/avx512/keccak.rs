@@ -9,11 +9,12 @@
 //! and 1 xor for iota: 95, of which a core does two a cycle at 512 bits. So 24 rounds take at least
 //! 1140 cycles.
 //!
-//! Zen 4 takes 1320 to 1400 at 512 bits, where three-input operations in a row wait for reads of
-//! registers and rotations for the two pipes that have them, and 740 at 256 or 128 bits, where it
-//! does four operations a cycle: four lanes cost half of eight, and one state costs as much as
-//! four. LLVM's order of intrinsics takes 1460 and a sixth more at 256 bits, which is why this is
-//! assembly. Theta in 25 three-input operations (90 in all) lost by a tenth.
+//! Zen 4 takes more at 512 bits, because three-input operations in a row wait for reads of registers
+//! and rotations for the two pipes that have them. At 256 or 128 bits it does four operations a
+//! cycle: four lanes cost half of eight, and one state costs as much as four. LLVM's order of
+//! intrinsics is slower at either width, which is why this is assembly. Theta in 25 three-input
+//! operations (90 in all) lost. What a permutation costs within a sponge, and in a step of a chain, is
+//! `cycles_per_permutation` and `cycles_per_shake_step` of bench/results/floors-*.ndjson.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -72,7 +73,7 @@ macro_rules! program {
 /// The order was found by search on Zen 4: a hundred thousand orders of the same operations, each
 /// timed with loads and stores round 24 rounds. Rotations take twice as long as logic there and
 /// only two of the four pipes, so what matters is that they never come in a row and never run out.
-/// By rows, each of theta, rho and chi together, a round takes a twelfth more.
+/// By rows, each of theta, rho and chi together, a round takes longer.
 macro_rules! round {
     ($r:literal) => {
         program! { $r:

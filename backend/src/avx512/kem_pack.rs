@@ -15,7 +15,7 @@ const fn join(d: usize) -> i32 {
 }
 
 /// See [`gabion_scheme::kernels::Kernels::kem_rej_uniform_vartime`]. The compressed register is
-/// stored whole: compressing straight to memory takes over a hundred cycles on Zen 4.
+/// stored whole: compressing straight to memory runs from microcode on Zen 4, many times slower.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
     assert_eq!(bytes.len() % 3, 0, "SampleNTT reads 3 bytes at a time");

@@ -100,7 +100,7 @@ pub(super) fn bytes(register: __m512i) -> [u8; 64] {
 pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
     let bytes = &bytes[at..];
     if bytes.is_empty() {
-        // Nothing may be mapped at the address, and suppressing the fault takes 500 cycles.
+        // Nothing may be mapped at the address, and suppressing the fault takes long.
         return _mm512_setzero_si512();
     }
     if bytes.len() >= 64 {
@@ -122,7 +122,7 @@ pub(super) fn halves(low: &[u8; 32], high: &[u8; 32]) -> __m512i {
 /// where less than 64 bytes are left, or else all 64. Whoever fills a buffer in rising order
 /// overwrites the surplus.
 ///
-/// A full store takes one cycle or two, a masked one about ten on Zen 4, so only ends are masked.
+/// A masked store takes several times as long as a full one on Zen 4, so only ends are masked.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn store(bytes: &mut [u8], at: usize, v: __m512i, len: usize) {

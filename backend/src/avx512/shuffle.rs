@@ -31,8 +31,8 @@ pub(super) fn quads(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
 /// Masks of the even and the odd double words.
 ///
 /// They come out of an empty instruction, so that the compiler takes masked shuffles as they are:
-/// where it knows a mask it prefers `vpermt2d`, which takes twice as long on Zen 4 and five times
-/// the latency everywhere.
+/// where it knows a mask it prefers `vpermt2d`, which takes longer on Zen 4 and has a longer latency
+/// everywhere.
 #[derive(Clone, Copy)]
 pub(super) struct Masks {
     even: __mmask16,

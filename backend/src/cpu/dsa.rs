@@ -10,8 +10,8 @@ use crate::batch::Keys;
 /// Lanes whose keys are expanded together: eight matrices of ML-DSA-87 are 448 KiB.
 const CHUNK: usize = 8;
 /// The same where they sign: a rejected attempt leaves its lane to another signature of the chunk, so that the
-/// more there are, the fewer lanes idle at its end. 2.5 MiB of ML-DSA-87; on Zen 4 a signature takes 5 % less
-/// than with 8, and no less with 64.
+/// more there are, the fewer lanes idle at its end. 2.5 MiB of ML-DSA-87; more than these gained nothing
+/// (bench/where-cycles-go.md).
 const SIGN_CHUNK: usize = 32;
 
 fn blank_keys(p: &'static Params, n: usize) -> Vec<SigningKey> {

@@ -3,7 +3,7 @@
 //! Products are 64-bit and reduced by Montgomery's method with R = 2^32; sums use the form of q.
 //! Coefficients are signed, but factors are multiplied as unsigned numbers, after a multiple of q
 //! is added: unsigned 32-bit products are the only ones that plain x86-64 has vector instructions
-//! for. An NTT takes 4600 core cycles with signed products there, and 3000 with these (Zen 4).
+//! for. With signed products an NTT takes longer there.
 
 use gabion_scheme::ct;
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};

@@ -175,7 +175,8 @@ fn words_mut<L: Lanes<N, M>, const N: usize, const M: usize>(
 /// of all lanes waiting after the others are done, as the hash of a whole key does in a single
 /// operation.
 ///
-/// Four lanes cost half of eight on Zen 4 and two thirds on Intel; the weights lie in between.
+/// Four lanes cost less than eight, but more than half of them on Intel; the weights lie between that
+/// and AMD's half.
 #[inline(always)]
 fn is_narrow<L: Lanes<N, M>, const N: usize, const M: usize>(jobs: &[Sponge<'_>]) -> bool {
     const JOBS_MAX: usize = 24;

@@ -36,14 +36,8 @@ pub(super) struct Attempt {
 /// How many attempts of each operation go into a round when `active` operations are in flight.
 ///
 /// With one, spare lanes idle; with more, masks and commitments behind an accepted attempt are
-/// wasted. Measured with eight lanes on Zen 4 (cycles per signature, one operation in flight):
-///
-/// | attempts | ML-DSA-44 | ML-DSA-65 | ML-DSA-87 |
-/// |---------:|----------:|----------:|----------:|
-/// |        1 |     77.2k |    113.1k |    117.7k |
-/// |        2 |     75.6k |    107.0k |    121.7k |
-/// |        3 |     76.4k |    103.6k |    126.3k |
-/// |        4 |     77.3k |    109.2k |    133.8k |
+/// wasted. With eight lanes and one operation in flight, two attempts of ML-DSA-44 took the fewest
+/// cycles, three of ML-DSA-65, one of ML-DSA-87.
 ///
 /// That follows from the masks: 2 l of ML-DSA-44 fill eight lanes, 3 l of ML-DSA-65 fill 15 of
 /// 16, one l of ML-DSA-87 seven of eight, where also the fewest attempts are rejected.
