@@ -78,14 +78,14 @@ fn cache(engine: &Engine) -> Result<(), Error> {
     });
     println!("ML-KEM-768 key, {} bytes: hit {hit:.0} ns, expanded {expand:.0} ns", bytes.len());
     for algorithm in [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87] {
-        let key = engine.dsa_generate(algorithm, &OsEntropy)?;
+        let key = engine.signature_generate(algorithm, &OsEntropy)?;
         let bytes = key.public_bytes();
         let find = || {
-            black_box(cache.dsa_public(engine, algorithm, bytes).is_ok());
+            black_box(cache.signature_public(engine, algorithm, bytes).is_ok());
         };
         let hit = median(10_001, || (0..10).for_each(|_| find())) / 10.0;
         let expand = median(501, || {
-            black_box(engine.dsa_public(algorithm, bytes).is_ok());
+            black_box(engine.signature_public(algorithm, bytes).is_ok());
         });
         println!(
             "{algorithm} key, {} bytes: hit {hit:.0} ns, expanded {expand:.0} ns",
@@ -102,7 +102,7 @@ type Work<'a> = Box<dyn Fn() -> bool + Sync + 'a>;
 fn crowd(engine: &'static Engine) -> Result<(), Error> {
     let kem = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
     let (ct, _) = engine.encaps(&kem.public(), &OsEntropy)?;
-    let signing = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?;
+    let signing = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?;
     let (public, signature) = (signing.public(), engine.sign(&signing, MESSAGE, &OsEntropy)?);
     let direct: [(&str, Work<'_>); 3] = [
         ("ML-KEM-768 decaps", Box::new(|| engine.decaps(&kem, &ct).is_ok())),
@@ -168,7 +168,7 @@ fn rate(threads: usize, work: &Work<'_>) -> f64 {
 /// A batch of known keys on one thread and on two.
 fn threads(engine: &Engine) -> Result<(), Error> {
     let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
-    let signing = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?;
+    let signing = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?;
     let (Some(known), Some(params)) = (key.ml_kem(), ml_kem::params(key.algorithm())) else {
         return Ok(());
     };

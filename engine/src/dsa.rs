@@ -264,14 +264,14 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let key = engine.dsa_generate(Algorithm::SlhDsaSha2_128f, &OsEntropy)?;
+    /// let key = engine.signature_generate(Algorithm::SlhDsaSha2_128f, &OsEntropy)?;
     /// assert_eq!(key.public().bytes().len(), Algorithm::SlhDsaSha2_128f.info().public_key);
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
     /// Not a signature algorithm; no randomness; no healthy backend.
-    pub fn dsa_generate(
+    pub fn signature_generate(
         &self,
         algorithm: Algorithm,
         entropy: &dyn Entropy,
@@ -286,14 +286,14 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let keys = engine.dsa_generate_many(Algorithm::MlDsa44, 16, &OsEntropy)?;
+    /// let keys = engine.signature_generate_many(Algorithm::MlDsa44, 16, &OsEntropy)?;
     /// assert_eq!(keys.len(), 16);
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Self::dsa_generate`], and [`Error::TooMany`]; then there is no key at all.
-    pub fn dsa_generate_many(
+    /// As [`Self::signature_generate`], and [`Error::TooMany`]; then there is no key at all.
+    pub fn signature_generate_many(
         &self,
         algorithm: Algorithm,
         n: usize,
@@ -312,7 +312,7 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine};
     ///
     /// let engine = Engine::global()?;
-    /// let key = engine.dsa_from_seed(Algorithm::MlDsa65, &[7; 32])?;
+    /// let key = engine.signature_from_seed(Algorithm::MlDsa65, &[7; 32])?;
     /// // The seed is known, so that the key can be kept as 32 bytes.
     /// assert_eq!(key.seed(), Some(&[7; 32][..]));
     /// # Ok::<(), gabion_engine::Error>(())
@@ -321,7 +321,11 @@ impl Engine {
     /// # Errors
     /// Not a signature algorithm, or one without a seed form; a seed of another length; no healthy
     /// backend.
-    pub fn dsa_from_seed(&self, algorithm: Algorithm, seed: &[u8]) -> Result<SigningKey, Error> {
+    pub fn signature_from_seed(
+        &self,
+        algorithm: Algorithm,
+        seed: &[u8],
+    ) -> Result<SigningKey, Error> {
         from_seed(self, algorithm, seed).map(SigningKey)
     }
 
@@ -332,29 +336,33 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let key = engine.dsa_generate(Algorithm::Ed25519, &OsEntropy)?;
-    /// let again = engine.dsa_private(Algorithm::Ed25519, key.bytes())?;
+    /// let key = engine.signature_generate(Algorithm::Ed25519, &OsEntropy)?;
+    /// let again = engine.signature_private(Algorithm::Ed25519, key.bytes())?;
     /// assert_eq!(again.public_bytes(), key.public_bytes());
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
     /// Not a signature algorithm; a key that fails a check.
-    pub fn dsa_private(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<SigningKey, Error> {
+    pub fn signature_private(
+        &self,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<SigningKey, Error> {
         decode_private(self, algorithm, bytes).map(SigningKey)
     }
 
     /// Decodes a private key that came as seed and expanded key; they must belong together.
     ///
     /// # Errors
-    /// As [`Self::dsa_private`], and forms that disagree.
-    pub fn dsa_private_both(
+    /// As [`Self::signature_private`], and forms that disagree.
+    pub fn signature_private_both(
         &self,
         algorithm: Algorithm,
         seed: &[u8],
         bytes: &[u8],
     ) -> Result<SigningKey, Error> {
-        let key = self.dsa_from_seed(algorithm, seed)?;
+        let key = self.signature_from_seed(algorithm, seed)?;
         same_key(algorithm, key.bytes(), bytes)?;
         Ok(key)
     }
@@ -366,16 +374,16 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let bytes = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?.public().bytes().to_vec();
-    /// let key = engine.dsa_public(Algorithm::MlDsa65, &bytes)?;
+    /// let bytes = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?.public().bytes().to_vec();
+    /// let key = engine.signature_public(Algorithm::MlDsa65, &bytes)?;
     /// assert_eq!(key.algorithm(), Algorithm::MlDsa65);
-    /// assert!(engine.dsa_public(Algorithm::MlDsa65, &bytes[1..]).is_err());
+    /// assert!(engine.signature_public(Algorithm::MlDsa65, &bytes[1..]).is_err());
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
     /// Not a signature algorithm; a wrong length; a key that fails a check.
-    pub fn dsa_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
+    pub fn signature_public(&self, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
         decode_public(self, algorithm, bytes).map(VerifyKey)
     }
 
@@ -387,17 +395,17 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let pairs = engine.dsa_generate_many(Algorithm::MlDsa44, 3, &OsEntropy)?;
+    /// let pairs = engine.signature_generate_many(Algorithm::MlDsa44, 3, &OsEntropy)?;
     /// let mut encoded: Vec<&[u8]> = pairs.iter().map(|pair| pair.public_bytes()).collect();
     /// encoded[1] = b"no key";
-    /// let keys = engine.dsa_public_many(Algorithm::MlDsa44, &encoded)?;
+    /// let keys = engine.signature_public_many(Algorithm::MlDsa44, &encoded)?;
     /// assert_eq!(keys.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
     /// # Errors
-    /// Not a signature algorithm; no healthy backend. Of a key: as [`Self::dsa_public`].
-    pub fn dsa_public_many(
+    /// Not a signature algorithm; no healthy backend. Of a key: as [`Self::signature_public`].
+    pub fn signature_public_many(
         &self,
         algorithm: Algorithm,
         encoded: &[&[u8]],
@@ -413,7 +421,7 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?;
+    /// let key = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?;
     /// let message = Message::Pure { context: b"", message: b"text" };
     /// let signature = engine.sign(&key, message, &OsEntropy)?;
     /// engine.verify(&key.public(), message, &signature)?;
@@ -439,7 +447,7 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, Message, Prehash};
     ///
     /// let engine = Engine::global()?;
-    /// let key = engine.dsa_from_seed(Algorithm::MlDsa44, &[7; 32])?;
+    /// let key = engine.signature_from_seed(Algorithm::MlDsa44, &[7; 32])?;
     /// let digest = Prehash::Sha2_512.digest(b"text");
     /// let message = Message::Prehash { context: b"firmware", hash: Prehash::Sha2_512, digest: &digest };
     /// let signature = engine.sign_deterministic(&key, message)?;
@@ -457,17 +465,18 @@ impl Engine {
         self.sign_one(key, message, Randomness::Deterministic)
     }
 
-    /// Signs with given randomness: for test vectors only.
+    /// Signs with randomness that the caller brings. Used twice, or known to others, it gives the
+    /// private key of some algorithms away.
     ///
     /// # Errors
     /// As [`Self::sign`]; randomness of another length than the algorithm takes.
-    pub fn testing_only_sign_with(
+    pub fn sign_with_randomness(
         &self,
         key: &SigningKey,
         message: Message<'_>,
         randomness: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.sign_one(key, message, Randomness::TestingOnly(randomness))
+        self.sign_one(key, message, Randomness::Given(randomness))
     }
 
     fn sign_one(
@@ -501,7 +510,7 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, Error, Message, OsEntropy};
     ///
     /// let engine = Engine::global()?;
-    /// let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?;
+    /// let key = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?;
     /// let message = Message::Pure { context: b"", message: b"text" };
     /// let mut signature = engine.sign(&key, message, &OsEntropy)?;
     /// engine.verify(&key.public(), message, &signature)?;
@@ -551,7 +560,7 @@ impl Engine {
     ///
     /// let engine = Engine::global()?;
     /// let (n, room) = (8, Algorithm::MlDsa44.info().output);
-    /// let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy)?;
+    /// let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy)?;
     /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
     /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
     /// let mut status = vec![Status::NotRun; n];
@@ -624,7 +633,7 @@ impl Engine {
     ///
     /// let engine = Engine::global()?;
     /// let (n, room) = (8, Algorithm::MlDsa44.info().output);
-    /// let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy)?;
+    /// let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy)?;
     /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
     /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
     /// let mut status = vec![Status::NotRun; n];

@@ -92,9 +92,9 @@ pub enum Randomness<'a> {
     Fresh(&'a dyn Entropy),
     /// None: the deterministic variant of a signature. An algorithm without one refuses.
     Deterministic,
-    /// Given bytes, `[lane][byte]`: for test vectors only. Randomness that is used twice, or known
-    /// to others, gives secrets away.
-    TestingOnly(&'a [u8]),
+    /// Bytes that the caller brings, `[lane][byte]`. Randomness that is used twice, or known to
+    /// others, gives secrets away.
+    Given(&'a [u8]),
 }
 
 impl Randomness<'_> {
@@ -103,7 +103,7 @@ impl Randomness<'_> {
         match self {
             Randomness::Fresh(entropy) => Ok(draw::<N>(entropy, lanes)?),
             Randomness::Deterministic => Ok(Lanes::new(vec![[0; N]; lanes])),
-            Randomness::TestingOnly(bytes) => {
+            Randomness::Given(bytes) => {
                 check_length("the given randomness", lanes * N, bytes)?;
                 Ok(Lanes::new(bytes.as_chunks::<N>().0.to_vec()))
             }
@@ -123,7 +123,7 @@ impl Randomness<'_> {
                 Ok(Some(bytes))
             }
             Randomness::Deterministic => Ok(None),
-            Randomness::TestingOnly(bytes) => {
+            Randomness::Given(bytes) => {
                 check_length("the given randomness", lanes * len, bytes)?;
                 Ok(Some(Zeroizing::new(bytes.to_vec())))
             }

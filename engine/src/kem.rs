@@ -484,17 +484,17 @@ impl Engine {
         self.encaps_one(key, Randomness::Fresh(entropy))
     }
 
-    /// Encapsulates with given randomness (of ML-KEM: the 32 bytes m). For test vectors only:
-    /// randomness used twice, or known to others, gives the shared secret away.
+    /// Encapsulates with randomness that the caller brings (of ML-KEM: the 32 bytes m). Used twice,
+    /// or known to others, it gives the shared secret away.
     ///
     /// # Errors
     /// Randomness of another length than the algorithm takes; no healthy backend.
-    pub fn testing_only_encaps_with(
+    pub fn encaps_with_randomness(
         &self,
         key: &KemPublicKey,
         randomness: &[u8],
     ) -> Result<(Vec<u8>, SharedSecret), Error> {
-        self.encaps_one(key, Randomness::TestingOnly(randomness))
+        self.encaps_one(key, Randomness::Given(randomness))
     }
 
     fn encaps_one(

@@ -156,7 +156,7 @@ impl Engine {
     /// let engine = Engine::global()?;
     /// let cores = engine.parallel(std::thread::available_parallelism()?);
     /// let (n, room) = (20, Algorithm::EcdsaP256.info().output);
-    /// let pairs = cores.dsa_generate_many(Algorithm::EcdsaP256, n, &OsEntropy)?;
+    /// let pairs = cores.signature_generate_many(Algorithm::EcdsaP256, n, &OsEntropy)?;
     /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
     /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
     /// let mut status = vec![Status::NotRun; n];
@@ -359,17 +359,17 @@ impl Parallel<'_> {
         Ok(secrets)
     }
 
-    /// Makes `n` key pairs of a signature algorithm; see [`Engine::dsa_generate_many`].
+    /// Makes `n` key pairs of a signature algorithm; see [`Engine::signature_generate_many`].
     ///
     /// # Errors
     /// As there.
-    pub fn dsa_generate_many(
+    pub fn signature_generate_many(
         &self,
         algorithm: Algorithm,
         n: usize,
         entropy: &(dyn Entropy + Sync),
     ) -> Result<Vec<SigningKey>, Error> {
-        let make = |n| self.engine.dsa_generate_many(algorithm, n, entropy);
+        let make = |n| self.engine.signature_generate_many(algorithm, n, entropy);
         self.generate(algorithm, n, make)
     }
 
@@ -401,16 +401,18 @@ impl Parallel<'_> {
         self.generate(algorithm, n, make)
     }
 
-    /// Decodes many public keys of a signature algorithm; see [`Engine::dsa_public_many`].
+    /// Decodes many public keys of a signature algorithm; see [`Engine::signature_public_many`].
     ///
     /// # Errors
     /// As there.
-    pub fn dsa_public_many(
+    pub fn signature_public_many(
         &self,
         algorithm: Algorithm,
         encoded: &[&[u8]],
     ) -> Result<Vec<Result<VerifyKey, Error>>, Error> {
-        self.decode(algorithm, encoded, |encoded| self.engine.dsa_public_many(algorithm, encoded))
+        self.decode(algorithm, encoded, |encoded| {
+            self.engine.signature_public_many(algorithm, encoded)
+        })
     }
 
     /// Decodes many public keys of a KEM; see [`Engine::kem_public_many`].

@@ -201,7 +201,7 @@ mod tests {
         let engine = Engine::global().unwrap();
         let message = message();
         for algorithm in [Algorithm::MlDsa44, Algorithm::MlDsa65, Algorithm::MlDsa87] {
-            let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+            let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
             let check = |whole: Message<'_>, pieces: &Pieces| {
                 let mu: [u8; 64] = pieces.so_far().try_into().unwrap();
                 let signature = engine.sign(&key, whole, &OsEntropy).unwrap();

@@ -49,15 +49,15 @@ fn keys_that_are_none_are_refused_and_named() {
         let info = curve.info();
         for private in [vec![0; info.private_key], vec![0xff; info.private_key]] {
             assert!(engine.exchange_private(curve, &private).is_err(), "{curve}");
-            assert!(engine.dsa_private(ecdsa, &private).is_err(), "{ecdsa}");
+            assert!(engine.signature_private(ecdsa, &private).is_err(), "{ecdsa}");
         }
-        let mut off = engine.dsa_generate(ecdsa, &OsEntropy).unwrap().public_bytes().to_vec();
+        let mut off = engine.signature_generate(ecdsa, &OsEntropy).unwrap().public_bytes().to_vec();
         off[9] ^= 1;
-        let error = engine.dsa_public(ecdsa, &off).err().unwrap().to_string();
+        let error = engine.signature_public(ecdsa, &off).err().unwrap().to_string();
         assert!(error.contains("point"), "{error}");
         assert!(engine.exchange_public(curve, &off).is_err());
         assert!(engine.exchange_generate(ecdsa, &OsEntropy).is_err());
-        assert!(engine.dsa_from_seed(ecdsa, &[1; 32]).is_err());
+        assert!(engine.signature_from_seed(ecdsa, &[1; 32]).is_err());
     }
 }
 
@@ -83,7 +83,7 @@ fn deterministic_signatures_are_those_of_rfc_6979() {
         ),
     ] {
         let bytes = |text: &str| hex::decode(text).unwrap();
-        let key = engine.dsa_private(algorithm, &bytes(private)).unwrap();
+        let key = engine.signature_private(algorithm, &bytes(private)).unwrap();
         let message = Message::Pure { context: b"", message: b"sample" };
         let der = engine.sign_deterministic(&key, message).unwrap();
         // Both numbers have their top bit set here, so that a zero byte stands before each.
@@ -101,7 +101,7 @@ fn digests_are_signed_by_the_own_hash_only_and_without_context() {
     let engine = Engine::new(&Config::default()).unwrap();
     let hashes = [Prehash::Sha2_256, Prehash::Sha2_384, Prehash::Sha2_512];
     for (algorithm, own) in ECDSA.into_iter().zip(hashes) {
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let whole = Message::Pure { context: b"", message: b"text" };
         let made = engine.sign(&key, whole, &OsEntropy).unwrap();
         for hash in hashes {
@@ -117,8 +117,8 @@ fn digests_are_signed_by_the_own_hash_only_and_without_context() {
         }
         let context = Message::Pure { context: b"c", message: b"text" };
         assert!(matches!(engine.sign(&key, context, &OsEntropy), Err(Error::Input(_))));
-        let given = engine.testing_only_sign_with(&key, whole, &[5; 32]).unwrap();
-        assert_eq!(engine.testing_only_sign_with(&key, whole, &[5; 32]), Ok(given.clone()));
+        let given = engine.sign_with_randomness(&key, whole, &[5; 32]).unwrap();
+        assert_eq!(engine.sign_with_randomness(&key, whole, &[5; 32]), Ok(given.clone()));
         assert_ne!(Ok(given), engine.sign_deterministic(&key, whole));
     }
 }
@@ -151,8 +151,8 @@ fn without_good_randomness_nothing_is_made() {
         assert_eq!(stuck.is_err(), algorithm != Algorithm::X25519, "{algorithm}");
     }
     for algorithm in ECDSA {
-        assert!(matches!(engine.dsa_generate(algorithm, &Closed), Err(Error::Entropy(_))));
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        assert!(matches!(engine.signature_generate(algorithm, &Closed), Err(Error::Entropy(_))));
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let message = Message::Pure { context: b"", message: b"m" };
         assert!(matches!(engine.sign(&key, message, &Closed), Err(Error::Entropy(_))));
     }

@@ -36,11 +36,11 @@ fn signatures_are_those_of_rfc_8032_section_7_1() {
     );
     for engine in engines() {
         for algorithm in BOTH {
-            let key = engine.dsa_from_seed(algorithm, &seed).unwrap();
+            let key = engine.signature_from_seed(algorithm, &seed).unwrap();
             assert_eq!((key.public_bytes(), key.bytes()), (&public[..], &seed[..]));
             let signature = engine.sign(&key, plain(&[0xaf, 0x82]), &OsEntropy).unwrap();
             assert_eq!(signature, expected);
-            let public = engine.dsa_public(algorithm, &public).unwrap();
+            let public = engine.signature_public(algorithm, &public).unwrap();
             // Multiples of a key are made on the way.
             for _ in 0..5 {
                 assert_eq!(engine.verify(&public, plain(&[0xaf, 0x82]), &signature), Ok(()));
@@ -54,7 +54,7 @@ fn signatures_are_those_of_rfc_8032_section_7_1() {
 #[test]
 fn contexts_and_digests_are_refused() {
     for engine in engines() {
-        let key = engine.dsa_generate(Algorithm::Ed25519, &OsEntropy).unwrap();
+        let key = engine.signature_generate(Algorithm::Ed25519, &OsEntropy).unwrap();
         let message = Message::Pure { context: b"c", message: b"m" };
         let refused = engine.sign(&key, message, &OsEntropy);
         assert!(matches!(refused, Err(Error::Input(_))));
@@ -72,8 +72,8 @@ fn keys_of_small_order_and_of_no_canonical_form_are_for_zip_215_only() {
     (above_p[0], above_p[31]) = (0xee, 0x7f);
     for engine in engines() {
         for bytes in [&one, &above_p] {
-            assert!(engine.dsa_public(Algorithm::Ed25519, bytes).is_err());
-            let key = engine.dsa_public(Algorithm::Ed25519Zip215, bytes).unwrap();
+            assert!(engine.signature_public(Algorithm::Ed25519, bytes).is_err());
+            let key = engine.signature_public(Algorithm::Ed25519Zip215, bytes).unwrap();
             assert_eq!(key.bytes(), bytes);
             // R and A neutral, S = 0: valid for every message under these rules.
             let mut signature = [0; 64];
@@ -88,8 +88,9 @@ fn keys_of_small_order_and_of_no_canonical_form_are_for_zip_215_only() {
 fn batches_and_single_operations_give_one_verdict() {
     for engine in engines() {
         for algorithm in BOTH {
-            let keys: Vec<SigningKey> =
-                (0..40).map(|_| engine.dsa_generate(algorithm, &OsEntropy).unwrap()).collect();
+            let keys: Vec<SigningKey> = (0..40)
+                .map(|_| engine.signature_generate(algorithm, &OsEntropy).unwrap())
+                .collect();
             for n in [1, 2, 7, 8, 9, 16, 17, 40] {
                 let texts: Vec<[u8; 3]> = (0..n as u8).map(|lane| [lane; 3]).collect();
                 let messages: Vec<_> = texts.iter().map(|text| plain(text)).collect();

@@ -112,11 +112,11 @@ fn a_signing_key_with_a_part_of_another_is_refused() {
         (Algorithm::SlhDsaShake128f, &[0..16, 32..48, 48..64], 16..32),
         (Algorithm::SlhDsaSha2_128f, &[0..16, 32..48, 48..64], 16..32),
     ] {
-        let keys = engine.dsa_generate_many(algorithm, 2, &OsEntropy).unwrap();
+        let keys = engine.signature_generate_many(algorithm, 2, &OsEntropy).unwrap();
         let mixed = |part: &std::ops::Range<usize>| {
             let mut mixed = keys[0].bytes().to_vec();
             mixed[part.clone()].copy_from_slice(&keys[1].bytes()[part.clone()]);
-            engine.dsa_private(algorithm, &mixed)
+            engine.signature_private(algorithm, &mixed)
         };
         for part in parts {
             assert!(mixed(part).is_err(), "{algorithm}: {part:?}");
@@ -138,7 +138,7 @@ fn signatures_round_trip_in_every_mode() {
         };
         let all = algorithms(Kind::Signature);
         for algorithm in all.filter(takes_context).filter(is_quick) {
-            let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+            let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
             // ECDSA has no contexts.
             let context: &[u8] = if algorithm.info().family == Family::Ecdsa { b"" } else { b"c" };
             let message = Message::Pure { context, message: b"text" };
@@ -160,7 +160,7 @@ fn wrong_kinds_and_lengths_are_named() {
     let engine = Engine::new(&Config::default()).unwrap();
     let error = engine.kem_generate(Algorithm::MlDsa65, &OsEntropy).err().unwrap().to_string();
     assert!(error.contains("ML-DSA-65") && error.contains("ML-KEM-768"), "{error}");
-    let error = engine.dsa_from_seed(Algorithm::MlDsa44, &[0; 31]).err().unwrap().to_string();
+    let error = engine.signature_from_seed(Algorithm::MlDsa44, &[0; 31]).err().unwrap().to_string();
     assert!(error.contains("31") && error.contains("32"), "{error}");
 }
 
@@ -198,8 +198,7 @@ fn batches_agree_with_single_operations_around_the_lane_counts() {
                 let at = |len: usize| lane * len..(lane + 1) * len;
                 assert_eq!(key.bytes(), &dk[at(params.dk_len())]);
                 assert_eq!(key.public().bytes(), &ek[at(params.ek_len())]);
-                let (one, secret) =
-                    oracle.testing_only_encaps_with(&key.public(), &m[lane]).unwrap();
+                let (one, secret) = oracle.encaps_with_randomness(&key.public(), &m[lane]).unwrap();
                 assert_eq!(one, &ct[at(params.ct_len())], "lane {lane} of {n}");
                 assert_eq!(*secret, shared[lane]);
             }
@@ -254,7 +253,7 @@ fn a_bad_signature_fails_alone_in_a_batch() {
     for engine in engines() {
         let params = ml_dsa::params(Algorithm::MlDsa44).unwrap();
         let n = 10;
-        let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
         let texts: Vec<[u8; 8]> = (0..n as u64).map(u64::to_le_bytes).collect();
         let messages: Vec<_> =
             texts.iter().map(|text| Message::Pure { context: b"", message: text }).collect();
@@ -426,7 +425,7 @@ fn a_backend_that_fails_its_self_test_is_withdrawn_and_the_next_one_serves() {
     let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(faulty)];
     backends.extend(cpus().into_iter().rev().take(1));
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
-    let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    let key = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"m" };
     let mut signature = engine.sign(&key, message, &OsEntropy).unwrap();
     signature[0] ^= 1;
@@ -483,12 +482,12 @@ impl Entropy for NoEntropy {
 fn without_randomness_nothing_is_made() {
     let engine = Engine::new(&Config::default()).unwrap();
     let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
-    let signing = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+    let signing = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"m" };
     assert!(matches!(engine.encaps(&key.public(), &NoEntropy), Err(Error::Entropy(_))));
     assert!(matches!(engine.sign(&signing, message, &NoEntropy), Err(Error::Entropy(_))));
     assert!(engine.kem_generate(Algorithm::MlKem768, &NoEntropy).is_err());
-    assert!(engine.dsa_generate(Algorithm::MlDsa44, &NoEntropy).is_err());
+    assert!(engine.signature_generate(Algorithm::MlDsa44, &NoEntropy).is_err());
 }
 
 /// Many threads on the same keys, every result checked.
@@ -496,7 +495,7 @@ fn without_randomness_nothing_is_made() {
 fn keys_are_shared_by_threads() {
     let engine = Engine::new(&Config::default()).unwrap();
     let key = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
-    let signing = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    let signing = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..24u8 {
             let (engine, key, signing) = (&engine, &key, &signing);

@@ -24,9 +24,9 @@ fn made(engine: &Engine, algorithm: Algorithm) -> Vec<Result<(), Error>> {
             engine.kem_public(algorithm, &public).map(drop),
         ],
         Kind::Signature => vec![
-            engine.dsa_generate(algorithm, &OsEntropy).map(drop),
-            engine.dsa_generate_many(algorithm, 2, &OsEntropy).map(drop),
-            engine.dsa_public(algorithm, &public).map(drop),
+            engine.signature_generate(algorithm, &OsEntropy).map(drop),
+            engine.signature_generate_many(algorithm, 2, &OsEntropy).map(drop),
+            engine.signature_public(algorithm, &public).map(drop),
         ],
         Kind::KeyExchange => vec![
             engine.exchange_generate(algorithm, &OsEntropy).map(drop),

@@ -110,7 +110,7 @@ const FAULTS: [Fault; 4] =
 fn the_next_backend_serves_what_a_broken_one_lost() {
     for fault in FAULTS {
         let (engine, loose, calls) = engine(fault, false);
-        let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
         let kem = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
         loose.store(true, Ordering::Relaxed);
         let message = Message::Pure { context: b"", message: b"m" };
@@ -166,7 +166,7 @@ fn a_wrong_signature_is_caught_before_it_is_given_out() {
     let message = Message::Pure { context: b"", message: b"m" };
     for fault in [Fault::Lies, Fault::LiesOnce] {
         let (engine, loose, _) = engine(fault, false);
-        let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
         assert!(engine.sign(&key, message, &OsEntropy).is_ok());
         loose.store(true, Ordering::Relaxed);
         let n = 3;
@@ -194,7 +194,7 @@ fn a_wrong_signature_is_caught_before_it_is_given_out() {
 #[test]
 fn one_wrong_signature_alone_is_an_error() {
     let (engine, loose, _) = engine(Fault::LiesOnce, false);
-    let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    let key = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"m" };
     assert!(engine.sign(&key, message, &OsEntropy).is_ok());
     loose.store(true, Ordering::Relaxed);
@@ -211,7 +211,7 @@ fn a_fault_that_the_backend_finds_has_it_tested_again() {
     for algorithm in [Algorithm::SlhDsaShake128f, Algorithm::Falcon512, Algorithm::Ed25519] {
         for fault in [Fault::BlamesItself, Fault::BlamesItselfOnce] {
             let (engine, loose, calls) = engine(fault, false);
-            let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+            let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
             loose.store(true, Ordering::Relaxed);
             let signed = engine.sign(&key, message, &OsEntropy);
             let serves = |algorithm| engine.backend_for(algorithm).unwrap().name();
@@ -239,11 +239,11 @@ fn a_test_that_lacks_memory_says_nothing_of_the_backend() {
     for algorithm in [Algorithm::MlDsa44, Algorithm::Falcon512, Algorithm::SlhDsaSha2_128f] {
         let (engine, loose, _) = engine(Fault::LacksMemory, false);
         loose.store(true, Ordering::Relaxed);
-        let refused = engine.dsa_generate(algorithm, &OsEntropy).err();
+        let refused = engine.signature_generate(algorithm, &OsEntropy).err();
         assert_eq!(refused, Some(Error::NoMemory("a self-test")), "{algorithm}");
         assert_eq!(engine.report()[0].state, BackendState::Untested);
         loose.store(false, Ordering::Relaxed);
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         assert_eq!(engine.backend_for(algorithm).unwrap().name(), "broken");
         // An operation that lacks it, likewise.
         loose.store(true, Ordering::Relaxed);
@@ -322,7 +322,7 @@ fn failed_lanes_have_no_output_even_where_the_backend_left_some() {
     assert_eq!(*engine.decaps(&made, &ct[..params.ct_len()]).unwrap(), shared[0]);
 
     let params = ml_dsa::params(Algorithm::MlDsa44).unwrap();
-    let made = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+    let made = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
     let mut sk = [made.bytes(), made.bytes()].concat();
     // tr no longer belongs to the rest.
     sk[params.sk_len() + 64] ^= 1;

@@ -23,9 +23,9 @@ fn signatures_round_trip_and_vary_in_length_where_the_table_says_so() {
     assert_eq!(algorithms().count(), 6);
     for engine in engines() {
         for algorithm in algorithms() {
-            let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
-            let again = engine.dsa_private(algorithm, key.bytes()).unwrap();
-            let public = engine.dsa_public(algorithm, key.public_bytes()).unwrap();
+            let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
+            let again = engine.signature_private(algorithm, key.bytes()).unwrap();
+            let public = engine.signature_public(algorithm, key.public_bytes()).unwrap();
             let message = Message::Pure { context: b"", message: b"text" };
             let mut lengths = Vec::new();
             for _ in 0..12 {
@@ -51,11 +51,11 @@ fn what_an_algorithm_does_not_do_is_named() {
     let digest = Prehash::Sha2_256.digest(b"m");
     let hash = Prehash::Sha2_256;
     for algorithm in algorithms() {
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let plain = Message::Pure { context: b"", message: b"m" };
         let error = engine.sign_deterministic(&key, plain).unwrap_err().to_string();
         assert!(error.contains("randomness"), "{error}");
-        let error = engine.dsa_from_seed(algorithm, &[0; 32]).err().unwrap().to_string();
+        let error = engine.signature_from_seed(algorithm, &[0; 32]).err().unwrap().to_string();
         assert!(error.contains("seed"), "{error}");
         for message in [
             Message::Pure { context: b"c", message: b"m" },
@@ -88,9 +88,9 @@ fn what_an_algorithm_does_not_do_is_named() {
 fn bad_keys_say_what_is_wrong() {
     let engine = Engine::new(&Config::default()).unwrap();
     for algorithm in algorithms() {
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let error = |bytes: &[u8]| {
-            let refused = engine.dsa_private(algorithm, bytes);
+            let refused = engine.signature_private(algorithm, bytes);
             refused.err().unwrap().to_string()
         };
         let mut bad = key.bytes().to_vec();
@@ -101,7 +101,7 @@ fn bad_keys_say_what_is_wrong() {
         assert!(error(&bad).contains("first byte"));
         let mut public = key.public_bytes().to_vec();
         public[5..9].fill(0xff);
-        let refused = engine.dsa_public(algorithm, &public).err().unwrap().to_string();
+        let refused = engine.signature_public(algorithm, &public).err().unwrap().to_string();
         assert!(refused.contains("not below q"), "{refused}");
     }
 }
@@ -109,8 +109,8 @@ fn bad_keys_say_what_is_wrong() {
 #[test]
 fn keys_of_one_design_are_none_of_the_other() {
     let engine = Engine::new(&Config::default()).unwrap();
-    let key = engine.dsa_generate(Algorithm::FnDsa512, &OsEntropy).unwrap();
-    assert!(engine.dsa_private(Algorithm::Falcon512, key.bytes()).is_err());
+    let key = engine.signature_generate(Algorithm::FnDsa512, &OsEntropy).unwrap();
+    assert!(engine.signature_private(Algorithm::Falcon512, key.bytes()).is_err());
     // A public key is as long in both, but packed from the other end.
-    assert!(engine.dsa_public(Algorithm::FalconPadded512, key.public_bytes()).is_err());
+    assert!(engine.signature_public(Algorithm::FalconPadded512, key.public_bytes()).is_err());
 }

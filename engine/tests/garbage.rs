@@ -330,9 +330,10 @@ fn where_randomness_ends_nothing_is_given_out() {
             }
             // The small sets of SLH-DSA take their time; their code is that of the quick ones.
             Kind::Signature if !info.name.ends_with('s') => {
-                let draws = starved(|entropy| engine.dsa_generate(algorithm, entropy).map(drop));
+                let draws =
+                    starved(|entropy| engine.signature_generate(algorithm, entropy).map(drop));
                 assert!(draws > 0, "{algorithm}");
-                let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+                let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
                 let messages = [Message::Pure { context: b"", message: b"m" }; 3];
                 let (mut signatures, mut lengths) = (vec![], vec![]);
                 starved(|entropy| {

@@ -34,7 +34,7 @@ fn many_signatures_agree_with_single_ones() {
     for algorithm in algorithms(Kind::Signature) {
         let (n, room) = (5, algorithm.info().output);
         let keys: Vec<_> =
-            (0..2).map(|_| engine.dsa_generate(algorithm, &OsEntropy).unwrap()).collect();
+            (0..2).map(|_| engine.signature_generate(algorithm, &OsEntropy).unwrap()).collect();
         let signing: Vec<_> = (0..n).map(|lane| &keys[lane % 2]).collect();
         let public: Vec<_> = keys.iter().map(SigningKey::public).collect();
         let verifying: Vec<_> = (0..n).map(|lane| &public[lane % 2]).collect();
@@ -101,8 +101,12 @@ fn absurdly_many_keys_are_refused() {
                     refused(cores.kem_generate_many(algorithm, n, two).map(|keys| keys.len()));
                 }
                 Kind::Signature => {
-                    refused(engine.dsa_generate_many(algorithm, n, one).map(|keys| keys.len()));
-                    refused(cores.dsa_generate_many(algorithm, n, two).map(|keys| keys.len()));
+                    refused(
+                        engine.signature_generate_many(algorithm, n, one).map(|keys| keys.len()),
+                    );
+                    refused(
+                        cores.signature_generate_many(algorithm, n, two).map(|keys| keys.len()),
+                    );
                 }
                 _ => {
                     refused(
@@ -131,7 +135,7 @@ fn a_batch_of_refused_messages_ends_lane_by_lane() {
     let long = Message::Pure { context: &[0; 256], message: b"many" };
     for algorithm in algorithms(Kind::Signature) {
         let (n, room) = (3, algorithm.info().output);
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         for message in [long, Message::Mu(&[7; 64])] {
             let alone = engine.sign(&key, message, &OsEntropy);
             let expected = match alone {
@@ -239,7 +243,7 @@ fn randomness_is_drawn_once_for_a_batch() {
         let generate = |n: usize, entropy: &Counted| {
             let public: Vec<Vec<u8>> = match info.kind {
                 Kind::Signature => {
-                    let keys = engine.dsa_generate_many(algorithm, n, entropy).unwrap();
+                    let keys = engine.signature_generate_many(algorithm, n, entropy).unwrap();
                     keys.iter().map(|key| key.public().bytes().to_vec()).collect()
                 }
                 Kind::Kem => {
@@ -263,7 +267,7 @@ fn randomness_is_drawn_once_for_a_batch() {
             let (mut out, fresh) = (vec![0; n * info.output], Randomness::Fresh(entropy));
             match info.kind {
                 Kind::Signature => {
-                    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+                    let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
                     let messages = vec![Message::Pure { context: b"", message: b"drawn" }; n];
                     let (keys, mut lengths) = (vec![&key; n], vec![0; n]);
                     engine
@@ -367,7 +371,7 @@ fn hedged() -> impl Iterator<Item = (Algorithm, usize)> {
 
 /// Signatures of one message by one key, through every door.
 fn through_every_door(engine: &Arc<Engine>, algorithm: Algorithm) -> Vec<(&'static str, Vec<u8>)> {
-    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+    let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"hedged" };
     let mut made = Vec::new();
     for _ in 0..2 {

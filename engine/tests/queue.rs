@@ -105,7 +105,7 @@ fn every_operation_gives_what_the_engine_gives() {
     assert_eq!(queue.decaps(&key, &ct).unwrap(), shared);
     assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
     assert_eq!(queue.decaps(&key, &ct[1..]).err(), engine.decaps(&key, &ct[1..]).err());
-    let signing = queue.dsa_generate(DSA).unwrap();
+    let signing = queue.signature_generate(DSA).unwrap();
     let digest = [7; 32];
     for message in [
         pure(b"text"),
@@ -124,7 +124,7 @@ fn every_operation_gives_what_the_engine_gives() {
     let long = Message::Pure { context: &[0; 256], message: b"" };
     assert_eq!(queue.sign(&signing, long), engine.sign(&signing, long, &OsEntropy));
     assert!(matches!(queue.kem_generate(DSA), Err(Error::WrongAlgorithm { .. })));
-    assert!(matches!(queue.dsa_generate(KEM), Err(Error::WrongAlgorithm { .. })));
+    assert!(matches!(queue.signature_generate(KEM), Err(Error::WrongAlgorithm { .. })));
     assert!(matches!(queue.exchange_generate(KEM), Err(Error::WrongAlgorithm { .. })));
 }
 
@@ -164,7 +164,7 @@ fn an_exchange_gives_what_the_engine_gives() {
 fn what_waits_is_run_together_and_every_form_of_message_arrives() {
     let (engine, watch) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
-    let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+    let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
     watch.lanes.store(0, Ordering::Relaxed);
     watch.set(true);
     let digest = [7; 32];
@@ -215,7 +215,7 @@ fn crowd<T: Send>(
 fn a_bad_job_fails_alone() {
     let (engine, watch) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
-    let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+    let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
     let good = engine.sign(&key, pure(b"m"), &OsEntropy).unwrap();
     let signatures: Vec<Vec<u8>> = (0..16)
         .map(|i| {
@@ -241,7 +241,7 @@ fn a_bad_job_fails_alone() {
 fn a_job_that_makes_the_backend_panic_fails_alone() {
     let (engine, watch) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
-    let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+    let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
     let texts: Vec<&[u8]> = (0..9).map(|i| if i == 5 { &b"nuts"[..] } else { b"bread" }).collect();
     let results = crowd(&queue, &watch, 9, |i| queue.sign(&key, pure(texts[i])));
     for (i, result) in results.into_iter().enumerate() {
@@ -265,7 +265,7 @@ fn kem_jobs_of_a_crowd_get_their_own_results() {
         assert!((0..i).all(|other| keys[i].bytes() != keys[other].bytes()));
         assert!((0..i).all(|other| got[i] != got[other]));
     }
-    let signing = crowd(&queue, &watch, 12, |_| queue.dsa_generate(DSA).unwrap());
+    let signing = crowd(&queue, &watch, 12, |_| queue.signature_generate(DSA).unwrap());
     assert!((1..12).all(|i| signing[i].bytes() != signing[i - 1].bytes()));
     assert_eq!(watch.lanes.load(Ordering::Relaxed), 11);
 }
@@ -356,7 +356,7 @@ fn a_full_line_of_exchanges_says_busy() {
 fn a_full_queue_says_busy_and_long_messages_do_not_wait() {
     let (engine, watch) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(2));
-    let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+    let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
     let long = vec![1; Limits::default().message_max + 1];
     watch.set(true);
     std::thread::scope(|scope| {
@@ -383,7 +383,7 @@ fn tickets_of_long_messages_hold_a_bounded_number_of_bytes() {
     let (engine, watch) = watched();
     let limits = Limits { message_max: 100, long_max: 1000, ..narrow(8) };
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, limits).with_workers(some(2)).unwrap();
-    let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+    let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
     let public = key.public();
     let texts = [vec![1; 300], vec![2; 300], vec![3; 300]];
     // Longer than all that may be held, and taken since none is.
@@ -481,7 +481,7 @@ fn tickets_are_fetched_in_every_way() {
     for workers in [1, 3] {
         let queue = Queue::new(Arc::clone(&engine), OsEntropy, narrow(64));
         let queue = queue.with_workers(some(workers)).unwrap();
-        let key = engine.dsa_generate(DSA, &OsEntropy).unwrap();
+        let key = engine.signature_generate(DSA, &OsEntropy).unwrap();
         watch.lanes.store(0, Ordering::Relaxed);
         watch.set(true);
         let texts: Vec<[u8; 1]> = (0..40).map(|i| [i]).collect();
@@ -524,7 +524,7 @@ fn tickets_are_fetched_in_every_way() {
 fn without_workers_a_ticket_is_ready_at_once() {
     let (engine, _) = watched();
     let queue = Queue::new(Arc::clone(&engine), OsEntropy, Limits::default());
-    let key = queue.submit_dsa_generate(DSA).unwrap().wait().unwrap();
+    let key = queue.submit_signature_generate(DSA).unwrap().wait().unwrap();
     let ticket = queue.submit_sign(&key, pure(b"m")).unwrap();
     assert!(ticket.is_ready());
     let signature = block_on(ticket).unwrap();
@@ -645,7 +645,7 @@ fn a_storm_of_threads_gets_right_results() {
             ..Limits::default()
         };
         let queue = Queue::new(engine, OsEntropy, limits).with_workers(some(2)).unwrap();
-        let (kem, key) = (queue.kem_generate(KEM).unwrap(), queue.dsa_generate(DSA).unwrap());
+        let (kem, key) = (queue.kem_generate(KEM).unwrap(), queue.signature_generate(DSA).unwrap());
         std::thread::scope(|scope| {
             for thread in 0..12u8 {
                 let (queue, kem, key) = (&queue, &kem, &key);

@@ -47,7 +47,7 @@ fn signatures() {
     for (algorithm, n) in SIGNATURES {
         let room = algorithm.info().output;
         let made: Vec<Vec<SigningKey>> = THREADS
-            .map(|threads| on(&engine, threads).dsa_generate_many(algorithm, n, &OsEntropy))
+            .map(|threads| on(&engine, threads).signature_generate_many(algorithm, n, &OsEntropy))
             .map(Result::unwrap)
             .into();
         assert!(made.iter().all(|keys| keys.len() == n), "{algorithm}");
@@ -168,7 +168,7 @@ fn keys_of_several_algorithms_are_misuse_though_each_piece_has_one() {
     let engine = Engine::new(&Config::default()).unwrap();
     let cores = on(&engine, 2);
     let keys = [Algorithm::EcdsaP256, Algorithm::EcdsaP384]
-        .map(|algorithm| engine.dsa_generate(algorithm, &OsEntropy).unwrap());
+        .map(|algorithm| engine.signature_generate(algorithm, &OsEntropy).unwrap());
     let (n, room) = (16, Algorithm::EcdsaP256.info().output);
     let signing: Vec<_> = (0..n).map(|lane| &keys[lane / 8]).collect();
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
@@ -188,9 +188,9 @@ fn keys_of_several_algorithms_are_misuse_though_each_piece_has_one() {
     let public = vec![public[0]; n];
     let answer = cores.verify_many(&public, &messages, &sigs[room..], &lengths, &mut status);
     assert_eq!(answer, misuse);
-    let refused = cores.dsa_generate_many(Algorithm::MlKem512, 200, &OsEntropy);
+    let refused = cores.signature_generate_many(Algorithm::MlKem512, 200, &OsEntropy);
     assert!(matches!(refused, Err(Error::WrongAlgorithm { .. })));
-    assert!(cores.dsa_generate_many(Algorithm::EcdsaP256, 0, &OsEntropy).unwrap().is_empty());
+    assert!(cores.signature_generate_many(Algorithm::EcdsaP256, 0, &OsEntropy).unwrap().is_empty());
     let nothing = cores.sign_many(&[], &[], None, &mut [], &mut [], &mut []);
     assert_eq!(nothing, Ok(()));
 }
@@ -225,7 +225,7 @@ fn where_randomness_ends_in_a_piece_nothing_is_given_out() {
         assert!(matches!(made, Err(Error::Entropy(_))), "{algorithm}");
     }
     let (n, algorithm) = (16, Algorithm::SlhDsaShake128f);
-    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+    let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
     let (mut sigs, mut lengths) = (vec![7; n * algorithm.info().output], vec![7; n]);
     let mut status = vec![Status::Ok; n];
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
@@ -281,7 +281,7 @@ fn a_batch_one_piece_of_which_is_lost_gives_nothing() {
         assert_eq!(status, vec![Status::NotRun; n], "{algorithm}");
     }
     let (n, algorithm) = (13, Algorithm::FnDsa512);
-    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+    let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"m" };
     let mut sigs = engine.sign(&key, message, &OsEntropy).unwrap().repeat(n);
     let room = algorithm.info().output;
@@ -358,12 +358,12 @@ fn every_door_runs_on_two_threads() {
     }
     let mut status = vec![Status::NotRun; n];
 
-    let keys = meeting.of(|| cores.dsa_generate_many(dsa, n, &OsEntropy));
+    let keys = meeting.of(|| cores.signature_generate_many(dsa, n, &OsEntropy));
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
     let (mut sigs, mut lengths) = (vec![0; n * dsa.info().output], vec![0; n]);
     let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
     let encoded: Vec<_> = public.iter().map(|key| key.bytes()).collect();
-    meeting.of(|| cores.dsa_public_many(dsa, &encoded));
+    meeting.of(|| cores.signature_public_many(dsa, &encoded));
     let (keys, public): (Vec<_>, Vec<_>) = (keys.iter().collect(), public.iter().collect());
     meeting.of(|| cores.sign_many(&keys, &messages, None, &mut sigs, &mut lengths, &mut status));
     meeting.of(|| cores.verify_many(&public, &messages, &sigs, &lengths, &mut status));

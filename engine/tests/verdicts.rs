@@ -154,7 +154,9 @@ fn add_adversarial<'a>(engine: &Engine, good: &Lane<'a>, lanes: &mut Vec<Lane<'a
         lane.sig[32..].fill(0);
         lanes.push(lane.clone());
         // Strictly there is no such key to verify with.
-        if let Ok(key) = engine.dsa_public(algorithm, &encodings[(5 * i + 1) % encodings.len()]) {
+        if let Ok(key) =
+            engine.signature_public(algorithm, &encodings[(5 * i + 1) % encodings.len()])
+        {
             assert_eq!(algorithm, Algorithm::Ed25519Zip215);
             lane.key = key;
             lanes.push(lane);
@@ -187,7 +189,7 @@ fn lanes(engine: &Engine, algorithm: Algorithm, count: usize, seed: u64) -> Vec<
     let mut numbers = Numbers(seed);
     let info = algorithm.info();
     let messages = messages();
-    let keys: Vec<SigningKey> = engine.dsa_generate_many(algorithm, 2, &OsEntropy).unwrap();
+    let keys: Vec<SigningKey> = engine.signature_generate_many(algorithm, 2, &OsEntropy).unwrap();
     let good: Vec<_> = keys
         .iter()
         .map(|key| Lane {
@@ -377,12 +379,12 @@ fn public_keys_get_one_verdict() {
     }
     for numbered in of_kind(Kind::Signature).enumerate() {
         check_all(numbered, |engine, algorithm, seed| {
-            let keys = engine.dsa_generate_many(algorithm, 2, &OsEntropy).unwrap();
+            let keys = engine.signature_generate_many(algorithm, 2, &OsEntropy).unwrap();
             check_public_keys(
                 (algorithm, seed),
                 keys.iter().map(|key| key.public_bytes().to_vec()).collect(),
-                |key| engine.dsa_public(algorithm, key),
-                |keys| engine.dsa_public_many(algorithm, keys),
+                |key| engine.signature_public(algorithm, key),
+                |keys| engine.signature_public_many(algorithm, keys),
                 |key| key.bytes(),
             )
         });

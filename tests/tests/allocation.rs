@@ -72,7 +72,7 @@ static ALLOCATOR: Failing = Failing;
 fn child(which: usize) {
     let engine = Engine::global().unwrap();
     let kem = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();
-    let key = engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
+    let key = engine.signature_generate(Algorithm::MlDsa65, &OsEntropy).unwrap();
     let n = 20;
     let (mut ct, mut shared) = (vec![0; n * 1088], vec![0; n * 32]);
     let (mut signatures, mut lengths) = (vec![0; n * 3309], vec![0; n]);

@@ -57,7 +57,7 @@ fn verifies(
     message: &[u8],
     signature: &[u8],
 ) {
-    let key = engine.dsa_public(algorithm, public).unwrap();
+    let key = engine.signature_public(algorithm, public).unwrap();
     let digest = hash.map(|hash| (hash, hash.digest(message)));
     let message = match &digest {
         Some((hash, digest)) => Message::Prehash { context: b"", hash: *hash, digest },
@@ -81,11 +81,11 @@ fn private(engine: &Engine, algorithm: Algorithm, der: &[u8]) -> Private {
     let is_kem = algorithm.info().kind == Kind::Kem;
     let seeded = |seed: &[u8]| match is_kem {
         true => Private::Kem(engine.kem_from_seed(algorithm, seed).unwrap()),
-        false => Private::Dsa(engine.dsa_from_seed(algorithm, seed).unwrap()),
+        false => Private::Dsa(engine.signature_from_seed(algorithm, seed).unwrap()),
     };
     let expanded = |bytes: &[u8]| match is_kem {
         true => Private::Kem(engine.kem_private(algorithm, bytes).unwrap()),
-        false => Private::Dsa(engine.dsa_private(algorithm, bytes).unwrap()),
+        false => Private::Dsa(engine.signature_private(algorithm, bytes).unwrap()),
     };
     match bytes[0] {
         _ if algorithm.info().family == Family::SlhDsa => expanded(bytes),
@@ -96,7 +96,9 @@ fn private(engine: &Engine, algorithm: Algorithm, der: &[u8]) -> Private {
             let whole = element(0x04, rest).0;
             match is_kem {
                 true => Private::Kem(engine.kem_private_both(algorithm, seed, whole).unwrap()),
-                false => Private::Dsa(engine.dsa_private_both(algorithm, seed, whole).unwrap()),
+                false => {
+                    Private::Dsa(engine.signature_private_both(algorithm, seed, whole).unwrap())
+                }
             }
         }
     }
@@ -252,7 +254,7 @@ fn hpke_vectors() {
         let key = engine.kem_from_seed(algorithm, &private).unwrap();
         assert_eq!(key.public_bytes(), public, "{algorithm}");
         let random = hex(&test["ikmE"]);
-        let (ct, shared) = engine.testing_only_encaps_with(&key.public(), &random).unwrap();
+        let (ct, shared) = engine.encaps_with_randomness(&key.public(), &random).unwrap();
         assert_eq!(ct, hex(&test["enc"]), "{algorithm}");
         assert_eq!(shared[..], hex(&test["shared_secret"]), "{algorithm}");
         assert_eq!(engine.decaps(&key, &ct).unwrap(), shared);
@@ -265,7 +267,7 @@ fn hpke_vectors() {
 #[test]
 fn our_own_certificate_passes_the_same_checks() {
     let engine = engine();
-    let key = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+    let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
     let wrap = |tag: u8, parts: &[&[u8]]| {
         let body = parts.concat();
         [&[tag, 0x82, (body.len() >> 8) as u8, body.len() as u8][..], &body].concat()

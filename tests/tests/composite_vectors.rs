@@ -37,7 +37,7 @@ fn the_drafts_signatures_verify_and_its_keys_sign() {
             continue;
         };
         let field = |field: &str| base64(text(&test[field]));
-        let public = engine.dsa_public(algorithm, &field("pk")).unwrap();
+        let public = engine.signature_public(algorithm, &field("pk")).unwrap();
         assert_eq!(public.bytes(), field("pk"));
         for (message, signature) in [(plain, field("s")), (with_context, field("sWithContext"))] {
             assert_eq!(engine.verify(&public, message, &signature), Ok(()), "{name}");
@@ -53,7 +53,7 @@ fn the_drafts_signatures_verify_and_its_keys_sign() {
         }
         let verdict = engine.verify(&public, with_context, &field("s"));
         assert_eq!(verdict, Err(Error::BadSignature), "{name}");
-        let key = engine.dsa_private(algorithm, &field("sk")).unwrap();
+        let key = engine.signature_private(algorithm, &field("sk")).unwrap();
         assert_eq!(key.bytes(), field("sk"));
         assert_eq!(key.public_bytes(), field("pk"));
         let ours = engine.sign(&key, with_context, &OsEntropy).unwrap();
@@ -74,12 +74,12 @@ fn bouncycastles_certificates_verify_and_its_keys_belong_to_them() {
         let path = format!("pqc-certificates/bc/{name}-{}", info.oid.unwrap());
         let Some(der) = vectors::bytes(&format!("{path}_ta.der")) else { return };
         let Certificate { signed, public, signature } = certificate(&der);
-        let key = engine.dsa_public(algorithm, public).unwrap();
+        let key = engine.signature_public(algorithm, public).unwrap();
         let message = Message::Pure { context: b"", message: signed };
         assert_eq!(engine.verify(&key, message, signature), Ok(()), "{name}");
 
         let private = vectors::bytes(&format!("{path}_priv.der")).unwrap();
-        let pair = engine.dsa_private(algorithm, private_key(&private)).unwrap();
+        let pair = engine.signature_private(algorithm, private_key(&private)).unwrap();
         assert_eq!(pair.public_bytes(), public, "{name}");
     }
 }
@@ -91,20 +91,20 @@ fn every_composite_round_trips() {
     assert_eq!(composites().count(), 15);
     for algorithm in composites() {
         let info = algorithm.info();
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         assert!(key.bytes().len() <= info.private_key, "{algorithm}");
         assert_eq!(key.public_bytes().len(), info.public_key, "{algorithm}");
-        let again = engine.dsa_private(algorithm, key.bytes()).unwrap();
-        let public = engine.dsa_public(algorithm, again.public_bytes()).unwrap();
+        let again = engine.signature_private(algorithm, key.bytes()).unwrap();
+        let public = engine.signature_public(algorithm, again.public_bytes()).unwrap();
         let message = Message::Pure { context: b"c", message: b"text" };
         let signature = engine.sign(&again, message, &OsEntropy).unwrap();
         assert_eq!(engine.verify(&public, message, &signature), Ok(()), "{algorithm}");
         let other = Message::Pure { context: b"", message: b"text" };
         assert_eq!(engine.verify(&public, other, &signature), Err(Error::BadSignature));
         for (place, len) in [(3, 31), (40, 20)] {
-            assert!(engine.dsa_private(algorithm, &key.bytes()[place..][..len]).is_err());
+            assert!(engine.signature_private(algorithm, &key.bytes()[place..][..len]).is_err());
         }
-        assert!(engine.dsa_public(algorithm, &public.bytes()[1..]).is_err());
+        assert!(engine.signature_public(algorithm, &public.bytes()[1..]).is_err());
         let error = engine.sign_deterministic(&key, message).unwrap_err().to_string();
         assert!(error.contains("randomness"), "{error}");
         let digest = gabion_engine::Message::Mu(&[0; 64]);

@@ -51,7 +51,7 @@ fn ecdsa() {
     let (mut valid, mut invalid) = (0, 0);
     for group in list(&file["testGroups"]) {
         let public = hex(&group["publicKey"]["uncompressed"]);
-        let key = engine.dsa_public(Algorithm::EcdsaP256, &public).expect("a good key");
+        let key = engine.signature_public(Algorithm::EcdsaP256, &public).expect("a good key");
         for test in list(&group["tests"]) {
             let message = hex(&test["msg"]);
             let message = Message::Pure { context: b"", message: &message };

@@ -135,7 +135,7 @@ fn wycheproof_signatures_are_judged_rightly() {
     for (name, engine) in engines() {
         for algorithm in [Algorithm::Ed25519, Algorithm::Ed25519Zip215] {
             for (public, message, sig, valid) in &all {
-                let key = engine.dsa_public(algorithm, public).unwrap();
+                let key = engine.signature_public(algorithm, public).unwrap();
                 // ZIP 215 takes encodings of R that RFC 8032 refuses.
                 let item = |sig| Item {
                     public: key.bytes().try_into().unwrap(),
@@ -180,7 +180,7 @@ fn signatures_equal_those_of_other_code() {
         for n in [1, 2, 3, 8, 9, 50] {
             let keys: Vec<_> = seeds[..n]
                 .iter()
-                .map(|seed| engine.dsa_from_seed(Algorithm::Ed25519, seed).unwrap())
+                .map(|seed| engine.signature_from_seed(Algorithm::Ed25519, seed).unwrap())
                 .collect();
             let texts: Vec<Vec<u8>> = (0..n).map(|i| vec![i as u8; 37 * i]).collect();
             let messages: Vec<_> =

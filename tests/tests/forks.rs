@@ -90,7 +90,7 @@ const MESSAGE: Message<'_> = Message::Pure { context: b"", message: b"fork" };
 fn use_it(engine: &Engine, algorithm: Algorithm) -> bool {
     match algorithm.info().kind {
         Kind::Signature => {
-            let key = engine.dsa_generate(algorithm, &OsEntropy).expect("keygen");
+            let key = engine.signature_generate(algorithm, &OsEntropy).expect("keygen");
             sign_with(engine, &key)
         }
         Kind::Kem => {
@@ -161,9 +161,9 @@ fn a_key_that_another_thread_uses_first_serves_a_child() {
         let end = forked(BETWEEN_MAX, || {
             let engine = Engine::global().expect("an engine");
             assert!(use_it(engine, algorithm));
-            let made = engine.dsa_generate_many(algorithm, 30, &OsEntropy).expect("keygen");
+            let made = engine.signature_generate_many(algorithm, 30, &OsEntropy).expect("keygen");
             // Decoded ones have made nothing yet.
-            let decode = |key: &SigningKey| engine.dsa_private(algorithm, key.bytes());
+            let decode = |key: &SigningKey| engine.signature_private(algorithm, key.bytes());
             for (trial, key) in made.iter().enumerate() {
                 let key = decode(key).expect("a key");
                 let delay = Duration::from_micros(4 * trial as u64);
@@ -188,7 +188,7 @@ fn a_child_is_told_that_its_parents_workers_are_not_there() {
     let limits = Limits { message_max: 100, ..Limits::default() };
     let queue = Queue::new(engine, OsEntropy, limits).with_workers(NonZero::<usize>::MIN);
     let queue = queue.expect("a thread starts");
-    let key = queue.dsa_generate(Algorithm::MlDsa44).expect("keygen");
+    let key = queue.signature_generate(Algorithm::MlDsa44).expect("keygen");
     for text in [&[1; 32][..], &[2; 200]] {
         let message = Message::Pure { context: b"", message: text };
         let signature = queue.submit_sign(&key, message).expect("room").wait().expect("sign");

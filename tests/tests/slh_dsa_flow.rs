@@ -504,7 +504,7 @@ fn signatures_that_are_checked_are_made_twice() {
     let config = Config { verify_after_sign: true, ..Config::default() };
     let engine = Engine::with_backends(vec![backend], &config).expect("an engine");
     let p = set(Algorithm::SlhDsaShake128f);
-    let key = engine.dsa_generate(p.algorithm, &OsEntropy).expect("a key");
+    let key = engine.signature_generate(p.algorithm, &OsEntropy).expect("a key");
     let message = Message::Pure { context: b"", message: b"twice" };
     let right = engine.sign_deterministic(&key, message).expect("a signature");
     let mut faults = 0;

@@ -104,7 +104,9 @@ fn run_everything(backend: Box<dyn Backend>) {
             let mut status = vec![Status::NotRun; n];
             match row.kind {
                 Kind::Signature => {
-                    let Ok(key) = engine.dsa_generate(row.algorithm, &OsEntropy) else { continue };
+                    let Ok(key) = engine.signature_generate(row.algorithm, &OsEntropy) else {
+                        continue;
+                    };
                     let message = vec![Message::Pure { context: b"", message: b"watched" }; n];
                     let (mut sigs, mut lengths) = (vec![0; n * row.output], vec![0; n]);
                     let fresh = Randomness::Fresh(&OsEntropy);

@@ -344,7 +344,7 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
 }
 
 fn run_dsa(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.dsa_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.signature_generate(algorithm, &Recorded)).expect("keygen");
     record(key.bytes());
     publish(public, key.public().bytes());
     let p = ml_dsa::params(algorithm).expect("an ML-DSA set");
@@ -354,12 +354,12 @@ fn run_dsa(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
         let sig = alone(|| engine.sign(&key, message, &Recorded)).expect("sign");
         publish_signature(&sig, p, public);
     }
-    let again = alone(|| engine.dsa_private(algorithm, key.bytes())).expect("decode");
+    let again = alone(|| engine.signature_private(algorithm, key.bytes())).expect("decode");
     let sig = alone(|| engine.sign_deterministic(&again, message)).expect("sign");
     publish_signature(&sig, p, public);
     let mut wrong = key.bytes().to_vec();
     wrong[64] ^= 1; // tr
-    assert!(alone(|| engine.dsa_private(algorithm, &wrong)).is_err());
+    assert!(alone(|| engine.signature_private(algorithm, &wrong)).is_err());
     wrong.fill(0); // The caller's own copy.
 }
 
@@ -425,12 +425,12 @@ fn public_end(algorithm: Algorithm) -> usize {
 
 /// Keys made, read and used; all that depends on the private key and is not in the signature.
 fn run_signatures(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
-    let key = alone(|| engine.dsa_generate(algorithm, &Recorded)).expect("keygen");
+    let key = alone(|| engine.signature_generate(algorithm, &Recorded)).expect("keygen");
     record_private(algorithm, key.bytes());
     publish(public, key.public_bytes());
     publish(public, &key.bytes()[key.bytes().len() - public_end(algorithm)..]);
     let message = Message::Pure { context: b"", message: b"zeroise this" };
-    let again = alone(|| engine.dsa_private(algorithm, key.bytes())).expect("decode");
+    let again = alone(|| engine.signature_private(algorithm, key.bytes())).expect("decode");
     for key in [&key, &again] {
         if algorithm.info().family == Family::Ed25519 {
             record_ed25519(key.bytes(), b"zeroise this");
@@ -438,7 +438,7 @@ fn run_signatures(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
         let sig = alone(|| engine.sign(key, message, &Recorded)).expect("sign");
         publish(public, &sig);
     }
-    let three = alone(|| engine.dsa_generate_many(algorithm, 3, &Recorded)).expect("keygen");
+    let three = alone(|| engine.signature_generate_many(algorithm, 3, &Recorded)).expect("keygen");
     for key in three {
         record_private(algorithm, key.bytes());
         publish(public, key.public_bytes());
@@ -648,7 +648,7 @@ fn run_keys_of_queues(engine: &'static Engine, algorithm: Algorithm, public: &mu
     let message = Message::Pure { context: b"", message: b"zeroise this" };
     for _ in 0..3 {
         let tickets: Vec<_> =
-            (0..5).map(|_| queue.submit_dsa_generate(algorithm).expect("room")).collect();
+            (0..5).map(|_| queue.submit_signature_generate(algorithm).expect("room")).collect();
         for ticket in tickets {
             let key = ticket.wait().expect("keygen");
             record_private(algorithm, key.bytes());

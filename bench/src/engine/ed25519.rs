@@ -36,7 +36,7 @@ impl Inputs {
         let batches = batches(if signing { inputs::MESSAGES } else { KEYS }, batch);
         let items = batches * batch;
         let keys: Vec<_> = (0..KEYS)
-            .map(|index| reference.dsa_from_seed(case.algorithm, &inputs::dsa_seed(index)))
+            .map(|index| reference.signature_from_seed(case.algorithm, &inputs::dsa_seed(index)))
             .collect::<Result<_, _>>()?;
         let messages: Vec<_> = (0..items).map(inputs::message).collect();
         let (mut public, mut sigs) = (Vec::new(), Vec::new());

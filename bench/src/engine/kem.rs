@@ -62,7 +62,7 @@ impl Inputs {
             made.dk.extend_from_slice(key.bytes());
             for (key, sent) in [(key, &mut made.to_each), (&keys[0], &mut made.to_first)] {
                 let (ct, shared) =
-                    reference.testing_only_encaps_with(&key.public(), &made.m[item])?;
+                    reference.encaps_with_randomness(&key.public(), &made.m[item])?;
                 sent.ct.extend_from_slice(&ct);
                 let mut secret = [0; ml_kem::SECRET_LEN];
                 secret.copy_from_slice(&shared);

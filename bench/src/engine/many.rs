@@ -63,7 +63,7 @@ impl Inputs {
         let stream = Stream(AtomicU64::new(0));
         let pairs = match info.kind {
             Kind::Signature => {
-                Pairs::Signature(reference.dsa_generate_many(algorithm, KEYS, &stream)?)
+                Pairs::Signature(reference.signature_generate_many(algorithm, KEYS, &stream)?)
             }
             Kind::Kem => Pairs::Kem(reference.kem_generate_many(algorithm, KEYS, &stream)?),
             _ => {
@@ -182,14 +182,14 @@ fn signature(
 ) -> Result<(), Error> {
     let (algorithm, batch) = (inputs.algorithm, inputs.batch);
     if case.operation == Operation::Keygen {
-        let made = engine.dsa_generate_many(algorithm, batch, &out.stream)?;
+        let made = engine.signature_generate_many(algorithm, batch, &out.stream)?;
         out.public = made.iter().map(|key| key.public_bytes().to_vec()).collect();
         return Ok(());
     }
     let messages = plain(part(&inputs.messages, number, batch, 1));
     if case.operation == Operation::Sign {
         let lane = |lane| match case.key {
-            Key::Fresh => engine.dsa_private(algorithm, inputs.fresh(number, lane, 0)),
+            Key::Fresh => engine.signature_private(algorithm, inputs.fresh(number, lane, 0)),
             Key::Cached => Ok(keys[0].clone()),
         };
         let keys: Vec<SigningKey> = (0..batch).map(lane).collect::<Result<_, _>>()?;
@@ -201,7 +201,7 @@ fn signature(
     }
     let cached = keys[0].public();
     let lane = |lane| match case.key {
-        Key::Fresh => engine.dsa_public(algorithm, inputs.fresh(number, lane, 1)),
+        Key::Fresh => engine.signature_public(algorithm, inputs.fresh(number, lane, 1)),
         Key::Cached => Ok(cached.clone()),
     };
     let keys: Vec<VerifyKey> = (0..batch).map(lane).collect::<Result<_, _>>()?;
@@ -309,7 +309,7 @@ pub fn check(
         run(engine, inputs, case, number, &mut out)?;
         for public in &out.public {
             match &inputs.pairs {
-                Pairs::Signature(_) => drop(reference.dsa_public(algorithm, public)?),
+                Pairs::Signature(_) => drop(reference.signature_public(algorithm, public)?),
                 Pairs::Kem(_) => drop(reference.kem_public(algorithm, public)?),
                 Pairs::Exchange(_) => drop(reference.exchange_public(algorithm, public)?),
             }

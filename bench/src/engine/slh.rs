@@ -41,7 +41,7 @@ impl Inputs {
         let seed = |item: usize| -> Vec<u8> {
             (0..params.seed_len()).map(|j| (41 * (item % KEYS) + 7 * j + 3) as u8).collect()
         };
-        let keys = (0..KEYS).map(|index| reference.dsa_from_seed(algorithm, &seed(index)));
+        let keys = (0..KEYS).map(|index| reference.signature_from_seed(algorithm, &seed(index)));
         let keys = keys.collect::<Result<Vec<_>, _>>()?;
         let items = BATCHES * batch;
         let mut made = Inputs {

@@ -175,20 +175,20 @@ impl KeyCache {
         }
     }
 
-    /// The verification key with these bytes, as [`Engine::dsa_public`] gives it.
+    /// The verification key with these bytes, as [`Engine::signature_public`] gives it.
     ///
     /// # Errors
-    /// As [`Engine::dsa_public`].
-    pub fn dsa_public(
+    /// As [`Engine::signature_public`].
+    pub fn signature_public(
         &self,
         engine: &Engine,
         algorithm: Algorithm,
         bytes: &[u8],
     ) -> Result<VerifyKey, Error> {
-        let make = || engine.dsa_public(algorithm, bytes).map(PublicKey::Signature);
+        let make = || engine.signature_public(algorithm, bytes).map(PublicKey::Signature);
         match self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)? {
             PublicKey::Signature(key) => Ok(key),
-            PublicKey::Kem(_) => engine.dsa_public(algorithm, bytes),
+            PublicKey::Kem(_) => engine.signature_public(algorithm, bytes),
         }
     }
 
@@ -232,14 +232,14 @@ mod tests {
         let pairs: Vec<_> =
             (0..3).map(|_| engine.kem_generate(Algorithm::MlKem512, &OsEntropy).unwrap()).collect();
         let bytes: Vec<_> = pairs.iter().map(|pair| pair.public().bytes().to_vec()).collect();
-        let signing = engine.dsa_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
+        let signing = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy).unwrap();
         for round in 0..3 {
             for bytes in &bytes {
                 let key = cache.kem_public(engine, Algorithm::MlKem512, bytes).unwrap();
                 assert_eq!((key.bytes(), key.algorithm()), (&bytes[..], Algorithm::MlKem512));
             }
             let public = signing.public();
-            let key = cache.dsa_public(engine, Algorithm::MlDsa44, public.bytes()).unwrap();
+            let key = cache.signature_public(engine, Algorithm::MlDsa44, public.bytes()).unwrap();
             assert_eq!(key.bytes(), public.bytes());
             let stats = cache.stats();
             assert_eq!((stats.hits, stats.misses, stats.keys), (4 * round, 4, 4));
@@ -316,6 +316,6 @@ mod tests {
         let bytes = pair.public().bytes().to_vec();
         assert!(cache.kem_public(engine, Algorithm::MlKem768, &bytes).is_ok());
         assert!(cache.kem_public(engine, Algorithm::MlKem512, &bytes).is_err());
-        assert!(cache.dsa_public(engine, Algorithm::MlKem768, &bytes).is_err());
+        assert!(cache.signature_public(engine, Algorithm::MlKem768, &bytes).is_err());
     }
 }

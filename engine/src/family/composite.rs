@@ -134,7 +134,7 @@ impl SigningPart for SigningKey {
         let Some(params) = keys.first().map(|key| key.params()) else { return Ok(()) };
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
         let random = randomness.fresh::<SIGN_RANDOM_LEN>(params.algorithm, keys.len())?;
-        let is_given = matches!(randomness, Randomness::TestingOnly(_));
+        let is_given = matches!(randomness, Randomness::Given(_));
         let rnd: Zeroizing<Vec<[u8; 32]>> =
             Zeroizing::new(random.iter().map(|r| std::array::from_fn(|i| r[i])).collect());
         let texts = Representatives::new(params, messages);

@@ -365,7 +365,7 @@ impl EncapsPart for PublicKey {
         let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
         let kem_lanes = EncapsLanes {
             // Drawn above, together with the scalars.
-            randomness: Randomness::TestingOnly(&m),
+            randomness: Randomness::Given(&m),
             ct: &mut kem_ct,
             shared: &mut kem_shared,
             status,
@@ -424,7 +424,7 @@ fn ephemeral(
                 expected: "an algorithm that has a deterministic variant",
             });
         }
-        Randomness::TestingOnly(bytes) => {
+        Randomness::Given(bytes) => {
             check_length("the given randomness", n * (32 + len), bytes)?;
             for (lane, given) in bytes.chunks_exact(32 + len).enumerate() {
                 m[32 * lane..][..32].copy_from_slice(&given[..32]);

@@ -56,7 +56,7 @@ impl PrivateKey {
         let mut secrets = Zeroizing::new([[0; SECRET_LEN]; 2]);
         let [sent, opened] = &mut *secrets;
         let mut status = [Status::NotRun];
-        let randomness = Randomness::TestingOnly(&m[..]);
+        let randomness = Randomness::Given(&m[..]);
         let lanes = EncapsLanes { randomness, ct: &mut ct, shared: sent, status: &mut status };
         PublicKey::encaps_many(engine, &[&self.public()], lanes)?;
         lane_result(algorithm, Task::Encaps, status[0])?;

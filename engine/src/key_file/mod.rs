@@ -15,7 +15,7 @@
 //! use gabion_engine::{Algorithm, Engine, Kind, OsEntropy};
 //!
 //! let engine = Engine::global()?;
-//! let key = Key::Signing(engine.dsa_generate(Algorithm::MlDsa65, &OsEntropy)?);
+//! let key = Key::Signing(engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?);
 //! let form = FileForm::of(key.algorithm()).ok_or("no file format")?;
 //! let der = encode_private(form, &key.forms().ok_or("a public key")?, true)?;
 //!
@@ -107,7 +107,7 @@ impl Key {
     ) -> Result<Key, Error> {
         Ok(match algorithm.info().kind {
             Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, bytes)?),
-            Kind::Signature => Key::Verify(engine.dsa_public(algorithm, bytes)?),
+            Kind::Signature => Key::Verify(engine.signature_public(algorithm, bytes)?),
             _ => Key::ExchangePublic(engine.exchange_public(algorithm, bytes)?),
         })
     }
@@ -290,12 +290,14 @@ fn of_forms(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<
         }
         (Kind::Kem, None, _) => engine.kem_private(algorithm, expanded).map(Key::KemPrivate),
         (Kind::Signature, Some(seed), None) => {
-            engine.dsa_from_seed(algorithm, seed).map(Key::Signing)
+            engine.signature_from_seed(algorithm, seed).map(Key::Signing)
         }
         (Kind::Signature, Some(seed), Some(expanded)) => {
-            engine.dsa_private_both(algorithm, seed, expanded).map(Key::Signing)
+            engine.signature_private_both(algorithm, seed, expanded).map(Key::Signing)
         }
-        (Kind::Signature, None, _) => engine.dsa_private(algorithm, expanded).map(Key::Signing),
+        (Kind::Signature, None, _) => {
+            engine.signature_private(algorithm, expanded).map(Key::Signing)
+        }
         _ => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
     }
 }
@@ -342,7 +344,7 @@ mod tests {
             let seed = vec![9; algorithm.info().seed.unwrap()];
             let make = |seed: &[u8]| match algorithm.info().kind {
                 Kind::Kem => Key::KemPrivate(engine.kem_from_seed(algorithm, seed).unwrap()),
-                _ => Key::Signing(engine.dsa_from_seed(algorithm, seed).unwrap()),
+                _ => Key::Signing(engine.signature_from_seed(algorithm, seed).unwrap()),
             };
             let (key, other) = (make(&seed), make(&vec![8; seed.len()]));
             let (bytes, public) = (key.private_bytes().unwrap(), key.public_bytes());
@@ -373,7 +375,7 @@ mod tests {
     #[test]
     fn what_stands_behind_the_private_key_is_what_the_standard_has() {
         let algorithm = Algorithm::MlDsa44;
-        let key = Engine::global().unwrap().dsa_from_seed(algorithm, &[9; 32]).unwrap();
+        let key = Engine::global().unwrap().signature_from_seed(algorithm, &[9; 32]).unwrap();
         let octets = tlv(0x80, &[9; 32]);
         let public = tlv(0x81, &[&[0], key.public_bytes()].concat());
         let attribute =
@@ -511,7 +513,7 @@ mod tests {
     fn a_public_key_of_another_private_key_is_refused() {
         let engine = Engine::global().unwrap();
         let algorithm = Algorithm::Falcon512;
-        let keys = [(); 2].map(|()| engine.dsa_generate(algorithm, &OsEntropy).unwrap());
+        let keys = [(); 2].map(|()| engine.signature_generate(algorithm, &OsEntropy).unwrap());
         let form = FileForm::of(algorithm).unwrap();
         for (public, fits) in [(0, true), (1, false)] {
             let public = Some(keys[public].public_bytes());

@@ -285,19 +285,19 @@ impl Job for KemGenerate {
     }
 }
 
-pub(super) struct DsaGenerate {
+pub(super) struct SignatureGenerate {
     pub(super) algorithm: Algorithm,
 }
 
-impl Job for DsaGenerate {
+impl Job for SignatureGenerate {
     type Output = Result<SigningKey, Error>;
     type Context = Shared;
 
     fn run(context: &Shared, jobs: Vec<Self>) -> Vec<Self::Output> {
         let (engine, entropy) = (context.engine(), context.entropy());
-        let alone = |job: &DsaGenerate| engine.dsa_generate(job.algorithm, entropy);
+        let alone = |job: &SignatureGenerate| engine.signature_generate(job.algorithm, entropy);
         let batch = || {
-            let keys = engine.dsa_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
+            let keys = engine.signature_generate_many(jobs[0].algorithm, jobs.len(), entropy)?;
             Ok(keys.into_iter().map(Ok).collect())
         };
         together(&jobs, alone, batch)

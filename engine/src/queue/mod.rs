@@ -57,7 +57,7 @@ use crate::route::Engine;
 use board::Workers;
 use gate::{Gate, Job, Refused};
 use jobs::{
-    Copied, Decaps, Derive, DsaGenerate, Encaps, ExchangeGenerate, KemGenerate, Shared, Sign,
+    Copied, Decaps, Derive, Encaps, ExchangeGenerate, KemGenerate, Shared, Sign, SignatureGenerate,
     Verify, message_len,
 };
 use long::{Bytes, Claim};
@@ -110,7 +110,7 @@ type Gates<J> = Vec<Arc<Gate<J>>>;
 /// use gabion_engine::{Algorithm, Engine, Limits, Message, OsEntropy, Queue};
 ///
 /// let queue = Queue::new(Engine::global()?, OsEntropy, Limits::default());
-/// let key = queue.dsa_generate(Algorithm::MlDsa44)?;
+/// let key = queue.signature_generate(Algorithm::MlDsa44)?;
 /// let message = Message::Pure { context: b"", message: b"text" };
 /// std::thread::scope(|scope| {
 ///     for _ in 0..8 {
@@ -128,7 +128,7 @@ pub struct Queue {
     kem_generate: Gates<KemGenerate>,
     encaps: Gates<Encaps>,
     decaps: Gates<Decaps>,
-    dsa_generate: Gates<DsaGenerate>,
+    signature_generate: Gates<SignatureGenerate>,
     sign: Gates<Sign>,
     verify: Gates<Verify>,
     exchange_generate: Gates<ExchangeGenerate>,
@@ -162,7 +162,7 @@ impl Queue {
             kem_generate: gates(&shared, limits),
             encaps: gates(&shared, limits),
             decaps: gates(&shared, limits),
-            dsa_generate: gates(&shared, limits),
+            signature_generate: gates(&shared, limits),
             sign: gates(&shared, limits),
             verify: gates(&shared, limits),
             exchange_generate: gates(&shared, limits),
@@ -229,7 +229,7 @@ impl Queue {
         self.kem_generate.iter().for_each(|gate| gate.close());
         self.encaps.iter().for_each(|gate| gate.close());
         self.decaps.iter().for_each(|gate| gate.close());
-        self.dsa_generate.iter().for_each(|gate| gate.close());
+        self.signature_generate.iter().for_each(|gate| gate.close());
         self.sign.iter().for_each(|gate| gate.close());
         self.verify.iter().for_each(|gate| gate.close());
         self.exchange_generate.iter().for_each(|gate| gate.close());
@@ -240,7 +240,7 @@ impl Queue {
 
     /// How many jobs wait, over all algorithms and operations.
     pub fn waiting(&self) -> usize {
-        let keys = waiting(&self.kem_generate) + waiting(&self.dsa_generate);
+        let keys = waiting(&self.kem_generate) + waiting(&self.signature_generate);
         let kem = waiting(&self.encaps) + waiting(&self.decaps);
         let exchange = waiting(&self.exchange_generate) + waiting(&self.derive);
         let signatures = waiting(&self.sign) + waiting(&self.verify);
@@ -285,15 +285,15 @@ impl Queue {
         )?
     }
 
-    /// [`Engine::dsa_generate`].
+    /// [`Engine::signature_generate`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
-    pub fn dsa_generate(&self, algorithm: Algorithm) -> Result<SigningKey, Error> {
-        let gate = &self.dsa_generate[algorithm as usize];
+    pub fn signature_generate(&self, algorithm: Algorithm) -> Result<SigningKey, Error> {
+        let gate = &self.signature_generate[algorithm as usize];
         gate.call(
-            |shared| shared.engine().dsa_generate(algorithm, shared.entropy()),
-            || DsaGenerate { algorithm },
+            |shared| shared.engine().signature_generate(algorithm, shared.entropy()),
+            || SignatureGenerate { algorithm },
         )?
     }
 
@@ -419,12 +419,15 @@ impl Queue {
         self.submit(&self.decaps[key.algorithm() as usize], job)
     }
 
-    /// [`Queue::dsa_generate`] on a worker.
+    /// [`Queue::signature_generate`] on a worker.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
-    pub fn submit_dsa_generate(&self, algorithm: Algorithm) -> Result<Ticket<SigningKey>, Error> {
-        self.submit(&self.dsa_generate[algorithm as usize], DsaGenerate { algorithm })
+    pub fn submit_signature_generate(
+        &self,
+        algorithm: Algorithm,
+    ) -> Result<Ticket<SigningKey>, Error> {
+        self.submit(&self.signature_generate[algorithm as usize], SignatureGenerate { algorithm })
     }
 
     /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed by itself, and
@@ -439,7 +442,7 @@ impl Queue {
     /// # async fn signed() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = Queue::new(Engine::global()?, OsEntropy, Limits::default());
     /// let queue = queue.with_workers(NonZero::<usize>::MIN)?;
-    /// let key = queue.dsa_generate(Algorithm::MlDsa44)?;
+    /// let key = queue.signature_generate(Algorithm::MlDsa44)?;
     /// let message = Message::Pure { context: b"", message: b"text" };
     /// let ticket = queue.submit_sign(&key, message)?;
     /// let signature = ticket.await?;

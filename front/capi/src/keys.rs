@@ -160,7 +160,7 @@ pub unsafe extern "C" fn gabion_private_key_generate(
         by_kind(
             algorithm,
             |engine| engine.kem_generate(algorithm, &OsEntropy).map(PrivateKey::Kem),
-            |engine| engine.dsa_generate(algorithm, &OsEntropy).map(PrivateKey::Signature),
+            |engine| engine.signature_generate(algorithm, &OsEntropy).map(PrivateKey::Signature),
         )
     };
     // SAFETY: the caller's condition, for both.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
                 Ok(keys.into_iter().map(PrivateKey::Kem).collect())
             },
             |engine| {
-                let keys = engine.dsa_generate_many(algorithm, n, &OsEntropy)?;
+                let keys = engine.signature_generate_many(algorithm, n, &OsEntropy)?;
                 Ok(keys.into_iter().map(PrivateKey::Signature).collect())
             },
         )?;
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn gabion_private_key_from_seed(
         by_kind(
             algorithm,
             |engine| engine.kem_from_seed(algorithm, seed).map(PrivateKey::Kem),
-            |engine| engine.dsa_from_seed(algorithm, seed).map(PrivateKey::Signature),
+            |engine| engine.signature_from_seed(algorithm, seed).map(PrivateKey::Signature),
         )
     };
     // SAFETY: the caller's condition, for both.
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn gabion_private_key_import(
         by_kind(
             algorithm,
             |engine| engine.kem_private(algorithm, bytes).map(PrivateKey::Kem),
-            |engine| engine.dsa_private(algorithm, bytes).map(PrivateKey::Signature),
+            |engine| engine.signature_private(algorithm, bytes).map(PrivateKey::Signature),
         )
     };
     // SAFETY: the caller's condition, for both.
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn gabion_public_key_import(
         by_kind(
             algorithm,
             |engine| engine.kem_public(algorithm, bytes).map(PublicKey::Kem),
-            |engine| engine.dsa_public(algorithm, bytes).map(PublicKey::Signature),
+            |engine| engine.signature_public(algorithm, bytes).map(PublicKey::Signature),
         )
     };
     // SAFETY: the caller's condition, for both.
@@ -324,7 +324,7 @@ pub unsafe extern "C" fn gabion_public_key_import_many(
                 Ok(keys.into_iter().map(|key| key.map(PublicKey::Kem)).collect())
             },
             |engine| {
-                let keys = engine.dsa_public_many(algorithm, &encoded)?;
+                let keys = engine.signature_public_many(algorithm, &encoded)?;
                 Ok(keys.into_iter().map(|key| key.map(PublicKey::Signature)).collect())
             },
         )?;

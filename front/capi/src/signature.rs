@@ -114,8 +114,7 @@ pub unsafe extern "C" fn gabion_sign_with_randomness(
         let engine = |key: &SigningKey, message: gabion_engine::Message<'_>| {
             // SAFETY: the caller's condition.
             let bytes = unsafe { input::slice("randomness", randomness, randomness_len) }?;
-            // The engine's door is named for its danger, which gabion.h states.
-            Ok(engine()?.testing_only_sign_with(key, message, bytes)?)
+            Ok(engine()?.sign_with_randomness(key, message, bytes)?)
         };
         let given = Region::new("randomness", randomness, randomness_len);
         // SAFETY: the caller's condition is the same.

@@ -127,7 +127,7 @@ fn encapsulation_with_given_randomness_is_the_engines() {
         assert_eq!(code, OK);
         let engine = Engine::global().unwrap();
         let key = engine.kem_from_seed(algorithm, &seed).unwrap();
-        let (expected, shared) = engine.testing_only_encaps_with(&key.public(), &[7; 32]).unwrap();
+        let (expected, shared) = engine.encaps_with_randomness(&key.public(), &[7; 32]).unwrap();
         assert!(ct == expected && secret == shared[..]);
         for wrong in [&[7; 31][..], &[7; 33], &[]] {
             let (code, ct, secret) = encaps(wrong);
@@ -150,12 +150,12 @@ fn signatures_with_given_randomness_are_the_engines() {
         let pair = Pair::new(name, &[9; 32]);
         let pure = message(b"what is signed", b"where", None);
         let engine = Engine::global().unwrap();
-        let key = engine.dsa_from_seed(algorithm, &[9; 32]).unwrap();
+        let key = engine.signature_from_seed(algorithm, &[9; 32]).unwrap();
         let form = gabion_engine::Message::Pure { context: b"where", message: b"what is signed" };
         let zero = pair.sign(&pure, Some(&[0; 32])).unwrap();
         assert_eq!(zero, engine.sign_deterministic(&key, form).unwrap());
         let given = pair.sign(&pure, Some(&[1; 32])).unwrap();
-        assert_eq!(given, engine.testing_only_sign_with(&key, form, &[1; 32]).unwrap());
+        assert_eq!(given, engine.sign_with_randomness(&key, form, &[1; 32]).unwrap());
         assert_ne!(given, zero);
         assert_eq!(pair.verify(&pure, &given), OK);
         assert_eq!(pair.sign(&pure, Some(&[0; 31])), Err(E_LENGTH));

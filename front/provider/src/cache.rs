@@ -31,7 +31,7 @@ impl PublicKeys {
     /// The verification key with these bytes.
     ///
     /// # Errors
-    /// As [`Engine::dsa_public`].
+    /// As [`Engine::signature_public`].
     pub fn verify_key(
         &self,
         engine: &Engine,
@@ -39,8 +39,8 @@ impl PublicKeys {
         bytes: &[u8],
     ) -> Result<VerifyKey, Error> {
         match self.keys.get(|| KeyCache::new(CAPACITY)) {
-            Some(keys) => keys.dsa_public(engine, algorithm, bytes),
-            None => engine.dsa_public(algorithm, bytes),
+            Some(keys) => keys.signature_public(engine, algorithm, bytes),
+            None => engine.signature_public(algorithm, bytes),
         }
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     fn keys_are_found_again_by_one_process() {
         let engine = Engine::global().unwrap();
         let algorithm = Algorithm::MlDsa44;
-        let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let cache = PublicKeys::new(&Arc::new(Process::new()));
         for _ in 0..3 {
             let found = cache.verify_key(engine, algorithm, key.public_bytes()).unwrap();

@@ -238,7 +238,7 @@ unsafe extern "C" fn encapsulate(
             claim(secret_len, "the shared secret", info.shared_secret)?;
         }
         let (made, shared) = match ikme {
-            Some(m) => engine()?.testing_only_encaps_with(key, &m[..])?,
+            Some(m) => engine()?.encaps_with_randomness(key, &m[..])?,
             None => context.in_company(
                 |engine| provider.paused.encaps(held, engine, &provider, key),
                 |engine| engine.encaps(key, &provider),

@@ -90,11 +90,17 @@ impl Material {
                 Material::KemPublic(engine.kem_public(row, public)?)
             }
             (false, Some(seed), Some(private), _) => {
-                Material::Signing(engine.dsa_private_both(row, seed, private)?)
+                Material::Signing(engine.signature_private_both(row, seed, private)?)
             }
-            (false, Some(seed), None, _) => Material::Signing(engine.dsa_from_seed(row, seed)?),
-            (false, None, Some(private), _) => Material::Signing(engine.dsa_private(row, private)?),
-            (false, None, None, Some(public)) => Material::Verify(engine.dsa_public(row, public)?),
+            (false, Some(seed), None, _) => {
+                Material::Signing(engine.signature_from_seed(row, seed)?)
+            }
+            (false, None, Some(private), _) => {
+                Material::Signing(engine.signature_private(row, private)?)
+            }
+            (false, None, None, Some(public)) => {
+                Material::Verify(engine.signature_public(row, public)?)
+            }
             (_, None, None, None) => {
                 return Err(Failure::NothingCame);
             }
@@ -149,7 +155,7 @@ impl Material {
     pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<Self, Failure> {
         let (engine, row) = (engine()?, algorithm.algorithm);
         if row.info().kind == Kind::Signature {
-            return Ok(Material::Signing(engine.dsa_generate(row, &provider)?));
+            return Ok(Material::Signing(engine.signature_generate(row, &provider)?));
         }
         if let Some(key) = provider.key_pools.take(engine, row, &provider) {
             stats::counter(algorithm, Operation::Pooled).call();

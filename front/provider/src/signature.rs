@@ -300,7 +300,7 @@ impl Context {
         let message = self.message(message, &mut digest)?;
         let engine = engine()?;
         Ok(match &self.test_entropy {
-            Some(rnd) => engine.testing_only_sign_with(key, message, &rnd[..])?,
+            Some(rnd) => engine.sign_with_randomness(key, message, &rnd[..])?,
             None if self.deterministic => engine.sign_deterministic(key, message)?,
             None => match self.sign_in_company(held, engine, key, message) {
                 Some(signature) => signature?,

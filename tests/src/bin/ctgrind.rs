@@ -96,7 +96,7 @@ fn kem_batch(
 }
 
 fn dsa(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error> {
-    let key = engine.dsa_generate(algorithm, &SecretEntropy)?;
+    let key = engine.signature_generate(algorithm, &SecretEntropy)?;
     // Ed25519 and ECDSA have no contexts.
     let context: &[u8] = match algorithm.info().family {
         Family::Ed25519 | Family::Ecdsa => b"",
@@ -108,7 +108,7 @@ fn dsa(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error
     if matches!(algorithm.info().family, Family::MlDsa | Family::Ed25519) {
         dsa_batch(engine, algorithm, context, signature.len())?;
     }
-    let again = engine.dsa_private(algorithm, key.bytes())?;
+    let again = engine.signature_private(algorithm, key.bytes())?;
     let message = Message::Pure { context: b"", message: b"again" };
     let signature = if algorithm.info().family == Family::Composite {
         engine.sign(&again, message, &SecretEntropy)? // It has no deterministic variant.
@@ -125,7 +125,7 @@ fn dsa_batch(
     context: &[u8],
     len: usize,
 ) -> Result<(), gabion_engine::Error> {
-    let keys = engine.dsa_generate_many(algorithm, LANES, &SecretEntropy)?;
+    let keys = engine.signature_generate_many(algorithm, LANES, &SecretEntropy)?;
     let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
     let texts: [[u8; 9]; LANES] = core::array::from_fn(|lane| [lane as u8; 9]);
     // Of several lengths.

@@ -323,11 +323,11 @@ fn curves(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Err
     });
     let message = Message::Pure { context: b"", message: b"timed" };
     for algorithm in [EcdsaP256, EcdsaP384, EcdsaP521, Ed25519] {
-        let scalar = || Ok(engine.dsa_generate(algorithm, &OsEntropy)?.bytes().to_vec());
+        let scalar = || Ok(engine.signature_generate(algorithm, &OsEntropy)?.bytes().to_vec());
         let classes = one_and_random(scalar)?;
         let prepare = |key: &mut Option<gabion_engine::SigningKey>, scalar: &Vec<u8>| {
             *key = None;
-            *key = engine.dsa_private(algorithm, scalar).ok();
+            *key = engine.signature_private(algorithm, scalar).ok();
         };
         let name = format!("sign {algorithm}, one key and random");
         report.test(&name, [&classes[0], &classes[1]], &mut None, prepare, |key| {
@@ -359,11 +359,11 @@ fn many(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Error
         let secrets = engine.derive_many(&lanes).unwrap_or_default();
         count(secrets.len() == LANES && secrets.iter().all(Result::is_ok));
     });
-    let seed = || Ok(engine.dsa_generate(Ed25519, &OsEntropy)?.bytes().to_vec());
+    let seed = || Ok(engine.signature_generate(Ed25519, &OsEntropy)?.bytes().to_vec());
     let classes = batches_of(one_and_random(seed)?);
     let prepare = |keys: &mut Vec<gabion_engine::SigningKey>, seeds: &Vec<Vec<u8>>| {
         keys.clear();
-        keys.extend(seeds.iter().filter_map(|seed| engine.dsa_private(Ed25519, seed).ok()));
+        keys.extend(seeds.iter().filter_map(|seed| engine.signature_private(Ed25519, seed).ok()));
     };
     let messages = [Message::Pure { context: b"", message: b"timed" }; LANES];
     let name = format!("sign Ed25519, {LANES} at once, one key and random");
@@ -392,11 +392,11 @@ fn slh_dsa(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Er
     report.samples = (samples / 20).max(500);
     let message = Message::Pure { context: b"", message: b"timed" };
     for algorithm in [Algorithm::SlhDsaSha2_128f, Algorithm::SlhDsaShake128f] {
-        let key = || Ok(engine.dsa_generate(algorithm, &OsEntropy)?.bytes().to_vec());
+        let key = || Ok(engine.signature_generate(algorithm, &OsEntropy)?.bytes().to_vec());
         let classes = one_and_random(key)?;
         let prepare = |key: &mut Option<gabion_engine::SigningKey>, bytes: &Vec<u8>| {
             *key = None; // Its memory first, so that the next key lies where this one lay.
-            *key = engine.dsa_private(algorithm, bytes).ok();
+            *key = engine.signature_private(algorithm, bytes).ok();
         };
         let name = format!("sign {algorithm}, one key and random");
         report.test(&name, [&classes[0], &classes[1]], &mut None, prepare, |key| {

@@ -120,7 +120,7 @@ fn make(algorithm: Algorithm) -> Result<Known, Error> {
             Known { algorithm, public, private, seed, output, shared }
         }
         Kind::Signature => {
-            let key = engine.dsa_generate(algorithm, &entropy)?;
+            let key = engine.signature_generate(algorithm, &entropy)?;
             let message = Message::Pure { context: b"", message: MESSAGE };
             let output = engine.sign(&key, message, &entropy)?;
             let (public, private) = (key.public_bytes().to_vec(), key.bytes().to_vec());

@@ -82,16 +82,17 @@ fn kem(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) -> bool 
 
 fn signature(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) -> bool {
     let made: Option<[SigningKey; 2]> = both(|engine| match (seed, bytes) {
-        (Some(seed), Some(bytes)) => engine.dsa_private_both(algorithm, seed, bytes),
-        (Some(seed), None) => engine.dsa_from_seed(algorithm, seed),
-        (None, bytes) => engine.dsa_private(algorithm, bytes.unwrap_or_default()),
+        (Some(seed), Some(bytes)) => engine.signature_private_both(algorithm, seed, bytes),
+        (Some(seed), None) => engine.signature_from_seed(algorithm, seed),
+        (None, bytes) => engine.signature_private(algorithm, bytes.unwrap_or_default()),
     });
     let Some([key, portable]) = made else { return false };
     assert_eq!(key.bytes(), portable.bytes(), "{algorithm}: backends differ");
     assert_eq!(key.public_bytes(), portable.public_bytes(), "{algorithm}: backends differ");
     assert!(bytes.is_none_or(|bytes| bytes == key.bytes()), "{algorithm}: another key came out");
     assert!(seed.is_none_or(|seed| Some(seed) == key.seed() || key.seed().is_none()));
-    let public = engine().dsa_public(algorithm, key.public_bytes()).expect("it has a public key");
+    let public =
+        engine().signature_public(algorithm, key.public_bytes()).expect("it has a public key");
     let message = Message::Pure { context: b"", message: b"m" };
     let signature = match agreed(|engine| engine.sign_deterministic(&key, message)) {
         Err(Error::WrongAlgorithm { .. }) => engine().sign(&key, message, &Fixed::new(3)),

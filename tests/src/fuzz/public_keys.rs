@@ -60,8 +60,8 @@ fn kem(algorithm: Algorithm, bytes: &[u8]) -> bool {
 }
 
 fn signature(algorithm: Algorithm, bytes: &[u8]) -> bool {
-    let decoded = engines().each_ref().map(|engine| engine.dsa_public(algorithm, bytes));
-    let cached = KeyCache::new(1 << 20).dsa_public(engine(), algorithm, bytes);
+    let decoded = engines().each_ref().map(|engine| engine.signature_public(algorithm, bytes));
+    let cached = KeyCache::new(1 << 20).signature_public(engine(), algorithm, bytes);
     assert_eq!(cached.as_ref().err(), decoded[0].as_ref().err(), "{algorithm}: the cache");
     let [best, portable] = match decoded {
         [Ok(best), Ok(portable)] => [best, portable],

@@ -88,7 +88,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn signing(known: &Known) -> SigningKey {
-    engine().dsa_private(known.algorithm, &known.private).expect("a known key")
+    engine().signature_private(known.algorithm, &known.private).expect("a known key")
 }
 
 fn message<'a>(input: &mut Input<'a>) -> Message<'a> {

@@ -46,7 +46,7 @@ pub fn run(data: &[u8]) {
     let bytes = input.edited(&known.output);
     let lanes = 1 + input.below(18);
     let at = input.below(lanes);
-    let key = engine().dsa_public(known.algorithm, &known.public).expect("a known key");
+    let key = engine().signature_public(known.algorithm, &known.public).expect("a known key");
 
     let single = agreed(|engine| engine.verify(&key, message, &bytes));
     let single = verdict(&single);
@@ -131,7 +131,7 @@ fn signs_quickly(algorithm: Algorithm) -> bool {
 
 fn sign(known: &Known, message: Message<'_>, (lanes, at): (usize, usize)) {
     let algorithm = known.algorithm;
-    let key = engine().dsa_private(algorithm, &known.private).expect("a known key");
+    let key = engine().signature_private(algorithm, &known.private).expect("a known key");
     let single = verdict(&agreed(|engine| engine.sign(&key, message, &Fixed::new(4)).map(drop)));
     let (keys, public): (Vec<&SigningKey>, _) = (vec![&key; lanes], key.public());
     let mut messages = vec![Message::Pure { context: b"", message: MESSAGE }; lanes];

@@ -45,10 +45,10 @@ pub(crate) const KEY_ROUNDS: usize = 25;
 /// A key pair, made here or there.
 fn key(engine: &Engine, algorithm: Algorithm, other: &Other, is_ours: bool) -> SigningKey {
     if is_ours {
-        return engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+        return engine.signature_generate(algorithm, &OsEntropy).unwrap();
     }
     let (public, private) = (other.keypair)();
-    let key = engine.dsa_private(algorithm, &private).unwrap();
+    let key = engine.signature_private(algorithm, &private).unwrap();
     assert_eq!(key.public_bytes(), public, "{algorithm}: a private key has one public key");
     key
 }

@@ -144,11 +144,11 @@ fn key(engine: &Engine, algorithm: Algorithm, other: &Other) -> (SigningKey, Vec
         Algorithm::FnDsa512 => (512, Algorithm::FalconPadded512),
         _ => (1024, Algorithm::FalconPadded1024),
     };
-    let key = engine.dsa_generate(algorithm, &OsEntropy).unwrap();
+    let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
     let (basis, hash) = key.bytes().split_at(key.bytes().len() - 64);
     assert_eq!(hash, shake(&[key.public_bytes()]), "{algorithm}");
     let private = repack_private(basis, n, false);
-    let public = engine.dsa_private(falcon, &private).unwrap().public_bytes().to_vec();
+    let public = engine.signature_private(falcon, &private).unwrap().public_bytes().to_vec();
     let sig = (other.sign)(&private, b"a key is a key");
     assert!((other.verify)(&public, b"a key is a key", &sig), "{algorithm}");
     (key, public)

@@ -119,10 +119,9 @@ fn compare<O: Others>(
     // Hedged in one batch, deterministic in the next.
     let rnd: Vec<_> = rounds.clone().flat_map(|round| bytes("rnd", round, n)).collect();
     let is_hedged = (rounds.start / LANES).is_multiple_of(2);
-    let randomness =
-        if is_hedged { Randomness::TestingOnly(&rnd) } else { Randomness::Deterministic };
+    let randomness = if is_hedged { Randomness::Given(&rnd) } else { Randomness::Deterministic };
     let keys: Vec<SigningKey> =
-        seeds.iter().map(|seed| engine.dsa_from_seed(algorithm, seed).unwrap()).collect();
+        seeds.iter().map(|seed| engine.signature_from_seed(algorithm, seed).unwrap()).collect();
     let (count, room) = (rounds.len(), algorithm.info().output);
     let (mut sigs, mut lengths) = (vec![0; count * room], vec![0; count]);
     let mut status = vec![Status::NotRun; count];

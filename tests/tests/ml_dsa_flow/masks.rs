@@ -150,7 +150,7 @@ fn masks_of_every_door<K: Kernels + Clone + 'static>(kernels: &K, bug: Bug) -> V
     let engine = Arc::new(engine);
     let mut all = Vec::new();
     for algorithm in [Algorithm::MlDsa44, Algorithm::MlDsa87] {
-        let key = engine.dsa_generate(algorithm, &OsEntropy).expect("a key");
+        let key = engine.signature_generate(algorithm, &OsEntropy).expect("a key");
         masks.take();
         let message = Message::Pure { context: b"", message: b"the same" };
         engine.sign(&key, message, &OsEntropy).expect("a signature");

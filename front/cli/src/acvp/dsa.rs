@@ -6,7 +6,7 @@ use super::{Answer, Test, Trouble, answer, passed, upper_hex};
 
 /// `seed` to `pk`, `sk`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
-    let key = engine.dsa_from_seed(test.parameter_set()?, &test.bytes("seed")?)?;
+    let key = engine.signature_from_seed(test.parameter_set()?, &test.bytes("seed")?)?;
     Ok(answer([("pk", upper_hex(key.public().bytes())), ("sk", upper_hex(key.bytes()))]))
 }
 
@@ -60,14 +60,14 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let input = Input::read(test)?;
     // A group may hand the key over as its seed.
     let key = match (test.optional_bytes("sk")?, test.optional_bytes("seed")?) {
-        (Some(sk), _) => engine.dsa_private(algorithm, &sk)?,
-        (None, Some(seed)) => engine.dsa_from_seed(algorithm, &seed)?,
+        (Some(sk), _) => engine.signature_private(algorithm, &sk)?,
+        (None, Some(seed)) => engine.signature_from_seed(algorithm, &seed)?,
         (None, None) => return Err(test.missing("sk", "bytes in hexadecimal, or a `seed`")),
     };
     let signature = if test.flag("deterministic")? {
         engine.sign_deterministic(&key, input.message())?
     } else {
-        engine.testing_only_sign_with(&key, input.message(), &test.array::<32>("rnd")?)?
+        engine.sign_with_randomness(&key, input.message(), &test.array::<32>("rnd")?)?
     };
     Ok(answer([("signature", upper_hex(&signature))]))
 }
@@ -77,7 +77,7 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let input = Input::read(test)?;
     let signature = test.bytes("signature")?;
     let verdict = engine
-        .dsa_public(test.parameter_set()?, &test.bytes("pk")?)
+        .signature_public(test.parameter_set()?, &test.bytes("pk")?)
         .and_then(|key| engine.verify(&key, input.message(), &signature));
     passed(verdict)
 }

@@ -10,7 +10,7 @@ pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     for name in ["skSeed", "skPrf", "pkSeed"] {
         seed.extend(test.bytes(name)?);
     }
-    let key = engine.dsa_from_seed(test.parameter_set()?, &seed)?;
+    let key = engine.signature_from_seed(test.parameter_set()?, &seed)?;
     Ok(answer([("pk", upper_hex(key.public_bytes())), ("sk", upper_hex(key.bytes()))]))
 }
 
@@ -53,12 +53,12 @@ impl Input {
 /// `sk` and a message to `signature`.
 pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let input = Input::read(test)?;
-    let key = engine.dsa_private(test.parameter_set()?, &test.bytes("sk")?)?;
+    let key = engine.signature_private(test.parameter_set()?, &test.bytes("sk")?)?;
     let signature = if test.flag("deterministic")? {
         engine.sign_deterministic(&key, input.message())?
     } else {
         let randomness = test.bytes("additionalRandomness")?;
-        engine.testing_only_sign_with(&key, input.message(), &randomness)?
+        engine.sign_with_randomness(&key, input.message(), &randomness)?
     };
     Ok(answer([("signature", upper_hex(&signature))]))
 }
@@ -68,7 +68,7 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
     let input = Input::read(test)?;
     let signature = test.bytes("signature")?;
     let verdict = engine
-        .dsa_public(test.parameter_set()?, &test.bytes("pk")?)
+        .signature_public(test.parameter_set()?, &test.bytes("pk")?)
         .and_then(|key| engine.verify(&key, input.message(), &signature));
     passed(verdict)
 }

@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     let key = match algorithm.info().kind {
         Kind::Kem => Key::KemPrivate(engine.kem_generate(algorithm, &OsEntropy)?),
-        Kind::Signature => Key::Signing(engine.dsa_generate(algorithm, &OsEntropy)?),
+        Kind::Signature => Key::Signing(engine.signature_generate(algorithm, &OsEntropy)?),
         _ => Key::ExchangePrivate(engine.exchange_generate(algorithm, &OsEntropy)?),
     };
     let encoded = match form {
