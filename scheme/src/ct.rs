@@ -64,7 +64,7 @@ macro_rules! wipe_as {
     )* };
 }
 
-wipe_as!(u8, u32, u64, i16, i32, crate::kernels::KemPoly, crate::kernels::DsaPoly);
+wipe_as!(u8, u32, u64, i16, i32, crate::poly::KemPoly, crate::poly::DsaPoly);
 
 // SAFETY: integers.
 unsafe impl<const N: usize> Wipe for [u8; N] {}

@@ -29,6 +29,7 @@ pub mod kernels;
 pub mod message;
 pub mod ml_dsa;
 pub mod ml_kem;
+mod poly;
 pub mod prehash;
 pub mod room;
 pub mod rsa;

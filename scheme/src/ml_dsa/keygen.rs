@@ -5,10 +5,10 @@ use super::keys::{
     SecretVectors, SigningKey, TR, VerifyKey, encode_public, encode_secret, public_vector,
     unpack_secret,
 };
-use super::params::{MU_LEN, Params};
+use super::params::{MU_LEN, Params, SEED_LEN};
 use super::{Scratch, resize, resize_arrays, reveal};
 use crate::ct;
-use crate::error::Status;
+use crate::error::{Error, Status};
 use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
 
 /// Where rho' stands in H(xi || k || l, 128).
@@ -253,4 +253,77 @@ fn check_vectors<K: Kernels>(
     encode_public(kernels, rho, t1, key.public_mut());
     key.set_vectors(SecretVectors::new(kernels, s1s2, t0_given));
     Ok(())
+}
+
+impl VerifyKey {
+    /// Decodes and expands one public key (pkDecode, Algorithm 23).
+    ///
+    /// # Errors
+    /// [`Error::Length`].
+    pub fn decode<K: Kernels>(
+        kernels: &K,
+        p: &'static Params,
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        Error::check_length("public key", p.pk_len(), bytes)?;
+        let mut key = [VerifyKey::blank(p)];
+        let mut status = [Default::default()];
+        expand_verify_keys(kernels, p, bytes, &mut key, &mut status, &mut Scratch::new());
+        let [key] = key;
+        Ok(key)
+    }
+}
+
+impl SigningKey {
+    /// The key of a seed xi (KeyGen_internal, Algorithm 6).
+    pub fn from_seed<K: Kernels>(kernels: &K, p: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
+        let mut key = [SigningKey::blank(p)];
+        keygen(kernels, p, std::slice::from_ref(seed), &mut key, &mut Scratch::new());
+        let [key] = key;
+        key
+    }
+
+    /// Decodes an expanded private key (skDecode, Algorithm 25) and recomputes its public key.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::PrivateKey`] if a coefficient of s1 or s2 is out of range, or
+    /// if t0 or tr are not those that follow from rho, s1 and s2.
+    pub fn decode<K: Kernels>(
+        kernels: &K,
+        p: &'static Params,
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        Error::check_length("private key", p.sk_len(), bytes)?;
+        let mut key = [SigningKey::blank(p)];
+        let mut refusal = [None];
+        expand_signing_chunk(kernels, p, bytes, &mut key, &mut refusal, &mut Scratch::new());
+        let [key] = key;
+        match refusal {
+            [None] => Ok(key),
+            [Some(reason)] => Err(refused(p, reason)),
+        }
+    }
+
+    /// A key that came both as seed and expanded.
+    ///
+    /// # Errors
+    /// [`Error::Length`]; [`Error::PrivateKey`] if the two disagree.
+    pub fn decode_both<K: Kernels>(
+        kernels: &K,
+        p: &'static Params,
+        seed: &[u8; SEED_LEN],
+        bytes: &[u8],
+    ) -> Result<Self, Error> {
+        Error::check_length("private key", p.sk_len(), bytes)?;
+        ct::secret(bytes);
+        let key = SigningKey::from_seed(kernels, p, seed);
+        if !reveal(ct::eq_mask(key.bytes(), bytes) != 0) {
+            return Err(refused(p, "the seed and the expanded key disagree"));
+        }
+        Ok(key)
+    }
+}
+
+fn refused(p: &Params, reason: &'static str) -> Error {
+    Error::PrivateKey { algorithm: p.name(), reason }
 }

@@ -4,11 +4,8 @@ use std::fmt;
 
 use once_cell::race::OnceBox;
 
-use super::keygen::{expand_signing_chunk, keygen};
 use super::params::{MU_LEN, Params, SEED_LEN, T0_LEN, T0_MAX, T1_BITS, T1_LEN};
-use super::{Scratch, reveal};
 use crate::ct;
-use crate::error::Error;
 use crate::kernels::{DsaPoly, KemPoly, Kernels};
 
 /// Where K and tr stand in an encoded private key (skEncode, Algorithm 24).
@@ -51,23 +48,6 @@ impl VerifyKey {
     /// Whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
-    }
-
-    /// Decodes and expands one public key (pkDecode, Algorithm 23).
-    ///
-    /// # Errors
-    /// [`Error::Length`].
-    pub fn decode<K: Kernels>(
-        kernels: &K,
-        p: &'static Params,
-        bytes: &[u8],
-    ) -> Result<Self, Error> {
-        Error::check_length("public key", p.pk_len(), bytes)?;
-        let mut key = [VerifyKey::blank(p)];
-        let mut status = [Default::default()];
-        super::expand_verify_keys(kernels, p, bytes, &mut key, &mut status, &mut Scratch::new());
-        let [key] = key;
-        Ok(key)
     }
 
     /// The parameter set.
@@ -197,7 +177,7 @@ impl fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// A key without a value, whose buffers [`keygen`] fills.
+    /// A key without a value, whose buffers [`super::keygen()`] fills.
     pub fn blank(p: &'static Params) -> Self {
         let mut key = SigningKey {
             public: VerifyKey::blank(p),
@@ -207,54 +187,6 @@ impl SigningKey {
         };
         key.reset(p, None);
         key
-    }
-
-    /// The key of a seed xi (KeyGen_internal, Algorithm 6).
-    pub fn from_seed<K: Kernels>(kernels: &K, p: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
-        let mut key = [SigningKey::blank(p)];
-        keygen(kernels, p, std::slice::from_ref(seed), &mut key, &mut Scratch::new());
-        let [key] = key;
-        key
-    }
-
-    /// Decodes an expanded private key (skDecode, Algorithm 25) and recomputes its public key.
-    ///
-    /// # Errors
-    /// [`Error::Length`]; [`Error::PrivateKey`] if a coefficient of s1 or s2 is out of range, or
-    /// if t0 or tr are not those that follow from rho, s1 and s2.
-    pub fn decode<K: Kernels>(
-        kernels: &K,
-        p: &'static Params,
-        bytes: &[u8],
-    ) -> Result<Self, Error> {
-        Error::check_length("private key", p.sk_len(), bytes)?;
-        let mut key = [SigningKey::blank(p)];
-        let mut refusal = [None];
-        expand_signing_chunk(kernels, p, bytes, &mut key, &mut refusal, &mut Scratch::new());
-        let [key] = key;
-        match refusal {
-            [None] => Ok(key),
-            [Some(reason)] => Err(refused(p, reason)),
-        }
-    }
-
-    /// A key that came both as seed and expanded.
-    ///
-    /// # Errors
-    /// [`Error::Length`]; [`Error::PrivateKey`] if the two disagree.
-    pub fn decode_both<K: Kernels>(
-        kernels: &K,
-        p: &'static Params,
-        seed: &[u8; SEED_LEN],
-        bytes: &[u8],
-    ) -> Result<Self, Error> {
-        Error::check_length("private key", p.sk_len(), bytes)?;
-        ct::secret(bytes);
-        let key = SigningKey::from_seed(kernels, p, seed);
-        if !reveal(ct::eq_mask(&key.bytes, bytes) != 0) {
-            return Err(refused(p, "the seed and the expanded key disagree"));
-        }
-        Ok(key)
     }
 
     /// The parameter set.
@@ -342,10 +274,6 @@ impl SigningKey {
             Box::new(derived)
         })
     }
-}
-
-fn refused(p: &Params, reason: &'static str) -> Error {
-    Error::PrivateKey { algorithm: p.name(), reason }
 }
 
 /// t = NTT^-1(A NTT(s1)) + s2 and Power2Round of it (Algorithm 6, lines 5 and 6). `t1` and `t0`

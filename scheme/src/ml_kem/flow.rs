@@ -1,6 +1,7 @@
 //! KeyGen, Encaps and Decaps over batches.
 
 use super::keys::{DecapsKey, EncapsKey, parse_matrix, push_matrix_jobs, push_uniform_jobs};
+use super::scratch::Scratch;
 use super::{ETA2, Params, SECRET_LEN, SEED_LEN, SIDE_BY_SIDE};
 use crate::ct;
 use crate::kernels::kem::{KemNoise, UNIFORM_LEN};
@@ -9,52 +10,6 @@ use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
 /// The index bytes of the PRF (FIPS 203, equation 4.3).
 static PRF_INDEX: [[u8; 1]; 16] =
     [[0], [1], [2], [3], [4], [5], [6], [7], [8], [9], [10], [11], [12], [13], [14], [15]];
-
-/// Working memory that calls reuse: it grows to the largest batch seen, and holds no secret
-/// between calls.
-#[derive(Default)]
-pub struct Scratch {
-    /// Outputs of G: (rho, sigma) or (K, r), 64 bytes a lane.
-    g: Vec<[u8; 64]>,
-    /// Outputs of J, 32 bytes a lane.
-    j: Vec<[u8; 32]>,
-    /// Outputs of the PRF, `64 * eta` bytes a polynomial.
-    prf: Vec<u8>,
-    /// Squeezed bytes of A.
-    pub(super) squeezed: Vec<u8>,
-    /// A of up to [`SIDE_BY_SIDE`] lanes.
-    matrix: Vec<KemPoly>,
-    /// Polynomials in the NTT domain of as many lanes: (s, e), y or u.
-    hat: Vec<KemPoly>,
-    /// Results of matrix products: of one lane, or w of as many lanes.
-    product: Vec<KemPoly>,
-    /// Noise e1 and e2, or v', of as many lanes.
-    noise: Vec<KemPoly>,
-    /// Messages m', 32 bytes a lane.
-    message: Vec<[u8; 32]>,
-    /// The re-encrypted ciphertext of one lane.
-    ct: Vec<u8>,
-}
-
-impl Scratch {
-    fn wipe(&mut self) {
-        ct::wipe(&mut self.g);
-        ct::wipe(&mut self.j);
-        ct::wipe(&mut self.prf);
-        ct::wipe(&mut self.hat);
-        ct::wipe(&mut self.product);
-        ct::wipe(&mut self.noise);
-        ct::wipe(&mut self.message);
-        ct::wipe(&mut self.ct);
-    }
-}
-
-impl Drop for Scratch {
-    /// A call that unwound did not reach its own wipe.
-    fn drop(&mut self) {
-        self.wipe();
-    }
-}
 
 /// Makes the first `len` items of a buffer available; what they hold is of no account.
 fn room<T: Clone + Default + ct::Wipe>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
@@ -105,6 +60,16 @@ pub fn keygen<K: Kernels>(
         key.bytes[hash_at..hash_at + 32].copy_from_slice(&key.encaps.hash);
         key.bytes[hash_at + 32..].copy_from_slice(&seed[32..]);
         key.encaps.expanded = true;
+    }
+}
+
+impl DecapsKey {
+    /// Makes the key pair of a seed (d, z): ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16).
+    pub fn from_seed<K: Kernels>(k: &K, params: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
+        let mut key = DecapsKey::blank(params);
+        let (seeds, keys) = (std::slice::from_ref(seed), std::slice::from_mut(&mut key));
+        keygen(k, params, seeds, keys, &mut Scratch::default());
+        key
     }
 }
 

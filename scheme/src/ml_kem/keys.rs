@@ -1,6 +1,7 @@
 //! Expanded ML-KEM keys: everything that depends on the key alone, computed once.
 
-use super::{K_MAX, Params, SEED_LEN, SIDE_BY_SIDE, Scratch, keygen};
+use super::scratch::Scratch;
+use super::{K_MAX, Params, SEED_LEN, SIDE_BY_SIDE};
 use crate::ct;
 use crate::error::{Error, Status};
 use crate::kernels::kem::{KemUniform, UNIFORM_LEN, parse_vartime};
@@ -100,7 +101,7 @@ pub struct DecapsKey {
 }
 
 impl DecapsKey {
-    /// A key without a value, to be filled by [`keygen`] or [`expand_decaps_keys`].
+    /// A key without a value, to be filled by [`super::keygen()`] or [`expand_decaps_keys`].
     pub fn blank(params: &'static Params) -> Self {
         DecapsKey {
             encaps: EncapsKey::blank(params),
@@ -108,14 +109,6 @@ impl DecapsKey {
             s_hat: vec![KemPoly::default(); params.k],
             seed: None,
         }
-    }
-
-    /// Makes the key pair of a seed (d, z): ML-KEM.KeyGen_internal (FIPS 203, Algorithm 16).
-    pub fn from_seed<K: Kernels>(k: &K, params: &'static Params, seed: &[u8; SEED_LEN]) -> Self {
-        let mut key = DecapsKey::blank(params);
-        let (seeds, keys) = (std::slice::from_ref(seed), std::slice::from_mut(&mut key));
-        keygen(k, params, seeds, keys, &mut Scratch::default());
-        key
     }
 
     /// Decodes and expands one key from its expanded form.

@@ -12,9 +12,11 @@
 
 mod flow;
 mod keys;
+mod scratch;
 
-pub use flow::{Scratch, decaps, encaps, keygen, keygen_encoded};
+pub use flow::{decaps, encaps, keygen, keygen_encoded};
 pub use keys::{DecapsKey, EncapsKey, expand_decaps_keys, expand_encaps_keys};
+pub use scratch::Scratch;
 
 use crate::algorithms::Algorithm;
 
