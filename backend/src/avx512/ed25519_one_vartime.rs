@@ -14,7 +14,6 @@ use gabion_scheme::kernels::ed25519::{
 };
 use once_cell::race::OnceBox;
 
-use super::ed25519_vartime::signed_digits;
 use super::edwards_quad_vartime::{Addend, Point, decode_negated};
 use super::half_size_vartime::multiplier;
 
@@ -34,6 +33,20 @@ const DIGITS: usize = 52;
 const ROWS: usize = 1 << (BITS - 1);
 /// Digits of k in a piece of a known key.
 const PIECE_DIGITS: usize = ROW_PIECE_BITS / BITS;
+
+/// Digits of `bits` bits of a number, in -2^(bits - 1)..2^(bits - 1), the least first. The number
+/// must be so small that the last digit takes the last carry.
+pub(super) fn signed_digits<const N: usize>(bytes: &[u8], bits: usize) -> [i16; N] {
+    let mut carry = 0;
+    core::array::from_fn(|i| {
+        let at = |k: usize| u32::from(bytes.get(k).copied().unwrap_or(0));
+        let byte = bits * i / 8;
+        let window = at(byte) | at(byte + 1) << 8 | at(byte + 2) << 16;
+        let digit = (window >> (bits * i % 8) & ((1 << bits) - 1)) as i16 + carry;
+        carry = i16::from(digit >= 1 << (bits - 1));
+        digit - (carry << bits)
+    })
+}
 
 /// `table[piece][i - 1] = i * 2^(64 piece) * B`.
 type BaseTable = Vec<[Addend; BASE_ROWS]>;

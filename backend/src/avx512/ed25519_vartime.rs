@@ -18,7 +18,7 @@ use gabion_scheme::kernels::ed25519::{
 };
 
 use super::ed25519::{BASE_ROWS, base_rows};
-use super::ed25519_one_vartime as one;
+use super::ed25519_one_vartime::{self as one, signed_digits};
 use super::edwards::{
     Affine, Cached, CachedRow, Extended, IDENTITY, affine, decode, invert_all, load8, progression,
 };
@@ -42,20 +42,6 @@ const SUM_TABLE: usize = 64;
 const PIECE_DIGITS: usize = 13;
 /// Digits of s in a piece of the base table: 70 bits.
 const BASE_PIECE_DIGITS: usize = 7;
-
-/// Digits of `bits` bits of a number, in -2^(bits - 1)..2^(bits - 1), the least first. The number
-/// must be so small that the last digit takes the last carry.
-pub(super) fn signed_digits<const N: usize>(bytes: &[u8], bits: usize) -> [i16; N] {
-    let mut carry = 0;
-    core::array::from_fn(|i| {
-        let at = |k: usize| u32::from(bytes.get(k).copied().unwrap_or(0));
-        let byte = bits * i / 8;
-        let window = at(byte) | at(byte + 1) << 8 | at(byte + 2) << 16;
-        let digit = (window >> (bits * i % 8) & ((1 << bits) - 1)) as i16 + carry;
-        carry = i16::from(digit >= 1 << (bits - 1));
-        digit - (carry << bits)
-    })
-}
 
 /// The lanes whose digit is negative.
 fn negative(digits: [i16; 8]) -> __mmask8 {

@@ -17,10 +17,9 @@ use super::edwards::{invert_all, load8, store8};
 use super::field25519::{
     Fe, Raw, add, add_raw, all, carry, equal, mul, mul_raw, select, square, sub, sub_raw,
 };
-use super::{registers, x25519_one};
+use super::registers;
+use super::x25519_one::{self, A24};
 
-/// (486662 - 2) / 4 of the curve y^2 = x^3 + 486662 x^2 + x.
-pub(super) const A24: u64 = 121_665;
 /// Exchanges that are quicker one by one: eight lanes take as long as three and a half.
 const FEW: usize = 3;
 

@@ -18,8 +18,9 @@ use gabion_scheme::ct;
 
 use super::quad25519::{Fe, Raw, all, carry, invert, lanes, mul, mul_raw, store4};
 use super::registers;
-use super::x25519::A24;
 
+/// (486662 - 2) / 4 of the curve y^2 = x^3 + 486662 x^2 + x.
+pub(super) const A24: u64 = 121_665;
 /// The order of lanes in which neighbours change places.
 const NEIGHBOURS: i32 = 0b10_11_00_01;
 /// The order of lanes that brings the last but one's neighbour to it.
