@@ -5,12 +5,7 @@ use std::cell::Cell;
 use gabion_scheme::Algorithm;
 use zeroize::Zeroizing;
 
-use crate::error::{Error, check_length};
-
-/// The source of randomness failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no randomness: {0}")]
-pub struct EntropyError(pub String);
+use crate::error::{EntropyError, Error, check_length};
 
 /// A source of randomness that is fit for keys.
 ///

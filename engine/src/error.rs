@@ -4,11 +4,14 @@ use gabion_backend::Task;
 use gabion_scheme::algorithms::{AlgorithmInfo, Family};
 use gabion_scheme::{Algorithm, Status};
 
-use crate::entropy::EntropyError;
-
 /// Lanes of a batch at most: with a mebibyte each, more than any of them takes, no array of a batch is
 /// longer than an array can be.
 const LANES_MAX: usize = isize::MAX as usize >> 20;
+
+/// The source of randomness failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no randomness: {0}")]
+pub struct EntropyError(pub String);
 
 /// Why an operation failed. No message carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

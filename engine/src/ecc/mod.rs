@@ -35,7 +35,8 @@ use zeroize::Zeroizing;
 pub(crate) use der::{from_der, to_der};
 pub(crate) use self_test::self_test;
 
-use crate::entropy::{Entropy, EntropyError};
+use crate::entropy::Entropy;
+use crate::error::EntropyError;
 
 /// Candidates for a private scalar before the source of randomness counts as broken: one is refused
 /// with probability below 2^-31.
