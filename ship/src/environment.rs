@@ -1,4 +1,4 @@
-//! The environment in which a command finds the bundle, and the guard before it.
+//! The environment in which a command finds the bundle.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -8,18 +8,15 @@
 //! | `GABION_OPENSSL_MODULES` | folder of provider modules, for OPENSSL_MODULES |
 //! | `GABION_OPENSSL_CONF` | configuration file, for OPENSSL_CONF |
 
-use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bundle::Layout;
-use crate::{Error, Result, preflight, program, trust};
+use crate::{Error, Result, trust};
 
 /// How much a command depends on the FIPS provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,101 +213,6 @@ fn put_first(first: PathBuf, rest: Option<OsString>) -> OsString {
         list.push(OsStr::from_bytes(folder));
     }
     list
-}
-
-/// Checks the FIPS provider as far as the mode asks. Warnings go to stderr.
-///
-/// # Errors
-/// [`Error::NotReady`] in mode `only` when the FIPS provider does not serve what is needed.
-pub fn guard(settings: &Settings) -> Result<()> {
-    if settings.mode == FipsMode::Off {
-        return Ok(());
-    }
-    if settings.skip_guard {
-        eprintln!(
-            "warning: GABION_OPENSSL_SKIP_FIPS_GUARD=1: mode is `{}`, but the FIPS provider was \
-             not checked",
-            settings.mode
-        );
-        return Ok(());
-    }
-    let report = preflight::run(settings);
-    if report.ok {
-        for note in report.notes() {
-            eprintln!("note: {note}");
-        }
-        return Ok(());
-    }
-    let problems = report.problems.join("\n       ");
-    if settings.mode == FipsMode::Only {
-        return Err(Error::NotReady(format!(
-            "{problems}\n       mode is `only`, so nothing was started. Rebuild with \
-             `gabion bundle build --repair`, or see docs/fips.md"
-        )));
-    }
-    eprintln!("warning: {problems}\n         mode is `ready`, so the command starts all the same");
-    Ok(())
-}
-
-/// Looks at the program itself, as far as the mode asks: what the guard checked is of use to one that
-/// loads the bundle's libcrypto. Warnings go to stderr.
-///
-/// # Errors
-/// [`Error::NotReady`] in mode `only` when it would load another one, or see none of the environment.
-fn guard_program(
-    settings: &Settings,
-    program: &OsStr,
-    variables: &[(&str, OsString)],
-) -> Result<()> {
-    if settings.mode == FipsMode::Off || settings.skip_guard {
-        return Ok(());
-    }
-    let findings = program::look(program, &settings.layout, variables);
-    if settings.mode == FipsMode::Only && !findings.against.is_empty() {
-        return Err(Error::NotReady(format!(
-            "{}\n       mode is `only`, so nothing was started; see docs/fips.md",
-            findings.against.join("\n       ")
-        )));
-    }
-    for warning in findings.against.iter().chain(&findings.unseen) {
-        eprintln!("warning: {warning}");
-    }
-    Ok(())
-}
-
-/// Why a command did not start.
-#[derive(Debug)]
-pub enum ExecFailure {
-    /// It was refused.
-    Refused(Error),
-    /// There is no such command (127 in a shell).
-    NotFound(String),
-    /// It cannot be executed (126 in a shell).
-    NotExecutable(String),
-}
-
-/// Replaces this process by `program` in the bundle's environment, after the guard.
-///
-/// # Errors
-/// Returns only when the command was not started.
-pub fn exec(
-    settings: &Settings,
-    program: &OsStr,
-    arguments: &[OsString],
-) -> std::result::Result<Infallible, ExecFailure> {
-    settings.require_bundle().map_err(ExecFailure::Refused)?;
-    guard(settings).map_err(ExecFailure::Refused)?;
-    let variables = settings.variables(settings.mode);
-    guard_program(settings, program, &variables).map_err(ExecFailure::Refused)?;
-    let mut command = Command::new(program);
-    command.args(arguments).envs(variables);
-    let cause = command.exec();
-    let text = format!("cannot run {}: {cause}", Path::new(program).display());
-    Err(if cause.kind() == std::io::ErrorKind::NotFound {
-        ExecFailure::NotFound(text)
-    } else {
-        ExecFailure::NotExecutable(text)
-    })
 }
 
 #[cfg(test)]

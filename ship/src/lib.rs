@@ -17,6 +17,7 @@ pub mod advisories;
 pub mod bundle;
 pub mod environment;
 mod error;
+pub mod exec;
 pub mod pins;
 pub mod preflight;
 mod program;

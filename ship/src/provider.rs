@@ -4,7 +4,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::bundle::Layout;
 use crate::pins::version_numbers;
 use crate::{Error, Result, replace_file};
 
@@ -172,24 +171,6 @@ pub fn configuration(installed: &Installed) -> String {
         conf = installed.ssl.join("openssl.cnf").display(),
         module = installed.modules.join("gabion.so").display(),
     )
-}
-
-/// Every finished bundle in the usual place, for an installation that refreshes their module.
-///
-/// # Errors
-/// As [`Layout::usual`].
-pub fn usual_bundles() -> Result<Vec<Layout>> {
-    let usual = Layout::usual("x")?;
-    let parent = usual.prefix().parent().unwrap_or(Path::new("/"));
-    let mut bundles: Vec<Layout> = std::fs::read_dir(parent)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| Layout::at(entry.path()))
-        .filter(|layout| layout.manifest_file().is_file())
-        .collect();
-    bundles.sort_by(|a, b| a.prefix().cmp(b.prefix()));
-    Ok(bundles)
 }
 
 #[cfg(test)]

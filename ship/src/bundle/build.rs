@@ -9,11 +9,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::archive::Archive;
 use super::compile::{self, Wanted};
 use super::fetch::Attempts;
 use super::patch;
 use super::place::Place;
-use super::source::{Archive, SourceRequest, version_of_archive};
+use super::source::{SourceRequest, version_of_archive};
 use super::{Layout, Manifest};
 use crate::bundle::configuration::write_configuration;
 use crate::pins::Pins;

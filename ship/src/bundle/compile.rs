@@ -7,10 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::archive::Archive;
 use super::configuration::write_configuration;
 use super::patch;
 use super::place::{Log, Place, move_into_place};
-use super::source::{Archive, unpack, version_of_archive};
+use super::source::{unpack, version_of_archive};
 use super::{Layout, Manifest, ModuleRecord};
 use crate::progress::{Stage, duration_text, staged};
 use crate::{Error, Result, advisories, pins, provider, sha256_file};

@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::source::Archive;
+use super::archive::{ARCHIVE_MAX, Archive};
 use crate::pins::{Package, Pin};
 use crate::{Error, Result, sha256_file};
 
@@ -232,7 +232,7 @@ pub(crate) fn download(address: &str, to: &Path) -> std::result::Result<(), Stri
     let mut curl = client("curl");
     curl.args(["--fail", "--location", "--silent", "--show-error"]);
     curl.args(["--connect-timeout", &connect, "--speed-limit", "1000", "--speed-time", &silent]);
-    curl.args(["--max-filesize", &super::source::ARCHIVE_MAX.to_string()]).arg("--output").arg(to);
+    curl.args(["--max-filesize", &ARCHIVE_MAX.to_string()]).arg("--output").arg(to);
     let mut wget = client("wget");
     wget.args(["--no-verbose", "--tries=1", &format!("--connect-timeout={connect}")]);
     wget.args([&format!("--dns-timeout={connect}"), &format!("--read-timeout={silent}")]);

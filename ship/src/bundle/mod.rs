@@ -12,6 +12,7 @@
 //!   PREFIX/gabion-bundle.json              written last: the bundle is finished, and what it is
 //! ```
 
+mod archive;
 mod build;
 mod compile;
 mod configuration;
@@ -308,6 +309,24 @@ impl Layout {
         .filter(|part| !part.exists())
         .collect()
     }
+}
+
+/// Every finished bundle in the usual place, for an installation that refreshes their module.
+///
+/// # Errors
+/// As [`Layout::usual`].
+pub fn usual_bundles() -> Result<Vec<Layout>> {
+    let usual = Layout::usual("x")?;
+    let parent = usual.prefix().parent().unwrap_or(Path::new("/"));
+    let mut bundles: Vec<Layout> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| Layout::at(entry.path()))
+        .filter(|layout| layout.manifest_file().is_file())
+        .collect();
+    bundles.sort_by(|a, b| a.prefix().cmp(b.prefix()));
+    Ok(bundles)
 }
 
 /// The numbers of a plain version, `3.5.9`; none of `3.5.9-offload`.

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use clap::Parser;
-use gabion_ship::environment::{self, ExecFailure, Settings};
+use gabion_ship::environment::Settings;
+use gabion_ship::exec::{self, ExecFailure};
 
 use crate::failure::Failure;
 
@@ -49,7 +50,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::Usage("no command to run; expected `gabion exec -- CMD`".to_string()));
     };
-    match environment::exec(&settings, program, arguments) {
+    match exec::exec(&settings, program, arguments) {
         Ok(never) => match never {},
         Err(ExecFailure::Refused(error)) => Err(error.into()),
         Err(ExecFailure::NotFound(text)) => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use gabion_ship::provider as ship;
+use gabion_ship::{bundle, provider as ship};
 
 use crate::failure::Failure;
 
@@ -84,7 +84,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         }
         Action::Refresh(module) => {
             let module = module.file()?;
-            for bundle in ship::usual_bundles()? {
+            for bundle in bundle::usual_bundles()? {
                 let place = bundle.gabion_module();
                 if ship::place_module(&module, &place)? {
                     say!("{}", place.display());
