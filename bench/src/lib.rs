@@ -11,6 +11,7 @@ mod ossl;
 mod outcome;
 mod pairs;
 pub mod peers;
+pub mod seed;
 pub mod size;
 pub mod tls;
 pub mod wire;

@@ -23,11 +23,11 @@ use serde::Serialize;
 
 pub use table::render;
 
-use super::{Credentials, HOST, Provider};
 use crate::machine::{Machine, thread_cpu_ns};
 use crate::ossl::{self, Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 use crate::outcome::{self, Outcome};
 use crate::pairs;
+use crate::tls::{Credentials, HOST, Provider, Signature};
 use crate::wire::CIPHER;
 use crate::{Error, Status};
 use old::OLD;
@@ -164,7 +164,7 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
     }
     let prefix = std::fs::canonicalize(&config.prefix).unwrap_or_else(|_| config.prefix.clone());
     let ossl = Ossl::load(&prefix)?;
-    let signature = super::Signature::find(&config.signature)?;
+    let signature = Signature::find(&config.signature)?;
     let credentials = Credentials::make(ossl, config.modules.as_deref(), signature)?;
     let contexts: Result<Vec<Context>, ossl::Error> = config
         .providers

@@ -16,7 +16,8 @@ mod credentials;
 mod lane;
 mod names;
 mod remote;
-pub mod seed;
+mod serve;
+mod slice;
 mod statistics;
 pub mod switches;
 mod table;
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use names::{groups, signatures};
-pub use remote::serve;
+pub use serve::serve;
 pub use statistics::Spread;
 pub use table::render;
 

@@ -26,7 +26,7 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Makes both with the default provider, whoever is measured later; with ours where the default
     /// one may not have the algorithm.
-    pub(super) fn make(
+    pub(crate) fn make(
         ossl: &'static Ossl,
         modules: Option<&Path>,
         signature: &Signature,

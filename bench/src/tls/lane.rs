@@ -1,6 +1,5 @@
 //! One provider's endpoints, the check that it serves, and the slices that are timed.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -9,10 +8,9 @@ use std::time::{Duration, Instant};
 use super::credentials::{Credentials, HOST};
 use super::names::Exchange;
 use super::remote::Remote;
+use super::slice::{Handshake, Slice};
 use super::{Config, Plan, Probe, Provider, Witness};
 use crate::Error;
-use serde::{Deserialize, Serialize};
-
 use crate::machine::thread_cpu_ns;
 use crate::ossl::{
     self, Certificate, Connection, Context, Endpoint, Key, Negotiated, Ossl, Step, Wire,
@@ -253,53 +251,6 @@ fn cannot_serve(provider: Provider, error: ossl::Error) -> Error {
             provider.name()
         )),
         error => error.into(),
-    }
-}
-
-/// What one handshake took.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Handshake {
-    client_ns: u64,
-    server_ns: u64,
-    bytes_c2s: u64,
-    bytes_s2c: u64,
-}
-
-/// What the handshakes of one slice took, over all threads.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Slice {
-    pub(super) handshakes: u64,
-    pub(super) client_ns: u64,
-    pub(super) server_ns: u64,
-    /// CPU time of the whole loop.
-    pub(super) loop_ns: u64,
-    /// Handshakes by bytes sent: signatures in DER differ by a byte or two.
-    pub(super) bytes_c2s: BTreeMap<u64, u64>,
-    pub(super) bytes_s2c: BTreeMap<u64, u64>,
-}
-
-impl Slice {
-    fn add(&mut self, handshake: &Handshake) {
-        self.handshakes += 1;
-        self.client_ns += handshake.client_ns;
-        self.server_ns += handshake.server_ns;
-        *self.bytes_c2s.entry(handshake.bytes_c2s).or_default() += 1;
-        *self.bytes_s2c.entry(handshake.bytes_s2c).or_default() += 1;
-    }
-
-    /// Adds what another thread, or another slice, counted.
-    pub(super) fn merge(&mut self, other: &Slice) {
-        self.handshakes += other.handshakes;
-        self.client_ns += other.client_ns;
-        self.server_ns += other.server_ns;
-        self.loop_ns += other.loop_ns;
-        for (mine, theirs) in
-            [(&mut self.bytes_c2s, &other.bytes_c2s), (&mut self.bytes_s2c, &other.bytes_s2c)]
-        {
-            for (bytes, count) in theirs {
-                *mine.entry(*bytes).or_default() += count;
-            }
-        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::lane::Slice;
+use super::slice::Slice;
 use super::{Plan, Probe, Row, RowSpread};
 use crate::Error;
 use crate::machine::Machine;

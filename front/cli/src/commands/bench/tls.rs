@@ -1,7 +1,8 @@
 //! `gabion bench tls`: full handshakes in memory, provider by provider.
 
 use clap::{Parser, ValueEnum};
-use gabion_bench::tls::{self, Config, Provider, seed};
+use gabion_bench::seed;
+use gabion_bench::tls::{self, Config, Provider};
 
 use super::setup::{Setup, lines, print};
 use crate::failure::Failure;
