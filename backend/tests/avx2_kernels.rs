@@ -49,6 +49,16 @@ fn slh_dsa_hashes_without_the_sha_extensions() {
 }
 
 #[test]
+fn lms_hashes() {
+    on_avx2(|k| conformance::lms::check(k));
+}
+
+#[test]
+fn lms_hashes_without_the_sha_extensions() {
+    on_avx2(|k| conformance::lms::check(&k.without_sha()));
+}
+
+#[test]
 fn ed25519_curve_work_and_sha512() {
     on_avx2(|k| conformance::ed25519::check(k));
 }

@@ -62,6 +62,29 @@ fn slh_dsa_hashes_by_the_sha_extensions_alone() {
 }
 
 #[test]
+fn lms_hashes() {
+    on_avx512(|k| conformance::lms::check(k));
+}
+
+#[test]
+fn lms_hashes_with_sixteen_lanes_and_the_sha_extensions() {
+    on_avx512(|k| conformance::lms::check(&k.with_lanes()));
+}
+
+#[test]
+fn lms_hashes_without_the_sha_extensions() {
+    on_avx512(|k| conformance::lms::check(&k.without_sha()));
+}
+
+#[test]
+fn lms_hashes_by_the_sha_extensions_alone() {
+    on_avx512(|k| match k.without_lanes() {
+        Some(kernels) => conformance::lms::check(&kernels),
+        None => eprintln!("Skipped: this processor lacks the SHA extensions."),
+    });
+}
+
+#[test]
 fn x25519_curve() {
     on_avx512(|k| conformance::x25519::check(k));
 }

@@ -53,6 +53,11 @@ fn slh_dsa_hashes() {
 }
 
 #[test]
+fn lms_hashes() {
+    on_both(|k| conformance::lms::check(k));
+}
+
+#[test]
 fn misuse() {
     on_neon(|k| conformance::misuse::check(k));
 }

@@ -32,6 +32,11 @@ fn slh_dsa_hashes() {
 }
 
 #[test]
+fn lms_hashes() {
+    conformance::lms::check(&Portable);
+}
+
+#[test]
 fn misuse() {
     conformance::misuse::check(&Portable);
 }

@@ -11,6 +11,7 @@
 //! - [`algorithms`]: every name, OID, codepoint and size, as one table.
 //! - [`kernels`]: the seam to an instruction set.
 //! - [`ml_kem`], [`ml_dsa`]: the flows, over whole batches; a single operation is a batch of one.
+//! - [`lms`]: LMS and HSS, verification.
 //! - [`fn_dsa`]: FN-DSA and Falcon over the crates that compute them.
 //! - [`composite`], [`rsa`]: composite ML-DSA signatures, and their RSA.
 //! - [`ct`]: constant-time selection and comparison, and the marks where a value becomes public.
@@ -25,7 +26,9 @@ pub mod ct;
 pub mod ed25519;
 pub mod error;
 pub mod fn_dsa;
+mod hbs;
 pub mod kernels;
+pub mod lms;
 pub mod message;
 pub mod ml_dsa;
 pub mod ml_kem;

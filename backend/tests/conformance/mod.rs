@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tests/portable_kernels.rs --+
-//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, curves, misuse
+//!   tests/..._kernels.rs -------+--> check_all(&K) --> sponge, kem, dsa, slh, lms, curves, misuse
 //!                                                        `--> reference (definitions)
 //! ```
 //!
@@ -17,6 +17,7 @@ pub mod dsa_rounding;
 pub mod ed25519;
 pub mod kem;
 pub mod kem_sampling;
+pub mod lms;
 pub mod misuse;
 pub mod reference;
 pub mod slh;
@@ -33,6 +34,7 @@ pub fn check_all(k: &dyn Kernels) {
     dsa::check(k);
     dsa_rounding::check(k);
     slh::check(k);
+    lms::check(k);
     ed25519::check(k);
     x25519::check(k);
     misuse::check(k);

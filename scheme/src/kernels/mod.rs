@@ -21,6 +21,7 @@
 
 pub mod ed25519;
 pub mod kem;
+pub mod lms;
 pub mod sha512;
 pub mod slh;
 pub mod slh_fors;
@@ -28,6 +29,7 @@ pub mod x25519;
 
 use ed25519::{EdEquation, EdVerify};
 use kem::{KemNoise, KemUniform};
+use lms::{LmsChain, LmsHash};
 use sha512::Sha512;
 use slh::{SlhChain, SlhHash};
 use slh_fors::SlhForsTree;
@@ -258,6 +260,18 @@ pub trait Kernels: Send + Sync {
     /// height.
     fn slh_fors_many(&self, jobs: &mut [SlhForsTree<'_>]) {
         slh_fors::by_levels(self, jobs);
+    }
+
+    // ----- LMS and HSS (RFC 8554) -----
+
+    /// Runs every chain to its end, in any order. The jobs of one call are of one family and one n.
+    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
+        lms::chains(self, jobs);
+    }
+
+    /// Runs every hash, in any order. The jobs of one call are of one family and one n.
+    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
+        lms::hashes(self, jobs);
     }
 
     // ----- Ed25519 (RFC 8032) -----

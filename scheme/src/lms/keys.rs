@@ -1,0 +1,155 @@
+//! Public keys of HSS and LMS (RFC 8554, sections 5.3 and 6.1).
+
+use std::fmt;
+
+use super::params::{LEVELS_MAX, LM_OTS, LmOts, Lms, N_MAX};
+use crate::error::{Error, Status};
+use crate::hbs::Reader;
+
+/// What an error calls the algorithm.
+const NAME: &str = "HSS";
+
+/// An LMS public key within an HSS key or signature.
+#[derive(Clone, Copy)]
+pub(super) struct Public<'a> {
+    pub(super) lms: &'static Lms,
+    pub(super) ots: &'static LmOts,
+    /// The identifier I.
+    pub(super) id: &'a [u8; 16],
+    /// T[1].
+    pub(super) root: &'a [u8],
+}
+
+impl<'a> Public<'a> {
+    /// Reads one: u32str(type) || u32str(otstype) || I || T[1]. `None` where there is none, or tree and
+    /// one-time signature are not of one hash.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
+        let lms = Lms::of_typecode(reader.u32()?)?;
+        let ots = LmOts::of_typecode(reader.u32()?)?;
+        let (id, root) = (reader.array()?, reader.bytes(lms.n)?);
+        let one_hash = (lms.family, lms.n) == (ots.family, ots.n);
+        one_hash.then_some(Public { lms, ots, id, root })
+    }
+}
+
+/// A public key of HSS, of one level or more. Nothing in it is secret.
+#[derive(Clone)]
+pub struct VerifyKey {
+    /// The encoding, where it is one: u32str(L) || pub[0].
+    bytes: [u8; Self::LEN_MAX],
+    len: usize,
+    levels: usize,
+    sets: Option<(&'static Lms, &'static LmOts)>,
+}
+
+impl VerifyKey {
+    /// Most bytes of an encoding.
+    pub const LEN_MAX: usize = 4 + 4 + 4 + 16 + N_MAX;
+
+    /// A key without a value.
+    pub fn blank() -> Self {
+        VerifyKey { bytes: [0; Self::LEN_MAX], len: 0, levels: 0, sets: None }
+    }
+
+    /// Reads an HSS public key (RFC 8554, section 6.1): u32str(L) || pub[0].
+    ///
+    /// # Errors
+    /// [`Error::PublicKey`] if the number of levels or a set is unknown, tree and one-time signature
+    /// are not of one hash function, or the length is not that of the sets.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let refused = |reason| Error::PublicKey { algorithm: NAME, reason };
+        let mut reader = Reader::new(bytes);
+        let levels = reader.u32().ok_or(refused("it ends within the number of levels"))? as usize;
+        if !(1..=LEVELS_MAX).contains(&levels) {
+            return Err(refused("the number of levels is not 1 to 8"));
+        }
+        let reason = "its sets are unknown or do not fit each other, or it is too short for them";
+        let public = Public::read(&mut reader).ok_or(refused(reason))?;
+        if !reader.rest().is_empty() {
+            return Err(refused("bytes follow it"));
+        }
+        let mut key = Self::blank();
+        key.bytes[..bytes.len()].copy_from_slice(bytes);
+        key.len = bytes.len();
+        key.levels = levels;
+        key.sets = Some((public.lms, public.ots));
+        Ok(key)
+    }
+
+    /// Whether this is a key, and not a blank or refused one.
+    pub fn is_expanded(&self) -> bool {
+        self.sets.is_some()
+    }
+
+    /// The encoding; empty where it is blank.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Levels of trees; 0 where it is blank.
+    pub fn levels(&self) -> usize {
+        self.levels
+    }
+
+    /// The sets of the top tree and of its one-time signatures; `None` where it is blank. Those of
+    /// lower trees stand in a signature, and their hash function is the same.
+    pub fn sets(&self) -> Option<(&'static Lms, &'static LmOts)> {
+        self.sets
+    }
+
+    /// Bytes of a signature, where that does not depend on the signature: with one level.
+    pub fn signature_len(&self) -> Option<usize> {
+        let (lms, ots) = self.sets.filter(|_| self.levels == 1)?;
+        Some(4 + lms.signature_len(ots))
+    }
+
+    /// Most bytes of a signature: with the greatest sets below the top tree. 0 where it is blank.
+    pub fn signature_len_max(&self) -> usize {
+        let Some((lms, ots)) = self.sets else { return 0 };
+        let greatest = super::params::LMS.iter().filter(|set| set.n == lms.n);
+        let greatest = greatest.flat_map(|lms| {
+            let ots = LM_OTS.iter().filter(|ots| (ots.family, ots.n) == (lms.family, lms.n));
+            ots.map(|ots| lms.public_key_len() + lms.signature_len(ots))
+        });
+        4 + lms.signature_len(ots) + (self.levels - 1) * greatest.max().unwrap_or(0)
+    }
+
+    /// The top tree's key.
+    pub(super) fn top(&self) -> Option<Public<'_>> {
+        Public::read(&mut Reader::new(self.bytes().get(4..)?))
+    }
+}
+
+impl PartialEq for VerifyKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for VerifyKey {}
+
+impl fmt::Debug for VerifyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.sets {
+            Some((lms, ots)) => {
+                write!(f, "VerifyKey({} levels, {}, {})", self.levels, lms.name, ots.name)
+            }
+            None => f.write_str("VerifyKey(blank)"),
+        }
+    }
+}
+
+/// Decodes a public key a lane. A lane ends as [`Status::Ok`], or as [`Status::InvalidKey`] with a
+/// blank key.
+///
+/// # Panics
+/// If the lengths do not fit each other.
+pub fn decode_verify_keys(bytes: &[&[u8]], keys: &mut [VerifyKey], status: &mut [Status]) {
+    assert!(bytes.len() == keys.len() && keys.len() == status.len(), "one key a lane");
+    for ((bytes, key), status) in bytes.iter().zip(keys).zip(status) {
+        (*key, *status) = match VerifyKey::decode(bytes) {
+            Ok(key) => (key, Status::Ok),
+            Err(_) => (VerifyKey::blank(), Status::InvalidKey),
+        };
+    }
+}

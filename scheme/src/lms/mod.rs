@@ -1,0 +1,47 @@
+//! LMS and HSS (RFC 8554, RFC 9858, SP 800-208) over whole batches: verification.
+//!
+//! ```text
+//!   key        u32str(L) || type || otstype || I || T[1]
+//!   signature  u32str(L - 1) || sig || pub || sig || ... || pub || sig
+//!                               |      |
+//!                               v      +-- the key of the next tree, which the tree above signs
+//!   of each tree:   message --H, with C--> digits --chains--> Kc --> leaf --path--> T[1]?
+//! ```
+//!
+//! - [`Lms`], [`LmOts`]: the parameter sets and sizes, by number.
+//! - [`VerifyKey`], [`decode_verify_keys`]: public keys in HSS's encoding; a bare LMS key is one of HSS
+//!   without its first word, and so is a signature.
+//! - [`verify()`]: the batch operation.
+//! - [`Scratch`]: buffers that are kept from call to call.
+//!
+//! A signature is taken apart before anything is hashed, so the chains of all its trees, and of all
+//! signatures of a batch, run side by side. Nothing here is secret. Bytes of any kind and number are
+//! a verdict; slices of different lengths and blank keys are a misuse and panic.
+
+mod keys;
+mod params;
+mod signature;
+mod verify;
+
+pub use keys::{VerifyKey, decode_verify_keys};
+pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX};
+pub use verify::verify;
+
+/// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each
+/// call that runs.
+#[derive(Default)]
+pub struct Scratch {
+    /// Values of chains, `[part][chain][n]`.
+    values: Vec<u8>,
+    /// A node of each tree, `[part][N_MAX]`.
+    nodes: Vec<u8>,
+    /// Nodes and their siblings, `[part][2 N_MAX]`.
+    pairs: Vec<u8>,
+}
+
+impl Scratch {
+    /// Empty buffers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
