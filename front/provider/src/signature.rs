@@ -1,9 +1,10 @@
 //! Signatures: the entry points behind EVP_DigestSign, EVP_PKEY_sign_message and their like.
 //!
-//! What the default provider offers for ML-DSA in 3.5 and 4.0 together, for every algorithm: signing
-//! and verifying in one call, with or without the digest interface's name, and message by message in
-//! pieces (ML-DSA in 4.0 only there). Pieces are hashed as they come where the standard hashes the message
-//! once and first (ML-DSA, pre-hash variants); of every other they are gathered. Which parameters an algorithm takes is in [`left_out`]; all else is the same for all.
+//! Every algorithm has what the default provider offers for ML-DSA in 3.5 and 4.0 together: signing and
+//! verifying in one call, with or without the digest interface's name, and in pieces (of the default
+//! provider's, in 4.0 only). If the standard hashes the message once and first (ML-DSA, pre-hash variants),
+//! pieces are hashed as they come; else they are gathered. [`left_out`] says which parameters an algorithm
+//! takes; all else is the same for all.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;

@@ -18,10 +18,13 @@
 //! OpenSSL is compared in the tests of the provider and of the command line, both ways. The seeds
 //! are counted, so a failure can be run again.
 //!
-//! `GABION_SOAK=N` compares N operations, or up to two more, of each parameter set of ML-KEM, ML-DSA and
-//! Ed25519 with each of the two, and of ZIP 215's verdicts with their definition; N / 100 of each set of FN-DSA and Falcon; and of each set of SLH-DSA N / 10,000
-//! signatures and N / 100 verifications. Where `GABION_SOAK_TALLY` names a file, each comparison
-//! adds a line that says how many there were.
+//! `GABION_SOAK=N` compares with each of the two:
+//! - N operations, or up to two more, of each parameter set of ML-KEM, ML-DSA and Ed25519, and as many of
+//!   ZIP 215's verdicts with their definition;
+//! - N / 100 of each set of FN-DSA and Falcon;
+//! - N / 10,000 signatures and N / 100 verifications of each set of SLH-DSA.
+//!
+//! If `GABION_SOAK_TALLY` names a file, each comparison adds a line that says how many there were.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
