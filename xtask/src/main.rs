@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod links;
 mod performance;
 
 use std::fs;
@@ -110,7 +111,7 @@ fn tidy(root: &Path) -> ExitCode {
             Err(error) => findings.push(format!("{name}: can't be read: {error}")),
         }
     }
-    check_links(root, &mut findings);
+    links::check(root, &mut findings);
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -214,29 +215,6 @@ fn check_functions(name: &str, text: &str, findings: &mut Vec<String>) {
             findings.push(format!(
                 "{name}:{at}: a function of {length} lines; at most {FUNCTION_LINES_MAX}"
             ));
-        }
-    }
-}
-
-/// Every relative link of the pages at the top and in docs/ leads to a file.
-fn check_links(root: &Path, findings: &mut Vec<String>) {
-    let mut pages: Vec<PathBuf> = ["", "docs", "docs/adr"]
-        .iter()
-        .filter_map(|folder| fs::read_dir(root.join(folder)).ok())
-        .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .collect();
-    pages.sort();
-    for page in pages {
-        let Ok(text) = fs::read_to_string(&page) else {
-            continue;
-        };
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
-            let is_relative = !target.is_empty() && !target.contains("://");
-            let folder = page.parent().unwrap_or(root);
-            if is_relative && !folder.join(target).exists() {
-                findings.push(format!("{}: no file {target}", page.display()));
-            }
         }
     }
 }
