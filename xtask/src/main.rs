@@ -5,7 +5,7 @@
 //! - banned patterns, each with what to write instead;
 //! - lengths: files of at most 900 lines, functions of at most 70 (straight-line kernels excepted);
 //! - `unsafe` only where the style allows it;
-//! - every number in a table of the README links to a file that exists.
+//! - links: those between pages lead to a file, and to a heading that it has.
 
 #![forbid(unsafe_code)]
 
