@@ -11,19 +11,23 @@
 //! - Lengths that do not fit each other are a misuse: [`Batch::check`] names it before anything
 //!   runs, and `run` may panic on a batch that was not checked.
 
+mod dsa;
 mod ed25519;
 mod fn_dsa;
+mod kem;
 mod outputs;
 mod slh;
 mod split;
 mod task;
 mod x25519;
 
+use gabion_scheme::Algorithm;
 use gabion_scheme::error::{Error, Status};
-use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
+pub use dsa::Dsa;
 pub use ed25519::Ed25519;
 pub use fn_dsa::FnDsa;
+pub use kem::Kem;
 pub use slh::Slh;
 pub use task::Task;
 pub use x25519::X25519;
@@ -46,140 +50,76 @@ impl<T> Keys<'_, T> {
     }
 }
 
-/// What a batch does. `n` is the number of lanes.
-pub enum Operation<'a> {
-    /// ML-KEM key pairs from seeds, encoded: `ek[n][ek_len]`, `dk[n][dk_len]`.
-    KemKeygen {
-        /// The parameter set.
-        params: &'static ml_kem::Params,
-        /// Seeds (d, z).
-        seeds: &'a [[u8; ml_kem::SEED_LEN]],
-        /// Encapsulation keys.
-        ek: &'a mut [u8],
-        /// Decapsulation keys.
-        dk: &'a mut [u8],
-    },
-    /// ML-KEM key pairs from seeds, expanded for use.
-    KemGenerate {
-        /// The parameter set.
-        params: &'static ml_kem::Params,
-        /// Seeds (d, z).
-        seeds: &'a [[u8; ml_kem::SEED_LEN]],
-        /// Where the keys go; blank before.
-        keys: &'a mut [ml_kem::DecapsKey],
-    },
-    /// ML-KEM encapsulation keys, decoded, checked and expanded for use.
-    KemDecodePublic {
-        /// The parameter set.
-        params: &'static ml_kem::Params,
-        /// Encoded keys `[n][ek_len]`.
-        bytes: &'a [u8],
-        /// Where the keys go; blank before.
-        keys: &'a mut [ml_kem::EncapsKey],
-    },
-    /// ML-KEM decapsulation keys, decoded, checked and expanded for use.
-    KemDecodePrivate {
-        /// The parameter set.
-        params: &'static ml_kem::Params,
-        /// Encoded keys `[n][dk_len]`.
-        bytes: &'a [u8],
-        /// Where the keys go; blank before.
-        keys: &'a mut [ml_kem::DecapsKey],
-    },
-    /// Encapsulation: `ct[n][ct_len]`, `shared[n]`.
-    KemEncaps {
-        /// The parameter set.
-        params: &'static ml_kem::Params,
-        /// Encapsulation keys.
-        keys: Keys<'a, ml_kem::EncapsKey>,
-        /// Randomness m.
-        m: &'a [[u8; ml_kem::SECRET_LEN]],
-        /// Ciphertexts.
-        ct: &'a mut [u8],
-        /// Shared secrets.
-        shared: &'a mut [[u8; ml_kem::SECRET_LEN]],
-    },
-    /// Decapsulation of `ct[n][ct_len]` into `shared[n]`.
-    KemDecaps {
-        /// The parameter set.
-        params: &'static ml_kem::Params,
-        /// Decapsulation keys.
-        keys: Keys<'a, ml_kem::DecapsKey>,
-        /// Ciphertexts.
-        ct: &'a [u8],
-        /// Shared secrets.
-        shared: &'a mut [[u8; ml_kem::SECRET_LEN]],
-    },
-    /// ML-DSA key pairs from seeds, encoded: `pk[n][pk_len]`, `sk[n][sk_len]`.
-    DsaKeygen {
-        /// The parameter set.
-        params: &'static ml_dsa::Params,
-        /// Seeds xi.
-        seeds: &'a [[u8; ml_dsa::SEED_LEN]],
-        /// Public keys.
-        pk: &'a mut [u8],
-        /// Private keys, expanded form.
-        sk: &'a mut [u8],
-    },
-    /// ML-DSA key pairs from seeds, expanded for use.
-    DsaGenerate {
-        /// The parameter set.
-        params: &'static ml_dsa::Params,
-        /// Seeds xi.
-        seeds: &'a [[u8; ml_dsa::SEED_LEN]],
-        /// Where the keys go; blank before.
-        keys: &'a mut [ml_dsa::SigningKey],
-    },
-    /// ML-DSA public keys, decoded and expanded for use.
-    DsaDecodePublic {
-        /// The parameter set.
-        params: &'static ml_dsa::Params,
-        /// Encoded keys `[n][pk_len]`.
-        bytes: &'a [u8],
-        /// Where the keys go; blank before.
-        keys: &'a mut [ml_dsa::VerifyKey],
-    },
-    /// ML-DSA private keys, decoded, checked and expanded for use.
-    DsaDecodePrivate {
-        /// The parameter set.
-        params: &'static ml_dsa::Params,
-        /// Encoded keys `[n][sk_len]`.
-        bytes: &'a [u8],
-        /// Where the keys go; blank before.
-        keys: &'a mut [ml_dsa::SigningKey],
-    },
-    /// Signatures `sig[n][sig_len]`.
-    DsaSign {
-        /// The parameter set.
-        params: &'static ml_dsa::Params,
-        /// Private keys.
-        keys: Keys<'a, ml_dsa::SigningKey>,
-        /// What is signed.
-        messages: &'a [ml_dsa::Message<'a>],
-        /// Randomness rnd; all zero for the deterministic variant.
-        rnd: &'a [[u8; 32]],
-        /// Signatures.
-        sig: &'a mut [u8],
-    },
-    /// Verification of `sig[n][sig_len]`.
-    DsaVerify {
-        /// The parameter set.
-        params: &'static ml_dsa::Params,
-        /// Public keys.
-        keys: Keys<'a, ml_dsa::VerifyKey>,
-        /// What was signed.
-        messages: &'a [ml_dsa::Message<'a>],
-        /// Signatures.
-        sig: &'a [u8],
-    },
+/// One line for each family, whose enum answers for itself.
+macro_rules! operation {
+    ($($(#[$doc:meta])* $family:ident,)*) => {
+        /// What a batch does: the family, and what it does of that.
+        pub enum Operation<'a> {
+            $($(#[$doc])* $family($family<'a>),)*
+        }
+
+        impl Operation<'_> {
+            /// The parameter set.
+            fn algorithm(&self) -> Algorithm {
+                match self {
+                    $(Operation::$family(operation) => operation.algorithm(),)*
+                }
+            }
+
+            /// What it does, for messages.
+            fn task(&self) -> Task {
+                match self {
+                    $(Operation::$family(operation) => operation.task(),)*
+                }
+            }
+
+            /// Whether the arrays are those of `n` lanes, and known keys are keys.
+            fn fits(&self, n: usize) -> bool {
+                match self {
+                    $(Operation::$family(operation) => operation.fits(n),)*
+                }
+            }
+
+            /// Clears the output of one lane.
+            fn clear(&mut self, lane: usize) {
+                match self {
+                    $(Operation::$family(operation) => operation.clear(lane),)*
+                }
+            }
+
+            /// The operation for the lanes before `lane`, and for those from there on.
+            fn split_at(self, lane: usize) -> (Self, Self) {
+                match self {
+                    $(Operation::$family(operation) => {
+                        let (first, others) = operation.split_at(lane);
+                        (Operation::$family(first), Operation::$family(others))
+                    })*
+                }
+            }
+
+            /// The same operation for a shorter time.
+            fn reborrow(&mut self) -> Operation<'_> {
+                match self {
+                    $(Operation::$family(operation) => Operation::$family(operation.reborrow()),)*
+                }
+            }
+        }
+    };
+}
+
+operation! {
+    /// ML-KEM.
+    Kem,
+    /// ML-DSA.
+    Dsa,
     /// SLH-DSA.
-    Slh(Slh<'a>),
+    Slh,
     /// Ed25519.
-    Ed25519(Ed25519<'a>),
+    Ed25519,
     /// FN-DSA and Falcon.
-    FnDsa(FnDsa<'a>),
+    FnDsa,
     /// X25519.
-    X25519(X25519<'a>),
+    X25519,
 }
 
 /// One operation over `status.len()` lanes.
@@ -193,24 +133,7 @@ pub struct Batch<'a> {
 impl Batch<'_> {
     /// The parameter set of the batch.
     pub fn algorithm(&self) -> Algorithm {
-        match &self.operation {
-            Operation::KemKeygen { params, .. }
-            | Operation::KemGenerate { params, .. }
-            | Operation::KemDecodePublic { params, .. }
-            | Operation::KemDecodePrivate { params, .. }
-            | Operation::KemEncaps { params, .. }
-            | Operation::KemDecaps { params, .. } => params.algorithm,
-            Operation::DsaKeygen { params, .. }
-            | Operation::DsaGenerate { params, .. }
-            | Operation::DsaDecodePublic { params, .. }
-            | Operation::DsaDecodePrivate { params, .. }
-            | Operation::DsaSign { params, .. }
-            | Operation::DsaVerify { params, .. } => params.algorithm,
-            Operation::Slh(operation) => operation.algorithm(),
-            Operation::Ed25519(operation) => operation.algorithm(),
-            Operation::FnDsa(operation) => operation.algorithm(),
-            Operation::X25519(operation) => operation.algorithm(),
-        }
+        self.operation.algorithm()
     }
 
     /// The number of lanes.
@@ -220,24 +143,7 @@ impl Batch<'_> {
 
     /// What the batch does, for messages.
     pub fn task(&self) -> Task {
-        match &self.operation {
-            Operation::KemKeygen { .. } | Operation::KemGenerate { .. } => Task::Keygen,
-            Operation::DsaKeygen { .. } | Operation::DsaGenerate { .. } => Task::Keygen,
-            Operation::KemDecodePublic { .. } | Operation::DsaDecodePublic { .. } => {
-                Task::DecodePublic
-            }
-            Operation::KemDecodePrivate { .. } | Operation::DsaDecodePrivate { .. } => {
-                Task::DecodePrivate
-            }
-            Operation::KemEncaps { .. } => Task::Encaps,
-            Operation::KemDecaps { .. } => Task::Decaps,
-            Operation::DsaSign { .. } => Task::Sign,
-            Operation::DsaVerify { .. } => Task::Verify,
-            Operation::Slh(operation) => operation.task(),
-            Operation::Ed25519(operation) => operation.task(),
-            Operation::FnDsa(operation) => operation.task(),
-            Operation::X25519(operation) => operation.task(),
-        }
+        self.operation.task()
     }
 
     /// Checks that every array has the shape that the number of lanes asks for, and that every known
@@ -247,61 +153,7 @@ impl Batch<'_> {
     /// [`Error::Batch`].
     pub fn check(&self) -> Result<(), Error> {
         let n = self.lanes();
-        let fits = match &self.operation {
-            Operation::KemKeygen { params: p, seeds, ek, dk } => {
-                seeds.len() == n && ek.len() == n * p.ek_len() && dk.len() == n * p.dk_len()
-            }
-            Operation::KemGenerate { params: p, seeds, keys } => {
-                seeds.len() == n && keys.len() == n && keys.iter().all(|key| key.params() == *p)
-            }
-            Operation::KemDecodePublic { params: p, bytes, keys } => {
-                bytes.len() == n * p.ek_len()
-                    && keys.len() == n
-                    && keys.iter().all(|key| key.params() == *p)
-            }
-            Operation::KemDecodePrivate { params: p, bytes, keys } => {
-                bytes.len() == n * p.dk_len()
-                    && keys.len() == n
-                    && keys.iter().all(|key| key.params() == *p)
-            }
-            Operation::KemEncaps { params: p, keys, m, ct, shared } => {
-                keys.fit(n, p.ek_len(), |key| key.is_expanded() && key.params() == *p)
-                    && m.len() == n
-                    && ct.len() == n * p.ct_len()
-                    && shared.len() == n
-            }
-            Operation::KemDecaps { params: p, keys, ct, shared } => {
-                keys.fit(n, p.dk_len(), |key| key.is_expanded() && key.params() == *p)
-                    && ct.len() == n * p.ct_len()
-                    && shared.len() == n
-            }
-            Operation::DsaKeygen { params: p, seeds, pk, sk } => {
-                seeds.len() == n && pk.len() == n * p.pk_len() && sk.len() == n * p.sk_len()
-            }
-            Operation::DsaGenerate { seeds, keys, .. } => seeds.len() == n && keys.len() == n,
-            Operation::DsaDecodePublic { params: p, bytes, keys } => {
-                bytes.len() == n * p.pk_len() && keys.len() == n
-            }
-            Operation::DsaDecodePrivate { params: p, bytes, keys } => {
-                bytes.len() == n * p.sk_len() && keys.len() == n
-            }
-            Operation::DsaSign { params: p, keys, messages, rnd, sig } => {
-                keys.fit(n, p.sk_len(), |key| key.is_expanded() && key.params() == *p)
-                    && messages.len() == n
-                    && rnd.len() == n
-                    && sig.len() == n * p.sig_len()
-            }
-            Operation::DsaVerify { params: p, keys, messages, sig } => {
-                keys.fit(n, p.pk_len(), |key| key.is_expanded() && key.params() == *p)
-                    && messages.len() == n
-                    && sig.len() == n * p.sig_len()
-            }
-            Operation::Slh(operation) => operation.fits(n),
-            Operation::Ed25519(operation) => operation.fits(n),
-            Operation::FnDsa(operation) => operation.fits(n),
-            Operation::X25519(operation) => operation.fits(n),
-        };
-        if fits {
+        if self.operation.fits(n) {
             return Ok(());
         }
         Err(Error::Batch { lanes: n })

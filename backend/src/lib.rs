@@ -57,7 +57,7 @@ mod tests;
 #[cfg(all(target_arch = "x86_64", emulated_lanes))]
 include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
-pub use batch::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
+pub use batch::{Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519};
 pub use cpu::{Cpu, cpus};
 pub use sha512::Sha512Blocks;
 

@@ -13,8 +13,8 @@ use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use gabion_engine::{
-    Algorithm, Batch, Engine, Error, KeyCache, Keys, Limits, Message, Operation, OsEntropy, Queue,
-    SigningKey, Status, ml_dsa, ml_kem,
+    Algorithm, Batch, Dsa, Engine, Error, Kem, KeyCache, Keys, Limits, Message, Operation,
+    OsEntropy, Queue, SigningKey, Status, ml_dsa, ml_kem,
 };
 
 const MESSAGE: Message<'_> =
@@ -181,7 +181,8 @@ fn threads(engine: &Engine) -> Result<(), Error> {
         let (ct, mut shared) = (vec![1; lanes * params.ct_len()], vec![[0; 32]; lanes]);
         let ratio = gain(40_000 / lanes, |threads| {
             let keys = Keys::Known(&keys);
-            let operation = Operation::KemDecaps { params, keys, ct: &ct, shared: &mut shared };
+            let operation =
+                Operation::Kem(Kem::Decaps { params, keys, ct: &ct, shared: &mut shared });
             let mut batch = Batch { operation, status: &mut status };
             black_box(engine.run_parallel(&mut batch, threads).is_ok());
         });
@@ -193,7 +194,7 @@ fn threads(engine: &Engine) -> Result<(), Error> {
         let ratio = gain(6_000 / lanes, |threads| {
             let (keys, messages) = (Keys::Known(&keys), &messages[..]);
             let operation =
-                Operation::DsaSign { params: p, keys, messages, rnd: &rnd, sig: &mut sig };
+                Operation::Dsa(Dsa::Sign { params: p, keys, messages, rnd: &rnd, sig: &mut sig });
             let mut batch = Batch { operation, status: &mut status };
             black_box(engine.run_parallel(&mut batch, threads).is_ok());
         });

@@ -61,7 +61,9 @@ pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
 pub use exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
 pub use gabion_backend::host;
-pub use gabion_backend::{Backend, Batch, Ed25519, FnDsa, Keys, Operation, Slh, Task, X25519};
+pub use gabion_backend::{
+    Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519,
+};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,

@@ -1,6 +1,7 @@
 //! Which backend runs a batch, and whether it may.
 
-use gabion_backend::{Backend, Batch, FnDsa, Operation, Slh, cpus};
+use gabion_backend::{Backend, Batch, Operation, Task, cpus};
+use gabion_scheme::algorithms::Family;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
@@ -154,7 +155,7 @@ impl Engine {
         check_built(algorithm)?;
         let mut error = Error::NoBackend(algorithm);
         for slot in &self.slots {
-            if !is_tested_by_who_uses_it(&batch.operation) && !slot.is_fit(algorithm)? {
+            if !is_tested_by_who_uses_it(batch) && !slot.is_fit(algorithm)? {
                 continue;
             }
             match slot.run(batch) {
@@ -197,14 +198,12 @@ impl Engine {
     }
 }
 
-/// Whether what an operation makes shows by itself whether it is right, or is tested when it is used.
+/// Whether what a batch makes shows by itself whether it is right, or is tested when it is used.
 ///
 /// These are public keys whose decoding runs no kernel of a backend: it looks at each coefficient, or
 /// copies bytes. Whoever sends a certificate decides which keys are decoded, and a self-test, which makes
 /// keys and signs, takes up to 40 ms.
-fn is_tested_by_who_uses_it(operation: &Operation<'_>) -> bool {
-    matches!(
-        operation,
-        Operation::FnDsa(FnDsa::DecodePublic { .. }) | Operation::Slh(Slh::DecodePublic { .. })
-    )
+fn is_tested_by_who_uses_it(batch: &Batch<'_>) -> bool {
+    batch.task() == Task::DecodePublic
+        && matches!(batch.algorithm().info().family, Family::FnDsa | Family::SlhDsa)
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gabion_backend::cpus;
 use gabion_engine::key_file::Key;
 use gabion_engine::{
-    Algorithm, Backend, BackendState, Batch, Config, Engine, Entropy, EntropyError, Error, Family,
-    Keys, Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
+    Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
+    Family, Kem, Keys, Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
@@ -179,18 +179,18 @@ fn batches_agree_with_single_operations_around_the_lane_counts() {
             let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
             let mut status = vec![Status::NotRun; n];
             let operation =
-                Operation::KemKeygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+                Operation::Kem(Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk });
             engine.run(&mut Batch { operation, status: &mut status }).unwrap();
             let m: Vec<[u8; 32]> =
                 (0..n).map(|i| std::array::from_fn(|j| (i * 31 + j * 7) as u8)).collect();
             let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
-            let operation = Operation::KemEncaps {
+            let operation = Operation::Kem(Kem::Encaps {
                 params,
                 keys: Keys::Fresh(&ek),
                 m: &m,
                 ct: &mut ct,
                 shared: &mut shared,
-            };
+            });
             engine.run(&mut Batch { operation, status: &mut status }).unwrap();
             assert!(status.iter().all(|status| status.is_ok()));
             for lane in 0..n {
@@ -203,12 +203,12 @@ fn batches_agree_with_single_operations_around_the_lane_counts() {
                 assert_eq!(*secret, shared[lane]);
             }
             let mut opened = vec![[0; 32]; n];
-            let operation = Operation::KemDecaps {
+            let operation = Operation::Kem(Kem::Decaps {
                 params,
                 keys: Keys::Fresh(&dk),
                 ct: &ct,
                 shared: &mut opened,
-            };
+            });
             engine.run(&mut Batch { operation, status: &mut status }).unwrap();
             assert_eq!(opened, shared);
         }
@@ -227,13 +227,13 @@ fn one_bad_lane_fails_alone() {
         ek[5 * params.ek_len()..5 * params.ek_len() + 3].fill(0xff);
         let (mut ct, mut shared) = (vec![7; n * params.ct_len()], vec![[7; 32]; n]);
         let mut status = vec![Status::NotRun; n];
-        let operation = Operation::KemEncaps {
+        let operation = Operation::Kem(Kem::Encaps {
             params,
             keys: Keys::Fresh(&ek),
             m: &vec![[9; 32]; n],
             ct: &mut ct,
             shared: &mut shared,
-        };
+        });
         engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         for (lane, key) in keys.iter().enumerate() {
             let ct = &ct[lane * params.ct_len()..(lane + 1) * params.ct_len()];
@@ -259,23 +259,23 @@ fn a_bad_signature_fails_alone_in_a_batch() {
             texts.iter().map(|text| Message::Pure { context: b"", message: text }).collect();
         let known = vec![key.ml_dsa().unwrap(); n];
         let (mut sig, mut status) = (vec![0; n * params.sig_len()], vec![Status::NotRun; n]);
-        let operation = Operation::DsaSign {
+        let operation = Operation::Dsa(Dsa::Sign {
             params,
             keys: Keys::Known(&known),
             messages: &messages,
             rnd: &vec![[1; 32]; n],
             sig: &mut sig,
-        };
+        });
         engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         assert!(status.iter().all(|status| status.is_ok()));
         sig[3 * params.sig_len() + 40] ^= 1;
         let public = vec![key.ml_dsa().unwrap().verify_key(); n];
-        let operation = Operation::DsaVerify {
+        let operation = Operation::Dsa(Dsa::Verify {
             params,
             keys: Keys::Known(&public),
             messages: &messages,
             sig: &sig,
-        };
+        });
         engine.run(&mut Batch { operation, status: &mut status }).unwrap();
         for (lane, status) in status.iter().enumerate() {
             let expected = if lane == 3 { Status::InvalidSignature } else { Status::Ok };
@@ -290,13 +290,13 @@ fn misshapen_batches_are_refused_before_anything_runs() {
     let params = ml_kem::params(Algorithm::MlKem768).unwrap();
     let (mut ct, mut shared) = (vec![5; params.ct_len() - 1], [[5; 32]]);
     let mut status = [Status::Ok];
-    let operation = Operation::KemEncaps {
+    let operation = Operation::Kem(Kem::Encaps {
         params,
         keys: Keys::Fresh(&[0; 1184]),
         m: &[[0; 32]],
         ct: &mut ct,
         shared: &mut shared,
-    };
+    });
     assert!(engine.run(&mut Batch { operation, status: &mut status }).is_err());
     assert_eq!((status[0], shared), (Status::NotRun, [[5; 32]]));
 }
@@ -322,35 +322,35 @@ fn blank_and_refused_keys_are_not_used() {
     assert!(made.public().ml_kem().unwrap().is_expanded());
     for round in ["blank", "refused"] {
         let (mut ct, mut shared) = (vec![0; params.ct_len()], [[0; 32]]);
-        refused(Operation::KemEncaps {
+        refused(Operation::Kem(Kem::Encaps {
             params,
             keys: Keys::Known(&[&encaps_key]),
             m: &[[0; 32]],
             ct: &mut ct,
             shared: &mut shared,
-        });
-        refused(Operation::KemDecaps {
+        }));
+        refused(Operation::Kem(Kem::Decaps {
             params,
             keys: Keys::Known(&[&decaps_key]),
             ct: &ct,
             shared: &mut shared,
-        });
+        }));
         // A coefficient of q and more; a wrong hash.
         let mut dk = made.bytes().to_vec();
         let hash_at = dk.len() - 64;
         dk[hash_at] ^= 1;
         let mut status = [Status::NotRun];
         for operation in [
-            Operation::KemDecodePublic {
+            Operation::Kem(Kem::DecodePublic {
                 params,
                 bytes: &vec![0xff; params.ek_len()],
                 keys: std::slice::from_mut(&mut encaps_key),
-            },
-            Operation::KemDecodePrivate {
+            }),
+            Operation::Kem(Kem::DecodePrivate {
                 params,
                 bytes: &dk,
                 keys: std::slice::from_mut(&mut decaps_key),
-            },
+            }),
         ] {
             let status = &mut status;
             engine.run(&mut Batch { operation, status }).unwrap();
@@ -358,11 +358,11 @@ fn blank_and_refused_keys_are_not_used() {
         }
     }
     let other = ml_kem::params(Algorithm::MlKem512).unwrap();
-    refused(Operation::KemGenerate {
+    refused(Operation::Kem(Kem::Generate {
         params,
         seeds: &[[0; 64]],
         keys: &mut [ml_kem::DecapsKey::blank(other)],
-    });
+    }));
 }
 
 /// The same of ML-DSA: for a blank key anybody can forge.
@@ -372,20 +372,20 @@ fn blank_signing_and_verification_keys_are_not_used() {
     let message = Message::Internal(b"m");
     let signing_key = ml_dsa::SigningKey::blank(params);
     let mut sig = vec![0; params.sig_len()];
-    refused(Operation::DsaSign {
+    refused(Operation::Dsa(Dsa::Sign {
         params,
         keys: Keys::Known(&[&signing_key]),
         messages: &[message],
         rnd: &[[0; 32]],
         sig: &mut sig,
-    });
+    }));
     for key in [&ml_dsa::VerifyKey::blank(params), signing_key.verify_key()] {
-        refused(Operation::DsaVerify {
+        refused(Operation::Dsa(Dsa::Verify {
             params,
             keys: Keys::Known(&[key]),
             messages: &[message],
             sig: &sig,
-        });
+        }));
     }
 }
 
@@ -408,12 +408,12 @@ impl Backend for Faulty {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.inner.run(batch);
         match &mut batch.operation {
-            Operation::KemEncaps { shared, .. } => {
+            Operation::Kem(Kem::Encaps { shared, .. }) => {
                 if let Some(last) = shared.last_mut() {
                     last[31] ^= 0x80;
                 }
             }
-            Operation::DsaVerify { .. } => batch.status.fill(Status::Ok),
+            Operation::Dsa(Dsa::Verify { .. }) => batch.status.fill(Status::Ok),
             _ => {}
         }
     }

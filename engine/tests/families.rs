@@ -5,8 +5,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
 use gabion_engine::{
-    ALGORITHMS, Algorithm, BackendState, Batch, Config, Engine, Error, Family, Keys, Kind, Message,
-    Operation, OsEntropy, Status, ml_dsa, ml_kem,
+    ALGORITHMS, Algorithm, BackendState, Batch, Config, Dsa, Engine, Error, Family, Kem, Keys,
+    Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
 };
 
 fn engine() -> Engine {
@@ -67,7 +67,8 @@ fn what_is_not_built_runs_no_batch() {
     let (mut ek, mut dk) = (vec![0; 800], vec![0; 1632]);
     let mut status = [Status::NotRun];
     let params = ml_kem::params(Algorithm::MlKem512).unwrap();
-    let operation = Operation::KemKeygen { params, seeds: &[[7; 64]], ek: &mut ek, dk: &mut dk };
+    let operation =
+        Operation::Kem(Kem::Keygen { params, seeds: &[[7; 64]], ek: &mut ek, dk: &mut dk });
     let outcome = engine.run(&mut Batch { operation, status: &mut status });
     if Family::MlKem.is_built() {
         assert_eq!((outcome, status[0]), (Ok(()), Status::Ok));
@@ -78,8 +79,12 @@ fn what_is_not_built_runs_no_batch() {
     let params = ml_dsa::params(Algorithm::MlDsa44).unwrap();
     let messages = [Message::Pure { context: b"", message: b"text" }];
     let (key, sig) = (vec![0; params.pk_len()], vec![0; params.sig_len()]);
-    let operation =
-        Operation::DsaVerify { params, keys: Keys::Fresh(&key), messages: &messages, sig: &sig };
+    let operation = Operation::Dsa(Dsa::Verify {
+        params,
+        keys: Keys::Fresh(&key),
+        messages: &messages,
+        sig: &sig,
+    });
     let outcome = engine.run(&mut Batch { operation, status: &mut status });
     match Family::MlDsa.is_built() {
         true => assert_eq!((outcome, status[0]), (Ok(()), Status::InvalidSignature)),

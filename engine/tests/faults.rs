@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, BackendState, Batch, Config, Engine, Error, Keys, Message, Operation,
-    OsEntropy, Randomness, Status, Task, ml_dsa, ml_kem,
+    Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Error, Kem, Keys, Message,
+    Operation, OsEntropy, Randomness, Status, Task, ml_dsa, ml_kem,
 };
 
 /// What a [`Broken`] backend does once it was let loose.
@@ -65,7 +65,7 @@ impl Backend for Broken {
             }
             Fault::Lies | Fault::LiesOnce => {
                 self.inner.run(batch);
-                if let Operation::DsaSign { sig, .. } = &mut batch.operation
+                if let Operation::Dsa(Dsa::Sign { sig, .. }) = &mut batch.operation
                     && let Some(last) = sig.last_mut()
                 {
                     *last ^= 1;
@@ -141,13 +141,13 @@ fn without_a_next_backend_nothing_comes_out() {
         let (mut ct, mut shared) = (vec![7; 3 * params.ct_len()], [[7; 32]; 3]);
         let mut status = [Status::Ok; 3];
         let public = key.public();
-        let operation = Operation::KemEncaps {
+        let operation = Operation::Kem(Kem::Encaps {
             params,
             keys: Keys::Known(&[public.ml_kem().unwrap(); 3]),
             m: &[[9; 32]; 3],
             ct: &mut ct,
             shared: &mut shared,
-        };
+        });
         let error = engine.run(&mut Batch { operation, status: &mut status }).unwrap_err();
         let panics = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
         let expected = if panics {
@@ -285,11 +285,11 @@ impl Backend for Untidy {
             (0..batch.lanes()).filter(|&lane| !batch.status[lane].is_ok()).collect();
         for lane in failed {
             match &mut batch.operation {
-                Operation::KemEncaps { params, ct, shared, .. } => {
+                Operation::Kem(Kem::Encaps { params, ct, shared, .. }) => {
                     ct[lane * params.ct_len()..][..params.ct_len()].fill(0xaa);
                     shared[lane].fill(0xaa);
                 }
-                Operation::DsaSign { params, sig, .. } => {
+                Operation::Dsa(Dsa::Sign { params, sig, .. }) => {
                     sig[lane * params.sig_len()..][..params.sig_len()].fill(0xaa);
                 }
                 _ => {}
@@ -308,13 +308,13 @@ fn failed_lanes_have_no_output_even_where_the_backend_left_some() {
     ek[params.ek_len()..params.ek_len() + 3].fill(0xff);
     let (mut ct, mut shared) = (vec![7; 2 * params.ct_len()], [[7; 32]; 2]);
     let mut status = [Status::NotRun; 2];
-    let operation = Operation::KemEncaps {
+    let operation = Operation::Kem(Kem::Encaps {
         params,
         keys: Keys::Fresh(&ek),
         m: &[[9; 32]; 2],
         ct: &mut ct,
         shared: &mut shared,
-    };
+    });
     engine.run(&mut Batch { operation, status: &mut status }).unwrap();
     assert_eq!(status, [Status::Ok, Status::InvalidKey]);
     assert!(ct[params.ct_len()..].iter().all(|&byte| byte == 0));
@@ -327,13 +327,13 @@ fn failed_lanes_have_no_output_even_where_the_backend_left_some() {
     // tr no longer belongs to the rest.
     sk[params.sk_len() + 64] ^= 1;
     let mut sig = vec![7; 2 * params.sig_len()];
-    let operation = Operation::DsaSign {
+    let operation = Operation::Dsa(Dsa::Sign {
         params,
         keys: Keys::Fresh(&sk),
         messages: &[Message::Internal(b"m"); 2],
         rnd: &[[0; 32]; 2],
         sig: &mut sig,
-    };
+    });
     engine.run(&mut Batch { operation, status: &mut status }).unwrap();
     assert_eq!(status, [Status::Ok, Status::InvalidKey]);
     assert!(sig[params.sig_len()..].iter().all(|&byte| byte == 0));

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Ed25519, Engine, Entropy, EntropyError, Error, Kind,
-    Message, Operation, OsEntropy, Randomness, Slh, Status, Task, X25519,
+    Algorithm, Backend, Batch, Config, Dsa, Ed25519, Engine, Entropy, EntropyError, Error, Kem,
+    Kind, Message, Operation, OsEntropy, Randomness, Slh, Status, Task, X25519,
 };
 
 /// What is wrong with the results of one kind of operation.
@@ -76,28 +76,28 @@ impl Wrong {
     /// Makes keys once more, the first of another seed, or decodes other bytes.
     fn of_another_seed(&self, operation: &mut Operation<'_>) {
         let lanes = match operation {
-            Operation::KemGenerate { seeds, .. } => seeds.len(),
-            Operation::DsaGenerate { seeds, .. } => seeds.len(),
+            Operation::Kem(Kem::Generate { seeds, .. }) => seeds.len(),
+            Operation::Dsa(Dsa::Generate { seeds, .. }) => seeds.len(),
             Operation::Ed25519(Ed25519::Generate { seeds, .. }) => seeds.len(),
             Operation::Slh(Slh::Generate { keys, .. }) => keys.len(),
-            Operation::KemDecodePublic { keys, .. } => keys.len(),
-            Operation::DsaDecodePublic { keys, .. } => keys.len(),
-            Operation::KemDecodePrivate { keys, .. } => keys.len(),
+            Operation::Kem(Kem::DecodePublic { keys, .. }) => keys.len(),
+            Operation::Dsa(Dsa::DecodePublic { keys, .. }) => keys.len(),
+            Operation::Kem(Kem::DecodePrivate { keys, .. }) => keys.len(),
             _ => return,
         };
         let mut status = vec![Status::NotRun; lanes];
         let status = &mut status[..];
         match operation {
-            Operation::KemGenerate { params, seeds, keys } => {
+            Operation::Kem(Kem::Generate { params, seeds, keys }) => {
                 let mut seeds = seeds.to_vec();
                 seeds[0][0] ^= 1;
-                let operation = Operation::KemGenerate { params, seeds: &seeds, keys };
+                let operation = Operation::Kem(Kem::Generate { params, seeds: &seeds, keys });
                 self.inner.run(&mut Batch { operation, status });
             }
-            Operation::DsaGenerate { params, seeds, keys } => {
+            Operation::Dsa(Dsa::Generate { params, seeds, keys }) => {
                 let mut seeds = seeds.to_vec();
                 seeds[0][0] ^= 1;
-                let operation = Operation::DsaGenerate { params, seeds: &seeds, keys };
+                let operation = Operation::Dsa(Dsa::Generate { params, seeds: &seeds, keys });
                 self.inner.run(&mut Batch { operation, status });
             }
             Operation::Ed25519(Ed25519::Generate { seeds, keys }) => {
@@ -113,19 +113,19 @@ impl Wrong {
                 self.inner.run(&mut Batch { operation, status });
             }
             // A bit of t_hat, of t1 and of s: keys all the same.
-            Operation::KemDecodePublic { params, bytes, keys } => {
+            Operation::Kem(Kem::DecodePublic { params, bytes, keys }) => {
                 let bytes = changed(bytes, lanes, 0);
-                let operation = Operation::KemDecodePublic { params, bytes: &bytes, keys };
+                let operation = Operation::Kem(Kem::DecodePublic { params, bytes: &bytes, keys });
                 self.inner.run(&mut Batch { operation, status });
             }
-            Operation::DsaDecodePublic { params, bytes, keys } => {
+            Operation::Dsa(Dsa::DecodePublic { params, bytes, keys }) => {
                 let bytes = changed(bytes, lanes, 100);
-                let operation = Operation::DsaDecodePublic { params, bytes: &bytes, keys };
+                let operation = Operation::Dsa(Dsa::DecodePublic { params, bytes: &bytes, keys });
                 self.inner.run(&mut Batch { operation, status });
             }
-            Operation::KemDecodePrivate { params, bytes, keys } => {
+            Operation::Kem(Kem::DecodePrivate { params, bytes, keys }) => {
                 let bytes = changed(bytes, lanes, 0);
-                let operation = Operation::KemDecodePrivate { params, bytes: &bytes, keys };
+                let operation = Operation::Kem(Kem::DecodePrivate { params, bytes: &bytes, keys });
                 self.inner.run(&mut Batch { operation, status });
             }
             _ => {}
@@ -144,8 +144,9 @@ fn changed(bytes: &[u8], lanes: usize, at: usize) -> Vec<u8> {
 
 fn flip(operation: &mut Operation<'_>) {
     let last = match operation {
-        Operation::KemEncaps { ct, .. } => ct.last_mut(),
-        Operation::KemDecaps { shared, .. } | Operation::X25519(X25519::Derive { shared, .. }) => {
+        Operation::Kem(Kem::Encaps { ct, .. }) => ct.last_mut(),
+        Operation::Kem(Kem::Decaps { shared, .. })
+        | Operation::X25519(X25519::Derive { shared, .. }) => {
             shared.last_mut().map(|secret| &mut secret[31])
         }
         Operation::X25519(X25519::Public { public, .. }) => {
@@ -153,7 +154,7 @@ fn flip(operation: &mut Operation<'_>) {
         }
         // Where a signature is shorter than its place, its end is not its last byte.
         Operation::FnDsa(FnDsa::Sign { sig, .. }) => sig.get_mut(100),
-        Operation::DsaSign { sig, .. }
+        Operation::Dsa(Dsa::Sign { sig, .. })
         | Operation::Slh(Slh::Sign { sig, .. })
         | Operation::Ed25519(Ed25519::Sign { sig, .. }) => sig.last_mut(),
         _ => None,
@@ -169,14 +170,10 @@ fn exchange(operation: &mut Operation<'_>) {
         keys.reverse();
     }
     match operation {
-        Operation::KemGenerate { keys, .. } | Operation::KemDecodePrivate { keys, .. } => {
-            ends(keys);
-        }
-        Operation::KemDecodePublic { keys, .. } => ends(keys),
-        Operation::DsaGenerate { keys, .. } | Operation::DsaDecodePrivate { keys, .. } => {
-            ends(keys);
-        }
-        Operation::DsaDecodePublic { keys, .. } => ends(keys),
+        Operation::Kem(Kem::Generate { keys, .. } | Kem::DecodePrivate { keys, .. }) => ends(keys),
+        Operation::Kem(Kem::DecodePublic { keys, .. }) => ends(keys),
+        Operation::Dsa(Dsa::Generate { keys, .. } | Dsa::DecodePrivate { keys, .. }) => ends(keys),
+        Operation::Dsa(Dsa::DecodePublic { keys, .. }) => ends(keys),
         Operation::Ed25519(Ed25519::Generate { keys, .. }) => ends(keys),
         Operation::Slh(Slh::Generate { keys, .. }) => ends(keys),
         Operation::FnDsa(FnDsa::Generate { keys, .. }) => ends(keys),

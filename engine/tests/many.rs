@@ -8,9 +8,9 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Family, KemPrivateKey,
-    Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Randomness, SigningKey, Slh, Status,
-    VerifyKey,
+    Algorithm, Backend, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error, Family,
+    KemPrivateKey, Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Randomness,
+    SigningKey, Slh, Status, VerifyKey,
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
@@ -322,12 +322,12 @@ impl Backend for Unhedged {
         let is_tested = |random: &[u8]| random.len() > 1 && random[1..].iter().all(|&b| b < 2);
         let status = &mut *batch.status;
         match &mut batch.operation {
-            Operation::DsaSign { params, keys: Keys::Known(keys), messages, rnd, sig }
+            Operation::Dsa(Dsa::Sign { params, keys: Keys::Known(keys), messages, rnd, sig })
                 if !is_tested(rnd.as_flattened()) =>
             {
                 let rnd = one(rnd.as_flattened(), rnd.len());
                 let (keys, rnd) = (Keys::Known(keys), rnd.as_chunks().0);
-                let operation = Operation::DsaSign { params, keys, messages, rnd, sig };
+                let operation = Operation::Dsa(Dsa::Sign { params, keys, messages, rnd, sig });
                 self.0.run(&mut Batch { operation, status });
             }
             Operation::Slh(Slh::Sign {

@@ -6,8 +6,8 @@ use std::num::NonZero;
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Engine, Error, Keys, Message, Operation, Status, ml_dsa,
-    ml_kem,
+    Algorithm, Backend, Batch, Config, Dsa, Engine, Error, Kem, Keys, Message, Operation, Status,
+    ml_dsa, ml_kem,
 };
 
 const THREADS: [usize; 3] = [2, 3, 7];
@@ -54,7 +54,7 @@ fn ml_kem() {
             (0..n).map(|lane| std::array::from_fn(|j| (lane * 3 + j) as u8)).collect();
         let keys = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
         let (status, (mut ek, mut dk)) = same(&engine, keys, n, |(ek, dk), run| {
-            run(Operation::KemKeygen { params, seeds: &seeds, ek, dk })
+            run(Operation::Kem(Kem::Keygen { params, seeds: &seeds, ek, dk }))
         });
         assert!(status.iter().all(|status| status.is_ok()));
         for lane in (5..n).step_by(64) {
@@ -65,11 +65,11 @@ fn ml_kem() {
         let m = vec![[3; 32]; n];
         let outputs = (vec![7; n * params.ct_len()], vec![[7; 32]; n]);
         let (status, (ct, _)) = same(&engine, outputs, n, |(ct, shared), run| {
-            run(Operation::KemEncaps { params, keys: Keys::Fresh(&ek), m: &m, ct, shared })
+            run(Operation::Kem(Kem::Encaps { params, keys: Keys::Fresh(&ek), m: &m, ct, shared }))
         });
         check_bad(&status, Status::InvalidKey);
         let (status, shared) = same(&engine, vec![[7; 32]; n], n, |shared, run| {
-            run(Operation::KemDecaps { params, keys: Keys::Fresh(&dk), ct: &ct, shared })
+            run(Operation::Kem(Kem::Decaps { params, keys: Keys::Fresh(&dk), ct: &ct, shared }))
         });
         check_bad(&status, Status::InvalidKey);
         let is_zero = |lane: &usize| shared[*lane] == [0; 32];
@@ -86,7 +86,7 @@ fn ml_dsa() {
             (0..n).map(|lane| std::array::from_fn(|j| (lane * 5 + j) as u8)).collect();
         let keys = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
         let (_, (pk, mut sk)) = same(&engine, keys, n, |(pk, sk), run| {
-            run(Operation::DsaKeygen { params, seeds: &seeds, pk, sk })
+            run(Operation::Dsa(Dsa::Keygen { params, seeds: &seeds, pk, sk }))
         });
         for lane in (5..n).step_by(64) {
             // tr no longer belongs to the rest.
@@ -98,7 +98,7 @@ fn ml_dsa() {
         let rnd = vec![[9; 32]; n];
         let (status, mut sig) = same(&engine, vec![7; n * params.sig_len()], n, |sig, run| {
             let keys = Keys::Fresh(&sk);
-            run(Operation::DsaSign { params, keys, messages: &messages, rnd: &rnd, sig })
+            run(Operation::Dsa(Dsa::Sign { params, keys, messages: &messages, rnd: &rnd, sig }))
         });
         check_bad(&status, Status::InvalidKey);
         // Lanes whose key was bad have no signature; some that are good get another lane's.
@@ -107,7 +107,7 @@ fn ml_dsa() {
         }
         let (status, ()) = same(&engine, (), n, |(), run| {
             let keys = Keys::Fresh(&pk);
-            run(Operation::DsaVerify { params, keys, messages: &messages, sig: &sig })
+            run(Operation::Dsa(Dsa::Verify { params, keys, messages: &messages, sig: &sig }))
         });
         for (lane, status) in status.into_iter().enumerate() {
             let is_bad = lane % 64 == 5 || lane >= 8 && (lane - 8) % 50 == 0;
@@ -125,20 +125,20 @@ fn known_keys() {
     let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
     let seeds: Vec<[u8; 32]> = (0..n).map(|lane| [lane as u8; 32]).collect();
     let mut status = vec![Status::NotRun; n];
-    let operation = Operation::DsaGenerate { params, seeds: &seeds, keys: &mut keys };
+    let operation = Operation::Dsa(Dsa::Generate { params, seeds: &seeds, keys: &mut keys });
     let threads = NonZero::new(2).unwrap();
     engine.run_parallel(&mut Batch { operation, status: &mut status }, threads).unwrap();
     let known: Vec<_> = (0..n).map(|lane| &keys[lane * lane % 7]).collect();
     let (messages, rnd) = (vec![Message::Internal(b"m"); n], vec![[0; 32]; n]);
     let (status, sig) = same(&engine, vec![0; n * params.sig_len()], n, |sig, run| {
         let keys = Keys::Known(&known);
-        run(Operation::DsaSign { params, keys, messages: &messages, rnd: &rnd, sig })
+        run(Operation::Dsa(Dsa::Sign { params, keys, messages: &messages, rnd: &rnd, sig }))
     });
     assert!(status.iter().all(|status| status.is_ok()));
     let public: Vec<_> = known.iter().map(|key| key.verify_key()).collect();
     let (status, ()) = same(&engine, (), n, |(), run| {
         let keys = Keys::Known(&public);
-        run(Operation::DsaVerify { params, keys, messages: &messages, sig: &sig })
+        run(Operation::Dsa(Dsa::Verify { params, keys, messages: &messages, sig: &sig }))
     });
     assert!(status.iter().all(|status| status.is_ok()));
 }
@@ -156,7 +156,7 @@ impl Backend for Allergic {
     }
 
     fn run(&self, batch: &mut Batch<'_>) {
-        if let Operation::KemDecaps { ct, .. } = &batch.operation {
+        if let Operation::Kem(Kem::Decaps { ct, .. }) = &batch.operation {
             assert!(!ct.windows(4).any(|bytes| bytes == b"nuts"), "a fault that a test put in");
         }
         self.0.run(batch);
@@ -170,15 +170,19 @@ fn a_batch_one_piece_of_which_fails_gives_nothing() {
     let algorithm = Algorithm::MlKem512;
     let params = ml_kem::params(algorithm).unwrap();
     let mut keys = [ml_kem::DecapsKey::blank(params)];
-    let operation = Operation::KemGenerate { params, seeds: &[[1; 64]], keys: &mut keys };
+    let operation = Operation::Kem(Kem::Generate { params, seeds: &[[1; 64]], keys: &mut keys });
     engine.run(&mut Batch { operation, status: &mut [Status::NotRun] }).unwrap();
     let n = 400;
     let known = vec![&keys[0]; n];
     let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[7; 32]; n]);
     ct[333 * params.ct_len()..][..4].copy_from_slice(b"nuts");
     let mut status = vec![Status::Ok; n];
-    let operation =
-        Operation::KemDecaps { params, keys: Keys::Known(&known), ct: &ct, shared: &mut shared };
+    let operation = Operation::Kem(Kem::Decaps {
+        params,
+        keys: Keys::Known(&known),
+        ct: &ct,
+        shared: &mut shared,
+    });
     let mut batch = Batch { operation, status: &mut status };
     let error = engine.run_parallel(&mut batch, NonZero::new(3).unwrap()).unwrap_err();
     assert!(matches!(error, Error::Panicked { .. }), "{error}");
@@ -193,8 +197,12 @@ fn a_misshapen_batch_is_refused() {
     let n = 200;
     let (mut shared, mut status) = (vec![[5; 32]; n - 1], vec![Status::Ok; n]);
     let (ct, dk) = (vec![0; n * params.ct_len()], vec![0; n * params.dk_len()]);
-    let operation =
-        Operation::KemDecaps { params, keys: Keys::Fresh(&dk), ct: &ct, shared: &mut shared };
+    let operation = Operation::Kem(Kem::Decaps {
+        params,
+        keys: Keys::Fresh(&dk),
+        ct: &ct,
+        shared: &mut shared,
+    });
     let mut batch = Batch { operation, status: &mut status };
     assert!(engine.run_parallel(&mut batch, NonZero::new(2).unwrap()).is_err());
     assert!(status.iter().all(|&status| status == Status::NotRun));

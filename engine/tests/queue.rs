@@ -10,8 +10,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use gabion_backend::cpus;
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, ExchangePublicKey,
-    Limits, Message, Operation, OsEntropy, Prehash, Queue, SharedSecret, SigningKey, Task, Ticket,
+    Algorithm, Backend, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
+    ExchangePublicKey, Limits, Message, Operation, OsEntropy, Prehash, Queue, SharedSecret,
+    SigningKey, Task, Ticket,
 };
 
 const KEM: Algorithm = Algorithm::MlKem512;
@@ -67,7 +68,7 @@ impl Backend for Watched {
 
     fn run(&self, batch: &mut Batch<'_>) {
         self.1.lanes.fetch_max(batch.lanes(), Ordering::Relaxed);
-        if let Operation::DsaSign { messages, .. } = &batch.operation {
+        if let Operation::Dsa(Dsa::Sign { messages, .. }) = &batch.operation {
             let is_nuts = |message: &Message<'_>| match message {
                 Message::Pure { message, .. } => *message == b"nuts",
                 _ => false,

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
-    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Message, Operation,
-    OsEntropy, Parallel, Randomness, SigningKey, Status,
+    Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Kem, Message,
+    Operation, OsEntropy, Parallel, Randomness, SigningKey, Status,
 };
 
 /// One thread; several, between which lanes do not divide evenly; more than there are lanes.
@@ -252,7 +252,7 @@ impl Backend for Allergic {
 
     fn run(&self, batch: &mut Batch<'_>) {
         let has_nuts = match &batch.operation {
-            Operation::KemDecaps { ct, .. } => ct.windows(4).any(|bytes| bytes == b"nuts"),
+            Operation::Kem(Kem::Decaps { ct, .. }) => ct.windows(4).any(|bytes| bytes == b"nuts"),
             Operation::FnDsa(FnDsa::Verify { sig, .. }) => {
                 sig.windows(4).any(|bytes| bytes == b"nuts")
             }

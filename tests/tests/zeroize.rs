@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Waker};
 
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Keys, Operation};
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation};
 use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Family, KemPrivateKey, KeyCache, Limits,
     Message, Queue, SharedSecret, Status, Ticket, ml_dsa, ml_kem,
@@ -323,7 +323,7 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
     Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
     let (mut ek, mut dk) = (vec![0; N * p.ek_len()], vec![0; N * p.dk_len()]);
     let (seeds, params) = (&seeds, p);
-    run_batch(engine, Operation::KemKeygen { params, seeds, ek: &mut ek, dk: &mut dk });
+    run_batch(engine, Operation::Kem(Kem::Keygen { params, seeds, ek: &mut ek, dk: &mut dk }));
     let mut ct = vec![0; N * p.ct_len()];
     let mut shared = [[0; 32]; N];
     let m: [[u8; 32]; N] = std::array::from_fn(|lane| {
@@ -332,9 +332,12 @@ fn run_kem_batches(engine: &Engine, p: &'static ml_kem::Params, public: &mut Vec
         m
     });
     let (keys, m) = (Keys::Fresh(&ek), &m);
-    run_batch(engine, Operation::KemEncaps { params, keys, m, ct: &mut ct, shared: &mut shared });
+    run_batch(
+        engine,
+        Operation::Kem(Kem::Encaps { params, keys, m, ct: &mut ct, shared: &mut shared }),
+    );
     let keys = Keys::Fresh(&dk);
-    run_batch(engine, Operation::KemDecaps { params, keys, ct: &ct, shared: &mut shared });
+    run_batch(engine, Operation::Kem(Kem::Decaps { params, keys, ct: &ct, shared: &mut shared }));
     for ek in ek.chunks_exact(p.ek_len()) {
         publish(public, ek);
         polys_of(ek, public);
@@ -374,7 +377,7 @@ fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec
     Recorded.fill(seeds.as_flattened_mut()).expect("randomness");
     let (mut pk, mut sk) = (vec![0; N * p.pk_len()], vec![0; N * p.sk_len()]);
     let (seeds, params) = (&seeds, p);
-    run_batch(engine, Operation::DsaKeygen { params, seeds, pk: &mut pk, sk: &mut sk });
+    run_batch(engine, Operation::Dsa(Dsa::Keygen { params, seeds, pk: &mut pk, sk: &mut sk }));
     let mut rnd = [[0u8; 32]; N];
     Recorded.fill(rnd.as_flattened_mut()).expect("randomness");
     let mut sig = vec![0; N * p.sig_len()];
@@ -382,7 +385,7 @@ fn run_dsa_batches(engine: &Engine, p: &'static ml_dsa::Params, public: &mut Vec
     let (keys, rnd) = (Keys::Fresh(&sk), &rnd);
     run_batch(
         engine,
-        Operation::DsaSign { params, keys, messages: &[message; N], rnd, sig: &mut sig },
+        Operation::Dsa(Dsa::Sign { params, keys, messages: &[message; N], rnd, sig: &mut sig }),
     );
     for (pk, sk) in pk.chunks_exact(p.pk_len()).zip(sk.chunks_exact(p.sk_len())) {
         publish(public, pk);

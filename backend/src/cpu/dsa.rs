@@ -5,7 +5,7 @@ use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::ml_dsa::{self, Message, Params, SEED_LEN, Scratch, SigningKey, VerifyKey};
 
-use crate::batch::Keys;
+use crate::batch::{Dsa, Keys};
 
 /// Lanes whose keys are expanded together: eight matrices of ML-DSA-87 are 448 KiB.
 const CHUNK: usize = 8;
@@ -14,12 +14,43 @@ const CHUNK: usize = 8;
 /// (bench/where-cycles-go.md).
 const SIGN_CHUNK: usize = 32;
 
+/// Runs a checked batch.
+pub(super) fn run<K: Kernels>(
+    k: &K,
+    operation: &mut Dsa<'_>,
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    match operation {
+        Dsa::Keygen { params, seeds, pk, sk } => {
+            keygen(k, params, seeds, pk, sk, scratch);
+            status.fill(Status::Ok);
+        }
+        Dsa::Generate { params, seeds, keys } => {
+            generate(k, params, seeds, keys, scratch);
+            status.fill(Status::Ok);
+        }
+        Dsa::DecodePublic { params, bytes, keys } => {
+            decode_public(k, params, bytes, keys, status, scratch);
+        }
+        Dsa::DecodePrivate { params, bytes, keys } => {
+            decode_private(k, params, bytes, keys, status, scratch);
+        }
+        Dsa::Sign { params, keys, messages, rnd, sig } => {
+            sign(k, params, keys, (messages, rnd, sig), status, scratch);
+        }
+        Dsa::Verify { params, keys, messages, sig } => {
+            verify(k, params, keys, (messages, sig), status, scratch);
+        }
+    }
+}
+
 fn blank_keys(p: &'static Params, n: usize) -> Vec<SigningKey> {
     (0..n).map(|_| SigningKey::blank(p)).collect()
 }
 
 /// Encoded key pairs from seeds.
-pub(super) fn keygen<K: Kernels>(
+fn keygen<K: Kernels>(
     k: &K,
     p: &'static Params,
     seeds: &[[u8; SEED_LEN]],
@@ -41,7 +72,7 @@ pub(super) fn keygen<K: Kernels>(
 }
 
 /// Expanded key pairs from seeds.
-pub(super) fn generate<K: Kernels>(
+fn generate<K: Kernels>(
     k: &K,
     p: &'static Params,
     seeds: &[[u8; SEED_LEN]],
@@ -54,7 +85,7 @@ pub(super) fn generate<K: Kernels>(
 }
 
 /// Expanded public keys from their encoding.
-pub(super) fn decode_public<K: Kernels>(
+fn decode_public<K: Kernels>(
     k: &K,
     p: &'static Params,
     bytes: &[u8],
@@ -69,7 +100,7 @@ pub(super) fn decode_public<K: Kernels>(
 }
 
 /// Expanded private keys from their encoding, each checked on its own.
-pub(super) fn decode_private<K: Kernels>(
+fn decode_private<K: Kernels>(
     k: &K,
     p: &'static Params,
     bytes: &[u8],
@@ -84,7 +115,7 @@ pub(super) fn decode_private<K: Kernels>(
 }
 
 /// Signatures; `(messages, rnd, sig)` as in [`ml_dsa::sign`].
-pub(super) fn sign<K: Kernels>(
+fn sign<K: Kernels>(
     k: &K,
     p: &'static Params,
     keys: &Keys<'_, SigningKey>,
@@ -141,7 +172,7 @@ fn sign_good_keys<K: Kernels>(
 }
 
 /// Verifications; `(messages, sig)` as in [`ml_dsa::verify`].
-pub(super) fn verify<K: Kernels>(
+fn verify<K: Kernels>(
     k: &K,
     p: &'static Params,
     keys: &Keys<'_, VerifyKey>,

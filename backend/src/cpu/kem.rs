@@ -5,7 +5,7 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::ml_kem::{self, DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN};
 
 use super::zero_failed;
-use crate::batch::Keys;
+use crate::batch::{Kem, Keys};
 
 /// Lanes that are worked on together. The largest matrix (ML-KEM-1024) is 8 KiB and its squeezed
 /// bytes are as many: sixteen lanes stay within a second-level cache of 512 KiB.
@@ -19,6 +19,37 @@ pub(super) struct Scratch {
     /// a tenth of an operation.
     encaps: Vec<EncapsKey>,
     decaps: Vec<DecapsKey>,
+}
+
+/// Runs a checked batch.
+pub(super) fn run<K: Kernels>(
+    k: &K,
+    operation: &mut Kem<'_>,
+    status: &mut [Status],
+    scratch: &mut Scratch,
+) {
+    match operation {
+        Kem::Keygen { params, seeds, ek, dk } => {
+            keygen(k, params, seeds, ek, dk, scratch);
+            status.fill(Status::Ok);
+        }
+        Kem::Generate { params, seeds, keys } => {
+            generate(k, params, seeds, keys, scratch);
+            status.fill(Status::Ok);
+        }
+        Kem::DecodePublic { params, bytes, keys } => {
+            decode_public(k, params, bytes, keys, status, scratch);
+        }
+        Kem::DecodePrivate { params, bytes, keys } => {
+            decode_private(k, params, bytes, keys, status, scratch);
+        }
+        Kem::Encaps { params, keys, m, ct, shared } => {
+            encaps(k, params, keys, (m, ct, shared), status, scratch);
+        }
+        Kem::Decaps { params, keys, ct, shared } => {
+            decaps(k, params, keys, (ct, shared), status, scratch);
+        }
+    }
 }
 
 /// The first `n` keys of a buffer, of parameter set `p`.
@@ -48,7 +79,7 @@ impl Drop for Borrowed<'_> {
 }
 
 /// Encoded key pairs from seeds.
-pub(super) fn keygen<K: Kernels>(
+fn keygen<K: Kernels>(
     k: &K,
     p: &'static Params,
     seeds: &[[u8; SEED_LEN]],
@@ -63,7 +94,7 @@ pub(super) fn keygen<K: Kernels>(
 }
 
 /// Expanded key pairs from seeds.
-pub(super) fn generate<K: Kernels>(
+fn generate<K: Kernels>(
     k: &K,
     p: &'static Params,
     seeds: &[[u8; SEED_LEN]],
@@ -76,7 +107,7 @@ pub(super) fn generate<K: Kernels>(
 }
 
 /// Expanded encapsulation keys from their encoding.
-pub(super) fn decode_public<K: Kernels>(
+fn decode_public<K: Kernels>(
     k: &K,
     p: &'static Params,
     bytes: &[u8],
@@ -91,7 +122,7 @@ pub(super) fn decode_public<K: Kernels>(
 }
 
 /// Expanded decapsulation keys from their encoding.
-pub(super) fn decode_private<K: Kernels>(
+fn decode_private<K: Kernels>(
     k: &K,
     p: &'static Params,
     bytes: &[u8],
@@ -106,7 +137,7 @@ pub(super) fn decode_private<K: Kernels>(
 }
 
 /// Encapsulations; `(m, ct, shared)` as in [`ml_kem::encaps`].
-pub(super) fn encaps<K: Kernels>(
+fn encaps<K: Kernels>(
     k: &K,
     p: &'static Params,
     keys: &Keys<'_, EncapsKey>,
@@ -141,7 +172,7 @@ pub(super) fn encaps<K: Kernels>(
 }
 
 /// Decapsulations; `(ct, shared)` as in [`ml_kem::decaps`].
-pub(super) fn decaps<K: Kernels>(
+fn decaps<K: Kernels>(
     k: &K,
     p: &'static Params,
     keys: &Keys<'_, DecapsKey>,

@@ -1,7 +1,9 @@
 //! ML-DSA under measurement.
 
 use gabion_engine::ml_dsa::{self, Params, SigningKey, VerifyKey};
-use gabion_engine::{Batch, Engine, Keys, Message, Operation as Work, SigningKey as Pair, Status};
+use gabion_engine::{
+    Batch, Dsa, Engine, Keys, Message, Operation as Work, SigningKey as Pair, Status,
+};
 
 use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, refused, same};
 use crate::Error;
@@ -119,13 +121,13 @@ impl<'a> Lanes<'a> {
         let (p, batch) = (self.inputs.params, self.inputs.batch);
         let messages = part(&self.messages, number, batch, 1);
         let operation = match case.operation {
-            Operation::Keygen => Work::DsaKeygen {
+            Operation::Keygen => Work::Dsa(Dsa::Keygen {
                 params: p,
                 seeds: part(&self.inputs.seeds, number, batch, 1),
                 pk: &mut self.pk,
                 sk: &mut self.sk,
-            },
-            Operation::Sign => Work::DsaSign {
+            }),
+            Operation::Sign => Work::Dsa(Dsa::Sign {
                 params: p,
                 keys: match case.key {
                     Key::Fresh => Keys::Fresh(part(&self.inputs.sk, number, batch, p.sk_len())),
@@ -134,8 +136,8 @@ impl<'a> Lanes<'a> {
                 messages,
                 rnd: &self.rnd,
                 sig: &mut self.sig,
-            },
-            _ => Work::DsaVerify {
+            }),
+            _ => Work::Dsa(Dsa::Verify {
                 params: p,
                 keys: match case.key {
                     Key::Fresh => Keys::Fresh(part(&self.inputs.pk, number, batch, p.pk_len())),
@@ -143,7 +145,7 @@ impl<'a> Lanes<'a> {
                 },
                 messages,
                 sig: part(sigs, number, batch, p.sig_len()),
-            },
+            }),
         };
         engine.run(&mut Batch { operation, status: &mut self.status })?;
         all_ok(&self.status)

@@ -1,7 +1,9 @@
 //! ML-KEM under measurement.
 
 use gabion_engine::ml_kem::{self, DecapsKey, EncapsKey, Params};
-use gabion_engine::{Algorithm, Batch, Engine, KemPrivateKey, Keys, Operation as Work, Status};
+use gabion_engine::{
+    Algorithm, Batch, Engine, Kem, KemPrivateKey, Keys, Operation as Work, Status,
+};
 
 use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, same};
 use crate::Error;
@@ -118,13 +120,13 @@ fn run(
 ) -> Result<(), Error> {
     let (p, batch) = (inputs.params, inputs.batch);
     let operation = match case.operation {
-        Operation::Keygen => Work::KemKeygen {
+        Operation::Keygen => Work::Kem(Kem::Keygen {
             params: p,
             seeds: part(&inputs.seeds, number, batch, 1),
             ek: &mut out.ek,
             dk: &mut out.dk,
-        },
-        Operation::Encaps => Work::KemEncaps {
+        }),
+        Operation::Encaps => Work::Kem(Kem::Encaps {
             params: p,
             keys: match case.key {
                 Key::Fresh => Keys::Fresh(part(&inputs.ek, number, batch, p.ek_len())),
@@ -133,8 +135,8 @@ fn run(
             m: part(&inputs.m, number, batch, 1),
             ct: &mut out.ct,
             shared: &mut out.shared,
-        },
-        _ => Work::KemDecaps {
+        }),
+        _ => Work::Kem(Kem::Decaps {
             params: p,
             keys: match case.key {
                 Key::Fresh => Keys::Fresh(part(&inputs.dk, number, batch, p.dk_len())),
@@ -142,7 +144,7 @@ fn run(
             },
             ct: part(&inputs.sent(case.key).ct, number, batch, p.ct_len()),
             shared: &mut out.shared,
-        },
+        }),
     };
     engine.run(&mut Batch { operation, status: &mut out.status })?;
     all_ok(&out.status)

@@ -8,7 +8,7 @@ mod classical;
 
 use std::sync::Arc;
 
-use gabion_backend::{Batch, Keys, Operation};
+use gabion_backend::{Batch, Dsa, Keys, Operation};
 use gabion_scheme::composite::{Params, params};
 use gabion_scheme::ml_dsa::{self, Message, SEED_LEN};
 use gabion_scheme::{Algorithm, Status};
@@ -143,13 +143,13 @@ impl SigningPart for SigningKey {
             return Err(unknown(params.ml_dsa));
         };
         let mut parts = vec![0; keys.len() * ml_dsa.sig_len()];
-        let operation = Operation::DsaSign {
+        let operation = Operation::Dsa(Dsa::Sign {
             params: ml_dsa,
             keys: Keys::Known(&known),
             messages: &texts.messages(params),
             rnd: &rnd,
             sig: &mut parts,
-        };
+        });
         engine.run(&mut Batch { operation, status })?;
         let classical: Vec<_> = keys.iter().map(|key| &key.0.classical).collect();
         let random: Zeroizing<Vec<[u8; classical::RANDOM_LEN]>> =
@@ -239,12 +239,12 @@ impl VerifyPart for VerifyKey {
             .flat_map(|signature| &signature[..len])
             .copied()
             .collect();
-        let operation = Operation::DsaVerify {
+        let operation = Operation::Dsa(Dsa::Verify {
             params: ml_dsa,
             keys: Keys::Known(&known),
             messages: &texts.messages(params),
             sig: &parts,
-        };
+        });
         engine.run(&mut Batch { operation, status })?;
         let parts: Vec<&[u8]> = signatures
             .chunks_exact(room)

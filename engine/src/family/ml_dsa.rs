@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gabion_backend::{Batch, Keys, Operation};
+use gabion_backend::{Batch, Dsa, Keys, Operation};
 use gabion_scheme::ml_dsa::{self, Params, SEED_LEN, params};
 use gabion_scheme::{Algorithm, Status};
 
@@ -62,7 +62,7 @@ impl SigningPart for SigningKey {
         let params = params_of(algorithm)?;
         let seeds = seeds.as_chunks::<SEED_LEN>().0;
         let mut keys: Vec<_> = seeds.iter().map(|_| ml_dsa::SigningKey::blank(params)).collect();
-        let operation = Operation::DsaGenerate { params, seeds, keys: &mut keys };
+        let operation = Operation::Dsa(Dsa::Generate { params, seeds, keys: &mut keys });
         engine.run_all(operation, seeds.len())?;
         Ok(keys.into_iter().map(|key| SigningKey(Arc::new(key))).collect())
     }
@@ -71,7 +71,7 @@ impl SigningPart for SigningKey {
         let params = params_of(algorithm)?;
         check_length("an ML-DSA private key", params.sk_len(), bytes)?;
         let mut keys = [ml_dsa::SigningKey::blank(params)];
-        engine.run_one(Operation::DsaDecodePrivate { params, bytes, keys: &mut keys })?;
+        engine.run_one(Operation::Dsa(Dsa::DecodePrivate { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
         Ok(SigningKey(Arc::new(key)))
     }
@@ -83,7 +83,8 @@ impl SigningPart for SigningKey {
         let rnd = randomness.hedge::<32>(keys.len())?;
         let known: Vec<_> = keys.iter().map(|key| &*key.0).collect();
         let keys = Keys::Known(&known);
-        let operation = Operation::DsaSign { params, keys, messages, rnd: &rnd, sig: signatures };
+        let operation =
+            Operation::Dsa(Dsa::Sign { params, keys, messages, rnd: &rnd, sig: signatures });
         engine.run(&mut Batch { operation, status })?;
         for (length, status) in lengths.iter_mut().zip(status) {
             *length = if status.is_ok() { params.sig_len() } else { 0 };
@@ -108,7 +109,7 @@ impl VerifyPart for VerifyKey {
         let params = params_of(algorithm)?;
         check_length(WHAT, params.pk_len(), bytes)?;
         let mut keys = [ml_dsa::VerifyKey::blank(params)];
-        engine.run_one(Operation::DsaDecodePublic { params, bytes, keys: &mut keys })?;
+        engine.run_one(Operation::Dsa(Dsa::DecodePublic { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
         Ok(VerifyKey::Alone(Arc::new(key)))
     }
@@ -118,7 +119,7 @@ impl VerifyPart for VerifyKey {
         decode_lanes(algorithm, WHAT, params.pk_len(), encoded, |bytes, status| {
             let mut keys: Vec<_> =
                 status.iter().map(|_| ml_dsa::VerifyKey::blank(params)).collect();
-            let operation = Operation::DsaDecodePublic { params, bytes, keys: &mut keys };
+            let operation = Operation::Dsa(Dsa::DecodePublic { params, bytes, keys: &mut keys });
             engine.run(&mut Batch { operation, status })?;
             Ok(keys.into_iter().map(|key| VerifyKey::Alone(Arc::new(key))).collect())
         })
@@ -130,7 +131,7 @@ impl VerifyPart for VerifyKey {
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
         let known: Vec<_> = keys.iter().map(|key| key.expanded()).collect();
         let keys = Keys::Known(&known);
-        let operation = Operation::DsaVerify { params, keys, messages, sig: signatures };
+        let operation = Operation::Dsa(Dsa::Verify { params, keys, messages, sig: signatures });
         engine.run(&mut Batch { operation, status })?;
         for (length, status) in lengths.iter().zip(status) {
             // What was verified had zeros behind it; a signature has one length.

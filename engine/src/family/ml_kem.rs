@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gabion_backend::{Batch, Keys, Operation, Task};
+use gabion_backend::{Batch, Kem, Keys, Operation, Task};
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params, SECRET_LEN, SEED_LEN, params};
 use gabion_scheme::{Algorithm, Status, ct};
 use sha3::{Digest, Sha3_256};
@@ -99,7 +99,7 @@ impl DecapsPart for PrivateKey {
         let params = params_of(algorithm)?;
         let seeds = seeds.as_chunks::<SEED_LEN>().0;
         let mut keys = vec![DecapsKey::blank(params); seeds.len()];
-        let operation = Operation::KemGenerate { params, seeds, keys: &mut keys };
+        let operation = Operation::Kem(Kem::Generate { params, seeds, keys: &mut keys });
         engine.run_all(operation, seeds.len())?;
         Ok(keys.into_iter().map(|key| PrivateKey(Arc::new(key))).collect())
     }
@@ -115,7 +115,7 @@ impl DecapsPart for PrivateKey {
         let params = params_of(algorithm)?;
         check_length("an ML-KEM private key", params.dk_len(), bytes)?;
         let mut keys = [DecapsKey::blank(params)];
-        engine.run_one(Operation::KemDecodePrivate { params, bytes, keys: &mut keys })?;
+        engine.run_one(Operation::Kem(Kem::DecodePrivate { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
         Ok(PrivateKey(Arc::new(key)))
     }
@@ -127,7 +127,7 @@ impl DecapsPart for PrivateKey {
         let known: Vec<_> = keys.iter().map(|key| &*key.0).collect();
         let (keys, shared) = (Keys::Known(&known[..]), secrets(shared));
         engine.run(&mut Batch {
-            operation: Operation::KemDecaps { params, keys, ct, shared },
+            operation: Operation::Kem(Kem::Decaps { params, keys, ct, shared }),
             status,
         })
     }
@@ -150,7 +150,7 @@ impl EncapsPart for PublicKey {
         let params = params_of(algorithm)?;
         check_length(WHAT, params.ek_len(), bytes)?;
         let mut keys = [EncapsKey::blank(params)];
-        engine.run_one(Operation::KemDecodePublic { params, bytes, keys: &mut keys })?;
+        engine.run_one(Operation::Kem(Kem::DecodePublic { params, bytes, keys: &mut keys }))?;
         let [key] = keys;
         Ok(PublicKey::Alone(Arc::new(key)))
     }
@@ -159,7 +159,7 @@ impl EncapsPart for PublicKey {
         let params = params_of(algorithm)?;
         decode_lanes(algorithm, WHAT, params.ek_len(), encoded, |bytes, status| {
             let mut keys: Vec<_> = status.iter().map(|_| EncapsKey::blank(params)).collect();
-            let operation = Operation::KemDecodePublic { params, bytes, keys: &mut keys };
+            let operation = Operation::Kem(Kem::DecodePublic { params, bytes, keys: &mut keys });
             engine.run(&mut Batch { operation, status })?;
             Ok(keys.into_iter().map(|key| PublicKey::Alone(Arc::new(key))).collect())
         })
@@ -173,7 +173,7 @@ impl EncapsPart for PublicKey {
         let known: Vec<_> = keys.iter().map(|key| key.expanded()).collect();
         let (keys, shared) = (Keys::Known(&known[..]), secrets(shared));
         engine.run(&mut Batch {
-            operation: Operation::KemEncaps { params, keys, m: &m, ct, shared },
+            operation: Operation::Kem(Kem::Encaps { params, keys, m: &m, ct, shared }),
             status,
         })
     }

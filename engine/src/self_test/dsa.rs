@@ -1,6 +1,6 @@
 //! The self-test of ML-DSA.
 
-use gabion_backend::{Backend, Keys, Operation};
+use gabion_backend::{Backend, Dsa, Keys, Operation};
 use gabion_scheme::ml_dsa::{Message, Params, SigningKey, VerifyKey};
 use gabion_scheme::{Algorithm, Status, ct};
 
@@ -102,7 +102,7 @@ fn answers(
     let n = lanes.len();
     let seeds: Vec<[u8; 32]> = lanes.iter().map(|&lane| seed(lane)).collect();
     let mut keys: Vec<_> = (0..n).map(|_| SigningKey::blank(params)).collect();
-    all_ok(backend, n, Operation::DsaGenerate { params, seeds: &seeds, keys: &mut keys })?;
+    all_ok(backend, n, Operation::Dsa(Dsa::Generate { params, seeds: &seeds, keys: &mut keys }))?;
     // Every second lane works with what its keys' encodings are decoded to.
     let is_decoded = |at: &usize| lanes[*at] % 2 == 1;
     let odd: Vec<usize> = (0..n).filter(is_decoded).collect();
@@ -110,9 +110,9 @@ fn answers(
     let sk: Vec<u8> = odd.iter().flat_map(|&at| keys[at].bytes()).copied().collect();
     let mut public: Vec<_> = odd.iter().map(|_| VerifyKey::blank(params)).collect();
     let mut private: Vec<_> = odd.iter().map(|_| SigningKey::blank(params)).collect();
-    let operation = Operation::DsaDecodePublic { params, bytes: &pk, keys: &mut public };
+    let operation = Operation::Dsa(Dsa::DecodePublic { params, bytes: &pk, keys: &mut public });
     all_ok(backend, odd.len(), operation)?;
-    let operation = Operation::DsaDecodePrivate { params, bytes: &sk, keys: &mut private };
+    let operation = Operation::Dsa(Dsa::DecodePrivate { params, bytes: &sk, keys: &mut private });
     all_ok(backend, odd.len(), operation)?;
     let mut signing: Vec<&SigningKey> = keys.iter().collect();
     let mut verifying: Vec<&VerifyKey> = keys.iter().map(|key| key.verify_key()).collect();
@@ -123,11 +123,17 @@ fn answers(
     let messages = pure(&texts);
     let mut sig = vec![0; n * params.sig_len()];
     let (own, rnd) = (Keys::Known(&signing[..]), vec![[0; 32]; n]);
-    let operation =
-        Operation::DsaSign { params, keys: own, messages: &messages, rnd: &rnd, sig: &mut sig };
+    let operation = Operation::Dsa(Dsa::Sign {
+        params,
+        keys: own,
+        messages: &messages,
+        rnd: &rnd,
+        sig: &mut sig,
+    });
     all_ok(backend, n, operation)?;
     let own = Keys::Known(&verifying[..]);
-    let operation = Operation::DsaVerify { params, keys: own, messages: &messages, sig: &sig };
+    let operation =
+        Operation::Dsa(Dsa::Verify { params, keys: own, messages: &messages, sig: &sig });
     all_ok(backend, n, operation)?;
     changed_signatures(backend, params, &verifying, &messages, &sig)?;
     let made = keys.iter().zip(sig.chunks_exact(params.sig_len()));
@@ -176,7 +182,7 @@ fn changed_signatures(
             return Ok(());
         }
         let keys = Keys::Known(keys);
-        let operation = Operation::DsaVerify { params, keys, messages, sig: &changed };
+        let operation = Operation::Dsa(Dsa::Verify { params, keys, messages, sig: &changed });
         all_say(backend, operation, &expected, "changed signatures")?;
     }
     Ok(())
@@ -195,17 +201,17 @@ fn every_width(
     let seeds: Vec<[u8; 32]> = (0..lanes.len()).map(seed).collect();
     let mut keys: Vec<_> = lanes.iter().map(|_| VerifyKey::blank(params)).collect();
     let pk: Vec<u8> = lanes.iter().flat_map(|lane| &lane.pk).copied().collect();
-    let operation = Operation::DsaDecodePublic { params, bytes: &pk, keys: &mut keys };
+    let operation = Operation::Dsa(Dsa::DecodePublic { params, bytes: &pk, keys: &mut keys });
     all_ok(backend, lanes.len(), operation)?;
     let keys: Vec<_> = keys.iter().collect();
     for n in 2..lanes.len() {
         let (known, messages) = (Keys::Known(&keys[..n]), &messages[..n]);
         let sig = &sig[..n * params.sig_len()];
-        all_ok(backend, n, Operation::DsaVerify { params, keys: known, messages, sig })?;
+        all_ok(backend, n, Operation::Dsa(Dsa::Verify { params, keys: known, messages, sig }))?;
         if n == 3 || n == 5 {
             let mut made: Vec<_> = (0..n).map(|_| SigningKey::blank(params)).collect();
             let seeds = &seeds[..n];
-            all_ok(backend, n, Operation::DsaGenerate { params, seeds, keys: &mut made })?;
+            all_ok(backend, n, Operation::Dsa(Dsa::Generate { params, seeds, keys: &mut made }))?;
             made.iter().for_each(|key| ct::declassify(key.bytes()));
             if made.iter().zip(lanes).any(|(key, lane)| key.bytes() != lane.sk) {
                 return Err(format!("keys of {n} lanes are not what they are among more"));
@@ -225,13 +231,14 @@ fn randomness(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> 
     let messages = &pure(&texts)[..];
     let sk = lane.sk.repeat(N);
     let mut keys = [SigningKey::blank(params)];
-    let operation = Operation::DsaDecodePrivate { params, bytes: &lane.sk, keys: &mut keys };
+    let operation = Operation::Dsa(Dsa::DecodePrivate { params, bytes: &lane.sk, keys: &mut keys });
     all_ok(backend, 1, operation)?;
     let known = [&keys[0]; N];
     let mut results = Vec::new();
     for keys in [Keys::Known(&known), Keys::Fresh(&sk)] {
         let mut sig = vec![0; N * params.sig_len()];
-        let operation = Operation::DsaSign { params, keys, messages, rnd: &rnd, sig: &mut sig };
+        let operation =
+            Operation::Dsa(Dsa::Sign { params, keys, messages, rnd: &rnd, sig: &mut sig });
         all_ok(backend, N, operation)?;
         ct::declassify(&sig);
         results.push(sig);
@@ -246,7 +253,7 @@ fn randomness(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> 
     let pk = lane.pk.repeat(N);
     let sig = &mut results[1];
     sig[params.sig_len()] ^= 1;
-    let operation = Operation::DsaVerify { params, keys: Keys::Fresh(&pk), messages, sig };
+    let operation = Operation::Dsa(Dsa::Verify { params, keys: Keys::Fresh(&pk), messages, sig });
     let expected = [Status::Ok, Status::InvalidSignature, Status::Ok];
     all_say(backend, operation, &expected, "encoded public keys")
 }
@@ -259,7 +266,7 @@ fn refusals(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> Re
     // tr has 64 bytes behind rho and K, s1 comes next.
     sk[2 * params.sk_len() + 128] = 0xff;
     let mut keys: Vec<_> = (0..3).map(|_| SigningKey::blank(params)).collect();
-    let operation = Operation::DsaDecodePrivate { params, bytes: &sk, keys: &mut keys };
+    let operation = Operation::Dsa(Dsa::DecodePrivate { params, bytes: &sk, keys: &mut keys });
     all_say(backend, operation, &[NO, Status::Ok, NO], "private keys whose parts do not fit")
 }
 
@@ -402,16 +409,20 @@ fn bounds(backend: &dyn Backend, params: &'static Params) -> Result<(), String> 
     let n = sigs.len();
     let (pk, texts) = (pk.repeat(n), vec![text(0); n]);
     let sig = sigs.concat();
-    let operation =
-        Operation::DsaVerify { params, keys: Keys::Fresh(&pk), messages: &pure(&texts), sig: &sig };
+    let operation = Operation::Dsa(Dsa::Verify {
+        params,
+        keys: Keys::Fresh(&pk),
+        messages: &pure(&texts),
+        sig: &sig,
+    });
     all_say(backend, operation, &expected, "signatures at the bounds")?;
     for (lane, expected) in expected.iter().enumerate() {
-        let operation = Operation::DsaVerify {
+        let operation = Operation::Dsa(Dsa::Verify {
             params,
             keys: Keys::Fresh(&pk[..params.pk_len()]),
             messages: &pure(&texts[..1]),
             sig: &sigs[lane],
-        };
+        });
         all_say(backend, operation, &[*expected], "a signature at the bounds")?;
     }
     Ok(())

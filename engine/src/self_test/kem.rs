@@ -1,6 +1,6 @@
 //! The self-test of ML-KEM.
 
-use gabion_backend::{Backend, Keys, Operation};
+use gabion_backend::{Backend, Kem, Keys, Operation};
 use gabion_scheme::ml_kem::{DecapsKey, EncapsKey, Params};
 use gabion_scheme::{Algorithm, Status, ct};
 use sha3::Shake256;
@@ -90,15 +90,15 @@ fn answers(
     let n = lanes.len();
     let seeds: Vec<[u8; 64]> = lanes.iter().map(|&lane| seed(lane)).collect();
     let mut keys = vec![DecapsKey::blank(params); n];
-    all_ok(backend, n, Operation::KemGenerate { params, seeds: &seeds, keys: &mut keys })?;
+    all_ok(backend, n, Operation::Kem(Kem::Generate { params, seeds: &seeds, keys: &mut keys }))?;
     // Every second lane works with what its keys' encodings are decoded to.
     let ek: Vec<u8> = keys.iter().flat_map(|key| key.encaps_key().bytes()).copied().collect();
     let dk: Vec<u8> = keys.iter().flat_map(|key| key.bytes()).copied().collect();
     let mut public = vec![EncapsKey::blank(params); n];
     let mut private = vec![DecapsKey::blank(params); n];
-    let operation = Operation::KemDecodePublic { params, bytes: &ek, keys: &mut public };
+    let operation = Operation::Kem(Kem::DecodePublic { params, bytes: &ek, keys: &mut public });
     all_ok(backend, n, operation)?;
-    let operation = Operation::KemDecodePrivate { params, bytes: &dk, keys: &mut private };
+    let operation = Operation::Kem(Kem::DecodePrivate { params, bytes: &dk, keys: &mut private });
     all_ok(backend, n, operation)?;
     let is_decoded = |at: usize| lanes[at] % 2 == 1;
     let known: Vec<_> =
@@ -107,7 +107,7 @@ fn answers(
     let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
     let own = Keys::Known(&known[..]);
     let operation =
-        Operation::KemEncaps { params, keys: own, m: &m, ct: &mut ct, shared: &mut shared };
+        Operation::Kem(Kem::Encaps { params, keys: own, m: &m, ct: &mut ct, shared: &mut shared });
     all_ok(backend, n, operation)?;
     let known: Vec<_> =
         (0..n).map(|at| if is_decoded(at) { &private[at] } else { &keys[at] }).collect();
@@ -141,7 +141,7 @@ fn open(
 ) -> Result<Vec<[u8; 32]>, String> {
     let mut shared = vec![[0; 32]; known.len()];
     let keys = Keys::Known(known);
-    let operation = Operation::KemDecaps { params, keys, ct, shared: &mut shared };
+    let operation = Operation::Kem(Kem::Decaps { params, keys, ct, shared: &mut shared });
     all_ok(backend, known.len(), operation)?;
     // As above.
     ct::declassify(&shared);
@@ -196,11 +196,12 @@ fn encoded_keys(
     let m: Vec<[u8; 32]> = (0..n).map(message).collect();
     let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
     let keys = Keys::Fresh(&ek);
-    let operation = Operation::KemEncaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
+    let operation =
+        Operation::Kem(Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared });
     all_ok(backend, n, operation)?;
     let mut opened = vec![[0; 32]; n];
     let keys = Keys::Fresh(&dk);
-    let operation = Operation::KemDecaps { params, keys, ct: &made, shared: &mut opened };
+    let operation = Operation::Kem(Kem::Decaps { params, keys, ct: &made, shared: &mut opened });
     all_ok(backend, n, operation)?;
     ct::declassify(&shared);
     ct::declassify(&opened);
@@ -234,18 +235,19 @@ fn refusals(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> Re
     }
     let expected = changes.map(|(_, value)| if value < Q { Status::Ok } else { NO });
     let mut keys = vec![EncapsKey::blank(params); changes.len()];
-    let operation = Operation::KemDecodePublic { params, bytes: &ek, keys: &mut keys };
+    let operation = Operation::Kem(Kem::DecodePublic { params, bytes: &ek, keys: &mut keys });
     all_say(backend, operation, &expected, "public keys with coefficients round q")?;
     let (m, mut shared) = ([[1; 32]; 2], [[0; 32]; 2]);
     let mut ct = vec![0; 2 * params.ct_len()];
     let keys = Keys::Fresh(&ek[..2 * params.ek_len()]);
-    let operation = Operation::KemEncaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
+    let operation =
+        Operation::Kem(Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared });
     all_say(backend, operation, &expected[..2], "an encoded public key with a coefficient of q")?;
     let mut dk = lane.dk.repeat(3);
     // H(ek) and z are the last.
     dk[params.dk_len() - 64] ^= 1;
     dk[3 * params.dk_len() - 33] ^= 0x80;
     let mut keys = vec![DecapsKey::blank(params); 3];
-    let operation = Operation::KemDecodePrivate { params, bytes: &dk, keys: &mut keys };
+    let operation = Operation::Kem(Kem::DecodePrivate { params, bytes: &dk, keys: &mut keys });
     all_say(backend, operation, &[NO, Status::Ok, NO], "private keys with another hash")
 }

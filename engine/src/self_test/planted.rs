@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Keys, Operation, Slh};
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Slh};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
@@ -306,19 +306,20 @@ impl Backend for Slipping {
     fn run(&self, batch: &mut Batch<'_>) {
         let status = &mut *batch.status;
         match &mut batch.operation {
-            Operation::KemDecaps { params, keys, ct, shared } => {
+            Operation::Kem(Kem::Decaps { params, keys, ct, shared }) => {
                 let (keys, ct) = (same(keys), &self.compared(ct, params.ct_len())[..]);
-                let operation = Operation::KemDecaps { params, keys, ct, shared };
+                let operation = Operation::Kem(Kem::Decaps { params, keys, ct, shared });
                 self.inner.run(&mut Batch { operation, status });
             }
-            Operation::DsaSign { params, keys, messages, rnd, sig } => {
+            Operation::Dsa(Dsa::Sign { params, keys, messages, rnd, sig }) => {
                 let rnd = &self.slipped(rnd, matches!(keys, Keys::Fresh(_)))[..];
-                let operation = Operation::DsaSign { params, keys: same(keys), messages, rnd, sig };
+                let operation =
+                    Operation::Dsa(Dsa::Sign { params, keys: same(keys), messages, rnd, sig });
                 self.inner.run(&mut Batch { operation, status });
             }
-            Operation::DsaVerify { params, keys, messages, sig } => {
+            Operation::Dsa(Dsa::Verify { params, keys, messages, sig }) => {
                 let (keys, sig) = (same(keys), &self.with_tidy_hints(params, sig)[..]);
-                let operation = Operation::DsaVerify { params, keys, messages, sig };
+                let operation = Operation::Dsa(Dsa::Verify { params, keys, messages, sig });
                 self.inner.run(&mut Batch { operation, status });
             }
             Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig }) => {
@@ -334,7 +335,7 @@ impl Backend for Slipping {
             }
             _ => self.inner.run(batch),
         }
-        if let Operation::KemEncaps { params, ct, shared, .. } = &mut batch.operation {
+        if let Operation::Kem(Kem::Encaps { params, ct, shared, .. }) = &mut batch.operation {
             if let (Slip::Seventeenth, Some(shared)) = (self.slip, shared.get_mut(16)) {
                 shared[0] ^= 1;
             }

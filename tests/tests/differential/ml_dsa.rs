@@ -6,7 +6,7 @@ use aws_lc_rs::signature::{
     self as aws, KeyPair, PqdsaKeyPair, PqdsaSigningAlgorithm, PqdsaVerificationAlgorithm,
     UnparsedPublicKey,
 };
-use gabion_engine::{Algorithm, Engine, Keys, Message, Operation, Status, ml_dsa};
+use gabion_engine::{Algorithm, Dsa, Engine, Keys, Message, Operation, Status, ml_dsa};
 
 use crate::{batches, count, engines, random, random_below, run, run_all, tally};
 
@@ -67,11 +67,16 @@ fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
     let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
     let mut keys: Vec<_> = (0..n).map(|_| ml_dsa::SigningKey::blank(params)).collect();
     if is_known {
-        run_all(engine, n, Operation::DsaGenerate { params, seeds: &seeds, keys: &mut keys });
+        run_all(
+            engine,
+            n,
+            Operation::Dsa(Dsa::Generate { params, seeds: &seeds, keys: &mut keys }),
+        );
         pk = keys.iter().flat_map(|key| key.verify_key().bytes()).copied().collect();
         sk = keys.iter().flat_map(|key| key.bytes()).copied().collect();
     } else {
-        let operation = Operation::DsaKeygen { params, seeds: &seeds, pk: &mut pk, sk: &mut sk };
+        let operation =
+            Operation::Dsa(Dsa::Keygen { params, seeds: &seeds, pk: &mut pk, sk: &mut sk });
         run_all(engine, n, operation);
     }
     assert!(pk == all(rounds, |round| &round.pk) && sk == all(rounds, |round| &round.sk));
@@ -80,12 +85,12 @@ fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
     let mut sig = vec![0; n * params.sig_len()];
     let keys = if is_known { Keys::Known(&known[..]) } else { Keys::Fresh(&sk) };
     let operation =
-        Operation::DsaSign { params, keys, messages: &messages, rnd: &rnd, sig: &mut sig };
+        Operation::Dsa(Dsa::Sign { params, keys, messages: &messages, rnd: &rnd, sig: &mut sig });
     run_all(engine, n, operation);
     assert!(sig == all(rounds, |round| &round.sig));
     let given = all(rounds, |round| &round.given);
     let keys = if is_known { Keys::Known(&public[..]) } else { Keys::Fresh(&pk) };
-    let operation = Operation::DsaVerify { params, keys, messages: &messages, sig: &given };
+    let operation = Operation::Dsa(Dsa::Verify { params, keys, messages: &messages, sig: &given });
     for (round, status) in rounds.iter().zip(run(engine, n, operation)) {
         assert_eq!(status == Status::Ok, round.is_valid, "{status:?}: {:02x?}", round.given);
         assert_eq!(round.is_valid, round.given == round.sig, "a change went unnoticed");
@@ -174,19 +179,26 @@ fn with_aws_lc(
     let mut first: Option<Vec<u8>> = None;
     for engine in engines {
         let (mut pk, mut sk) = (vec![0; n * params.pk_len()], vec![0; n * params.sk_len()]);
-        let operation = Operation::DsaKeygen { params, seeds: &seeds, pk: &mut pk, sk: &mut sk };
+        let operation =
+            Operation::Dsa(Dsa::Keygen { params, seeds: &seeds, pk: &mut pk, sk: &mut sk });
         run_all(engine, n, operation);
         for (ours, theirs) in pk.chunks_exact(params.pk_len()).zip(&theirs) {
             assert!(ours == theirs.public_key().as_ref(), "{rounds:?}");
         }
         let mut sig = vec![0; n * params.sig_len()];
         let keys = Keys::Fresh(&sk);
-        let operation =
-            Operation::DsaSign { params, keys, messages: &messages, rnd: &rnd, sig: &mut sig };
+        let operation = Operation::Dsa(Dsa::Sign {
+            params,
+            keys,
+            messages: &messages,
+            rnd: &rnd,
+            sig: &mut sig,
+        });
         run_all(engine, n, operation);
         assert!(*first.get_or_insert_with(|| sig.clone()) == sig, "{rounds:?}");
         let keys = Keys::Fresh(&pk);
-        let operation = Operation::DsaVerify { params, keys, messages: &messages, sig: &given };
+        let operation =
+            Operation::Dsa(Dsa::Verify { params, keys, messages: &messages, sig: &given });
         let status = run(engine, n, operation);
         let verdicts: Vec<_> = status.iter().map(|status| status.is_ok()).collect();
         assert_eq!(verdicts, valid, "{rounds:?}");

@@ -1,7 +1,7 @@
 //! ML-KEM against libcrux, bit for bit, and AWS-LC, which draws its own randomness.
 
 use aws_lc_rs::kem;
-use gabion_engine::{Algorithm, Engine, Keys, Operation, ml_kem};
+use gabion_engine::{Algorithm, Engine, Kem, Keys, Operation, ml_kem};
 
 use crate::{batches, count, engines, random, random_below, run_all, tally};
 
@@ -41,11 +41,16 @@ fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
     let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
     let mut keys: Vec<_> = (0..n).map(|_| ml_kem::DecapsKey::blank(params)).collect();
     if is_known {
-        run_all(engine, n, Operation::KemGenerate { params, seeds: &seeds, keys: &mut keys });
+        run_all(
+            engine,
+            n,
+            Operation::Kem(Kem::Generate { params, seeds: &seeds, keys: &mut keys }),
+        );
         ek = keys.iter().flat_map(|key| key.encaps_key().bytes()).copied().collect();
         dk = keys.iter().flat_map(|key| key.bytes()).copied().collect();
     } else {
-        let operation = Operation::KemKeygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+        let operation =
+            Operation::Kem(Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk });
         run_all(engine, n, operation);
     }
     assert!(ek == all(rounds, |round| &round.ek) && dk == all(rounds, |round| &round.dk));
@@ -53,13 +58,14 @@ fn check(engine: &Engine, params: Params, rounds: &[Expected], is_known: bool) {
     let public: Vec<_> = keys.iter().map(|key| key.encaps_key()).collect();
     let (mut ct, mut shared) = (vec![0; n * params.ct_len()], vec![[0; 32]; n]);
     let keys = if is_known { Keys::Known(&public[..]) } else { Keys::Fresh(&ek) };
-    let operation = Operation::KemEncaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
+    let operation =
+        Operation::Kem(Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared });
     run_all(engine, n, operation);
     assert!(ct == all(rounds, |round| &round.ct));
     assert!(shared.as_flattened() == all(rounds, |round| &round.shared));
     let given = all(rounds, |round| &round.given);
     let keys = if is_known { Keys::Known(&known[..]) } else { Keys::Fresh(&dk) };
-    let operation = Operation::KemDecaps { params, keys, ct: &given, shared: &mut shared };
+    let operation = Operation::Kem(Kem::Decaps { params, keys, ct: &given, shared: &mut shared });
     run_all(engine, n, operation);
     assert!(shared.as_flattened() == all(rounds, |round| &round.opened));
 }
@@ -132,7 +138,7 @@ fn with_aws_lc(
     let private = |key: &kem::DecapsulationKey<_>| key.key_bytes().unwrap().as_ref().to_vec();
     let their_dk: Vec<u8> = theirs.iter().flat_map(private).collect();
     let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
-    let operation = Operation::KemKeygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk };
+    let operation = Operation::Kem(Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk });
     run_all(&engines[0], n, operation);
     // Theirs, and what it holds.
     let (mut ct_in, mut secrets_in) = (Vec::new(), Vec::new());
@@ -145,13 +151,14 @@ fn with_aws_lc(
     for engine in engines {
         let mut shared = vec![[0; 32]; n];
         let keys = Keys::Fresh(&dk);
-        let operation = Operation::KemDecaps { params, keys, ct: &ct_in, shared: &mut shared };
+        let operation =
+            Operation::Kem(Kem::Decaps { params, keys, ct: &ct_in, shared: &mut shared });
         run_all(engine, n, operation);
         assert!(shared.as_flattened() == secrets_in, "{rounds:?}");
         let mut ct = vec![0; n * params.ct_len()];
         let keys = Keys::Fresh(&their_ek);
         let operation =
-            Operation::KemEncaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared };
+            Operation::Kem(Kem::Encaps { params, keys, m: &m, ct: &mut ct, shared: &mut shared });
         run_all(engine, n, operation);
         let expected = first.get_or_insert_with(|| (ct.clone(), shared.clone()));
         assert!(*expected == (ct.clone(), shared), "{rounds:?}");
@@ -161,7 +168,7 @@ fn with_aws_lc(
         }
         let mut opened = vec![[0; 32]; n];
         let keys = Keys::Fresh(&their_dk);
-        let operation = Operation::KemDecaps { params, keys, ct: &ct, shared: &mut opened };
+        let operation = Operation::Kem(Kem::Decaps { params, keys, ct: &ct, shared: &mut opened });
         run_all(engine, n, operation);
         for ((key, ct), opened) in theirs.iter().zip(ct.chunks_exact(params.ct_len())).zip(opened) {
             let theirs = key.decapsulate(kem::Ciphertext::from(ct)).unwrap();
