@@ -9,12 +9,12 @@
 //!
 //! A round waits for the one before it, four cycles for two rounds on Zen 4, while the unit could
 //! begin another every cycle. So streams share it, four at best; an instruction set that has a
-//! quicker way for four than this module's supplies it ([`Four`]). Cycles for one compression, of
-//! one to four streams, are 150, 75, 61 and 72 on Zen 4 (138, 105, 100 and 106 on Sapphire Rapids).
+//! quicker way for four than this module's supplies it ([`Four`]). On Zen 4 two streams take no longer
+//! than one; on Intel's processors, and with more streams, less is gained.
 //!
 //! The extensions have no encoding of AVX. Since Golden Cove, Intel's processors take some 250 cycles to go
-//! from such an instruction to one of AVX, and back, while the upper part of any register is in use: a
-//! compression took 17,000. So nothing here is compiled with AVX, what has two functions to be called from
+//! from such an instruction to one of AVX, and back, while the upper part of any register is in use, many times
+//! in a compression. So nothing here is compiled with AVX, what has two functions to be called from
 //! AVX is never made part of the caller, and the compiler empties the upper parts before the call.
 //!
 //! Time depends on lengths and on `start` and `steps`, never on what is hashed.

@@ -6,12 +6,11 @@
 //! ```
 //!
 //! The instructions reach registers 0 to 15 only, which hold two streams with their schedules, or
-//! four without. Moves between registers take no execution port, so the upper ones do for memory:
-//! 52 cycles a compression on Zen 4, where schedules in memory take 62, two streams without any 62 to
-//! 73, and LLVM's code for four 57 with these registers and 72 without them. The instructions alone
-//! take 47. Sixteen lanes ([`super::sha256_lanes`]) take 55, and both mixed took 55 too when the lanes
-//! alone took 62, because the instructions keep the pipes of the others busy as well. On Sapphire Rapids
-//! these instructions take 100, so there the lanes have what fills them.
+//! four without. Moves between registers take no execution port, so the upper ones do for memory. On
+//! Zen 4 that is quicker than schedules in memory, than two streams, and than LLVM's code for four, and
+//! little slower than the instructions alone. Sixteen lanes ([`super::sha256_lanes`]) beside them gain
+//! nothing, because the instructions keep the pipes of the others busy as well. On Sapphire Rapids these
+//! instructions take twice as long, so there the lanes have what fills them.
 
 use core::arch::asm;
 

@@ -9,20 +9,10 @@
 //! which nothing changes from step to step: 1550, 48.4.
 //!
 //! Which is quicker, these lanes or the SHA extensions ([`super::sha256`]), depends on the processor
-//! (`crate::processor`, asked once, when it is detected):
-//!
-//! ```text
-//!   cycles a compression, of one of many     Zen 4             Xeon with AMX
-//!                                            lanes extensions  lanes extensions
-//!   PRF and 15 steps                            63   59           52  111
-//!   35 parts of unequal length                  77   66           66  115
-//!   PRF and one step (FORS)                     94   76           75  122
-//!   node                                       114   94          103  140
-//!   block of a long hash                        72   64           63  113
-//! ```
-//!
-//! So AMD's processors keep the extensions, and Intel's take lanes (`kernels SHA2`, and the same with
-//! `--without-sha`).
+//! (`crate::processor`, asked once, when it is detected): for chains, parts of unequal length, nodes and
+//! long hashes alike, AMD's are quicker by the extensions, and Intel's by lanes. `kernels SHA2` shows it,
+//! and the same with `--without-sha`; `cycles_per_sha256` of bench/results/floors-*.ndjson is what the
+//! quicker one takes in a chain.
 //!
 //! Time depends on lengths and numbers of steps only.
 

@@ -7,8 +7,9 @@
 //!
 //! A round is 6 rotations, 4 three-input operations and 8 additions, and a word of the schedule, of
 //! which there are 64, 6 shifts, 2 three-input operations and 3 additions: 2144 operations for a
-//! block, of which a core does two a cycle at best, 134 cycles a lane. Zen 4 takes 177, because each
-//! round waits for the one before it; with the schedule apart from the rounds it takes 211.
+//! block, of which a core does two a cycle at best, 134 cycles a lane. Zen 4 takes more, because each
+//! round waits for the one before it (`cycles_per_sha512` of bench/results/floors-*.ndjson), and still
+//! more with the schedule apart from the rounds.
 //!
 //! Time depends on lengths only.
 

@@ -43,8 +43,8 @@ pub(super) fn hash_many(kernels: Avx512, jobs: &mut [SlhHash<'_>]) {
     }
 }
 
-/// Works every subtree of FORS out: on lanes, which are quicker here than the SHA extensions on AMD's processors
-/// too, where 16 subtrees with n = 16 take 66 cycles a hash and the extensions, level by level, 89 (Zen 4).
+/// Works every subtree of FORS out: on lanes, which are quicker here than the SHA extensions, level by level, on
+/// AMD's processors too.
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(super) fn fors_many(jobs: &mut [SlhForsTree<'_>]) {
     SlhForsTree::assert_all(jobs);
@@ -65,7 +65,7 @@ pub(super) fn fors_many(jobs: &mut [SlhForsTree<'_>]) {
     registers::clear();
 }
 
-/// Runs every hash of SHA-512; one alone is quicker without lanes, by half on Zen 4.
+/// Runs every hash of SHA-512; one alone is quicker without lanes.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn sha512_many(isa: Isa, jobs: &mut [SlhHash<'_>]) {

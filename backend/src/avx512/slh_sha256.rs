@@ -35,8 +35,8 @@ impl Steps<LANES> for Lanes {
 
     #[inline(always)]
     fn few(self) -> usize {
-        // All lanes take 16 times 52 cycles for a step, however many are used, on a Xeon with AMX, which takes
-        // 110 by the SHA extensions, and 200 in general registers.
+        // A step of all lanes takes the same time however many are used. On Intel's processors that is as long as
+        // eight steps by the SHA extensions, or four in general registers.
         if self.streams.is_some() { 9 } else { 4 }
     }
 
