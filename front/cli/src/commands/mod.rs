@@ -1,25 +1,16 @@
-//! One module per command. A command parses, calls a station, prints; it holds no mathematics.
+//! One module per command, in groups by what they are about. A command parses, calls a station, prints; it holds
+//! no mathematics.
 
-mod acvp;
-mod algorithms;
-mod bench;
-mod bundle;
-mod decaps;
-mod derive;
-mod doctor;
-mod encaps;
-mod exec;
-mod keygen;
-mod preflight;
-mod provider;
-mod report;
-mod run;
-mod sign;
-mod verify;
+mod keys;
+mod measure;
+mod openssl;
 
 use clap::Subcommand;
 
 use crate::failure::Failure;
+use keys::{acvp, algorithms, decaps, derive, encaps, keygen, sign, verify};
+use measure::{bench, report, run};
+use openssl::{bundle, doctor, exec, preflight, provider};
 
 /// Every command of `gabion`.
 #[derive(Subcommand)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::commands::sign::{MessageArgs, check_standard_input};
+use crate::commands::keys::sign::{MessageArgs, check_standard_input};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::{self, KeyArgs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gabion_engine::OsEntropy;
 
-use crate::commands::sign::check_standard_input;
+use crate::commands::keys::sign::check_standard_input;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};

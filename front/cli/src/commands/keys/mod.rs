@@ -1,0 +1,10 @@
+//! Keys, and what is done with them.
+
+pub mod acvp;
+pub mod algorithms;
+pub mod decaps;
+pub mod derive;
+pub mod encaps;
+pub mod keygen;
+pub mod sign;
+pub mod verify;
