@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-#[path = "fips_guard/refusals.rs"]
 mod refusals;
 
 /// What can be wrong with a FIPS provider.

@@ -34,9 +34,7 @@ use sha2::{Digest, Sha512};
 use sha3::Sha3_256;
 
 #[cfg(target_arch = "x86_64")]
-#[path = "zeroize/curves.rs"]
 mod curves;
-#[path = "zeroize/recorder.rs"]
 mod recorder;
 
 /// Whose secrets are looked for.

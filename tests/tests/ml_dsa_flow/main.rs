@@ -13,7 +13,6 @@ use gabion_scheme::ml_dsa::{self, Message, Params, Scratch, SigningKey, VerifyKe
 use gabion_scheme::prehash::Prehash;
 use gabion_tests::probe::{Probe, Sponges};
 
-#[path = "ml_dsa_flow/masks.rs"]
 mod masks;
 
 gabion_tests::on_every_backend!(
