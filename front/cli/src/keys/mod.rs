@@ -146,6 +146,18 @@ impl KeyArgs {
         key.into_iter().chain(password.map(|path| ("--passin", path))).collect()
     }
 
+    /// Refuses that more than one of key, password and what else is read come from standard input.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`], naming the two.
+    pub fn check_standard_input(&self, others: &[(&'static str, &Path)]) -> Result<(), Failure> {
+        let is_passin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
+        let mut inputs =
+            vec![("--key", files::is_standard_input(&self.key)), ("--passin", is_passin)];
+        inputs.extend(others.iter().map(|(name, path)| (*name, files::is_standard_input(path))));
+        files::one_standard_input(&inputs)
+    }
+
     /// Reads a key of the wanted kind; `what` is what it is wanted for.
     ///
     /// # Errors
@@ -158,11 +170,7 @@ impl KeyArgs {
         (kind, half): (Kind, Half),
     ) -> Result<Key, Failure> {
         let claimed = self.algorithm.as_deref().map(algorithm_of_raw).transpose()?;
-        let passin_is_stdin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
-        files::one_standard_input(&[
-            ("--key", files::is_standard_input(&self.key)),
-            ("--passin", passin_is_stdin),
-        ])?;
+        self.check_standard_input(&[])?;
         let file = name_of(&self.key);
         let bytes = files::read(&self.key, files::SMALL_MAX)?;
         let is_structure = der::is_structure(&bytes);

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::commands::keys::sign::check_standard_input;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
@@ -35,7 +34,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    check_standard_input(&args.key, &[("CT", &args.ciphertext)])?;
+    args.key.check_standard_input(&[("CT", &args.ciphertext)])?;
     let inputs = [args.key.inputs(), vec![("CT", args.ciphertext.as_path())]].concat();
     let existing = args.force.existing();
     let [place] = files::places([("--secret", &args.secret)], &inputs, existing)?;

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::commands::keys::sign::check_standard_input;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
@@ -35,7 +34,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    check_standard_input(&args.key, &[("--peer", &args.peer)])?;
+    args.key.check_standard_input(&[("--peer", &args.peer)])?;
     let inputs = [args.key.inputs(), vec![("--peer", args.peer.as_path())]].concat();
     let existing = args.force.existing();
     let [place] = files::places([("--secret", &args.secret)], &inputs, existing)?;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use gabion_engine::OsEntropy;
 
-use crate::commands::keys::sign::check_standard_input;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
@@ -35,7 +34,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    check_standard_input(&args.key, &[])?;
+    args.key.check_standard_input(&[])?;
     let outputs = [("--out", args.out.as_path()), ("--secret", args.secret.as_path())];
     let existing = args.force.existing();
     let [ciphertext_place, secret_place] = files::places(outputs, &args.key.inputs(), existing)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::commands::keys::sign::{MessageArgs, check_standard_input};
+use super::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files;
 use crate::keys::{self, KeyArgs};
@@ -31,7 +31,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    check_standard_input(&args.key, &[("--sig", &args.sig), ("FILE", args.mode.file())])?;
+    args.key.check_standard_input(&[("--sig", &args.sig), ("FILE", args.mode.file())])?;
     let engine = keys::engine()?;
     let key = args.key.verify_key(engine)?;
     let signature = files::read(&args.sig, files::SMALL_MAX)?;
