@@ -1,4 +1,4 @@
-//! Records the compiler, which result rows name, and compiles the heap probe, which is embedded.
+//! Compiles the heap probe, which is embedded.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,13 +7,6 @@ use std::process::Command;
 
 fn main() {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let version = Command::new(&rustc)
-        .arg("--version")
-        .output()
-        .ok()
-        .and_then(|output| String::from_utf8(output.stdout).ok())
-        .unwrap_or_else(|| "rustc of unknown version".into());
-    println!("cargo::rustc-env=GABION_COMPILER={}", version.trim());
     println!("cargo::rerun-if-changed=build.rs");
     compile_probe(&rustc);
 }

@@ -86,7 +86,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 # The commit of what measures; files changed since then are said.
 commit=$(git -C "$here" rev-parse HEAD 2>/dev/null || echo unknown)
-git -C "$here" diff --quiet HEAD -- . ../src 2>/dev/null || commit="$commit, changed"
+git -C "$here" diff --quiet HEAD -- . ../rows 2>/dev/null || commit="$commit, changed"
 load_before=$(cut -d' ' -f1-3 /proc/loadavg)
 began=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 rows="$results/peers-$record.ndjson"

@@ -22,11 +22,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("backend", &["gabion-scheme"]),
     ("engine", &["gabion-scheme", "gabion-backend"]),
     ("ship", &[]),
-    ("bench", &["gabion-engine"]),
+    ("bench/rows", &[]),
+    ("bench", &["gabion-engine", "gabion-rows"]),
     ("front/provider", &["gabion-engine"]),
     ("front/capi", &["gabion-engine"]),
-    ("front/cli", &["gabion-engine", "gabion-bench", "gabion-ship", "gabion-provider"]),
-    ("xtask", &[]),
+    (
+        "front/cli",
+        &["gabion-engine", "gabion-bench", "gabion-rows", "gabion-ship", "gabion-provider"],
+    ),
+    ("xtask", &["gabion-rows"]),
 ];
 
 /// What may not stand in a source file, and what stands there instead.

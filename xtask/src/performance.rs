@@ -1,16 +1,13 @@
 //! A machine's page from the raw rows in bench/results: `xtask performance NAME`.
 
 mod aims;
-#[path = "../../bench/src/peers.rs"]
-mod peers;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use gabion_rows::compare::{self, FAMILIES, compare, cycles, is_named, is_same};
 use serde_json::Value;
-
-use peers::{FAMILIES, compare, cycles, is_named, is_same};
 
 /// Writes docs/performance.md where that is this machine's, and docs/performance-NAME.md for every other
 /// machine, and returns the page. It needs five files: ours, ours on two threads, its floors, other
@@ -97,7 +94,7 @@ fn summary(page: &mut String, engine: &[Value], peers: &[Value]) {
     );
     let comparisons = compare(engine, peers);
     for (family, names) in FAMILIES {
-        let (rows, below, [one, batch]) = peers::summary(&comparisons, names);
+        let (rows, below, [one, batch]) = compare::summary(&comparisons, names);
         if rows == 0 {
             continue;
         }

@@ -5,11 +5,11 @@ mod hybrid;
 
 pub use hybrid::{Parts, hybrid};
 
-use crate::inputs;
 use crate::peer::{
     Dsa, DsaSet, Error, Exchange, Identity, Kem, KemSet, Key, Operation, Randomness, Result,
     Secret, Signer,
 };
+use gabion_rows::inputs;
 
 /// Keys tried for each parameter set, each with one message.
 const ROUNDS: usize = 8;

@@ -108,7 +108,7 @@ fn ed25519(
     if name != "Ed25519" {
         return Ok(None);
     }
-    make(&crate::inputs::bytes(30, 0)).map(Some)
+    make(&gabion_rows::inputs::bytes(30, 0)).map(Some)
 }
 
 fn failed(peer: &'static str, call: &'static str, detail: impl std::fmt::Debug) -> Error {
@@ -118,7 +118,7 @@ fn failed(peer: &'static str, call: &'static str, detail: impl std::fmt::Debug) 
 /// The next seed, so that each key generation has its own.
 fn next(calls: &mut u64) -> [u8; 32] {
     *calls += 1;
-    crate::inputs::bytes(31, *calls)
+    gabion_rows::inputs::bytes(31, *calls)
 }
 
 /// One parameter set of slh-dsa.
@@ -131,7 +131,7 @@ struct Slh<P: slh_dsa::ParameterSet> {
 /// The key pair number `call`, from seeds of n bytes each.
 fn make_slh<P: slh_dsa::ParameterSet>(n: usize, call: u64) -> slh_dsa::SigningKey<P> {
     let seeds: [[u8; 32]; 3] =
-        std::array::from_fn(|part| crate::inputs::bytes(20 + part as u64, call));
+        std::array::from_fn(|part| gabion_rows::inputs::bytes(20 + part as u64, call));
     slh_dsa::SigningKey::slh_keygen_internal(&seeds[0][..n], &seeds[1][..n], &seeds[2][..n])
 }
 

@@ -20,7 +20,7 @@ fn failed(peer: &'static str, call: &'static str, detail: impl std::fmt::Debug) 
 /// Private key number `call` of `N` bytes: below the order of its curve, which for P-521 is a bit
 /// more than 520 bits.
 fn private_key<const N: usize>(call: u64) -> [u8; N] {
-    let mut bytes: [u8; N] = crate::inputs::bytes(51, call);
+    let mut bytes: [u8; N] = gabion_rows::inputs::bytes(51, call);
     if N == 66 {
         bytes[0] = 0;
     }

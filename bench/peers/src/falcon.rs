@@ -23,7 +23,7 @@ impl fn_dsa::RngCore for Stream {
     fn fill_bytes(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(32) {
             self.0 += 1;
-            let drawn: [u8; 32] = crate::inputs::bytes(40, self.0);
+            let drawn: [u8; 32] = gabion_rows::inputs::bytes(40, self.0);
             chunk.copy_from_slice(&drawn[..chunk.len()]);
         }
     }

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 use crate::check::{self, Parts};
-use crate::clock::Figures;
-use crate::inputs;
 use crate::peer::{Hybrid, HybridPair, HybridSet, Key, Operation, Peer, Result};
 use crate::{KEYS, Report, preferred};
+use gabion_rows::clock::Figures;
+use gabion_rows::inputs;
 
 /// Rows of a hybrid. All encapsulate to the same keys, of which one library made the pairs, and those
 /// that decapsulate with encoded keys take these too. A cached key decapsulates as the pair that the

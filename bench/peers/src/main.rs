@@ -6,9 +6,6 @@
 mod aws_lc;
 mod botan;
 mod check;
-#[path = "../../src/clock.rs"]
-#[allow(dead_code)] // Not every harness uses all of it.
-mod clock;
 mod crates;
 mod curves;
 mod falcon;
@@ -16,13 +13,8 @@ mod falcon;
 mod graviola;
 mod hybrid_rows;
 mod hybrids;
-#[path = "../../src/inputs.rs"]
-mod inputs;
 mod libcrux;
 mod liboqs;
-#[path = "../../src/machine.rs"]
-#[allow(dead_code)]
-mod machine;
 mod openssl;
 mod peer;
 mod rustcrypto;
@@ -36,13 +28,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use gabion_rows::clock::{Centre, Clock, Figures, Plan};
+use gabion_rows::inputs;
+use gabion_rows::machine::Machine;
 use regex::Regex;
 use serde::Serialize;
 
 use check::Slot;
-use clock::{Centre, Clock, Figures, Plan};
 use hybrid_rows::hybrid_rows;
-use machine::Machine;
 use peer::{
     DSA_SETS, Dsa, DsaSet, EXCHANGES, Error, Exchange, HYBRID_SETS, Identity, KEM_SETS, Kem,
     KemSet, Key, Operation, Peer, Randomness, Result, SIGNERS, Signer,

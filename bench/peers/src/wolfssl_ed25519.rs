@@ -24,7 +24,7 @@ fn make(functions: &Ed25519Functions, call: u64) -> Result<NonNull<c_void>> {
     let key = unsafe { (functions.new)(null_mut(), NO_DEVICE, &mut code) };
     check("wc_ed25519_new", code)?;
     let key = object("wc_ed25519_new", key)?;
-    let seed: [u8; KEY_BYTES as usize] = crate::inputs::bytes(31, call);
+    let seed: [u8; KEY_BYTES as usize] = gabion_rows::inputs::bytes(31, call);
     let mut public = [0; KEY_BYTES as usize];
     // SAFETY: the key is live and the seed has the bytes stated.
     let code = unsafe { (functions.import_seed)(seed.as_ptr(), KEY_BYTES, key.as_ptr()) };

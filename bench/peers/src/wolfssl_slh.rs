@@ -83,7 +83,7 @@ impl Signer for Slot {
     fn keygen(&mut self) -> Result<()> {
         self.calls += 1;
         let seeds: [[u8; 32]; 3] =
-            std::array::from_fn(|part| crate::inputs::bytes(20 + part as u64, self.calls));
+            std::array::from_fn(|part| gabion_rows::inputs::bytes(20 + part as u64, self.calls));
         let (make, n) = (self.functions.make, self.n);
         // SAFETY: the object is live and each seed has the n bytes stated.
         let code = unsafe {

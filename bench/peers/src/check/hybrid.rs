@@ -1,11 +1,11 @@
 //! Hybrids, against each other and against the ML-KEM and the key exchange of all peers.
 
 use super::{ROUNDS, Slot, disagree};
-use crate::inputs;
 use crate::peer::{
     Encapsulated, Exchange, Form, Hybrid, HybridPair, HybridSet, Identity, Kem, Key, Operation,
     Peer, Randomness, Result,
 };
+use gabion_rows::inputs;
 
 /// What other libraries have of the parts of a hybrid: composed, they encapsulate to every public key,
 /// also where only one library has the whole.

@@ -1,7 +1,7 @@
 //! The sections that hold one thing against another: other libraries, a server with and without, two
 //! threads and one, a switch on and off.
 
-use gabion_bench::peers::{self, FAMILIES, compare, cycles};
+use gabion_rows::compare::{self, FAMILIES, compare, cycles};
 use serde_json::Value;
 
 use super::chart::Chart;
@@ -105,10 +105,10 @@ pub fn libraries(engine: &[&Value], peers: &[&Value]) -> Option<Section> {
 }
 
 /// A line for each family that has something to compare.
-fn families(comparisons: &[peers::Comparison<'_>]) -> String {
+fn families(comparisons: &[compare::Comparison<'_>]) -> String {
     let lines: Vec<Vec<String>> = FAMILIES
         .iter()
-        .map(|(family, names)| (family, peers::summary(comparisons, names)))
+        .map(|(family, names)| (family, compare::summary(comparisons, names)))
         .filter(|(_, (rows, ..))| *rows > 0)
         .map(|(family, (rows, below, [one, batch]))| {
             vec![(*family).to_owned(), rows.to_string(), one, batch, below.to_string()]
@@ -121,7 +121,7 @@ fn families(comparisons: &[peers::Comparison<'_>]) -> String {
 /// The best of each operation of other libraries where there is nothing of ours.
 fn alone(peers: &[&Value]) -> Vec<Vec<String>> {
     let fields = ["algorithm", "operation", "key"];
-    let best = latest(peers, &fields).into_iter().filter_map(|row| peers::best(row, peers));
+    let best = latest(peers, &fields).into_iter().filter_map(|row| compare::best(row, peers));
     best.map(|peer| {
         let mut cells: Vec<String> = fields.iter().map(|field| text(peer, field)).collect();
         let dash = || "-".to_owned();

@@ -1,7 +1,6 @@
 //! Rows of the engine beside those of other libraries: which belong together, and which is the best.
 //!
-//! The pages of docs and `gabion report` compare by the same rules; xtask, which builds nothing of the
-//! engine, takes this file as a module of its own.
+//! The pages of docs and `gabion report` compare by the same rules.
 
 use std::borrow::Borrow;
 

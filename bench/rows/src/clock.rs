@@ -13,12 +13,13 @@
 //! what is wanted (signing with rejection), an interrupted sample is replaced by the CPU time that
 //! the thread really used.
 //!
-//! This file depends on nothing but `std`, `libc` and `serde`: the workspace that measures other
-//! people's libraries includes it by path, so both measure with the same code without linking.
+//! The workspace that measures other people's libraries measures with it too.
 
 use std::time::Instant;
 
 use serde::Serialize;
+
+use crate::machine::thread_cpu_ns;
 
 /// How long a calibration is trusted, in nanoseconds. The clock moves over milliseconds.
 const CALIBRATION_LIFETIME_NS: f64 = 100_000.0;
@@ -172,7 +173,7 @@ impl Clock {
         result?;
         let mut ns = ticks.saturating_sub(self.overhead) as f64 / self.ticks_per_ns;
         if let Some(cpu_start) = cpu_start {
-            let cpu = thread_cpu_ns() - cpu_start;
+            let cpu = (thread_cpu_ns() - cpu_start) as f64;
             if ns - cpu > INTERRUPTED_NS {
                 ns = cpu;
             }
@@ -246,22 +247,13 @@ fn measure_ticks_per_ns() -> f64 {
     ticks as f64 / start.elapsed().as_nanos() as f64
 }
 
-/// CPU time of the calling thread, nanoseconds; excludes the time others held the core.
-fn thread_cpu_ns() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid, writable timespec for the duration of the call.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    // The clock exists on every Linux; were it missing, 0 - 0 would only look interrupted.
-    debug_assert_eq!(status, 0);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
 /// The counter that samples are taken with.
 #[cfg(target_arch = "x86_64")]
 mod counter {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
 
     /// Ticks now. Instructions before it have completed, later ones have not begun.
+    #[inline]
     pub fn now() -> u64 {
         // SAFETY: every x86-64 processor has both instructions (lfence is SSE2).
         unsafe {
@@ -273,6 +265,7 @@ mod counter {
     }
 
     /// Runs `call` and returns its result and the ticks from before to after it.
+    #[inline]
     pub fn elapsed<R>(call: impl FnOnce() -> R) -> (R, u64) {
         let start = now();
         let result = call();
@@ -287,12 +280,14 @@ mod counter {
     use std::time::Instant;
 
     /// Nanoseconds since the first call.
+    #[inline]
     pub fn now() -> u64 {
         static BASE: OnceLock<Instant> = OnceLock::new();
         BASE.get_or_init(Instant::now).elapsed().as_nanos() as u64
     }
 
     /// Runs `call` and returns its result and the ticks from before to after it.
+    #[inline]
     pub fn elapsed<R>(call: impl FnOnce() -> R) -> (R, u64) {
         let start = now();
         let result = call();

@@ -90,12 +90,12 @@ fn features(cpuinfo: &str) -> Vec<String> {
 /// interrupted, and on a busy machine the counter would bill us for whoever interrupted. A reading
 /// costs a system call, 0.3 to 0.7 us, against sides of 150 us and more with two or three readings
 /// each; the bias is below 1 % and the same for every provider.
-pub(crate) fn thread_cpu_ns() -> u64 {
+pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// CPU time of all threads of this process, ended ones included, in nanoseconds.
-pub(crate) fn process_cpu_ns() -> u64 {
+pub fn process_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
