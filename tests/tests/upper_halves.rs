@@ -2,7 +2,7 @@
 //!
 //! Where they are in use, Intel's processors since Golden Cove take some 250 cycles to go from an instruction
 //! of SSE, which is all that code for every x86-64 has, to one of AVX, and back: a compression by the SHA
-//! extensions, which have no other encoding, took 17,000 cycles. The processor itself says whether they are
+//! extensions, which have no other encoding, goes many times each way. The processor itself says whether they are
 //! in use (XINUSE, Intel's manual, volume 1, section 13.6). AMD's keep no such books, so there the test says
 //! that it saw nothing.
 

@@ -13,9 +13,9 @@
 //! which the connection's wait context and the worker share. The descriptor is the wait context's: it is
 //! closed with that, and a worker that comes later writes nowhere.
 //!
-//! Pausing costs some 20 us, so an operation pauses only in company: when others are on their way, or, now
-//! and then, to see whether others come meanwhile ([`Company`]). Where anything is missing, full or fails,
-//! the operation runs where it is, as outside of a job.
+//! Pausing takes two changes of thread, so an operation pauses only when others are on their way, or, now
+//! and then, to see whether others come meanwhile ([`Company`]). If anything is missing, full or fails, the
+//! operation runs where it is, as outside of a job.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
