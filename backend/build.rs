@@ -22,8 +22,17 @@ fn emulated(text: &str) -> String {
     text
 }
 
+/// A file, or a folder with all that is in it.
 fn write(from: &Path, to: &Path) -> io::Result<()> {
-    fs::write(to, emulated(&fs::read_to_string(from)?))
+    if !from.is_dir() {
+        return fs::write(to, emulated(&fs::read_to_string(from)?));
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        write(&path, &to.join(path.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
 }
 
 fn main() -> io::Result<()> {
@@ -32,20 +41,15 @@ fn main() -> io::Result<()> {
         return Ok(());
     }
     println!("cargo::rerun-if-changed=src/avx512");
-    println!("cargo::rerun-if-changed=src/sha_ni.rs");
+    println!("cargo::rerun-if-changed=src/x86/sha_ni.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    fs::create_dir_all(out.join("avx512"))?;
-    for file in fs::read_dir("src/avx512")? {
-        let path = file?.path();
-        write(&path, &out.join("avx512").join(path.file_name().unwrap_or_default()))?;
-    }
-    write(Path::new("src/sha_ni.rs"), &out.join("sha_ni.rs"))?;
-    // Modules by absolute paths, for `include!` at the root of the crate.
+    write(Path::new("src/avx512"), &out.join("avx512"))?;
+    write(Path::new("src/x86/sha_ni.rs"), &out.join("sha_ni.rs"))?;
+    // Modules by absolute paths, for `include!` at the root of the crate and in `x86`.
     let module = |visibility: &str, name: &str, file: &str| {
         let path = out.join(file);
         format!("#[allow(unused)]\n#[path = {path:?}]\n{visibility} mod {name};\n")
     };
-    let modules =
-        module("pub", "avx512", "avx512/mod.rs") + &module("pub(crate)", "sha_ni", "sha_ni.rs");
-    fs::write(out.join("emulated.rs"), modules)
+    fs::write(out.join("emulated.rs"), module("pub", "avx512", "avx512/mod.rs"))?;
+    fs::write(out.join("emulated_sha_ni.rs"), module("pub(crate)", "sha_ni", "sha_ni.rs"))
 }

@@ -15,20 +15,13 @@ pub mod avx2;
 #[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]
 pub mod avx512;
 pub mod batch;
-mod constants;
 pub mod cpu;
 #[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
 mod emulated;
 pub mod host;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod memory;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod polynomials;
 pub mod portable;
-#[cfg(target_arch = "x86_64")]
-mod processor;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod reserve;
 /// There is none: memory that can't be had ends the process.
@@ -41,25 +34,20 @@ pub mod reserve {
     }
 }
 pub mod rights;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod sha2;
-mod sha512;
-#[cfg(all(target_arch = "x86_64", not(emulated_lanes)))]
-mod sha_ni;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod slh;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod sponge;
+mod shared;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(emulated_lanes, allow(unused_unsafe))] // Emulated instructions need none.
+mod x86;
 
-// The modules `avx512` and `sha_ni`, over emulated instructions.
+// The module `avx512`, over emulated instructions.
 #[cfg(all(target_arch = "x86_64", emulated_lanes))]
 include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519};
 pub use cpu::{Cpu, cpus};
-pub use sha512::Sha512Blocks;
+pub use shared::sha512::Sha512Blocks;
 
 /// Empties the upper parts of the vector registers, for after code of other people's that leaves them in use:
 /// to go from an instruction of SSE to one of AVX takes Intel's processors hundreds of cycles then. Kernels
@@ -67,5 +55,5 @@ pub use sha512::Sha512Blocks;
 #[inline]
 pub fn empty_upper_halves() {
     #[cfg(target_arch = "x86_64")]
-    processor::empty_upper_halves();
+    x86::processor::empty_upper_halves();
 }

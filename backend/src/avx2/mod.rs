@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Avx2 : Kernels              a token that only detection makes
-//!      |-- sponge               the scheduler of crate::sponge over four lanes
+//!      |-- sponge               the scheduler of crate::shared::sponge over four lanes
 //!      |     |-- keccak         Keccak-f[1600] on four states
 //!      |     `-- keccak_one     on one, in general registers
 //!      |-- kem_ntt, dsa_ntt     transforms and products
@@ -28,8 +28,8 @@ use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::polynomials::polynomial_methods;
-use crate::sha_ni;
+use crate::shared::polynomials::polynomial_methods;
+use crate::x86::sha_ni;
 
 mod compiled;
 mod dsa_ntt;

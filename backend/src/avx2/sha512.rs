@@ -19,9 +19,9 @@ use gabion_scheme::kernels::slh::SlhHash;
 use super::keccak::transpose;
 use super::registers;
 use super::sha2::xor;
-use crate::memory::{Table, wipe};
-use crate::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
-use crate::slh::sha2::for_each_block;
+use crate::shared::chains::sha2::for_each_block;
+use crate::shared::memory::{Table, wipe};
+use crate::shared::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
 
 /// Messages that are hashed side by side.
 pub(super) const LANES: usize = 4;

@@ -5,9 +5,9 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
 use super::{Avx2, sha512, slh_sha256, sponge};
 use crate::portable::Portable;
-use crate::sha_ni;
-use crate::slh::sha2::in_groups;
-use crate::slh::shake;
+use crate::shared::chains::sha2::in_groups;
+use crate::shared::chains::shake;
+use crate::x86::sha_ni;
 
 /// Runs every chain to its end.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Avx512 : Kernels            a token that only detection makes
-//!      |-- sponge               the scheduler of crate::sponge over eight lanes
+//!      |-- sponge               the scheduler of crate::shared::sponge over eight lanes
 //!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
@@ -34,63 +34,43 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-use crate::polynomials::polynomial_methods;
-use crate::processor;
+use crate::shared::polynomials::polynomial_methods;
+use crate::x86::processor;
 
-mod constants;
-mod dsa_ntt;
-mod dsa_pack;
-mod dsa_round;
-mod dsa_small;
-mod ed25519;
-mod ed25519_one_vartime;
-mod ed25519_vartime;
-mod edwards;
-mod edwards_quad_vartime;
-mod field25519;
-mod half_size_vartime;
+mod curve25519;
 mod keccak;
-mod kem_ntt;
-mod kem_pack;
-mod kem_sample;
-mod pack;
-mod quad25519;
+mod lattice;
 mod registers;
-mod sha256;
-mod sha256_lanes;
-mod sha512;
-mod sha512_one;
-mod shuffle;
+mod sha2;
 mod slh;
-mod slh_fors;
-mod slh_sha256;
-mod slh_shake;
-mod sponge;
-mod x25519;
-mod x25519_one;
+
+use self::sha2::{sha256, sha512, sha512_one};
+use curve25519::{ed25519, ed25519_vartime, x25519};
+use keccak::sponge;
+use lattice::kem_sample;
 
 /// The functions behind `Kernels` over polynomials.
 mod polynomials {
-    pub(super) use super::dsa_ntt::{
+    pub(super) use super::lattice::dsa_ntt::{
         add as dsa_add, inv_ntt as dsa_inv_ntt, matvec as dsa_matvec, ntt as dsa_ntt,
         pointwise as dsa_pointwise, shift_left_d as dsa_shift_left_d, sub as dsa_sub,
     };
-    pub(super) use super::dsa_pack::{
+    pub(super) use super::lattice::dsa_pack::{
         bit_pack as dsa_bit_pack, bit_unpack as dsa_bit_unpack,
         rej_bounded_vartime as dsa_rej_bounded_vartime,
         rej_uniform_vartime as dsa_rej_uniform_vartime, simple_bit_pack as dsa_simple_bit_pack,
         simple_bit_unpack as dsa_simple_bit_unpack,
     };
-    pub(super) use super::dsa_round::{
+    pub(super) use super::lattice::dsa_round::{
         decompose as dsa_decompose, make_hint as dsa_make_hint, norm_below as dsa_norm_below,
         power2round as dsa_power2round, use_hint as dsa_use_hint,
     };
-    pub(super) use super::dsa_small::{add as dsa_add_small, sub as dsa_sub_small};
-    pub(super) use super::kem_ntt::{
+    pub(super) use super::lattice::dsa_small::{add as dsa_add_small, sub as dsa_sub_small};
+    pub(super) use super::lattice::kem_ntt::{
         add as kem_add, inv_ntt as kem_inv_ntt, matvec as kem_matvec, ntt as kem_ntt,
         sub_from as kem_sub_from, to_mont as kem_to_mont,
     };
-    pub(super) use super::kem_pack::{
+    pub(super) use super::lattice::kem_pack::{
         cbd as kem_cbd, compress as kem_compress, decode12 as kem_decode12,
         decompress as kem_decompress, encode12 as kem_encode12,
         rej_uniform_vartime as kem_rej_uniform_vartime,

@@ -1,7 +1,7 @@
 //! AVX-512 and the SHA extensions in plain Rust, for checkers that know neither.
 //!
 //! ```text
-//!   avx512/*.rs, sha_ni.rs --build.rs--> the same text, where
+//!   avx512/, x86/sha_ni.rs --build.rs--> the same text, where
 //!        core::arch::x86_64::*        is emulated::*           types and intrinsics of this module
 //!        core::arch::asm!             is emulated::asm!        the text is read and carried out
 //!        #[target_feature(..)]        is gone

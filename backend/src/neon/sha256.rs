@@ -18,10 +18,10 @@ use core::arch::aarch64::*;
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
 
 use super::registers;
-use crate::memory::{Plain, Table, wipe};
-use crate::sha2::SHA256_ROUNDS;
-use crate::slh::Queue;
-use crate::slh::sha2::{ADDRESS, for_each_block, in_groups};
+use crate::shared::chains::Queue;
+use crate::shared::chains::sha2::{ADDRESS, for_each_block, in_groups};
+use crate::shared::memory::{Plain, Table, wipe};
+use crate::shared::sha2::SHA256_ROUNDS;
 
 /// Streams that run side by side.
 const STREAMS: usize = 2;

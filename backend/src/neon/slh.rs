@@ -5,7 +5,7 @@ use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
 use super::{Neon, sha256, sha512, sponge};
 use crate::portable::Portable;
-use crate::slh::shake;
+use crate::shared::chains::shake;
 
 /// Runs every chain to its end.
 pub(super) fn chain_many(isa: Neon, jobs: &mut [SlhChain<'_>]) {

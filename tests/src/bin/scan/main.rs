@@ -34,60 +34,60 @@ use flow::{ARGUMENTS, Finding, Model};
 /// Functions that must be there; if one is gone, nothing would be checked and nothing found.
 const EXPECTED: &[&str] = &[
     // With the permutations, which are taken in.
-    "gabion_backend::avx512::sponge::sponge_many",
-    "gabion_backend::avx512::sponge::run_alone",
-    "gabion_backend::avx512::kem_ntt::ntt",
-    "gabion_backend::avx512::kem_ntt::inv_ntt",
-    "gabion_backend::avx512::kem_ntt::matvec",
-    "gabion_backend::avx512::kem_ntt::to_mont",
-    "gabion_backend::avx512::kem_ntt::add",
-    "gabion_backend::avx512::kem_ntt::sub_from",
-    "gabion_backend::avx512::kem_pack::cbd",
-    "gabion_backend::avx512::kem_sample::sample_cbd",
-    "gabion_backend::avx512::kem_pack::encode12",
-    "gabion_backend::avx512::kem_pack::decode12",
-    "gabion_backend::avx512::kem_pack::compress",
-    "gabion_backend::avx512::kem_pack::decompress",
-    "gabion_backend::avx512::dsa_ntt::ntt",
-    "gabion_backend::avx512::dsa_ntt::inv_ntt",
-    "gabion_backend::avx512::dsa_ntt::matvec",
-    "gabion_backend::avx512::dsa_ntt::pointwise",
-    "gabion_backend::avx512::dsa_ntt::add",
-    "gabion_backend::avx512::dsa_ntt::sub",
-    "gabion_backend::avx512::dsa_small::add",
-    "gabion_backend::avx512::dsa_small::sub",
-    "gabion_backend::avx512::dsa_round::power2round",
-    "gabion_backend::avx512::dsa_round::decompose",
-    "gabion_backend::avx512::dsa_round::make_hint",
-    "gabion_backend::avx512::dsa_round::norm_below",
-    "gabion_backend::avx512::dsa_pack::simple_bit_pack",
-    "gabion_backend::avx512::dsa_pack::bit_pack",
-    "gabion_backend::avx512::dsa_pack::bit_unpack",
+    "gabion_backend::avx512::keccak::sponge::sponge_many",
+    "gabion_backend::avx512::keccak::sponge::run_alone",
+    "gabion_backend::avx512::lattice::kem_ntt::ntt",
+    "gabion_backend::avx512::lattice::kem_ntt::inv_ntt",
+    "gabion_backend::avx512::lattice::kem_ntt::matvec",
+    "gabion_backend::avx512::lattice::kem_ntt::to_mont",
+    "gabion_backend::avx512::lattice::kem_ntt::add",
+    "gabion_backend::avx512::lattice::kem_ntt::sub_from",
+    "gabion_backend::avx512::lattice::kem_pack::cbd",
+    "gabion_backend::avx512::lattice::kem_sample::sample_cbd",
+    "gabion_backend::avx512::lattice::kem_pack::encode12",
+    "gabion_backend::avx512::lattice::kem_pack::decode12",
+    "gabion_backend::avx512::lattice::kem_pack::compress",
+    "gabion_backend::avx512::lattice::kem_pack::decompress",
+    "gabion_backend::avx512::lattice::dsa_ntt::ntt",
+    "gabion_backend::avx512::lattice::dsa_ntt::inv_ntt",
+    "gabion_backend::avx512::lattice::dsa_ntt::matvec",
+    "gabion_backend::avx512::lattice::dsa_ntt::pointwise",
+    "gabion_backend::avx512::lattice::dsa_ntt::add",
+    "gabion_backend::avx512::lattice::dsa_ntt::sub",
+    "gabion_backend::avx512::lattice::dsa_small::add",
+    "gabion_backend::avx512::lattice::dsa_small::sub",
+    "gabion_backend::avx512::lattice::dsa_round::power2round",
+    "gabion_backend::avx512::lattice::dsa_round::decompose",
+    "gabion_backend::avx512::lattice::dsa_round::make_hint",
+    "gabion_backend::avx512::lattice::dsa_round::norm_below",
+    "gabion_backend::avx512::lattice::dsa_pack::simple_bit_pack",
+    "gabion_backend::avx512::lattice::dsa_pack::bit_pack",
+    "gabion_backend::avx512::lattice::dsa_pack::bit_unpack",
     // With the hash of a block of SHAKE256, which is taken in.
     "gabion_backend::avx512::slh::chain_many",
-    "gabion_backend::avx512::slh_shake::hash_nodes",
-    "gabion_backend::avx512::slh_fors::shake",
-    "gabion_backend::avx512::slh_fors::sha256",
-    "gabion_backend::avx512::slh_fors::sha2",
-    "gabion_backend::avx512::sha256_lanes::advance",
-    "gabion_backend::avx512::sha256_lanes::hash",
-    "gabion_backend::avx512::sha256_lanes::run_together",
-    "gabion_backend::avx512::sha512::compress",
-    "gabion_backend::avx512::sha512::hash_whole",
-    "gabion_backend::avx512::sha512_one::compress",
-    "gabion_backend::avx512::sha512_one::compress_two",
-    "gabion_backend::sha_ni::compress",
-    "gabion_backend::sha_ni::advance",
-    "gabion_backend::sha_ni::hash",
-    "gabion_backend::sha_ni::hash_nodes",
+    "gabion_backend::avx512::slh::shake::hash_nodes",
+    "gabion_backend::avx512::slh::fors::shake",
+    "gabion_backend::avx512::slh::fors::sha256",
+    "gabion_backend::avx512::slh::fors::sha2",
+    "gabion_backend::avx512::sha2::sha256_lanes::advance",
+    "gabion_backend::avx512::sha2::sha256_lanes::hash",
+    "gabion_backend::avx512::sha2::sha256_lanes::run_together",
+    "gabion_backend::avx512::sha2::sha512::compress",
+    "gabion_backend::avx512::sha2::sha512::hash_whole",
+    "gabion_backend::avx512::sha2::sha512_one::compress",
+    "gabion_backend::avx512::sha2::sha512_one::compress_two",
+    "gabion_backend::x86::sha_ni::compress",
+    "gabion_backend::x86::sha_ni::advance",
+    "gabion_backend::x86::sha_ni::hash",
+    "gabion_backend::x86::sha_ni::hash_nodes",
     "gabion_backend::avx512::slh::hash_many",
-    "gabion_backend::avx512::ed25519::base_multiples",
-    "gabion_backend::avx512::x25519::base_multiples",
-    "gabion_backend::avx512::x25519::multiples",
-    "gabion_backend::avx512::x25519_one::multiple",
+    "gabion_backend::avx512::curve25519::ed25519::base_multiples",
+    "gabion_backend::avx512::curve25519::x25519::base_multiples",
+    "gabion_backend::avx512::curve25519::x25519::multiples",
+    "gabion_backend::avx512::curve25519::x25519_one::multiple",
     // Of one element or point, for keys and signatures.
-    "gabion_backend::avx512::quad25519::invert",
-    "gabion_backend::avx512::quad25519::power_250",
+    "gabion_backend::avx512::curve25519::quad25519::invert",
+    "gabion_backend::avx512::curve25519::quad25519::power_250",
     "gabion_backend::avx2::kem_ntt::ntt",
     "gabion_backend::avx2::kem_ntt::inv_ntt",
     "gabion_backend::avx2::kem_ntt::matvec",
@@ -154,24 +154,24 @@ const SPONGES: &[(&str, &[usize])] = &[
 ];
 
 /// Kernels that take descriptions of jobs, and which of their arguments point to them.
-const SAMPLERS: &[(&str, &[usize])] = &[("kem_sample::sample_cbd", &[ARGUMENTS[1]])];
+const SAMPLERS: &[(&str, &[usize])] = &[("lattice::kem_sample::sample_cbd", &[ARGUMENTS[1]])];
 
 /// Functions that hand the hashes of SLH-DSA to lanes. They follow descriptions of jobs to contexts
 /// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
 const HASHES: &[&str] = &[
     "avx512::slh::chain_many",
     "avx512::slh::hash_many",
-    "avx512::slh_sha256::",
-    "avx512::slh_fors::",
+    "avx512::slh::sha256::",
+    "avx512::slh::fors::",
     "avx512::slh::fors_many",
-    "avx512::slh_shake::hash",
-    "avx512::sha256_lanes::hash",
-    "avx512::sha256_lanes::run_together",
-    "avx512::sha512::hash",
-    "avx512::sha512::absorb",
-    "sha_ni::Lanes::begin",
-    "sha_ni::chain_many",
-    "sha_ni::hash",
+    "avx512::slh::shake::hash",
+    "avx512::sha2::sha256_lanes::hash",
+    "avx512::sha2::sha256_lanes::run_together",
+    "avx512::sha2::sha512::hash",
+    "avx512::sha2::sha512::absorb",
+    "x86::sha_ni::Lanes::begin",
+    "x86::sha_ni::chain_many",
+    "x86::sha_ni::hash",
 ];
 
 /// How a function's inputs are to be read; none if it is not scanned.
@@ -190,7 +190,10 @@ fn model(name: &str) -> Option<Model> {
         return None;
     }
     for (function, described) in SPONGES {
-        if kernel.and_then(|kernel| kernel.strip_prefix("sponge::")) == Some(function) {
+        if kernel
+            .and_then(|kernel| kernel.rsplit_once("sponge::"))
+            .is_some_and(|(_, name)| name == *function)
+        {
             return Some(Model::Jobs(described));
         }
     }
@@ -210,9 +213,10 @@ fn model(name: &str) -> Option<Model> {
         "gabion_scheme::ml_kem::flow::choose",
     ]
     .contains(&name);
-    let is_sha_ni = ["gabion_backend::sha_ni::advance", "gabion_backend::sha_ni::compress"]
-        .iter()
-        .any(|kernel| name.starts_with(kernel));
+    let is_sha_ni =
+        ["gabion_backend::x86::sha_ni::advance", "gabion_backend::x86::sha_ni::compress"]
+            .iter()
+            .any(|kernel| name.starts_with(kernel));
     (kernel.is_some() || is_sha_ni || is_choice).then_some(Model::Kernel)
 }
 

@@ -1,0 +1,250 @@
+//! Chains of the SHA-2 family of SLH-DSA over lanes of SHA-256 (FIPS 205, section 11.2).
+//!
+//! ```text
+//!   word of the block   0   1   2   3   4          5             6 ...                   5 + V  15
+//!   bytes of            ADRSc              hash address value  value   value ... 1 and zeros    length
+//! ```
+//!
+//! ADRSc takes 22 bytes, so a word of the block is half one word of the value and half the next. All
+//! stays transposed from step to step: a row is one word of every lane. A lane whose chain has ended
+//! takes the next one. The last chains, too few to fill lanes, go on in another way.
+//!
+//! Time depends on `start` and `steps` of the chains, never on what is hashed.
+
+use core::hint::black_box;
+
+use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE, WOTS_HASH, WOTS_PRF};
+use gabion_scheme::kernels::slh::{SlhAddress, SlhChain};
+
+use super::Queue;
+use crate::shared::memory::{Plain, wipe};
+
+/// What the next step of each of N chains hashes.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Chains<const N: usize> {
+    /// The states after PK.seed.
+    pub(crate) start: [[u32; N]; 8],
+    /// Words 0 to 4 of the block, the last without the hash address.
+    pub(crate) address: [[u32; N]; 5],
+    /// The hash address.
+    pub(crate) hash: [u32; N],
+    /// The first V words of it.
+    pub(crate) value: [[u32; N]; 8],
+}
+
+/// Rows of [`Chains`], and where each kind begins.
+pub(crate) const ROWS: usize = 22;
+pub(crate) const ADDRESS_ROW: usize = 8;
+pub(crate) const HASH_ROW: usize = 13;
+pub(crate) const VALUE_ROW: usize = 14;
+
+/// What the types of a chain and of its secret differ in, where word 2 of the block has it.
+pub(crate) const OF_SECRET: i32 = {
+    const { assert!(WOTS_HASH ^ WOTS_PRF == FORS_TREE ^ FORS_PRF && WOTS_HASH == 0) };
+    ((WOTS_HASH ^ WOTS_PRF) << 16) as i32
+};
+
+// SAFETY: whole numbers only, whose size is a multiple of the alignment.
+unsafe impl Plain for Chains<8> {}
+// SAFETY: as above.
+unsafe impl Plain for Chains<16> {}
+
+impl<const N: usize> Chains<N> {
+    /// Nothing yet.
+    pub(crate) const ZERO: Self =
+        Chains { start: [[0; N]; 8], address: [[0; N]; 5], hash: [0; N], value: [[0; N]; 8] };
+}
+
+/// An instruction set with N lanes of SHA-256.
+pub(crate) trait Steps<const N: usize>: Copy {
+    /// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
+    /// address one more.
+    fn steps<const V: usize>(self, chains: &mut Chains<N>, steps: u32);
+
+    /// So many chains and fewer are quicker in another way.
+    fn few(self) -> usize;
+
+    /// That way.
+    fn run_few(self, jobs: &mut [SlhChain<'_>]);
+
+    /// Clears registers.
+    fn clear(self);
+}
+
+/// Which chain a lane has, and whether it is at PRF.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    job: usize,
+    is_prf: bool,
+}
+
+/// All lanes, of which those below `count` have a chain.
+struct Lanes<const N: usize> {
+    chains: Chains<N>,
+    places: [Place; N],
+    /// Steps to go, of PRF or of F.
+    left: [u32; N],
+    count: usize,
+}
+
+impl<const N: usize> Lanes<N> {
+    /// Writes words into the column of a lane.
+    #[inline]
+    fn put(rows: &mut [[u32; N]], lane: usize, bytes: &[u8]) {
+        for (row, bytes) in rows.iter_mut().zip(bytes.as_chunks().0) {
+            row[lane] = u32::from_be_bytes(*bytes);
+        }
+    }
+
+    /// Writes an address into the column of a lane.
+    #[inline]
+    fn put_address(&mut self, lane: usize, address: &SlhAddress) {
+        let compressed = address.compressed();
+        Self::put(&mut self.chains.address[..4], lane, &compressed);
+        // Bytes 16 and 17, and the rest: the hash address.
+        let [.., c, d, e, f, g, h] = compressed;
+        self.chains.address[4][lane] = u32::from_be_bytes([c, d, 0, 0]);
+        self.chains.hash[lane] = u32::from_be_bytes([e, f, g, h]);
+    }
+
+    /// Begins a chain in a lane.
+    #[inline]
+    fn begin(&mut self, lane: usize, jobs: &[SlhChain<'_>], job: usize) {
+        let chain = &jobs[job];
+        for (row, word) in self.chains.start.iter_mut().zip(chain.context.sha256) {
+            row[lane] = word;
+        }
+        let is_prf = chain.sk_seed.is_some();
+        let (address, left, value) = match chain.sk_seed {
+            Some(secret) => (chain.address.of_secret(chain.start), 1, secret),
+            None => (chain.address.with_hash(chain.start), chain.steps, &*chain.value),
+        };
+        self.put_address(lane, &address);
+        Self::put(&mut self.chains.value, lane, value);
+        self.places[lane] = Place { job, is_prf };
+        self.left[lane] = left;
+    }
+
+    /// Writes the value of a lane.
+    #[inline]
+    fn take_value(&self, lane: usize, value: &mut [u8]) {
+        for (bytes, row) in value.as_chunks_mut().0.iter_mut().zip(&self.chains.value) {
+            // One by one: LLVM would gather them.
+            *bytes = black_box(row[lane]).to_be_bytes();
+        }
+    }
+
+    /// Goes on from PRF to F, or writes the value and says that the chain has ended.
+    #[inline]
+    fn ends(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) -> bool {
+        let Place { job, is_prf } = self.places[lane];
+        let chain = &mut jobs[job];
+        if is_prf && chain.steps > 0 {
+            self.places[lane].is_prf = false;
+            self.left[lane] = chain.steps;
+            self.put_address(lane, &chain.address.with_hash(chain.start));
+            return false;
+        }
+        self.take_value(lane, chain.value);
+        true
+    }
+
+    /// Moves what is in one lane to another.
+    #[inline]
+    fn move_lane(&mut self, from: usize, to: usize) {
+        self.places[to] = self.places[from];
+        self.left[to] = self.left[from];
+        let Chains { start, address, hash, value } = &mut self.chains;
+        for row in start.iter_mut().chain(address).chain(value).chain([hash]) {
+            row[to] = row[from];
+        }
+    }
+
+    /// Finishes what is left in another way.
+    #[inline]
+    fn finish<L: Steps<N>>(&mut self, isa: L, jobs: &mut [SlhChain<'_>]) {
+        let mut rest: [SlhChain<'_>; N] = core::array::from_fn(|lane| {
+            // Beyond the last one nothing is run.
+            let lane = lane.min(self.count - 1);
+            let Place { job, is_prf } = self.places[lane];
+            let chain = &mut jobs[job];
+            let value = core::mem::take(&mut chain.value);
+            if !is_prf {
+                self.take_value(lane, value);
+            }
+            let done = if is_prf { 0 } else { chain.steps - self.left[lane] };
+            SlhChain {
+                context: chain.context,
+                address: chain.address,
+                sk_seed: chain.sk_seed.filter(|_| is_prf),
+                start: chain.start + done,
+                steps: chain.steps - done,
+                value,
+            }
+        });
+        isa.run_few(&mut rest[..self.count]);
+        for (place, chain) in self.places[..self.count].iter().zip(rest) {
+            jobs[place.job].value = chain.value;
+        }
+    }
+}
+
+/// Runs every chain to its end.
+///
+/// All lanes take steps together until one of them has no more, and then it takes the next chain.
+#[inline(always)]
+pub(crate) fn chain_many<L: Steps<N>, const N: usize>(isa: L, jobs: &mut [SlhChain<'_>])
+where
+    Chains<N>: Plain,
+{
+    SlhChain::assert_all(jobs);
+    match jobs.first().map(|job| job.context.n) {
+        _ if jobs.len() <= isa.few() => isa.run_few(jobs),
+        Some(16) => chain_many_of::<L, N, 4>(isa, jobs),
+        Some(24) => chain_many_of::<L, N, 6>(isa, jobs),
+        Some(_) => chain_many_of::<L, N, 8>(isa, jobs),
+        None => {}
+    }
+}
+
+/// The same, where values have V words.
+#[inline(always)]
+fn chain_many_of<L: Steps<N>, const N: usize, const V: usize>(isa: L, jobs: &mut [SlhChain<'_>])
+where
+    Chains<N>: Plain,
+{
+    let mut lanes =
+        Lanes::<N> { chains: Chains::ZERO, places: [Place::default(); N], left: [0; N], count: 0 };
+    let mut queue = Queue::new();
+    while lanes.count < N {
+        let Some(job) = queue.pop(jobs) else { break };
+        lanes.begin(lanes.count, jobs, job);
+        lanes.count += 1;
+    }
+    while lanes.count > isa.few() {
+        // One by one: what passes through vector registers, the scan of machine code takes for data.
+        let left = lanes.left[..lanes.count].iter().map(|left| black_box(*left));
+        let steps = left.fold(u32::MAX, u32::min);
+        isa.steps::<V>(&mut lanes.chains, steps);
+        let mut lane = 0;
+        while lane < lanes.count {
+            lanes.left[lane] -= steps;
+            if lanes.left[lane] > 0 || !lanes.ends(lane, jobs) {
+                lane += 1;
+            } else if let Some(job) = queue.pop(jobs) {
+                lanes.begin(lane, jobs, job);
+                lane += 1;
+            } else {
+                // What comes here from the last lane has its steps still to be counted.
+                lanes.count -= 1;
+                lanes.move_lane(lanes.count, lane);
+            }
+        }
+    }
+    if lanes.count > 0 {
+        lanes.finish(isa, jobs);
+    }
+    wipe(core::slice::from_mut(&mut lanes.chains));
+    isa.clear();
+}

@@ -1,0 +1,15 @@
+//! What the instruction sets share: schedules of sponges and chains, and the tables of constants that
+//! the compiler works out.
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod chains;
+pub(crate) mod constants;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod memory;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod polynomials;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod sha2;
+pub(crate) mod sha512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod sponge;

@@ -1,0 +1,58 @@
+//! What is to be known of a processor beside its instructions: which of two ways to the same hash is the
+//! quicker one on it.
+
+use core::arch::x86_64::__cpuid;
+
+/// The twelve letters that say who made a processor: leaf 0 of `cpuid`.
+pub(crate) type Vendor = [u8; 12];
+
+/// Who made this one.
+pub(crate) fn vendor() -> Vendor {
+    #[allow(unused_unsafe)] // Newer compilers than the oldest we take need none.
+    // SAFETY: every processor of x86-64 has the instruction.
+    let leaf = unsafe { __cpuid(0) };
+    let mut vendor = [0; 12];
+    vendor.copy_from_slice([leaf.ebx, leaf.edx, leaf.ecx].map(u32::to_le_bytes).as_flattened());
+    vendor
+}
+
+/// Whether sixteen lanes of SHA-256 (AVX-512) are quicker than the SHA extensions, where a processor has
+/// both and there is enough to fill the lanes. On Intel's they are, where all the extensions' instructions
+/// wait for one port. On AMD's they are not, and elsewhere nobody has measured it.
+/// `backend/src/avx512/sha2/sha256_lanes.rs` has the figures.
+pub(crate) fn lanes_beat_the_sha_extensions(vendor: &Vendor) -> bool {
+    vendor == b"GenuineIntel"
+}
+
+/// See [`crate::empty_upper_halves`].
+#[inline(never)] // Who calls a function keeps nothing in vector registers, with AVX or without.
+pub(crate) fn empty_upper_halves() {
+    if is_x86_feature_detected!("avx") {
+        // SAFETY: the processor has AVX, and nothing lives in the registers here.
+        unsafe { core::arch::asm!("vzeroupper", options(nomem, nostack, preserves_flags)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_on_intels_processors_only() {
+        assert!(lanes_beat_the_sha_extensions(b"GenuineIntel"));
+        for other in [b"AuthenticAMD", b"HygonGenuine", b"CentaurHauls", &[0; 12]] {
+            assert!(!lanes_beat_the_sha_extensions(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_vendor_is_twelve_letters() {
+        let name = vendor();
+        assert!(name.iter().all(|byte| (b' '..=b'~').contains(byte)), "{name:?}");
+        if let Ok(info) = std::fs::read_to_string("/proc/cpuinfo") {
+            let line = info.lines().find(|line| line.starts_with("vendor_id"));
+            let want = line.and_then(|line| line.split(": ").nth(1));
+            assert!(want.is_none_or(|want| want.as_bytes() == name), "{want:?}, not {name:?}");
+        }
+    }
+}
