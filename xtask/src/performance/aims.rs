@@ -76,11 +76,13 @@ const AIMS: &[Aim] = &[
 /// The aims, met and missed, against the peers they were set against.
 pub fn write(page: &mut String, engine: &[Value], peers: &[Value]) {
     page.push_str(
-        "## Aims\nWhat the engine is built to reach: so many times fewer core cycles than a library with a fresh or, \
-         where it says\nso, a known key, or so many cycles. The libraries are wolfSSL for lattices, and the best of all for batches \
-         with known keys of ML-KEM; the best of\nliboqs, wolfSSL and RustCrypto for SLH-DSA; the best of the crates \
-         for Ed25519. A batch with a known key has one\nkey in all of its lanes. Why an aim is missed: [where the cycles \
-         go](../bench/where-cycles-go.md).\n\n\
+        "## Aims\nWhat the engine is built to reach: so many times fewer core cycles than another library, or so many \
+         cycles.\nThe library's key is fresh unless the row says that it is known. A batch with a known key has one \
+         key in all\nof its lanes. Why an aim is missed: [where the cycles go](../bench/where-cycles-go.md).\n\n\
+         The libraries are:\n\
+         - for lattices wolfSSL; for batches with known keys of ML-KEM the best of all;\n\
+         - for SLH-DSA the best of liboqs, wolfSSL and RustCrypto;\n\
+         - for Ed25519 the best of the crates.\n\n\
          | algorithm | operation | key | batch | Gabion | against | its cycles | aim | measured | |\n\
          |---|---|---|---:|---:|---|---:|---:|---:|---|\n",
     );
