@@ -288,9 +288,10 @@ func protocolsOf(base *http.Transport) http.Protocols {
 
 // --- a request -------------------------------------------------------------------------------------
 
-// attempt is a request on its way to a connection. It goes with the context into dial, which
+// attempt is a request on its way to a connection. It is the context that goes into dial, which
 // http.Transport runs on its own, beyond the request's end.
 type attempt struct {
+	context.Context
 	key       string // in hosts
 	address   string
 	proxy     *url.URL
@@ -304,6 +305,14 @@ type attempt struct {
 }
 
 type attemptKey struct{}
+
+// Value gives the attempt itself, and what the request's context has.
+func (a *attempt) Value(key any) any {
+	if key == (attemptKey{}) {
+		return a
+	}
+	return a.Context.Value(key)
+}
 
 // leave keeps a connection for the http.Transport of its protocol, if the request is still there.
 func (a *attempt) leave(conn *Conn) {
@@ -404,25 +413,25 @@ const tries = 3
 
 func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http.Response, err error) {
 	a := &attempt{proxy: proxy, onlyHTTP1: needsHTTP1(request)}
-	inner, err := a.prepare(request)
-	if err != nil {
+	if err := a.prepare(request); err != nil {
 		closeBody(request)
 		return nil, err
 	}
-	protocol, found, err := p.protocolOf(inner.Context(), a)
+	protocol, found, err := p.protocolOf(request.Context(), a)
 	if err != nil {
 		closeBody(request)
 		return nil, err
 	}
 	defer found()
 	defer func() { a.end(err != nil) }()
-	body := new(heldBody)
+	a.Context = a.traced(request.Context(), found)
+	inner := a.inner(request)
+	var body *heldBody
 	if inner.Body != nil && inner.Body != http.NoBody {
-		body.ReadCloser = inner.Body
+		body = &heldBody{ReadCloser: inner.Body}
 		inner.Body = body
 		defer body.release()
 	}
-	inner = inner.WithContext(context.WithValue(a.traced(inner.Context(), found), attemptKey{}, a))
 	for try := 1; ; try++ {
 		if protocol == "h2" {
 			response, err = p.http2.RoundTrip(inner)
@@ -430,7 +439,7 @@ func (p *pools) roundTrip(request *http.Request, proxy *url.URL) (response *http
 			response, err = p.http1.RoundTrip(inner)
 		}
 		var other *otherProtocol
-		if err == nil || !errors.As(err, &other) || try == tries || body.ReadCloser != nil && !body.again() {
+		if err == nil || !errors.As(err, &other) || try == tries || body != nil && !body.again() {
 			break
 		}
 		protocol = other.protocol
@@ -502,15 +511,14 @@ func needsHTTP1(request *http.Request) bool {
 	return false
 }
 
-// prepare fills in where a request goes, and returns a copy for the inner http.Transports. They pool by
-// the URL's host and know of no proxy here, so what goes by a proxy gets a host of its own for each;
-// the server sees the request's.
-func (a *attempt) prepare(request *http.Request) (*http.Request, error) {
+// prepare fills in where a request goes. The inner http.Transports pool by the URL's host and know of no
+// proxy, so what goes by a proxy gets a host of its own for each.
+func (a *attempt) prepare(request *http.Request) error {
 	name := request.URL.Hostname()
 	if !isASCII(name) {
 		var err error
 		if name, err = idna.Lookup.ToASCII(name); err != nil {
-			return nil, fmt.Errorf("fipstls: host %q: %w", request.URL.Hostname(), err)
+			return fmt.Errorf("fipstls: host %q: %w", request.URL.Hostname(), err)
 		}
 	}
 	port := request.URL.Port()
@@ -519,19 +527,26 @@ func (a *attempt) prepare(request *http.Request) (*http.Request, error) {
 	}
 	a.address = net.JoinHostPort(name, port)
 	a.key = a.address
-	inner := request.WithContext(request.Context())
-	if a.proxy == nil {
-		return inner, nil
+	if a.proxy != nil {
+		hash := sha256.Sum256([]byte(a.proxy.String() + "\x00" + a.address))
+		a.key = hex.EncodeToString(hash[:24]) + ".proxied.invalid:" + port
 	}
-	hash := sha256.Sum256([]byte(a.proxy.String() + "\x00" + a.address))
-	a.key = hex.EncodeToString(hash[:24]) + ".proxied.invalid:" + port
+	return nil
+}
+
+// inner is a copy of a request for the inner http.Transports; the server sees the request's host.
+func (a *attempt) inner(request *http.Request) *http.Request {
+	inner := request.WithContext(a)
+	if a.proxy == nil {
+		return inner
+	}
 	alias := *request.URL
 	alias.Host = a.key
 	inner.URL = &alias
 	if inner.Host == "" {
 		inner.Host = request.URL.Host
 	}
-	return inner, nil
+	return inner
 }
 
 // protocolOf returns in what to ask a server. The first request finds out with its connection; others wait
