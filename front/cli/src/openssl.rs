@@ -95,6 +95,30 @@ impl<'a> Openssl<'a> {
         Err(format!("openssl {} failed: {}", arguments.join(" "), last_words(&finished.err)))
     }
 
+    /// Runs the command in the environment of the mode that is set, to its end or the limit's, and gives
+    /// what it said whatever came of it.
+    ///
+    /// # Errors
+    /// A sentence, when it does not start.
+    pub fn ask(&self, arguments: &[&str], limit: Duration) -> Result<Finished, String> {
+        let mut running = self.start_client(arguments)?;
+        let (ok, err) = match running.wait(limit) {
+            Ok(status) => (status.success(), running.err()),
+            Err(_) => (false, format!("no answer within {} s", limit.as_secs())),
+        };
+        Ok(Finished { ok, out: running.out(), err })
+    }
+
+    /// Starts the command in the environment of the mode that is set, and leaves it running.
+    ///
+    /// # Errors
+    /// A sentence, when it does not start.
+    pub fn start_client(&self, arguments: &[&str]) -> Result<Running, String> {
+        let mut command = self.command(arguments, None);
+        command.envs(self.settings.variables(self.settings.mode));
+        Running::start(command, &self.file("client"))
+    }
+
     fn finish(&self, command: Command, limit: Duration) -> Result<Finished, String> {
         let mut running = Running::start(command, &self.file("command"))?;
         let ok = running.wait(limit)?.success();

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+mod probe;
 mod refusals;
 
 /// What can be wrong with a FIPS provider.

@@ -1,4 +1,9 @@
-//! `gabion preflight`: would mode `only` start a command, and does a process run in it?
+//! `gabion preflight`: would mode `only` start a command, does a process run in it, and does the way to a
+//! server survive a post-quantum hello?
+
+mod probe;
+
+use std::path::PathBuf;
 
 use clap::Parser;
 use gabion_ship::environment::Settings;
@@ -7,7 +12,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Exit code when a process does not run in the FIPS provider.
+/// Exit code when a process does not run in the FIPS provider, or a connection is not post-quantum.
 const NO: u8 = 1;
 /// Exit code when the FIPS provider is not usable.
 const NOT_READY: u8 = 3;
@@ -28,6 +33,19 @@ pub struct Args {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
+    /// Connect to a server: what is negotiated, or else which part of the hello the way does not survive
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "pid")]
+    probe: Option<String>,
+
+    /// Verify that server's certificate with the authorities in this file
+    #[arg(long, value_name = "FILE", requires = "probe")]
+    ca: Option<PathBuf>,
+
+    /// How long that server may take for each answer, in seconds
+    #[arg(long, value_name = "SECONDS", requires = "probe", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -41,6 +59,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         print(args.json, &report, print_process)?;
         complain(&report.problems);
         return Ok(if report.ok { 0 } else { NO });
+    }
+    if let Some(target) = &args.probe {
+        let question = probe::Question::new(target, args.ca, args.timeout)?;
+        let report = probe::ask(&settings, &question)?;
+        print(args.json, &report, probe::print)?;
+        complain(report.problems());
+        return Ok(if report.is_ok() { 0 } else { NO });
     }
     let report = preflight::survey(&settings);
     print(args.json, &report, print_for_people)?;

@@ -1,0 +1,357 @@
+//! `gabion preflight --probe HOST:PORT`: does the way to a server survive a post-quantum hello?
+//!
+//! ```text
+//!   TCP ── no ──► nobody answers
+//!    └─ the hello as libssl makes it ── yes ──► version, group, signature
+//!        └─ no: one thing left out after the other, until an answer comes
+//! ```
+//!
+//! A box on the way that drops what it does not know, or takes a hello to be over where its first packet
+//! is, says nothing: what it does not survive shows by what gets through without it.
+
+use std::io::Read;
+use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gabion_ship::environment::Settings;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::openssl::{Finished, Openssl};
+
+/// How often a listener is looked at.
+const POLL: Duration = Duration::from_millis(2);
+const CLASSICAL_GROUPS: &str = "P-256:P-384:?X25519";
+/// The groups as they are, and a key share of P-256 alone: the hello stays small.
+const SMALL_SHARE: &str = "*P-256:?X25519MLKEM768:?SecP256r1MLKEM768:?X25519";
+const CLASSICAL_SCHEMES: &str = "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:?ed25519:\
+    rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_pss_sha256:rsa_pkcs1_sha256:rsa_pkcs1_sha384";
+
+/// A hello, and what the way does not survive where this is the first that gets through.
+struct Hello {
+    name: &'static str,
+    options: &'static [&'static str],
+    shows: &'static str,
+}
+
+/// From all to the least; what comes later leaves more out.
+const HELLOS: &[Hello] = &[
+    Hello { name: "as libssl makes it", options: &[], shows: "" },
+    Hello {
+        name: "without ML-DSA",
+        options: &["-sigalgs", CLASSICAL_SCHEMES],
+        shows: "the signature schemes of ML-DSA (extension signature_algorithms)",
+    },
+    Hello {
+        name: "with a small key share",
+        options: &["-groups", SMALL_SHARE],
+        shows: "the size of the hello, for which the key share of ML-KEM is to blame (extension key_share)",
+    },
+    Hello {
+        name: "without ML-KEM",
+        options: &["-groups", CLASSICAL_GROUPS],
+        shows: "the groups of ML-KEM (extension supported_groups)",
+    },
+    Hello {
+        name: "without either",
+        options: &["-groups", CLASSICAL_GROUPS, "-sigalgs", CLASSICAL_SCHEMES],
+        shows: "both the groups of ML-KEM and the signature schemes of ML-DSA",
+    },
+    Hello {
+        name: "TLS 1.2",
+        options: &["-no_tls1_3", "-sigalgs", CLASSICAL_SCHEMES],
+        shows: "TLS 1.3 (extension supported_versions)",
+    },
+];
+
+/// What was tried, and what came of it.
+#[derive(Debug, Serialize)]
+pub struct Attempt {
+    hello: &'static str,
+    /// The hello's size, with the header of its record.
+    bytes: Option<usize>,
+    /// Why there was no handshake; none where there was.
+    error: Option<String>,
+}
+
+/// The answer; `--json` prints it.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    target: String,
+    /// True when the first hello led to a post-quantum key exchange, and a certificate that was to be
+    /// verified was.
+    ok: bool,
+    post_quantum: bool,
+    version: Option<String>,
+    cipher: Option<String>,
+    group: Option<String>,
+    signature: Option<String>,
+    /// Of the certificate: none where `--ca` was not given.
+    verified: Option<bool>,
+    /// What the way does not survive; none where the first hello gets through, or none does.
+    not_survived: Option<&'static str>,
+    attempts: Vec<Attempt>,
+    problems: Vec<String>,
+}
+
+/// What to ask, and how long to wait for each answer.
+pub struct Question {
+    target: String,
+    host: String,
+    ca: Option<PathBuf>,
+    limit: Duration,
+}
+
+impl Question {
+    /// Reads HOST:PORT.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where it is none.
+    pub fn new(target: &str, ca: Option<PathBuf>, seconds: u64) -> Result<Question, Failure> {
+        let wrong =
+            || Failure::Usage(format!("`{target}` is no HOST:PORT, such as example.com:443"));
+        let (host, port) = target.rsplit_once(':').ok_or_else(wrong)?;
+        let bare = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'));
+        let host =
+            bare.filter(|host| !host.is_empty() && !host.starts_with('-')).ok_or_else(wrong)?;
+        let is_ipv6 = host.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6());
+        if port.parse::<u16>().map_or(true, |port| port == 0) || host.contains(':') != is_ipv6 {
+            return Err(wrong());
+        }
+        let target = if is_ipv6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        if let Some(file) = ca.as_deref().filter(|file| !file.is_file()) {
+            return Err(Failure::Usage(format!("--ca {} is no file", file.display())));
+        }
+        let limit = Duration::from_secs(seconds);
+        Ok(Question { target, host: host.to_owned(), ca, limit })
+    }
+
+    /// The options that every hello has.
+    fn options(&self) -> Vec<String> {
+        let is_address = self.host.parse::<IpAddr>().is_ok();
+        let mut options = if is_address {
+            vec!["-noservername".to_owned(), "-verify_ip".to_owned(), self.host.clone()]
+        } else {
+            let host = self.host.clone();
+            vec!["-servername".to_owned(), host.clone(), "-verify_hostname".to_owned(), host]
+        };
+        if let Some(ca) = &self.ca {
+            options.extend(["-CAfile".to_owned(), ca.to_string_lossy().into_owned()]);
+        }
+        options
+    }
+}
+
+/// Asks the server.
+///
+/// # Errors
+/// [`Failure::NotReady`] where there is no bundle to ask with.
+pub fn ask(settings: &Settings, question: &Question) -> Result<Report, Failure> {
+    settings.require_bundle()?;
+    let openssl = Openssl::new(settings).map_err(Failure::NotReady)?;
+    let mut report = Report { target: question.target.clone(), ..Report::default() };
+    if let Err(cause) = reach(question) {
+        report.problems.push(format!("nobody answers at {}: {cause}", question.target));
+        return Ok(report);
+    }
+    for hello in HELLOS {
+        let (attempt, said) = attempt(&openssl, question, hello)?;
+        report.attempts.push(attempt);
+        if let Some(said) = said {
+            report.not_survived = (!hello.shows.is_empty()).then_some(hello.shows);
+            report.read(&said, question.ca.is_some());
+            break;
+        }
+    }
+    report.judge();
+    Ok(report)
+}
+
+/// Connects by TCP alone, so that a closed port is not taken for a box on the way.
+fn reach(question: &Question) -> Result<(), String> {
+    let addresses = question.target.to_socket_addrs().map_err(|cause| cause.to_string())?;
+    let mut last = "its name has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, question.limit) {
+            Ok(_) => return Ok(()),
+            Err(cause) => last = cause.to_string(),
+        }
+    }
+    Err(last)
+}
+
+/// One handshake; what the client said where there was one.
+fn attempt(
+    openssl: &Openssl<'_>,
+    question: &Question,
+    hello: &Hello,
+) -> Result<(Attempt, Option<String>), Failure> {
+    let shared = question.options();
+    let mut options: Vec<&str> = shared.iter().map(String::as_str).collect();
+    options.extend_from_slice(hello.options);
+    let bytes = size(openssl, &options, question.limit);
+    let said = openssl.ask(&connect(&question.target, &options), question.limit);
+    let said = said.map_err(Failure::NotReady)?;
+    let worked = said.ok && find(&said.out, "New, ").is_some_and(|new| !new.starts_with("(NONE)"));
+    let error = (!worked).then(|| reason(&said));
+    Ok((Attempt { hello: hello.name, bytes, error }, worked.then_some(said.out)))
+}
+
+fn connect<'a>(target: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    [&["s_client", "-connect", target][..], options].concat()
+}
+
+/// How large a hello is: it is sent to a listener of our own, which hangs up. None where that fails.
+fn size(openssl: &Openssl<'_>, options: &[&str], limit: Duration) -> Option<usize> {
+    let listener = TcpListener::bind("127.0.0.1:0").ok()?;
+    listener.set_nonblocking(true).ok()?;
+    let address = listener.local_addr().ok()?.to_string();
+    let _running = openssl.start_client(&connect(&address, options)).ok()?;
+    let start = Instant::now();
+    let mut peer = loop {
+        match listener.accept() {
+            Ok((peer, _)) => break peer,
+            Err(_) if start.elapsed() < limit => std::thread::sleep(POLL),
+            Err(_) => return None,
+        }
+    };
+    peer.set_nonblocking(false).ok()?;
+    peer.set_read_timeout(Some(limit)).ok()?;
+    let mut header = [0; 5];
+    peer.read_exact(&mut header).ok()?;
+    Some(header.len() + usize::from(u16::from_be_bytes([header[3], header[4]])))
+}
+
+/// Why there was no handshake, of OpenSSL's words the reason.
+fn reason(said: &Finished) -> String {
+    let line = said.err.lines().rfind(|line| line.contains(":error:"));
+    let of_queue = line.and_then(|line| line.split(":error:").nth(1)?.split(':').nth(3));
+    let words = said.err.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let words = of_queue.filter(|words| !words.is_empty()).or(words);
+    words.unwrap_or("the connection ended without a word").to_owned()
+}
+
+fn find<'a>(said: &'a str, prefix: &str) -> Option<&'a str> {
+    said.lines().find_map(|line| line.trim().strip_prefix(prefix)).map(str::trim)
+}
+
+impl Report {
+    /// Takes over what was negotiated.
+    fn read(&mut self, said: &str, wants_certificate: bool) {
+        let first = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| find(said, prefix));
+        let new = find(said, "New, ").unwrap_or_default();
+        self.version =
+            first(&["Protocol: ", "Protocol  : "]).or(new.split(',').next()).map(str::to_owned);
+        self.cipher = new.split("Cipher is ").nth(1).map(str::to_owned);
+        let group = first(&["Negotiated TLS1.3 group: ", "Peer Temp Key: ", "Server Temp Key: "]);
+        self.group = group.map(str::to_owned);
+        self.signature = first(&["Peer signature type: "]).map(str::to_owned);
+        self.post_quantum = group.is_some_and(|group| group.to_ascii_uppercase().contains("MLKEM"));
+        if wants_certificate {
+            let code = find(said, "Verify return code: ").unwrap_or("not said");
+            self.verified = Some(code.starts_with("0 "));
+            if !code.starts_with("0 ") {
+                self.problems.push(format!("the certificate is not verified: {code}"));
+            }
+        }
+    }
+
+    /// Says what is wrong; where anything is not known, it is not right.
+    fn judge(&mut self) {
+        match (&self.not_survived, &self.version) {
+            (Some(what), _) => self.problems.push(format!("the way does not survive {what}")),
+            (None, None) => {
+                let why = self.attempts.first().and_then(|attempt| attempt.error.clone());
+                self.problems.push(format!(
+                    "{} speaks no TLS with any of {} hellos: {}",
+                    self.target,
+                    self.attempts.len(),
+                    why.unwrap_or_default()
+                ));
+            }
+            (None, Some(_)) => {}
+        }
+        if self.version.is_some() && !self.post_quantum {
+            let group = self.group.as_deref().unwrap_or("a group that is not known");
+            self.problems.push(format!("the key exchange, {group}, is not post-quantum"));
+        }
+        self.ok = self.problems.is_empty() && self.post_quantum;
+    }
+
+    /// Whether all is well.
+    pub fn is_ok(&self) -> bool {
+        self.ok
+    }
+
+    /// Why not.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+/// Prints the report for people.
+///
+/// # Errors
+/// Where it can't be printed.
+pub fn print(report: &Report) -> Result<(), Failure> {
+    let or_unknown =
+        |value: &Option<String>| crate::failure::spelt(value.as_deref().unwrap_or("unknown"));
+    say!("verdict        {}", if report.ok { "post-quantum" } else { "no" });
+    say!("server         {}", report.target);
+    if report.version.is_some() {
+        say!("version        {}, {}", or_unknown(&report.version), or_unknown(&report.cipher));
+        let kind = if report.post_quantum { "post-quantum" } else { "not post-quantum" };
+        say!("key exchange   {}, {kind}", or_unknown(&report.group));
+        say!("signature      {}", or_unknown(&report.signature));
+        say!(
+            "certificate    {}",
+            match report.verified {
+                Some(true) => "verified",
+                Some(false) => "not verified",
+                None => "not looked at; --ca FILE has it verified",
+            }
+        );
+    }
+    for attempt in &report.attempts {
+        let bytes = attempt.bytes.map_or_else(String::new, |bytes| format!(", {bytes} bytes"));
+        let result = attempt.error.as_deref().unwrap_or("answered");
+        say!("hello          {}{bytes}: {}", attempt.hello, crate::failure::spelt(result));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_host_and_a_port() {
+        for (target, expected) in [
+            ("example.com:443", Some(("example.com", "example.com:443"))),
+            ("127.0.0.1:8443", Some(("127.0.0.1", "127.0.0.1:8443"))),
+            ("[::1]:1", Some(("::1", "[::1]:1"))),
+            ("::1:1", None),
+            ("example.com", None),
+            (":443", None),
+            ("example.com:0", None),
+            ("example.com:65536", None),
+            ("[::1:1", None),
+            ("[example.com]:1", Some(("example.com", "example.com:1"))),
+            ("-x:1", None),
+        ] {
+            let read = Question::new(target, None, 1).ok();
+            let read = read.as_ref().map(|read| (read.host.as_str(), read.target.as_str()));
+            assert_eq!(read, expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_post_quantum() {
+        let mut report = Report::default();
+        report.read("New, TLSv1.3, Cipher is TLS_AES_256_GCM_SHA384\n", true);
+        report.judge();
+        assert!(!report.ok && !report.post_quantum && report.verified == Some(false));
+        assert_eq!(report.problems.len(), 2, "{:?}", report.problems);
+    }
+}
