@@ -130,6 +130,7 @@ var (
 const (
 	writeChunk  = 64 << 10 // plaintext of one step: four full records
 	stashMax    = 1 << 20
+	stashWait   = time.Second     // for a Read that takes some of it
 	outMax      = 128 << 10       // what a Write leaves at a deadline, and thousands of answers
 	closeWait   = 5 * time.Second // for close_notify, as crypto/tls waits
 	renegotiate = 5 * time.Millisecond

@@ -318,8 +318,10 @@ func (c *Conn) writableLocked() error {
 
 // awaitReading returns when something was read from the peer since `reads`. libssl writes nothing
 // during a renegotiation that the peer has to go on with. Where no Read is running, the Write reads
-// and keeps what it gets for the next Read.
+// and keeps what it gets for the next Read. A processor may be busy with it for longer than a peer needs
+// to send as much as is kept: then a Read gets a while to come.
 func (c *Conn) awaitReading(reads uint64) error {
+	var full time.Time // since when as much is kept as may be
 	for !isPast(&c.deadlines.write) {
 		c.mu.Lock()
 		isOver := c.reads != reads || c.state != stateOpen
@@ -331,6 +333,17 @@ func (c *Conn) awaitReading(reads uint64) error {
 			time.Sleep(renegotiate)
 			continue
 		}
+		if len(c.stash) > stashMax {
+			c.reading.Unlock()
+			if full.IsZero() {
+				full = time.Now()
+			} else if time.Since(full) > stashWait {
+				return errStash
+			}
+			time.Sleep(renegotiate)
+			continue
+		}
+		full = time.Time{}
 		c.deadlines.lend(c.conn)
 		err := c.readIntoStash()
 		c.deadlines.takeBack(c.conn)
@@ -343,9 +356,6 @@ func (c *Conn) awaitReading(reads uint64) error {
 }
 
 func (c *Conn) readIntoStash() error {
-	if len(c.stash) > stashMax {
-		return errStash
-	}
 	piece := getBuffer(largeBuffer)
 	defer piece.release()
 	n, err := c.readSome(piece.bytes)

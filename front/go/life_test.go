@@ -242,3 +242,53 @@ func TestCloseBesideAKeyLogThatBlocks(t *testing.T) {
 		}
 	}
 }
+
+// During a renegotiation a Write keeps 1 MiB of what the peer sends, and gives a Read a while to come: one
+// processor may be too busy to run it. Without a Read it gives up.
+func TestWriteKeepsDataForARead(t *testing.T) {
+	leavesNothing(t)
+	w := newWorld(t)
+	const size = 2 << 20
+	for _, reads := range []bool{true, false} {
+		config, serverConfig := w.clientConfig(t), w.serverConfig(t)
+		config.MaxTLSVersion, config.Renegotiation, serverConfig.Renegotiation = Version12, true, true
+		client, server := connected(t, config, serverConfig)
+		exchange(t, client, server)
+		server.mu.Lock()
+		server.native.renegotiate()
+		server.mu.Unlock()
+		served := make(chan error, 1)
+		go func() {
+			_, err := server.Write(pattern(size))
+			if err == nil {
+				_, err = io.ReadFull(server, make([]byte, 5))
+			}
+			served <- err
+		}()
+		if _, err := io.ReadFull(client, make([]byte, 1)); err != nil { // behind the HelloRequest
+			t.Fatal(err)
+		}
+		read := make(chan error, 1)
+		if reads {
+			time.AfterFunc(300*time.Millisecond, func() {
+				_, err := io.ReadFull(client, make([]byte, size-1))
+				read <- err
+			})
+		}
+		_, err := client.Write([]byte("hello"))
+		if reads && err != nil || !reads && !errors.Is(err, errStash) {
+			t.Errorf("a Read comes: %v; Write: %v", reads, err)
+		}
+		if !reads || err != nil {
+			client.Close()
+		}
+		if err := <-served; reads && err != nil {
+			t.Error(err)
+		}
+		if reads {
+			if err := <-read; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

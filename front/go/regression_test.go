@@ -79,9 +79,14 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-// duplex sends size bytes each way at the same time.
+// duplex sends size bytes each way at the same time. What fails ends the others.
 func duplex(t testing.TB, a, b net.Conn, size int) {
 	t.Helper()
+	failed := func(format string, values ...any) {
+		t.Errorf(format, values...)
+		go a.Close()
+		go b.Close()
+	}
 	data := pattern(1 << 16)
 	var wg sync.WaitGroup
 	for _, conn := range []net.Conn{a, b} {
@@ -94,7 +99,7 @@ func duplex(t testing.TB, a, b net.Conn, size int) {
 			defer wg.Done()
 			for sent := 0; sent < size; sent += len(data) {
 				if _, err := conn.Write(data); err != nil {
-					t.Errorf("%s: write: %v", end, err)
+					failed("%s: write: %v", end, err)
 					return
 				}
 			}
@@ -104,11 +109,11 @@ func duplex(t testing.TB, a, b net.Conn, size int) {
 			got := make([]byte, len(data))
 			for received := 0; received < size; received += len(data) {
 				if _, err := io.ReadFull(conn, got); err != nil {
-					t.Errorf("%s: read after %d bytes: %v", end, received, err)
+					failed("%s: read after %d bytes: %v", end, received, err)
 					return
 				}
 				if !bytes.Equal(got, data) {
-					t.Errorf("%s: other bytes after %d", end, received)
+					failed("%s: other bytes after %d", end, received)
 					return
 				}
 			}
