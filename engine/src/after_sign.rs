@@ -3,8 +3,8 @@
 use gabion_scheme::message::Message;
 use gabion_scheme::{Status, ct};
 
-use crate::dsa::{SigningKey, VerifyKey};
 use crate::error::Error;
+use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::route::Engine;
 
 impl Engine {

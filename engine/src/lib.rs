@@ -35,15 +35,13 @@ mod after_sign;
 mod cache;
 mod code;
 mod config;
-mod dsa;
 mod ecc;
 mod entropy;
 mod error;
-mod exchange;
 mod family;
-mod kem;
 pub mod key_file;
 pub mod key_schedule;
+mod keys;
 pub mod memory;
 mod parallel;
 mod pieces;
@@ -56,10 +54,8 @@ mod sync;
 pub use cache::{CacheStats, KeyCache};
 pub use code::code_of;
 pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
-pub use dsa::{SigningKey, VerifyKey};
 pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
-pub use exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
 pub use gabion_backend::host;
 pub use gabion_backend::{
     Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519,
@@ -72,7 +68,9 @@ pub use gabion_scheme::algorithms::{
 pub use gabion_scheme::ml_dsa::Message;
 pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::{Algorithm, Status, ct, ed25519, ml_dsa, ml_kem, slh_dsa};
-pub use kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+pub use keys::exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
+pub use keys::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+pub use keys::signature::{SigningKey, VerifyKey};
 pub use parallel::Parallel;
 pub use pieces::Pieces;
 #[cfg(fuzzing)]

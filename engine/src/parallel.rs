@@ -17,11 +17,11 @@ use gabion_scheme::algorithms::Family;
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status, ct};
 
-use crate::dsa::{self, SigningKey, VerifyKey};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, check_count};
-use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
-use crate::kem::{self, KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::keys::exchange::{ExchangePrivateKey, ExchangePublicKey};
+use crate::keys::kem::{self, KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::keys::signature::{self, SigningKey, VerifyKey};
 use crate::memory;
 use crate::route::Engine;
 
@@ -207,7 +207,7 @@ impl Parallel<'_> {
         status: &mut [Status],
     ) -> Result<(), Error> {
         status.fill(Status::NotRun);
-        let room = dsa::check_signed_lanes(keys, messages, signatures, lengths, status)?;
+        let room = signature::check_signed_lanes(keys, messages, signatures, lengths, status)?;
         let Some(cut) = self.cut(keys.first().map(|key| key.algorithm()), keys.len()) else {
             return self.engine.verify_many(keys, messages, signatures, lengths, status);
         };
@@ -242,7 +242,7 @@ impl Parallel<'_> {
             || entropy.map_or(Randomness::Deterministic, |entropy| Randomness::Fresh(entropy));
         let algorithms = keys.iter().map(|key| key.algorithm());
         let lens = [messages.len(), lengths.len(), status.len()];
-        let room = dsa::check_lanes(algorithms, keys.len(), lens, signatures.len());
+        let room = signature::check_lanes(algorithms, keys.len(), lens, signatures.len());
         let cut = self.cut(keys.first().map(|key| key.algorithm()), keys.len());
         let (Ok(room), Some(cut)) = (room, cut) else {
             return self.engine.sign_many(

@@ -31,9 +31,9 @@ use gabion_scheme::algorithms::Family;
 use gabion_scheme::kernels::ed25519::ROWS_LEN;
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
-use crate::dsa::VerifyKey;
 use crate::error::Error;
-use crate::kem::KemPublicKey;
+use crate::keys::kem::KemPublicKey;
+use crate::keys::signature::VerifyKey;
 use crate::route::Engine;
 use shard::{Keyed, Shard};
 

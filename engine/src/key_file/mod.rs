@@ -28,10 +28,10 @@
 
 mod der;
 
-use crate::dsa::{SigningKey, VerifyKey};
 use crate::error::Error;
-use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
-use crate::kem::{KemPrivateKey, KemPublicKey};
+use crate::keys::exchange::{ExchangePrivateKey, ExchangePublicKey};
+use crate::keys::kem::{KemPrivateKey, KemPublicKey};
+use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::route::Engine;
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::{Family, Kind};

@@ -9,11 +9,11 @@ use gabion_scheme::{Algorithm, Status};
 
 use super::gate::Job;
 use super::long::Claim;
-use crate::dsa::{SigningKey, VerifyKey};
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{Error, lane_result};
-use crate::exchange::{ExchangePrivateKey, ExchangePublicKey};
-use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::keys::exchange::{ExchangePrivateKey, ExchangePublicKey};
+use crate::keys::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::route::Engine;
 
 /// What all jobs of a queue share.

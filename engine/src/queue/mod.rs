@@ -47,11 +47,11 @@ use std::sync::Arc;
 use gabion_scheme::Algorithm;
 use gabion_scheme::message::Message;
 
-use crate::dsa::{SigningKey, VerifyKey};
 use crate::entropy::Entropy;
 use crate::error::{Error, check_length};
-use crate::exchange::{ExchangePrivateKey, ExchangePublicKey, check_pair};
-use crate::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::keys::exchange::{ExchangePrivateKey, ExchangePublicKey, check_pair};
+use crate::keys::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
+use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::memory;
 use crate::route::Engine;
 use board::Workers;

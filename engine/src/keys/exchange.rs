@@ -10,8 +10,8 @@ use crate::entropy::Entropy;
 use crate::error::{
     Error, all_keys, check_count, check_length, private_key, public_key, wrong_kind,
 };
-use crate::kem::SharedSecret;
 use crate::key_schedule;
+use crate::keys::kem::SharedSecret;
 use crate::memory;
 use crate::route::Engine;
 
