@@ -93,6 +93,9 @@ pub enum Error {
     /// Integrity: the job was not run to its end. A defect; please report it.
     #[error("the job was lost, or its result was fetched before")]
     Lost,
+    /// Integrity: both halves of a key pair were used, and do not belong together.
+    #[error("the {0} key pair failed its pairwise test")]
+    Pairwise(Algorithm),
     /// Integrity: every backend gave a wrong answer of this algorithm.
     #[error("every backend failed its self-test for {0}; nothing can be trusted to run it")]
     NoBackend(Algorithm),

@@ -41,7 +41,7 @@ mod error;
 mod family;
 pub mod key_file;
 pub mod key_schedule;
-mod keys;
+pub mod keys;
 pub mod memory;
 mod parallel;
 mod pieces;

@@ -33,7 +33,6 @@ fn made(engine: &Engine, algorithm: Algorithm) -> Vec<Result<(), Error>> {
             engine.exchange_generate_many(algorithm, 2, &OsEntropy).map(drop),
             engine.exchange_public(algorithm, &public).map(drop),
         ],
-        _ => Vec::new(),
     }
 }
 

@@ -17,6 +17,8 @@ use pkcs8::spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 use pkcs8::{ObjectIdentifier, PrivateKeyInfo};
 use zeroize::Zeroizing;
 
+use crate::keys::Forms;
+
 /// What a key file holds.
 pub enum Encoded {
     /// A private key.
@@ -90,17 +92,6 @@ pub struct Public {
     pub bytes: Vec<u8>,
     /// Whether it came out of a certificate.
     pub from_certificate: bool,
-}
-
-/// What the OCTET STRING of a private key holds, where it holds it.
-#[derive(Clone, Copy, Default)]
-pub struct Forms<'a> {
-    /// The seed.
-    pub seed: Option<&'a [u8]>,
-    /// The private key as the engine has it.
-    pub expanded: Option<&'a [u8]>,
-    /// The public key.
-    pub public: Option<&'a [u8]>,
 }
 
 /// What stands inside the OCTET STRING of a private key.

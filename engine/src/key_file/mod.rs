@@ -36,8 +36,9 @@ use crate::route::Engine;
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::{Family, Kind};
 
+pub use crate::keys::Forms;
 pub use der::{
-    Encoded, FileForm, Forms, Identifier, Inside, Parameters, Private, Public, Reason, Shape,
+    Encoded, FileForm, Identifier, Inside, Parameters, Private, Public, Reason, Shape,
     encode_private, encode_public,
 };
 

@@ -1,5 +1,391 @@
-//! Keys of every kind, and what is done with them.
+//! Keys of every kind: what key files hold, caches keep and fronts pass on.
+//!
+//! ```text
+//!   Forms { seed, expanded, public } --import----> Key --+-- Private --+-- Kem        KemPrivateKey
+//!   nothing but an algorithm ---------generate--->       |     |       +-- Signature  SigningKey
+//!                                                        |     |       +-- Exchange   ExchangePrivateKey
+//!                                                        |     | public()
+//!                                                        |     v
+//!   bytes of a public key ------------import----->       +-- Public ---+-- Kem        KemPublicKey
+//!                                                                      +-- Signature  VerifyKey
+//!   Key --forms(), bytes()--> Forms, bytes                             +-- Exchange   ExchangePublicKey
+//! ```
+//!
+//! A caller that knows its kind takes the typed doors of [`Engine`] (`kem_generate`, `signature_private`,
+//! `exchange_public` and their like); one that is told the algorithm at run time takes those of this file,
+//! which are the same behind one match over the kinds.
+//!
+//! There is one rule for halves that come together, whatever door they come by: a file, the provider's
+//! parameters, C, raw bytes. [`PrivateKey::import`] is that rule, and every door leads through it.
+//! - A seed beside an expanded key must make it.
+//! - An expanded key has to pass the checks of its standard; one of a KEM is tried out besides, since those
+//!   checks don't see a secret that belongs to another public key.
+//! - A public key beside a private one must be its own.
 
 pub(crate) mod exchange;
+mod forms;
 pub(crate) mod kem;
 pub(crate) mod signature;
+
+use gabion_scheme::Algorithm;
+use gabion_scheme::algorithms::{Family, Kind};
+use gabion_scheme::ml_dsa::Message;
+
+use crate::entropy::Entropy;
+use crate::error::{self, Error, missing_seed, same_key};
+use crate::route::Engine;
+
+pub use exchange::{ExchangePrivateKey, ExchangePublicKey};
+pub use forms::Forms;
+pub use kem::{KemPrivateKey, KemPublicKey};
+pub use signature::{SigningKey, VerifyKey};
+
+/// A private key of any kind, with its public key. It is not `Clone`: the keys of a kind are, where they
+/// never change, and a key that signing uses up must not be.
+pub enum PrivateKey {
+    /// A decapsulation key.
+    Kem(KemPrivateKey),
+    /// A signing key.
+    Signature(SigningKey),
+    /// A private key of a key exchange.
+    Exchange(ExchangePrivateKey),
+}
+
+/// A public key of any kind. Immutable; clones share it.
+#[derive(Clone)]
+pub enum PublicKey {
+    /// An encapsulation key.
+    Kem(KemPublicKey),
+    /// A verification key.
+    Signature(VerifyKey),
+    /// A peer's key of a key exchange.
+    Exchange(ExchangePublicKey),
+}
+
+/// A key of either half, as a key file holds one.
+pub enum Key {
+    /// A private key.
+    Private(PrivateKey),
+    /// A public key.
+    Public(PublicKey),
+}
+
+/// Asks the key that an enum of this file holds, whatever its kind.
+macro_rules! ask {
+    ($of:expr, $key:ident => $answer:expr) => {
+        match $of {
+            Self::Kem($key) => $answer,
+            Self::Signature($key) => $answer,
+            Self::Exchange($key) => $answer,
+        }
+    };
+}
+
+impl PrivateKey {
+    /// Makes a key pair of any algorithm.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::keys::PrivateKey;
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let key = PrivateKey::generate(engine, "ML-DSA-65".parse()?, &OsEntropy)?;
+    /// assert_eq!(key.public_bytes().len(), Algorithm::MlDsa65.info().public_key);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No randomness; no healthy backend.
+    pub fn generate(
+        engine: &Engine,
+        algorithm: Algorithm,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        match algorithm.info().kind {
+            Kind::Kem => engine.kem_generate(algorithm, entropy).map(Self::Kem),
+            Kind::Signature => engine.signature_generate(algorithm, entropy).map(Self::Signature),
+            Kind::KeyExchange => engine.exchange_generate(algorithm, entropy).map(Self::Exchange),
+        }
+    }
+
+    /// Makes `n` key pairs, with randomness drawn once for all of them.
+    ///
+    /// # Errors
+    /// As [`Self::generate`], and [`Error::TooMany`]; then there is no key at all.
+    pub fn generate_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        n: usize,
+        entropy: &dyn Entropy,
+    ) -> Result<Vec<Self>, Error> {
+        Ok(match algorithm.info().kind {
+            Kind::Kem => each(engine.kem_generate_many(algorithm, n, entropy)?, Self::Kem),
+            Kind::Signature => {
+                each(engine.signature_generate_many(algorithm, n, entropy)?, Self::Signature)
+            }
+            Kind::KeyExchange => {
+                each(engine.exchange_generate_many(algorithm, n, entropy)?, Self::Exchange)
+            }
+        })
+    }
+
+    /// Takes a private key in the forms in which it came, which must belong together: the rule that the
+    /// head of this file states.
+    ///
+    /// # Examples
+    /// ```
+    /// use gabion_engine::keys::{Forms, PrivateKey};
+    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
+    ///
+    /// let engine = Engine::global()?;
+    /// let make = || PrivateKey::generate(engine, Algorithm::MlDsa44, &OsEntropy);
+    /// let (ours, other) = (make()?, make()?);
+    /// let again = PrivateKey::import(engine, Algorithm::MlDsa44, &ours.forms())?;
+    /// assert_eq!(again.public_bytes(), ours.public_bytes());
+    /// let mixed = Forms { public: Some(other.public_bytes()), ..ours.forms() };
+    /// assert!(PrivateKey::import(engine, Algorithm::MlDsa44, &mixed).is_err());
+    /// # Ok::<(), gabion_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A form that the algorithm does not have, or that a check refuses; forms that do not belong
+    /// together; no healthy backend.
+    pub fn import(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<Self, Error> {
+        Self::import_with(engine, algorithm, forms, true)
+    }
+
+    /// As [`Self::import`], without trying out a KEM's expanded key, for whoever has done that before.
+    ///
+    /// # Errors
+    /// As [`Self::import`].
+    pub fn import_untested(
+        engine: &Engine,
+        algorithm: Algorithm,
+        forms: &Forms<'_>,
+    ) -> Result<Self, Error> {
+        Self::import_with(engine, algorithm, forms, false)
+    }
+
+    fn import_with(
+        engine: &Engine,
+        algorithm: Algorithm,
+        forms: &Forms<'_>,
+        is_tested: bool,
+    ) -> Result<Self, Error> {
+        let key = match (forms.seed, forms.expanded) {
+            (Some(seed), None) => Self::of_seed(engine, algorithm, seed)?,
+            (Some(seed), Some(expanded)) => {
+                let key = Self::of_seed(engine, algorithm, seed)?;
+                same_key(algorithm, key.bytes(), expanded)?;
+                key
+            }
+            // A key of no form is one of no bytes: its length is refused.
+            (None, expanded) => {
+                Self::of_expanded(engine, algorithm, expanded.unwrap_or_default(), is_tested)?
+            }
+        };
+        key.check_public(forms.public)?;
+        Ok(key)
+    }
+
+    fn of_seed(engine: &Engine, algorithm: Algorithm, seed: &[u8]) -> Result<Self, Error> {
+        match algorithm.info().kind {
+            Kind::Kem => engine.kem_from_seed(algorithm, seed).map(Self::Kem),
+            Kind::Signature => engine.signature_from_seed(algorithm, seed).map(Self::Signature),
+            Kind::KeyExchange => Err(missing_seed(algorithm)),
+        }
+    }
+
+    fn of_expanded(
+        engine: &Engine,
+        algorithm: Algorithm,
+        bytes: &[u8],
+        is_tested: bool,
+    ) -> Result<Self, Error> {
+        match (algorithm.info().kind, is_tested) {
+            (Kind::Kem, true) => engine.kem_private(algorithm, bytes).map(Self::Kem),
+            (Kind::Kem, false) => engine.kem_private_untested(algorithm, bytes).map(Self::Kem),
+            (Kind::Signature, _) => engine.signature_private(algorithm, bytes).map(Self::Signature),
+            (Kind::KeyExchange, _) => engine.exchange_private(algorithm, bytes).map(Self::Exchange),
+        }
+    }
+
+    /// Refuses a public key that came with this one and is another one's.
+    pub(crate) fn check_public(&self, public: Option<&[u8]>) -> Result<(), Error> {
+        match public {
+            Some(public) if public != self.public_bytes() => {
+                let reason = "the public key that came with it does not belong to it";
+                Err(error::private_key(self.algorithm(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The parameter set.
+    pub fn algorithm(&self) -> Algorithm {
+        ask!(self, key => key.algorithm())
+    }
+
+    /// The public key that belongs to it; shares this key's memory.
+    pub fn public(&self) -> PublicKey {
+        match self {
+            PrivateKey::Kem(key) => PublicKey::Kem(key.public()),
+            PrivateKey::Signature(key) => PublicKey::Signature(key.public()),
+            PrivateKey::Exchange(key) => PublicKey::Exchange(key.public()),
+        }
+    }
+
+    /// The encoded public key that belongs to it.
+    pub fn public_bytes(&self) -> &[u8] {
+        ask!(self, key => key.public_bytes())
+    }
+
+    /// The private key as the standard encodes it: its expanded form where it has several. Secret.
+    pub fn bytes(&self) -> &[u8] {
+        ask!(self, key => key.bytes())
+    }
+
+    /// The seed, where it is known. Secret.
+    pub fn seed(&self) -> Option<&[u8]> {
+        match self {
+            PrivateKey::Kem(key) => key.seed(),
+            PrivateKey::Signature(key) => key.seed(),
+            PrivateKey::Exchange(_) => None,
+        }
+    }
+
+    /// The forms that it is written in, as [`Self::import`] takes them again. Secret.
+    pub fn forms(&self) -> Forms<'_> {
+        // The private key of Ed25519 is its seed, and has no other form (RFC 8410, section 7).
+        let is_seed = self.algorithm().info().family == Family::Ed25519;
+        let seed = self.seed().filter(|_| !is_seed);
+        Forms { seed, expanded: Some(self.bytes()), public: Some(self.public_bytes()) }
+    }
+
+    /// Uses both halves and compares: encapsulates and decapsulates, signs and verifies, or makes the
+    /// public key again.
+    ///
+    /// # Errors
+    /// [`Error::Pairwise`] if they do not belong together; no randomness; no healthy backend.
+    pub fn pairwise_test(&self, engine: &Engine, entropy: &dyn Entropy) -> Result<(), Error> {
+        let is_pair = match self {
+            PrivateKey::Kem(key) => {
+                let (ciphertext, shared) = engine.encaps(&key.public(), entropy)?;
+                engine.decaps(key, &ciphertext)? == shared
+            }
+            PrivateKey::Signature(key) => {
+                let message = Message::Pure { context: &[], message: b"pairwise test" };
+                let signature = engine.sign(key, message, entropy)?;
+                match engine.verify(&key.public(), message, &signature) {
+                    Err(Error::BadSignature) => false,
+                    verdict => verdict.map(|()| true)?,
+                }
+            }
+            PrivateKey::Exchange(key) => {
+                let again = engine.exchange_private(key.algorithm(), key.bytes())?;
+                again.public_bytes() == key.public_bytes()
+            }
+        };
+        if is_pair { Ok(()) } else { Err(Error::Pairwise(self.algorithm())) }
+    }
+}
+
+impl PublicKey {
+    /// Takes a public key of any algorithm, with the checks of its standard.
+    ///
+    /// # Errors
+    /// A wrong length; a key that fails a check.
+    pub fn import(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
+        match algorithm.info().kind {
+            Kind::Kem => engine.kem_public(algorithm, bytes).map(Self::Kem),
+            Kind::Signature => engine.signature_public(algorithm, bytes).map(Self::Signature),
+            Kind::KeyExchange => engine.exchange_public(algorithm, bytes).map(Self::Exchange),
+        }
+    }
+
+    /// Takes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of its
+    /// own, in the order of `encoded`.
+    ///
+    /// # Errors
+    /// No healthy backend. Of a key: as [`Self::import`].
+    pub fn import_many(
+        engine: &Engine,
+        algorithm: Algorithm,
+        encoded: &[&[u8]],
+    ) -> Result<Vec<Result<Self, Error>>, Error> {
+        Ok(match algorithm.info().kind {
+            Kind::Kem => {
+                each(engine.kem_public_many(algorithm, encoded)?, |key| key.map(Self::Kem))
+            }
+            Kind::Signature => each(engine.signature_public_many(algorithm, encoded)?, |key| {
+                key.map(Self::Signature)
+            }),
+            Kind::KeyExchange => {
+                encoded.iter().map(|bytes| Self::import(engine, algorithm, bytes)).collect()
+            }
+        })
+    }
+
+    /// The parameter set.
+    pub fn algorithm(&self) -> Algorithm {
+        ask!(self, key => key.algorithm())
+    }
+
+    /// The encoded key.
+    pub fn bytes(&self) -> &[u8] {
+        ask!(self, key => key.bytes())
+    }
+}
+
+impl Key {
+    /// Takes a key in the forms in which it came: a private key, if there is any form of one, and else a
+    /// public one.
+    ///
+    /// # Errors
+    /// As [`PrivateKey::import`] and [`PublicKey::import`].
+    pub fn import(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<Self, Error> {
+        match forms {
+            Forms { seed: None, expanded: None, public: Some(public) } => {
+                PublicKey::import(engine, algorithm, public).map(Key::Public)
+            }
+            forms => PrivateKey::import(engine, algorithm, forms).map(Key::Private),
+        }
+    }
+
+    /// The parameter set.
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Key::Private(key) => key.algorithm(),
+            Key::Public(key) => key.algorithm(),
+        }
+    }
+
+    /// The public half; shares this key's memory.
+    pub fn public(&self) -> PublicKey {
+        match self {
+            Key::Private(key) => key.public(),
+            Key::Public(key) => key.clone(),
+        }
+    }
+
+    /// The encoded public key.
+    pub fn public_bytes(&self) -> &[u8] {
+        match self {
+            Key::Private(key) => key.public_bytes(),
+            Key::Public(key) => key.bytes(),
+        }
+    }
+
+    /// The private half, where this is one.
+    pub fn private(&self) -> Option<&PrivateKey> {
+        match self {
+            Key::Private(key) => Some(key),
+            Key::Public(_) => None,
+        }
+    }
+}
+
+fn each<A, B>(keys: Vec<A>, wrap: impl Fn(A) -> B) -> Vec<B> {
+    keys.into_iter().map(wrap).collect()
+}

@@ -178,7 +178,6 @@ algorithms! {
 
 /// What an algorithm is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Kind {
     /// Key encapsulation: keygen, encaps, decaps.
     Kem,
