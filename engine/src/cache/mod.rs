@@ -32,8 +32,7 @@ use gabion_scheme::kernels::ed25519::ROWS_LEN;
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem};
 
 use crate::error::Error;
-use crate::keys::kem::KemPublicKey;
-use crate::keys::signature::VerifyKey;
+use crate::keys::{KemPublicKey, PublicKey, VerifyKey};
 use crate::route::Engine;
 use shard::{Keyed, Shard};
 
@@ -82,26 +81,13 @@ pub struct CacheStats {
     pub bytes: usize,
 }
 
-/// A key of either kind.
-#[derive(Clone)]
-enum PublicKey {
-    Kem(KemPublicKey),
-    Signature(VerifyKey),
-}
-
 impl Keyed for PublicKey {
     fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool {
-        match self {
-            PublicKey::Kem(key) => key.algorithm() == algorithm && key.bytes() == bytes,
-            PublicKey::Signature(key) => key.algorithm() == algorithm && key.bytes() == bytes,
-        }
+        self.algorithm() == algorithm && self.bytes() == bytes
     }
 
     fn len(&self) -> usize {
-        match self {
-            PublicKey::Kem(key) => expanded_len(key.algorithm(), key.bytes().len()),
-            PublicKey::Signature(key) => expanded_len(key.algorithm(), key.bytes().len()),
-        }
+        expanded_len(self.algorithm(), self.bytes().len())
     }
 }
 
@@ -157,6 +143,19 @@ impl KeyCache {
         KeyCache { random: RandomState::new(), shards }
     }
 
+    /// The public key with these bytes, as [`PublicKey::import`] gives it.
+    ///
+    /// # Errors
+    /// As [`PublicKey::import`].
+    pub fn public(
+        &self,
+        engine: &Engine,
+        algorithm: Algorithm,
+        bytes: &[u8],
+    ) -> Result<PublicKey, Error> {
+        self.find(algorithm, bytes, || PublicKey::import(engine, algorithm, bytes))
+    }
+
     /// The KEM public key with these bytes, as [`Engine::kem_public`] gives it.
     ///
     /// # Errors
@@ -167,11 +166,11 @@ impl KeyCache {
         algorithm: Algorithm,
         bytes: &[u8],
     ) -> Result<KemPublicKey, Error> {
-        let make = || engine.kem_public(algorithm, bytes).map(PublicKey::Kem);
-        match self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)? {
+        let make = || engine.kem_public(algorithm, bytes);
+        match self.find(algorithm, bytes, || make().map(PublicKey::Kem))? {
             PublicKey::Kem(key) => Ok(key),
-            // An algorithm is of one kind, so its bytes were entered by this function.
-            PublicKey::Signature(_) => engine.kem_public(algorithm, bytes),
+            // A key of another kind was found: this one is not of the kind, and the engine says so.
+            PublicKey::Signature(_) | PublicKey::Exchange(_) => make(),
         }
     }
 
@@ -185,11 +184,20 @@ impl KeyCache {
         algorithm: Algorithm,
         bytes: &[u8],
     ) -> Result<VerifyKey, Error> {
-        let make = || engine.signature_public(algorithm, bytes).map(PublicKey::Signature);
-        match self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)? {
+        let make = || engine.signature_public(algorithm, bytes);
+        match self.find(algorithm, bytes, || make().map(PublicKey::Signature))? {
             PublicKey::Signature(key) => Ok(key),
-            PublicKey::Kem(_) => engine.signature_public(algorithm, bytes),
+            PublicKey::Kem(_) | PublicKey::Exchange(_) => make(),
         }
+    }
+
+    fn find(
+        &self,
+        algorithm: Algorithm,
+        bytes: &[u8],
+        make: impl FnOnce() -> Result<PublicKey, Error>,
+    ) -> Result<PublicKey, Error> {
+        self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)
     }
 
     /// What it did so far, and what it holds now.
