@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_backend::cpus;
-use gabion_engine::key_file::Key;
+use gabion_engine::keys::{Forms, Key};
 use gabion_engine::{
     Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
     Family, Kem, Keys, Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
@@ -91,7 +91,8 @@ fn a_private_part_of_another_key_is_refused() {
         mixed[part.clone()].copy_from_slice(&keys[1].bytes()[part]);
         let refused = engine.kem_private(algorithm, &mixed).err().unwrap().to_string();
         assert!(refused.contains("do not belong together"), "{algorithm}: {refused}");
-        let both = Key::from_private_bytes(engine, algorithm, &mixed);
+        let forms = Forms { expanded: Some(&mixed), ..Forms::default() };
+        let both = Key::import(engine, algorithm, &forms);
         assert!(both.is_err(), "{algorithm}");
         // The checks of the standard alone let it through, and it agrees with nobody.
         let taken = engine.kem_private_untested(algorithm, &mixed).unwrap();

@@ -4,9 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
-use gabion_engine::{
-    Algorithm, Config, Engine, Family, KemPrivateKey, Kind, Message, OsEntropy, Prehash, SigningKey,
-};
+use gabion_engine::keys::{Forms, PrivateKey};
+use gabion_engine::{Algorithm, Config, Engine, Family, Kind, Message, OsEntropy, Prehash};
 use gabion_tests::der::{self, after, certificate, element};
 use gabion_tests::vectors::{self, hex, list, unhex};
 
@@ -71,35 +70,19 @@ fn verifies(
 
 /// A private key in any of its forms (RFC 9881, section 6; RFC 9935, section 6; RFC 9909): seed,
 /// expanded, both, or, of SLH-DSA, bare.
-enum Private {
-    Kem(KemPrivateKey),
-    Dsa(SigningKey),
-}
-
-fn private(engine: &Engine, algorithm: Algorithm, der: &[u8]) -> Private {
+fn private(engine: &Engine, algorithm: Algorithm, der: &[u8]) -> PrivateKey {
     let bytes = der::private_key(der);
-    let is_kem = algorithm.info().kind == Kind::Kem;
-    let seeded = |seed: &[u8]| match is_kem {
-        true => Private::Kem(engine.kem_from_seed(algorithm, seed).unwrap()),
-        false => Private::Dsa(engine.signature_from_seed(algorithm, seed).unwrap()),
-    };
-    let expanded = |bytes: &[u8]| match is_kem {
-        true => Private::Kem(engine.kem_private(algorithm, bytes).unwrap()),
-        false => Private::Dsa(engine.signature_private(algorithm, bytes).unwrap()),
+    let import = |seed, expanded| {
+        let forms = Forms { seed, expanded, public: None };
+        PrivateKey::import(engine, algorithm, &forms).unwrap()
     };
     match bytes[0] {
-        _ if algorithm.info().family == Family::SlhDsa => expanded(bytes),
-        0x80 => seeded(element(0x80, bytes).0),
-        0x04 => expanded(element(0x04, bytes).0),
+        _ if algorithm.info().family == Family::SlhDsa => import(None, Some(bytes)),
+        0x80 => import(Some(element(0x80, bytes).0), None),
+        0x04 => import(None, Some(element(0x04, bytes).0)),
         _ => {
             let (seed, rest) = element(0x04, element(0x30, bytes).0);
-            let whole = element(0x04, rest).0;
-            match is_kem {
-                true => Private::Kem(engine.kem_private_both(algorithm, seed, whole).unwrap()),
-                false => {
-                    Private::Dsa(engine.signature_private_both(algorithm, seed, whole).unwrap())
-                }
-            }
+            import(Some(seed), Some(element(0x04, rest).0))
         }
     }
 }
@@ -131,7 +114,7 @@ fn hackathon_artifacts() {
                 }
                 "ciphertext.bin" => {
                     let der = file("seed_priv.der");
-                    let Private::Kem(key) = private(&engine, algorithm, &der) else { panic!() };
+                    let PrivateKey::Kem(key) = private(&engine, algorithm, &der) else { panic!() };
                     let shared = engine.decaps(&key, &file(part)).unwrap();
                     assert_eq!(shared[..], file("ss.bin"), "{name}");
                     opened += 1;
@@ -139,10 +122,8 @@ fn hackathon_artifacts() {
                 part if part.ends_with("priv.der") => {
                     let der = file(if is_kem { "ee.der" } else { "ta.der" });
                     let public = certificate(&der).public;
-                    match private(&engine, algorithm, &file(part)) {
-                        Private::Kem(key) => assert_eq!(key.public_bytes(), public, "{name}"),
-                        Private::Dsa(key) => assert_eq!(key.public_bytes(), public, "{name}"),
-                    }
+                    let key = private(&engine, algorithm, &file(part));
+                    assert_eq!(key.public_bytes(), public, "{name}");
                     keys += 1;
                 }
                 _ => {}
@@ -214,7 +195,7 @@ fn cms_ciphertext_opens() {
     for form in ["seed", "expanded", "both"] {
         let file = read("lamps/cms-ml-kem", &format!("ML-KEM-512-{form}.priv"));
         let key = private(&engine, Algorithm::MlKem512, &der::pem(&file));
-        let Private::Kem(key) = key else { panic!() };
+        let PrivateKey::Kem(key) = key else { panic!() };
         let shared = engine.decaps(&key, &ct).unwrap();
         assert_eq!(Some(shared.to_vec()), text("shared_secret.txt"), "{form}");
     }
@@ -284,6 +265,6 @@ fn our_own_certificate_passes_the_same_checks() {
     verifies(&engine, (Algorithm::MlDsa44, None), parts.public, parts.signed, parts.signature);
     let seed = wrap(0x80, &[key.seed().unwrap()]);
     let file = wrap(0x30, &[&number, &empty, &wrap(0x04, &[&seed])]);
-    let Private::Dsa(again) = private(&engine, Algorithm::MlDsa44, &file) else { panic!() };
+    let again = private(&engine, Algorithm::MlDsa44, &file);
     assert_eq!(again.bytes(), key.bytes());
 }

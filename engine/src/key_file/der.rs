@@ -354,7 +354,7 @@ impl<'a> Forms<'a> {
     }
 
     /// Writes what stands inside, in the forms that are there.
-    fn to_octets(self, inside: Inside) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
+    pub(super) fn to_octets(self, inside: Inside) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
         let octets = |bytes| OctetStringRef::new(bytes)?.to_der().map(Zeroizing::new);
         let expanded = self.expanded.unwrap_or_default();
         match (inside, self.seed) {

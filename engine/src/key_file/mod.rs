@@ -1,27 +1,30 @@
 //! Key files: the structures that programs exchange keys in, and the engine's keys in them.
 //!
 //! ```text
-//!   DER --Encoded::from_der--> Encoded --of_identifier--> Algorithm --Key::decode--> Key, checked
-//!   Key --forms, FileForm::of--> encode_private, encode_public--> DER or PEM
+//!   DER --Encoded::from_der--> Encoded --of_identifier--> Algorithm --decode--> Key, checked
+//!   PrivateKey --forms, FileForm::of--> encode_private--> DER or PEM
+//!   public bytes ------FileForm::of---> encode_public---> DER or PEM
 //! ```
 //!
 //! The structures of every algorithm: seed, expanded key or both (RFC 9881, RFC 9935), bytes (RFC
 //! 9909, composites), ECPrivateKey (RFC 5915), what Open Quantum Safe writes (Falcon). Encryption and
-//! reading PEM are the caller's.
+//! reading PEM are the caller's. What a structure holds is a [`Key`], by the rule of
+//! [`keys`](crate::keys) for halves that come together.
 //!
 //! # Examples
 //! ```
-//! use gabion_engine::key_file::{Encoded, FileForm, Key, encode_private, of_identifier};
+//! use gabion_engine::key_file::{self, Encoded, FileForm};
+//! use gabion_engine::keys::PrivateKey;
 //! use gabion_engine::{Algorithm, Engine, Kind, OsEntropy};
 //!
 //! let engine = Engine::global()?;
-//! let key = Key::Signing(engine.signature_generate(Algorithm::MlDsa65, &OsEntropy)?);
+//! let key = PrivateKey::generate(engine, Algorithm::MlDsa65, &OsEntropy)?;
 //! let form = FileForm::of(key.algorithm()).ok_or("no file format")?;
-//! let der = encode_private(form, &key.forms().ok_or("a public key")?, true)?;
+//! let der = key_file::encode_private(form, &key.forms(), true)?;
 //!
 //! let encoded = Encoded::from_der(&der)?;
-//! let algorithm = of_identifier(encoded.identifier(), Kind::Signature)?.ok_or("none of ours")?;
-//! let again = Key::decode(engine, algorithm, &encoded)?;
+//! let of = key_file::of_identifier(encoded.identifier(), Kind::Signature)?.ok_or("not ours")?;
+//! let again = key_file::decode(engine, of, &encoded)?;
 //! assert_eq!(again.public_bytes(), key.public_bytes());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,9 +32,7 @@
 mod der;
 
 use crate::error::Error;
-use crate::keys::exchange::{ExchangePrivateKey, ExchangePublicKey};
-use crate::keys::kem::{KemPrivateKey, KemPublicKey};
-use crate::keys::signature::{SigningKey, VerifyKey};
+use crate::keys::{Key, PrivateKey, PublicKey};
 use crate::route::Engine;
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::{Family, Kind};
@@ -42,124 +43,15 @@ pub use der::{
     encode_private, encode_public,
 };
 
-/// A key out of a file.
-pub enum Key {
-    /// A decapsulation key.
-    KemPrivate(KemPrivateKey),
-    /// An encapsulation key.
-    KemPublic(KemPublicKey),
-    /// A signing key.
-    Signing(SigningKey),
-    /// A verification key.
-    Verify(VerifyKey),
-    /// A private key of a key exchange.
-    ExchangePrivate(ExchangePrivateKey),
-    /// A public key of a key exchange.
-    ExchangePublic(ExchangePublicKey),
-}
-
-impl Key {
-    /// The key of an algorithm that a file's structure carries.
-    ///
-    /// # Errors
-    /// [`Error::KeyFile`] for a structure that is not the algorithm's, and for parts that do not
-    /// belong together; [`Error::Input`] for a key that a check refuses.
-    pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &Encoded) -> Result<Key, Error> {
-        match encoded {
-            Encoded::Private(key) => private(engine, algorithm, key),
-            Encoded::Public(key) => Key::from_public_bytes(engine, algorithm, &key.bytes),
-        }
-    }
-
-    /// The private key of an algorithm from its bytes alone, as the standard's expanded form or the draft has
-    /// them: what a file holds that has no structure.
-    ///
-    /// # Examples
-    /// ```
-    /// use gabion_engine::key_file::Key;
-    /// use gabion_engine::{Algorithm, Engine, OsEntropy};
-    ///
-    /// let engine = Engine::global()?;
-    /// let pair = engine.kem_generate(Algorithm::X25519MlKem768, &OsEntropy)?;
-    /// let key = Key::from_private_bytes(engine, pair.algorithm(), pair.bytes())?;
-    /// assert_eq!(key.public_bytes(), pair.public_bytes());
-    /// # Ok::<(), gabion_engine::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Input`] for bytes that are not such a key.
-    pub fn from_private_bytes(
-        engine: &Engine,
-        algorithm: Algorithm,
-        bytes: &[u8],
-    ) -> Result<Key, Error> {
-        let forms = Forms { expanded: Some(bytes), ..Forms::default() };
-        of_forms(engine, algorithm, &forms)
-    }
-
-    /// The public key of an algorithm from its bytes alone.
-    ///
-    /// # Errors
-    /// [`Error::Input`] for bytes that are not such a key.
-    pub fn from_public_bytes(
-        engine: &Engine,
-        algorithm: Algorithm,
-        bytes: &[u8],
-    ) -> Result<Key, Error> {
-        Ok(match algorithm.info().kind {
-            Kind::Kem => Key::KemPublic(engine.kem_public(algorithm, bytes)?),
-            Kind::Signature => Key::Verify(engine.signature_public(algorithm, bytes)?),
-            _ => Key::ExchangePublic(engine.exchange_public(algorithm, bytes)?),
-        })
-    }
-
-    /// The private key as [`Key::from_private_bytes`] takes it; none where it is a public key.
-    pub fn private_bytes(&self) -> Option<&[u8]> {
-        match self {
-            Key::KemPrivate(key) => Some(key.bytes()),
-            Key::Signing(key) => Some(key.bytes()),
-            Key::ExchangePrivate(key) => Some(key.bytes()),
-            Key::KemPublic(_) | Key::Verify(_) | Key::ExchangePublic(_) => None,
-        }
-    }
-
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        match self {
-            Key::KemPrivate(key) => key.algorithm(),
-            Key::KemPublic(key) => key.algorithm(),
-            Key::Signing(key) => key.algorithm(),
-            Key::Verify(key) => key.algorithm(),
-            Key::ExchangePrivate(key) => key.algorithm(),
-            Key::ExchangePublic(key) => key.algorithm(),
-        }
-    }
-
-    /// The encoded public key.
-    pub fn public_bytes(&self) -> &[u8] {
-        match self {
-            Key::KemPrivate(key) => key.public_bytes(),
-            Key::KemPublic(key) => key.bytes(),
-            Key::Signing(key) => key.public_bytes(),
-            Key::Verify(key) => key.bytes(),
-            Key::ExchangePrivate(key) => key.public_bytes(),
-            Key::ExchangePublic(key) => key.bytes(),
-        }
-    }
-
-    /// The forms of the private key; none where it is a public key.
-    pub fn forms(&self) -> Option<Forms<'_>> {
-        let (seed, bytes) = match self {
-            Key::KemPrivate(key) => (key.seed(), key.bytes()),
-            // RFC 8410, section 7: there is one form, an OCTET STRING that holds the seed.
-            Key::Signing(key) if key.algorithm().info().family == Family::Ed25519 => {
-                (None, key.bytes())
-            }
-            Key::Signing(key) => (key.seed(), key.bytes()),
-            Key::ExchangePrivate(key) => (None, key.bytes()),
-            Key::KemPublic(_) | Key::Verify(_) | Key::ExchangePublic(_) => return None,
-        };
-        Some(Forms { seed, expanded: Some(bytes), public: Some(self.public_bytes()) })
+/// The key of an algorithm that a file's structure carries.
+///
+/// # Errors
+/// [`Error::KeyFile`] for a structure that is not the algorithm's; [`Error::Input`] for a key that a
+/// check refuses, and for halves that do not belong together.
+pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &Encoded) -> Result<Key, Error> {
+    match encoded {
+        Encoded::Private(key) => private(engine, algorithm, key).map(Key::Private),
+        Encoded::Public(key) => PublicKey::import(engine, algorithm, &key.bytes).map(Key::Public),
     }
 }
 
@@ -210,18 +102,15 @@ impl FileForm {
     }
 }
 
-fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Key, Error> {
+fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<PrivateKey, Error> {
     let refused = |reason: String| Error::KeyFile(reason);
     let form = FileForm::of(algorithm)
         .ok_or_else(|| refused(format!("{algorithm} keys have no file format")))?;
     let forms = forms_of(algorithm, form.inside, &key.octets)
         .map_err(|reason| refused(format!("the file {reason}")))?;
-    let made = of_forms(engine, algorithm, &forms)?;
-    let beside = [forms.public, key.public.as_deref()];
-    if beside.into_iter().flatten().any(|public| public != made.public_bytes()) {
-        let reason = "the public key in the file does not belong to it";
-        return Err(crate::error::private_key(algorithm, reason));
-    }
+    let made = PrivateKey::import(engine, algorithm, &forms)?;
+    // Version 2 of PKCS#8 has room for the public key beside the octets, which may hold it too.
+    made.check_public(key.public.as_deref())?;
     Ok(made)
 }
 
@@ -281,28 +170,6 @@ fn read_foreign(algorithm: Algorithm, octets: &[u8]) -> Option<Forms<'_>> {
     both.public.is_some_and(|public| public.len() == info.public_key).then_some(both)
 }
 
-/// The private key of what a file holds, the public key beside it left aside.
-fn of_forms(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<Key, Error> {
-    let expanded = forms.expanded.unwrap_or_default();
-    match (algorithm.info().kind, forms.seed, forms.expanded) {
-        (Kind::Kem, Some(seed), None) => engine.kem_from_seed(algorithm, seed).map(Key::KemPrivate),
-        (Kind::Kem, Some(seed), Some(expanded)) => {
-            engine.kem_private_both(algorithm, seed, expanded).map(Key::KemPrivate)
-        }
-        (Kind::Kem, None, _) => engine.kem_private(algorithm, expanded).map(Key::KemPrivate),
-        (Kind::Signature, Some(seed), None) => {
-            engine.signature_from_seed(algorithm, seed).map(Key::Signing)
-        }
-        (Kind::Signature, Some(seed), Some(expanded)) => {
-            engine.signature_private_both(algorithm, seed, expanded).map(Key::Signing)
-        }
-        (Kind::Signature, None, _) => {
-            engine.signature_private(algorithm, expanded).map(Key::Signing)
-        }
-        _ => engine.exchange_private(algorithm, expanded).map(Key::ExchangePrivate),
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -334,7 +201,7 @@ mod tests {
 
     fn read(algorithm: Algorithm, der: &[u8]) -> Result<Key, String> {
         let encoded = Encoded::from_der(der)?;
-        Key::decode(Engine::global().unwrap(), algorithm, &encoded).map_err(|e| e.to_string())
+        decode(Engine::global().unwrap(), algorithm, &encoded).map_err(|e| e.to_string())
     }
 
     /// What OpenSSL reads besides the forms of the standard, and what it does not.
@@ -343,16 +210,16 @@ mod tests {
         let engine = Engine::global().unwrap();
         for algorithm in [Algorithm::MlKem512, Algorithm::MlKem768, Algorithm::MlDsa44] {
             let seed = vec![9; algorithm.info().seed.unwrap()];
-            let make = |seed: &[u8]| match algorithm.info().kind {
-                Kind::Kem => Key::KemPrivate(engine.kem_from_seed(algorithm, seed).unwrap()),
-                _ => Key::Signing(engine.signature_from_seed(algorithm, seed).unwrap()),
+            let make = |seed: &[u8]| {
+                let forms = Forms { seed: Some(seed), ..Forms::default() };
+                PrivateKey::import(engine, algorithm, &forms).unwrap()
             };
             let (key, other) = (make(&seed), make(&vec![8; seed.len()]));
-            let (bytes, public) = (key.private_bytes().unwrap(), key.public_bytes());
+            let (bytes, public) = (key.bytes(), key.public_bytes());
             let pair = tlv(4, &[bytes, public].concat());
             for octets in [&seed[..], bytes, &pair] {
                 let made = read(algorithm, &pkcs8(algorithm, 0, octets, b"")).unwrap();
-                assert_eq!(made.private_bytes(), Some(bytes), "{algorithm}");
+                assert_eq!(made.private().unwrap().bytes(), bytes, "{algorithm}");
             }
             let apart = tlv(4, &[bytes, other.public_bytes()].concat());
             for octets in [&apart, &pair[1..], &seed[1..], &bytes[1..], &tlv(0x80, &seed[1..])] {
@@ -360,7 +227,7 @@ mod tests {
                 assert!(refused.is_err(), "{algorithm}: {} bytes", octets.len());
             }
             // The seed of one and the expanded key of another.
-            let both = [tlv(4, &seed), tlv(4, other.private_bytes().unwrap())].concat();
+            let both = [tlv(4, &seed), tlv(4, other.bytes())].concat();
             assert!(read(algorithm, &pkcs8(algorithm, 0, &tlv(0x30, &both), b"")).is_err());
         }
         // Of others there are no such forms.
@@ -505,24 +372,79 @@ mod tests {
             let forms = Forms { seed: Some(&[7; 32]), ..Forms::default() };
             let file = encode_private(form, &forms, true).unwrap();
             let encoded = Encoded::from_der(&file).unwrap();
-            let key = Key::decode(engine, algorithm, &encoded);
+            let key = decode(engine, algorithm, &encoded);
             assert_eq!(key.is_ok(), takes, "{algorithm}");
         }
     }
 
-    #[test]
-    fn a_public_key_of_another_private_key_is_refused() {
-        let engine = Engine::global().unwrap();
-        let algorithm = Algorithm::Falcon512;
-        let keys = [(); 2].map(|()| engine.signature_generate(algorithm, &OsEntropy).unwrap());
-        let form = FileForm::of(algorithm).unwrap();
-        for (public, fits) in [(0, true), (1, false)] {
-            let public = Some(keys[public].public_bytes());
-            let forms = Forms { expanded: Some(keys[0].bytes()), public, seed: None };
-            let file = encode_private(form, &forms, true).unwrap();
-            let encoded = Encoded::from_der(&file).unwrap();
-            let key = Key::decode(engine, algorithm, &encoded);
-            assert_eq!(key.is_ok(), fits);
+    /// What can come in of two keys, and whether all of it is one key's.
+    fn mixtures<'a>(own: Forms<'a>, other: Forms<'a>) -> Vec<(Forms<'a>, bool)> {
+        let expanded = Forms { seed: None, ..own };
+        let apart = |forms| Forms { public: other.public, ..forms };
+        let mut came = vec![(expanded, true), (apart(expanded), false)];
+        if own.seed.is_some() {
+            let seed = Forms { expanded: None, ..own };
+            came.extend([(own, true), (seed, true), (apart(own), false), (apart(seed), false)]);
+            came.push((Forms { expanded: other.expanded, public: None, ..own }, false));
+            came.push((Forms { expanded: other.expanded, ..own }, false));
         }
+        came
+    }
+
+    /// One rule for every way in: the doors of the library, and files that hold the public key beside the
+    /// private one or within it.
+    #[test]
+    fn halves_of_two_keys_are_refused_by_every_way_in() {
+        let engine = Engine::global().unwrap();
+        for algorithm in [
+            Algorithm::MlKem512,
+            Algorithm::X25519MlKem768,
+            Algorithm::XWing,
+            Algorithm::MlDsa44,
+            Algorithm::SlhDsaShake128f,
+            Algorithm::Ed25519,
+            Algorithm::Falcon512,
+            Algorithm::EcdsaP256,
+            Algorithm::MlDsa44EcdsaP256Sha256,
+            Algorithm::X25519,
+            Algorithm::EcdhP256,
+        ] {
+            let make = |()| PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
+            let [own, other] = [(); 2].map(make);
+            for (at, (forms, is_one)) in
+                mixtures(own.forms(), other.forms()).into_iter().enumerate()
+            {
+                let mut ways = vec![
+                    PrivateKey::import(engine, algorithm, &forms).map(drop),
+                    PrivateKey::import_untested(engine, algorithm, &forms).map(drop),
+                    Key::import(engine, algorithm, &forms).map(drop),
+                ];
+                let file = FileForm::of(algorithm);
+                // Of what has no choice of forms, a file holds the expanded one.
+                let file = file.filter(|file| forms.seed.is_none() || has_choice(file, algorithm));
+                if let (Some(file), Some(public)) = (file, forms.public) {
+                    let octets = forms.to_octets(file.inside).unwrap();
+                    let within = Encoded::from_der(&pkcs8(algorithm, 0, &octets, b"")).unwrap();
+                    if matches!(file.inside, Inside::Curve(_) | Inside::WithPublic(_)) {
+                        ways.push(decode(engine, algorithm, &within).map(drop));
+                    }
+                    let of_own = Forms { public: own.forms().public, ..forms };
+                    let octets = of_own.to_octets(file.inside).unwrap();
+                    let beside = tlv(0x81, &[&[0], public].concat());
+                    let beside = pkcs8(algorithm, 1, &octets, &beside);
+                    let beside = Encoded::from_der(&beside).unwrap();
+                    ways.push(decode(engine, algorithm, &beside).map(drop));
+                }
+                for (way, outcome) in ways.into_iter().enumerate() {
+                    assert_eq!(outcome.is_ok(), is_one, "{algorithm} {at} {way}: {outcome:?}");
+                    let says = |error: Error| error.to_string().contains("belong");
+                    assert!(outcome.err().is_none_or(says), "{algorithm} {at} {way}");
+                }
+            }
+        }
+    }
+
+    fn has_choice(file: &FileForm, algorithm: Algorithm) -> bool {
+        file.inside == Inside::Choice && algorithm.info().family != Family::Ed25519
     }
 }

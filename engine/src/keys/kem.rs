@@ -11,7 +11,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::entropy::{Entropy, Randomness};
 use crate::error::{
-    Error, all_keys, check_batch, check_count, check_length, lane_result, same_key, wrong_kind,
+    Error, all_keys, check_batch, check_count, check_length, lane_result, wrong_kind,
 };
 use crate::family::{self, DecapsLanes, DecapsPart, Decoded, EncapsLanes, EncapsPart};
 use crate::memory;
@@ -396,21 +396,6 @@ impl Engine {
         bytes: &[u8],
     ) -> Result<KemPrivateKey, Error> {
         decode_private(self, algorithm, bytes, false).map(KemPrivateKey)
-    }
-
-    /// Decodes a private key that came as seed and expanded key; they must belong together.
-    ///
-    /// # Errors
-    /// As [`Self::kem_private`], and forms that disagree.
-    pub fn kem_private_both(
-        &self,
-        algorithm: Algorithm,
-        seed: &[u8],
-        bytes: &[u8],
-    ) -> Result<KemPrivateKey, Error> {
-        let key = self.kem_from_seed(algorithm, seed)?;
-        same_key(algorithm, key.bytes(), bytes)?;
-        Ok(key)
     }
 
     /// Decodes a public key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.2).

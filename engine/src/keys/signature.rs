@@ -6,7 +6,7 @@ use gabion_scheme::ml_dsa::{self, Message};
 use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};
-use crate::error::{Error, all_keys, check_batch, check_count, lane_result, same_key, wrong_kind};
+use crate::error::{Error, all_keys, check_batch, check_count, lane_result, wrong_kind};
 use crate::family::{self, Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPart};
 use crate::memory;
 use crate::route::Engine;
@@ -350,21 +350,6 @@ impl Engine {
         bytes: &[u8],
     ) -> Result<SigningKey, Error> {
         decode_private(self, algorithm, bytes).map(SigningKey)
-    }
-
-    /// Decodes a private key that came as seed and expanded key; they must belong together.
-    ///
-    /// # Errors
-    /// As [`Self::signature_private`], and forms that disagree.
-    pub fn signature_private_both(
-        &self,
-        algorithm: Algorithm,
-        seed: &[u8],
-        bytes: &[u8],
-    ) -> Result<SigningKey, Error> {
-        let key = self.signature_from_seed(algorithm, seed)?;
-        same_key(algorithm, key.bytes(), bytes)?;
-        Ok(key)
     }
 
     /// Decodes a public key.

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use gabion_engine::{Algorithm, Engine, Error, KeyCache, VerifyKey};
+use gabion_engine::keys::PublicKey;
+use gabion_engine::{Algorithm, Engine, Error, KeyCache};
 
 use crate::process::{Inherited, PerProcess, Process};
 
@@ -28,19 +29,19 @@ impl PublicKeys {
         PublicKeys { keys: PerProcess::new(process) }
     }
 
-    /// The verification key with these bytes.
+    /// The public key with these bytes.
     ///
     /// # Errors
-    /// As [`Engine::signature_public`].
-    pub fn verify_key(
+    /// As [`PublicKey::import`].
+    pub fn find(
         &self,
         engine: &Engine,
         algorithm: Algorithm,
         bytes: &[u8],
-    ) -> Result<VerifyKey, Error> {
+    ) -> Result<PublicKey, Error> {
         match self.keys.get(|| KeyCache::new(CAPACITY)) {
-            Some(keys) => keys.signature_public(engine, algorithm, bytes),
-            None => engine.signature_public(algorithm, bytes),
+            Some(keys) => keys.public(engine, algorithm, bytes),
+            None => PublicKey::import(engine, algorithm, bytes),
         }
     }
 }
@@ -57,10 +58,10 @@ mod tests {
         let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         let cache = PublicKeys::new(&Arc::new(Process::new()));
         for _ in 0..3 {
-            let found = cache.verify_key(engine, algorithm, key.public_bytes()).unwrap();
+            let found = cache.find(engine, algorithm, key.public_bytes()).unwrap();
             assert_eq!(found.bytes(), key.public_bytes());
         }
-        assert!(cache.verify_key(engine, algorithm, &key.public_bytes()[1..]).is_err());
+        assert!(cache.find(engine, algorithm, &key.public_bytes()[1..]).is_err());
         assert_eq!(cache.keys.get(|| unreachable!()).unwrap().stats().hits, 2);
     }
 }

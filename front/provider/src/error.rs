@@ -103,15 +103,6 @@ pub enum Failure {
         /// What was asked.
         operation: &'static str,
     },
-    /// The forms of one key that came together do not belong together.
-    #[error("the {algorithm} public key does not belong to the private key")]
-    KeysDiffer {
-        /// The algorithm of both.
-        algorithm: Served,
-    },
-    /// A pairwise test failed.
-    #[error("the {0} key pair failed its pairwise test")]
-    Pairwise(Served),
     /// The call does not fit the interface.
     #[error("{0}")]
     Misuse(&'static str),
@@ -160,7 +151,6 @@ impl Failure {
             Failure::NoRoom(_) => NULL_OUTPUT_BUFFER,
             Failure::NoLength(_) => NULL_LENGTH_POINTER,
             Failure::TooSmall { .. } => OUTPUT_BUFFER_TOO_SMALL,
-            Failure::KeysDiffer { .. } => INVALID_KEY,
             Failure::NoFormat { .. } => ML_DSA_NO_FORMAT,
             Failure::Engine(Error::KeyFile(_)) => BAD_ENCODING,
             Failure::Engine(Error::Input(error)) => match error {
@@ -174,7 +164,7 @@ impl Failure {
             }
             Failure::Engine(Error::Entropy(_)) => ERROR_RETRIEVING_ENTROPY,
             Failure::Engine(Error::NoSuchBackend { .. }) => NOT_SUPPORTED,
-            Failure::Pairwise(_) | Failure::Engine(Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
+            Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
             Failure::Panic(_) => INTERNAL_ERROR,
             // What every library of OpenSSL's says where there is no memory.
             Failure::Engine(Error::NoMemory(_)) => MALLOC_FAILURE,
@@ -189,9 +179,12 @@ impl Failure {
         use gabion_engine::Error;
         matches!(
             self,
-            Failure::Engine(Error::Entropy(_) | Error::NoSuchBackend { .. } | Error::NoBackend(_))
-                | Failure::Pairwise(_)
-                | Failure::Panic(_)
+            Failure::Engine(
+                Error::Entropy(_)
+                    | Error::NoSuchBackend { .. }
+                    | Error::NoBackend(_)
+                    | Error::Pairwise(_)
+            ) | Failure::Panic(_)
         )
     }
 }

@@ -7,14 +7,14 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{Entropy, EntropyError, ExchangePublicKey, clamp};
+use gabion_engine::{Entropy, EntropyError, ExchangePrivateKey, ExchangePublicKey, clamp};
 
 use crate::core::{
     ProviderRef, border, borrow, borrow_mut, counted, dupctx, engine, free, hand_over,
 };
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, entry, function};
-use crate::key::{Forms, Key, Material};
+use crate::key::Key;
 use crate::served::Served;
 use crate::stats::Operation;
 
@@ -51,26 +51,12 @@ impl Entropy for Clamped<'_> {
     }
 }
 
-/// Makes a key of the forms that came. The private key is taken as it is, clamped or not.
-///
-/// # Errors
-/// As [`Material::import`].
-pub fn import(algorithm: Served, forms: Forms<'_>) -> Result<Material, Failure> {
-    let (engine, row) = (engine()?, algorithm.algorithm);
-    let material = match (forms.private, forms.public) {
-        (Some(private), _) => Material::ExchangePrivate(engine.exchange_private(row, private)?),
-        (None, Some(public)) => Material::ExchangePublic(engine.exchange_public(row, public)?),
-        (None, None) => return Err(Failure::Misuse("no key came in; expected `priv` or `pub`")),
-    };
-    material.belongs_to(algorithm, forms.public)
-}
-
 /// An exchange that was begun; used from one thread, as every EVP context.
 #[derive(Clone)]
 struct Context {
     provider: ProviderRef,
     /// Our key, which the default provider takes without its private half, too: a derivation says so.
-    key: Option<(Served, Material)>,
+    key: Option<(Served, Option<ExchangePrivateKey>)>,
     peer: Option<ExchangePublicKey>,
 }
 
@@ -90,8 +76,8 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Para
     };
     border(Some(&key.provider), 0, || {
         context.key = None;
-        let material = key.material().ok_or(missing(key.algorithm, "key material"))?;
-        context.key = Some((key.algorithm, material.clone()));
+        key.material().ok_or(missing(key.algorithm, "key material"))?;
+        context.key = Some((key.algorithm, key.exchange_private().cloned()));
         Ok(1)
     })
 }
@@ -123,14 +109,12 @@ unsafe extern "C" fn derive(
         (context, secret_len.as_mut())
     };
     let provider = context.provider;
-    let Some((algorithm, material)) = &context.key else {
+    let Some((algorithm, key)) = &context.key else {
         let none = || Err(Failure::Misuse("the key exchange was not initialised"));
         return border(Some(&provider), 0, none);
     };
     let body = || {
-        let Material::ExchangePrivate(key) = material else {
-            return Err(missing(*algorithm, "private key"));
-        };
+        let key = key.as_ref().ok_or(missing(*algorithm, "private key"))?;
         let peer = context.peer.as_ref().ok_or(missing(*algorithm, "peer's key"))?;
         let expected = algorithm.info().shared_secret;
         let len = secret_len.ok_or(Failure::Misuse("a derivation needs room for a length"))?;

@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
+use gabion_engine::keys::{self, Forms, PrivateKey, PublicKey};
 use gabion_engine::{
-    ExchangePrivateKey, ExchangePublicKey, Family, KemPrivateKey, KemPublicKey, Kind, Message,
-    SigningKey, VerifyKey, ct, key_file,
+    Entropy, ExchangePrivateKey, ExchangePublicKey, Family, KemPrivateKey, KemPublicKey, Kind,
+    SigningKey, VerifyKey, ct,
 };
-
 use zeroize::Zeroizing;
 
 use crate::core::{Provider, ProviderRef, engine};
@@ -15,243 +15,99 @@ use crate::exchange;
 use crate::served::Served;
 use crate::stats::{self, Operation};
 
-/// What a key holds. Clones share the memory of the expanded key.
-#[derive(Clone)]
-pub enum Material {
-    /// A key to encapsulate to.
-    KemPublic(KemPublicKey),
-    /// A key to decapsulate with.
-    KemPrivate(KemPrivateKey),
-    /// A peer's key of a key exchange.
-    ExchangePublic(ExchangePublicKey),
-    /// A key to derive with.
-    ExchangePrivate(ExchangePrivateKey),
-    /// A key to verify with.
-    Verify(VerifyKey),
-    /// A key to sign with.
-    Signing(SigningKey),
+/// Takes a key in whatever forms it came, which must belong together. `untested` where somebody has said
+/// that a KEM's expanded private key is not tried out.
+///
+/// # Errors
+/// No form at all; a form of the wrong length or that fails the standard's checks; forms that
+/// do not belong together.
+pub fn import(algorithm: Served, forms: Forms<'_>, untested: bool) -> Result<keys::Key, Failure> {
+    let (engine, row) = (engine()?, algorithm.algorithm);
+    let seed = forms.seed.zip(row.info().seed);
+    if let Some((seed, expected)) = seed.filter(|(seed, expected)| seed.len() != *expected) {
+        return Err(Failure::seed("the seed of the private key", expected, seed.len()));
+    }
+    if let Forms { seed: None, expanded: None, public: None } = forms {
+        return Err(match algorithm.is_exchange() {
+            true => Failure::Misuse("no key came in; expected `priv` or `pub`"),
+            false => Failure::NothingCame,
+        });
+    }
+    let joined = joined(algorithm, &forms);
+    let expanded = joined.as_deref().map(Vec::as_slice).or(forms.expanded);
+    let forms = Forms { expanded, ..forms };
+    Ok(match untested {
+        true => keys::Key::Private(PrivateKey::import_untested(engine, row, &forms)?),
+        false => keys::Key::import(engine, row, &forms)?,
+    })
 }
 
-/// The forms in which a key came in, any mix of them; at least one.
-#[derive(Clone, Copy, Default)]
-pub struct Forms<'a> {
-    /// The seed. Secret.
-    pub seed: Option<&'a [u8]>,
-    /// The expanded private key. Secret.
-    pub private: Option<&'a [u8]>,
-    /// The public key.
-    pub public: Option<&'a [u8]>,
-    /// Whether somebody has said that a KEM's expanded private key is not tried out.
-    pub untested: bool,
+/// An SLH-DSA private key of which only the secret half came, with the public key behind it (FIPS 205,
+/// figure 15): a form that OpenSSL takes.
+fn joined(algorithm: Served, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
+    let info = algorithm.info();
+    let half = |bytes: &&[u8]| info.family == Family::SlhDsa && bytes.len() == info.private_key / 2;
+    let secret = forms.expanded.filter(half)?;
+    Some(Zeroizing::new([secret, forms.public?].concat()))
 }
 
-impl Forms<'_> {
-    /// An SLH-DSA private key of which only the secret half came, with the public key behind it
-    /// (FIPS 205, figure 15): a form that OpenSSL takes.
-    fn joined(&self, algorithm: Served) -> Option<Zeroizing<Vec<u8>>> {
-        let info = algorithm.info();
-        let half =
-            |bytes: &&[u8]| info.family == Family::SlhDsa && bytes.len() == info.private_key / 2;
-        let secret = self.private.filter(half)?;
-        Some(Zeroizing::new([secret, self.public?].concat()))
+/// Takes a public key, one of a signature by way of the provider's cache.
+///
+/// # Errors
+/// As [`import`].
+pub fn public_of(
+    provider: &Provider,
+    algorithm: Served,
+    public: &[u8],
+) -> Result<keys::Key, Failure> {
+    let (engine, row) = (engine()?, algorithm.algorithm);
+    Ok(keys::Key::Public(match row.info().kind {
+        Kind::Kem | Kind::KeyExchange => PublicKey::import(engine, row, public)?,
+        Kind::Signature => provider.public_keys.find(engine, row, public)?,
+    }))
+}
+
+/// Makes a fresh key pair, or takes one for a key share that was made ahead.
+///
+/// # Errors
+/// No randomness; no healthy backend.
+pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<keys::Key, Failure> {
+    let (engine, row) = (engine()?, algorithm.algorithm);
+    let clamped = exchange::Clamped(&provider);
+    let (is_pooled, entropy): (_, &dyn Entropy) = match row.info().kind {
+        Kind::Kem => (true, &provider),
+        Kind::KeyExchange => (true, &clamped),
+        Kind::Signature => (false, &provider),
+    };
+    if is_pooled && let Some(key) = provider.key_pools.take(engine, row, &provider) {
+        stats::counter(algorithm, Operation::Pooled).call();
+        return Ok(keys::Key::Private(key));
+    }
+    Ok(keys::Key::Private(PrivateKey::generate(engine, row, entropy)?))
+}
+
+/// Another handle of a key, which shares its memory.
+pub fn shared(key: &keys::Key) -> keys::Key {
+    match key {
+        keys::Key::Public(key) => keys::Key::Public(key.clone()),
+        keys::Key::Private(key) => keys::Key::Private(match key {
+            PrivateKey::Kem(key) => PrivateKey::Kem(key.clone()),
+            PrivateKey::Signature(key) => PrivateKey::Signature(key.clone()),
+            PrivateKey::Exchange(key) => PrivateKey::Exchange(key.clone()),
+        }),
     }
 }
 
-impl Material {
-    /// Makes the material of whatever forms there are, which must belong together.
-    ///
-    /// # Errors
-    /// No form at all; a form of the wrong length or that fails the standard's checks; forms that
-    /// do not belong together.
-    pub fn import(algorithm: Served, forms: Forms<'_>) -> Result<Self, Failure> {
-        if algorithm.is_exchange() {
-            return exchange::import(algorithm, forms);
-        }
-        let (engine, row) = (engine()?, algorithm.algorithm);
-        let kem = row.info().kind == Kind::Kem;
-        let seed = forms.seed.zip(row.info().seed);
-        if let Some((seed, expected)) = seed.filter(|(seed, expected)| seed.len() != *expected) {
-            return Err(Failure::seed("the seed of the private key", expected, seed.len()));
-        }
-        let joined = forms.joined(algorithm);
-        let private = joined.as_deref().map(Vec::as_slice).or(forms.private);
-        let material = match (kem, forms.seed, private, forms.public) {
-            (true, Some(seed), Some(private), _) => {
-                Material::KemPrivate(engine.kem_private_both(row, seed, private)?)
-            }
-            (true, Some(seed), None, _) => Material::KemPrivate(engine.kem_from_seed(row, seed)?),
-            (true, None, Some(private), _) if forms.untested => {
-                Material::KemPrivate(engine.kem_private_untested(row, private)?)
-            }
-            (true, None, Some(private), _) => {
-                Material::KemPrivate(engine.kem_private(row, private)?)
-            }
-            (true, None, None, Some(public)) => {
-                Material::KemPublic(engine.kem_public(row, public)?)
-            }
-            (false, Some(seed), Some(private), _) => {
-                Material::Signing(engine.signature_private_both(row, seed, private)?)
-            }
-            (false, Some(seed), None, _) => {
-                Material::Signing(engine.signature_from_seed(row, seed)?)
-            }
-            (false, None, Some(private), _) => {
-                Material::Signing(engine.signature_private(row, private)?)
-            }
-            (false, None, None, Some(public)) => {
-                Material::Verify(engine.signature_public(row, public)?)
-            }
-            (_, None, None, None) => {
-                return Err(Failure::NothingCame);
-            }
-        };
-        material.belongs_to(algorithm, forms.public)
+/// Whether both are the same key, as far as `private` asks for.
+pub fn matches(one: &keys::Key, other: &keys::Key, private: bool) -> bool {
+    if one.public_bytes() != other.public_bytes() {
+        return false;
     }
-
-    /// Refuses a public key that came with the material and is another one's.
-    ///
-    /// # Errors
-    /// [`Failure::KeysDiffer`].
-    pub fn belongs_to(self, algorithm: Served, public: Option<&[u8]>) -> Result<Self, Failure> {
-        match public {
-            Some(public) if public != self.public() => Err(Failure::KeysDiffer { algorithm }),
-            _ => Ok(self),
+    match (private, one.private(), other.private()) {
+        (true, Some(a), Some(b)) => {
+            a.bytes().len() == b.bytes().len() && ct::eq_mask(a.bytes(), b.bytes()) == u64::MAX
         }
-    }
-
-    /// Makes the material of a public key, one of a signature by way of the provider's cache.
-    ///
-    /// # Errors
-    /// As [`Self::import`].
-    pub fn public_of(
-        provider: &Provider,
-        algorithm: Served,
-        public: &[u8],
-    ) -> Result<Self, Failure> {
-        let (engine, row) = (engine()?, algorithm.algorithm);
-        Ok(match row.info().kind {
-            Kind::Kem => Material::KemPublic(engine.kem_public(row, public)?),
-            Kind::KeyExchange => Material::ExchangePublic(engine.exchange_public(row, public)?),
-            _ => Material::Verify(provider.public_keys.verify_key(engine, row, public)?),
-        })
-    }
-
-    /// The material that a key file holds.
-    pub fn of_file(key: key_file::Key) -> Self {
-        match key {
-            key_file::Key::KemPublic(key) => Material::KemPublic(key),
-            key_file::Key::KemPrivate(key) => Material::KemPrivate(key),
-            key_file::Key::Verify(key) => Material::Verify(key),
-            key_file::Key::Signing(key) => Material::Signing(key),
-            key_file::Key::ExchangePublic(key) => Material::ExchangePublic(key),
-            key_file::Key::ExchangePrivate(key) => Material::ExchangePrivate(key),
-        }
-    }
-
-    /// Makes a fresh key pair, or takes one for a key share that was made ahead.
-    ///
-    /// # Errors
-    /// No randomness; no healthy backend.
-    pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<Self, Failure> {
-        let (engine, row) = (engine()?, algorithm.algorithm);
-        if row.info().kind == Kind::Signature {
-            return Ok(Material::Signing(engine.signature_generate(row, &provider)?));
-        }
-        if let Some(key) = provider.key_pools.take(engine, row, &provider) {
-            stats::counter(algorithm, Operation::Pooled).call();
-            return Ok(key);
-        }
-        Ok(match row.info().kind {
-            Kind::KeyExchange => Material::ExchangePrivate(
-                engine.exchange_generate(row, &exchange::Clamped(&provider))?,
-            ),
-            _ => Material::KemPrivate(engine.kem_generate(row, &provider)?),
-        })
-    }
-
-    /// The encoded public key.
-    pub fn public(&self) -> &[u8] {
-        match self {
-            Material::KemPublic(key) => key.bytes(),
-            Material::KemPrivate(key) => key.public_bytes(),
-            Material::ExchangePublic(key) => key.bytes(),
-            Material::ExchangePrivate(key) => key.public_bytes(),
-            Material::Verify(key) => key.bytes(),
-            Material::Signing(key) => key.public_bytes(),
-        }
-    }
-
-    /// The encoded private key, where this is one. Secret.
-    pub fn private(&self) -> Option<&[u8]> {
-        match self {
-            Material::KemPublic(_) | Material::ExchangePublic(_) | Material::Verify(_) => None,
-            Material::KemPrivate(key) => Some(key.bytes()),
-            Material::ExchangePrivate(key) => Some(key.bytes()),
-            Material::Signing(key) => Some(key.bytes()),
-        }
-    }
-
-    /// The seed, where it is known. Secret.
-    pub fn seed(&self) -> Option<&[u8]> {
-        match self {
-            Material::KemPrivate(key) => key.seed(),
-            Material::Signing(key) => key.seed(),
-            _ => None,
-        }
-    }
-
-    /// The public part alone; shares the memory.
-    pub fn public_part(&self) -> Material {
-        match self {
-            Material::KemPrivate(key) => Material::KemPublic(key.public()),
-            Material::ExchangePrivate(key) => Material::ExchangePublic(key.public()),
-            Material::Signing(key) => Material::Verify(key.public()),
-            public => public.clone(),
-        }
-    }
-
-    /// Whether both are the same key, as far as `private` asks for.
-    pub fn matches(&self, other: &Material, private: bool) -> bool {
-        if self.public() != other.public() {
-            return false;
-        }
-        match (private, self.private(), other.private()) {
-            (true, Some(a), Some(b)) => a.len() == b.len() && ct::eq_mask(a, b) == u64::MAX,
-            _ => true,
-        }
-    }
-
-    /// Uses both halves of a key pair and checks that they belong together.
-    ///
-    /// # Errors
-    /// [`Failure::Pairwise`] if they do not; no randomness; no healthy backend.
-    pub fn pairwise_test(&self, algorithm: Served, provider: ProviderRef) -> Result<(), Failure> {
-        let engine = engine()?;
-        match self {
-            Material::KemPublic(_) | Material::ExchangePublic(_) | Material::Verify(_) => Ok(()),
-            Material::ExchangePrivate(key) => {
-                let again = engine.exchange_private(key.algorithm(), key.bytes())?;
-                if again.public_bytes() != key.public_bytes() {
-                    return Err(Failure::Pairwise(algorithm));
-                }
-                Ok(())
-            }
-            Material::KemPrivate(key) => {
-                let (ciphertext, shared) = engine.encaps(&key.public(), &provider)?;
-                let opened = engine.decaps(key, &ciphertext)?;
-                if shared != opened {
-                    return Err(Failure::Pairwise(algorithm));
-                }
-                Ok(())
-            }
-            Material::Signing(key) => {
-                let message = Message::Pure { context: &[], message: b"pairwise test" };
-                let signature = engine.sign(key, message, &provider)?;
-                engine
-                    .verify(&key.public(), message, &signature)
-                    .map_err(|_| Failure::Pairwise(algorithm))
-            }
-        }
+        _ => true,
     }
 }
 
@@ -264,7 +120,7 @@ pub struct Key {
     pub provider: ProviderRef,
     /// Its algorithm.
     pub algorithm: Served,
-    material: OnceLock<Material>,
+    material: OnceLock<keys::Key>,
 }
 
 impl Key {
@@ -274,7 +130,7 @@ impl Key {
     }
 
     /// A key with material.
-    pub fn with(provider: ProviderRef, algorithm: Served, material: Material) -> Self {
+    pub fn with(provider: ProviderRef, algorithm: Served, material: keys::Key) -> Self {
         Key { provider, algorithm, material: OnceLock::from(material) }
     }
 
@@ -282,15 +138,23 @@ impl Key {
     ///
     /// # Errors
     /// The key is not empty.
-    pub fn fill(&self, material: Material) -> Result<(), Failure> {
+    pub fn fill(&self, material: keys::Key) -> Result<(), Failure> {
         self.material.set(material).map_err(|_| {
             Failure::Misuse("the key already holds a key and cannot be changed; make a new one")
         })
     }
 
     /// The material, if there is any.
-    pub fn material(&self) -> Option<&Material> {
+    pub fn material(&self) -> Option<&keys::Key> {
         self.material.get()
+    }
+
+    fn public(&self) -> Option<PublicKey> {
+        self.material().map(keys::Key::public)
+    }
+
+    fn private(&self) -> Option<&PrivateKey> {
+        self.material().and_then(keys::Key::private)
     }
 
     fn missing(&self, part: &'static str, operation: &'static str) -> Failure {
@@ -302,9 +166,8 @@ impl Key {
     /// # Errors
     /// The key is empty.
     pub fn kem_public(&self) -> Result<KemPublicKey, Failure> {
-        match self.material() {
-            Some(Material::KemPublic(key)) => Ok(key.clone()),
-            Some(Material::KemPrivate(key)) => Ok(key.public()),
+        match self.public() {
+            Some(PublicKey::Kem(key)) => Ok(key),
             _ => Err(self.missing("public key", "encapsulation")),
         }
     }
@@ -314,9 +177,17 @@ impl Key {
     /// # Errors
     /// The key is empty or public.
     pub fn kem_private(&self) -> Result<KemPrivateKey, Failure> {
-        match self.material() {
-            Some(Material::KemPrivate(key)) => Ok(key.clone()),
+        match self.private() {
+            Some(PrivateKey::Kem(key)) => Ok(key.clone()),
             _ => Err(self.missing("private key", "decapsulation")),
+        }
+    }
+
+    /// The key to derive with; none where the key is empty or public.
+    pub fn exchange_private(&self) -> Option<&ExchangePrivateKey> {
+        match self.private() {
+            Some(PrivateKey::Exchange(key)) => Some(key),
+            _ => None,
         }
     }
 
@@ -325,9 +196,8 @@ impl Key {
     /// # Errors
     /// The key is empty.
     pub fn exchange_public(&self) -> Result<ExchangePublicKey, Failure> {
-        match self.material() {
-            Some(Material::ExchangePublic(key)) => Ok(key.clone()),
-            Some(Material::ExchangePrivate(key)) => Ok(key.public()),
+        match self.public() {
+            Some(PublicKey::Exchange(key)) => Ok(key),
             _ => Err(self.missing("public key", "key exchange")),
         }
     }
@@ -337,9 +207,8 @@ impl Key {
     /// # Errors
     /// The key is empty.
     pub fn verify(&self) -> Result<VerifyKey, Failure> {
-        match self.material() {
-            Some(Material::Verify(key)) => Ok(key.clone()),
-            Some(Material::Signing(key)) => Ok(key.public()),
+        match self.public() {
+            Some(PublicKey::Signature(key)) => Ok(key),
             _ => Err(self.missing("public key", "verification")),
         }
     }
@@ -349,8 +218,8 @@ impl Key {
     /// # Errors
     /// The key is empty or public.
     pub fn signing(&self) -> Result<SigningKey, Failure> {
-        match self.material() {
-            Some(Material::Signing(key)) => Ok(key.clone()),
+        match self.private() {
+            Some(PrivateKey::Signature(key)) => Ok(key.clone()),
             _ => Err(self.missing("private key", "signing")),
         }
     }

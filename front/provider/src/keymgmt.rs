@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
+use gabion_engine::keys::{self, Forms, PrivateKey};
 use gabion_engine::{Family, Kind};
 use zeroize::Zeroizing;
 
@@ -16,7 +17,7 @@ use crate::core::{
 };
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
-use crate::key::{Forms, Key, Material};
+use crate::key::{self, Key};
 use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::Operation;
 
@@ -83,7 +84,7 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
         let answer = match selection & select::KEYPAIR {
             0 => true,
             select::PUBLIC_KEY => key.material().is_some(),
-            _ => key.material().is_some_and(|material| material.private().is_some()),
+            _ => key.material().is_some_and(|key| key.private().is_some()),
         };
         Ok(c_int::from(answer))
     })
@@ -100,7 +101,7 @@ unsafe extern "C" fn match_keys(a: *const c_void, b: *const c_void, selection: c
         }
         let private = selection & select::PRIVATE_KEY != 0;
         let same = match (a.material(), b.material()) {
-            (Some(x), Some(y)) => a.algorithm == b.algorithm && x.matches(y, private),
+            (Some(x), Some(y)) => a.algorithm == b.algorithm && key::matches(x, y, private),
             _ => false,
         };
         Ok(c_int::from(same))
@@ -123,7 +124,9 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
         }
         // What the standards check of one half was checked when it came in.
         if selection & select::KEYPAIR == select::KEYPAIR {
-            material.pairwise_test(key.algorithm, key.provider)?;
+            if let Some(private) = material.private() {
+                private.pairwise_test(engine()?, &key.provider)?;
+            }
         }
         Ok(1)
     })
@@ -181,17 +184,18 @@ impl Generation {
     }
 
     /// A key of what was set, or a fresh one.
-    fn material(&mut self) -> Result<Material, Failure> {
+    fn material(&mut self) -> Result<keys::Key, Failure> {
         let Generation { provider, algorithm, .. } = *self;
         if let Some(ikm) = &self.ikm {
             let key = engine()?.exchange_from_ikm(algorithm.algorithm, ikm)?;
-            return Ok(Material::ExchangePrivate(key));
+            return Ok(keys::Key::Private(PrivateKey::Exchange(key)));
         }
         match self.seed.take() {
             Some(seed) => {
-                Material::import(algorithm, Forms { seed: Some(&seed), ..Forms::default() })
+                let forms = Forms { seed: Some(&seed), ..Forms::default() };
+                key::import(algorithm, forms, false)
             }
-            None => Material::generate(algorithm, provider),
+            None => key::generate(algorithm, provider),
         }
     }
 }
@@ -277,15 +281,17 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
             if key.algorithm.keeps_seed() {
                 forms.seed = params.octets(name::SEED)?;
             }
-            forms.private = params.octets(name::PRIV)?;
-            let is_kem = key.algorithm.info().kind == Kind::Kem;
-            forms.untested = is_kem && forms.private.is_some() && is_untested(&key.provider);
+            forms.expanded = params.octets(name::PRIV)?;
         }
         key.fill(match forms {
-            Forms { seed: None, private: None, public: Some(public), .. } => {
-                Material::public_of(&key.provider, key.algorithm, public)?
+            Forms { seed: None, expanded: None, public: Some(public) } => {
+                key::public_of(&key.provider, key.algorithm, public)?
             }
-            forms => Material::import(key.algorithm, forms)?,
+            forms => {
+                let is_kem = key.algorithm.info().kind == Kind::Kem;
+                let untested = is_kem && forms.expanded.is_some() && is_untested(&key.provider);
+                key::import(key.algorithm, forms, untested)?
+            }
         })?;
         Ok(1)
     })
@@ -343,12 +349,14 @@ pub unsafe extern "C" fn export(
                 filled += 1;
             }
         };
-        if selection & select::PRIVATE_KEY != 0 {
-            add(name::SEED, material.seed());
-            add(name::PRIV, material.private());
+        if selection & select::PRIVATE_KEY != 0
+            && let Some(private) = material.private()
+        {
+            add(name::SEED, private.seed());
+            add(name::PRIV, Some(private.bytes()));
         }
         if selection & select::PUBLIC_KEY != 0 {
-            add(name::PUB, Some(material.public()));
+            add(name::PUB, Some(material.public_bytes()));
         }
         // Where the default provider has the algorithm, it hands over no parts at all, but of ML-DSA.
         let may_be_none = [Family::MlKem, Family::Hybrid, Family::SlhDsa];
@@ -369,8 +377,10 @@ unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_v
         let copy = Key::empty(key.provider, key.algorithm);
         match (selection & select::KEYPAIR, key.material()) {
             (0, _) | (_, None) => {}
-            (select::PUBLIC_KEY, Some(material)) => copy.fill(material.public_part())?,
-            (_, Some(material)) => copy.fill(material.clone())?,
+            (select::PUBLIC_KEY, Some(material)) => {
+                copy.fill(keys::Key::Public(material.public()))?
+            }
+            (_, Some(material)) => copy.fill(key::shared(material))?,
         }
         Ok(hand_over(copy))
     })
@@ -401,15 +411,15 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         let Some(material) = key.material() else {
             return Ok(1);
         };
-        params.octets(name::PUB, material.public())?;
+        params.octets(name::PUB, material.public_bytes())?;
         if info.kind != Kind::Signature {
-            params.octets(name::ENCODED_PUB, material.public())?;
+            params.octets(name::ENCODED_PUB, material.public_bytes())?;
         }
         if let Some(private) = material.private() {
-            params.octets(name::PRIV, private)?;
-        }
-        if let Some(seed) = material.seed() {
-            params.octets(name::SEED, seed)?;
+            params.octets(name::PRIV, private.bytes())?;
+            if let Some(seed) = private.seed() {
+                params.octets(name::SEED, seed)?;
+            }
         }
         Ok(1)
     })
@@ -515,7 +525,7 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
                 return Err(Failure::Misuse("the key already holds a key; make a new one"));
             }
             let forms = Forms { public: Some(public), ..Forms::default() };
-            key.fill(Material::import(key.algorithm, forms)?)?;
+            key.fill(key::import(key.algorithm, forms, false)?)?;
             Ok(1)
         }),
     }

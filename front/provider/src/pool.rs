@@ -33,11 +33,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use gabion_engine::keys::PrivateKey;
 use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Kind, host};
 use zeroize::Zeroizing;
 
 use crate::exchange::Clamped;
-use crate::key::Material;
 use crate::process::{Inherited, PerProcess, Process};
 
 #[cfg(all(test, loom))]
@@ -101,7 +101,7 @@ impl KeyPools {
         engine: &'static Engine,
         algorithm: Algorithm,
         entropy: &dyn Entropy,
-    ) -> Option<Material> {
+    ) -> Option<PrivateKey> {
         if !self.is_on {
             return None;
         }
@@ -127,7 +127,7 @@ const RUNNING: u8 = 2;
 /// What takers and the thread share.
 struct Shared {
     engine: &'static Engine,
-    shelves: Shelves<Material>,
+    shelves: Shelves<PrivateKey>,
 }
 
 impl Pools {
@@ -137,7 +137,7 @@ impl Pools {
         Pools { shared: Arc::new(Shared { engine, shelves }), thread: AtomicU8::new(NONE) }
     }
 
-    fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<Material> {
+    fn take(&self, algorithm: Algorithm, entropy: &dyn Entropy) -> Option<PrivateKey> {
         let place = POOLED.iter().position(|&pooled| pooled == algorithm)?;
         let (key, orders) = self.shared.shelves.take(place);
         if orders {
@@ -197,7 +197,7 @@ impl Shared {
     }
 
     /// Makes the keys of an order; none where that fails.
-    fn make(&self, algorithm: Algorithm, bytes: Zeroizing<Vec<u8>>) -> Vec<Material> {
+    fn make(&self, algorithm: Algorithm, bytes: Zeroizing<Vec<u8>>) -> Vec<PrivateKey> {
         let entropy = Drawn { bytes, used: Cell::new(0) };
         let make = || make(self.engine, algorithm, &entropy);
         let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make));
@@ -210,13 +210,13 @@ fn make(
     engine: &Engine,
     algorithm: Algorithm,
     entropy: &Drawn,
-) -> Result<Vec<Material>, gabion_engine::Error> {
-    if algorithm.info().kind == Kind::Kem {
-        let keys = engine.kem_generate_many(algorithm, BATCH, entropy)?;
-        return Ok(keys.into_iter().map(Material::KemPrivate).collect());
-    }
-    let keys = engine.exchange_generate_many(algorithm, BATCH, &Clamped(entropy))?;
-    Ok(keys.into_iter().map(Material::ExchangePrivate).collect())
+) -> Result<Vec<PrivateKey>, gabion_engine::Error> {
+    let clamped = Clamped(entropy);
+    let entropy: &dyn Entropy = match algorithm.info().kind {
+        Kind::KeyExchange => &clamped,
+        Kind::Kem | Kind::Signature => entropy,
+    };
+    PrivateKey::generate_many(engine, algorithm, BATCH, entropy)
 }
 
 /// Randomness that was drawn before.
@@ -285,19 +285,19 @@ mod tests {
         until("the next batch comes", || is_full(pools, algorithm));
     }
 
-    fn bytes(key: &Material) -> Vec<u8> {
-        key.private().unwrap().to_vec()
+    fn bytes(key: &PrivateKey) -> Vec<u8> {
+        key.bytes().to_vec()
     }
 
     /// The secret that a key shares with a peer of its algorithm, as each side has it.
-    fn exchanged(algorithm: Algorithm, key: &Material) -> (SharedSecret, SharedSecret) {
+    fn exchanged(algorithm: Algorithm, key: &PrivateKey) -> (SharedSecret, SharedSecret) {
         match key {
-            Material::KemPrivate(key) => {
+            PrivateKey::Kem(key) => {
                 assert_eq!(key.algorithm(), algorithm);
                 let (ct, secret) = engine().encaps(&key.public(), &OsEntropy).unwrap();
                 (engine().decaps(key, &ct).unwrap(), secret)
             }
-            Material::ExchangePrivate(key) => {
+            PrivateKey::Exchange(key) => {
                 assert_eq!(key.algorithm(), algorithm);
                 let mut clamped: [u8; 32] = key.bytes().try_into().unwrap();
                 gabion_engine::clamp(&mut clamped);

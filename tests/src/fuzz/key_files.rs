@@ -1,9 +1,10 @@
 //! Key files as the command line reads them: PEM and DER of PKCS#8, SubjectPublicKeyInfo and
 //! certificates.
 
+use gabion_cli::keys;
 use gabion_cli::keys::der::{self, Encoded, Forms};
-use gabion_cli::keys::{self, Key};
-use gabion_engine::{Algorithm, Kind};
+use gabion_engine::keys::{Key, PrivateKey};
+use gabion_engine::{Algorithm, Kind, key_file};
 use zeroize::Zeroizing;
 
 use super::known::{self, engine};
@@ -61,24 +62,26 @@ pub fn run(data: &[u8]) {
     let Ok(first) = decode(data) else { return };
     for kind in [Kind::Kem, Kind::Signature, Kind::KeyExchange] {
         let Ok(Some(algorithm)) = keys::of_identifier(first.identifier(), kind) else { continue };
-        let Ok(key) = Key::decode(engine(), algorithm, &first) else { continue };
+        let Ok(key) = key_file::decode(engine(), algorithm, &first) else { continue };
         assert_eq!(key.algorithm(), algorithm);
         same(&first, &key);
         let form = keys::file_form(algorithm).expect("it came out of a file");
         for as_der in [false, true] {
-            let file = match key.forms() {
-                Some(forms) => der::encode_private(form, &forms, as_der).map(|file| file.to_vec()),
-                None => der::encode_public(form, key.public_bytes(), as_der),
+            let file = match &key {
+                Key::Private(key) => {
+                    der::encode_private(form, &key.forms(), as_der).map(|file| file.to_vec())
+                }
+                Key::Public(key) => der::encode_public(form, key.bytes(), as_der),
             };
             let again = decode(&file.expect("what was read can be written"));
             let again = again.expect("what was written can be read");
-            let again = Key::decode(engine(), algorithm, &again).expect("and is a key");
+            let again = key_file::decode(engine(), algorithm, &again).expect("and is a key");
             assert_eq!(again.public_bytes(), key.public_bytes(), "{algorithm}: another key");
-            match (key.forms(), again.forms()) {
-                (Some(one), Some(two)) => {
+            match [&key, &again].map(|key| key.private().map(PrivateKey::forms)) {
+                [Some(one), Some(two)] => {
                     assert_eq!((one.seed, one.expanded), (two.seed, two.expanded), "{algorithm}");
                 }
-                (one, two) => assert!(one.is_none() && two.is_none(), "{algorithm}"),
+                [one, two] => assert!(one.is_none() && two.is_none(), "{algorithm}"),
             }
         }
     }
@@ -95,7 +98,7 @@ fn same(encoded: &Encoded, key: &Key) {
     match encoded {
         Encoded::Public(file) => assert_eq!(key.public_bytes(), file.bytes, "{algorithm}"),
         Encoded::Private(file) => {
-            let forms = key.forms().expect("a private key has forms");
+            let forms = key.private().expect("a private key").forms();
             let form = keys::file_form(algorithm).expect("it came out of a file");
             let given = Forms::from_octets(form.inside, &file.octets).expect("it was decoded");
             assert!(given.seed.is_none_or(|seed| forms.seed == Some(seed)), "another seed");

@@ -1,6 +1,7 @@
 //! Private keys of every algorithm: seeds, encoded keys, and both together.
 
-use gabion_engine::{Algorithm, Error, Family, KemPrivateKey, Kind, Message, SigningKey};
+use gabion_engine::keys::{Forms, PrivateKey};
+use gabion_engine::{Algorithm, Error, Family, Kind, Message};
 
 use super::input::{Input, with_every_algorithm};
 use super::known::{self, Fixed, Known, agreed, engine, engines};
@@ -42,7 +43,7 @@ pub fn run(data: &[u8]) {
     let is_right = match known.algorithm.info().kind {
         Kind::Kem => kem(known.algorithm, seed, bytes),
         Kind::Signature => signature(known.algorithm, seed, bytes),
-        _ => return exchange(known, bytes.unwrap_or_default()),
+        Kind::KeyExchange => return exchange(known, bytes.unwrap_or_default()),
     };
     let is_own = seed.is_none_or(|seed| seed == known.seed && !seed.is_empty())
         && bytes.is_none_or(|bytes| bytes == known.private);
@@ -60,13 +61,18 @@ fn both<K>(ask: impl Fn(&gabion_engine::Engine) -> Result<K, Error>) -> Option<[
     }
 }
 
+fn import(
+    algorithm: Algorithm,
+    seed: Option<&[u8]>,
+    bytes: Option<&[u8]>,
+) -> Option<[PrivateKey; 2]> {
+    let forms = Forms { seed, expanded: bytes, public: None };
+    both(|engine| PrivateKey::import(engine, algorithm, &forms))
+}
+
 fn kem(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) -> bool {
-    let made: Option<[KemPrivateKey; 2]> = both(|engine| match (seed, bytes) {
-        (Some(seed), Some(bytes)) => engine.kem_private_both(algorithm, seed, bytes),
-        (Some(seed), None) => engine.kem_from_seed(algorithm, seed),
-        (None, bytes) => engine.kem_private(algorithm, bytes.unwrap_or_default()),
-    });
-    let Some([key, portable]) = made else { return false };
+    let made = import(algorithm, seed, bytes);
+    let Some([PrivateKey::Kem(key), PrivateKey::Kem(portable)]) = made else { return false };
     assert_eq!(key.bytes(), portable.bytes(), "{algorithm}: backends differ");
     assert!(bytes.is_none_or(|bytes| bytes == key.bytes()), "{algorithm}: another key came out");
     assert!(seed.is_none_or(|seed| Some(seed) == key.seed()), "{algorithm}: another seed");
@@ -81,12 +87,10 @@ fn kem(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) -> bool 
 }
 
 fn signature(algorithm: Algorithm, seed: Option<&[u8]>, bytes: Option<&[u8]>) -> bool {
-    let made: Option<[SigningKey; 2]> = both(|engine| match (seed, bytes) {
-        (Some(seed), Some(bytes)) => engine.signature_private_both(algorithm, seed, bytes),
-        (Some(seed), None) => engine.signature_from_seed(algorithm, seed),
-        (None, bytes) => engine.signature_private(algorithm, bytes.unwrap_or_default()),
-    });
-    let Some([key, portable]) = made else { return false };
+    let made = import(algorithm, seed, bytes);
+    let Some([PrivateKey::Signature(key), PrivateKey::Signature(portable)]) = made else {
+        return false;
+    };
     assert_eq!(key.bytes(), portable.bytes(), "{algorithm}: backends differ");
     assert_eq!(key.public_bytes(), portable.public_bytes(), "{algorithm}: backends differ");
     assert!(bytes.is_none_or(|bytes| bytes == key.bytes()), "{algorithm}: another key came out");

@@ -9,12 +9,14 @@ pub mod passin;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gabion_engine::key_file;
+use gabion_engine::keys::{Forms, Key, PrivateKey, PublicKey};
 use gabion_engine::{
     Algorithm, Engine, ExchangePrivateKey, ExchangePublicKey, KemPrivateKey, KemPublicKey, Kind,
     OLD_NAMES, OldName, SigningKey, UnknownAlgorithm, VerifyKey,
 };
 
-pub use gabion_engine::key_file::{Key, of_identifier};
+pub use gabion_engine::key_file::of_identifier;
 
 use crate::failure::Failure;
 use crate::files;
@@ -124,7 +126,7 @@ fn needed(kind: Kind) -> &'static str {
     match kind {
         Kind::Kem => "the key of a KEM, such as ML-KEM-768",
         Kind::Signature => "the key of a signature algorithm, such as ML-DSA-65",
-        _ => "the key of a key exchange, such as X25519",
+        Kind::KeyExchange => "the key of a key exchange, such as X25519",
     }
 }
 
@@ -206,7 +208,7 @@ impl KeyArgs {
             )));
         }
         note_draft(algorithm);
-        let key = Key::decode(engine, algorithm, &encoded).map_err(Failure::from);
+        let key = key_file::decode(engine, algorithm, &encoded).map_err(Failure::from);
         let key = key.map_err(of_file)?;
         if matches!(&encoded, Encoded::Public(key) if key.from_certificate) {
             eprintln!(
@@ -259,12 +261,11 @@ impl KeyArgs {
             )));
         }
         note_draft(algorithm);
-        let key = if is_private {
-            Key::from_private_bytes(engine, algorithm, bytes)
-        } else {
-            Key::from_public_bytes(engine, algorithm, bytes)
+        let forms = match is_private {
+            true => Forms { expanded: Some(bytes), ..Forms::default() },
+            false => Forms { public: Some(bytes), ..Forms::default() },
         };
-        key.map_err(|error| match Failure::from(error) {
+        Key::import(engine, algorithm, &forms).map_err(|error| match Failure::from(error) {
             Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),
             other => other,
         })
@@ -275,10 +276,11 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not verify.
     pub fn verify_key(&self, engine: &Engine) -> Result<VerifyKey, Failure> {
-        match self.load(engine, "verifying", (Kind::Signature, Half::Either))? {
-            Key::Verify(key) => Ok(key),
-            Key::Signing(key) => Ok(key.public()),
-            other => Err(self.wrong(&named(other.algorithm()), "verifying", Kind::Signature)),
+        match self.public(engine, "verifying", Kind::Signature)? {
+            PublicKey::Signature(key) => Ok(key),
+            other @ (PublicKey::Kem(_) | PublicKey::Exchange(_)) => {
+                Err(self.wrong(&named(other.algorithm()), "verifying", Kind::Signature))
+            }
         }
     }
 
@@ -287,10 +289,11 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not sign.
     pub fn signing_key(&self, engine: &Engine) -> Result<SigningKey, Failure> {
-        match self.load(engine, "signing", (Kind::Signature, Half::Private))? {
-            Key::Signing(key) => Ok(key),
-            Key::Verify(key) => Err(self.not_private(key.algorithm(), "signing")),
-            other => Err(self.wrong(&named(other.algorithm()), "signing", Kind::Signature)),
+        match self.private(engine, "signing", Kind::Signature)? {
+            PrivateKey::Signature(key) => Ok(key),
+            other @ (PrivateKey::Kem(_) | PrivateKey::Exchange(_)) => {
+                Err(self.wrong(&named(other.algorithm()), "signing", Kind::Signature))
+            }
         }
     }
 
@@ -299,10 +302,11 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not encapsulate.
     pub fn encaps_key(&self, engine: &Engine) -> Result<KemPublicKey, Failure> {
-        match self.load(engine, "encapsulating", (Kind::Kem, Half::Either))? {
-            Key::KemPublic(key) => Ok(key),
-            Key::KemPrivate(key) => Ok(key.public()),
-            other => Err(self.wrong(&named(other.algorithm()), "encapsulating", Kind::Kem)),
+        match self.public(engine, "encapsulating", Kind::Kem)? {
+            PublicKey::Kem(key) => Ok(key),
+            other @ (PublicKey::Signature(_) | PublicKey::Exchange(_)) => {
+                Err(self.wrong(&named(other.algorithm()), "encapsulating", Kind::Kem))
+            }
         }
     }
 
@@ -311,10 +315,11 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not decapsulate.
     pub fn decaps_key(&self, engine: &Engine) -> Result<KemPrivateKey, Failure> {
-        match self.load(engine, "decapsulating", (Kind::Kem, Half::Private))? {
-            Key::KemPrivate(key) => Ok(key),
-            Key::KemPublic(key) => Err(self.not_private(key.algorithm(), "decapsulating")),
-            other => Err(self.wrong(&named(other.algorithm()), "decapsulating", Kind::Kem)),
+        match self.private(engine, "decapsulating", Kind::Kem)? {
+            PrivateKey::Kem(key) => Ok(key),
+            other @ (PrivateKey::Signature(_) | PrivateKey::Exchange(_)) => {
+                Err(self.wrong(&named(other.algorithm()), "decapsulating", Kind::Kem))
+            }
         }
     }
 
@@ -323,9 +328,11 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`], and a key that does not derive.
     pub fn exchange_key(&self, engine: &Engine) -> Result<ExchangePrivateKey, Failure> {
-        match self.load(engine, "deriving", (Kind::KeyExchange, Half::Private))? {
-            Key::ExchangePrivate(key) => Ok(key),
-            other => Err(self.not_private(other.algorithm(), "deriving")),
+        match self.private(engine, "deriving", Kind::KeyExchange)? {
+            PrivateKey::Exchange(key) => Ok(key),
+            other @ (PrivateKey::Kem(_) | PrivateKey::Signature(_)) => {
+                Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange))
+            }
         }
     }
 
@@ -334,11 +341,25 @@ impl KeyArgs {
     /// # Errors
     /// As [`Self::load`].
     pub fn peer_key(&self, engine: &Engine) -> Result<ExchangePublicKey, Failure> {
-        match self.load(engine, "deriving", (Kind::KeyExchange, Half::Either))? {
-            Key::ExchangePublic(key) => Ok(key),
-            Key::ExchangePrivate(key) => Ok(key.public()),
-            other => Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange)),
+        match self.public(engine, "deriving", Kind::KeyExchange)? {
+            PublicKey::Exchange(key) => Ok(key),
+            other @ (PublicKey::Kem(_) | PublicKey::Signature(_)) => {
+                Err(self.wrong(&named(other.algorithm()), "deriving", Kind::KeyExchange))
+            }
         }
+    }
+
+    /// The private key of the file; `what` is what it is wanted for.
+    fn private(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PrivateKey, Failure> {
+        match self.load(engine, what, (kind, Half::Private))? {
+            Key::Private(key) => Ok(key),
+            Key::Public(key) => Err(self.not_private(key.algorithm(), what)),
+        }
+    }
+
+    /// The public key of the file, or that of the private key which it holds.
+    fn public(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PublicKey, Failure> {
+        self.load(engine, what, (kind, Half::Either)).map(|key| key.public())
     }
 
     /// `found` is a key of another kind, with its article.

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use gabion_engine::host::Uncancelled;
 use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
-use gabion_engine::{Error, Family};
+use gabion_engine::{Error, Family, keys};
 
 use super::bio::CoreBio;
 use super::formats;
@@ -23,7 +23,7 @@ use crate::core::{
 };
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, entry, function, name, select};
-use crate::key::{Key, Material};
+use crate::key::{self, Key};
 use crate::keymgmt;
 use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::Operation;
@@ -314,9 +314,9 @@ impl Known {
         }
     }
 
-    fn material(self, provider: &Provider, served: Served) -> Result<Material, Failure> {
+    fn material(self, provider: &Provider, served: Served) -> Result<keys::Key, Failure> {
         match self {
-            Known::Public(bytes) => Material::public_of(provider, served, &bytes),
+            Known::Public(bytes) => key::public_of(provider, served, &bytes),
             Known::Private(key) => {
                 if key.identifier.parameters != key_file::Parameters::Absent {
                     let reason = "the private key has parameters; the standard has none there";
@@ -329,9 +329,7 @@ impl Known {
                     return Err(Error::KeyFile(reason.to_owned()).into());
                 }
                 let encoded = Encoded::Private(key);
-                let row = served.algorithm;
-                let key = key_file::Key::decode(engine()?, row, &encoded)?;
-                Ok(Material::of_file(key))
+                Ok(key_file::decode(engine()?, served.algorithm, &encoded)?)
             }
             Known::Damaged(reason) => Err(Error::KeyFile(format!("the structure {reason}")).into()),
         }

@@ -12,8 +12,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{Display, Write};
 use std::ptr::null_mut;
 
-use gabion_engine::key_file::{self, Forms};
-use gabion_engine::{Entropy, Kind};
+use gabion_engine::keys::{self, PrivateKey};
+use gabion_engine::{Entropy, Kind, key_file};
 use pkcs8::der::{Encode, pem::LineEnding};
 use pkcs8::pkcs5::pbes2;
 use zeroize::Zeroizing;
@@ -24,7 +24,7 @@ use super::formats;
 use crate::core::{ProviderRef, TakesParams, border, borrow, free, hand_over, set_ctx_params};
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, entry, function, name, select};
-use crate::key::{Key, Material};
+use crate::key::Key;
 
 /// Rounds of PBKDF2. What a password protects is worth some 50 ms at each loading.
 const ITERATIONS: u32 = 100_000;
@@ -265,15 +265,13 @@ impl Encoder {
             Output::Text | Output::Parameters => text(key, material, selection),
             Output::Public(wrap) => public(key, material, wrap),
             Output::Private(wrap) | Output::Encrypted(wrap) => {
-                if material.private().is_none() {
-                    return Err(missing("private key"));
-                }
+                let secret = material.private().ok_or(missing("private key"))?;
                 match (self.cipher, self.output) {
                     (Some(cipher), _) => {
-                        let clear = private(key, material, Wrap::Der)?;
+                        let clear = private(key, secret, Wrap::Der)?;
                         self.encrypt(cipher, &clear, &password()?, wrap)
                     }
-                    (None, Output::Private(_)) => private(key, material, wrap),
+                    (None, Output::Private(_)) => private(key, secret, wrap),
                     (None, _) => Err(Failure::Misuse("no cipher was set to encrypt with")),
                 }
             }
@@ -323,32 +321,28 @@ fn form_of(key: &Key) -> Result<key_file::FileForm, Failure> {
     file_form(key.algorithm).ok_or(Failure::Misuse("keys of this algorithm have no file format"))
 }
 
-fn public(key: &Key, material: &Material, wrap: Wrap) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let bytes = key_file::encode_public(form_of(key)?, material.public(), wrap == Wrap::Der);
+fn public(key: &Key, material: &keys::Key, wrap: Wrap) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let bytes = key_file::encode_public(form_of(key)?, material.public_bytes(), wrap == Wrap::Der);
     bytes.map(Zeroizing::new).map_err(|reason| gabion_engine::Error::KeyFile(reason).into())
 }
 
 /// Seed and expanded key where both are there, as the default provider does, or what was chosen.
-fn private(key: &Key, material: &Material, wrap: Wrap) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn private(key: &Key, secret: &PrivateKey, wrap: Wrap) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let form = form_of(key)?;
-    let forms = Forms {
-        seed: material.seed(),
-        expanded: material.private(),
-        public: Some(material.public()),
-    };
-    let forms = formats::to_write(&key.provider, key.algorithm, forms)?;
+    let forms = formats::to_write(&key.provider, key.algorithm, secret.forms())?;
     let bytes = key_file::encode_private(form, &forms, wrap == Wrap::Der);
     bytes.map_err(|reason| gabion_engine::Error::KeyFile(reason).into())
 }
 
 /// The key in hexadecimal, laid out as the default provider does for ML-KEM, or else for ML-DSA: without
 /// a heading where no part of it was asked for.
-fn text(key: &Key, material: &Material, selection: c_int) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn text(key: &Key, material: &keys::Key, selection: c_int) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let private = (selection & select::PRIVATE_KEY != 0).then(|| material.private()).flatten();
-    let seed = private.and_then(|_| material.seed());
+    let (private, seed) = (private.map(PrivateKey::bytes), private.and_then(PrivateKey::seed));
     let is_kem = key.algorithm.info().kind == Kind::Kem;
     let (private_label, public_label) = if is_kem { ("dk", "ek") } else { ("priv", "pub") };
-    let parts = [("seed", seed), (private_label, private), (public_label, Some(material.public()))];
+    let parts =
+        [("seed", seed), (private_label, private), (public_label, Some(material.public_bytes()))];
     let len: usize = parts.iter().flat_map(|(_, part)| part.map(<[u8]>::len)).sum();
     let bytes_a_line = if key.provider.core_version >= (4, 0) { 16 } else { 15 };
     // Three characters a byte and 5 a line: reserved, so that no copy of a secret is left

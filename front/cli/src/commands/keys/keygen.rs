@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use gabion_engine::{Kind, OsEntropy};
+use gabion_engine::OsEntropy;
+use gabion_engine::keys::PrivateKey;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
+use crate::keys;
 use crate::keys::der::{self, FileForm, Format, Forms, Inside};
-use crate::keys::{self, Key};
 
 /// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
 ///
@@ -63,11 +64,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let form = if is_raw { None } else { Some(keys::file_form(algorithm)?) };
     keys::note_draft(algorithm);
     let engine = keys::engine()?;
-    let key = match algorithm.info().kind {
-        Kind::Kem => Key::KemPrivate(engine.kem_generate(algorithm, &OsEntropy)?),
-        Kind::Signature => Key::Signing(engine.signature_generate(algorithm, &OsEntropy)?),
-        _ => Key::ExchangePrivate(engine.exchange_generate(algorithm, &OsEntropy)?),
-    };
+    let key = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
     let encoded = match form {
         None => Encoded::raw(&key),
         Some(form) => Encoded::by(form, &key, args.format, args.der)?,
@@ -90,20 +87,20 @@ struct Encoded {
 
 impl Encoded {
     /// The bytes alone.
-    fn raw(key: &Key) -> Encoded {
-        let private = Zeroizing::new(key.private_bytes().unwrap_or_default().to_vec());
+    fn raw(key: &PrivateKey) -> Encoded {
+        let private = Zeroizing::new(key.bytes().to_vec());
         Encoded { private, public: key.public_bytes().to_vec() }
     }
 
     /// The structures that standards have for them.
     fn by(
         form: FileForm,
-        key: &Key,
+        key: &PrivateKey,
         format: Option<Format>,
         as_der: bool,
     ) -> Result<Encoded, Failure> {
         let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
-        let (algorithm, all) = (key.algorithm(), key.forms().unwrap_or_default());
+        let (algorithm, all) = (key.algorithm(), key.forms());
         // X-Wing's one form is its seed.
         let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
         if format == Some(Format::Seed) && form.inside != Inside::Choice && !is_seed {
