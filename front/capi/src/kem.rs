@@ -4,7 +4,7 @@ use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, S
 
 use crate::border::{Code, Failure, border, engine, of_lane};
 use crate::input::{self, Filled, Region, wrong_length};
-use crate::keys::{PrivateKey, PublicKey};
+use crate::keys::{PrivateKey, PublicKey, decaps_key, encaps_key};
 
 /// The ciphertexts and secrets of `n` lanes: each length of the caller's beside the one that fits.
 fn check(
@@ -53,7 +53,7 @@ unsafe fn encaps(
         };
         let (ciphertext, secret) = (ciphertext?, secret?);
         // SAFETY: the caller's condition.
-        let key = unsafe { input::reference("key", key) }?.kem()?;
+        let key = encaps_key(unsafe { input::reference("key", key) }?)?;
         check(key.algorithm().info(), 1, ciphertext.len(), secret.len())?;
         let (made, shared) = make(engine()?, key)?;
         ciphertext.copy_from_slice(&made);
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn gabion_decaps(
         // SAFETY: the caller's condition, for both.
         let (key, ciphertext) = unsafe {
             (
-                input::reference("key", key)?.kem()?,
+                decaps_key(input::reference("key", key)?)?,
                 input::slice("ciphertext", ciphertext, ciphertext_len)?,
             )
         };
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn gabion_encaps_many(
         let (ciphertexts, secrets, status) = (ciphertexts?, secrets?, status?);
         // SAFETY: the caller's condition.
         let keys = unsafe { handles(keys, n) }?;
-        let keys: Vec<_> = keys.iter().map(|key| key.kem()).collect::<Result<_, _>>()?;
+        let keys: Vec<_> = keys.iter().map(|key| encaps_key(key)).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         check(first.algorithm().info(), n, ciphertexts.len(), secrets.len())?;
         let mut verdicts = memory::filled(n, Status::NotRun)?;
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn gabion_decaps_many(
         let (ciphertexts, keys) = unsafe {
             (input::slice("ciphertexts", ciphertexts, ciphertexts_len)?, handles(keys, n)?)
         };
-        let keys: Vec<_> = keys.iter().map(|key| key.kem()).collect::<Result<_, _>>()?;
+        let keys: Vec<_> = keys.iter().map(|key| decaps_key(key)).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         check(first.algorithm().info(), n, ciphertexts.len(), secrets.len())?;
         let mut verdicts = memory::filled(n, Status::NotRun)?;

@@ -3,80 +3,51 @@
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
+use gabion_engine::keys::Forms;
 use gabion_engine::{
-    Algorithm, Engine, Error, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, Status,
-    VerifyKey,
+    Algorithm, Engine, KemPrivateKey, KemPublicKey, Kind, OsEntropy, SigningKey, Status, VerifyKey,
 };
 
 use crate::algorithms::name;
 use crate::border::{Code, Failure, border, code, engine, of_lane};
 use crate::input::{self, Filled, Region};
 
-/// `gabion_private_key`.
-pub enum PrivateKey {
-    /// Of a KEM.
-    Kem(KemPrivateKey),
-    /// Of a signature.
-    Signature(SigningKey),
-}
+/// `gabion_private_key` and `gabion_public_key`.
+pub use gabion_engine::keys::{PrivateKey, PublicKey};
 
-/// `gabion_public_key`.
-pub enum PublicKey {
-    /// Of a KEM.
-    Kem(KemPublicKey),
-    /// Of a signature.
-    Signature(VerifyKey),
-}
-
-impl PrivateKey {
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        match self {
-            PrivateKey::Kem(key) => key.algorithm(),
-            PrivateKey::Signature(key) => key.algorithm(),
-        }
-    }
-
-    /// The key of a KEM.
-    pub(crate) fn kem(&self) -> Result<&KemPrivateKey, Failure> {
-        match self {
-            PrivateKey::Kem(key) => Ok(key),
-            PrivateKey::Signature(key) => Err(not_of(key.algorithm(), "decapsulate")),
-        }
-    }
-
-    /// The key of a signature.
-    pub(crate) fn signature(&self) -> Result<&SigningKey, Failure> {
-        match self {
-            PrivateKey::Signature(key) => Ok(key),
-            PrivateKey::Kem(key) => Err(not_of(key.algorithm(), "sign")),
+/// The key to decapsulate with.
+pub(crate) fn decaps_key(key: &PrivateKey) -> Result<&KemPrivateKey, Failure> {
+    match key {
+        PrivateKey::Kem(key) => Ok(key),
+        PrivateKey::Signature(_) | PrivateKey::Exchange(_) => {
+            Err(not_of(key.algorithm(), "decapsulate"))
         }
     }
 }
 
-impl PublicKey {
-    /// The parameter set.
-    pub fn algorithm(&self) -> Algorithm {
-        match self {
-            PublicKey::Kem(key) => key.algorithm(),
-            PublicKey::Signature(key) => key.algorithm(),
+/// The key to sign with.
+pub(crate) fn signing_key(key: &PrivateKey) -> Result<&SigningKey, Failure> {
+    match key {
+        PrivateKey::Signature(key) => Ok(key),
+        PrivateKey::Kem(_) | PrivateKey::Exchange(_) => Err(not_of(key.algorithm(), "sign")),
+    }
+}
+
+/// The key to encapsulate to.
+pub(crate) fn encaps_key(key: &PublicKey) -> Result<&KemPublicKey, Failure> {
+    match key {
+        PublicKey::Kem(key) => Ok(key),
+        PublicKey::Signature(_) | PublicKey::Exchange(_) => {
+            Err(not_of(key.algorithm(), "encapsulate"))
         }
     }
+}
 
-    /// The key of a KEM.
-    pub(crate) fn kem(&self) -> Result<&KemPublicKey, Failure> {
-        match self {
-            PublicKey::Kem(key) => Ok(key),
-            PublicKey::Signature(key) => Err(not_of(key.algorithm(), "encapsulate")),
-        }
-    }
-
-    /// The key of a signature.
-    pub(crate) fn signature(&self) -> Result<&VerifyKey, Failure> {
-        match self {
-            PublicKey::Signature(key) => Ok(key),
-            PublicKey::Kem(key) => Err(not_of(key.algorithm(), "verify")),
-        }
+/// The key to verify with.
+pub(crate) fn verify_key(key: &PublicKey) -> Result<&VerifyKey, Failure> {
+    match key {
+        PublicKey::Signature(key) => Ok(key),
+        PublicKey::Kem(_) | PublicKey::Exchange(_) => Err(not_of(key.algorithm(), "verify")),
     }
 }
 
@@ -85,18 +56,19 @@ pub fn not_of(algorithm: Algorithm, operation: &str) -> Failure {
     Failure::new(code::ALGORITHM, format!("{algorithm} can't {operation}"))
 }
 
-/// Asks the engine for a key in the way that the algorithm's kind has.
-fn by_kind<T>(
-    algorithm: Algorithm,
-    kem: impl FnOnce(&Engine) -> Result<T, Error>,
-    signature: impl FnOnce(&Engine) -> Result<T, Error>,
-) -> Result<T, Failure> {
-    let engine = engine()?;
+/// The engine, for keys of an algorithm of this interface.
+fn engine_for(algorithm: Algorithm) -> Result<&'static Engine, Failure> {
     match algorithm.info().kind {
-        Kind::Kem => Ok(kem(engine)?),
-        Kind::Signature => Ok(signature(engine)?),
-        _ => Err(not_of(algorithm, "be used here: this interface has KEMs and signatures")),
+        Kind::Kem | Kind::Signature => engine(),
+        Kind::KeyExchange => {
+            Err(not_of(algorithm, "be used here: this interface has KEMs and signatures"))
+        }
     }
+}
+
+/// The private key of an algorithm in the forms that came.
+fn import(algorithm: Algorithm, forms: Forms<'_>) -> Result<PrivateKey, Failure> {
+    Ok(PrivateKey::import(engine_for(algorithm)?, algorithm, &forms)?)
 }
 
 /// Makes a handle at `out`, which is NULL until there is one, of what lies at `inputs`.
@@ -157,11 +129,7 @@ pub unsafe extern "C" fn gabion_private_key_generate(
     let body = || {
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
-        by_kind(
-            algorithm,
-            |engine| engine.kem_generate(algorithm, &OsEntropy).map(PrivateKey::Kem),
-            |engine| engine.signature_generate(algorithm, &OsEntropy).map(PrivateKey::Signature),
-        )
+        Ok(PrivateKey::generate(engine_for(algorithm)?, algorithm, &OsEntropy)?)
     };
     // SAFETY: the caller's condition, for both.
     unsafe { make(key, [Region::text("algorithm", algorithm)], body) }
@@ -186,17 +154,7 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         // No seed is longer than the key that is made of it.
         input::total("keys", n, algorithm.info().private_key)?;
-        let made: Vec<PrivateKey> = by_kind(
-            algorithm,
-            |engine| {
-                let keys = engine.kem_generate_many(algorithm, n, &OsEntropy)?;
-                Ok(keys.into_iter().map(PrivateKey::Kem).collect())
-            },
-            |engine| {
-                let keys = engine.signature_generate_many(algorithm, n, &OsEntropy)?;
-                Ok(keys.into_iter().map(PrivateKey::Signature).collect())
-            },
-        )?;
+        let made = PrivateKey::generate_many(engine_for(algorithm)?, algorithm, n, &OsEntropy)?;
         // The engine makes all of them or none. Nothing fails from here on, so none is lost.
         for ((place, status), key) in keys.iter_mut().zip(status).zip(made) {
             *place = handle(key);
@@ -221,11 +179,7 @@ pub unsafe extern "C" fn gabion_private_key_from_seed(
         // SAFETY: the caller's condition, for both.
         let (algorithm, seed) =
             unsafe { (input::algorithm(algorithm)?, input::slice("seed", seed, seed_len)?) };
-        by_kind(
-            algorithm,
-            |engine| engine.kem_from_seed(algorithm, seed).map(PrivateKey::Kem),
-            |engine| engine.signature_from_seed(algorithm, seed).map(PrivateKey::Signature),
-        )
+        import(algorithm, Forms { seed: Some(seed), ..Forms::default() })
     };
     // SAFETY: the caller's condition, for both.
     unsafe {
@@ -249,11 +203,7 @@ pub unsafe extern "C" fn gabion_private_key_import(
         // SAFETY: the caller's condition, for both.
         let (algorithm, bytes) =
             unsafe { (input::algorithm(algorithm)?, input::slice("bytes", bytes, len)?) };
-        by_kind(
-            algorithm,
-            |engine| engine.kem_private(algorithm, bytes).map(PrivateKey::Kem),
-            |engine| engine.signature_private(algorithm, bytes).map(PrivateKey::Signature),
-        )
+        import(algorithm, Forms { expanded: Some(bytes), ..Forms::default() })
     };
     // SAFETY: the caller's condition, for both.
     unsafe {
@@ -277,11 +227,7 @@ pub unsafe extern "C" fn gabion_public_key_import(
         // SAFETY: the caller's condition, for both.
         let (algorithm, bytes) =
             unsafe { (input::algorithm(algorithm)?, input::slice("bytes", bytes, len)?) };
-        by_kind(
-            algorithm,
-            |engine| engine.kem_public(algorithm, bytes).map(PublicKey::Kem),
-            |engine| engine.signature_public(algorithm, bytes).map(PublicKey::Signature),
-        )
+        Ok(PublicKey::import(engine_for(algorithm)?, algorithm, bytes)?)
     };
     // SAFETY: the caller's condition, for both.
     unsafe {
@@ -317,17 +263,7 @@ pub unsafe extern "C" fn gabion_public_key_import_many(
             (input::algorithm(algorithm)?, input::slice("bytes", bytes, total)?)
         };
         let encoded: Vec<&[u8]> = (0..n).map(|i| &bytes[i * len..][..len]).collect();
-        let decoded: Vec<Result<PublicKey, Error>> = by_kind(
-            algorithm,
-            |engine| {
-                let keys = engine.kem_public_many(algorithm, &encoded)?;
-                Ok(keys.into_iter().map(|key| key.map(PublicKey::Kem)).collect())
-            },
-            |engine| {
-                let keys = engine.signature_public_many(algorithm, &encoded)?;
-                Ok(keys.into_iter().map(|key| key.map(PublicKey::Signature)).collect())
-            },
-        )?;
+        let decoded = PublicKey::import_many(engine_for(algorithm)?, algorithm, &encoded)?;
         for ((place, status), key) in keys.iter_mut().zip(status).zip(decoded) {
             *status = match key {
                 Ok(key) => {
@@ -352,10 +288,7 @@ pub unsafe extern "C" fn gabion_private_key_public(
 ) -> Code {
     let body = || {
         // SAFETY: the caller's condition.
-        Ok(match unsafe { input::reference("key", key) }? {
-            PrivateKey::Kem(key) => PublicKey::Kem(key.public()),
-            PrivateKey::Signature(key) => PublicKey::Signature(key.public()),
-        })
+        Ok(unsafe { input::reference("key", key) }?.public())
     };
     // SAFETY: the caller's condition.
     unsafe { make(out, [Region::new("the key", key, 1)], body) }
@@ -373,10 +306,7 @@ pub unsafe extern "C" fn gabion_private_key_export(
 ) -> Code {
     let encoded = || {
         // SAFETY: the caller's condition.
-        Ok(match unsafe { input::reference("key", key) }? {
-            PrivateKey::Kem(key) => key.bytes(),
-            PrivateKey::Signature(key) => key.bytes(),
-        })
+        Ok(unsafe { input::reference("key", key) }?.bytes())
     };
     // SAFETY: the caller's condition.
     border(|| unsafe {
@@ -396,10 +326,7 @@ pub unsafe extern "C" fn gabion_private_key_seed(
 ) -> Code {
     let known = || {
         // SAFETY: the caller's condition.
-        let known = match unsafe { input::reference("key", key) }? {
-            PrivateKey::Kem(key) => key.seed(),
-            PrivateKey::Signature(key) => key.seed(),
-        };
+        let known = unsafe { input::reference("key", key) }?.seed();
         known.ok_or_else(|| {
             Failure::new(code::KEY, "the seed of this key is not known: it came without one")
         })
@@ -422,10 +349,7 @@ pub unsafe extern "C" fn gabion_public_key_export(
 ) -> Code {
     let encoded = || {
         // SAFETY: the caller's condition.
-        Ok(match unsafe { input::reference("key", key) }? {
-            PublicKey::Kem(key) => key.bytes(),
-            PublicKey::Signature(key) => key.bytes(),
-        })
+        Ok(unsafe { input::reference("key", key) }?.bytes())
     };
     // SAFETY: the caller's condition.
     border(|| unsafe {

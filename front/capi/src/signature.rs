@@ -7,7 +7,7 @@ use gabion_engine::{OsEntropy, Prehash, Randomness, SigningKey, Status, memory};
 use crate::border::{Code, Failure, border, code, engine, of_lane};
 use crate::input::{self, Filled, Region, wrong_length};
 use crate::kem::{handles, read_handles, tell};
-use crate::keys::{PrivateKey, PublicKey};
+use crate::keys::{PrivateKey, PublicKey, signing_key, verify_key};
 
 /// `GABION_MU`: in place of a hash's name, the message is its representative mu (FIPS 204,
 /// Algorithm 7, line 6).
@@ -147,7 +147,7 @@ unsafe fn sign(
     filled.check(signature_len, 1)?;
     let out = out?;
     // SAFETY: the caller's condition.
-    let key = unsafe { input::reference("key", key) }?.signature()?;
+    let key = signing_key(unsafe { input::reference("key", key) }?)?;
     let longest = key.algorithm().info().output;
     if signature.is_null() {
         *len = longest;
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn gabion_verify(
         // SAFETY: the caller's condition, for all three.
         let (key, message, signature) = unsafe {
             (
-                input::reference("key", key)?.signature()?,
+                verify_key(input::reference("key", key)?)?,
                 input::reference("message", message)?.get()?,
                 input::slice("signature", signature, signature_len)?,
             )
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn gabion_sign_many(
         let (signatures, lens, status) = (signatures?, lens?, status?);
         // SAFETY: the caller's condition, for both.
         let (keys, messages) = unsafe { (handles(keys, n)?, messages(messages_in, n)?) };
-        let keys: Vec<_> = keys.iter().map(|key| key.signature()).collect::<Result<_, _>>()?;
+        let keys: Vec<_> = keys.iter().map(|key| signing_key(key)).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         let expected = input::total("signatures", n, first.algorithm().info().output)?;
         if signatures.len() != expected {
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn gabion_verify_many(
                 messages(messages_in, n)?,
             )
         };
-        let keys: Vec<_> = keys.iter().map(|key| key.signature()).collect::<Result<_, _>>()?;
+        let keys: Vec<_> = keys.iter().map(|key| verify_key(key)).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         let info = first.algorithm().info();
         let expected = input::total("signatures", n, info.output)?;

@@ -7,9 +7,9 @@ use gabion::{
     Message, PrivateKey, PublicKey, gabion_algorithm_count, gabion_algorithm_name,
     gabion_decaps_many, gabion_encaps_many, gabion_private_key_algorithm,
     gabion_private_key_export, gabion_private_key_free, gabion_private_key_generate_many,
-    gabion_private_key_public, gabion_public_key_export, gabion_public_key_free,
-    gabion_public_key_import_many, gabion_sign, gabion_sign_many, gabion_verify,
-    gabion_verify_many,
+    gabion_private_key_import, gabion_private_key_public, gabion_public_key_export,
+    gabion_public_key_free, gabion_public_key_import_many, gabion_sign, gabion_sign_many,
+    gabion_verify, gabion_verify_many,
 };
 use gabion_engine::{Algorithm, Kind};
 
@@ -213,6 +213,34 @@ fn a_public_key_of_a_batch_is_refused_alone() {
             let code =
                 gabion_public_key_import_many(name, bytes, len.max(1), 1 << 60, places, codes);
             assert_eq!(code, E_LENGTH);
+        }
+    }
+}
+
+/// A private key that is half another's is refused, whatever its standard's own checks see of it.
+#[test]
+fn private_keys_of_two_halves_are_refused() {
+    // Where the part begins that is another key's: of ML-KEM all behind the secret vector, of ML-DSA the
+    // secrets behind tr, of SLH-DSA the public key.
+    for (algorithm, cut) in [
+        (Algorithm::MlKem512, 768),
+        (Algorithm::X25519MlKem768, 1152),
+        (Algorithm::MlDsa44, 128),
+        (Algorithm::SlhDsaShake128f, 32),
+    ] {
+        let pairs = Pairs::new(algorithm, 2);
+        let name = CString::new(algorithm.name()).unwrap();
+        let [own, other] = [0, 1].map(|lane| pairs.bytes(lane));
+        let mixed = [&own[..cut], &other[cut..]].concat();
+        for (bytes, expected) in [(&own, OK), (&mixed, E_KEY)] {
+            let mut key = null_mut();
+            // SAFETY: a text, bytes with their length, a place; a handle or NULL.
+            unsafe {
+                let (name, at, len) = (name.as_ptr(), bytes.as_ptr(), bytes.len());
+                let code = gabion_private_key_import(name, at, len, &mut key);
+                assert_eq!((code, key.is_null()), (expected, expected != OK), "{algorithm}");
+                gabion_private_key_free(key);
+            }
         }
     }
 }
