@@ -13,9 +13,11 @@
 //!      |-- compiled             what works on each coefficient by itself: the portable code
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
-//!      |     |-- sha512         four messages side by side, of Ed25519 too
-//!      |     |-- sha_ni         SHA-256 by its own instructions, where there are some
+//!      |     |-- slh_sha512     on sha512: four messages side by side
+//!      |     |-- x86::sha_ni    SHA-256 by its own instructions, where there are some
 //!      |     `-- slh_sha256     where there are none, on sha256: eight messages side by side
+//!      |-- lms                  chains and tree hashes of LMS, on the same lanes and streams
+//!      |-- sha512               whole messages, for Ed25519
 //!      `-- registers            loads, stores, clearing
 //! ```
 //!
@@ -24,6 +26,7 @@
 //! else. Every kernel that meets a secret clears all vector registers before it returns
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
+use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
@@ -39,6 +42,7 @@ mod keccak;
 mod keccak_one;
 mod kem_ntt;
 mod kem_pack;
+mod lms;
 mod pack;
 mod registers;
 mod sha2;
@@ -47,6 +51,7 @@ mod sha512;
 mod shuffle;
 mod slh;
 mod slh_sha256;
+mod slh_sha512;
 mod slh_shake;
 mod sponge;
 
@@ -126,6 +131,22 @@ impl Kernels for Avx2 {
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { slh::hash_many(*self, jobs) }
+    }
+
+    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
+        match jobs.first().map(|job| job.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(LmsFamily::Sha256) => unsafe { lms::chain_many(*self, jobs) },
+            _ => chains(self, jobs),
+        }
+    }
+
+    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
+        match jobs.first().map(|job| job.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(LmsFamily::Sha256) => unsafe { lms::hash_many(*self, jobs) },
+            _ => hashes(self, jobs),
+        }
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

@@ -1,5 +1,5 @@
-//! SHA-256 on eight lanes (FIPS 180-4, section 6.2), for processors without the SHA extensions: steps
-//! of chains of SLH-DSA, and blocks of tree hashes (FIPS 205, section 11.2).
+//! SHA-256 on eight lanes (FIPS 180-4, section 6.2), for processors without the SHA extensions: one block
+//! into each state, and steps of chains.
 //!
 //! The blocks of chains are those of [`crate::shared::chains::sha256`], the words of eight lanes side by side.
 //!
@@ -11,8 +11,9 @@ use core::arch::x86_64::*;
 
 use super::registers;
 use super::sha2::xor;
-use crate::shared::chains::sha2::ADDRESS;
-use crate::shared::chains::sha256::{ADDRESS_ROW, Chains, HASH_ROW, ROWS, VALUE_ROW};
+use crate::shared::chains::sha256::{
+    ADDRESS_ROW, Chains, HASH_ROW, ROWS, SLH, VALUE_ROW, end_mark, message_bits,
+};
 use crate::shared::memory::{Table, wipe};
 use crate::shared::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
 
@@ -92,40 +93,53 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
 }
 
 /// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
-/// address one more.
+/// address one more. SHIFT is the layout's, [`SLH`] or that of LMS.
 ///
 /// Whoever has no AVX2 calls this and not [`advance`] itself: the compiler heeds `inline(never)` of a
 /// function with target features in calls from functions that have them, and takes it in elsewhere. Then
 /// the scan of machine code would not find it.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn steps<const V: usize>(chains: &mut Chains<LANES>, steps: u32) {
+pub(super) fn steps<const V: usize, const SHIFT: i32>(chains: &mut Chains<LANES>, steps: u32) {
     const { assert!(align_of::<Chains<LANES>>() >= 32 && size_of::<Chains<LANES>>() == ROWS * 32) };
     // SAFETY: as many registers as there are rows of eight words, aligned (asserted above), and any
     // bits are a value of both.
     let rows = unsafe { &mut *(chains as *mut Chains<LANES>).cast::<[__m256i; ROWS]>() };
-    advance::<V>(rows, steps);
+    advance::<V, SHIFT>(rows, steps);
+}
+
+/// The end of a word and the beginning of the next, in a word of the block.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn straddle<const SHIFT: i32>(before: __m256i, next: __m256i) -> __m256i {
+    if SHIFT == SLH {
+        _mm256_or_si256(_mm256_slli_epi32::<16>(before), _mm256_srli_epi32::<16>(next))
+    } else {
+        _mm256_or_si256(_mm256_slli_epi32::<8>(before), _mm256_srli_epi32::<24>(next))
+    }
 }
 
 /// The same, of chains as registers of eight words.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn advance<const V: usize>(rows: &mut [__m256i; ROWS], steps: u32) {
+fn advance<const V: usize, const SHIFT: i32>(rows: &mut [__m256i; ROWS], steps: u32) {
     let (mut state, mut w) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 16]);
     for _ in 0..steps {
         state.copy_from_slice(&rows[..8]);
         w[..5].copy_from_slice(&rows[ADDRESS_ROW..HASH_ROW]);
         let (hash, value) = (rows[HASH_ROW], &mut rows[VALUE_ROW..VALUE_ROW + V]);
-        w[4] = _mm256_or_si256(w[4], _mm256_srli_epi32::<16>(hash));
+        if SHIFT == SLH {
+            w[4] = _mm256_or_si256(w[4], _mm256_srli_epi32::<16>(hash));
+        }
         let mut before = hash;
         for (word, value) in w[5..].iter_mut().zip(&*value) {
-            *word =
-                _mm256_or_si256(_mm256_slli_epi32::<16>(before), _mm256_srli_epi32::<16>(*value));
+            *word = straddle::<SHIFT>(before, *value);
             before = *value;
         }
-        w[5 + V] = _mm256_or_si256(_mm256_slli_epi32::<16>(before), _mm256_set1_epi32(0x8000));
+        let end = straddle::<SHIFT>(before, _mm256_setzero_si256());
+        w[5 + V] = _mm256_or_si256(end, _mm256_set1_epi32(end_mark(SHIFT)));
         w[6 + V..15].fill(_mm256_setzero_si256());
-        w[15] = _mm256_set1_epi32(8 * (BLOCK + ADDRESS + 4 * V) as i32);
+        w[15] = _mm256_set1_epi32(message_bits(SHIFT, V));
         compress(&mut state, &mut w);
         value.copy_from_slice(&state[..V]);
         rows[HASH_ROW] = _mm256_add_epi32(hash, _mm256_set1_epi32(1));
@@ -138,7 +152,7 @@ fn advance<const V: usize>(rows: &mut [__m256i; ROWS], steps: u32) {
 pub(super) struct States([__m256i; 8]);
 
 impl States {
-    /// After PK.seed.
+    /// By their words: after PK.seed, or the initial ones.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     pub(super) fn new(words: [&[u32; 8]; LANES]) -> Self {

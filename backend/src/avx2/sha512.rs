@@ -1,5 +1,5 @@
-//! SHA-512 on four lanes (FIPS 180-4, section 6.4): for H and T_l of SLH-DSA with n above 16
-//! (FIPS 205, section 11.2.2), and for whole messages (Ed25519).
+//! SHA-512 on four lanes (FIPS 180-4, section 6.4): one block into each state, and whole messages
+//! (Ed25519).
 //!
 //! ```text
 //!   four messages of one length --128 bytes each, transposed--> w[i] = word i of lanes 0 to 3
@@ -14,25 +14,23 @@
 use core::arch::x86_64::*;
 
 use gabion_scheme::kernels::sha512::{SHA512_INITIAL, Sha512};
-use gabion_scheme::kernels::slh::SlhHash;
 
 use super::keccak::transpose;
 use super::registers;
 use super::sha2::xor;
-use crate::shared::chains::sha2::for_each_block;
 use crate::shared::memory::{Table, wipe};
 use crate::shared::sha2::{SHA512_ROUNDS, four_rounds, in_lanes, nothing, sixteen_rounds};
 
 /// Messages that are hashed side by side.
 pub(super) const LANES: usize = 4;
 /// Bytes of a block.
-const BLOCK: usize = 128;
+pub(super) const BLOCK: usize = 128;
 
 /// In memory, for the loop to walk over.
 static ROUNDS: [u64; 80] = SHA512_ROUNDS;
 
 /// The bytes of each 64-bit word the other way round.
-static BIG_ENDIAN: Table<u8, 32> = {
+pub(super) static BIG_ENDIAN: Table<u8, 32> = {
     let mut table = [0; 32];
     let mut i = 0;
     while i < 32 {
@@ -114,7 +112,7 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
 /// Absorbs a block into each state.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn absorb(state: &mut [__m256i; 8], blocks: [&[u8; BLOCK]; LANES]) {
+pub(super) fn absorb(state: &mut [__m256i; 8], blocks: [&[u8; BLOCK]; LANES]) {
     let order = registers::table(&BIG_ENDIAN);
     let mut w = [_mm256_setzero_si256(); 16];
     for (quarter, words) in w.as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -128,29 +126,9 @@ fn absorb(state: &mut [__m256i; 8], blocks: [&[u8; BLOCK]; LANES]) {
 /// Half of each lane's state, of which `words` points to the first word.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn load_states(words: [&[u64; 4]; LANES]) -> [__m256i; 4] {
+pub(super) fn load_states(words: [&[u64; 4]; LANES]) -> [__m256i; 4] {
     // SAFETY: four words of 64 bits are a register.
     transpose(words.map(|words| unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }))
-}
-
-/// Hashes four messages at most, all of one length, side by side. Lanes beyond them repeat the first.
-#[inline(never)]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
-    let lanes: [&SlhHash<'_>; LANES] =
-        core::array::from_fn(|lane| &jobs[if lane < jobs.len() { lane } else { 0 }]);
-    let mut state = [_mm256_setzero_si256(); 8];
-    for (half, words) in state.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-        *words = load_states(lanes.map(|job| &job.context.sha512.as_chunks().0[half]));
-    }
-    for_each_block::<LANES, BLOCK>(lanes, |blocks| absorb(&mut state, blocks));
-    let order = registers::table(&BIG_ENDIAN);
-    let [a, b, c, d, ..] = state;
-    for (job, row) in jobs.iter_mut().zip(transpose([a, b, c, d])) {
-        registers::store(job.output, _mm256_shuffle_epi8(row, order));
-    }
-    wipe(&mut state);
-    registers::clear();
 }
 
 /// Hashes messages of any lengths from SHA-512's own initial state, four side by side. Time depends

@@ -3,7 +3,7 @@
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 
-use super::{Avx2, sha512, slh_sha256, sponge};
+use super::{Avx2, sha512, slh_sha256, slh_sha512, sponge};
 use crate::portable::Portable;
 use crate::shared::chains::sha2::in_groups;
 use crate::shared::chains::shake;
@@ -40,8 +40,8 @@ pub(super) fn hash_many(isa: Avx2, jobs: &mut [SlhHash<'_>]) {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn sha512_many(jobs: &mut [SlhHash<'_>]) {
-    in_groups::<{ sha512::LANES }>(jobs, |group| match group {
+    in_groups::<{ sha512::LANES }, _>(jobs, |group| match group {
         [_] => Portable.slh_hash_many(group),
-        _ => sha512::hash(group),
+        _ => slh_sha512::hash(group),
     });
 }

@@ -12,13 +12,13 @@ use super::sha256::{self, BLOCK, LANES, States};
 use super::{Avx2, registers};
 use crate::portable::Portable;
 use crate::shared::chains::sha2::{for_each_block, in_groups};
-use crate::shared::chains::sha256::{Chains, Steps, chain_many as in_lanes};
+use crate::shared::chains::sha256::{Chains, SLH, Steps, chain_many as in_lanes};
 
-impl Steps<LANES> for Avx2 {
+impl<'a> Steps<SlhChain<'a>, LANES> for Avx2 {
     #[inline(always)]
     fn steps<const V: usize>(self, chains: &mut Chains<LANES>, steps: u32) {
         // SAFETY: the token proves that the processor has AVX2.
-        unsafe { sha256::steps::<V>(chains, steps) }
+        unsafe { sha256::steps::<V, SLH>(chains, steps) }
     }
 
     #[inline(always)]
@@ -27,7 +27,7 @@ impl Steps<LANES> for Avx2 {
     }
 
     #[inline(always)]
-    fn run_few(self, jobs: &mut [SlhChain<'_>]) {
+    fn run_few(self, jobs: &mut [SlhChain<'a>]) {
         Portable.slh_chain_many(jobs);
     }
 
@@ -47,7 +47,7 @@ pub(super) fn chain_many(isa: Avx2, jobs: &mut [SlhChain<'_>]) {
 /// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
-    in_groups::<LANES>(jobs, |group| match group {
+    in_groups::<LANES, _>(jobs, |group| match group {
         [_] => Portable.slh_hash_many(group),
         _ => hash(group),
     });
@@ -60,7 +60,7 @@ fn hash(jobs: &mut [SlhHash<'_>]) {
     let lanes: [&SlhHash<'_>; LANES] =
         core::array::from_fn(|lane| &jobs[if lane < jobs.len() { lane } else { 0 }]);
     let mut states = States::new(lanes.map(|job| &job.context.sha256));
-    for_each_block::<LANES, BLOCK>(lanes, |blocks| states.absorb(blocks));
+    for_each_block::<LANES, BLOCK, _>(lanes, |blocks| states.absorb(blocks));
     for (job, row) in jobs.iter_mut().zip(states.take()) {
         registers::store(job.output, row);
     }

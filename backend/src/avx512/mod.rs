@@ -2,23 +2,35 @@
 //!
 //! ```text
 //!   Avx512 : Kernels            a token that only detection makes
-//!      |-- sponge               the scheduler of crate::shared::sponge over eight lanes
-//!      |     `-- keccak         Keccak-f[1600] on eight, four or one state
-//!      |-- slh                  chains and tree hashes of SLH-DSA
-//!      |     |-- slh_shake      on keccak
-//!      |     |-- sha512         eight lanes, for H and T_l with n above 16
-//!      |     |-- sha512_one     one alone, and two side by side
-//!      |     |-- sha256         four streams by the SHA extensions, for all else of the SHA-2 family
-//!      |     |-- slh_sha256     where lanes are quicker, on sha256_lanes: sixteen messages side by side
-//!      |     `-- slh_fors       trees of FORS, a subtree in every lane: on keccak, sha256_lanes and sha512
-//!      |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
-//!      |     |-- shuffle        exchanges between registers for layers within one
-//!      |     `-- constants      the order of coefficients and roots, worked out by the compiler
-//!      |-- dsa_small            small products of ML-DSA that come from ML-KEM's ring
-//!      |-- kem_sample           polynomials from seeds: keccak and sampling in one
-//!      |-- kem_pack, dsa_pack   sampling, compression, encoding
-//!      |     `-- pack           fields of any width to bytes and back
-//!      |-- dsa_round            rounding, hints, norms
+//!      |-- keccak               Keccak-f[1600] on eight, four or one state
+//!      |     `-- sponge         the scheduler of crate::shared::sponge over eight lanes
+//!      |-- sha2
+//!      |     |-- sha256_lanes   sixteen lanes: a block into each state, and steps of chains
+//!      |     |-- sha256         four streams by the SHA extensions
+//!      |     |-- sha512         eight lanes
+//!      |     `-- sha512_one     one alone, and two side by side
+//!      |-- slh                  chains and tree hashes of SLH-DSA, which choose between these
+//!      |     |-- shake          on keccak
+//!      |     |-- sha256         on sha256_lanes, where they are quicker than the SHA extensions
+//!      |     `-- fors           trees of FORS, a subtree in every lane: on keccak, sha256_lanes and sha512
+//!      |-- hbs
+//!      |     `-- lms            chains and tree hashes of LMS, on the same lanes and streams
+//!      |-- lattice
+//!      |     |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
+//!      |     |     |-- shuffle        exchanges between registers for layers within one
+//!      |     |     `-- constants      the order of coefficients and roots, worked out by the compiler
+//!      |     |-- dsa_small            small products of ML-DSA that come from ML-KEM's ring
+//!      |     |-- kem_sample           polynomials from seeds: keccak and sampling in one
+//!      |     |-- kem_pack, dsa_pack   sampling, compression, encoding
+//!      |     |     `-- pack           fields of any width to bytes and back
+//!      |     `-- dsa_round            rounding, hints, norms
+//!      |-- curve25519
+//!      |     |-- field25519, edwards                numbers and points, eight side by side
+//!      |     |     |-- ed25519, ed25519_vartime     base multiples, verification
+//!      |     |     `-- x25519                       exchanges
+//!      |     `-- quad25519, edwards_quad_vartime    numbers and points of one operation alone
+//!      |           |-- ed25519_one_vartime          verification, with half_size_vartime
+//!      |           `-- x25519_one                   an exchange
 //!      `-- registers            loads, stores, clearing
 //! ```
 //!
@@ -29,6 +41,7 @@
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
+use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
@@ -38,6 +51,7 @@ use crate::shared::polynomials::polynomial_methods;
 use crate::x86::processor;
 
 mod curve25519;
+mod hbs;
 mod keccak;
 mod lattice;
 mod registers;
@@ -46,6 +60,7 @@ mod slh;
 
 use self::sha2::{sha256, sha512, sha512_one};
 use curve25519::{ed25519, ed25519_vartime, x25519};
+use hbs::lms;
 use keccak::sponge;
 use lattice::kem_sample;
 
@@ -199,6 +214,22 @@ impl Kernels for Avx512 {
     fn slh_fors_many(&self, jobs: &mut [SlhForsTree<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { slh::fors_many(jobs) }
+    }
+
+    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
+        match jobs.first().map(|job| job.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(LmsFamily::Sha256) => unsafe { lms::chain_many(*self, jobs) },
+            _ => chains(self, jobs),
+        }
+    }
+
+    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
+        match jobs.first().map(|job| job.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(LmsFamily::Sha256) => unsafe { lms::hash_many(*self, jobs) },
+            _ => hashes(self, jobs),
+        }
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

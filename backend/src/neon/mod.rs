@@ -29,6 +29,7 @@
 
 use std::arch::is_aarch64_feature_detected;
 
+use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
@@ -151,6 +152,22 @@ impl Kernels for Neon {
 
     fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
         slh::hash_many(*self, jobs);
+    }
+
+    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
+        match (self.sha2, jobs.first().map(|job| job.family)) {
+            // SAFETY: the token proves that the processor has the extension.
+            (Some(_), Some(LmsFamily::Sha256)) => unsafe { sha256::chain_many(jobs) },
+            _ => chains(self, jobs),
+        }
+    }
+
+    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
+        match (self.sha2, jobs.first().map(|job| job.family)) {
+            // SAFETY: the token proves that the processor has the extension.
+            (Some(_), Some(LmsFamily::Sha256)) => unsafe { sha256::hash_many(jobs) },
+            _ => hashes(self, jobs),
+        }
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

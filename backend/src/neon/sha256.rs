@@ -1,11 +1,13 @@
 //! SHA-256 by the SHA2 extension, two streams side by side (FIPS 180-4, section 6.2), and what
-//! SLH-DSA makes of it (FIPS 205, section 11.2).
+//! SLH-DSA (FIPS 205, section 11.2) and LMS (RFC 8554) make of it.
 //!
 //! ```text
 //!   chain   [state after PK.seed] <- ADRSc || value || padding      one block a step; the value
 //!                                                                   never leaves its registers
 //!   hash    [state after PK.seed] <- ADRSc || input || padding      block by block
 //! ```
+//!
+//! LMS begins with the initial state, and has I, q, i and j, or I, r and D, in place of ADRSc.
 //!
 //! Four rounds are two instructions that wait for the two before them, and take two more for the
 //! schedule. On Arm's cores one unit does them all, one a cycle, with a latency of four (their
@@ -15,11 +17,13 @@
 
 use core::arch::aarch64::*;
 
-use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
+use gabion_scheme::kernels::lms::{LmsChain, PREFIX};
+use gabion_scheme::kernels::slh::SlhChain;
 
 use super::registers;
 use crate::shared::chains::Queue;
-use crate::shared::chains::sha2::{ADDRESS, for_each_block, in_groups};
+use crate::shared::chains::layout::Sha256Chain;
+use crate::shared::chains::sha2::{ADDRESS, Message, for_each_block, in_groups};
 use crate::shared::memory::{Plain, Table, wipe};
 use crate::shared::sha2::SHA256_ROUNDS;
 
@@ -130,49 +134,88 @@ fn store_value(value: State, target: &mut [u8]) {
     }
 }
 
-/// Where the words of a block of F come from, for one n: byte indices into the value, and what is
+/// Where the words of a chain's block come from, for one n: byte indices into the value, and what is
 /// added to them.
 ///
-/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits.
-struct Layout {
+/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits. What stands before a
+/// value of LMS takes 23.
+pub(super) struct Layout {
     /// For words 4 to 7 of the block, 8 to 11 and 12 to 15.
     shuffles: [Table<u8, 16>; 3],
     /// Words 8 to 15 without the value: the bit that ends the message, and its length.
     padding: [[u32; 4]; 2],
+    /// What the number of a step grows by, in `Lane::hash`.
+    one: u64,
 }
 
 impl Layout {
-    /// For hash values of n bytes.
-    const fn new(n: usize) -> Self {
+    /// For hash values of n bytes behind `head` bytes, after `before` bytes in blocks of their own.
+    const fn new(n: usize, head: usize, before: usize) -> Self {
         const NOTHING: u8 = 0x80;
-        let mut layout = Layout { shuffles: [Table([NOTHING; 16]); 3], padding: [[0; 4]; 2] };
+        // The two words of the number end where the value begins.
+        let one = 1 << (8 * (24 - head));
+        let mut layout = Layout { shuffles: [Table([NOTHING; 16]); 3], padding: [[0; 4]; 2], one };
         let mut i = 0;
         while i < n {
             // In registers the first byte of a word is the topmost.
-            let to = ADDRESS + i;
+            let to = head + i;
             layout.shuffles[to / 16 - 1].0[to % 16 / 4 * 4 + 3 - to % 4] =
                 (i / 4 * 4 + 3 - i % 4) as u8;
             i += 1;
         }
-        let end = ADDRESS + n;
+        let end = head + n;
         layout.padding[end / 16 - 2][end % 16 / 4] = 0x80 << (8 * (3 - end % 4));
-        layout.padding[1][3] = 8 * (64 + end) as u32;
+        layout.padding[1][3] = 8 * (before + end) as u32;
         layout
     }
 }
 
-static LAYOUTS: [Layout; 3] = [Layout::new(16), Layout::new(24), Layout::new(32)];
+static SLH_LAYOUTS: [Layout; 3] =
+    [Layout::new(16, ADDRESS, 64), Layout::new(24, ADDRESS, 64), Layout::new(32, ADDRESS, 64)];
+static LMS_LAYOUTS: [Layout; 2] = [Layout::new(24, PREFIX + 1, 0), Layout::new(32, PREFIX + 1, 0)];
+
+/// A chain that streams take.
+pub(super) trait Streamed: Sha256Chain {
+    /// The layout of its blocks.
+    fn layout(&self) -> &'static Layout;
+
+    /// Words 5 and 4 of the block without the value, by the words before it and the number of a step.
+    fn hash(head: &[u8; 24]) -> u64;
+}
+
+impl Streamed for SlhChain<'_> {
+    fn layout(&self) -> &'static Layout {
+        &SLH_LAYOUTS[self.context.n / 8 - 2]
+    }
+
+    /// 16 bits of the address, the hash address, and 16 bits of zeros.
+    fn hash(head: &[u8; 24]) -> u64 {
+        let [.., a, b, _, _, c, d, e, f] = *head;
+        u64::from_be_bytes([a, b, c, d, e, f, 0, 0])
+    }
+}
+
+impl Streamed for LmsChain<'_> {
+    fn layout(&self) -> &'static Layout {
+        &LMS_LAYOUTS[self.value.len() / 8 - 3]
+    }
+
+    /// q, i, j, and 8 bits of zeros.
+    fn hash(head: &[u8; 24]) -> u64 {
+        let [.., a, b, c, d, _, e, f, g] = *head;
+        u64::from_be_bytes([a, b, c, d, e, f, g, 0])
+    }
+}
 
 /// One chain on its way.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Lane {
-    /// The state after PK.seed.
+    /// The state that every step starts from.
     start: State,
     /// Words 0 to 3 of the block.
     address: uint32x4_t,
-    /// Words 5 and 4 of the block without the value, as one number: 16 bits of the address, the
-    /// hash address, and 16 bits of zeros.
+    /// Words 5 and 4 of the block without the value, as one number ([`Streamed::hash`]).
     hash: uint64x2_t,
     /// What the next step hashes.
     value: State,
@@ -184,21 +227,19 @@ unsafe impl Plain for Lane {}
 impl Lane {
     #[inline]
     #[target_feature(enable = "neon")]
-    fn new(start: &[u32; 8], address: &SlhAddress, value: State) -> Self {
-        let mut lane =
-            Lane { start: load_state(start), address: vdupq_n_u32(0), hash: vdupq_n_u64(0), value };
-        lane.set_address(address);
+    fn new<C: Streamed>(chain: &C, is_prf: bool) -> Self {
+        let (start, value) = (load_state(chain.start()), load_value(chain.input()));
+        let mut lane = Lane { start, address: vdupq_n_u32(0), hash: vdupq_n_u64(0), value };
+        lane.set_head(chain, is_prf);
         lane
     }
 
     #[inline]
     #[target_feature(enable = "neon")]
-    fn set_address(&mut self, address: &SlhAddress) {
-        let compressed = address.compressed();
-        let [.., a, b, c, d, e, f] = compressed;
-        self.hash =
-            vcombine_u64(vcreate_u64(u64::from_be_bytes([a, b, c, d, e, f, 0, 0])), vcreate_u64(0));
-        if let Some(first) = compressed.first_chunk() {
+    fn set_head<C: Streamed>(&mut self, chain: &C, is_prf: bool) {
+        let head = chain.head(is_prf);
+        self.hash = vcombine_u64(vcreate_u64(C::hash(&head)), vcreate_u64(0));
+        if let Some(first) = head.first_chunk() {
             self.address = words(registers::load_16(first));
         }
     }
@@ -213,7 +254,7 @@ impl Lane {
         let words_8 = vqtbl2q_u8(both, registers::table(&layout.shuffles[1]));
         let words_12 = vqtbl2q_u8(both, registers::table(&layout.shuffles[2]));
         let hash = vrev64q_u32(vreinterpretq_u32_u64(self.hash));
-        self.hash = vaddq_u64(self.hash, vcombine_u64(vcreate_u64(1 << 16), vcreate_u64(0)));
+        self.hash = vaddq_u64(self.hash, vcombine_u64(vcreate_u64(layout.one), vcreate_u64(0)));
         // SAFETY: four words each.
         let (padding_8, padding_12) = unsafe {
             (vld1q_u32(layout.padding[0].as_ptr()), vld1q_u32(layout.padding[1].as_ptr()))
@@ -255,42 +296,38 @@ struct Place {
 /// Begins a chain.
 #[inline]
 #[target_feature(enable = "neon")]
-fn begin(jobs: &[SlhChain<'_>], job: usize) -> (Lane, Place) {
+fn begin<C: Streamed>(jobs: &[C], job: usize) -> (Lane, Place) {
     let chain = &jobs[job];
-    let is_prf = chain.sk_seed.is_some();
-    let (address, left, value) = match chain.sk_seed {
-        Some(secret) => (chain.address.of_secret(chain.start), 1, secret),
-        None => (chain.address.with_hash(chain.start), chain.steps, &*chain.value),
-    };
-    let lane = Lane::new(&chain.context.sha256, &address, load_value(value));
-    (lane, Place { job, is_prf, left })
+    let is_prf = chain.has_secret();
+    let left = if is_prf { 1 } else { chain.steps() };
+    (Lane::new(chain, is_prf), Place { job, is_prf, left })
 }
 
-/// Goes on from PRF to F, or writes the value and says that the chain has ended.
+/// Goes on from PRF to the first step, or writes the value and says that the chain has ended.
 #[inline]
 #[target_feature(enable = "neon")]
-fn ends(lane: &mut Lane, place: &mut Place, jobs: &mut [SlhChain<'_>]) -> bool {
+fn ends<C: Streamed>(lane: &mut Lane, place: &mut Place, jobs: &mut [C]) -> bool {
     let chain = &mut jobs[place.job];
-    if place.is_prf && chain.steps > 0 {
-        *place = Place { is_prf: false, left: chain.steps, ..*place };
-        lane.set_address(&chain.address.with_hash(chain.start));
+    if place.is_prf && chain.steps() > 0 {
+        *place = Place { is_prf: false, left: chain.steps(), ..*place };
+        lane.set_head(chain, false);
         return false;
     }
-    store_value(lane.value, chain.value);
+    store_value(lane.value, chain.value());
     true
 }
 
-/// Runs every chain of the SHA-2 family to its end.
+/// Runs every chain of SHA-256 to its end.
 ///
 /// Both lanes take steps together until one of them has no more, and then it takes the next chain.
 #[target_feature(enable = "neon,sha2")]
-pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {
-    SlhChain::assert_all(jobs);
+pub(super) fn chain_many<C: Streamed>(jobs: &mut [C]) {
+    C::assert_all(jobs);
     let mut queue = Queue::new();
     let Some(first) = queue.pop(jobs) else {
         return;
     };
-    let layout = &LAYOUTS[jobs[first].context.n / 8 - 2];
+    let layout = jobs[first].layout();
     let (lane, place) = begin(jobs, first);
     let (mut lanes, mut places) = ([lane; STREAMS], [place; STREAMS]);
     let mut count = 1;
@@ -323,10 +360,10 @@ pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {
     registers::clear();
 }
 
-/// Runs every hash of the SHA-2 family with n = 16, H and T_l, which are SHA-256.
+/// Runs every hash of SHA-256: of SLH-DSA's SHA-2 family with n = 16, and of LMS.
 #[target_feature(enable = "neon,sha2")]
-pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
-    in_groups::<STREAMS>(jobs, |group| match group {
+pub(super) fn hash_many<M: Message>(jobs: &mut [M]) {
+    in_groups::<STREAMS, M>(jobs, |group| match group {
         [a, b] => hash([a, b]),
         [a] => hash([a]),
         _ => {}
@@ -337,12 +374,12 @@ pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
 /// Hashes of one length, side by side.
 #[inline(never)]
 #[target_feature(enable = "neon,sha2")]
-fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
+fn hash<const N: usize, M: Message>(jobs: [&mut M; N]) {
     let mut states = [[vdupq_n_u32(0); 2]; N];
     for (state, job) in states.iter_mut().zip(&jobs) {
-        *state = load_state(&job.context.sha256);
+        *state = load_state(job.state());
     }
-    for_each_block::<N, 64>(jobs.each_ref().map(|job| &**job), |blocks| {
+    for_each_block::<N, 64, _>(jobs.each_ref().map(|job| &**job), |blocks| {
         let mut words = [[vdupq_n_u32(0); 4]; N];
         for (words, block) in words.iter_mut().zip(blocks) {
             *words = load_block(block);
@@ -350,7 +387,7 @@ fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
         compress(&mut states, &words);
     });
     for (job, state) in jobs.into_iter().zip(states) {
-        store_value(state, job.output);
+        store_value(state, job.output());
     }
     wipe(states.as_flattened_mut());
 }

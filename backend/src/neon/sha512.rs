@@ -104,7 +104,7 @@ fn store_value(state: State, target: &mut [u8]) {
 /// Runs every hash of the SHA-2 family with n above 16, H and T_l, which are SHA-512.
 #[target_feature(enable = "neon,sha3")]
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
-    in_groups::<STREAMS>(jobs, |group| match group {
+    in_groups::<STREAMS, _>(jobs, |group| match group {
         [a, b] => hash([a, b]),
         [a] => hash([a]),
         _ => {}
@@ -120,7 +120,7 @@ fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
     for (state, job) in states.iter_mut().zip(&jobs) {
         *state = load_state(&job.context.sha512);
     }
-    for_each_block::<N, BLOCK>(jobs.each_ref().map(|job| &**job), |blocks| {
+    for_each_block::<N, BLOCK, _>(jobs.each_ref().map(|job| &**job), |blocks| {
         let mut words = [[vdupq_n_u64(0); 8]; N];
         for (words, block) in words.iter_mut().zip(blocks) {
             *words = load_block(block);

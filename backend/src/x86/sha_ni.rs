@@ -1,11 +1,14 @@
 //! SHA-256 by the SHA extensions, several streams side by side (FIPS 180-4, section 6.2), and what
-//! SLH-DSA makes of it (FIPS 205, section 11.2).
+//! SLH-DSA (FIPS 205, section 11.2) and LMS (RFC 8554) make of it.
 //!
 //! ```text
 //!   chain   [state after PK.seed] <- ADRSc || value || padding      one block a step; the value
-//!                                                                   never leaves its registers
+//!           [initial state] <- I || q || i || j || value || padding   never leaves its registers
 //!   hash    [state after PK.seed] <- ADRSc || input || padding      block by block
+//!           [initial state] <- I || r || D || input || padding
 //! ```
+//!
+//! The two differ in a [`Layout`] and in how a [`Lane`] is filled ([`Streamed`]).
 //!
 //! A round waits for the one before it, four cycles for two rounds on Zen 4, while the unit could
 //! begin another every cycle. So streams share it, four at best; an instruction set that has a
@@ -22,11 +25,13 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
+use gabion_scheme::kernels::lms::{LmsChain, LmsHash, PREFIX};
 use gabion_scheme::kernels::slh::address_type::FORS_TREE;
-use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhHash};
+use gabion_scheme::kernels::slh::{SHA256_START, SlhAddress, SlhChain, SlhHash};
 
-use crate::shared::chains::Queue;
+use crate::shared::chains::sha2::{ADDRESS, Message};
 use crate::shared::chains::sha256::OF_SECRET;
+use crate::shared::chains::{Chain, Queue};
 use crate::shared::sha2::SHA256_ROUNDS;
 
 /// Streams that run side by side.
@@ -35,8 +40,6 @@ pub(crate) const STREAMS: usize = 4;
 const LANES: usize = 2 * STREAMS;
 /// Bytes of the two values that a node of a tree hashes, where n is 16.
 const NODE: usize = 32;
-/// Bytes of a compressed address ADRSc.
-const ADDRESS: usize = 22;
 
 /// Constants on a cache line.
 #[repr(C, align(64))]
@@ -207,40 +210,56 @@ fn load_state(words: &[u32; 8]) -> State {
     [_mm_unpacklo_epi64(fehg, badc), _mm_unpackhi_epi64(fehg, badc)]
 }
 
-/// Where the words of a block of F come from, for one n: byte indices into the halves of the value,
+/// Where the words of a chain's block come from, for one n: byte indices into the halves of the value,
 /// and what is added to them.
 ///
-/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits.
-struct Layout {
+/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits. What stands before a
+/// value of LMS takes 23.
+pub(crate) struct Layout {
     /// For words 4 to 7 from the low half, 8 to 11 from both, 12 to 15 from the high half.
     shuffles: [[u8; 16]; 4],
     /// Words 8 to 15 without the value: the bit that ends the message, and its length.
     padding: [[u32; 4]; 2],
+    /// What the number of a step grows by, where an address has it.
+    one: [u64; 2],
 }
 
 impl Layout {
-    /// For hash values of n bytes.
-    const fn new(n: usize) -> Self {
+    /// For hash values of n bytes behind `head` bytes, after `before` bytes in blocks of their own.
+    const fn new(n: usize, head: usize, before: usize) -> Self {
         const NOTHING: u8 = 0x80;
-        let mut layout = Layout { shuffles: [[NOTHING; 16]; 4], padding: [[0; 4]; 2] };
+        // The two words of the number end where the value begins.
+        let one = [1 << (8 * (24 - head)), 0];
+        let mut layout = Layout { shuffles: [[NOTHING; 16]; 4], padding: [[0; 4]; 2], one };
         let mut i = 0;
         while i < n {
-            // Byte i of the value is byte 22 + i of the block; within a word the first byte is the
+            // Byte i of the value is byte `head + i` of the block; within a word the first byte is the
             // topmost. In the value, each half of a register is the other way round.
-            let (word, byte) = ((ADDRESS + i) / 4, 3 - (ADDRESS + i) % 4);
+            let (word, byte) = ((head + i) / 4, 3 - (head + i) % 4);
             // Low half: words 4 to 11; high half: 8 to 15.
             let shuffle = word / 4 - 1 + i / 16;
             layout.shuffles[shuffle][4 * (word % 4) + byte] = (i % 16 / 8 * 8 + 7 - i % 8) as u8;
             i += 1;
         }
-        let end = ADDRESS + n;
+        let end = head + n;
         layout.padding[end / 16 - 2][end / 4 % 4] = 0x80 << (8 * (3 - end % 4));
-        layout.padding[1][3] = 8 * (64 + end) as u32;
+        layout.padding[1][3] = 8 * (before + end) as u32;
         layout
     }
 }
 
-static LAYOUTS: [Layout; 3] = [Layout::new(16), Layout::new(24), Layout::new(32)];
+static SLH_LAYOUTS: [Layout; 3] = [slh(16), slh(24), slh(32)];
+static LMS_LAYOUTS: [Layout; 2] = [lms(24), lms(32)];
+
+/// The block of PK.seed, then ADRSc.
+const fn slh(n: usize) -> Layout {
+    Layout::new(n, ADDRESS, 64)
+}
+
+/// I, q, i and j.
+const fn lms(n: usize) -> Layout {
+    Layout::new(n, PREFIX + 1, 0)
+}
 
 /// An address, made ready.
 #[derive(Clone, Copy)]
@@ -248,7 +267,8 @@ static LAYOUTS: [Layout; 3] = [Layout::new(16), Layout::new(24), Layout::new(32)
 pub(crate) struct Address {
     /// Words 0 to 3 of the block.
     words: __m128i,
-    /// 16 bits of word 4, the hash address, and 16 bits of zeros, as one number in the low half.
+    /// Words 4 and 5 without the value, as one number in the low half: 16 bits, the hash address, and 16
+    /// bits of zeros; or q, i, j, and 8 bits of zeros.
     hash: __m128i,
 }
 
@@ -292,7 +312,7 @@ impl Address {
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct Lane {
-    /// The state after PK.seed.
+    /// The state that every step starts from.
     pub(crate) start: State,
     /// Where the next step is.
     pub(crate) address: Address,
@@ -310,6 +330,69 @@ impl Lane {
             None => (Address::new(&chain.address, chain.start), &*chain.value),
         };
         Lane { start: load_state(&chain.context.sha256), address, value: load_value(value) }
+    }
+
+    /// A chain of LMS at its beginning.
+    #[inline]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
+    fn of_lms(chain: &LmsChain<'_>) -> Self {
+        let [.., q0, q1, q2, q3, i0, i1] = chain.prefix;
+        let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
+        // SAFETY: of 22 bytes, 16 are a register.
+        let words = unsafe { _mm_loadu_si128(chain.prefix.as_ptr().cast()) };
+        let hash = u64::from_be_bytes([q0, q1, q2, q3, i0, i1, chain.start as u8, 0]);
+        let address =
+            Address { words: _mm_shuffle_epi8(words, order), hash: _mm_cvtsi64_si128(hash as i64) };
+        Lane { start: load_state(&SHA256_START), address, value: load_value(chain.value) }
+    }
+}
+
+/// A chain that streams take.
+pub(crate) trait Streamed: Chain {
+    /// The layout of its blocks.
+    fn layout(&self) -> &'static Layout;
+
+    /// At its beginning, which is PRF where it has a secret.
+    fn lane(&self) -> Lane;
+
+    /// Where its first step is, after PRF.
+    fn first(&self) -> Address;
+}
+
+impl Streamed for SlhChain<'_> {
+    #[inline(always)]
+    fn layout(&self) -> &'static Layout {
+        &SLH_LAYOUTS[self.context.n / 8 - 2]
+    }
+
+    #[inline(always)]
+    fn lane(&self) -> Lane {
+        // SAFETY: functions of this module call it, which have the extensions.
+        unsafe { Lane::of(self) }
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Address {
+        // SAFETY: as above.
+        unsafe { Address::new(&self.address, self.start) }
+    }
+}
+
+impl Streamed for LmsChain<'_> {
+    #[inline(always)]
+    fn layout(&self) -> &'static Layout {
+        &LMS_LAYOUTS[self.value.len() / 8 - 3]
+    }
+
+    #[inline(always)]
+    fn lane(&self) -> Lane {
+        // SAFETY: as above.
+        unsafe { Lane::of_lms(self) }
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Address {
+        self.lane().address
     }
 }
 
@@ -333,28 +416,28 @@ impl Lanes {
     /// Begins a chain in the next lane.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
-    fn begin(&mut self, jobs: &[SlhChain<'_>], job: usize) {
+    fn begin<C: Streamed>(&mut self, jobs: &[C], job: usize) {
         let chain = &jobs[job];
-        let is_prf = chain.sk_seed.is_some();
-        self.lanes[self.count] = Lane::of(chain);
+        let is_prf = chain.has_secret();
+        self.lanes[self.count] = chain.lane();
         self.places[self.count] = Place { job, is_prf };
-        self.left[self.count] = if is_prf { 1 } else { chain.steps };
+        self.left[self.count] = if is_prf { 1 } else { chain.steps() };
         self.count += 1;
     }
 
     /// Goes on from PRF to F, or writes the value and gives the lane to the last chain.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
-    fn end(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) {
+    fn end<C: Streamed>(&mut self, lane: usize, jobs: &mut [C]) {
         let Place { job, is_prf } = self.places[lane];
         let chain = &mut jobs[job];
-        if is_prf && chain.steps > 0 {
+        if is_prf && chain.steps() > 0 {
             self.places[lane].is_prf = false;
-            self.left[lane] = chain.steps;
-            self.lanes[lane].address = Address::new(&chain.address, chain.start);
+            self.left[lane] = chain.steps();
+            self.lanes[lane].address = chain.first();
             return;
         }
-        store_value(self.lanes[lane].value, chain.value);
+        store_value(self.lanes[lane].value, chain.value());
         self.count -= 1;
         self.lanes[lane] = self.lanes[self.count];
         self.places[lane] = self.places[self.count];
@@ -368,6 +451,7 @@ impl Lanes {
 pub(crate) struct Shuffles {
     shuffles: [__m128i; 4],
     padding: [__m128i; 2],
+    one: __m128i,
 }
 
 impl Shuffles {
@@ -379,6 +463,7 @@ impl Shuffles {
             Shuffles {
                 shuffles: layout.shuffles.each_ref().map(|s| _mm_loadu_si128(s.as_ptr().cast())),
                 padding: layout.padding.each_ref().map(|p| _mm_loadu_si128(p.as_ptr().cast())),
+                one: _mm_loadu_si128(layout.one.as_ptr().cast()),
             }
         }
     }
@@ -410,7 +495,7 @@ fn step<const N: usize>(lanes: &mut [Lane; N], shuffles: &Shuffles) {
     compress(&mut states, &blocks);
     for (lane, state) in lanes.iter_mut().zip(states) {
         lane.value = value_of(state);
-        lane.address.hash = _mm_add_epi64(lane.address.hash, _mm_cvtsi64_si128(1 << 16));
+        lane.address.hash = _mm_add_epi64(lane.address.hash, shuffles.one);
     }
 }
 
@@ -442,43 +527,43 @@ fn advance<F: Four>(four: F, lanes: &mut [Lane], layout: &Layout, steps: u32) {
 /// Runs chains to their ends that begin and end together, as many as there are lanes at most.
 #[inline]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn run_together<F: Four>(
+fn run_together<F: Four, C: Streamed>(
     four: F,
     lanes: &mut [Lane; LANES],
-    jobs: &mut [SlhChain<'_>],
+    jobs: &mut [C],
     layout: &Layout,
 ) {
-    let SlhChain { steps, sk_seed, .. } = jobs[0];
+    let (steps, has_secret) = (jobs[0].steps(), jobs[0].has_secret());
     for (lane, job) in lanes.iter_mut().zip(&*jobs) {
-        *lane = Lane::of(job);
+        *lane = job.lane();
     }
     let lanes = &mut lanes[..jobs.len()];
-    if sk_seed.is_some() {
+    if has_secret {
         advance(four, lanes, layout, 1);
         for (lane, job) in lanes.iter_mut().zip(&*jobs) {
-            lane.address = Address::new(&job.address, job.start);
+            lane.address = job.first();
         }
     }
     advance(four, lanes, layout, steps);
     for (lane, job) in lanes.iter().zip(jobs) {
-        store_value(lane.value, job.value);
+        store_value(lane.value, job.value());
     }
 }
 
-/// Runs every chain of the SHA-2 family to its end.
+/// Runs every chain of SHA-256 to its end.
 ///
 /// All lanes take steps together until one of them has no more, and then it takes the next chain. Chains
 /// of one shape, as leaves of FORS are, need nobody to look for one that has no more.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
-pub(crate) fn chain_many<F: Four>(four: F, jobs: &mut [SlhChain<'_>]) {
-    SlhChain::assert_all(jobs);
+pub(crate) fn chain_many<F: Four, C: Streamed>(four: F, jobs: &mut [C]) {
+    C::assert_all(jobs);
     let [first, ..] = jobs else { return };
-    let layout = &LAYOUTS[first.context.n / 8 - 2];
+    let layout = first.layout();
     let zero = _mm_setzero_si128();
     let blank =
         Lane { start: [zero; 2], address: Address { words: zero, hash: zero }, value: [zero; 2] };
-    let shape = |job: &SlhChain<'_>| (job.steps, job.sk_seed.is_some());
+    let shape = |job: &C| (job.steps(), job.has_secret());
     let of_first = shape(first);
     if jobs.iter().all(|job| shape(job) == of_first) {
         let mut lanes = [blank; LANES];
@@ -531,17 +616,33 @@ pub(crate) fn hash_many<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
             run.chunks_mut(LANES).for_each(|group| hash_nodes(four, group));
             continue;
         }
-        for group in run.chunks_mut(STREAMS) {
-            match group {
-                [a] => hash([a], |states, blocks| compress(states, blocks)),
-                [a, b] => hash([a, b], |states, blocks| compress(states, blocks)),
-                [a, b, c] => hash([a, b, c], |states, blocks| compress(states, blocks)),
-                [a, b, c, d] => hash([a, b, c, d], |states, blocks| four.compress(states, blocks)),
-                _ => {}
-            }
-        }
+        run.chunks_mut(STREAMS).for_each(|group| hash_group(four, group));
     }
     four.clear();
+}
+
+/// Runs every hash of LMS.
+#[inline(never)] // Into AVX code; see above.
+#[target_feature(enable = "sha,ssse3,bmi2")]
+pub(crate) fn lms_hash_many<F: Four>(four: F, jobs: &mut [LmsHash<'_>]) {
+    LmsHash::assert_all(jobs);
+    for run in jobs.chunk_by_mut(|a, b| a.input.len() == b.input.len()) {
+        run.chunks_mut(STREAMS).for_each(|group| hash_group(four, group));
+    }
+    four.clear();
+}
+
+/// Hashes of one length, as many as there are streams at most.
+#[inline]
+#[target_feature(enable = "sha,ssse3,bmi2")]
+fn hash_group<F: Four, M: Message>(four: F, group: &mut [M]) {
+    match group {
+        [a] => hash([a], |states, blocks| compress(states, blocks)),
+        [a, b] => hash([a, b], |states, blocks| compress(states, blocks)),
+        [a, b, c] => hash([a, b, c], |states, blocks| compress(states, blocks)),
+        [a, b, c, d] => hash([a, b, c, d], |states, blocks| four.compress(states, blocks)),
+        _ => {}
+    }
 }
 
 /// Hashes of two values of 16 bytes, as many as there are lanes at most: one block, which is that of
@@ -558,7 +659,7 @@ fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
     for (slot, job) in lanes.iter_mut().zip(&*jobs).skip(1) {
         *slot = lane(job);
     }
-    advance(four, &mut lanes[..jobs.len()], &LAYOUTS[NODE / 8 - 2], 1);
+    advance(four, &mut lanes[..jobs.len()], &SLH_LAYOUTS[NODE / 8 - 2], 1);
     for (job, lane) in jobs.iter_mut().zip(&lanes) {
         store_value(lane.value, job.output);
     }
@@ -568,18 +669,18 @@ fn hash_nodes<F: Four>(four: F, jobs: &mut [SlhHash<'_>]) {
 /// Hashes of one length, side by side.
 #[inline(never)]
 #[target_feature(enable = "sha,ssse3,bmi2")]
-fn hash<const N: usize>(
-    jobs: [&mut SlhHash<'_>; N],
+fn hash<const N: usize, M: Message>(
+    jobs: [&mut M; N],
     compress: impl Fn(&mut [State; N], &[Block; N]),
 ) {
-    let length = jobs[0].input.len();
-    let mut states: [State; N] = core::array::from_fn(|i| load_state(&jobs[i].context.sha256));
+    let length = jobs[0].input().len();
+    let mut states: [State; N] = core::array::from_fn(|i| load_state(jobs[i].state()));
     // The first block, and after all whole ones the last, or the last two.
     let mut ends = [[0u8; 128]; N];
     let head = length.min(64 - ADDRESS);
     for (end, job) in ends.iter_mut().zip(&jobs) {
-        end[..ADDRESS].copy_from_slice(&job.address.compressed());
-        end[ADDRESS..ADDRESS + head].copy_from_slice(&job.input[..head]);
+        end[..ADDRESS].copy_from_slice(&job.prefix());
+        end[ADDRESS..ADDRESS + head].copy_from_slice(&job.input()[..head]);
     }
     let mut filled = ADDRESS + head;
     if filled == 64 {
@@ -587,18 +688,19 @@ fn hash<const N: usize>(
         compress(&mut states, &blocks);
         let mut at = head;
         while at + 64 <= length {
-            let blocks = jobs.each_ref().map(|job| load_block(job.input, at));
+            let blocks = jobs.each_ref().map(|job| load_block(job.input(), at));
             compress(&mut states, &blocks);
             at += 64;
         }
         for (end, job) in ends.iter_mut().zip(&jobs) {
             *end = [0; 128];
-            end[..length - at].copy_from_slice(&job.input[at..]);
+            end[..length - at].copy_from_slice(&job.input()[at..]);
         }
         filled = length - at;
     }
     let blocks = if filled + 1 + 8 > 64 { 2 } else { 1 };
-    let bits = 8 * (64 + ADDRESS + length) as u64;
+    let before = if M::IS_KEYED { 64 } else { 0 };
+    let bits = 8 * (before + ADDRESS + length) as u64;
     for end in &mut ends {
         end[filled] = 0x80;
         end[64 * blocks - 8..64 * blocks].copy_from_slice(&bits.to_be_bytes());
@@ -609,7 +711,7 @@ fn hash<const N: usize>(
     }
     for (job, state) in jobs.into_iter().zip(states) {
         let [low, high] = value_of(state);
-        store_value([low, high], job.output);
+        store_value([low, high], job.output());
     }
     wipe(&mut ends);
 }

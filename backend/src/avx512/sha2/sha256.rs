@@ -155,7 +155,7 @@ macro_rules! load_lane {
             $w3,
             ", [{layout} + 80]\n",
             // One more for the next step.
-            "vpaddq xmm12, xmm12, [{one}]\n",
+            "vpaddq xmm12, xmm12, [{layout} + 96]\n",
             "vmovdqa [{lanes} + {lane} * ",
             $i,
             " + {address} + 16], xmm12\n",
@@ -271,17 +271,11 @@ macro_rules! store_state {
     };
 }
 
-/// What a hash address grows by from step to step.
-#[repr(C, align(16))]
-struct One([u64; 2]);
-
-static ONE: One = One([1 << 16, 0]);
-
 /// One step in each of four lanes.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt,sha")]
 pub(crate) fn step(lanes: &mut [Lane; STREAMS], shuffles: &Shuffles) {
-    const { assert!(size_of::<Shuffles>() == 96 && align_of::<Lane>() == 16) };
+    const { assert!(size_of::<Shuffles>() == 112 && align_of::<Lane>() == 16) };
     // SAFETY: reads and writes within the four lanes, whose fields and size come from the compiler,
     // and reads the constants; every register that is written is declared lost.
     unsafe {
@@ -298,7 +292,6 @@ pub(crate) fn step(lanes: &mut [Lane; STREAMS], shuffles: &Shuffles) {
             lanes = in(reg) lanes,
             layout = in(reg) shuffles,
             constants = in(reg) &ROUNDS,
-            one = in(reg) &ONE,
             lane = const size_of::<Lane>(),
             start = const core::mem::offset_of!(Lane, start),
             address = const core::mem::offset_of!(Lane, address),

@@ -1,7 +1,7 @@
-//! SHA-256 on sixteen lanes (FIPS 180-4, section 6.2): steps of chains of SLH-DSA, and blocks of tree
-//! hashes (FIPS 205, section 11.2).
+//! SHA-256 on sixteen lanes (FIPS 180-4, section 6.2): one block into each state, and steps of chains.
 //!
 //! The blocks of chains are those of [`crate::shared::chains::sha256`], the words of sixteen lanes side by side.
+//! What goes into them is the layout of a scheme: [`crate::avx512::slh`], [`crate::avx512::hbs`].
 //!
 //! A round is 6 rotations, 4 three-input operations and 7 additions, and a word of the schedule, of
 //! which there are 48, 6 shifts, 2 three-input operations and 3 additions: 1616 operations for a block,
@@ -18,25 +18,23 @@
 
 use core::arch::x86_64::*;
 
-use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhContext, SlhHash};
-
-use super::sha512::{padding, piece};
 use crate::avx512::registers;
-use crate::shared::chains::sha2::ADDRESS;
-use crate::shared::chains::sha256::{ADDRESS_ROW, Chains, HASH_ROW, OF_SECRET, ROWS, VALUE_ROW};
-use crate::shared::memory::{Table, wipe};
+use crate::shared::chains::sha256::{
+    ADDRESS_ROW, Chains, HASH_ROW, ROWS, SLH, VALUE_ROW, end_mark, message_bits,
+};
+use crate::shared::memory::Table;
 use crate::shared::sha2::{SHA256_ROUNDS, four_rounds, nothing, sixteen_rounds};
 
 /// Streams that run side by side.
 pub(crate) const LANES: usize = 16;
 /// Bytes of a block.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// In memory, for the loop to walk over.
 static ROUNDS: [u32; 64] = SHA256_ROUNDS;
 
 /// The bytes of each 32-bit word the other way round.
-static BIG_ENDIAN: Table<u8, 64> = {
+pub(crate) static BIG_ENDIAN: Table<u8, 64> = {
     let mut table = [0; 64];
     let mut i = 0;
     while i < 64 {
@@ -96,10 +94,10 @@ pub(crate) fn rows_mut(chains: &mut Chains<LANES>) -> &mut Rows {
 }
 
 /// As many steps in every lane: the value of V words, 4, 6 or 8, becomes the hash of its block, and the
-/// hash address one more.
+/// hash address one more. SHIFT is the layout's, [`SLH`] or that of LMS.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(crate) fn advance<const V: usize>(rows: &mut Rows, steps: u32) {
+pub(crate) fn advance<const V: usize, const SHIFT: i32>(rows: &mut Rows, steps: u32) {
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(3);
     let (k, scheduled, last) = (&scheduled[0], &scheduled[1..], &last[0]);
     // The first four words are the same at every step, and so is what the first four rounds make.
@@ -114,15 +112,20 @@ pub(crate) fn advance<const V: usize>(rows: &mut Rows, steps: u32) {
     for _ in 0..steps {
         let mut w = address;
         let hash = rows[HASH_ROW];
-        w[4] = _mm512_or_si512(rows[ADDRESS_ROW + 4], _mm512_srli_epi32::<16>(hash));
+        w[4] = rows[ADDRESS_ROW + 4];
+        if SHIFT == SLH {
+            w[4] = _mm512_or_si512(w[4], _mm512_srli_epi32::<16>(hash));
+        }
         let mut before = hash;
         for i in 0..V {
             let value = rows[VALUE_ROW + i];
-            w[5 + i] = _mm512_shldi_epi32::<16>(before, value);
+            w[5 + i] = _mm512_shldi_epi32::<SHIFT>(before, value);
             before = value;
         }
-        w[5 + V] = _mm512_or_si512(_mm512_slli_epi32::<16>(before), _mm512_set1_epi32(0x8000));
-        w[15] = _mm512_set1_epi32(8 * (BLOCK + ADDRESS + 4 * V) as i32);
+        // Its end, in front of nothing, and the bit behind it.
+        let end = _mm512_shldi_epi32::<SHIFT>(before, _mm512_setzero_si512());
+        w[5 + V] = _mm512_or_si512(end, _mm512_set1_epi32(end_mark(SHIFT)));
+        w[15] = _mm512_set1_epi32(message_bits(SHIFT, V));
         let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = mid;
         schedule!(w, 0);
         schedule!(w, 1);
@@ -143,10 +146,11 @@ pub(crate) fn advance<const V: usize>(rows: &mut Rows, steps: u32) {
     }
 }
 
-/// One block into each state.
+/// One block into each state. There is a copy for each layout, with one caller, which takes it in: state and
+/// block stay in registers.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn compress(state: &mut [__m512i; 8], mut w: [__m512i; 16]) {
+pub(crate) fn compress<const LAYOUT: i32>(state: &mut [__m512i; 8], mut w: [__m512i; 16]) {
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = *state;
     let (scheduled, last) = ROUNDS.as_chunks::<16>().0.split_at(3);
     for k in scheduled {
@@ -177,7 +181,7 @@ fn quads(rows: [__m512i; 4]) -> [__m512i; 4] {
 /// The sixteen words of sixteen rows.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn transpose(rows: [__m512i; LANES]) -> [__m512i; 16] {
+pub(crate) fn transpose(rows: [__m512i; LANES]) -> [__m512i; 16] {
     let mut fours = rows; // words j, 4 + j, 8 + j and 12 + j of four rows
     for (four, rows) in fours.as_chunks_mut::<4>().0.iter_mut().zip(rows.as_chunks::<4>().0) {
         *four = quads(*rows);
@@ -204,7 +208,7 @@ const LOWER_ROWS: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
 /// Sixteen rows of 32 bytes as halves of eight registers.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn halves(row: impl Fn(usize) -> __m512i) -> [__m512i; 8] {
+pub(crate) fn halves(row: impl Fn(usize) -> __m512i) -> [__m512i; 8] {
     let mut pairs = [_mm512_setzero_si512(); 8];
     for (pair, lower) in pairs.iter_mut().zip(LOWER_ROWS) {
         *pair = _mm512_shuffle_i64x2::<0x44>(row(lower), row(lower + 4));
@@ -215,7 +219,7 @@ fn halves(row: impl Fn(usize) -> __m512i) -> [__m512i; 8] {
 /// The eight words of sixteen rows that are halves.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn words_of_halves(pairs: [__m512i; 8]) -> [__m512i; 8] {
+pub(crate) fn words_of_halves(pairs: [__m512i; 8]) -> [__m512i; 8] {
     let [p0, p1, p2, p3, p4, p5, p6, p7] = pairs;
     let (first, second) = (quads([p0, p1, p2, p3]), quads([p4, p5, p6, p7]));
     let mut words = pairs;
@@ -255,7 +259,7 @@ pub(crate) fn words_to_rows(words: [__m512i; 8]) -> [__m512i; LANES] {
 /// 32 bytes, and zeros.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn load_32<T>(source: &T) -> __m512i {
+pub(crate) fn load_32<T>(source: &T) -> __m512i {
     const { assert!(size_of::<T>() == 32) };
     // SAFETY: four words of 64 bits are 32 bytes.
     unsafe { _mm512_maskz_loadu_epi64(0x0f, core::ptr::from_ref(source).cast()) }
@@ -264,116 +268,15 @@ fn load_32<T>(source: &T) -> __m512i {
 /// V words of 32 bits, 4, 6 or 8, and zeros.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn load_words<const V: usize>(bytes: &[u8]) -> __m512i {
+pub(crate) fn load_words<const V: usize>(bytes: &[u8]) -> __m512i {
     assert!(bytes.len() == 4 * V, "n bytes");
     // SAFETY: half as many words of 64 bits are so many bytes.
     unsafe { _mm512_maskz_loadu_epi64((1 << (V / 2)) - 1, bytes.as_ptr().cast()) }
 }
 
-/// The states after PK.seed.
+/// The states of lanes, by their words.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn start<'a>(words: impl Fn(usize) -> &'a [u32; 8]) -> [__m512i; 8] {
+pub(crate) fn states<'a>(words: impl Fn(usize) -> &'a [u32; 8]) -> [__m512i; 8] {
     words_of_halves(halves(|lane| load_32(words(lane))))
-}
-
-/// Where the bytes of words 0 to 5 come from in an address: those of a block, then the hash address,
-/// the first byte of each word topmost. Which bytes there are.
-static COMPRESSED: Table<u8, 64> = compressed().0;
-const IN_ADDRESS: __mmask64 = compressed().1;
-
-const fn compressed() -> (Table<u8, 64>, u64) {
-    let (mut table, mut mask) = ([0; 64], 0);
-    let mut i = 0;
-    while i < ADDRESS {
-        // Byte i of ADRSc (FIPS 205, section 11.2); the hash address is the last four.
-        let from = match i {
-            0 => 3,
-            1..9 => 7 + i,
-            _ => 10 + i,
-        };
-        let (word, byte) = if i < ADDRESS - 4 { (i / 4, i % 4) } else { (5, i - (ADDRESS - 4)) };
-        let to = 4 * word + 3 - byte;
-        table[to] = from as u8;
-        table[32 + to] = 32 + from as u8;
-        mask |= 1 << to | 1 << (32 + to);
-        i += 1;
-    }
-    (Table(table), mask)
-}
-
-/// The rows of sixteen chains, by their keys, addresses and values of V words; the hash address is zero.
-#[inline]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(crate) fn rows_of<'a, const V: usize>(
-    lane: impl Fn(usize) -> (&'a SlhContext, &'a SlhAddress, &'a [u8]),
-) -> Rows {
-    let [s0, s1, s2, s3, s4, s5, s6, s7] = start(|i| &lane(i).0.sha256);
-    let table = registers::table(&COMPRESSED);
-    let pairs = halves(|i| load_32(&lane(i).1.0));
-    let [a0, a1, a2, a3, a4, ..] =
-        words_of_halves(pairs.map(|pair| _mm512_maskz_permutexvar_epi8(IN_ADDRESS, table, pair)));
-    let hash = _mm512_setzero_si512();
-    let pairs = halves(|i| load_words::<V>(lane(i).2));
-    let order = registers::table(&BIG_ENDIAN);
-    let [v0, v1, v2, v3, v4, v5, v6, v7] =
-        words_of_halves(pairs.map(|pair| _mm512_shuffle_epi8(pair, order)));
-    [s0, s1, s2, s3, s4, s5, s6, s7, a0, a1, a2, a3, a4, hash, v0, v1, v2, v3, v4, v5, v6, v7]
-}
-
-/// Runs chains to their ends that begin and end together, sixteen at most, where values have V words.
-/// Lanes beyond them repeat the first.
-#[inline(never)]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(crate) fn run_together<const V: usize>(jobs: &mut [SlhChain<'_>]) {
-    let lane = |i: usize| &jobs[if i < jobs.len() { i } else { 0 }];
-    let SlhChain { steps, sk_seed, .. } = jobs[0];
-    let mut rows = rows_of::<V>(|i| {
-        let job = lane(i);
-        (job.context, &job.address, job.sk_seed.unwrap_or(job.value))
-    });
-    let hash = registers::table(&Table::<u32, LANES>(core::array::from_fn(|i| lane(i).start)));
-    if sk_seed.is_some() {
-        // The hash address of a secret is the tree index in a tree of FORS, or else zero.
-        let a2 = rows[ADDRESS_ROW + 2];
-        let is_fors = _mm512_test_epi32_mask(a2, _mm512_set1_epi32(0xff << 16));
-        rows[ADDRESS_ROW + 2] = _mm512_xor_si512(a2, _mm512_set1_epi32(OF_SECRET));
-        rows[HASH_ROW] = _mm512_maskz_mov_epi32(is_fors, hash);
-        advance::<V>(&mut rows, 1);
-        rows[ADDRESS_ROW + 2] = a2;
-    }
-    rows[HASH_ROW] = hash;
-    advance::<V>(&mut rows, steps);
-    let mut words = [_mm512_setzero_si512(); 8];
-    words[..V].copy_from_slice(&rows[VALUE_ROW..VALUE_ROW + V]);
-    for (job, row) in jobs.iter_mut().zip(words_to_rows(words)) {
-        registers::store_hash(job.value, row);
-    }
-    wipe(&mut rows);
-}
-
-/// Hashes messages of one length, sixteen at most, side by side. Lanes beyond them repeat the first.
-#[inline(never)]
-#[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-pub(crate) fn hash(jobs: &mut [SlhHash<'_>]) {
-    let length = jobs[0].input.len();
-    assert!(jobs.iter().all(|job| job.input.len() == length), "lanes of one length");
-    let order = registers::table(&BIG_ENDIAN);
-    let lane = |i: usize| &jobs[if i < jobs.len() { i } else { 0 }];
-    let mut state = start(|i| &lane(i).context.sha256);
-    let mut rows = [_mm512_setzero_si512(); LANES];
-    // The bit that ends the message is followed by the length.
-    let pieces = (ADDRESS + length + 1 + 8).div_ceil(BLOCK);
-    for i in 0..pieces {
-        let padding = padding::<BLOCK>(length, i, pieces);
-        for (lane, row) in rows.iter_mut().enumerate() {
-            let job = &jobs[if lane < jobs.len() { lane } else { 0 }];
-            *row = _mm512_shuffle_epi8(_mm512_or_si512(piece(job, i), padding), order);
-        }
-        compress(&mut state, transpose(rows));
-    }
-    for (job, row) in jobs.iter_mut().zip(words_to_rows(state)) {
-        registers::store_hash(job.output, row);
-    }
-    wipe(&mut rows);
 }

@@ -20,12 +20,14 @@ use gabion_scheme::kernels::Xof;
 use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
+use super::sha256;
 use super::shake::HASH_ADDRESS;
 use crate::avx512::keccak::{ShortBlock, State, permute_8, short_hash_8, transpose, words_to_rows};
 use crate::avx512::registers;
 use crate::avx512::sha2::sha256_lanes::{self, Rows};
 use crate::avx512::sha2::sha512;
-use crate::shared::chains::sha256::{ADDRESS_ROW, HASH_ROW, OF_SECRET, VALUE_ROW};
+use crate::shared::chains::sha2::ADDRESS as COMPRESSED_ADDRESS;
+use crate::shared::chains::sha256::{ADDRESS_ROW, HASH_ROW, OF_SECRET, SLH, VALUE_ROW};
 use crate::shared::chains::shake::{ADDRESS, hash_word, value_word};
 use crate::shared::memory::{Table, wipe};
 
@@ -213,7 +215,7 @@ impl<const V: usize> Leaves<V> {
     #[inline]
     #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
     fn new(jobs: &[SlhForsTree<'_>]) -> Self {
-        let rows = sha256_lanes::rows_of::<V>(|i| {
+        let rows = sha256::rows_of::<V>(|i| {
             let job = lane(jobs, i);
             (job.context, &job.address, job.sk_seed)
         });
@@ -234,10 +236,10 @@ impl<const V: usize> Leaves<V> {
         rows[ADDRESS_ROW + 2] = _mm512_xor_si512(self.of_leaf, _mm512_set1_epi32(OF_SECRET));
         rows[HASH_ROW] = index;
         rows[VALUE_ROW..VALUE_ROW + V].copy_from_slice(&self.secret);
-        sha256_lanes::advance::<V>(rows, 1);
+        sha256_lanes::advance::<V, SLH>(rows, 1);
         rows[ADDRESS_ROW + 2] = self.of_leaf;
         rows[HASH_ROW] = index;
-        sha256_lanes::advance::<V>(rows, 1);
+        sha256_lanes::advance::<V, SLH>(rows, 1);
     }
 
     /// The values.
@@ -272,7 +274,7 @@ pub(crate) fn sha256(jobs: &mut [SlhForsTree<'_>]) {
         rows[HASH_ROW] = _mm512_add_epi32(first, _mm512_set1_epi32(index as i32));
         rows[VALUE_ROW..VALUE_ROW + V].copy_from_slice(left);
         rows[VALUE_ROW + V..VALUE_ROW + 2 * V].copy_from_slice(right);
-        sha256_lanes::advance::<{ 2 * V }>(&mut rows, 1);
+        sha256_lanes::advance::<{ 2 * V }, SLH>(&mut rows, 1);
         right.copy_from_slice(&rows[VALUE_ROW..VALUE_ROW + V]);
     };
     let keep = |kept: &mut [__m512i; V], mask, node: &[__m512i; V]| {
@@ -342,7 +344,7 @@ impl<const V: usize> Parents<V> {
         block[2 + 2 * V] =
             _mm512_or_si512(_mm512_slli_epi64::<16>(before), _mm512_set1_epi64(0x8000));
         block[3 + 2 * V..].fill(_mm512_setzero_si512());
-        block[15] = _mm512_set1_epi64(8 * (sha512::BLOCK + sha512::ADDRESS + 16 * V) as i64);
+        block[15] = _mm512_set1_epi64(8 * (sha512::BLOCK + COMPRESSED_ADDRESS + 16 * V) as i64);
         let mut state = self.start;
         sha512::compress(&mut state, block);
         right.copy_from_slice(&state[..V]);

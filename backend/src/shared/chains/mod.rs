@@ -1,16 +1,20 @@
-//! What the vector kernels of SLH-DSA share: in which order chains take lanes, and the lanes of the
-//! SHAKE family and of SHA-256.
+//! What the vector kernels of hash-based signatures share: in which order chains take lanes, and the
+//! lanes of the SHAKE family and of SHA-256.
 //!
 //! ```text
 //!   jobs --longest first, in windows--> Queue --> lanes that are free    shake, sha256: lanes in memory
+//!
+//!   SLH-DSA, LMS  --Chain, Sha256Chain, Message--> what is hashed: a layout over the lanes
 //! ```
 //!
 //! A lane keeps its chain to the end and then takes the next one. The longest go first, so that few
 //! lanes are left alone with a long chain when nothing is queued any more: 35 chains of uneven
 //! length, as one layer of a verification has, keep 8 lanes 95 % full.
 
+use gabion_scheme::kernels::lms::LmsChain;
 use gabion_scheme::kernels::slh::SlhChain;
 
+pub(crate) mod layout;
 pub(crate) mod sha2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha256;
@@ -20,6 +24,81 @@ pub(crate) mod shake;
 const WINDOW: usize = 256;
 /// Classes of length; what is longer shares the last.
 const CLASSES: usize = 18;
+
+/// A chain, as those see it who hand out lanes.
+pub(crate) trait Chain: Sized {
+    /// Holds the jobs of one call to the seam's contract.
+    fn assert_all(jobs: &[Self]);
+
+    /// How many steps there are, PRF apart.
+    fn steps(&self) -> u32;
+
+    /// Whether it begins with a hash of its own, PRF.
+    fn has_secret(&self) -> bool;
+
+    /// By which chains are put in order: the more hashes, the greater, and zero for none. From 17 on all
+    /// are alike.
+    fn length(&self) -> usize;
+
+    /// The value, replaced at the end.
+    fn value(&mut self) -> &mut [u8];
+}
+
+impl Chain for SlhChain<'_> {
+    #[inline(always)]
+    fn assert_all(jobs: &[Self]) {
+        SlhChain::assert_all(jobs);
+    }
+
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    #[inline(always)]
+    fn has_secret(&self) -> bool {
+        self.sk_seed.is_some()
+    }
+
+    #[inline(always)]
+    fn length(&self) -> usize {
+        (self.steps as usize).min(CLASSES) + usize::from(self.sk_seed.is_some())
+    }
+
+    #[inline(always)]
+    fn value(&mut self) -> &mut [u8] {
+        self.value
+    }
+}
+
+impl Chain for LmsChain<'_> {
+    #[inline(always)]
+    fn assert_all(jobs: &[Self]) {
+        LmsChain::assert_all(jobs);
+    }
+
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    #[inline(always)]
+    fn has_secret(&self) -> bool {
+        false
+    }
+
+    /// In sixteenths of a whole chain, where that has 255 steps.
+    #[inline(always)]
+    fn length(&self) -> usize {
+        let whole = (self.start + self.steps + 1) as usize;
+        (self.steps as usize).div_ceil((whole / 16).max(1))
+    }
+
+    #[inline(always)]
+    fn value(&mut self) -> &mut [u8] {
+        self.value
+    }
+}
 
 /// The chains that have not begun.
 pub(crate) struct Queue {
@@ -41,7 +120,7 @@ impl Queue {
 
     /// The next chain to begin. Chains without any work are left out.
     #[inline]
-    pub(crate) fn pop(&mut self, jobs: &[SlhChain<'_>]) -> Option<usize> {
+    pub(crate) fn pop<C: Chain>(&mut self, jobs: &[C]) -> Option<usize> {
         while self.taken == self.count {
             if self.next == jobs.len() {
                 return None;
@@ -55,7 +134,7 @@ impl Queue {
 
     /// Moves the window on and sorts it by length, which counting does in two passes.
     #[inline(never)]
-    fn advance(&mut self, jobs: &[SlhChain<'_>]) {
+    fn advance<C: Chain>(&mut self, jobs: &[C]) {
         self.base = self.next;
         self.next = jobs.len().min(self.base + WINDOW);
         let window = &jobs[self.base..self.next];
@@ -80,15 +159,35 @@ impl Queue {
 
 /// How many hashes a chain takes, counted down: class 0 has the most, the last class none.
 #[inline]
-fn class(job: &SlhChain<'_>) -> usize {
-    let hashes = (job.steps as usize).min(CLASSES) + usize::from(job.sk_seed.is_some());
-    CLASSES - 1 - hashes.min(CLASSES - 1)
+fn class<C: Chain>(job: &C) -> usize {
+    CLASSES - 1 - job.length().min(CLASSES - 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gabion_scheme::kernels::lms::LmsFamily;
     use gabion_scheme::kernels::slh::{SlhAddress, SlhContext, SlhFamily};
+
+    #[test]
+    fn chains_of_lms_are_in_the_order_of_their_lengths() {
+        for last in [1, 3, 15, 255] {
+            let mut values = vec![[0u8; 32]; last as usize + 1];
+            let jobs = values.iter_mut().zip(0..=last).map(|(value, start)| LmsChain {
+                family: LmsFamily::Sha256,
+                prefix: [0; 22],
+                start: start * 7 % (last + 1),
+                steps: last - start * 7 % (last + 1),
+                value,
+            });
+            let jobs: Vec<_> = jobs.collect();
+            let mut queue = Queue::new();
+            let order: Vec<_> = std::iter::from_fn(|| queue.pop(&jobs)).collect();
+            assert_eq!(order.len(), last as usize, "all but the one without steps");
+            let sixteenth = |&i: &usize| jobs[i].steps.div_ceil((last + 1).div_ceil(16));
+            assert!(order.is_sorted_by_key(|i| std::cmp::Reverse(sixteenth(i))), "{last}");
+        }
+    }
 
     #[test]
     fn longest_first_and_each_once() {

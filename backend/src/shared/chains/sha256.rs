@@ -1,11 +1,14 @@
-//! Chains of the SHA-2 family of SLH-DSA over lanes of SHA-256 (FIPS 205, section 11.2).
+//! Chains over lanes of SHA-256: of the SHA-2 family of SLH-DSA (FIPS 205, section 11.2), and of LMS (RFC
+//! 8554, Algorithm 4b).
 //!
 //! ```text
 //!   word of the block   0   1   2   3   4          5             6 ...                   5 + V  15
-//!   bytes of            ADRSc              hash address value  value   value ... 1 and zeros    length
+//!   SLH-DSA             ADRSc              hash address value  value   value ... 1 and zeros    length
+//!   LMS                 I               q          i, j, value   value   value ... 1 and zeros    length
 //! ```
 //!
-//! ADRSc takes 22 bytes, so a word of the block is half one word of the value and half the next. All
+//! What stands before the value takes 22 bytes in SLH-DSA, so a word of the block is half one word of the
+//! value and half the next; in LMS it takes 23, so a word is a quarter of one. All
 //! stays transposed from step to step: a row is one word of every lane. A lane whose chain has ended
 //! takes the next one. The last chains, too few to fill lanes, go on in another way.
 //!
@@ -13,21 +16,23 @@
 
 use core::hint::black_box;
 
+use gabion_scheme::kernels::lms::LmsChain;
+use gabion_scheme::kernels::slh::SlhChain;
 use gabion_scheme::kernels::slh::address_type::{FORS_PRF, FORS_TREE, WOTS_HASH, WOTS_PRF};
-use gabion_scheme::kernels::slh::{SlhAddress, SlhChain};
 
 use super::Queue;
+use super::layout::Sha256Chain;
 use crate::shared::memory::{Plain, wipe};
 
 /// What the next step of each of N chains hashes.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Chains<const N: usize> {
-    /// The states after PK.seed.
+    /// The states that every step starts from: after PK.seed, or the initial one.
     pub(crate) start: [[u32; N]; 8],
     /// Words 0 to 4 of the block, the last without the hash address.
     pub(crate) address: [[u32; N]; 5],
-    /// The hash address.
+    /// The hash address; of LMS i and j.
     pub(crate) hash: [u32; N],
     /// The first V words of it.
     pub(crate) value: [[u32; N]; 8],
@@ -38,6 +43,22 @@ pub(crate) const ROWS: usize = 22;
 pub(crate) const ADDRESS_ROW: usize = 8;
 pub(crate) const HASH_ROW: usize = 13;
 pub(crate) const VALUE_ROW: usize = 14;
+
+/// How many bits of a word of the block are the end of the word of the value before it: by that the layouts
+/// differ.
+pub(crate) const SLH: i32 = 16;
+pub(crate) const LMS: i32 = 8;
+
+/// The bit that ends the message, in the word with the end of the value.
+pub(crate) const fn end_mark(shift: i32) -> i32 {
+    0x80 << (shift - 8)
+}
+
+/// Bits of a message with a value of `words` words, the block of PK.seed before it included.
+pub(crate) const fn message_bits(shift: i32, words: usize) -> i32 {
+    let before = if shift == SLH { 64 + 22 } else { 23 };
+    8 * (before + 4 * words as i32)
+}
 
 /// What the types of a chain and of its secret differ in, where word 2 of the block has it.
 pub(crate) const OF_SECRET: i32 = {
@@ -56,8 +77,67 @@ impl<const N: usize> Chains<N> {
         Chains { start: [[0; N]; 8], address: [[0; N]; 5], hash: [0; N], value: [[0; N]; 8] };
 }
 
-/// An instruction set with N lanes of SHA-256.
-pub(crate) trait Steps<const N: usize>: Copy {
+/// A chain that can be taken out of its lane.
+pub(crate) trait Interrupted: Sha256Chain {
+    /// Bytes of a value.
+    fn n(&self) -> usize;
+
+    /// The chain from PRF on, or after so many steps. It has the value until it is given back.
+    fn rest(&mut self, is_prf: bool, done: u32) -> Self;
+
+    /// Takes the value back.
+    fn give_back(&mut self, rest: Self);
+}
+
+impl Interrupted for SlhChain<'_> {
+    #[inline(always)]
+    fn n(&self) -> usize {
+        self.context.n
+    }
+
+    #[inline(always)]
+    fn rest(&mut self, is_prf: bool, done: u32) -> Self {
+        SlhChain {
+            context: self.context,
+            address: self.address,
+            sk_seed: self.sk_seed.filter(|_| is_prf),
+            start: self.start + done,
+            steps: self.steps - done,
+            value: core::mem::take(&mut self.value),
+        }
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, rest: Self) {
+        self.value = rest.value;
+    }
+}
+
+impl Interrupted for LmsChain<'_> {
+    #[inline(always)]
+    fn n(&self) -> usize {
+        self.value.len()
+    }
+
+    #[inline(always)]
+    fn rest(&mut self, _: bool, done: u32) -> Self {
+        LmsChain {
+            family: self.family,
+            prefix: self.prefix,
+            start: self.start + done,
+            steps: self.steps - done,
+            value: core::mem::take(&mut self.value),
+        }
+    }
+
+    #[inline(always)]
+    fn give_back(&mut self, rest: Self) {
+        self.value = rest.value;
+    }
+}
+
+/// An instruction set with N lanes of SHA-256, for chains of one kind.
+pub(crate) trait Steps<C, const N: usize>: Copy {
     /// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
     /// address one more.
     fn steps<const V: usize>(self, chains: &mut Chains<N>, steps: u32);
@@ -66,7 +146,7 @@ pub(crate) trait Steps<const N: usize>: Copy {
     fn few(self) -> usize;
 
     /// That way.
-    fn run_few(self, jobs: &mut [SlhChain<'_>]);
+    fn run_few(self, jobs: &mut [C]);
 
     /// Clears registers.
     fn clear(self);
@@ -97,33 +177,26 @@ impl<const N: usize> Lanes<N> {
         }
     }
 
-    /// Writes an address into the column of a lane.
+    /// Writes words 0 to 4 of the block and the hash address into the column of a lane.
     #[inline]
-    fn put_address(&mut self, lane: usize, address: &SlhAddress) {
-        let compressed = address.compressed();
-        Self::put(&mut self.chains.address[..4], lane, &compressed);
-        // Bytes 16 and 17, and the rest: the hash address.
-        let [.., c, d, e, f, g, h] = compressed;
-        self.chains.address[4][lane] = u32::from_be_bytes([c, d, 0, 0]);
+    fn put_head(&mut self, lane: usize, head: &[u8; 24]) {
+        Self::put(&mut self.chains.address, lane, head);
+        let [.., e, f, g, h] = *head;
         self.chains.hash[lane] = u32::from_be_bytes([e, f, g, h]);
     }
 
     /// Begins a chain in a lane.
     #[inline]
-    fn begin(&mut self, lane: usize, jobs: &[SlhChain<'_>], job: usize) {
+    fn begin<C: Sha256Chain>(&mut self, lane: usize, jobs: &[C], job: usize) {
         let chain = &jobs[job];
-        for (row, word) in self.chains.start.iter_mut().zip(chain.context.sha256) {
-            row[lane] = word;
+        for (row, word) in self.chains.start.iter_mut().zip(chain.start()) {
+            row[lane] = *word;
         }
-        let is_prf = chain.sk_seed.is_some();
-        let (address, left, value) = match chain.sk_seed {
-            Some(secret) => (chain.address.of_secret(chain.start), 1, secret),
-            None => (chain.address.with_hash(chain.start), chain.steps, &*chain.value),
-        };
-        self.put_address(lane, &address);
-        Self::put(&mut self.chains.value, lane, value);
+        let is_prf = chain.has_secret();
+        self.put_head(lane, &chain.head(is_prf));
+        Self::put(&mut self.chains.value, lane, chain.input());
         self.places[lane] = Place { job, is_prf };
-        self.left[lane] = left;
+        self.left[lane] = if is_prf { 1 } else { chain.steps() };
     }
 
     /// Writes the value of a lane.
@@ -137,16 +210,16 @@ impl<const N: usize> Lanes<N> {
 
     /// Goes on from PRF to F, or writes the value and says that the chain has ended.
     #[inline]
-    fn ends(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) -> bool {
+    fn ends<C: Sha256Chain>(&mut self, lane: usize, jobs: &mut [C]) -> bool {
         let Place { job, is_prf } = self.places[lane];
         let chain = &mut jobs[job];
-        if is_prf && chain.steps > 0 {
+        if is_prf && chain.steps() > 0 {
             self.places[lane].is_prf = false;
-            self.left[lane] = chain.steps;
-            self.put_address(lane, &chain.address.with_hash(chain.start));
+            self.left[lane] = chain.steps();
+            self.put_head(lane, &chain.head(false));
             return false;
         }
-        self.take_value(lane, chain.value);
+        self.take_value(lane, chain.value());
         true
     }
 
@@ -163,29 +236,21 @@ impl<const N: usize> Lanes<N> {
 
     /// Finishes what is left in another way.
     #[inline]
-    fn finish<L: Steps<N>>(&mut self, isa: L, jobs: &mut [SlhChain<'_>]) {
-        let mut rest: [SlhChain<'_>; N] = core::array::from_fn(|lane| {
+    fn finish<C: Interrupted, L: Steps<C, N>>(&mut self, isa: L, jobs: &mut [C]) {
+        let mut rest: [C; N] = core::array::from_fn(|lane| {
             // Beyond the last one nothing is run.
             let lane = lane.min(self.count - 1);
             let Place { job, is_prf } = self.places[lane];
             let chain = &mut jobs[job];
-            let value = core::mem::take(&mut chain.value);
             if !is_prf {
-                self.take_value(lane, value);
+                self.take_value(lane, chain.value());
             }
-            let done = if is_prf { 0 } else { chain.steps - self.left[lane] };
-            SlhChain {
-                context: chain.context,
-                address: chain.address,
-                sk_seed: chain.sk_seed.filter(|_| is_prf),
-                start: chain.start + done,
-                steps: chain.steps - done,
-                value,
-            }
+            let done = if is_prf { 0 } else { chain.steps() - self.left[lane] };
+            chain.rest(is_prf, done)
         });
         isa.run_few(&mut rest[..self.count]);
         for (place, chain) in self.places[..self.count].iter().zip(rest) {
-            jobs[place.job].value = chain.value;
+            jobs[place.job].give_back(chain);
         }
     }
 }
@@ -194,24 +259,26 @@ impl<const N: usize> Lanes<N> {
 ///
 /// All lanes take steps together until one of them has no more, and then it takes the next chain.
 #[inline(always)]
-pub(crate) fn chain_many<L: Steps<N>, const N: usize>(isa: L, jobs: &mut [SlhChain<'_>])
+pub(crate) fn chain_many<C: Interrupted, L: Steps<C, N>, const N: usize>(isa: L, jobs: &mut [C])
 where
     Chains<N>: Plain,
 {
-    SlhChain::assert_all(jobs);
-    match jobs.first().map(|job| job.context.n) {
+    C::assert_all(jobs);
+    match jobs.first().map(Interrupted::n) {
         _ if jobs.len() <= isa.few() => isa.run_few(jobs),
-        Some(16) => chain_many_of::<L, N, 4>(isa, jobs),
-        Some(24) => chain_many_of::<L, N, 6>(isa, jobs),
-        Some(_) => chain_many_of::<L, N, 8>(isa, jobs),
+        Some(16) => chain_many_of::<C, L, N, 4>(isa, jobs),
+        Some(24) => chain_many_of::<C, L, N, 6>(isa, jobs),
+        Some(_) => chain_many_of::<C, L, N, 8>(isa, jobs),
         None => {}
     }
 }
 
 /// The same, where values have V words.
 #[inline(always)]
-fn chain_many_of<L: Steps<N>, const N: usize, const V: usize>(isa: L, jobs: &mut [SlhChain<'_>])
-where
+fn chain_many_of<C: Interrupted, L: Steps<C, N>, const N: usize, const V: usize>(
+    isa: L,
+    jobs: &mut [C],
+) where
     Chains<N>: Plain,
 {
     let mut lanes =

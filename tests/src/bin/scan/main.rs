@@ -70,8 +70,8 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::slh::fors::sha256",
     "gabion_backend::avx512::slh::fors::sha2",
     "gabion_backend::avx512::sha2::sha256_lanes::advance",
-    "gabion_backend::avx512::sha2::sha256_lanes::hash",
-    "gabion_backend::avx512::sha2::sha256_lanes::run_together",
+    "gabion_backend::avx512::slh::sha256::hash",
+    "gabion_backend::avx512::slh::sha256::run_together",
     "gabion_backend::avx512::sha2::sha512::compress",
     "gabion_backend::avx512::sha2::sha512::hash_whole",
     "gabion_backend::avx512::sha2::sha512_one::compress",
@@ -156,7 +156,7 @@ const SPONGES: &[(&str, &[usize])] = &[
 /// Kernels that take descriptions of jobs, and which of their arguments point to them.
 const SAMPLERS: &[(&str, &[usize])] = &[("lattice::kem_sample::sample_cbd", &[ARGUMENTS[1]])];
 
-/// Functions that hand the hashes of SLH-DSA to lanes. They follow descriptions of jobs to contexts
+/// Functions that hand the hashes of SLH-DSA and of LMS to lanes. They follow descriptions of jobs to contexts
 /// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
 const HASHES: &[&str] = &[
     "avx512::slh::chain_many",
@@ -165,13 +165,13 @@ const HASHES: &[&str] = &[
     "avx512::slh::fors::",
     "avx512::slh::fors_many",
     "avx512::slh::shake::hash",
-    "avx512::sha2::sha256_lanes::hash",
-    "avx512::sha2::sha256_lanes::run_together",
+    "avx512::hbs::",
     "avx512::sha2::sha512::hash",
     "avx512::sha2::sha512::absorb",
     "x86::sha_ni::Lanes::begin",
     "x86::sha_ni::chain_many",
     "x86::sha_ni::hash",
+    "x86::sha_ni::lms_hash",
 ];
 
 /// How a function's inputs are to be read; none if it is not scanned.
@@ -184,7 +184,9 @@ fn model(name: &str) -> Option<Model> {
     // What schedules jobs on AVX2, full of descriptions beside data, is left to memcheck, which runs it.
     let scheduler = within("gabion_backend::avx2::");
     let schedules = |name: &str| {
-        ["sponge::", "slh", "sha512::hash"].iter().any(|beginning| name.starts_with(beginning))
+        ["sponge::", "slh", "lms::", "sha512::hash"]
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
     };
     if scheduler.is_some_and(schedules) {
         return None;

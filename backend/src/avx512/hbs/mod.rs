@@ -1,0 +1,3 @@
+//! Hash-based signatures with a state: layouts over the lanes of `sha2`.
+
+pub(super) mod lms;
