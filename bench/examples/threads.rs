@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use gabion_bench::engine::{Config, Row, measure};
-use serde_json::{Value, json};
+use gabion_rows::operations::Threads;
 
 /// Lanes of a call.
 const BATCH: usize = 64;
@@ -34,9 +34,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for threads in [1, 2] {
-        let row = json!({"algorithm": "multiply", "operation": "loop", "key": "-", "threads": threads,
-            "ops_per_s": median(&mut rates[threads - 1])});
-        println!("{row}");
+        print(&Threads {
+            algorithm: "multiply".to_owned(),
+            operation: "loop".to_owned(),
+            key: "-".to_owned(),
+            backend: None,
+            code: None,
+            batch: None,
+            threads,
+            ops_per_s: median(&mut rates[threads - 1]),
+            machine: None,
+        })?;
     }
 
     // The rounds of one thread, then those of two; a round has a row for each case.
@@ -58,15 +66,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for of_threads in &rounds {
             let mut rates: Vec<f64> =
                 of_threads.iter().map(|rows| rows[case].figures.ops_per_s).collect();
-            let mut row: Value = serde_json::to_value(&of_threads[0][case])?;
             // Times and cycles would be one round's.
-            for field in ["ns_per_op", "core_cycles_per_op", "samples"] {
-                row.as_object_mut().map(|row| row.remove(field));
-            }
-            row["ops_per_s"] = median(&mut rates).into();
-            println!("{row}");
+            let Row { subject, backend, code, batch, threads, machine, .. } = &of_threads[0][case];
+            print(&Threads {
+                algorithm: subject.algorithm.clone(),
+                operation: subject.operation.word().to_owned(),
+                key: subject.key.word().to_owned(),
+                backend: Some(backend.clone()),
+                code: Some(code.clone()),
+                batch: Some(*batch),
+                threads: *threads,
+                ops_per_s: median(&mut rates),
+                machine: Some(machine.clone()),
+            })?;
         }
     }
+    Ok(())
+}
+
+fn print(row: &Threads) -> Result<(), serde_json::Error> {
+    println!("{}", serde_json::to_string(row)?);
     Ok(())
 }
 

@@ -22,8 +22,8 @@ mod slh;
 use std::sync::Barrier;
 
 use gabion_engine::{Algorithm, Engine, Family, Kind, Status};
+pub use gabion_rows::operations::{Key, Operation, Subject, Timing as Row};
 use regex::Regex;
-use serde::Serialize;
 
 use crate::Error;
 use crate::clock::{Centre, Clock, Figures, Percentiles, Plan};
@@ -70,83 +70,6 @@ impl Config {
         };
         Case::all().filter(picks)
     }
-}
-
-/// An operation that is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Operation {
-    /// Seed to encoded key pair.
-    Keygen,
-    /// Randomness to ciphertext and shared secret.
-    Encaps,
-    /// Ciphertext to shared secret.
-    Decaps,
-    /// A 32-byte message to its signature: pure, empty context, deterministic.
-    Sign,
-    /// Of such a signature.
-    Verify,
-    /// Private key and another's encoded public key to the secret that they share.
-    Derive,
-}
-
-impl Operation {
-    /// The word in rows and filters.
-    pub fn word(self) -> &'static str {
-        match self {
-            Operation::Keygen => "keygen",
-            Operation::Encaps => "encaps",
-            Operation::Decaps => "decaps",
-            Operation::Sign => "sign",
-            Operation::Verify => "verify",
-            Operation::Derive => "derive",
-        }
-    }
-}
-
-/// State of the key when the operation begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Key {
-    /// Encoded, another one in each lane; decoded, checked and expanded on the way. Key generation
-    /// counts as such.
-    Fresh,
-    /// Expanded before, the same one in every lane.
-    Cached,
-}
-
-impl Key {
-    /// The word in rows and filters.
-    pub fn word(self) -> &'static str {
-        match self {
-            Key::Fresh => "fresh",
-            Key::Cached => "cached",
-        }
-    }
-}
-
-/// One line of the result: the contract of `gabion bench engine --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The parameter set, by its standard name.
-    pub algorithm: &'static str,
-    /// What was done.
-    pub operation: Operation,
-    /// With which kind of key.
-    pub key: Key,
-    /// Which backend did it.
-    pub backend: String,
-    /// Whose code that was: the backend's, a library's, or both.
-    pub code: String,
-    /// Lanes of a call.
-    pub batch: usize,
-    /// Threads side by side.
-    pub threads: usize,
-    /// Time and cycles of one operation on one thread; operations a second of all threads.
-    #[serde(flatten)]
-    pub figures: Figures,
-    /// What it was measured on.
-    pub machine: Machine,
 }
 
 /// A row that can be measured.
@@ -244,9 +167,11 @@ pub fn measure_on(
     for case in cases {
         let backend = engine.backend_for(case.algorithm)?;
         let row = Row {
-            algorithm: case.algorithm.name(),
-            operation: case.operation,
-            key: case.key,
+            subject: Subject {
+                algorithm: case.algorithm.name().to_owned(),
+                operation: case.operation,
+                key: case.key,
+            },
             backend: backend.name().to_owned(),
             code: gabion_engine::code_of(case.algorithm, backend),
             batch: config.batch,
@@ -420,7 +345,8 @@ mod tests {
         for row in rows {
             assert!(row.figures.ns_per_op.p50 > 0.0 && row.figures.ops_per_s > 0.0, "{row:?}");
             assert!(row.figures.ns_per_op.p99 >= row.figures.ns_per_op.p50, "{row:?}");
-            let least = if row.operation == Operation::Sign { MESSAGES } else { SAMPLES_MIN };
+            let least =
+                if row.subject.operation == Operation::Sign { MESSAGES } else { SAMPLES_MIN };
             assert!(row.figures.samples >= least, "{row:?}");
         }
     }

@@ -13,5 +13,4 @@ pub mod tls;
 pub mod wire;
 
 pub use error::Error;
-pub use gabion_rows::{clock, inputs, machine};
-pub use outcome::Status;
+pub use gabion_rows::{Status, clock, inputs, machine};

@@ -25,15 +25,16 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 pub use child::run_child;
+pub use gabion_rows::connections::{Memory as Row, Side, Usage};
 pub use table::render;
 
+use crate::Error;
 use crate::machine::Machine;
 use crate::ossl::{self, Certificate, Context, Endpoint, Key, Ossl};
 use crate::outcome::{self, Outcome};
 use crate::pairs;
-use crate::tls::{Credentials, Provider};
+use crate::tls::{self, Credentials, Provider};
 use crate::wire::{self, Mode, Table};
-use crate::{Error, Status};
 use rows::Wanted;
 
 /// The library that counts, as build.rs compiled it.
@@ -65,65 +66,6 @@ pub enum Role {
     Server,
     /// Connects and verifies.
     Client,
-}
-
-/// Memory in bytes, blocks by the size that malloc gave them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Calls that gave a block.
-    pub allocations: u64,
-    /// Bytes of all blocks together.
-    pub heap_total: u64,
-    /// The most bytes at one time.
-    pub heap_peak: u64,
-    /// Stack of the thread; of a whole process it was not measured.
-    pub stack: Option<u64>,
-}
-
-/// One side of a row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Side {
-    /// The published figures of the row's old algorithms.
-    pub old: Option<Usage>,
-    /// One connection.
-    pub connection: Usage,
-    /// The process from before libcrypto was loaded to the end of its second connection.
-    pub process: Usage,
-}
-
-/// One row: a line of `gabion bench memory --json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// `seed` for the rows published before the standards, `today` for ours.
-    pub table: Table,
-    /// The cipher suite.
-    pub cipher: &'static str,
-    /// The published row's authentication, by its old name.
-    pub old_authentication: Option<&'static str>,
-    /// The published row's key exchange, by its old name.
-    pub old_key_exchange: Option<&'static str>,
-    /// Algorithm of the certificates, by today's name.
-    pub authentication: Option<&'static str>,
-    /// Key exchange group, by today's name.
-    pub key_exchange: Option<&'static str>,
-    /// Who proves who it is: the server.
-    pub mode: Mode,
-    /// Certificates that the server sends.
-    pub chain: u32,
-    /// Whether the row has figures.
-    pub status: Status,
-    /// Why it has none, or what is to be known of its published ones.
-    pub note: Option<String>,
-    /// The server's memory.
-    pub server: Option<Side>,
-    /// The client's memory.
-    pub client: Option<Side>,
-    /// Whose code was asked to serve.
-    pub provider: Provider,
-    /// The OpenSSL that was loaded.
-    pub openssl: String,
-    /// What it was measured on.
-    pub machine: Machine,
 }
 
 /// What a child is told, and how it is told: one JSON object as its last argument.
@@ -171,17 +113,17 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     for wanted in rows::wanted(config.table) {
         for provider in &config.providers {
             let drafts = wanted.signature.is_some_and(pairs::is_draft_in_tls);
-            let context = provider.context_for(ossl, config.modules.as_deref(), drafts)?;
+            let context = tls::context_for(*provider, ossl, config.modules.as_deref(), drafts)?;
             let bench = Bench { config, prefix: &prefix, folder: folder.path(), context, drafts };
             let (status, note, sides) = outcome::fields(bench.row(&wanted, *provider)?);
             let [server, client] = sides.map_or([None, None], |sides| sides.map(Some));
             rows.push(Row {
                 table: wanted.table,
-                cipher: wire::CIPHER,
-                old_authentication: wanted.old.map(|old| old.authentication),
-                old_key_exchange: wanted.old.map(|old| old.key_exchange),
-                authentication: wanted.signature,
-                key_exchange: wanted.group,
+                cipher: wire::CIPHER.to_owned(),
+                old_authentication: wanted.old.map(|old| old.authentication.to_owned()),
+                old_key_exchange: wanted.old.map(|old| old.key_exchange.to_owned()),
+                authentication: wanted.signature.map(str::to_owned),
+                key_exchange: wanted.group.map(str::to_owned),
                 mode: Mode::Server,
                 chain: 1,
                 status,

@@ -1,32 +1,8 @@
 //! What became of a row of a table: figures, or the reason why there are none.
 
-use serde::Serialize;
+use gabion_rows::Status;
 
 use crate::{Error, ossl, pairs};
-
-/// Whether a row has figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// It has.
-    Measured,
-    /// Its algorithms were dropped, and nothing followed them.
-    NoSuccessor,
-    /// Neither OpenSSL nor the provider serves it; `note` says what is missing.
-    NotServed,
-}
-
-impl Status {
-    /// The status in words, for a table.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Status::Measured => "measured",
-            Status::NoSuccessor => "no successor",
-            Status::NotServed => "not served",
-        }
-    }
-}
 
 /// A row's figures, or its status and note.
 pub(crate) type Outcome<T> = Result<T, (Status, String)>;

@@ -19,17 +19,18 @@ mod table;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
+pub use gabion_rows::handshakes::{
+    ConnectionFigures as Figures, Connections as Row, OldSide, SideBySide as Threads, SideFigures,
+};
 pub use table::render;
 
+use crate::Error;
 use crate::machine::{Machine, thread_cpu_ns};
 use crate::ossl::{self, Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 use crate::outcome::{self, Outcome};
 use crate::pairs;
-use crate::tls::{Credentials, HOST, Provider, Signature};
+use crate::tls::{self, Credentials, HOST, Provider, Signature};
 use crate::wire::CIPHER;
-use crate::{Error, Status};
 use old::OLD;
 
 /// Bytes each way in a connection, and in a packet: the published benchmark's.
@@ -61,94 +62,6 @@ pub struct Config {
     pub threads: usize,
 }
 
-/// Published figures of one side.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct OldSide {
-    /// Connections in a second, by two processes.
-    pub connections: u32,
-    /// Elapsed time of a handshake, in milliseconds.
-    pub connect_avg_ms: f64,
-    /// Megabytes (2^20) received in a second.
-    pub rx_mb_s: f64,
-    /// Megabytes sent in a second.
-    pub tx_mb_s: f64,
-}
-
-/// What one side took, in CPU time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct SideFigures {
-    /// All handshakes.
-    pub connect_ms: f64,
-    /// One handshake.
-    pub connect_avg_ms: f64,
-    /// All receiving.
-    pub rx_total_ms: f64,
-    /// All sending.
-    pub tx_total_ms: f64,
-    /// Megabytes (2^20) received in a second of it.
-    pub rx_mb_s: f64,
-    /// Megabytes sent in a second of it.
-    pub tx_mb_s: f64,
-}
-
-/// Connections side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Threads {
-    /// How many threads connect.
-    pub threads: usize,
-    /// Handshakes a second of elapsed time, all threads together, both sides in each.
-    pub handshakes_per_s: f64,
-}
-
-/// A measured row.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figures {
-    /// Connections of the exchange.
-    pub connections: u64,
-    /// Bytes that they carried, both ways.
-    pub total_bytes: u64,
-    /// The server's part.
-    pub server: SideFigures,
-    /// The client's part.
-    pub client: SideFigures,
-    /// Both sides' CPU time from the first byte of a connection to the last one of 50 KiB; median.
-    pub last_byte_50k_ms: f64,
-    /// Elapsed time of a client over the loopback, from its connecting to the last byte of 50 KiB; median.
-    pub last_byte_50k_elapsed_ms: f64,
-    /// Handshakes a second with 1, 2, 4 .. threads.
-    pub threads: Vec<Threads>,
-}
-
-/// One row: a line of `gabion bench tls --table seed --json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// The published row's group.
-    pub old_group: &'static str,
-    /// The published figures of the server.
-    pub old_server: OldSide,
-    /// The published figures of the client.
-    pub old_client: OldSide,
-    /// The group by today's name.
-    pub group: Option<&'static str>,
-    /// Algorithm of the certificates.
-    pub sig: String,
-    /// The cipher suite.
-    pub cipher: String,
-    /// Whose code was asked to serve.
-    pub provider: Provider,
-    /// Whether the row has figures.
-    pub status: Status,
-    /// Why it has none.
-    pub note: Option<String>,
-    /// The figures.
-    #[serde(flatten)]
-    pub figures: Option<Figures>,
-    /// The OpenSSL that was loaded.
-    pub openssl: String,
-    /// What it was measured on.
-    pub machine: Machine,
-}
-
 /// Measures every row for each provider, in the published order, and hands each to `done`.
 ///
 /// # Errors
@@ -169,7 +82,9 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
     let contexts: Result<Vec<Context>, ossl::Error> = config
         .providers
         .iter()
-        .map(|provider| provider.context_for(ossl, config.modules.as_deref(), signature.draft))
+        .map(|provider| {
+            tls::context_for(*provider, ossl, config.modules.as_deref(), signature.draft)
+        })
         .collect();
     let contexts = contexts?;
     let cipher = config.cipher.as_deref().map_or(CIPHER.to_owned(), str::to_ascii_uppercase);
@@ -187,10 +102,10 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
         for (provider, outcome) in config.providers.iter().zip(outcomes) {
             let (status, note, figures) = outcome::fields(outcome);
             let row = Row {
-                old_group: old.group,
+                old_group: old.group.to_owned(),
                 old_server: old.server,
                 old_client: old.client,
-                group,
+                group: group.map(str::to_owned),
                 sig: signature.name.to_owned(),
                 cipher: cipher.clone(),
                 provider: *provider,

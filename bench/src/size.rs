@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+pub use gabion_rows::size::{Build, Module, Part};
 
 use crate::Error;
 use crate::machine::Machine;
@@ -48,52 +48,6 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
     ("standard library and its generic code", &["3std", "4core", "5alloc", "gimli", "addr2line"]),
 ];
-
-/// One family's part of a module.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// The family, or what else the bytes are.
-    pub family: String,
-    /// Functions and tables.
-    pub symbols: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// The stripped file without them.
-    pub without: u64,
-}
-
-/// The same module, built without a family of algorithms.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Build {
-    /// What was left out.
-    pub without: String,
-    /// The file's stripped size.
-    pub stripped_bytes: u64,
-    /// How much larger the module is that has it.
-    pub bytes: i64,
-}
-
-/// A measured module: `gabion bench size --json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Module {
-    /// The file's name.
-    pub file: String,
-    /// Its size.
-    pub file_bytes: u64,
-    /// What remains of it when symbols and debug information are stripped: the end of the last
-    /// part that is loaded.
-    pub stripped_bytes: u64,
-    /// Part by part, the largest first; `shared` is what is not any family's.
-    pub parts: Vec<Part>,
-    /// The builds without one family each that were measured beside it.
-    pub builds: Vec<Build>,
-    /// The version of this program, with which the module is built.
-    pub version: &'static str,
-    /// The commit that the module was built from, where that was said.
-    pub commit: Option<String>,
-    /// What it was measured on; the size depends on its compiler alone.
-    pub machine: Machine,
-}
 
 /// Measures a module, which was built from `commit`, and those that were built `without` what their names
 /// say.
@@ -142,7 +96,7 @@ pub fn measure(
         stripped_bytes: stripped,
         parts,
         builds,
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         commit,
         machine: Machine::detect(),
     })

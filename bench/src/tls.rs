@@ -26,9 +26,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use gabion_rows::handshakes::{Handshake as Row, Provider, RowSpread, Spread};
 pub use names::{groups, signatures};
 pub use serve::serve;
-pub use statistics::Spread;
 pub use table::render;
 
 use crate::Error;
@@ -38,33 +38,6 @@ pub(crate) use credentials::{Credentials, HOST};
 use lane::Lane;
 use names::Group;
 pub(crate) use names::Signature;
-
-/// Whose code serves the handshake's operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Provider {
-    /// OpenSSL's own default provider, alone.
-    Default,
-    /// The default provider, and ours preferred by `?provider=gabion`.
-    Gabion,
-    /// OpenSSL's FIPS provider, by `fips=yes`.
-    Fips,
-    /// OpenSSL's default provider over a libcrypto with the core patch, switched on; in a process of
-    /// its own.
-    Offload,
-}
-
-impl Provider {
-    /// The name in options and rows.
-    pub fn name(self) -> &'static str {
-        match self {
-            Provider::Default => "default",
-            Provider::Gabion => "gabion",
-            Provider::Fips => "fips",
-            Provider::Offload => "offload",
-        }
-    }
-}
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -108,65 +81,6 @@ impl Config {
             program: None,
         }
     }
-}
-
-/// One provider's result. The first thirteen fields are the contract of `gabion bench tls --json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// The group that was negotiated, as OpenSSL names it.
-    pub group: String,
-    /// The algorithm of the certificates, by its standard name.
-    pub sig: String,
-    /// Whose code was asked to serve.
-    pub provider: Provider,
-    /// The cipher suite that was negotiated.
-    pub cipher: String,
-    /// Threads that shook hands at the same time.
-    pub threads: usize,
-    /// Handshakes counted, over all slices and threads.
-    pub handshakes: u64,
-    /// Handshakes for each second of CPU time of the whole loop: both sides, and making and
-    /// freeing their connections. Median over the slices.
-    pub handshakes_per_cpu_s: f64,
-    /// CPU time of the server inside SSL_do_handshake, in microseconds. Median over the slices.
-    pub server_us: f64,
-    /// CPU time of the client inside SSL_do_handshake, in microseconds. Median over the slices.
-    pub client_us: f64,
-    /// Bytes from client to server, record headers included; the median handshake.
-    pub bytes_c2s: u64,
-    /// Bytes from server to client, record headers included; the median handshake.
-    pub bytes_s2c: u64,
-    /// Slices that the medians are over.
-    pub samples: usize,
-    /// What it was measured on.
-    pub machine: Machine,
-    /// TLS version that was negotiated.
-    pub version: String,
-    /// Signature scheme that was negotiated, as TLS names it.
-    pub signature_scheme: String,
-    /// Provider that serves the group, both halves of a hybrid. Of the core patch, which serves the
-    /// ML-KEM in a hybrid and leaves the rest to OpenSSL: `default, ML-KEM-768: libgabion`.
-    pub kem_provider: String,
-    /// Provider that signed for the server.
-    pub signature_provider: String,
-    /// The OpenSSL that was loaded.
-    pub openssl: String,
-    /// How far the slices lie apart.
-    pub spread: RowSpread,
-    /// What both sides asked for: a group, or `default` where libssl's own list was left to it. The client
-    /// then makes two key shares.
-    pub groups: String,
-}
-
-/// Twentieth and eightieth percentile over the slices of a row's medians.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RowSpread {
-    /// Of `handshakes_per_cpu_s`.
-    pub handshakes_per_cpu_s: Spread,
-    /// Of `server_us`.
-    pub server_us: Spread,
-    /// Of `client_us`.
-    pub client_us: Spread,
 }
 
 /// What one handshake, made and checked before anything is timed, was like.
@@ -314,7 +228,7 @@ impl Plan {
 
     /// A library context in which `provider` serves.
     fn context(&self, ossl: &'static Ossl, provider: Provider) -> Result<Context, ossl::Error> {
-        provider.context_for(ossl, self.modules.as_deref(), self.signature.draft)
+        context_for(provider, ossl, self.modules.as_deref(), self.signature.draft)
     }
 }
 
@@ -339,40 +253,38 @@ fn providers(
     }
 }
 
-impl Provider {
-    /// A library context in which this provider serves.
-    pub(crate) fn context(
-        self,
-        ossl: &'static Ossl,
-        modules: Option<&std::path::Path>,
-    ) -> Result<Context, ossl::Error> {
-        self.context_for(ossl, modules, false)
-    }
+/// A library context in which a provider serves.
+pub(crate) fn context(
+    provider: Provider,
+    ossl: &'static Ossl,
+    modules: Option<&std::path::Path>,
+) -> Result<Context, ossl::Error> {
+    context_for(provider, ossl, modules, false)
+}
 
-    /// The same; with `drafts`, ours has TLS signature schemes without a settled codepoint, which
-    /// every ClientHello then offers.
-    pub(crate) fn context_for(
-        self,
-        ossl: &'static Ossl,
-        modules: Option<&std::path::Path>,
-        drafts: bool,
-    ) -> Result<Context, ossl::Error> {
-        match self {
-            Provider::Default => Context::new(ossl, modules, &["default"], None),
-            // This process's libcrypto has the switch off, and would serve in another's name.
-            Provider::Offload => Err(ossl::Error::NotReady(
-                "the provider `offload` runs in a process of its own, which only `gabion bench tls` \
-                 starts, and not for a table"
-                    .into(),
-            )),
-            Provider::Gabion => {
-                let (names, property) = (["default", "gabion"], Some("?provider=gabion"));
-                let settings = [("tls-draft-signatures", "yes")];
-                let settings = if drafts { &settings[..] } else { &[] };
-                Context::with_settings(ossl, modules, &names, property, settings)
-            }
-            // `base` decodes certificates and keys, which the FIPS provider does not.
-            Provider::Fips => Context::new(ossl, modules, &["fips", "base"], Some("fips=yes")),
+/// The same; with `drafts`, ours has TLS signature schemes without a settled codepoint, which
+/// every ClientHello then offers.
+pub(crate) fn context_for(
+    provider: Provider,
+    ossl: &'static Ossl,
+    modules: Option<&std::path::Path>,
+    drafts: bool,
+) -> Result<Context, ossl::Error> {
+    match provider {
+        Provider::Default => Context::new(ossl, modules, &["default"], None),
+        // This process's libcrypto has the switch off, and would serve in another's name.
+        Provider::Offload => Err(ossl::Error::NotReady(
+            "the provider `offload` runs in a process of its own, which only `gabion bench tls` \
+             starts, and not for a table"
+                .into(),
+        )),
+        Provider::Gabion => {
+            let (names, property) = (["default", "gabion"], Some("?provider=gabion"));
+            let settings = [("tls-draft-signatures", "yes")];
+            let settings = if drafts { &settings[..] } else { &[] };
+            Context::with_settings(ossl, modules, &names, property, settings)
         }
+        // `base` decodes certificates and keys, which the FIPS provider does not.
+        Provider::Fips => Context::new(ossl, modules, &["fips", "base"], Some("fips=yes")),
     }
 }

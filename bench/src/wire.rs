@@ -21,17 +21,15 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
-
-pub use rows::Table;
+pub use gabion_rows::connections::{Mode, Table, Wire as Row, WireFigures as Figures};
 pub use table::render;
 
+use crate::Error;
 use crate::machine::Machine;
 use crate::ossl::{Context, Ossl};
 use crate::outcome::{self, Outcome};
 use crate::pairs;
-use crate::tls::Provider;
-use crate::{Error, Status};
+use crate::tls::{self, Provider};
 use exchange::Parties;
 pub(crate) use exchange::{ask, serve};
 use relay::Counted;
@@ -64,95 +62,6 @@ pub struct Config {
     pub provider: Provider,
     /// Which rows.
     pub table: Table,
-}
-
-/// Who proves who it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// The server only.
-    Server,
-    /// Both sides.
-    Mutual,
-}
-
-impl Mode {
-    /// The mode in one word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Server => "server",
-            Mode::Mutual => "mutual",
-        }
-    }
-
-    /// Sides that prove who they are.
-    fn sides(self) -> u64 {
-        match self {
-            Mode::Server => 1,
-            Mode::Mutual => 2,
-        }
-    }
-}
-
-/// One row: a line of `gabion bench wire --json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// `seed` for the rows published before the standards, `today` for ours.
-    pub table: Table,
-    /// The cipher suite.
-    pub cipher: &'static str,
-    /// The published row's authentication, by its old name.
-    pub old_authentication: Option<&'static str>,
-    /// The published row's key exchange, by its old name.
-    pub old_key_exchange: Option<&'static str>,
-    /// The published row's total in bytes.
-    pub old_total: Option<u64>,
-    /// Algorithm of the certificates, by today's name.
-    pub authentication: Option<&'static str>,
-    /// Key exchange group, by today's name.
-    pub key_exchange: Option<&'static str>,
-    /// Who proves who it is.
-    pub mode: Mode,
-    /// Certificates that a side sends.
-    pub chain: u32,
-    /// Session tickets that the server sends.
-    pub tickets: u32,
-    /// Whether the row has figures.
-    pub status: Status,
-    /// Why it has none.
-    pub note: Option<String>,
-    /// The figures.
-    #[serde(flatten)]
-    pub figures: Option<Figures>,
-    /// Whose code was asked to serve.
-    pub provider: Provider,
-    /// The OpenSSL that was loaded.
-    pub openssl: String,
-    /// What it was measured on.
-    pub machine: Machine,
-}
-
-/// A measured connection, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Figures {
-    /// TCP payload of both directions.
-    pub total: u64,
-    /// From client to server.
-    pub bytes_c2s: u64,
-    /// From server to client.
-    pub bytes_s2c: u64,
-    /// What the formula says.
-    pub predicted: u64,
-    /// Everything that depends on no algorithm.
-    pub base: u64,
-    /// Key shares of both sides.
-    pub key_shares: u64,
-    /// DER of the certificates that were sent.
-    pub certificates: u64,
-    /// Signatures in CertificateVerify.
-    pub certificate_verify: u64,
-    /// Protected records.
-    pub records: u64,
 }
 
 /// The parts of a total that depend on the algorithms.
@@ -215,7 +124,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     let ossl = Ossl::load(&prefix)?;
     let bench = |drafts: bool| -> Result<Bench, Error> {
         let modules = config.modules.as_deref();
-        let context = config.provider.context_for(ossl, modules, drafts)?;
+        let context = tls::context_for(config.provider, ossl, modules, drafts)?;
         let bases = [base(&context, Mode::Server)?, base(&context, Mode::Mutual)?];
         Ok(Bench { context, bases, parties: Parties::default() })
     };
@@ -229,12 +138,12 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
         let (status, note, figures) = outcome::fields(bench.connect(&wanted)?);
         rows.push(Row {
             table: wanted.table,
-            cipher: CIPHER,
-            old_authentication: wanted.old.map(|old| old.authentication),
-            old_key_exchange: wanted.old.map(|old| old.key_exchange),
+            cipher: CIPHER.to_owned(),
+            old_authentication: wanted.old.map(|old| old.authentication.to_owned()),
+            old_key_exchange: wanted.old.map(|old| old.key_exchange.to_owned()),
             old_total: wanted.old.map(|old| old.total),
-            authentication: wanted.signature,
-            key_exchange: wanted.group,
+            authentication: wanted.signature.map(str::to_owned),
+            key_exchange: wanted.group.map(str::to_owned),
             mode: wanted.mode,
             chain: 1,
             tickets: 0,

@@ -37,9 +37,9 @@ impl AwsLc {
     pub fn new() -> AwsLc {
         AwsLc {
             identity: Identity {
-                name: NAME,
+                name: NAME.to_owned(),
                 version: "1.19.0".to_owned(),
-                license: "ISC AND (Apache-2.0 OR ISC)",
+                license: "ISC AND (Apache-2.0 OR ISC)".to_owned(),
                 build: format!("aws-lc-sys 0.47.0, {C_FLAGS}; {}", crate::RUST_BUILD),
             },
         }

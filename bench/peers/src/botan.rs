@@ -185,9 +185,9 @@ impl Botan {
         let build = std::fs::read_to_string(folder.join("FLAGS")).unwrap_or_default();
         Ok(Botan {
             identity: Identity {
-                name: NAME,
+                name: NAME.to_owned(),
                 version: VERSION.to_owned(),
-                license: "BSD-2-Clause",
+                license: "BSD-2-Clause".to_owned(),
                 build: build.trim().to_owned(),
             },
             functions: Rc::new(functions),

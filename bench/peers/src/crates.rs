@@ -43,12 +43,12 @@ impl Peer for Crate {
     }
 }
 
-fn library(name: &'static str, version: &str, license: &'static str, make: Make) -> Box<dyn Peer> {
+fn library(name: &str, version: &str, license: &str, make: Make) -> Box<dyn Peer> {
     curve((name, version, license), make, |_, _| Ok(None))
 }
 
 fn curve(
-    (name, version, license): (&'static str, &str, &'static str),
+    (name, version, license): (&str, &str, &str),
     make: Make,
     exchange: MakeExchange,
 ) -> Box<dyn Peer> {
@@ -56,8 +56,10 @@ fn curve(
     Box::new(Crate { identity, make, exchange, kem: |_| None })
 }
 
-fn identity(name: &'static str, version: &str, license: &'static str) -> Identity {
-    Identity { name, version: version.to_owned(), license, build: crate::RUST_BUILD.to_owned() }
+fn identity(name: &str, version: &str, license: &str) -> Identity {
+    let [name, version, license, build] =
+        [name, version, license, crate::RUST_BUILD].map(str::to_owned);
+    Identity { name, version, license, build }
 }
 
 /// The crates that are measured for nothing else, but graviola, which is for some processors only.

@@ -39,9 +39,9 @@ impl Peer for Library {
 pub fn libcrux() -> Box<dyn Peer> {
     Box::new(Library {
         identity: Identity {
-            name: LIBCRUX,
+            name: LIBCRUX.to_owned(),
             version: "0.0.10".to_owned(),
-            license: "Apache-2.0",
+            license: "Apache-2.0".to_owned(),
             build: format!("libcrux-ml-kem 0.0.11; {}", crate::RUST_BUILD),
         },
         slot: |set| {
@@ -59,9 +59,9 @@ pub fn libcrux() -> Box<dyn Peer> {
 pub fn rustls() -> Box<dyn Peer> {
     Box::new(Library {
         identity: Identity {
-            name: RUSTLS,
+            name: RUSTLS.to_owned(),
             version: "0.23.46".to_owned(),
-            license: "Apache-2.0 OR ISC OR MIT",
+            license: "Apache-2.0 OR ISC OR MIT".to_owned(),
             build: format!("aws-lc-rs 1.19.0, {}; {}", crate::aws_lc::C_FLAGS, crate::RUST_BUILD),
         },
         slot: |set| {
@@ -79,9 +79,9 @@ pub fn rustls() -> Box<dyn Peer> {
 pub fn x_wing() -> Box<dyn Peer> {
     Box::new(Library {
         identity: Identity {
-            name: X_WING,
+            name: X_WING.to_owned(),
             version: "0.1.1".to_owned(),
-            license: "Apache-2.0 OR MIT",
+            license: "Apache-2.0 OR MIT".to_owned(),
             build: format!("ml-kem 0.3.4, x25519-dalek 3.0.0; {}", crate::RUST_BUILD),
         },
         slot: |set| {

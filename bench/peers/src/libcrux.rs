@@ -22,9 +22,9 @@ impl Libcrux {
     pub fn new() -> Libcrux {
         Libcrux {
             identity: Identity {
-                name: NAME,
+                name: NAME.to_owned(),
                 version: "0.0.11".to_owned(),
-                license: "Apache-2.0",
+                license: "Apache-2.0".to_owned(),
                 build: crate::RUST_BUILD.to_owned(),
             },
         }

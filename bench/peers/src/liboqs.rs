@@ -158,9 +158,9 @@ impl Liboqs {
         let build = std::fs::read_to_string(folder.join("FLAGS")).unwrap_or_default();
         Ok(Liboqs {
             identity: Identity {
-                name: NAME,
+                name: NAME.to_owned(),
                 version,
-                license: "MIT",
+                license: "MIT".to_owned(),
                 build: build.trim().to_owned(),
             },
             functions: Rc::new(functions),

@@ -31,8 +31,8 @@ use clap::{Parser, ValueEnum};
 use gabion_rows::clock::{Centre, Clock, Figures, Plan};
 use gabion_rows::inputs;
 use gabion_rows::machine::Machine;
+use gabion_rows::operations::{Peer as Row, Subject, Timing};
 use regex::Regex;
-use serde::Serialize;
 
 use check::Slot;
 use hybrid_rows::hybrid_rows;
@@ -125,22 +125,6 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
         Ok(seconds) if seconds.is_finite() && seconds > 0.0 => Ok(seconds),
         _ => Err("expected a positive number, such as 0.5".to_owned()),
     }
-}
-
-/// One line of the result: the fields of `gabion bench engine`, then who and how.
-#[derive(Serialize)]
-struct Row<'a> {
-    algorithm: &'a str,
-    operation: Operation,
-    key: Key,
-    backend: String,
-    batch: usize,
-    threads: usize,
-    #[serde(flatten)]
-    figures: Figures,
-    machine: &'a Machine,
-    randomness: Randomness,
-    peer: &'a Identity,
 }
 
 fn main() -> ExitCode {
@@ -336,18 +320,18 @@ impl Report<'_> {
         }
         for ((identity, slot), figures) in slots.iter().zip(best) {
             if let Some(figures) = figures {
-                self.print(&Row {
-                    algorithm,
-                    operation,
-                    key,
+                let subject = Subject { algorithm: algorithm.to_owned(), operation, key };
+                let timing = Timing {
+                    subject,
                     backend: format!("{}-{}", identity.name, identity.version),
+                    code: String::new(),
                     batch: 1,
                     threads: 1,
                     figures,
-                    machine: &self.machine,
-                    randomness: randomness(slot),
-                    peer: identity,
-                })?;
+                    machine: self.machine.clone(),
+                };
+                let (randomness, peer) = (randomness(slot), (*identity).clone());
+                self.print(&Row { timing, randomness, peer, run: None })?;
             }
         }
         self.printed = true;
@@ -375,11 +359,11 @@ impl Report<'_> {
         }
     }
 
-    fn print(&self, row: &Row<'_>) -> Result<()> {
+    fn print(&self, row: &Row) -> Result<()> {
         let line = if self.options.json {
             serde_json::to_string(row).map_err(|error| Error::Environment(error.to_string()))?
         } else {
-            table_line(row)
+            table_line(&row.timing)
         };
         let mut out = std::io::stdout().lock();
         writeln!(out, "{line}")
@@ -389,14 +373,14 @@ impl Report<'_> {
 }
 
 /// A row for people: cycles first, for they compare between machines.
-fn table_line(row: &Row<'_>) -> String {
+fn table_line(row: &Timing) -> String {
     format!(
         "{:<18} {:<7} {:<7} {:<18} {:>12.0} {:>12.0} {:>10.2} {:>10.2}",
-        row.algorithm,
-        row.operation.word(),
-        row.key.word(),
+        row.subject.algorithm,
+        row.subject.operation.word(),
+        row.subject.key.word(),
         row.backend,
-        row.figures.core_cycles_per_op.unwrap_or(f64::NAN),
+        row.cycles(),
         row.figures.ops_per_s,
         row.figures.ns_per_op.p50 / 1e3,
         row.figures.ns_per_op.p99 / 1e3,
@@ -749,8 +733,12 @@ mod tests {
 
     #[test]
     fn inputs_are_made_by_a_peer_that_is_given_its_randomness() {
-        let identity =
-            |name| Identity { name, version: String::new(), license: "", build: String::new() };
+        let identity = |name: &str| Identity {
+            name: name.to_owned(),
+            version: String::new(),
+            license: String::new(),
+            build: String::new(),
+        };
         let (first, second) = (identity("first"), identity("second"));
         let slots = [(&first, Randomness::Drawn), (&second, Randomness::Given)];
         assert_eq!(preferred(&slots, |&randomness| randomness), Some(1));

@@ -254,9 +254,9 @@ impl Openssl {
         let functions = Functions::load(&library)?;
         Ok(Openssl {
             identity: Identity {
-                name: NAME,
+                name: NAME.to_owned(),
                 version: functions.version.clone(),
-                license: "Apache-2.0",
+                license: "Apache-2.0".to_owned(),
                 build: "shared libcrypto, default provider, its own release flags".to_owned(),
             },
             functions: Rc::new(functions),

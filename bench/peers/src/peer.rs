@@ -15,7 +15,7 @@
 //! the input included. `cached` starts from the best form of the key that the library's public
 //! interface can keep.
 
-use serde::Serialize;
+pub use gabion_rows::operations::{Identity, Key, Operation, Randomness};
 
 /// Why a measurement stopped.
 #[derive(Debug, thiserror::Error)]
@@ -183,83 +183,6 @@ pub const DSA_SETS: [DsaSet; 3] = [
 
 /// A shared secret.
 pub type Secret = [u8; 32];
-
-/// Where an operation takes its randomness from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Randomness {
-    /// From the caller: the result is the same in every correct library.
-    Given,
-    /// The library draws it; the public interface has no other way, or the other way is slower.
-    Drawn,
-    /// The operation uses none.
-    None,
-}
-
-/// State of the key when the operation begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Key {
-    /// Encoded bytes, seen for the first time.
-    Fresh,
-    /// Loaded before, in the library's best form.
-    Cached,
-}
-
-/// An operation of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Operation {
-    /// Seed to encoded key pair.
-    Keygen,
-    /// To ciphertext and shared secret.
-    Encaps,
-    /// Ciphertext to shared secret.
-    Decaps,
-    /// Pure ML-DSA, empty context, 32-byte message.
-    Sign,
-    /// Of such a signature.
-    Verify,
-    /// The peer's public key and the private one to the shared secret.
-    Derive,
-}
-
-impl Key {
-    /// The word that rows and filters use.
-    pub fn word(self) -> &'static str {
-        match self {
-            Key::Fresh => "fresh",
-            Key::Cached => "cached",
-        }
-    }
-}
-
-impl Operation {
-    /// The word that rows and filters use.
-    pub fn word(self) -> &'static str {
-        match self {
-            Operation::Keygen => "keygen",
-            Operation::Encaps => "encaps",
-            Operation::Decaps => "decaps",
-            Operation::Sign => "sign",
-            Operation::Verify => "verify",
-            Operation::Derive => "derive",
-        }
-    }
-}
-
-/// Who made the library and what may be done with it; goes into every row.
-#[derive(Clone, Debug, Serialize)]
-pub struct Identity {
-    /// Name of the library.
-    pub name: &'static str,
-    /// Its version, as it says itself where it can.
-    pub version: String,
-    /// SPDX expression.
-    pub license: &'static str,
-    /// Choices that matter for speed.
-    pub build: String,
-}
 
 /// A library under measurement.
 pub trait Peer {

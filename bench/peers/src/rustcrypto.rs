@@ -25,9 +25,9 @@ impl RustCrypto {
     pub fn all() -> [RustCrypto; 2] {
         [(KEM, "0.3.4"), (DSA, "0.1.2")].map(|(name, version)| RustCrypto {
             identity: Identity {
-                name,
+                name: name.to_owned(),
                 version: version.to_owned(),
-                license: "Apache-2.0 OR MIT",
+                license: "Apache-2.0 OR MIT".to_owned(),
                 build: crate::RUST_BUILD.to_owned(),
             },
         })

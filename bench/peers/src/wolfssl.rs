@@ -280,10 +280,10 @@ impl Wolfssl {
             let functions = Functions::load(&folder.join("lib/libwolfssl.so"))?;
             Ok((Rc::new(functions), flags.trim().to_owned()))
         };
-        let identity = |name, build| Identity {
-            name,
+        let identity = |name: &str, build| Identity {
+            name: name.to_owned(),
             version: VERSION.to_owned(),
-            license: "GPL-3.0-or-later",
+            license: "GPL-3.0-or-later".to_owned(),
             build: format!("--enable-intelasm; {build}"),
         };
         let (plain, plain_flags) = load("plain")?;

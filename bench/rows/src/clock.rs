@@ -17,7 +17,7 @@
 
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::thread_cpu_ns;
 
@@ -54,7 +54,7 @@ pub struct Plan {
 }
 
 /// Nanoseconds for one operation at two points of the distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Half of the samples took at most this long.
     pub p50: f64,
@@ -63,7 +63,7 @@ pub struct Percentiles {
 }
 
 /// What a measurement found; the part of a result row that both harnesses share.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Wall time of one operation (CPU time for samples replaced under [`Centre::Mean`]).
     pub ns_per_op: Percentiles,

@@ -4,7 +4,7 @@
 
 use std::borrow::Borrow;
 
-use serde_json::Value;
+use crate::operations::{Key, Peer, Subject, Timing};
 
 /// What the rows that are compared with other libraries have in common: their names, or how these begin
 /// where they end in a dash.
@@ -28,58 +28,60 @@ pub fn is_named(wanted: &str, name: &str) -> bool {
     name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
 }
 
-/// The core cycles of a row; not a number where it has none.
-pub fn cycles(row: &Value) -> f64 {
-    row["core_cycles_per_op"].as_f64().unwrap_or(f64::NAN)
+/// Whether two rows measure the same operation, whatever the key.
+pub fn is_same_operation(a: &Subject, b: &Subject) -> bool {
+    (&a.algorithm, a.operation) == (&b.algorithm, b.operation)
 }
 
-/// Whether two rows measure the same operation with the same kind of key.
-pub fn is_same(a: &Value, b: &Value) -> bool {
-    ["algorithm", "operation", "key"].iter().all(|field| a[field] == b[field])
+/// The row with the fewest core cycles.
+pub fn fewest<'r>(rows: impl Iterator<Item = &'r Peer>) -> Option<&'r Peer> {
+    rows.min_by(|a, b| a.timing.cycles().total_cmp(&b.timing.cycles()))
 }
 
 /// The row with the fewest cycles that measures the same operation, with the same kind of key where there
 /// is one: a scheme whose keys are their own encoding has one form of them. A known key can also be taken
 /// as a fresh one, where that is the quickest library's only form.
-pub fn best<'r, R: Borrow<Value>>(row: &Value, peers: &'r [R]) -> Option<&'r Value> {
-    let fewest = |rows: &mut dyn Iterator<Item = &'r Value>| {
-        rows.min_by(|a, b| cycles(a).total_cmp(&cycles(b)))
+pub fn best<'r, R: Borrow<Peer>>(subject: &Subject, peers: &'r [R]) -> Option<&'r Peer> {
+    let of = || {
+        let peers = peers.iter().map(Borrow::borrow);
+        peers.filter(|peer| is_same_operation(subject, &peer.timing.subject))
     };
-    let of =
-        |peer: &&Value| ["algorithm", "operation"].iter().all(|field| row[field] == peer[field]);
-    let peers = || peers.iter().map(Borrow::borrow);
-    let with_key = |peer: &&Value| row["key"] == "cached" || is_same(row, peer);
-    fewest(&mut peers().filter(of).filter(with_key)).or_else(|| fewest(&mut peers().filter(of)))
+    let with_key =
+        |peer: &&Peer| subject.key == Key::Cached || subject.key == peer.timing.subject.key;
+    fewest(of().filter(with_key)).or_else(|| fewest(of()))
 }
 
 /// An operation of the engine, and what it is held against.
 pub struct Comparison<'r> {
     /// The operation by itself.
-    pub one: &'r Value,
+    pub one: &'r Timing,
     /// The same in a batch of 64, where that was measured.
-    pub batch: Option<&'r Value>,
+    pub batch: Option<&'r Timing>,
     /// The best of the other libraries, where one has it.
-    pub peer: Option<&'r Value>,
+    pub peer: Option<&'r Peer>,
 }
 
 impl Comparison<'_> {
     /// How many times fewer cycles than the best peer: one operation, and one of a batch of 64. Not a
     /// number where there is nothing to compare.
     pub fn times_less(&self) -> [f64; 2] {
-        let theirs = self.peer.map_or(f64::NAN, cycles);
-        [Some(self.one), self.batch].map(|row| theirs / row.map_or(f64::NAN, cycles))
+        let theirs = self.peer.map_or(f64::NAN, |peer| peer.timing.cycles());
+        [Some(self.one), self.batch].map(|row| theirs / row.map_or(f64::NAN, Timing::cycles))
     }
 }
 
 /// Every operation of the engine by itself, in the order of its rows.
-pub fn compare<'r, R: Borrow<Value>>(engine: &'r [R], peers: &'r [R]) -> Vec<Comparison<'r>> {
+pub fn compare<'r, E: Borrow<Timing>, P: Borrow<Peer>>(
+    engine: &'r [E],
+    peers: &'r [P],
+) -> Vec<Comparison<'r>> {
     let rows = || engine.iter().map(Borrow::borrow);
     rows()
-        .filter(|row| row["batch"] == 1)
+        .filter(|row| row.batch == 1)
         .map(|one| Comparison {
             one,
-            batch: rows().find(|row| row["batch"] == 64 && is_same(one, row)),
-            peer: best(one, peers),
+            batch: rows().find(|row| row.batch == 64 && row.subject == one.subject),
+            peer: best(&one.subject, peers),
         })
         .collect()
 }
@@ -90,8 +92,8 @@ pub fn compare<'r, R: Borrow<Value>>(engine: &'r [R], peers: &'r [R]) -> Vec<Com
 pub fn summary(comparisons: &[Comparison<'_>], names: &[&str]) -> (usize, usize, [String; 2]) {
     let ratios = |at: usize| -> Vec<f64> {
         let of = comparisons.iter().filter(|comparison| {
-            let name = comparison.one["algorithm"].as_str();
-            name.is_some_and(|name| names.iter().any(|wanted| is_named(wanted, name)))
+            let name = &comparison.one.subject.algorithm;
+            names.iter().any(|wanted| is_named(wanted, name))
         });
         of.map(|comparison| comparison.times_less()[at]).filter(|ratio| ratio.is_finite()).collect()
     };
@@ -112,14 +114,20 @@ mod tests {
 
     #[test]
     fn a_known_key_is_compared_with_fresh_ones_too_but_not_the_other_way_round() {
-        let row = |key: &str, backend: &str, cycles: f64| {
-            serde_json::json!({"algorithm": "A", "operation": "encaps", "key": key,
-                "backend": backend, "core_cycles_per_op": cycles})
+        let row = |key: &str, backend: &str, cycles: f64| -> Peer {
+            let row = serde_json::json!({"algorithm": "A", "operation": "encaps", "key": key,
+                "backend": backend, "batch": 1, "threads": 1, "core_cycles_per_op": cycles,
+                "ns_per_op": {"p50": 1.0, "p99": 1.0}, "ops_per_s": 1.0, "samples": 1,
+                "randomness": "given",
+                "peer": {"name": backend, "version": "1", "license": "", "build": ""}});
+            serde_json::from_value(row).unwrap()
         };
         let peers = [row("cached", "keeps", 300.0), row("fresh", "keeps", 400.0)];
         let quicker = [&peers[..], &[row("fresh", "quick", 200.0)]].concat();
-        let of = |key: &str, peers: &[Value]| {
-            best(&row(key, "ours", 1.0), peers).map(|peer| (cycles(peer), peer["key"] == key))
+        let of = |key: &str, peers: &[Peer]| {
+            let subject = row(key, "ours", 1.0).timing.subject;
+            let best = best(&subject, peers)?;
+            Some((best.timing.cycles(), best.timing.subject.key == subject.key))
         };
         assert_eq!(of("cached", &peers), Some((300.0, true)));
         assert_eq!(of("cached", &quicker), Some((200.0, false)));

@@ -1,6 +1,26 @@
-//! See the package description.
+//! Rows of results: what they are measured with, what they hold, how they are read and compared.
+//!
+//! ```text
+//!   gabion bench ──┐ clock, machine, inputs                        ┌──> gabion report
+//!                  ├──────────────────────> a row, one JSON ──read─┤
+//!   bench/peers ───┘                        object a line          └──> pages of docs (xtask)
+//! ```
+//!
+//! A kind of row is a struct, which its harness fills in and its readers get back. A field that rows of
+//! before do not have has a default, so that every row in bench/results is read still; a field keeps its
+//! name. This crate knows nothing of the engine, which other people's libraries are measured without.
 
 pub mod clock;
+pub mod commands;
 pub mod compare;
+pub mod connections;
+pub mod handshakes;
 pub mod inputs;
 pub mod machine;
+pub mod operations;
+mod read;
+pub mod size;
+mod status;
+
+pub use read::{OfEach, Origin, Place, Record, Row, RunFile, RunHandshakes, read};
+pub use status::Status;

@@ -1,9 +1,10 @@
 //! What a figure was measured on: every result row carries it, so that a row can stand alone.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine and the build, as one JSON object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Machine {
     /// Name of the processor, with family and model, since hypervisors shorten the name.
     pub cpu: String,

@@ -5,59 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gabion_engine::Kind;
-use serde::Serialize;
+pub use gabion_rows::commands::{PkeyutlRow as Row, Times};
 
 use super::{Found, Openssl, in_table, tenths};
 use crate::Error;
-use crate::outcome::Status;
-use crate::tls::Provider;
+use crate::Status;
 
 /// What is measured when nothing is named.
 pub const ALGORITHMS: [&str; 2] = ["ML-DSA-87", "SLH-DSA-SHAKE-256f"];
-
-/// Times of one operation, in milliseconds of elapsed time, with the start of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Times {
-    /// Mean.
-    pub mean_ms: f64,
-    /// Median.
-    pub median_ms: f64,
-    /// 95th percentile.
-    pub p95_ms: f64,
-    /// 99th percentile.
-    pub p99_ms: f64,
-    /// Operations a second, one after the other.
-    pub ops_per_s: f64,
-}
-
-/// One algorithm of one provider: a line of `gabion bench pkeyutl --json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// OpenSSL's main name for it; where nobody serves it, as it was named.
-    pub algorithm: String,
-    /// Whose code was asked to serve.
-    pub provider: Provider,
-    /// Whether there are figures.
-    pub status: Status,
-    /// Why there are none.
-    pub note: Option<String>,
-    /// Bytes of the message.
-    pub msg_bytes: usize,
-    /// Runs of each operation.
-    pub iterations: usize,
-    /// The public key as SubjectPublicKeyInfo.
-    pub public_key_bytes: Option<usize>,
-    /// The private key as PKCS#8.
-    pub private_key_bytes: Option<usize>,
-    /// The signature.
-    pub signature_bytes: Option<usize>,
-    /// Signing.
-    pub sign: Option<Times>,
-    /// Verifying.
-    pub verify: Option<Times>,
-    /// `openssl version`: what a process costs that computes nothing.
-    pub process: Option<Times>,
-}
 
 /// Refuses a name of what signs nothing.
 ///

@@ -1,10 +1,10 @@
 //! `openssl speed`, algorithm by algorithm.
 
-use serde::Serialize;
+pub use gabion_rows::commands::{Ratio, SpeedRow as Row};
 
 use super::{Found, Openssl, tenths};
 use crate::Error;
-use crate::outcome::Status;
+use crate::Status;
 use crate::tls::Provider;
 
 /// What is measured when nothing is named; each SLH-DSA with the ML-DSA that it is compared with.
@@ -17,48 +17,6 @@ pub const ALGORITHMS: [&str; 7] = [
     "SLH-DSA-SHAKE-128f",
     "SLH-DSA-SHAKE-256f",
 ];
-
-/// One algorithm of one provider. Operations a second, all processes together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// The name by which `openssl speed` knows it; where nobody serves it, as it was named.
-    pub algorithm: String,
-    /// Whose code was asked to serve.
-    pub provider: Provider,
-    /// Whose code did, where its counters tell.
-    pub served_by: Option<Provider>,
-    /// Whether there are figures.
-    pub status: Status,
-    /// Why there are none.
-    pub note: Option<String>,
-    /// Key pairs.
-    pub keygen_per_s: Option<f64>,
-    /// Signatures; none of a KEM.
-    pub sign_per_s: Option<f64>,
-    /// Verifications; none of a KEM.
-    pub verify_per_s: Option<f64>,
-    /// Encapsulations; none of a signature algorithm.
-    pub encaps_per_s: Option<f64>,
-    /// Decapsulations; none of a signature algorithm.
-    pub decaps_per_s: Option<f64>,
-}
-
-/// How many times longer SLH-DSA takes than ML-DSA.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The parameter set of SLH-DSA.
-    pub slh_dsa: String,
-    /// The parameter set of ML-DSA: of category 2 for category 1, which ML-DSA lacks, else the same.
-    pub ml_dsa: String,
-    /// Whose code was asked to serve both.
-    pub provider: Provider,
-    /// Of making a key pair.
-    pub keygen: f64,
-    /// Of signing.
-    pub sign: f64,
-    /// Of verifying.
-    pub verify: f64,
-}
 
 /// Measures one algorithm: `seconds` for each operation, in `multi` processes if that is given. What is in
 /// the table of algorithms, and not in this OpenSSL with this provider, is a row without figures.
@@ -85,7 +43,7 @@ pub fn measure(
         Found::Served { names, .. } => names,
         Found::NotServed(note) => {
             let status = Status::NotServed;
-            return Ok(Row { status, note: Some(note), ..Row::empty(algorithm, openssl.provider) });
+            return Ok(Row { status, note: Some(note), ..empty(algorithm, openssl.provider) });
         }
     };
     let (name, said) = run(openssl, &arguments, &names)?;
@@ -102,7 +60,7 @@ pub fn measure(
         verify_per_s: of(!kem, third),
         encaps_per_s: of(kem, second),
         decaps_per_s: of(kem, third),
-        ..Row::empty(name, openssl.provider)
+        ..empty(name, openssl.provider)
     })
 }
 
@@ -129,21 +87,19 @@ fn run<'n>(
 /// What `openssl speed` says at once of a name that it does not know.
 const UNKNOWN: &str = "Unknown algorithm";
 
-impl Row {
-    /// A row of a measured algorithm, without its figures.
-    fn empty(algorithm: &str, provider: Provider) -> Row {
-        Row {
-            algorithm: algorithm.to_owned(),
-            provider,
-            served_by: None,
-            status: Status::Measured,
-            note: None,
-            keygen_per_s: None,
-            sign_per_s: None,
-            verify_per_s: None,
-            encaps_per_s: None,
-            decaps_per_s: None,
-        }
+/// A row of a measured algorithm, without its figures.
+fn empty(algorithm: &str, provider: Provider) -> Row {
+    Row {
+        algorithm: algorithm.to_owned(),
+        provider,
+        served_by: None,
+        status: Status::Measured,
+        note: None,
+        keygen_per_s: None,
+        sign_per_s: None,
+        verify_per_s: None,
+        encaps_per_s: None,
+        decaps_per_s: None,
     }
 }
 
@@ -211,7 +167,7 @@ mod tests {
             keygen_per_s: Some(figures[0]),
             sign_per_s: Some(figures[1]),
             verify_per_s: Some(figures[2]),
-            ..Row::empty(algorithm, Provider::Default)
+            ..empty(algorithm, Provider::Default)
         }
     }
 

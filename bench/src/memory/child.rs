@@ -109,7 +109,8 @@ fn measure(task: &Task, probe: &Probe, start: &Heap) -> Result<Answer, Error> {
 
 fn endpoint(task: &Task) -> Result<Endpoint, Error> {
     let ossl = Ossl::load(&task.prefix)?;
-    let context = task.provider.context_for(ossl, task.modules.as_deref(), task.drafts)?;
+    let context =
+        crate::tls::context_for(task.provider, ossl, task.modules.as_deref(), task.drafts)?;
     let read = |name: &str| {
         let path = task.credentials.join(name);
         std::fs::read(&path)

@@ -57,8 +57,12 @@ fn push_table(out: &mut String, table: Table, title: &str, rows: &[&Row]) {
 }
 
 /// The published names of a row.
-fn names(row: &Row) -> (&'static str, &'static str) {
-    (row.old_authentication.unwrap_or("-"), row.old_key_exchange.unwrap_or("-"))
+fn names(row: &Row) -> (&str, &str) {
+    (or_none(&row.old_authentication), or_none(&row.old_key_exchange))
+}
+
+fn or_none(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or("-")
 }
 
 fn push_side(out: &mut String, row: &Row, name: &str, side: Option<&Side>, old: bool) {
@@ -66,7 +70,6 @@ fn push_side(out: &mut String, row: &Row, name: &str, side: Option<&Side>, old: 
     if side.is_none() && name != "server" {
         return;
     }
-    let or_none = |name: Option<&'static str>| name.unwrap_or("-");
     if old {
         let (authentication, key_exchange) = names(row);
         let _ = write!(out, "{authentication:<16} {key_exchange:<21}   ");
@@ -74,8 +77,8 @@ fn push_side(out: &mut String, row: &Row, name: &str, side: Option<&Side>, old: 
     let _ = write!(
         out,
         "{:<13} {:<19} {:<8} {name:<6}",
-        or_none(row.authentication),
-        or_none(row.key_exchange),
+        or_none(&row.authentication),
+        or_none(&row.key_exchange),
         row.provider.name()
     );
     let Some(side) = side else {

@@ -47,7 +47,7 @@ fn push_row(out: &mut String, row: &Row) {
     let head = format!(
         "{:<21} {:<19} {:<8}",
         row.old_group,
-        row.group.unwrap_or("-"),
+        row.group.as_deref().unwrap_or("-"),
         row.provider.name()
     );
     let Some(figures) = &row.figures else {

@@ -32,7 +32,7 @@ impl Credentials {
         signature: &Signature,
     ) -> Result<Credentials, ossl::Error> {
         let maker = if signature.draft { Provider::Gabion } else { Provider::Default };
-        Self::make_in(&maker.context(ossl, modules)?, signature)
+        Self::make_in(&super::context(maker, ossl, modules)?, signature)
     }
 
     /// Makes both with the providers of `context`, for algorithms that OpenSSL does not have.

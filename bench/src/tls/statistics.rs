@@ -2,21 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use super::slice::Slice;
-use super::{Plan, Probe, Row, RowSpread};
+use super::{Plan, Probe, Row, RowSpread, Spread};
 use crate::Error;
 use crate::machine::Machine;
-
-/// Two percentiles around a median.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
-    /// One value in five is below.
-    pub p20: f64,
-    /// One value in five is above.
-    pub p80: f64,
-}
 
 /// Sums a provider's slices up.
 ///

@@ -12,12 +12,13 @@ use std::path::PathBuf;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+pub use gabion_rows::handshakes::{Alone, Ratios, Switch as Row, SwitchFigures as Figures};
 
+use super::Spread;
 use super::credentials::{Credentials, HOST};
 use super::lane::shake;
 use super::names::{Group, Signature};
-use super::statistics::{Spread, median, percentile};
+use super::statistics::{median, percentile};
 use crate::Error;
 use crate::machine::{Machine, process_cpu_ns};
 use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
@@ -42,104 +43,6 @@ pub struct Config {
     pub connections: usize,
     /// Rounds; in each, both take a slice of a quarter of a second.
     pub rounds: usize,
-}
-
-/// Medians over the slices of one setting.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Figures {
-    /// Half of the handshakes took at most this long, in microseconds of wall time.
-    pub p50_us: f64,
-    /// 99 of 100 took at most this long.
-    pub p99_us: f64,
-    /// CPU time of the process for each handshake, in microseconds.
-    pub cpu_us: f64,
-    /// Handshakes a second, over all threads.
-    pub handshakes_per_s: f64,
-}
-
-/// The switch on over the switch off.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Ratios {
-    /// Wall time, the median handshake.
-    pub p50_ratio: f64,
-    /// CPU time of the process for each handshake.
-    pub cpu_ratio: f64,
-    /// Handshakes a second.
-    pub rate_ratio: f64,
-}
-
-/// A switch's result: both settings, and how they compare, in two ways.
-///
-/// A machine that changes its speed from second to second moves `of_medians`, since half of the slices may
-/// lie at one speed and half at the other; the rounds' ratios forgive it, for both slices of a round lie
-/// next to each other. Where handshakes of one slice take two times, about as many the one as the other,
-/// `p50_us` jumps between them, and no way mends that. So a ratio counts where both ways agree.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// The switch.
-    pub switch: String,
-    /// Key exchange group.
-    pub group: String,
-    /// Algorithm of the certificates.
-    pub sig: String,
-    /// Threads.
-    pub threads: usize,
-    /// See [`Config::connections`].
-    pub connections: usize,
-    /// Rounds.
-    pub rounds: usize,
-    /// With the switch on.
-    pub on: Figures,
-    /// With the switch off.
-    pub off: Figures,
-    /// Medians of the rounds' ratios.
-    #[serde(flatten)]
-    pub paired: Ratios,
-    /// How far the rounds' `p50_ratio` lie apart.
-    pub p50_spread: Spread,
-    /// Ratios of the medians in `on` and `off`.
-    pub of_medians: Ratios,
-    /// Whether the switch slows a connection that is alone; none where more are under way.
-    pub alone: Option<Alone>,
-    /// What it was measured on.
-    pub machine: Machine,
-    /// The OpenSSL that was loaded.
-    pub openssl: String,
-}
-
-/// Whether a switch slows a connection that is alone, on one thread: see [`ALONE_MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Alone {
-    /// Both ratios of p50 are within the bound.
-    NotSlower,
-    /// Neither is.
-    Slower,
-    /// One is and one is not: the measurement does not tell.
-    Undecided,
-}
-
-impl Alone {
-    /// The verdict in words, for a table.
-    pub fn name(self) -> &'static str {
-        match self {
-            Alone::NotSlower => "not slower",
-            Alone::Slower => "slower",
-            Alone::Undecided => "undecided",
-        }
-    }
-
-    fn of(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<Alone> {
-        if config.threads != 1 || config.connections > 1 {
-            return None;
-        }
-        let within = [paired, of_medians].map(|ratios| ratios.p50_ratio <= ALONE_MAX);
-        Some(match within {
-            [true, true] => Alone::NotSlower,
-            [false, false] => Alone::Slower,
-            _ => Alone::Undecided,
-        })
-    }
 }
 
 /// A connection alone counts as slower where its p50 with the switch is above so many times that without.
@@ -239,7 +142,7 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
         paired,
         p50_spread,
         of_medians,
-        alone: Alone::of(config, &paired, &of_medians),
+        alone: alone(config, &paired, &of_medians),
         machine: Machine::detect(),
         openssl: ossl.version().into(),
     })
@@ -370,6 +273,19 @@ fn over(slices: &[Figures]) -> Figures {
     }
 }
 
+/// The verdict on a connection that is alone; none where more are under way.
+fn alone(config: &Config, paired: &Ratios, of_medians: &Ratios) -> Option<Alone> {
+    if config.threads != 1 || config.connections > 1 {
+        return None;
+    }
+    let within = [paired, of_medians].map(|ratios| ratios.p50_ratio <= ALONE_MAX);
+    Some(match within {
+        [true, true] => Alone::NotSlower,
+        [false, false] => Alone::Slower,
+        _ => Alone::Undecided,
+    })
+}
+
 /// Medians of the rounds' ratios, and how far those of p50 lie apart.
 fn paired(on: &[Figures], off: &[Figures]) -> (Ratios, Spread) {
     let rounds: Vec<Ratios> =
@@ -428,7 +344,7 @@ mod tests {
         assert_eq!(spread, Spread { p20: 1.0, p80: 1.0 });
         let of_medians = ratios(&over(&on), &over(&off), rounded);
         assert_eq!(of_medians, Ratios { p50_ratio: 1.3333, cpu_ratio: 2.0, rate_ratio: 1.0 });
-        assert_eq!(Alone::of(&config(1, 0), &paired, &of_medians), Some(Alone::Undecided));
+        assert_eq!(alone(&config(1, 0), &paired, &of_medians), Some(Alone::Undecided));
     }
 
     #[test]
@@ -442,11 +358,11 @@ mod tests {
             (1.0201, 1.0, Alone::Undecided),
             (f64::NAN, f64::NAN, Alone::Slower),
         ] {
-            let alone = Alone::of(&config(1, 1), &ratios(paired), &ratios(of_medians));
+            let alone = alone(&config(1, 1), &ratios(paired), &ratios(of_medians));
             assert_eq!(alone, Some(expected), "{paired} {of_medians}");
         }
         for (threads, connections) in [(1, 2), (2, 0), (2, 1)] {
-            let alone = Alone::of(&config(threads, connections), &ratios(2.0), &ratios(2.0));
+            let alone = alone(&config(threads, connections), &ratios(2.0), &ratios(2.0));
             assert_eq!(alone, None, "{threads} threads, {connections} connections");
         }
     }

@@ -1,21 +1,7 @@
 //! Which connections are measured, in which order.
 
-use serde::Serialize;
-
-use super::Mode;
+use super::{Mode, Table};
 use crate::pairs;
-
-/// A table of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Table {
-    /// The 22 rows that wolfSSL published in 2022, in its order.
-    Seed,
-    /// Today's groups and signatures.
-    Today,
-    /// Both.
-    All,
-}
 
 /// A published row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,7 +42,7 @@ pub fn render(rows: &[Row]) -> String {
 
 /// Whether the row's signature has no settled codepoint in TLS.
 fn is_draft(row: &Row) -> bool {
-    row.authentication.is_some_and(pairs::is_draft_in_tls)
+    row.authentication.as_deref().is_some_and(pairs::is_draft_in_tls)
 }
 
 /// `secp256r1 and RSA-2048: 512 (server), 600 (mutual)`.
@@ -70,7 +70,6 @@ fn push_seed<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>) {
         "predicted"
     );
     for row in rows {
-        let or_none = |name: Option<&'static str>| name.unwrap_or("-");
         let figures = match row.figures {
             Some(figures) => format!("{:>6} {:>10}", figures.total, figures.predicted),
             None => row.status.name().to_owned(),
@@ -78,14 +77,18 @@ fn push_seed<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>) {
         let _ = writeln!(
             out,
             "{:<17} {:<21} {:>6}   {:<12} {:<19} {:<7} {figures}",
-            or_none(row.old_authentication),
-            or_none(row.old_key_exchange),
+            or_none(&row.old_authentication),
+            or_none(&row.old_key_exchange),
             row.old_total.unwrap_or_default(),
-            or_none(row.authentication),
-            or_none(row.key_exchange),
+            or_none(&row.authentication),
+            or_none(&row.key_exchange),
             row.mode.name(),
         );
     }
+}
+
+fn or_none(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or("-")
 }
 
 fn push_today(out: &mut String, mode: Mode, rows: &[&Row]) {
@@ -93,9 +96,9 @@ fn push_today(out: &mut String, mode: Mode, rows: &[&Row]) {
     let mut groups: Vec<&str> = Vec::new();
     for row in rows {
         for (name, names) in
-            [(row.authentication, &mut signatures), (row.key_exchange, &mut groups)]
+            [(&row.authentication, &mut signatures), (&row.key_exchange, &mut groups)]
         {
-            match name {
+            match name.as_deref() {
                 Some(name) if !names.contains(&name) => names.push(name),
                 _ => {}
             }
@@ -110,7 +113,8 @@ fn push_today(out: &mut String, mode: Mode, rows: &[&Row]) {
         let _ = write!(out, "{group:<20}");
         for signature in &signatures {
             let row = rows.iter().find(|row| {
-                (row.key_exchange, row.authentication) == (Some(group), Some(*signature))
+                (row.key_exchange.as_deref(), row.authentication.as_deref())
+                    == (Some(group), Some(*signature))
             });
             let _ = write!(out, " {:>12}", total(row.copied()));
         }
@@ -120,7 +124,7 @@ fn push_today(out: &mut String, mode: Mode, rows: &[&Row]) {
 
 /// A line for each signature, a column for each mode; all rows have one group.
 fn push_drafts(out: &mut String, rows: &[&Row]) {
-    let group = rows.first().and_then(|row| row.key_exchange).unwrap_or("-");
+    let group = rows.first().and_then(|row| row.key_exchange.as_deref()).unwrap_or("-");
     let _ = writeln!(
         out,
         "\nwithout a settled codepoint, behind the provider's switch; {group}\n{:<20} {:>12} {:>12}",
@@ -129,10 +133,10 @@ fn push_drafts(out: &mut String, rows: &[&Row]) {
         Mode::Mutual.name()
     );
     for row in rows.iter().filter(|row| row.mode == Mode::Server) {
-        let _ = write!(out, "{:<20}", row.authentication.unwrap_or("-"));
+        let _ = write!(out, "{:<20}", or_none(&row.authentication));
         for mode in [Mode::Server, Mode::Mutual] {
             let of =
-                |other: &&&Row| (other.authentication, other.mode) == (row.authentication, mode);
+                |other: &&&Row| (&other.authentication, other.mode) == (&row.authentication, mode);
             let _ = write!(out, " {:>12}", total(rows.iter().find(of).copied()));
         }
         out.push('\n');

@@ -16,10 +16,10 @@ use gabion_backend::{Backend, Cpu};
 use gabion_bench::clock::{Centre, Clock, Plan};
 use gabion_bench::engine::{Config, measure_on};
 use gabion_engine::Engine;
+use gabion_rows::operations::Floor;
 use gabion_scheme::kernels::slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{Kernels, Sponge, Xof};
 use gabion_tests::stopwatch::{Totals, Watch};
-use serde_json::json;
 
 /// Hashes of a call that is measured for the price of one, and operations unless told otherwise.
 const BATCH: usize = 64;
@@ -87,16 +87,18 @@ fn measure<K: Kernels + 'static>(
         threads: 1,
         seconds: SECONDS,
     };
+    let mut failed = None;
     measure_on(&engine, &config, |row| {
         let totals = watch.take();
-        println!("{}", line(&row, &totals, &prices));
-        true
+        let written = serde_json::to_string(&line(&row, &totals, &prices));
+        failed = written.map(|text| println!("{text}")).err();
+        failed.is_none()
     })?;
-    Ok(())
+    failed.map_or(Ok(()), |cause| Err(cause.into()))
 }
 
 /// One row: what an operation hashes, what that and its arithmetic cost.
-fn line(row: &gabion_bench::engine::Row, totals: &Totals, prices: &Prices) -> serde_json::Value {
+fn line(row: &gabion_bench::engine::Row, totals: &Totals, prices: &Prices) -> Floor {
     let each = |total: f64| total / totals.lanes;
     let hashing = each(totals.permutations) * prices.permutation
         + each(totals.shake_steps) * prices.shake_step
@@ -106,24 +108,22 @@ fn line(row: &gabion_bench::engine::Row, totals: &Totals, prices: &Prices) -> se
     let cycles = row.figures.core_cycles_per_op.unwrap_or(f64::NAN);
     let arithmetic = totals.arithmetic / totals.all * cycles;
     let round = |value: f64| (value * 10.0).round() / 10.0;
-    json!({
-        "algorithm": row.algorithm,
-        "operation": row.operation,
-        "key": row.key,
-        "backend": row.backend,
-        "batch": row.batch,
-        "permutations": round(each(totals.permutations)),
-        "shake_steps": round(each(totals.shake_steps)),
-        "sha256": round(each(totals.sha256)),
-        "sha512": round(each(totals.sha512)),
-        "cycles_per_permutation": round(prices.permutation),
-        "cycles_per_shake_step": round(prices.shake_step),
-        "cycles_per_sha256": round(prices.sha256),
-        "cycles_per_sha512": round(prices.sha512),
-        "hashing_cycles": hashing.round(),
-        "arithmetic_cycles": arithmetic.round(),
-        "floor_cycles": (hashing + arithmetic).round(),
-    })
+    Floor {
+        subject: row.subject.clone(),
+        backend: row.backend.clone(),
+        batch: row.batch,
+        permutations: round(each(totals.permutations)),
+        shake_steps: round(each(totals.shake_steps)),
+        sha256: round(each(totals.sha256)),
+        sha512: round(each(totals.sha512)),
+        cycles_per_permutation: round(prices.permutation),
+        cycles_per_shake_step: round(prices.shake_step),
+        cycles_per_sha256: round(prices.sha256),
+        cycles_per_sha512: round(prices.sha512),
+        hashing_cycles: hashing.round(),
+        arithmetic_cycles: arithmetic.round(),
+        floor_cycles: (hashing + arithmetic).round(),
+    }
 }
 
 /// Measures the hashes with all lanes full.

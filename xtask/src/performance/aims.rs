@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use gabion_rows::compare::{fewest, is_named, is_same_operation};
+use gabion_rows::operations::{Key, Peer, Timing};
 
-use super::{cycles, is_named, number, ratio, text};
+use super::{named, number, ratio};
 
 /// What an operation is held against.
 #[derive(Clone, Copy)]
@@ -25,7 +26,7 @@ const HASHES: &[&str] = &["liboqs", "wolfssl", "slh-dsa"];
 const CRATES: &[&str] = &["ed25519-dalek", "ring", "graviola", "aws-lc-rs"];
 
 /// Algorithm (or how all of them begin), operation, key, batch, and the aim.
-type Aim = (&'static str, &'static str, &'static str, u64, Than);
+type Aim = (&'static str, &'static str, &'static str, usize, Than);
 
 const AIMS: &[Aim] = &[
     ("ML-KEM-512", "keygen", "fresh", 64, Fresh(WOLFSSL, 2.8)),
@@ -73,58 +74,47 @@ const AIMS: &[Aim] = &[
     ("ML-DSA-87", "sign", "cached", 1, Known(WOLFSSL, 1.1)),
 ];
 
-/// The aims, met and missed, against the peers they were set against.
-pub fn write(page: &mut String, engine: &[Value], peers: &[Value]) {
-    page.push_str(
-        "## Aims\nWhat the engine is built to reach: so many times fewer core cycles than another library, or so many \
-         cycles.\nThe library's key is fresh unless the row says that it is known. A batch with a known key has one \
-         key in all\nof its lanes. Why an aim is missed: [where the cycles go](../bench/where-cycles-go.md).\n\n\
-         The libraries are:\n\
-         - for lattices wolfSSL; for batches with known keys of ML-KEM the best of all;\n\
-         - for SLH-DSA the best of liboqs, wolfSSL and RustCrypto;\n\
-         - for Ed25519 the best of the crates.\n\n\
-         | algorithm | operation | key | batch | Gabion | against | its cycles | aim | measured | |\n\
-         |---|---|---|---:|---:|---|---:|---:|---:|---|\n",
-    );
+/// The aims, met and missed, against the peers they were set against; and how many are met.
+pub fn table(engine: &[Timing], peers: &[Peer]) -> (String, String) {
+    let mut lines = String::new();
     let (mut met, mut all) = (0, 0);
     for aim in AIMS {
         let rows = engine.iter().filter(|row| is_row_of(aim, row));
         for row in rows {
-            let is_met = line(page, aim, row, peers);
+            let is_met = line(&mut lines, aim, row, peers);
             met += usize::from(is_met);
             all += 1;
         }
     }
-    let _ = writeln!(page, "\n{met} of {all} are met.\n");
+    (lines, format!("{met} of {all} are met."))
 }
 
 /// Whether an aim is of this row of ours.
-fn is_row_of((algorithm, operation, key, batch, _): &Aim, row: &Value) -> bool {
-    is_named(algorithm, text(&row["algorithm"]))
-        && row["operation"] == *operation
-        && row["key"] == *key
-        && row["batch"] == *batch
+fn is_row_of((algorithm, operation, key, batch, _): &Aim, row: &Timing) -> bool {
+    let subject = &row.subject;
+    is_named(algorithm, &subject.algorithm)
+        && (subject.operation.word(), subject.key.word(), row.batch) == (operation, key, *batch)
 }
 
 /// One line of the table; whether the aim is met.
-fn line(page: &mut String, aim: &Aim, row: &Value, peers: &[Value]) -> bool {
-    let (_, operation, key, batch, than) = *aim;
-    let (mut against, mut theirs, ours) = ("-".to_owned(), f64::NAN, cycles(row));
+fn line(lines: &mut String, aim: &Aim, row: &Timing, peers: &[Peer]) -> bool {
+    let (.., batch, than) = *aim;
+    let (mut against, mut theirs, ours) = ("-".to_owned(), f64::NAN, row.cycles());
     let (wanted, got, is_met) = match than {
         Cycles(limit) => (number(limit), number(ours), ours <= limit),
         Fresh(libraries, times) | Known(libraries, times) => {
-            let their_key = if matches!(than, Known(..)) { "cached" } else { "fresh" };
-            if let Some(peer) = quickest(libraries, row, their_key, peers) {
-                against = format!("{}, {} key", text(&peer["backend"]), text(&peer["key"]));
-                theirs = cycles(peer);
+            let their_key = if matches!(than, Known(..)) { Key::Cached } else { Key::Fresh };
+            if let Some(Peer { timing, .. }) = quickest(libraries, row, their_key, peers) {
+                against = format!("{}, {} key", timing.backend, timing.subject.key.word());
+                theirs = timing.cycles();
             }
             (format!("{times:.1}"), ratio(theirs / ours), theirs / ours >= times)
         }
     };
     let _ = writeln!(
-        page,
-        "| {} | {operation} | {key} | {batch} | {} | {against} | {} | {wanted} | {got} | {} |",
-        text(&row["algorithm"]),
+        lines,
+        "| {} | {batch} | {} | {against} | {} | {wanted} | {got} | {} |",
+        named(&row.subject),
         number(ours),
         number(theirs),
         if is_met { "met" } else { "**missed**" },
@@ -134,19 +124,11 @@ fn line(page: &mut String, aim: &Aim, row: &Value, peers: &[Value]) -> bool {
 
 /// The row with the fewest cycles of some libraries for one operation. A library that has no other form of
 /// a key is taken with that.
-fn quickest<'a>(
-    libraries: &[&str],
-    row: &Value,
-    key: &str,
-    peers: &'a [Value],
-) -> Option<&'a Value> {
-    let of = |peer: &&Value| {
-        ["algorithm", "operation"].iter().all(|field| row[field] == peer[field])
-            && libraries.iter().any(|library| text(&peer["backend"]).starts_with(library))
+fn quickest<'a>(libraries: &[&str], row: &Timing, key: Key, peers: &'a [Peer]) -> Option<&'a Peer> {
+    let of = |peer: &&Peer| {
+        is_same_operation(&row.subject, &peer.timing.subject)
+            && libraries.iter().any(|library| peer.timing.backend.starts_with(library))
     };
-    let least = |rows: &mut dyn Iterator<Item = &'a Value>| {
-        rows.min_by(|a, b| cycles(a).total_cmp(&cycles(b)))
-    };
-    least(&mut peers.iter().filter(of).filter(|peer| peer["key"] == key))
-        .or_else(|| least(&mut peers.iter().filter(of)))
+    fewest(peers.iter().filter(of).filter(|peer| peer.timing.subject.key == key))
+        .or_else(|| fewest(peers.iter().filter(of)))
 }

@@ -94,8 +94,8 @@ pub fn hybrid(
                     {
                         same(set, "encapsulate differently", &mut given, &peers[sender], &sent.0)?;
                     }
-                    let name = peers[sender].0.name;
-                    decapsulate(set, peers, (maker, &pair), (name, &sent))?;
+                    let name = peers[sender].0.name.clone();
+                    decapsulate(set, peers, (maker, &pair), (&name, &sent))?;
                 }
             }
             for turn in 0..parts.turns() {

@@ -4,12 +4,13 @@ mod chart;
 mod compared;
 mod machines;
 mod page;
+mod rows;
 mod sections;
 
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use serde_json::Value;
+use gabion_rows::Record;
 
 use crate::failure::Failure;
 use crate::files::{self, Access, Existing, Output};
@@ -48,7 +49,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (mut read_files, mut shown) = (Vec::new(), Vec::new());
     for path in &paths {
         let rows = read(path)?;
-        if rows.iter().any(sections::is_known) {
+        if rows.iter().any(sections::is_shown) {
             shown.push(path.as_path());
         } else {
             let name = files::shown(path, "standard input");
@@ -57,7 +58,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         read_files.push((path.as_path(), rows));
     }
     machines::name(&mut read_files);
-    let rows: Vec<Value> = read_files.into_iter().flat_map(|(_, rows)| rows).collect();
+    let rows: Vec<Record> = read_files.into_iter().flat_map(|(_, rows)| rows).collect();
     let parts = sections::parts(&rows);
     if parts.is_empty() {
         return Err(Failure::Usage(
@@ -106,16 +107,9 @@ fn usual() -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Rows of a file: one object a line, or a single one over many lines.
-fn read(path: &Path) -> Result<Vec<Value>, Failure> {
+fn read(path: &Path) -> Result<Vec<Record>, Failure> {
     let bytes = files::read(path, FILE_MAX)?;
     let text = String::from_utf8_lossy(files::without_mark(&bytes));
-    if let Ok(value) = serde_json::from_str::<Value>(&text) {
-        return Ok(sections::of_run(&value).unwrap_or_else(|| vec![value]));
-    }
-    let rows: Result<Vec<Value>, _> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect();
-    rows.map_err(|cause| {
-        let expected = "one JSON object a line is expected";
-        Failure::Usage(format!("{} is no file of results: {cause}; {expected}", path.display()))
-    })
+    let no_results = |cause| format!("{} is no file of results: {cause}", path.display());
+    gabion_rows::read(&text).map_err(|cause| Failure::Usage(no_results(cause)))
 }

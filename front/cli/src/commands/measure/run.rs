@@ -5,14 +5,15 @@ mod stock;
 
 use std::path::PathBuf;
 
-use gabion_bench::engine::{self, Key, Operation, Row};
+use gabion_bench::engine;
 use gabion_bench::machine::Machine;
 use gabion_bench::tls::{self, Provider};
 use gabion_engine::Algorithm;
+use gabion_rows::operations::{Beside, Key, Operation, Subject, Timing};
+use gabion_rows::{OfEach, RunFile, RunHandshakes};
 use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::preflight;
 use regex::Regex;
-use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::ffi;
@@ -155,7 +156,7 @@ fn compare(settings: &Settings, seconds: f64) -> Result<Handshakes, Failure> {
 }
 
 /// The engine's rows: alone and in batches, with keys that are kept.
-fn operations(seconds: f64) -> Result<Vec<Row>, Failure> {
+fn operations(seconds: f64) -> Result<Vec<Timing>, Failure> {
     let filter = "^(ML-KEM-768|ML-DSA-65):(keygen:fresh|.*:cached)$";
     let filter = Regex::new(filter).map_err(|cause| Failure::NotReady(cause.to_string()))?;
     let mut rows = Vec::new();
@@ -178,40 +179,39 @@ fn write(
     path: &std::path::Path,
     handshake: &Handshake,
     rows: &Handshakes,
-    ours: &[Row],
+    ours: &[Timing],
     stock: &Stock,
     openssl: Option<&str>,
 ) -> Result<(), Failure> {
     let encode = |cause: serde_json::Error| Failure::NotReady(format!("rows as JSON: {cause}"));
-    let mut engine = Vec::new();
-    for row in ours {
-        let mut value = serde_json::to_value(row).map_err(encode)?;
+    let beside = |timing: &Timing| Beside {
+        timing: timing.clone(),
         // What OpenSSL's own code does of the same, one operation at a time.
-        value["openssl_ops_per_s"] = stock.ops_per_s(row.algorithm, row.operation).into();
-        engine.push(value);
-    }
+        openssl_ops_per_s: stock.ops_per_s(&timing.subject.algorithm, timing.subject.operation),
+    };
+    let of_each = |figure: fn(&tls::Row) -> f64| OfEach {
+        default: figure(&rows.default),
+        gabion: figure(&rows.gabion),
+    };
     let stamp = Stamp::now();
-    let object = json!({
-        "date": stamp.date,
-        "gabion": stamp.gabion,
-        "commit": stamp.commit,
-        "openssl": openssl,
-        "tls": {
-            "version": handshake.version,
-            "group": handshake.group,
-            "signature": SIGNATURE,
-            "cipher": rows.default.cipher,
-            "kem_provider": handshake.kem_provider,
-            "signature_provider": handshake.signature_provider,
-            "handshakes_per_cpu_s": {
-                "default": rows.default.handshakes_per_cpu_s,
-                "gabion": rows.gabion.handshakes_per_cpu_s,
-            },
-            "server_us": { "default": rows.default.server_us, "gabion": rows.gabion.server_us },
-            "client_us": { "default": rows.default.client_us, "gabion": rows.gabion.client_us },
+    let object = RunFile {
+        date: Some(stamp.date),
+        gabion: Some(stamp.gabion.to_owned()),
+        commit: stamp.commit.map(str::to_owned),
+        openssl: openssl.map(str::to_owned),
+        tls: RunHandshakes {
+            version: handshake.version.clone(),
+            group: handshake.group.clone(),
+            signature: SIGNATURE.to_owned(),
+            cipher: rows.default.cipher.clone(),
+            kem_provider: handshake.kem_provider.to_owned(),
+            signature_provider: handshake.signature_provider.to_owned(),
+            handshakes_per_cpu_s: of_each(|row| row.handshakes_per_cpu_s),
+            server_us: of_each(|row| row.server_us),
+            client_us: of_each(|row| row.client_us),
         },
-        "engine": Value::Array(engine),
-    });
+        engine: ours.iter().map(beside).collect(),
+    };
     let mut text = serde_json::to_vec_pretty(&object).map_err(encode)?;
     text.push(b'\n');
     files::commit([prepare(path, &text)?])
@@ -249,7 +249,7 @@ fn rate(per_second: f64) -> String {
     format!("{value:.digits$}{unit}/s")
 }
 
-fn table(rows: &Handshakes, ours: &[Row], stock: &Stock) -> String {
+fn table(rows: &Handshakes, ours: &[Timing], stock: &Stock) -> String {
     let mut text = String::new();
     let mut line = |name: &str, default: &str, gabion: &str, factor: &str| {
         let line = format!("  {name:<40} {default:>15} {gabion:>15}   {factor}");
@@ -286,10 +286,8 @@ fn table(rows: &Handshakes, ours: &[Row], stock: &Stock) -> String {
         ("ML-KEM-768", Operation::Encaps, BATCH, "ML-KEM-768 encapsulate, batches"),
         ("ML-KEM-768", Operation::Decaps, 1, "ML-KEM-768 decapsulate"),
     ] {
-        let row = ours.iter().find(|row| {
-            (row.algorithm, row.operation, row.key, row.batch)
-                == (algorithm, operation, Key::Cached, batch)
-        });
+        let subject = Subject { algorithm: algorithm.to_owned(), operation, key: Key::Cached };
+        let row = ours.iter().find(|row| row.subject == subject && row.batch == batch);
         let Some(row) = row else { continue };
         let ours = row.figures.ops_per_s;
         let theirs = stock.ops_per_s(algorithm, operation);

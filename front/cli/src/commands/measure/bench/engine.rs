@@ -98,9 +98,9 @@ fn table_line(row: &Row, width: usize) -> String {
     let cycles = row.figures.core_cycles_per_op;
     format!(
         "{:<width$} {:<9} {:<6} {:<17} {:>5} {:>7} {:>11} {:>9.2} {:>9.2} {:>11.0}",
-        row.algorithm,
-        row.operation.word(),
-        row.key.word(),
+        row.subject.algorithm,
+        row.subject.operation.word(),
+        row.subject.key.word(),
         row.code,
         row.batch,
         row.threads,

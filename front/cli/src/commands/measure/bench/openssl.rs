@@ -10,8 +10,9 @@ use gabion_bench::machine::Machine;
 use gabion_bench::tls::Provider;
 use gabion_engine::ALGORITHMS;
 use gabion_provider::stats::{self, STATS_VARIABLE};
+use gabion_rows::commands::{Pkeyutl, Speed};
 use gabion_ship::environment::{FipsMode, Settings};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::setup::{ProviderName, print};
 use crate::failure::Failure;
@@ -134,12 +135,15 @@ impl Common {
         Ok(Measured { rows, version, failures })
     }
 
-    /// Prints the result, and writes it where it is wanted; then come the failures.
-    fn finish(&self, result: &Value, table: &str, failures: Vec<Failure>) -> Result<u8, Failure> {
-        let code = match result["results"].as_array() {
-            Some(rows) if rows.is_empty() && !failures.is_empty() => 1,
-            _ => self.give(result, table)?,
-        };
+    /// Prints the result, of so many rows, and writes it where it is wanted; then come the failures.
+    fn finish(
+        &self,
+        result: &impl Serialize,
+        rows: usize,
+        table: &str,
+        failures: Vec<Failure>,
+    ) -> Result<u8, Failure> {
+        let code = if rows == 0 && !failures.is_empty() { 1 } else { self.give(result, table)? };
         let mut failures = failures.into_iter();
         let first = failures.next();
         for failure in failures {
@@ -148,10 +152,15 @@ impl Common {
         first.map_or(Ok(code), Err)
     }
 
-    fn give(&self, result: &Value, table: &str) -> Result<u8, Failure> {
-        let code = print(&if self.json { format!("{result}\n") } else { table.to_owned() })?;
+    fn give(&self, result: &impl Serialize, table: &str) -> Result<u8, Failure> {
+        let encode =
+            |cause: serde_json::Error| Failure::NotReady(format!("the result as JSON: {cause}"));
+        let code = match self.json {
+            true => print(&(serde_json::to_string(result).map_err(encode)? + "\n"))?,
+            false => print(table)?,
+        };
         if let Some(path) = &self.output_json {
-            let text = format!("{result:#}\n");
+            let text = serde_json::to_string_pretty(result).map_err(encode)? + "\n";
             let [place] = files::places([("--output-json", path)], &[], Existing::Replace)?;
             let output =
                 Output::prepare(place, text.as_bytes(), Access::Public, Existing::Replace)?;
@@ -191,17 +200,16 @@ pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
         Ok(row)
     };
     let Measured { rows, version, failures } = args.common.measure(&algorithms, measure)?;
-    let ratios = speed::ratios(&rows);
-    let result = json!({
-        "openssl": version,
-        "seconds": args.seconds,
-        "multi": args.multi,
-        "time": if args.multi.is_some() { "elapsed" } else { "cpu" },
-        "machine": Machine::detect(),
-        "results": rows,
-        "ratios": ratios,
-    });
-    args.common.finish(&result, &speed_table(&result, &rows, &ratios), failures)
+    let result = Speed {
+        openssl: version,
+        seconds: args.seconds,
+        multi: args.multi,
+        time: if args.multi.is_some() { "elapsed" } else { "cpu" }.to_owned(),
+        machine: Machine::detect(),
+        ratios: speed::ratios(&rows),
+        results: rows,
+    };
+    args.common.finish(&result, result.results.len(), &speed_table(&result), failures)
 }
 
 /// Whose code worked, by our provider's counters; what is not in its table it cannot serve.
@@ -233,7 +241,8 @@ fn served_by(
     Ok(Some(if calls > 0 { Provider::Gabion } else { Provider::Default }))
 }
 
-fn speed_table(result: &Value, rows: &[speed::Row], ratios: &[speed::Ratio]) -> String {
+fn speed_table(result: &Speed) -> String {
+    let Speed { openssl, multi, results, ratios, .. } = result;
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     let mut table = Table::new(&[
         ("algorithm", Align::Left),
@@ -245,7 +254,7 @@ fn speed_table(result: &Value, rows: &[speed::Row], ratios: &[speed::Ratio]) -> 
         ("sign/s", Align::Right),
         ("verify/s", Align::Right),
     ]);
-    for row in rows {
+    for row in results {
         table.row([
             row.algorithm.clone(),
             row.provider.name().to_owned(),
@@ -261,11 +270,10 @@ fn speed_table(result: &Value, rows: &[speed::Row], ratios: &[speed::Ratio]) -> 
             number(row.verify_per_s),
         ]);
     }
-    let what = match result["multi"].as_u64() {
+    let what = match multi {
         Some(count) => format!("{count} processes, elapsed time"),
         None => "one process, CPU time".to_owned(),
     };
-    let openssl = result["openssl"].as_str().unwrap_or_default();
     let mut out = format!("openssl speed, operations a second: {openssl}, {what}\n\n{table}");
     if !ratios.is_empty() {
         let mut table = Table::new(&[
@@ -299,8 +307,9 @@ pub fn run_pkeyutl(args: PkeyutlArgs) -> Result<u8, Failure> {
         Ok(pkeyutl::measure(openssl, algorithm, counts, folder.path())?)
     };
     let Measured { rows, version, failures } = args.common.measure(&algorithms, measure)?;
-    let result = json!({ "openssl": version, "machine": Machine::detect(), "results": rows });
-    args.common.finish(&result, &pkeyutl_table(&version, &rows), failures)
+    let result = Pkeyutl { openssl: version, machine: Machine::detect(), results: rows };
+    let table = pkeyutl_table(&result.openssl, &result.results);
+    args.common.finish(&result, result.results.len(), &table, failures)
 }
 
 fn pkeyutl_table(version: &str, rows: &[pkeyutl::Row]) -> String {

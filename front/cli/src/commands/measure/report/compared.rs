@@ -1,12 +1,15 @@
 //! The sections that hold one thing against another: other libraries, a server with and without, two
 //! threads and one, a switch on and off.
 
-use gabion_rows::compare::{self, FAMILIES, compare, cycles};
-use serde_json::Value;
+use gabion_rows::compare::{self, Comparison, FAMILIES, compare};
+use gabion_rows::handshakes::{Provider, Ratios, Server, Switch};
+use gabion_rows::operations::{Beside, Key, Peer, Subject, Threads, Timing};
 
 use super::chart::Chart;
 use super::page::{Section, shown, table};
-use super::sections::{cell, distinct, find, handshake, helps_most, of_providers, provider, text};
+use super::rows::{
+    called, cell, count, distinct, handshake, helps_most, latest, of_providers, text, word,
+};
 
 /// What stands in the plot against other libraries: the operations of these, with a key that is known
 /// where there is such a row.
@@ -21,25 +24,18 @@ const PLOTTED: [&str; 8] = [
     "ECDSA-P-256",
 ];
 
-/// The last of the rows that agree in these fields: a later file corrects an earlier one.
-fn latest<'r>(rows: &[&'r Value], fields: &[&str]) -> Vec<&'r Value> {
-    let is_later = |at: usize| {
-        rows[at + 1..].iter().any(|row| fields.iter().all(|field| row[*field] == rows[at][*field]))
-    };
-    (0..rows.len()).filter(|&at| !is_later(at)).map(|at| rows[at]).collect()
-}
-
 /// How many times fewer, with two digits; a dash where there is nothing to compare.
 fn times(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "-".to_owned() }
 }
 
 /// Core cycles of the engine beside the best of the other libraries, operation by operation.
-pub fn libraries(engine: &[&Value], peers: &[&Value]) -> Option<Section> {
+pub fn libraries(engine: &[&Beside], peers: &[&Peer]) -> Option<Section> {
     peers.first()?;
-    let engine: Vec<&Value> = engine.iter().copied().filter(|row| row["threads"] == 1).collect();
-    let engine = latest(&engine, &["algorithm", "operation", "key", "batch"]);
-    let peers = latest(peers, &["algorithm", "operation", "key", "batch", "backend", "peer"]);
+    let engine: Vec<&Timing> =
+        engine.iter().map(|row| &row.timing).filter(|row| row.threads == 1).collect();
+    let engine = latest(&engine, |row| (&row.subject, row.batch));
+    let peers = latest(peers, |row| (&row.timing.subject, &row.timing.backend, &row.peer));
     let comparisons = compare(&engine, &peers);
     let mut chart = Chart::new(
         "Times fewer core cycles than the best other library (above 1: Gabion needs fewer)",
@@ -47,27 +43,23 @@ pub fn libraries(engine: &[&Value], peers: &[&Value]) -> Option<Section> {
     );
     let mut table_rows = Vec::new();
     for comparison in &comparisons {
-        let of = |field| text(comparison.one, field);
-        let is_known = |name: &str| {
-            let others = comparisons.iter().map(|other| other.one);
-            let mut same = others.filter(|other| {
-                other["algorithm"] == name && other["operation"] == comparison.one["operation"]
-            });
-            same.any(|other| other["key"] == "cached")
-        };
+        let Subject { algorithm, operation, key } = &comparison.one.subject;
+        let is_known = comparisons.iter().any(|other| {
+            let other = &other.one.subject;
+            (&other.algorithm, &other.operation, other.key) == (algorithm, operation, Key::Cached)
+        });
         let ratios = comparison.times_less();
-        let (name, key) = (of("algorithm"), of("key"));
-        let is_plotted = PLOTTED.contains(&&*name) && (key == "cached") == is_known(&name);
+        let is_plotted = PLOTTED.contains(&algorithm.as_str()) && (*key == Key::Cached) == is_known;
         if is_plotted && ratios[0].is_finite() {
-            let known = if key == "cached" { ", known key" } else { "" };
+            let known = if *key == Key::Cached { ", known key" } else { "" };
             let bars = ratios.map(|ratio| Some(ratio).filter(|ratio| ratio.is_finite()));
-            chart.group(format!("{name} {}{known}", of("operation")), bars.to_vec());
+            chart.group(format!("{algorithm} {}{known}", operation.word()), bars.to_vec());
         }
-        let mut cells = vec![name, of("operation"), key];
-        let count = |row: Option<&Value>| cell(row.map(cycles).filter(|cycles| cycles.is_finite()));
-        cells.extend([count(Some(comparison.one)), count(comparison.batch)]);
-        cells.push(comparison.peer.map_or("-".to_owned(), |peer| text(peer, "backend")));
-        cells.push(count(comparison.peer));
+        let peer = comparison.peer.map(|peer| &peer.timing);
+        let cycles = |row: Option<&Timing>| cell(row.map(Timing::cycles));
+        let mut cells = subject(&comparison.one.subject);
+        cells.extend([cycles(Some(comparison.one)), cycles(comparison.batch)]);
+        cells.extend([text(peer.map(|peer| peer.backend.as_str())), cycles(peer)]);
         cells.extend(ratios.map(times));
         table_rows.push(cells);
     }
@@ -105,7 +97,7 @@ pub fn libraries(engine: &[&Value], peers: &[&Value]) -> Option<Section> {
 }
 
 /// A line for each family that has something to compare.
-fn families(comparisons: &[compare::Comparison<'_>]) -> String {
+fn families(comparisons: &[Comparison<'_>]) -> String {
     let lines: Vec<Vec<String>> = FAMILIES
         .iter()
         .map(|(family, names)| (family, compare::summary(comparisons, names)))
@@ -118,43 +110,51 @@ fn families(comparisons: &[compare::Comparison<'_>]) -> String {
     if lines.is_empty() { String::new() } else { shown(&head, &lines) }
 }
 
+/// The cells that name an operation.
+fn subject(subject: &Subject) -> Vec<String> {
+    vec![
+        subject.algorithm.clone(),
+        subject.operation.word().to_owned(),
+        subject.key.word().to_owned(),
+    ]
+}
+
 /// The best of each operation of other libraries where there is nothing of ours.
-fn alone(peers: &[&Value]) -> Vec<Vec<String>> {
-    let fields = ["algorithm", "operation", "key"];
-    let best = latest(peers, &fields).into_iter().filter_map(|row| compare::best(row, peers));
+fn alone(peers: &[&Peer]) -> Vec<Vec<String>> {
+    let subjects = latest(peers, |row| &row.timing.subject);
+    let best = subjects.into_iter().filter_map(|row| compare::best(&row.timing.subject, peers));
     best.map(|peer| {
-        let mut cells: Vec<String> = fields.iter().map(|field| text(peer, field)).collect();
+        let mut cells = subject(&peer.timing.subject);
         let dash = || "-".to_owned();
-        cells.extend([dash(), dash(), text(peer, "backend"), cell(Some(cycles(peer)))]);
-        cells.extend([dash(), dash()]);
+        let cycles = cell(Some(peer.timing.cycles()));
+        cells.extend([dash(), dash(), peer.timing.backend.clone(), cycles, dash(), dash()]);
         cells
     })
     .collect()
 }
 
 /// What a new connection costs a server that nobody changed, with and without.
-pub fn servers(rows: &[&Value]) -> Option<Section> {
+pub fn servers(rows: &[&Server]) -> Option<Section> {
     rows.first()?;
     let (mut body, mut table_rows, mut gains) = (String::new(), Vec::new(), Vec::new());
-    for server in distinct(rows, &["server"]).concat() {
-        let of_it: Vec<&Value> =
-            rows.iter().copied().filter(|row| row["server"] == *server).collect();
-        body.push_str(&server_charts(&server, &of_it, &mut gains));
-        for row in latest(&of_it, &["group", "sig", "cipher", "provider"]) {
-            let names = ["server", "group", "sig", "cipher"];
-            let mut cells: Vec<String> = names.iter().map(|field| text(row, field)).collect();
-            cells.push(provider(&text(row, "provider")).to_owned());
-            for field in [
-                "worker_us_per_connection",
-                "p20",
-                "p80",
-                "connections_per_s",
-                "worker_busy",
-                "load_busy",
-                "connections",
-            ] {
-                cells.push(cell(row[field].as_f64()));
-            }
+    for server in distinct(rows.iter().map(|row| &row.server)) {
+        let of_it: Vec<&Server> =
+            rows.iter().copied().filter(|row| row.server == *server).collect();
+        body.push_str(&server_charts(server, &of_it, &mut gains));
+        for row in latest(&of_it, |row| (shaken(row), row.provider)) {
+            let names = [&row.server, &row.group, &row.sig, &row.cipher];
+            let mut cells = names.map(String::clone).to_vec();
+            cells.push(called(row.provider).to_owned());
+            let figures = [
+                row.worker_us_per_connection,
+                row.spread.p20,
+                row.spread.p80,
+                row.connections_per_s,
+                row.worker_busy,
+                row.load_busy,
+            ];
+            cells.extend(figures.map(|figure| cell(Some(figure))));
+            cells.push(count(Some(row.connections)));
             table_rows.push(cells);
         }
     }
@@ -186,54 +186,56 @@ pub fn servers(rows: &[&Value]) -> Option<Section> {
     })
 }
 
+/// What makes a server's handshake one of its own.
+fn shaken(row: &Server) -> (&str, &str, &str) {
+    (&row.group, &row.sig, &row.cipher)
+}
+
 /// The plots of one server; what it gains goes to `gains`, times less CPU and where.
-fn server_charts(server: &str, rows: &[&Value], gains: &mut Vec<(f64, String)>) -> String {
-    let providers = distinct(rows, &["provider"]).concat();
-    let names: Vec<&str> = providers.iter().map(String::as_str).collect();
-    let fields = ["worker_us_per_connection", "connections_per_s"];
+fn server_charts(server: &str, rows: &[&Server], gains: &mut Vec<(f64, String)>) -> String {
+    let providers = distinct(rows.iter().map(|row| row.provider));
+    let figures: [fn(&Server) -> f64; 2] =
+        [|row| row.worker_us_per_connection, |row| row.connections_per_s];
     let mut charts = [
         "CPU of a worker for a new connection, microseconds (less is better)",
         "new connections a second of one worker (more is better)",
     ]
-    .map(|what| of_providers(&format!("{server}: {what}"), &names));
-    for one in distinct(rows, &["group", "sig", "cipher"]) {
-        let label = handshake(&one[0], &one[1], &one[2], "1");
-        let of = |provider: &str, field: &str| {
-            let wanted = [("group", &*one[0]), ("sig", &*one[1]), ("cipher", &*one[2])];
-            let wanted = [&wanted[..], &[("provider", provider)]].concat();
-            find(rows, &wanted).and_then(|row| row[field].as_f64())
+    .map(|what| of_providers(&format!("{server}: {what}"), &providers));
+    for one in distinct(rows.iter().map(|row| shaken(row))) {
+        let label = handshake(one.0, one.1, one.2, 1);
+        let of = |provider: Provider| {
+            rows.iter().rfind(|row| shaken(row) == one && row.provider == provider).copied()
         };
-        for (chart, field) in charts.iter_mut().zip(fields) {
-            chart.group(label.clone(), names.iter().map(|name| of(name, field)).collect());
+        for (chart, figure) in charts.iter_mut().zip(figures) {
+            chart
+                .group(label.clone(), providers.iter().map(|name| of(*name).map(figure)).collect());
         }
-        if let (Some(stock), Some(ours)) = (of("stock", fields[0]), of("gabion", fields[0])) {
-            gains.push((stock / ours, label));
+        if let (Some(stock), Some(ours)) = (of(Provider::Default), of(Provider::Gabion)) {
+            gains.push((figures[0](stock) / figures[0](ours), label));
         }
     }
     charts.map(|chart| chart.render()).concat()
 }
 
 /// What several threads get done together, over one.
-pub fn threads(rows: &[&Value]) -> Option<Section> {
-    rows.first()?;
-    let count = |row: &Value| row["threads"].as_u64().unwrap_or(0);
-    let most = rows.iter().map(|row| count(row)).max()?;
+pub fn threads(rows: &[&Threads]) -> Option<Section> {
+    let most = rows.iter().map(|row| row.threads).max()?;
     let title = format!("Operations a second of {most} threads over those of one");
     let mut chart = Chart::new(&title, &["ratio"]);
     let mut table_rows = Vec::new();
-    for one in distinct(rows, &["algorithm", "operation", "key"]) {
-        let of = |threads: &str| {
-            let wanted = [("algorithm", &*one[0]), ("operation", &*one[1]), ("key", &*one[2])];
-            let wanted = [&wanted[..], &[("threads", threads)]].concat();
-            find(rows, &wanted).and_then(|row| row["ops_per_s"].as_f64())
+    let what = |row: &Threads| [&row.algorithm, &row.operation, &row.key].map(String::clone);
+    for one in distinct(rows.iter().map(|row| what(row))) {
+        let of = |threads: usize| {
+            let row = rows.iter().rfind(|row| row.threads == threads && what(row) == one);
+            row.map(|row| row.ops_per_s)
         };
-        let (single, many) = (of("1"), of(&most.to_string()));
+        let (single, many) = (of(1), of(most));
         let ratio = single.zip(many).map(|(single, many)| many / single);
-        let known = if one[2] == "cached" { ", known key" } else { "" };
+        let known = if one[2] == Key::Cached.word() { ", known key" } else { "" };
         if most > 1 {
             chart.group(format!("{} {}{known}", one[0], one[1]), vec![ratio]);
         }
-        let mut cells = one.clone();
+        let mut cells = one.to_vec();
         cells.extend([cell(single), cell(many), times(ratio.unwrap_or(f64::NAN))]);
         table_rows.push(cells);
     }
@@ -253,27 +255,29 @@ pub fn threads(rows: &[&Value]) -> Option<Section> {
 }
 
 /// What the provider's switches are worth: on over off.
-pub fn switches(rows: &[&Value]) -> Option<Section> {
+pub fn switches(rows: &[&Switch]) -> Option<Section> {
     rows.first()?;
-    let rows = latest(rows, &["switch", "group", "sig", "threads", "connections"]);
-    let ratios = ["p50_ratio", "cpu_ratio", "rate_ratio"];
+    let rows =
+        latest(rows, |row| (&row.switch, (&row.group, &row.sig), (row.threads, row.connections)));
+    let each = |of: &Ratios| [of.p50_ratio, of.cpu_ratio, of.rate_ratio];
     let (mut body, mut table_rows) = (String::new(), Vec::new());
-    for switch in distinct(&rows, &["switch"]).concat() {
+    for switch in distinct(rows.iter().map(|row| &row.switch)) {
         let title = format!("{switch}, on over off (1: no difference)");
         let mut chart = Chart::new(
             &title,
             &["p50 of a handshake", "CPU of the process", "handshakes a second"],
         );
-        for row in rows.iter().filter(|row| row["switch"] == *switch) {
+        for row in rows.iter().filter(|row| row.switch == *switch) {
             let label = switched(row);
-            chart.group(label.clone(), ratios.map(|field| row[field].as_f64()).to_vec());
+            chart.group(label.clone(), each(&row.paired).map(Some).to_vec());
             let mut cells = vec![switch.clone(), label];
-            let exact =
-                |value: &Value| value.as_f64().map_or("-".to_owned(), |v| format!("{v:.3}"));
-            cells.extend(ratios.map(|field| exact(&row[field])));
-            cells.extend(ratios.map(|field| exact(&row["of_medians"][field])));
-            cells.extend(["p20", "p80"].map(|field| exact(&row["p50_spread"][field])));
-            cells.extend([text(row, "alone"), text(row, "rounds")]);
+            let exact = |value: f64| {
+                if value.is_nan() { "-".to_owned() } else { format!("{value:.3}") }
+            };
+            cells.extend(each(&row.paired).map(exact));
+            cells.extend(each(&row.of_medians).map(exact));
+            cells.extend([row.p50_spread.p20, row.p50_spread.p80].map(exact));
+            cells.extend([word(&row.alone), row.rounds.to_string()]);
             table_rows.push(cells);
         }
         body.push_str(&chart.render());
@@ -305,25 +309,33 @@ pub fn switches(rows: &[&Value]) -> Option<Section> {
 }
 
 /// What a row of a switch measured: the handshake, and how many threads and connections at once.
-fn switched(row: &Value) -> String {
-    let mut label = format!("{} + {}", text(row, "group"), text(row, "sig"));
-    if let Some(threads) = row["threads"].as_u64().filter(|&threads| threads != 1) {
-        label.push_str(&format!(", {threads} threads"));
+fn switched(row: &Switch) -> String {
+    let mut label = format!("{} + {}", row.group, row.sig);
+    if row.threads != 1 {
+        label.push_str(&format!(", {} threads", row.threads));
     }
-    if let Some(connections) = row["connections"].as_u64().filter(|&count| count != 0) {
-        label.push_str(&format!(", {connections} at a time"));
+    if row.connections != 0 {
+        label.push_str(&format!(", {} at a time", row.connections));
     }
     label
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use gabion_rows::handshakes::{Spread, SwitchFigures};
+    use serde::de::DeserializeOwned;
     use serde_json::json;
 
-    fn row(backend: &str, key: &str, batch: u64, cycles: f64) -> Value {
-        json!({ "algorithm": "ML-KEM-768", "operation": "encaps", "key": key, "backend": backend,
-            "batch": batch, "threads": 1, "core_cycles_per_op": cycles, "peer": { "name": backend } })
+    use super::*;
+
+    /// A row of the engine, or of another library.
+    fn row<R: DeserializeOwned>(backend: &str, key: &str, batch: u64, cycles: f64) -> R {
+        let row = json!({ "algorithm": "ML-KEM-768", "operation": "encaps", "key": key,
+            "backend": backend, "batch": batch, "threads": 1, "core_cycles_per_op": cycles,
+            "ns_per_op": { "p50": 1.0, "p99": 1.0 }, "ops_per_s": 1.0, "samples": 1,
+            "randomness": "given",
+            "peer": { "name": backend, "version": "1", "license": "", "build": "" } });
+        serde_json::from_value(row).unwrap()
     }
 
     #[test]
@@ -339,7 +351,8 @@ mod tests {
             row("quick", "cached", 1, 70.0),
             row("quick", "cached", 1, 100.0),
         ];
-        let [engine, others] = [&engine[..], &others].map(|rows| rows.iter().collect::<Vec<_>>());
+        let (engine, others): (Vec<&Beside>, Vec<&Peer>) =
+            (engine.iter().collect(), others.iter().collect());
         let section = libraries(&engine, &others).unwrap();
         let body = &section.body;
         // The later of two rows of one library counts, and of two of ours.
@@ -362,9 +375,16 @@ mod tests {
 
     #[test]
     fn threads_are_held_against_one() {
-        let row = |key: &str, threads: u64, rate: f64| {
-            json!({ "algorithm": "A", "operation": "o", "key": key, "threads": threads,
-                "ops_per_s": rate })
+        let row = |key: &str, threads: usize, ops_per_s: f64| Threads {
+            algorithm: "A".into(),
+            operation: "o".into(),
+            key: key.into(),
+            backend: None,
+            code: None,
+            batch: None,
+            threads,
+            ops_per_s,
+            machine: None,
         };
         let rows = [row("fresh", 1, 100.0), row("cached", 2, 900.0), row("fresh", 2, 190.0)];
         let section = threads(&rows.iter().collect::<Vec<_>>()).unwrap();
@@ -375,10 +395,23 @@ mod tests {
 
     #[test]
     fn switches_say_what_ran() {
-        let row = |threads: u64, connections: u64, ratio: f64| {
-            json!({ "switch": "async-jobs", "group": "G", "sig": "S", "threads": threads,
-                "connections": connections, "p50_ratio": ratio, "cpu_ratio": 1.05,
-                "rate_ratio": 0.924, "of_medians": { "p50_ratio": 0.9592 }, "alone": null })
+        let figures =
+            SwitchFigures { p50_us: 1.0, p99_us: 1.0, cpu_us: 1.0, handshakes_per_s: 1.0 };
+        let row = |threads: usize, connections: usize, p50_ratio: f64| Switch {
+            switch: "async-jobs".into(),
+            group: "G".into(),
+            sig: "S".into(),
+            threads,
+            connections,
+            rounds: 1,
+            on: figures,
+            off: figures,
+            paired: Ratios { p50_ratio, cpu_ratio: 1.05, rate_ratio: 0.924 },
+            p50_spread: Spread::default(),
+            of_medians: Ratios { p50_ratio: 0.9592, ..Ratios::default() },
+            alone: None,
+            machine: Default::default(),
+            openssl: String::new(),
         };
         let rows = [row(2, 8, 9.0), row(2, 8, 1.025), row(1, 0, 0.9), row(1, 1, 0.8)];
         let body = switches(&rows.iter().collect::<Vec<_>>()).unwrap().body;

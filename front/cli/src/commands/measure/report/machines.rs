@@ -6,14 +6,15 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use gabion_rows::{Place, Record};
 
 /// Gives every row that names no machine in full the one that the rows around it name. Where none does, a
 /// name that may be several machines' gets the end of its file's name behind it.
-pub fn name(files: &mut [(&Path, Vec<Value>)]) {
-    let of_files: Vec<Option<Value>> = files
+pub fn name(files: &mut [(&Path, Vec<Record>)]) {
+    let is_machine = |place: &&Place| matches!(place, Place::Machine(_));
+    let of_files: Vec<Option<Place>> = files
         .iter()
-        .map(|(_, rows)| rows.iter().map(|row| &row["machine"]).find(|it| it.is_object()).cloned())
+        .map(|(_, rows)| rows.iter().map(|row| &row.origin.machine).find(is_machine).cloned())
         .collect();
     for at in 0..files.len() {
         let end = end(files[at].0).map(str::to_owned);
@@ -21,14 +22,13 @@ pub fn name(files: &mut [(&Path, Vec<Value>)]) {
         let alike = || (0..files.len()).filter(|&other| is_alike(other));
         let machine =
             of_files[at].clone().or_else(|| alike().find_map(|other| of_files[other].clone()));
-        for row in files[at].1.iter_mut().filter(|row| row.is_object()) {
-            if row["machine"].is_object() {
-                continue;
-            }
-            match (&machine, row["machine"].as_str(), &end) {
-                (Some(machine), ..) => row["machine"] = machine.clone(),
-                (None, Some(name), Some(end)) => {
-                    row["machine"] = format!("{name} ({end})").into();
+        for row in &mut files[at].1 {
+            let place = &mut row.origin.machine;
+            match (&machine, &*place, &end) {
+                (_, Place::Machine(_), _) => {}
+                (Some(machine), ..) => *place = machine.clone(),
+                (None, Place::Name(name), Some(end)) => {
+                    *place = Place::Name(format!("{name} ({end})"));
                 }
                 _ => {}
             }
@@ -44,28 +44,32 @@ fn end(path: &Path) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use gabion_rows::machine::Machine;
+    use gabion_rows::{Origin, Row};
+
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn rows_have_the_machine_of_the_rows_around_them() {
-        let named = json!({ "machine": { "cpu": "one" } });
-        let coarse = json!({ "machine": "AMD EPYC" });
-        let none = json!({ "a": 1 });
+        let row = |machine: &Place| Record {
+            origin: Origin { machine: machine.clone(), ..Origin::default() },
+            row: Row::Other,
+        };
+        let named = Place::Machine(Machine { cpu: "one".into(), ..Machine::default() });
+        let (coarse, none) = (Place::Name("AMD EPYC".into()), Place::Unknown);
         let mut files = [
-            (Path::new("x/nginx-zen4.ndjson"), vec![coarse.clone(), none.clone()]),
-            (Path::new("y/tls-zen4.ndjson"), vec![none.clone(), named.clone()]),
-            (Path::new("nginx-zen3.ndjson"), vec![coarse, none.clone()]),
-            (Path::new("size.json"), vec![none.clone(), json!([1])]),
+            (Path::new("x/nginx-zen4.ndjson"), vec![row(&coarse), row(&none)]),
+            (Path::new("y/tls-zen4.ndjson"), vec![row(&none), row(&named)]),
+            (Path::new("nginx-zen3.ndjson"), vec![row(&coarse), row(&none)]),
+            (Path::new("size.json"), vec![row(&none)]),
         ];
         name(&mut files);
-        let machines = |at: usize| -> Vec<Value> {
-            files[at].1.iter().map(|row| row["machine"].clone()).collect()
+        let machines = |at: usize| -> Vec<Place> {
+            files[at].1.iter().map(|row| row.origin.machine.clone()).collect()
         };
-        let machine = &named["machine"];
-        assert_eq!(machines(0), [machine.clone(), machine.clone()]);
-        assert_eq!(machines(1), [machine.clone(), machine.clone()]);
-        assert_eq!(machines(2), [json!("AMD EPYC (zen3)"), Value::Null]);
-        assert_eq!(machines(3), [Value::Null, Value::Null]);
+        assert_eq!(machines(0), [named.clone(), named.clone()]);
+        assert_eq!(machines(1), [named.clone(), named.clone()]);
+        assert_eq!(machines(2), [Place::Name("AMD EPYC (zen3)".into()), Place::Unknown]);
+        assert_eq!(machines(3), [Place::Unknown]);
     }
 }

@@ -1,0 +1,241 @@
+//! Operations by themselves: ours and other libraries', and what they are held against.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Figures;
+use crate::machine::Machine;
+
+/// An operation that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    /// Seed to encoded key pair.
+    Keygen,
+    /// Randomness to ciphertext and shared secret.
+    Encaps,
+    /// Ciphertext to shared secret.
+    Decaps,
+    /// A 32-byte message to its signature: pure, empty context, deterministic.
+    Sign,
+    /// Of such a signature.
+    Verify,
+    /// Private key and another's encoded public key to the secret that they share.
+    Derive,
+}
+
+impl Operation {
+    /// The word in rows and filters.
+    pub fn word(self) -> &'static str {
+        match self {
+            Operation::Keygen => "keygen",
+            Operation::Encaps => "encaps",
+            Operation::Decaps => "decaps",
+            Operation::Sign => "sign",
+            Operation::Verify => "verify",
+            Operation::Derive => "derive",
+        }
+    }
+}
+
+/// State of the key when the operation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Key {
+    /// Encoded, another one in each lane; decoded, checked and expanded on the way. Key generation
+    /// counts as such.
+    Fresh,
+    /// Expanded before, the same one in every lane.
+    Cached,
+}
+
+impl Key {
+    /// The word in rows and filters.
+    pub fn word(self) -> &'static str {
+        match self {
+            Key::Fresh => "fresh",
+            Key::Cached => "cached",
+        }
+    }
+}
+
+/// What is measured: rows that agree in this are compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The parameter set, by its standard name.
+    pub algorithm: String,
+    /// What was done.
+    pub operation: Operation,
+    /// With which kind of key.
+    pub key: Key,
+}
+
+/// A timed operation: a line of `gabion bench engine --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Of what.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Which backend did it; of other libraries, which one.
+    pub backend: String,
+    /// Whose code that was: the backend's, a library's, or both. Other libraries' rows do not say it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// Lanes of a call.
+    pub batch: usize,
+    /// Threads side by side.
+    pub threads: usize,
+    /// Time and cycles of one operation on one thread; operations a second of all threads.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// What it was measured on.
+    #[serde(default)]
+    pub machine: Machine,
+}
+
+impl Timing {
+    /// Core cycles; not a number where they were not counted.
+    pub fn cycles(&self) -> f64 {
+        self.figures.core_cycles_per_op.unwrap_or(f64::NAN)
+    }
+}
+
+/// An operation of the engine in what `gabion run` writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The engine's row.
+    #[serde(flatten)]
+    pub timing: Timing,
+    /// What OpenSSL's own code does of the same in a second, one at a time.
+    #[serde(default)]
+    pub openssl_ops_per_s: Option<f64>,
+}
+
+/// An operation of another library: a line of `gabion-peers --json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// What it takes.
+    #[serde(flatten)]
+    pub timing: Timing,
+    /// Where its randomness comes from.
+    pub randomness: Randomness,
+    /// The library.
+    pub peer: Identity,
+    /// When its run began; bench/peers/run.sh adds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+}
+
+/// Where an operation takes its randomness from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Randomness {
+    /// From the caller: the result is the same in every correct library.
+    Given,
+    /// The library draws it; the public interface has no other way, or the other way is slower.
+    Drawn,
+    /// The operation uses none.
+    None,
+}
+
+/// Who made a library and what may be done with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Name of the library.
+    pub name: String,
+    /// Its version, as it says itself where it can.
+    pub version: String,
+    /// SPDX expression.
+    pub license: String,
+    /// Choices that matter for speed.
+    pub build: String,
+}
+
+/// What several threads do together: a line of the example `threads`. Its first rows are of no algorithm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Threads {
+    /// The parameter set.
+    pub algorithm: String,
+    /// The operation's word.
+    pub operation: String,
+    /// The key's word.
+    pub key: String,
+    /// Which backend did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// Whose code that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Lanes of a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
+    /// Threads side by side.
+    pub threads: usize,
+    /// Operations a second of all of them.
+    pub ops_per_s: f64,
+    /// What it was measured on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+}
+
+/// What an operation would cost with every lane full: a line of the program `floors`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Of what.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// The backend whose kernels were timed.
+    pub backend: String,
+    /// Lanes of a call.
+    pub batch: usize,
+    /// Permutations of Keccak in one operation.
+    pub permutations: f64,
+    /// Steps of SLH-DSA's chains with SHAKE.
+    pub shake_steps: f64,
+    /// Compressions of SHA-256.
+    pub sha256: f64,
+    /// Compressions of SHA-512.
+    pub sha512: f64,
+    /// Core cycles of one of them.
+    pub cycles_per_permutation: f64,
+    /// Likewise.
+    pub cycles_per_shake_step: f64,
+    /// Likewise.
+    pub cycles_per_sha256: f64,
+    /// Likewise.
+    pub cycles_per_sha512: f64,
+    /// Core cycles of all the hashing.
+    pub hashing_cycles: f64,
+    /// Of the arithmetic kernels as they are.
+    pub arithmetic_cycles: f64,
+    /// Of both.
+    pub floor_cycles: f64,
+}
+
+/// What was measured or counted elsewhere: a line of bench/results/recorded.ndjson.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Which of both it is.
+    pub kind: RecordedKind,
+    /// Who has it.
+    pub name: String,
+    /// Of what.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Its core cycles.
+    pub core_cycles_per_op: f64,
+    /// What is to be known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// On what.
+    pub machine: String,
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordedKind {
+    /// A counted floor.
+    Floor,
+    /// A library that no registry of packages has.
+    Peer,
+}

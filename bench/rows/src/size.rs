@@ -1,0 +1,55 @@
+//! What families of algorithms add to the module.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// One family's part of a module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The family, or what else the bytes are.
+    pub family: String,
+    /// Functions and tables.
+    pub symbols: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The stripped file without them.
+    pub without: u64,
+}
+
+/// The same module, built without a family of algorithms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// What was left out.
+    pub without: String,
+    /// The file's stripped size.
+    pub stripped_bytes: u64,
+    /// How much larger the module is that has it.
+    pub bytes: i64,
+}
+
+/// A measured module: `gabion bench size --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Module {
+    /// The file's name.
+    pub file: String,
+    /// Its size.
+    pub file_bytes: u64,
+    /// What remains of it when symbols and debug information are stripped: the end of the last
+    /// part that is loaded.
+    pub stripped_bytes: u64,
+    /// Part by part, the largest first; `shared` is what is not any family's.
+    pub parts: Vec<Part>,
+    /// The builds without one family each that were measured beside it.
+    #[serde(default)]
+    pub builds: Vec<Build>,
+    /// The version of this program, with which the module is built.
+    #[serde(default)]
+    pub version: String,
+    /// The commit that the module was built from, where that was said.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// What it was measured on; the size depends on its compiler alone.
+    #[serde(default)]
+    pub machine: Machine,
+}

@@ -1,0 +1,28 @@
+//! What became of a row of a table: figures, or the reason why there are none.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a row has figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It has.
+    #[default]
+    Measured,
+    /// Its algorithms were dropped, and nothing followed them.
+    NoSuccessor,
+    /// Neither OpenSSL nor the provider serves it; `note` says what is missing.
+    NotServed,
+}
+
+impl Status {
+    /// The status in words, for a table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Measured => "measured",
+            Status::NoSuccessor => "no successor",
+            Status::NotServed => "not served",
+        }
+    }
+}
