@@ -54,8 +54,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "bench/",
     "front/provider/",
     "front/capi/src/",
-    "front/capi/tests/key_batches.rs", // calls the C functions themselves
-    "front/capi/tests/randomness.rs",  // as does this
+    "front/capi/tests/interface/key_batches.rs", // calls the C functions themselves
+    "front/capi/tests/interface/randomness.rs",  // as does this
     "front/cli/src/",
     "ship/src/",
     "tests/",

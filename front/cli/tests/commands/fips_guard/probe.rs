@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Copy, Damage, Server, preflight, run};
+use super::{Copy, Damage, Server, preflight, run};
 
 /// A copy of the bundle, with a certificate and its key.
 struct Place {

@@ -2,9 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
-mod harness;
-
-use harness::{Work, bundle};
+use crate::harness::{Work, bundle};
 use serde_json::Value;
 
 fn rows(work: &Work, arguments: &[&str]) -> Vec<Value> {
@@ -22,7 +20,7 @@ fn a_missing_bundle_exits_3_and_says_how_to_build_one() {
     for command in ["wire", "memory"] {
         let mut command = work.command(&["bench", command]);
         command.env("GABION_OPENSSL_PREFIX", "/nonexistent/bundle");
-        let done = harness::Done::of(command.output().unwrap()).fails(3);
+        let done = crate::harness::Done::of(command.output().unwrap()).fails(3);
         done.says("/nonexistent/bundle").says("gabion bundle build");
     }
 }

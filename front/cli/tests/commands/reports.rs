@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use harness::{ALGORITHMS, Done, Work, bundle};
+use crate::harness::{ALGORITHMS, Done, Work, bundle};
 use serde_json::Value;
 
 #[test]

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
-use harness::{Work, bundle};
+use crate::harness::{Work, bundle};
 
 /// Algorithm, curve as openssl names it, bytes of a scalar.
 const ECDSA: [(&str, &str, usize); 3] =

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{ALGORITHMS, Done, Work, bundle, is_kem, vectors};
+use crate::harness::{ALGORITHMS, Done, Work, bundle, is_kem, vectors};
 
 const FORMATS: [&str; 3] = ["seed", "expanded", "both"];
 

@@ -447,7 +447,7 @@ fn a_backend_that_fails_its_self_test_is_withdrawn_and_the_next_one_serves() {
 #[test]
 fn a_backend_is_withdrawn_also_where_nobody_reads_stderr() {
     const INSIDE: &str = "GABION_TEST_INSIDE";
-    const NAME: &str = "a_backend_is_withdrawn_also_where_nobody_reads_stderr";
+    const NAME: &str = "single::a_backend_is_withdrawn_also_where_nobody_reads_stderr";
     if std::env::var_os(INSIDE).is_none() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

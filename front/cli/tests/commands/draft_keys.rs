@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
-use harness::{Work, vectors};
+use crate::harness::{Work, vectors};
 
 const NOTE: &str = "is no standard; keys and signatures may not fit the one that comes";
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-mod harness;
-
-use harness::{Work, bundle};
+use crate::harness::{Work, bundle};
 
 /// RFC 8410, section 10.3: a private key alone, and with its public key beside it.
 const RFC_8410: [&str; 2] = [

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
 use std::os::unix::fs::PermissionsExt;
 
+use crate::harness::{Done, Work};
 use gabion_engine::{Algorithm, Kind};
-use harness::{Done, Work};
 
 /// Makes a raw key pair in `name` and `name.pub`.
 fn make(work: &Work, algorithm: &str, name: &str) {

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
 use std::io::{Read, Write};
 use std::path::Path;
 
-use harness::{Work, bundle, vectors};
+use crate::harness::{Work, bundle, vectors};
 use serde_json::{Value, json};
 
 /// One set for each family of hash functions; these sign in milliseconds.

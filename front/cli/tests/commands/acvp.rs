@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
-mod harness;
-
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use harness::{Work, vectors};
+use crate::harness::{Work, vectors};
 use serde_json::{Value, json};
 
 fn load(path: &Path) -> Value {
@@ -109,7 +107,8 @@ fn portable_is_right_too() {
     let work = Work::new();
     let path = file(&folder, "internalProjection").unwrap();
     let mut command = work.command(&["acvp", path.to_str().unwrap()]);
-    let done = harness::Done::of(command.env("GABION_BACKEND", "portable").output().unwrap());
+    let done =
+        crate::harness::Done::of(command.env("GABION_BACKEND", "portable").output().unwrap());
     assert!(done.ok().err.contains(" right"));
 }
 

@@ -1,0 +1,10 @@
+//! What the engine computes, by every way in.
+
+mod curves;
+mod ed25519;
+mod fn_dsa;
+mod many;
+mod parallel;
+mod single;
+mod verdicts;
+mod x25519;

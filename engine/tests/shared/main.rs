@@ -1,0 +1,4 @@
+//! One engine for many threads, and the queue.
+
+mod queue;
+mod threads;

@@ -1,0 +1,18 @@
+//! The command, as users run it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
+
+mod acvp;
+mod bench_tables;
+mod bench_tls;
+mod bundle;
+mod core_offload;
+mod curve_keys;
+mod draft_keys;
+mod ed25519;
+mod fips_guard;
+mod harness;
+mod keys;
+mod raw_keys;
+mod reports;
+mod slh_dsa;

@@ -1,0 +1,12 @@
+//! Known answers: test vectors of standards and of other implementations.
+
+mod artifacts;
+mod composites;
+mod curves;
+mod ed25519;
+mod fn_dsa;
+mod hybrids;
+mod lms;
+mod ml_dsa;
+mod ml_kem;
+mod slh_dsa;
