@@ -123,10 +123,10 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
             return Ok(0);
         }
         // What the standards check of one half was checked when it came in.
-        if selection & select::KEYPAIR == select::KEYPAIR {
-            if let Some(private) = material.private() {
-                private.pairwise_test(engine()?, &key.provider)?;
-            }
+        if selection & select::KEYPAIR == select::KEYPAIR
+            && let Some(private) = material.private()
+        {
+            private.pairwise_test(engine()?, &key.provider)?;
         }
         Ok(1)
     })
