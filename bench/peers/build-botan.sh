@@ -9,6 +9,7 @@
 # made. GABION_CACHE defaults to ~/.cache/gabion.
 set -eu
 
+LIBRARY=Botan
 PACKAGE=botan-src
 PACKAGE_VERSION=0.31300.1
 PACKAGE_SHA256=e19afa24979ebb37fd22894895219e5f6bb6ba3d98f87c4aa147e59f4860efb7
@@ -21,72 +22,21 @@ fi
 OPTIONS="--minimized-build --enable-modules=$MODULES"
 CXXFLAGS_OF_US="-O3 -march=native"
 
-say() { printf '%s\n' "build-botan: $*" >&2; }
-die() { say "error: $*"; exit 3; }
-
-prefix="${GABION_CACHE:-$HOME/.cache/gabion}/peers/botan-$VERSION"
-force=no
-case "${1:-}" in
-    '') ;;
-    --force) force=yes ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) say "error: unknown option $1; expected --force or nothing"; exit 2 ;;
-esac
-
-stamp="$VERSION $PACKAGE_SHA256 $OPTIONS $CXXFLAGS_OF_US"
-stamp="$stamp $(c++ -dumpfullversion 2>/dev/null || echo none) $(uname -m)"
-if [ "$force" = no ] && [ -f "$prefix/BUILD" ] && [ "$(cat "$prefix/BUILD")" = "$stamp" ]; then
-    say "Botan $VERSION is already built in $prefix"
-    exit 0
-fi
-
-for tool in python3 make c++ tar xz cargo; do
-    command -v "$tool" >/dev/null 2>&1 || die "$tool is missing"
-done
-
-mkdir -p "$prefix"
-work=$(mktemp -d "$prefix/build.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-say "fetching $PACKAGE $PACKAGE_VERSION"
-mkdir -p "$work/fetch/src"
-: >"$work/fetch/src/lib.rs"
-cat >"$work/fetch/Cargo.toml" <<END
-[workspace]
-[package]
-name = "fetch"
-version = "0.0.0"
-edition = "2021"
-[dependencies]
-$PACKAGE = { version = "=$PACKAGE_VERSION", default-features = false }
-END
-cargo fetch --quiet --manifest-path "$work/fetch/Cargo.toml" ||
-    die "cargo could not fetch $PACKAGE $PACKAGE_VERSION"
-archive=
-for file in "${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/"$PACKAGE-$PACKAGE_VERSION.crate"; do
-    [ -f "$file" ] && archive="$file"
-done
-[ -n "$archive" ] || die "cargo fetched $PACKAGE but its archive is not in its cache"
-found=$(sha256sum "$archive" | cut -d' ' -f1)
-[ "$found" = "$PACKAGE_SHA256" ] ||
-    die "$archive has SHA-256 $found, expected $PACKAGE_SHA256"
-tar -xzf "$archive" -C "$work"
+# shellcheck source=bench/peers/build-common.sh
+. "$(dirname "$0")/build-common.sh"
+begin "$OPTIONS $CXXFLAGS_OF_US" c++ "$@"
+needs python3 make c++ tar xz cargo
+fetch
 tar -xJf "$work/$PACKAGE-$PACKAGE_VERSION/vendor/Botan-$VERSION.tar.xz" -C "$work"
 
 say "building ($OPTIONS, $CXXFLAGS_OF_US)"
-if ! { cd "$work/Botan-$VERSION" &&
-    python3 configure.py --minimized-build --enable-modules="$MODULES" --build-targets=shared \
-        --disable-static-library --without-documentation --extra-cxxflags="$CXXFLAGS_OF_US" &&
-    make -j"${JOBS:-$(nproc)}"; } >"$work/log" 2>&1; then
-    tail -n 30 "$work/log" >&2
-    die "the build failed"
-fi
-mkdir -p "$prefix/lib"
+build() {
+    cd "$work/Botan-$VERSION" &&
+        python3 configure.py --minimized-build --enable-modules="$MODULES" --build-targets=shared \
+            --disable-static-library --without-documentation --extra-cxxflags="$CXXFLAGS_OF_US" &&
+        make -j"${JOBS:-$(nproc)}"
+}
+run_logged "the build" build
 rm -f "$prefix/BUILD"
-cp -L "$work/Botan-$VERSION/libbotan-3.so" "$prefix/lib/libbotan-3.so.new"
-mv "$prefix/lib/libbotan-3.so.new" "$prefix/lib/libbotan-3.so"
-printf '%s %s\n' "$OPTIONS" "$CXXFLAGS_OF_US" >"$prefix/FLAGS"
-# Last: a build that was interrupted leaves no BUILD and is made again.
-printf '%s\n' "$stamp" >"$prefix/BUILD"
-say "done: $prefix"
+install_library "$work/Botan-$VERSION/libbotan-3.so" "$prefix" "$OPTIONS $CXXFLAGS_OF_US"
+finish

@@ -16,6 +16,7 @@
 # lib, which says how it was made. GABION_CACHE defaults to ~/.cache/gabion.
 set -eu
 
+LIBRARY=wolfSSL
 PACKAGE=wolfssl-sys
 PACKAGE_VERSION=5.3.0
 PACKAGE_SHA256=e04fb531435ec8ba1852ee9df66ab351cdb1e3aec1da4013787ae93efa3adac6
@@ -37,25 +38,10 @@ fi
 CACHED="-DWOLFSSL_MLKEM_CACHE_A -DWC_MLDSA_CACHE_MATRIX_A -DWC_MLDSA_CACHE_PRIV_VECTORS
     -DWC_MLDSA_CACHE_PUB_VECTORS"
 
-say() { printf '%s\n' "build-wolfssl: $*" >&2; }
-die() { say "error: $*"; exit 3; }
-
-prefix="${GABION_CACHE:-$HOME/.cache/gabion}/peers/wolfssl-$VERSION"
-force=no
-case "${1:-}" in
-    '') ;;
-    --force) force=yes ;;
-    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) say "error: unknown option $1; expected --force or nothing"; exit 2 ;;
-esac
-
-# What a finished build is known by: sources, flags and script in one line, compared as a whole.
-stamp="$VERSION $PACKAGE_SHA256 $OPTIMISATION $(echo $CONFIGURE) $AVX512 $(echo $CACHED)"
-stamp="$stamp $(cc -dumpfullversion 2>/dev/null || echo none) $(uname -m)"
-if [ "$force" = no ] && [ -f "$prefix/BUILD" ] && [ "$(cat "$prefix/BUILD")" = "$stamp" ]; then
-    say "wolfSSL $VERSION is already built in $prefix"
-    exit 0
-fi
+# shellcheck source=bench/peers/build-common.sh
+. "$(dirname "$0")/build-common.sh"
+# shellcheck disable=SC2116,SC2086 # on one line
+begin "$OPTIMISATION $(echo $CONFIGURE) $AVX512 $(echo $CACHED)" cc "$@"
 
 missing=
 for tool in autoconf automake libtoolize make cc tar; do
@@ -71,36 +57,8 @@ if [ -n "$missing" ]; then
         autoconf automake libtool make gcc libc6-dev >&2 ||
         die "apt-get could not install them; run 'apt-get update' and try again"
 fi
-command -v cargo >/dev/null 2>&1 || die "cargo is not in PATH; script/run installs it"
-
-mkdir -p "$prefix"
-work=$(mktemp -d "$prefix/build.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-say "fetching $PACKAGE $PACKAGE_VERSION"
-mkdir -p "$work/fetch/src"
-: >"$work/fetch/src/lib.rs"
-cat >"$work/fetch/Cargo.toml" <<END
-[workspace]
-[package]
-name = "fetch"
-version = "0.0.0"
-edition = "2021"
-[dependencies]
-$PACKAGE = { version = "=$PACKAGE_VERSION", default-features = false }
-END
-cargo fetch --quiet --manifest-path "$work/fetch/Cargo.toml" ||
-    die "cargo could not fetch $PACKAGE $PACKAGE_VERSION"
-archive=
-for file in "${CARGO_HOME:-$HOME/.cargo}"/registry/cache/*/"$PACKAGE-$PACKAGE_VERSION.crate"; do
-    [ -f "$file" ] && archive="$file"
-done
-[ -n "$archive" ] || die "cargo fetched $PACKAGE but its archive is not in its cache"
-found=$(sha256sum "$archive" | cut -d' ' -f1)
-[ "$found" = "$PACKAGE_SHA256" ] ||
-    die "$archive has SHA-256 $found, expected $PACKAGE_SHA256"
-tar -xzf "$archive" -C "$work"
+needs cargo
+fetch
 mv "$work/$PACKAGE-$PACKAGE_VERSION/wolfssl-src" "$work/source"
 grep -q "\"$VERSION\"" "$work/source/wolfssl/version.h" ||
     die "the package does not hold wolfSSL $VERSION"
@@ -111,9 +69,12 @@ say "generating configure"
 touch config.rpath
 mkdir -p build-aux
 touch build-aux/config.rpath
-autoreconf --install --force >"$work/autoreconf.log" 2>&1 || {
-    tail -n 20 "$work/autoreconf.log" >&2
-    die "autoreconf failed"
+run_logged autoreconf autoreconf --install --force
+
+build() {
+    # shellcheck disable=SC2086 # the list is meant to be split
+    ../source/configure --prefix="$prefix/$variant" $CONFIGURE CFLAGS="$flags" CCASFLAGS="$flags" &&
+        make -j"${JOBS:-$(nproc)}" src/libwolfssl.la
 }
 
 for variant in plain cached avx2; do
@@ -126,24 +87,14 @@ for variant in plain cached avx2; do
     say "building $variant ($flags)"
     mkdir -p "$work/$variant"
     cd "$work/$variant"
-    # shellcheck disable=SC2086 # the list is meant to be split
-    if ! { ../source/configure --prefix="$prefix/$variant" $CONFIGURE \
-        CFLAGS="$flags" CCASFLAGS="$flags" &&
-        make -j"${JOBS:-$(nproc)}" src/libwolfssl.la; } >"$work/$variant.log" 2>&1; then
-        tail -n 30 "$work/$variant.log" >&2
-        die "the $variant build failed"
-    fi
-    mkdir -p "$prefix/$variant.new/lib"
-    cp -L src/.libs/libwolfssl.so "$prefix/$variant.new/lib/libwolfssl.so"
-    printf '%s\n' "$flags" >"$prefix/$variant.new/FLAGS"
+    run_logged "the $variant build" build
+    install_library src/.libs/libwolfssl.so "$prefix/$variant.new" "$flags"
 done
 
-# Last: a build that was interrupted leaves no BUILD and is made again.
 rm -f "$prefix/BUILD"
 for variant in plain cached avx2; do
     rm -rf "${prefix:?}/$variant"
     mv "$prefix/$variant.new" "$prefix/$variant"
 done
 cp "$work/source/COPYING" "$prefix/COPYING"
-printf '%s\n' "$stamp" >"$prefix/BUILD"
-say "done: $prefix"
+finish
