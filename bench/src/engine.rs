@@ -92,9 +92,9 @@ impl Case {
             let operations: &'static [Operation] = match algorithm.info().kind {
                 Kind::Kem => &KEM,
                 // RSA keys take from one second to ten.
-                Kind::Signature if algorithm.info().parts.iter().any(is_rsa) => &DSA[1..],
+                Kind::Signature if algorithm.info().has_rsa() => &DSA[1..],
                 Kind::Signature => &DSA,
-                _ => &[Operation::Keygen, Operation::Derive],
+                Kind::KeyExchange => &[Operation::Keygen, Operation::Derive],
             };
             operations.iter().flat_map(move |&operation| {
                 [Key::Fresh, Key::Cached]
@@ -110,10 +110,6 @@ impl Case {
     pub fn name(&self) -> String {
         format!("{}:{}:{}", self.algorithm, self.operation.word(), self.key.word())
     }
-}
-
-fn is_rsa(part: &&str) -> bool {
-    part.starts_with("RSA")
 }
 
 /// Something that can be timed: one call works on all lanes of one batch, the batches in turn.
@@ -242,7 +238,7 @@ fn measure_case(
             dsa::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || dsa::call(engine, &inputs, case))
         }
-        _ => {
+        Family::FnDsa | Family::Ecdh | Family::Ecdsa | Family::Hybrid | Family::Composite => {
             let inputs = many::Inputs::new(reference, case, config.batch)?;
             many::check(engine, reference, &inputs, case)?;
             side_by_side(config.threads, &plan, || many::call(engine, &inputs, case))

@@ -31,7 +31,7 @@ pub(crate) fn successor(old: &str) -> Option<&'static str> {
     let row = ALGORITHMS.iter().find(|row| row.name == followed)?;
     match row.kind {
         Kind::Kem => row.tls.map(|tls| tls.name),
-        _ => Some(row.name),
+        Kind::Signature | Kind::KeyExchange => Some(row.name),
     }
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn key_shares(group: &str) -> Option<usize> {
     let row = group_row(group)?;
     // The server of a KEM answers with a ciphertext, that of a key exchange with a key like the
     // client's.
-    let answer = if row.kind == Kind::Kem { row.output } else { row.public_key };
-    Some(row.public_key + answer)
+    let answer = if row.kind == Kind::Kem { row.output.max() } else { row.public_key.max() };
+    Some(row.public_key.max() + answer)
 }
 
 /// Whether a group is a curve alone, and no KEM.
@@ -64,12 +64,12 @@ pub(crate) fn signature_bytes(name: &str) -> Option<usize> {
         "RSA-2048" => Some(256),
         // SEQUENCE of two INTEGERs: a byte more for each of the two halves of the cases whose
         // first bit is set. Longest less one.
-        "ECDSA-P-256" | "ECDSA-P-384" => row(name).map(|row| row.output - 1),
+        "ECDSA-P-256" | "ECDSA-P-384" => row(name).map(|row| row.output.max() - 1),
         // Means over 150 signatures; they scatter by two or three bytes. The table of algorithms has
         // the longest.
         "Falcon-512" => Some(655),
         "Falcon-1024" => Some(1271),
-        _ => row(name).map(|row| row.output),
+        _ => row(name).map(|row| row.output.max()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use gabion_backend::Backend;
 use gabion_scheme::Algorithm;
-use gabion_scheme::algorithms::Family;
+use gabion_scheme::algorithms::{Family, Part};
 
 use crate::ecc::{self, Curve};
 
@@ -14,7 +14,9 @@ const OWN: &str = "gabion";
 /// anew for each of them.
 pub fn code_of(algorithm: Algorithm, backend: &dyn Backend) -> String {
     let mut names: Vec<&str> = Vec::new();
-    for part in parts(algorithm) {
+    let parts = algorithm.info().parts;
+    let parts = if parts.is_empty() { &[Part::Algorithm(algorithm)] } else { parts };
+    for &part in parts {
         for name in code_of_part(part, backend) {
             if !names.contains(&name) {
                 names.push(name);
@@ -24,40 +26,24 @@ pub fn code_of(algorithm: Algorithm, backend: &dyn Backend) -> String {
     names.join(" + ")
 }
 
-/// What a hybrid or a composite is made of, by the names of the table or, as with RSA, by others.
-fn parts(algorithm: Algorithm) -> Vec<Part> {
-    let info = algorithm.info();
-    if info.parts.is_empty() {
-        return vec![Part::Algorithm(algorithm)];
-    }
-    // Composites write curves without the second dash.
-    let part = |name: &&str| {
-        let known = name.parse().or_else(|_| name.replace("ECDSA-P", "ECDSA-P-").parse());
-        known.map_or(Part::Rsa, Part::Algorithm)
-    };
-    info.parts.iter().map(part).collect()
-}
-
-enum Part {
-    Algorithm(Algorithm),
-    /// The one that composites have and the table does not.
-    Rsa,
-}
-
 fn code_of_part(part: Part, backend: &dyn Backend) -> Vec<&'static str> {
     let Part::Algorithm(algorithm) = part else { return vec!["rsa"] };
     let has_curve_lanes = backend.lanes() >= ecc::lanes::LANES_OF_CURVES;
-    match (algorithm.info().family, Curve::of(algorithm)) {
-        (Family::FnDsa, _) => vec!["fn-dsa"],
-        (Family::Ed25519, _) if has_curve_lanes => vec![backend.name()],
-        (Family::Ed25519, _) => vec!["curve25519-dalek"],
-        // Public keys of single operations are the library's also where there are lanes.
-        (_, Some(Curve::X25519)) if has_curve_lanes => {
-            vec![backend.name(), ecc::library(Curve::X25519)]
-        }
-        (_, Some(Curve::P384)) => vec![ecc::library(Curve::P384), OWN],
-        (_, Some(curve)) => vec![ecc::library(curve)],
-        _ => vec![backend.name()],
+    match algorithm.info().family {
+        Family::FnDsa => vec!["fn-dsa"],
+        Family::Ed25519 if !has_curve_lanes => vec!["curve25519-dalek"],
+        Family::Ecdh | Family::Ecdsa => match Curve::of(algorithm) {
+            // Public keys of single operations are the library's also where there are lanes.
+            Some(Curve::X25519) if has_curve_lanes => {
+                vec![backend.name(), ecc::library(Curve::X25519)]
+            }
+            Some(Curve::P384) => vec![ecc::library(Curve::P384), OWN],
+            Some(curve) => vec![ecc::library(curve)],
+            None => vec![backend.name()],
+        },
+        Family::MlKem | Family::MlDsa | Family::SlhDsa | Family::Ed25519 => vec![backend.name()],
+        // Their parts were named, which have no parts themselves.
+        Family::Hybrid | Family::Composite => vec![],
     }
 }
 

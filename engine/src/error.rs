@@ -220,32 +220,54 @@ pub(crate) fn same_key(algorithm: Algorithm, made: &[u8], given: &[u8]) -> Resul
 
 /// The error of a lane that did not succeed.
 pub(crate) fn lane_error(algorithm: Algorithm, task: Task, status: Status) -> Error {
-    let (name, family) = (algorithm.name(), algorithm.info().family);
-    match (status, task) {
-        (Status::InvalidSignature, _) => Error::BadSignature,
-        (Status::NoMemory, _) => Error::NoMemory("the operation"),
-        (Status::InvalidKey, Task::DecodePublic | Task::Encaps | Task::Verify) => {
-            Error::Input(gabion_scheme::Error::PublicKey {
-                algorithm: name,
-                reason: match family {
-                    Family::MlKem => "a coefficient is out of range (FIPS 203, section 7.2)",
-                    _ => "a part of it is none of this algorithm's",
-                },
-            })
-        }
-        (Status::InvalidKey, _) => Error::Input(gabion_scheme::Error::PrivateKey {
-            algorithm: name,
-            reason: match family {
-                Family::MlKem => {
-                    "a coefficient is out of range or its hash is wrong (FIPS 203, section 7.3)"
-                }
-                Family::MlDsa => {
-                    "its parts are out of range or do not belong together (FIPS 204, Algorithm 25)"
-                }
-                Family::SlhDsa => "its root is not that of its seeds (FIPS 205, Algorithm 18)",
-                _ => "its parts are out of range or do not belong together",
-            },
-        }),
+    let name = algorithm.name();
+    match status {
+        Status::InvalidSignature => Error::BadSignature,
+        Status::NoMemory => Error::NoMemory("the operation"),
+        Status::InvalidKey => match task {
+            Task::DecodePublic | Task::Encaps | Task::Verify => {
+                let reason = public_reason(algorithm.info().family);
+                Error::Input(gabion_scheme::Error::PublicKey { algorithm: name, reason })
+            }
+            Task::Keygen | Task::DecodePrivate | Task::Decaps | Task::Derive | Task::Sign => {
+                let reason = private_reason(algorithm.info().family);
+                Error::Input(gabion_scheme::Error::PrivateKey { algorithm: name, reason })
+            }
+        },
         _ => Error::Lane { algorithm, task, status },
+    }
+}
+
+/// Why a public key of a family is refused, as far as a lane's verdict says.
+fn public_reason(family: Family) -> &'static str {
+    match family {
+        Family::MlKem => "a coefficient is out of range (FIPS 203, section 7.2)",
+        Family::MlDsa
+        | Family::SlhDsa
+        | Family::Ed25519
+        | Family::FnDsa
+        | Family::Ecdh
+        | Family::Ecdsa
+        | Family::Hybrid
+        | Family::Composite => "a part of it is none of this algorithm's",
+    }
+}
+
+/// The same of a private key.
+fn private_reason(family: Family) -> &'static str {
+    match family {
+        Family::MlKem => {
+            "a coefficient is out of range or its hash is wrong (FIPS 203, section 7.3)"
+        }
+        Family::MlDsa => {
+            "its parts are out of range or do not belong together (FIPS 204, Algorithm 25)"
+        }
+        Family::SlhDsa => "its root is not that of its seeds (FIPS 205, Algorithm 18)",
+        Family::Ed25519
+        | Family::FnDsa
+        | Family::Ecdh
+        | Family::Ecdsa
+        | Family::Hybrid
+        | Family::Composite => "its parts are out of range or do not belong together",
     }
 }

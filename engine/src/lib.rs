@@ -62,7 +62,7 @@ pub use gabion_backend::{
 };
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
-    ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes,
+    ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes, Part, Size,
     UnknownAlgorithm,
 };
 pub use gabion_scheme::ml_dsa::Message;

@@ -26,13 +26,13 @@ pub fn check() -> Result<(), Error> {
 
 /// Refuses to make more keys than there is memory for.
 pub(crate) fn check_keys(info: &AlgorithmInfo, lanes: usize) -> Result<(), Error> {
-    check_lanes(lanes, EXPANDED * (info.public_key + info.private_key))
+    check_lanes(lanes, EXPANDED * (info.public_key.max() + info.private_key.max()))
 }
 
 /// The same of operations with keys that are there.
 pub(crate) fn check_operations(info: &AlgorithmInfo, lanes: usize) -> Result<(), Error> {
     // The outputs of a composite's or hybrid's parts come apart first.
-    check_lanes(lanes, 2 * (info.output + info.shared_secret) + 512)
+    check_lanes(lanes, 2 * (info.output.max() + info.shared_secret) + 512)
 }
 
 fn check_lanes(lanes: usize, each: usize) -> Result<(), Error> {

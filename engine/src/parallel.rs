@@ -62,14 +62,15 @@ fn lanes_min(algorithm: Algorithm) -> usize {
         Family::MlKem | Family::MlDsa | Family::Ed25519 => LANES_MIN,
         Family::Ecdh if algorithm == Algorithm::X25519 => LANES_MIN,
         Family::Hybrid => HYBRID_LANES_MIN,
-        _ => SLOW_LANES_MIN,
+        Family::SlhDsa | Family::FnDsa | Family::Ecdh | Family::Ecdsa | Family::Composite => {
+            SLOW_LANES_MIN
+        }
     }
 }
 
 /// The same where keys are made: one of RSA takes longer than anything else here.
 fn keys_min(algorithm: Algorithm) -> usize {
-    let is_rsa = algorithm.info().parts.iter().any(|part| part.starts_with("RSA"));
-    if is_rsa { 1 } else { lanes_min(algorithm) }
+    if algorithm.info().has_rsa() { 1 } else { lanes_min(algorithm) }
 }
 
 /// Runs every piece on so many threads, the calling one included. Where one fails the batch does,
@@ -155,7 +156,7 @@ impl Engine {
     ///
     /// let engine = Engine::global()?;
     /// let cores = engine.parallel(std::thread::available_parallelism()?);
-    /// let (n, room) = (20, Algorithm::EcdsaP256.info().output);
+    /// let (n, room) = (20, Algorithm::EcdsaP256.info().output.max());
     /// let pairs = cores.signature_generate_many(Algorithm::EcdsaP256, n, &OsEntropy)?;
     /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
     /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
@@ -242,7 +243,8 @@ impl Parallel<'_> {
             || entropy.map_or(Randomness::Deterministic, |entropy| Randomness::Fresh(entropy));
         let algorithms = keys.iter().map(|key| key.algorithm());
         let lens = [messages.len(), lengths.len(), status.len()];
-        let room = signature::check_lanes(algorithms, keys.len(), lens, signatures.len());
+        let rooms = keys.iter().map(|key| key.signature_len_max());
+        let room = signature::check_lanes(algorithms, rooms, keys.len(), lens, signatures.len());
         let cut = self.cut(keys.first().map(|key| key.algorithm()), keys.len());
         let (Ok(room), Some(cut)) = (room, cut) else {
             return self.engine.sign_many(
@@ -288,7 +290,7 @@ impl Parallel<'_> {
             return self.engine.encaps_many(keys, Randomness::Fresh(entropy), ct, shared, status);
         };
         let info = algorithm.info();
-        let made = ct.chunks_mut(cut.lanes * info.output);
+        let made = ct.chunks_mut(cut.lanes * info.output.max());
         let made = made.zip(shared.chunks_mut(cut.lanes * info.shared_secret));
         let pieces = keys.chunks(cut.lanes).zip(made).zip(status.chunks_mut(cut.lanes)).collect();
         let ended = on_threads(cut.threads, pieces, |((keys, made), status)| {
@@ -321,7 +323,7 @@ impl Parallel<'_> {
             return self.engine.decaps_many(keys, ct, shared, status);
         };
         let info = algorithm.info();
-        let inputs = keys.chunks(cut.lanes).zip(ct.chunks(cut.lanes * info.output));
+        let inputs = keys.chunks(cut.lanes).zip(ct.chunks(cut.lanes * info.output.max()));
         let made = shared.chunks_mut(cut.lanes * info.shared_secret);
         let pieces = inputs.zip(made).zip(status.chunks_mut(cut.lanes)).collect();
         let ended = on_threads(cut.threads, pieces, |(((keys, ct), shared), status)| {

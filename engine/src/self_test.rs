@@ -24,7 +24,6 @@ use crate::family::hybrid;
 
 use gabion_backend::{Backend, Batch, Operation};
 use gabion_scheme::algorithms::Family;
-use gabion_scheme::composite::{self, Classical};
 use gabion_scheme::ct;
 use gabion_scheme::ed25519::Rules;
 use gabion_scheme::{Algorithm, Status, ml_dsa, ml_kem, slh_dsa};
@@ -51,27 +50,21 @@ fn message<const N: usize>(lane: usize) -> [u8; N] {
 /// The algorithms whose self-tests are part of this one's. They are tested once for all that need
 /// them, so that a process tests ML-DSA-65 once and not with each of its composites.
 pub(crate) fn parts(algorithm: Algorithm) -> Vec<Algorithm> {
-    use Algorithm as A;
-    if let Some(params) = composite::params(algorithm) {
-        let classical = match params.classical {
-            // There is no algorithm of that name; the crate verifies what it signs.
-            Classical::Rsa(_) => None,
-            Classical::Ecdsa(curve) => Some(curve.ecdsa()),
-            Classical::Ed25519 => Some(A::Ed25519),
-        };
-        return [params.ml_dsa].into_iter().chain(classical).collect();
-    }
-    if hybrid::Parts::of(algorithm).is_some() {
-        let named = algorithm.info().parts.iter().filter_map(|name| name.parse().ok());
-        // A curve's exchange has the test of its signature.
-        return named.map(|part| parts(part).first().copied().unwrap_or(part)).collect();
-    }
+    // RSA has no row to be tested under; the crate verifies what it signs.
+    let of_row = algorithm.info().part_algorithms();
+    let mut tested: Vec<_> = of_row.map(|part| stands_for(part).unwrap_or(part)).collect();
+    tested.extend(stands_for(algorithm));
+    tested
+}
+
+/// The algorithm whose self-test is all that another one's would be.
+fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
     match algorithm {
         // One curve, and a signature has a key as an exchange has one.
-        A::EcdhP256 => vec![A::EcdsaP256],
-        A::EcdhP384 => vec![A::EcdsaP384],
-        A::EcdhP521 => vec![A::EcdsaP521],
-        _ => slh::stands_for(algorithm).into_iter().collect(),
+        Algorithm::EcdhP256 => Some(Algorithm::EcdsaP256),
+        Algorithm::EcdhP384 => Some(Algorithm::EcdsaP384),
+        Algorithm::EcdhP521 => Some(Algorithm::EcdsaP521),
+        _ => slh::stands_for(algorithm),
     }
 }
 

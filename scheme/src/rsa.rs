@@ -9,6 +9,7 @@
 //! before it gives it out.
 
 use core::convert::Infallible;
+use core::fmt;
 
 use rsa::pkcs1::{
     DecodeRsaPrivateKey, DecodeRsaPublicKey, EncodeRsaPrivateKey, EncodeRsaPublicKey,
@@ -45,6 +46,17 @@ pub struct Params {
     pub bits: usize,
     /// The padding.
     pub padding: Padding,
+}
+
+/// As `RSA-2048 PSS` and `RSA-2048 PKCS#1 v1.5`.
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let padding = match self.padding {
+            Padding::Pss => "PSS",
+            Padding::Pkcs1 => "PKCS#1 v1.5",
+        };
+        write!(f, "RSA-{} {padding}", self.bits)
+    }
 }
 
 impl Params {

@@ -108,7 +108,7 @@ fn run_everything(backend: Box<dyn Backend>) {
                         continue;
                     };
                     let message = vec![Message::Pure { context: b"", message: b"watched" }; n];
-                    let (mut sigs, mut lengths) = (vec![0; n * row.output], vec![0; n]);
+                    let (mut sigs, mut lengths) = (vec![0; n * row.output.max()], vec![0; n]);
                     let fresh = Randomness::Fresh(&OsEntropy);
                     let keys = vec![&key; n];
                     engine
@@ -122,7 +122,7 @@ fn run_everything(backend: Box<dyn Backend>) {
                     let key = engine.kem_generate(row.algorithm, &OsEntropy).unwrap();
                     let public = KemPrivateKey::public(&key);
                     let (mut ct, mut shared) =
-                        (vec![0; n * row.output], vec![0; n * row.shared_secret]);
+                        (vec![0; n * row.output.max()], vec![0; n * row.shared_secret]);
                     let fresh = Randomness::Fresh(&OsEntropy);
                     engine
                         .encaps_many(&vec![&public; n], fresh, &mut ct, &mut shared, &mut status)

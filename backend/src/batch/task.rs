@@ -4,7 +4,6 @@ use std::fmt;
 
 /// The kind of an operation, whatever its family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Task {
     /// Key pairs from seeds.
     Keygen,

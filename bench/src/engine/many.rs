@@ -66,7 +66,7 @@ impl Inputs {
                 Pairs::Signature(reference.signature_generate_many(algorithm, KEYS, &stream)?)
             }
             Kind::Kem => Pairs::Kem(reference.kem_generate_many(algorithm, KEYS, &stream)?),
-            _ => {
+            Kind::KeyExchange => {
                 let pair = |_| reference.exchange_generate(algorithm, &stream);
                 Pairs::Exchange((0..KEYS).map(pair).collect::<Result<_, _>>()?)
             }
@@ -86,7 +86,7 @@ impl Inputs {
             batches,
             encoded,
             messages: (0..items).map(inputs::message).collect(),
-            outputs: vec![0; items * info.output],
+            outputs: vec![0; items * info.output.max()],
             lengths: vec![0; items],
             secrets: vec![0; items * info.shared_secret],
             pairs,
@@ -145,7 +145,7 @@ impl Outputs {
         Outputs {
             stream: Stream(AtomicU64::new(1 << 32)),
             status: vec![Status::NotRun; batch],
-            out: vec![0; batch * info.output],
+            out: vec![0; batch * info.output.max()],
             lengths: vec![0; batch],
             secrets: vec![0; batch * info.shared_secret],
             public: Vec::new(),
@@ -206,7 +206,7 @@ fn signature(
     };
     let keys: Vec<VerifyKey> = (0..batch).map(lane).collect::<Result<_, _>>()?;
     let keys: Vec<_> = keys.iter().collect();
-    let sigs = part(&inputs.outputs, number, batch, algorithm.info().output);
+    let sigs = part(&inputs.outputs, number, batch, algorithm.info().output.max());
     let lengths = part(&inputs.lengths, number, batch, 1);
     engine.verify_many(&keys, &messages, sigs, lengths, &mut out.status)?;
     all_ok(&out.status)
@@ -245,7 +245,7 @@ fn kem(
             };
             let keys: Vec<KemPrivateKey> = (0..batch).map(lane).collect::<Result<_, _>>()?;
             let keys: Vec<_> = keys.iter().collect();
-            let ct = part(&inputs.outputs, number, batch, algorithm.info().output);
+            let ct = part(&inputs.outputs, number, batch, algorithm.info().output.max());
             engine.decaps_many(&keys, ct, &mut out.secrets, status)?;
         }
     }
@@ -320,12 +320,12 @@ pub fn check(
             let secret = &out.secrets[lane * info.shared_secret..][..info.shared_secret];
             match (&inputs.pairs, case.operation) {
                 (Pairs::Signature(keys), Operation::Sign) => {
-                    let signature = &out.out[lane * info.output..][..out.lengths[lane]];
+                    let signature = &out.out[lane * info.output.max()..][..out.lengths[lane]];
                     let message = plain(&inputs.messages)[item];
                     reference.verify(&keys[index].public(), message, signature)?;
                 }
                 (Pairs::Kem(keys), Operation::Encaps) => {
-                    let ct = &out.out[lane * info.output..][..info.output];
+                    let ct = &out.out[lane * info.output.max()..][..info.output.max()];
                     let opened = reference.decaps(&keys[index], ct)?;
                     same(case, "the shared secret", secret, &opened)?;
                 }

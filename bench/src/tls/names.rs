@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use gabion_engine::{ALGORITHMS, AlgorithmInfo, Family, Kind};
+use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Family, Kind};
 
 use crate::Error;
 use crate::ossl::KeyShape;
@@ -171,7 +171,8 @@ const fn curve(
 
 /// A hybrid with a private codepoint, which OpenSSL does not have.
 fn private(row: &'static AlgorithmInfo) -> Option<Group> {
-    let ml_kem = row.parts.iter().find(|part| part.starts_with("ML-KEM-"))?;
+    let is_ml_kem = |part: &Algorithm| part.info().family == Family::MlKem;
+    let ml_kem = row.part_algorithms().find(is_ml_kem)?.name();
     row.tls.filter(|_| row.family == Family::Hybrid && row.draft).map(|tls| Group {
         name: tls.name,
         aliases: row.oqs.as_slice(),

@@ -110,10 +110,7 @@ fn expanded_len(algorithm: Algorithm, len: usize) -> usize {
 
 /// Multiples of the point of an Ed25519 key; nothing for any other algorithm.
 fn rows_len(algorithm: Algorithm) -> usize {
-    match algorithm.info().family {
-        Family::Ed25519 => ROWS_LEN,
-        _ => 0,
-    }
+    if algorithm.info().family == Family::Ed25519 { ROWS_LEN } else { 0 }
 }
 
 /// Matrix and vector of ML-KEM (FIPS 203: 256 coefficients of 2 bytes) and ML-DSA (FIPS 204: of 4
@@ -130,8 +127,7 @@ fn lattice_len(algorithm: Algorithm) -> usize {
 
 /// The parts of a hybrid or composite that are algorithms by themselves.
 fn parts_of(algorithm: Algorithm) -> impl Iterator<Item = Algorithm> {
-    let parts = algorithm.info().parts;
-    Algorithm::all().filter(move |other| parts.contains(&other.name()))
+    algorithm.info().part_algorithms()
 }
 
 impl KeyCache {
@@ -274,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_a_key_takes_is_its_matrix_or_a_bound_for_its_family() {
-        let of = |algorithm: Algorithm| expanded_len(algorithm, algorithm.info().public_key);
+        let of = |algorithm: Algorithm| expanded_len(algorithm, algorithm.info().public_key.max());
         assert_eq!(of(Algorithm::MlKem1024), 128 + 1568 + (16 + 4) * 512);
         assert_eq!(of(Algorithm::MlDsa87), 128 + 2592 + (56 + 8) * 1024);
         assert_eq!(of(Algorithm::SlhDsaSha2_128s), 128 + 32 + 4 * 32 + 1024);

@@ -96,7 +96,7 @@ mod tests {
     fn the_table_knows_the_longest() {
         for algorithm in [Algorithm::EcdsaP256, Algorithm::EcdsaP384, Algorithm::EcdsaP521] {
             let curve = Curve::of(algorithm).unwrap();
-            assert_eq!(algorithm.info().output, longest(curve), "{algorithm}");
+            assert_eq!(algorithm.info().output.max(), longest(curve), "{algorithm}");
             let mut raw = vec![0xff; 2 * curve.scalar_len()];
             if curve == Curve::P521 {
                 raw[0] = 1;

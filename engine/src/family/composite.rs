@@ -157,7 +157,7 @@ impl SigningPart for SigningKey {
         let classical = classical::sign(engine, &classical, &texts.0, (&random, is_given))?;
         let has_fault = classical.contains(&Err(Status::Fault));
         signatures.fill(0);
-        let room = params.algorithm.info().output;
+        let room = params.algorithm.info().output.max();
         let outputs = signatures.chunks_exact_mut(room).zip(lengths.iter_mut());
         let parts = parts.chunks_exact(ml_dsa.sig_len());
         let parts = parts.zip(classical);
@@ -198,7 +198,7 @@ impl VerifyPart for VerifyKey {
     /// DeserializePublicKey (section 4.1).
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
-        let len = params.ml_dsa.info().public_key;
+        let len = params.ml_dsa.info().public_key.max();
         let (ml_dsa, classical) = bytes
             .split_at_checked(len)
             .ok_or_else(|| too_short("a composite public key", len, bytes.len()))?;
@@ -231,7 +231,7 @@ impl VerifyPart for VerifyKey {
         let Some(ml_dsa) = ml_dsa::params(params.ml_dsa) else {
             return Err(unknown(params.ml_dsa));
         };
-        let room = params.algorithm.info().output;
+        let room = params.algorithm.info().output.max();
         let len = ml_dsa.sig_len();
         // The table's longest signature is longer than its ML-DSA part.
         let parts: Vec<u8> = signatures

@@ -135,7 +135,7 @@ impl SigningPart for SigningKey {
         let Some(first) = keys.first() else { return Ok(()) };
         let curve = curve_of(engine, first.algorithm())?;
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
-        let room = first.algorithm().info().output;
+        let room = first.algorithm().info().output.max();
         let drawn = randomness.hedge::<32>(keys.len())?;
         for (lane, key) in keys.iter().enumerate() {
             let out = &mut signatures[lane * room..(lane + 1) * room];
@@ -205,7 +205,7 @@ impl VerifyPart for VerifyKey {
         let Some(first) = keys.first() else { return Ok(()) };
         let curve = curve_of(engine, first.algorithm)?;
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
-        let room = first.algorithm.info().output;
+        let room = first.algorithm.info().output.max();
         for (lane, key) in keys.iter().enumerate() {
             let der = &signatures[lane * room..][..lengths[lane]];
             status[lane] = match signed(curve, &messages[lane]) {

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use gabion_scheme::algorithms::{Family, Part};
 use gabion_scheme::{Algorithm, Status};
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use sha3::{Digest, Sha3_256, Shake256};
@@ -45,18 +46,15 @@ enum Combiner {
 impl Parts {
     /// The parts of a hybrid; none for every other algorithm.
     pub(crate) fn of(algorithm: Algorithm) -> Option<Parts> {
-        use Algorithm as A;
-        use Combiner::{Concatenation, XWing};
-        let (kem, curve, kem_first, combiner) = match algorithm {
-            A::X25519MlKem768 => (A::MlKem768, Curve::X25519, true, Concatenation),
-            A::SecP256r1MlKem768 => (A::MlKem768, Curve::P256, false, Concatenation),
-            A::SecP384r1MlKem1024 => (A::MlKem1024, Curve::P384, false, Concatenation),
-            A::SecP256r1MlKem512 => (A::MlKem512, Curve::P256, false, Concatenation),
-            A::SecP384r1MlKem768 => (A::MlKem768, Curve::P384, false, Concatenation),
-            A::SecP521r1MlKem1024 => (A::MlKem1024, Curve::P521, false, Concatenation),
-            A::MlKem512X25519 => (A::MlKem512, Curve::X25519, true, Concatenation),
-            A::XWing => (A::MlKem768, Curve::X25519, true, XWing),
-            _ => return None,
+        let info = algorithm.info();
+        let [Part::Algorithm(first), Part::Algorithm(second)] = *info.parts else { return None };
+        let kem_first = first.info().family == Family::MlKem;
+        let (kem, curve) = if kem_first { (first, second) } else { (second, first) };
+        // A composite's parts are two signatures, one of them on a curve too.
+        let curve = Curve::of(curve).filter(|_| info.family == Family::Hybrid)?;
+        let combiner = match algorithm {
+            Algorithm::XWing => Combiner::XWing,
+            _ => Combiner::Concatenation,
         };
         Some(Parts { algorithm, kem, curve, kem_first, combiner })
     }
@@ -195,7 +193,7 @@ fn pair(
         return Err(refused());
     }
     let point = point.ok_or_else(refused)?;
-    let mut encoded = vec![0; parts.algorithm.info().public_key];
+    let mut encoded = vec![0; parts.algorithm.info().public_key.max()];
     parts.join(kem.public_bytes(), &point, &mut encoded);
     let point = Peer::own(parts.curve, point);
     let public = Public { parts, kem: kem.public(), point, bytes: encoded };
@@ -216,11 +214,11 @@ fn decode_with(
     kem: fn(&Engine, Algorithm, &[u8]) -> Result<MlKemPrivate, Error>,
 ) -> Result<PrivateKey, Error> {
     let parts = Parts::tested(engine, algorithm)?;
-    check_length("a hybrid private key", algorithm.info().private_key, bytes)?;
+    check_length("a hybrid private key", algorithm.info().private_key.max(), bytes)?;
     if parts.combiner == Combiner::XWing {
         return PrivateKey::from_seed(engine, algorithm, bytes);
     }
-    let (kem_bytes, scalar) = parts.split(bytes, parts.kem.info().private_key);
+    let (kem_bytes, scalar) = parts.split(bytes, parts.kem.info().private_key.max());
     let kem = kem(engine, parts.kem, kem_bytes)?;
     let point = ecc::public_key(parts.curve, scalar);
     let scalar = Zeroizing::new(scalar.to_vec());
@@ -267,7 +265,7 @@ impl DecapsPart for PrivateKey {
         let mut scalars = Zeroizing::new(vec![0; len]);
         ecc::fill(parts.curve, &drawn, &mut scalars)?;
         pairs(engine, parts, kems, &scalars, |kem, scalar| {
-            let mut bytes = Zeroizing::new(vec![0; algorithm.info().private_key]);
+            let mut bytes = Zeroizing::new(vec![0; algorithm.info().private_key.max()]);
             parts.join(kem.bytes(), scalar, &mut bytes);
             bytes
         })
@@ -303,8 +301,10 @@ impl DecapsPart for PrivateKey {
         let parts = Parts::tested(engine, first.algorithm())?;
         let DecapsLanes { ct, shared, status } = lanes;
         let (info, kem_info) = (parts.algorithm.info(), parts.kem.info());
-        let split: Vec<_> =
-            ct.chunks_exact(info.output).map(|ct| parts.split(ct, kem_info.output)).collect();
+        let split: Vec<_> = ct
+            .chunks_exact(info.output.max())
+            .map(|ct| parts.split(ct, kem_info.output.max()))
+            .collect();
         let kem_ct: Vec<u8> = split.iter().flat_map(|ct| ct.0).copied().collect();
         let mut kem_shared = Zeroizing::new(vec![0; keys.len() * kem_info.shared_secret]);
         let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
@@ -344,8 +344,8 @@ impl EncapsPart for PublicKey {
 
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let parts = Parts::tested(engine, algorithm)?;
-        check_length("a hybrid public key", algorithm.info().public_key, bytes)?;
-        let (kem, point) = parts.split(bytes, parts.kem.info().public_key);
+        check_length("a hybrid public key", algorithm.info().public_key.max(), bytes)?;
+        let (kem, point) = parts.split(bytes, parts.kem.info().public_key.max());
         let refused = || public_key(algorithm, "its part on the curve is no uncompressed point");
         let point = Peer::decode(parts.curve, point).ok_or_else(refused)?;
         let kem = MlKemPublic::decode(engine, parts.kem, kem)?;
@@ -360,7 +360,7 @@ impl EncapsPart for PublicKey {
         let (info, kem_info) = (parts.algorithm.info(), parts.kem.info());
         let n = keys.len();
         let (m, scalars) = ephemeral(parts, randomness, n)?;
-        let mut kem_ct = vec![0; n * kem_info.output];
+        let mut kem_ct = vec![0; n * kem_info.output.max()];
         let mut kem_shared = Zeroizing::new(vec![0; n * kem_info.shared_secret]);
         let kem_keys: Vec<_> = keys.iter().map(|key| &key.0.kem).collect();
         let kem_lanes = EncapsLanes {
@@ -377,7 +377,7 @@ impl EncapsPart for PublicKey {
         let shares = ecc::lanes::public_keys(engine, parts.curve, &private)?;
         let (secrets, good) = parts.derive_many(engine, &private, &points)?;
         for (lane, key) in keys.iter().enumerate() {
-            let ct = &mut ct[lane * info.output..(lane + 1) * info.output];
+            let ct = &mut ct[lane * info.output.max()..(lane + 1) * info.output.max()];
             let shared = &mut shared[lane * info.shared_secret..(lane + 1) * info.shared_secret];
             ct.fill(0);
             shared.fill(0);
@@ -392,7 +392,11 @@ impl EncapsPart for PublicKey {
             };
             if good[lane] {
                 parts.combine([kem, secret], [share, key.0.point.bytes()], shared);
-                parts.join(&kem_ct[lane * kem_info.output..][..kem_info.output], share, ct);
+                parts.join(
+                    &kem_ct[lane * kem_info.output.max()..][..kem_info.output.max()],
+                    share,
+                    ct,
+                );
             } else {
                 status[lane] = Status::InvalidKey;
             }
@@ -438,26 +442,29 @@ fn ephemeral(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gabion_scheme::algorithms::Family;
 
     #[test]
-    fn parts_are_those_of_the_table() {
+    fn sizes_are_those_of_the_parts() {
         let mut seen = 0;
         for algorithm in Algorithm::all() {
             let info = algorithm.info();
             let parts = Parts::of(algorithm);
             assert_eq!(parts.is_some(), info.family == Family::Hybrid, "{algorithm}");
             let Some(parts) = parts else { continue };
-            let named: Vec<Algorithm> =
-                info.parts.iter().map(|name| name.parse().unwrap()).collect();
-            let at = usize::from(!parts.kem_first);
-            assert_eq!(named[at], parts.kem, "{algorithm}");
-            assert_eq!(Curve::of(named[1 - at]), Some(parts.curve), "{algorithm}");
-            let curve = named[1 - at].info();
-            assert_eq!(info.public_key, parts.kem.info().public_key + curve.public_key);
-            assert_eq!(info.output, parts.kem.info().output + curve.public_key);
+            let mut others = info.part_algorithms().filter(|part| *part != parts.kem);
+            let curve = others.next().unwrap();
+            assert_eq!((others.next(), Curve::of(curve)), (None, Some(parts.curve)), "{algorithm}");
+            let curve = curve.info();
+            assert_eq!(
+                info.public_key.max(),
+                parts.kem.info().public_key.max() + curve.public_key.max()
+            );
+            assert_eq!(info.output.max(), parts.kem.info().output.max() + curve.public_key.max());
             if parts.combiner == Combiner::Concatenation {
-                assert_eq!(info.private_key, parts.kem.info().private_key + curve.private_key);
+                assert_eq!(
+                    info.private_key.max(),
+                    parts.kem.info().private_key.max() + curve.private_key.max()
+                );
                 assert_eq!(info.shared_secret, 32 + curve.shared_secret);
             }
             seen += 1;

@@ -86,7 +86,8 @@ pub(crate) fn decode_lanes<T>(
     Ok(lanes.map(outcome).collect())
 }
 
-/// The lanes of a signing batch; `n` of each, the signatures `[n][info.output]`.
+/// The lanes of a signing batch; `n` of each, the signatures `[n][room]`, where the
+/// longest signature of any of the keys has room.
 pub(crate) struct SignLanes<'a> {
     pub(crate) messages: &'a [Message<'a>],
     pub(crate) randomness: Randomness<'a>,
@@ -96,7 +97,7 @@ pub(crate) struct SignLanes<'a> {
     pub(crate) status: &'a mut [Status],
 }
 
-/// The lanes of a verifying batch, as [`SignLanes`] has them. No length is above `info.output`.
+/// The lanes of a verifying batch, as [`SignLanes`] has them. No length is above the room.
 pub(crate) struct VerifyLanes<'a> {
     pub(crate) messages: &'a [Message<'a>],
     pub(crate) signatures: &'a [u8],
@@ -144,6 +145,10 @@ pub(crate) trait SigningPart: Clone + Sized {
         Err(missing_seed(algorithm))
     }
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
+    /// Bytes of the longest signature; where the table leaves it to the key, the family answers.
+    fn signature_len_max(&self) -> usize {
+        self.algorithm().info().output.max()
+    }
     /// Says why a message of the right form is none for this algorithm, if so; a lane of many says
     /// [`Status::InvalidInput`].
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
@@ -163,13 +168,17 @@ pub(crate) trait VerifyPart: Clone + Sized {
         Ok(encoded.iter().map(|bytes| Self::decode(engine, algorithm, bytes)).collect())
     }
     /// As that of [`SigningPart`].
+    fn signature_len_max(&self) -> usize {
+        self.algorithm().info().output.max()
+    }
+    /// As that of [`SigningPart`].
     fn check_message(&self, _: &Message<'_>) -> Result<(), Error> {
         Ok(())
     }
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error>;
 }
 
-/// The lanes of an encapsulation: `ct[n][info.output]`, `shared[n][info.shared_secret]`.
+/// The lanes of an encapsulation: `ct[n][output]`, `shared[n][shared_secret]`, by the table.
 pub(crate) struct EncapsLanes<'a> {
     pub(crate) randomness: Randomness<'a>,
     pub(crate) ct: &'a mut [u8],

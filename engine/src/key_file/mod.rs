@@ -92,11 +92,12 @@ impl FileForm {
     /// identifier, as with the hybrids of TLS.
     pub fn of(algorithm: Algorithm) -> Option<FileForm> {
         let info = algorithm.info();
-        let inside = match (info.family, info.parameters_oid) {
-            (_, Some(curve)) => Inside::Curve(curve),
-            (Family::SlhDsa | Family::Composite | Family::Hybrid, None) => Inside::Bytes,
-            (Family::FnDsa, None) => Inside::WithPublic(info.private_key),
-            _ => Inside::Choice,
+        let inside = match info.family {
+            Family::SlhDsa | Family::Composite | Family::Hybrid => Inside::Bytes,
+            Family::FnDsa => Inside::WithPublic(info.private_key.max()),
+            Family::MlKem | Family::MlDsa | Family::Ed25519 | Family::Ecdh | Family::Ecdsa => {
+                info.parameters_oid.map_or(Inside::Choice, Inside::Curve)
+            }
         };
         Some(FileForm { oid: info.oid?, parameters: info.parameters_oid, inside })
     }
@@ -127,7 +128,7 @@ fn forms_of(algorithm: Algorithm, inside: Inside, octets: &[u8]) -> Result<Forms
     let fits = |forms: &Forms<'_>| match inside {
         Inside::Choice | Inside::Curve(_) => {
             let seed = forms.seed.is_none_or(|seed| has_choice && Some(seed.len()) == info.seed);
-            seed && forms.expanded.is_none_or(|expanded| expanded.len() == info.private_key)
+            seed && forms.expanded.is_none_or(|expanded| expanded.len() == info.private_key.max())
         }
         Inside::Bytes | Inside::WithPublic(_) => true,
     };
@@ -150,7 +151,7 @@ fn forms_of(algorithm: Algorithm, inside: Inside, octets: &[u8]) -> Result<Forms
         ),
         _ => format!(
             "holds {len} bytes for an {algorithm} private key; expected an OCTET STRING of {} (RFC 8410)",
-            info.private_key
+            info.private_key.max()
         ),
     })
 }
@@ -163,11 +164,11 @@ fn read_foreign(algorithm: Algorithm, octets: &[u8]) -> Option<Forms<'_>> {
     if Some(octets.len()) == info.seed {
         return Some(Forms { seed: Some(octets), ..Forms::default() });
     }
-    if octets.len() == info.private_key {
+    if octets.len() == info.private_key.max() {
         return Some(Forms { expanded: Some(octets), ..Forms::default() });
     }
-    let both = Forms::from_octets(Inside::WithPublic(info.private_key), octets).ok()?;
-    both.public.is_some_and(|public| public.len() == info.public_key).then_some(both)
+    let both = Forms::from_octets(Inside::WithPublic(info.private_key.max()), octets).ok()?;
+    both.public.is_some_and(|public| public.len() == info.public_key.max()).then_some(both)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -65,7 +65,10 @@ impl fmt::Debug for SharedSecret {
 
 /// The families of KEMs: a line each, the variant of [`Family`] and the two types of its file.
 macro_rules! families {
-    ($($family:ident: $private:path, $public:path;)*) => {
+    (
+        kem { $($family:ident: $private:path, $public:path;)* }
+        others { $($other:ident)* }
+    ) => {
         #[derive(Clone)]
         enum Private {
             $($family($private),)*
@@ -138,7 +141,9 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     DecapsPart::generate(engine, algorithm, entropy).map(Private::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
+                $(Family::$family)|* | $(Family::$other)|* => {
+                    Err(wrong_kind(algorithm, "generate KEM keys", KEMS))
+                }
             }
         }
 
@@ -153,7 +158,9 @@ macro_rules! families {
                     let keys = DecapsPart::generate_many(engine, algorithm, n, entropy)?;
                     Ok(keys.into_iter().map(Private::$family).collect())
                 })*
-                _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
+                $(Family::$family)|* | $(Family::$other)|* => {
+                    Err(wrong_kind(algorithm, "generate KEM keys", KEMS))
+                }
             }
         }
 
@@ -166,7 +173,9 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     DecapsPart::from_seed(engine, algorithm, seed).map(Private::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "generate KEM keys", KEMS)),
+                $(Family::$family)|* | $(Family::$other)|* => {
+                    Err(wrong_kind(algorithm, "generate KEM keys", KEMS))
+                }
             }
         }
 
@@ -184,7 +193,9 @@ macro_rules! families {
                     };
                     key.map(Private::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "decode a decapsulation key", KEMS)),
+                $(Family::$family)|* | $(Family::$other)|* => {
+                    Err(wrong_kind(algorithm, "decode a decapsulation key", KEMS))
+                }
             }
         }
 
@@ -197,7 +208,9 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     EncapsPart::decode(engine, algorithm, bytes).map(Public::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS)),
+                $(Family::$family)|* | $(Family::$other)|* => {
+                    Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS))
+                }
             }
         }
 
@@ -211,7 +224,9 @@ macro_rules! families {
                     let keys = EncapsPart::decode_many(engine, algorithm, encoded)?;
                     Ok(keys.into_iter().map(|key| key.map(Public::$family)).collect())
                 })*
-                _ => Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS)),
+                $(Family::$family)|* | $(Family::$other)|* => {
+                    Err(wrong_kind(algorithm, "decode an encapsulation key", KEMS))
+                }
             }
         }
 
@@ -258,8 +273,11 @@ macro_rules! families {
 }
 
 families! {
-    MlKem: family::ml_kem::PrivateKey, family::ml_kem::PublicKey;
-    Hybrid: family::hybrid::PrivateKey, family::hybrid::PublicKey;
+    kem {
+        MlKem: family::ml_kem::PrivateKey, family::ml_kem::PublicKey;
+        Hybrid: family::hybrid::PrivateKey, family::hybrid::PublicKey;
+    }
+    others { MlDsa SlhDsa Ed25519 FnDsa Ecdh Ecdsa Composite }
 }
 
 /// Which algorithms the operations of this file take.
@@ -488,7 +506,7 @@ impl Engine {
         randomness: Randomness<'_>,
     ) -> Result<(Vec<u8>, SharedSecret), Error> {
         let algorithm = key.algorithm();
-        let mut ct = memory::filled(algorithm.info().output, 0)?;
+        let mut ct = memory::filled(algorithm.info().output.max(), 0)?;
         let mut shared = SharedSecret::blank(algorithm);
         let mut status = [Status::NotRun];
         let lanes =
@@ -518,7 +536,7 @@ impl Engine {
     /// A ciphertext of the wrong length, or one that the algorithm refuses; no healthy backend.
     pub fn decaps(&self, key: &KemPrivateKey, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
         let algorithm = key.algorithm();
-        check_length("the ciphertext", algorithm.info().output, ciphertext)?;
+        check_length("the ciphertext", algorithm.info().output.max(), ciphertext)?;
         let mut shared = SharedSecret::blank(algorithm);
         let mut status = [Status::NotRun];
         let lanes = DecapsLanes { ct: ciphertext, shared: &mut shared, status: &mut status };
@@ -538,7 +556,7 @@ impl Engine {
     /// let engine = Engine::global()?;
     /// let (n, info) = (8, Algorithm::MlKem768.info());
     /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
-    /// let (mut ct, mut sent) = (vec![0; n * info.output], vec![0; n * info.shared_secret]);
+    /// let (mut ct, mut sent) = (vec![0; n * info.output.max()], vec![0; n * info.shared_secret]);
     /// let mut status = vec![Status::NotRun; n];
     /// let fresh = Randomness::Fresh(&OsEntropy);
     /// engine.encaps_many(&vec![&pair.public(); n], fresh, &mut ct, &mut sent, &mut status)?;
@@ -581,7 +599,7 @@ impl Engine {
     /// let engine = Engine::global()?;
     /// let (n, info) = (8, Algorithm::MlKem768.info());
     /// let pair = engine.kem_generate(Algorithm::MlKem768, &OsEntropy)?;
-    /// let (mut ct, mut sent) = (vec![0; n * info.output], vec![0; n * info.shared_secret]);
+    /// let (mut ct, mut sent) = (vec![0; n * info.output.max()], vec![0; n * info.shared_secret]);
     /// let mut status = vec![Status::NotRun; n];
     /// let fresh = Randomness::Fresh(&OsEntropy);
     /// engine.encaps_many(&vec![&pair.public(); n], fresh, &mut ct, &mut sent, &mut status)?;
@@ -625,7 +643,7 @@ pub(crate) fn check_lanes(
     lens: (usize, usize, usize),
 ) -> Result<(), Error> {
     let info = check_batch(n, algorithms)?;
-    let [ct, shared] = info.map_or([0; 2], |info| [info.output, info.shared_secret]);
+    let [ct, shared] = info.map_or([0; 2], |info| [info.output.max(), info.shared_secret]);
     if lens == (n * ct, n * shared, n) {
         return info.map_or(Ok(()), |info| memory::check_operations(info, n));
     }

@@ -1,7 +1,7 @@
 //! Signature keys and operations of every family, one at a time and many together.
 
 use gabion_backend::Task;
-use gabion_scheme::algorithms::Family;
+use gabion_scheme::algorithms::{AlgorithmInfo, Family, Size};
 use gabion_scheme::ml_dsa::{self, Message};
 use gabion_scheme::{Algorithm, Status, ct};
 
@@ -11,9 +11,14 @@ use crate::family::{self, Decoded, SignLanes, SigningPart, VerifyLanes, VerifyPa
 use crate::memory;
 use crate::route::Engine;
 
-/// The families of signatures: a line each, the variant of [`Family`] and the two types of its file.
+/// The families of signatures: a line each, the variant of [`Family`] and the types of its file. What only
+/// verifies has no signing key; `others` are the families of other kinds.
 macro_rules! families {
-    ($($family:ident: $signing:path, $verify:path;)*) => {
+    (
+        sign and verify { $($family:ident: $signing:path, $verify:path;)* }
+        verify { $($only:ident: $only_verify:path;)* }
+        others { $($other:ident)* }
+    ) => {
         #[derive(Clone)]
         #[allow(clippy::enum_variant_names)] // They are the families' names.
         enum Signing {
@@ -24,6 +29,7 @@ macro_rules! families {
         #[allow(clippy::enum_variant_names)] // They are the families' names.
         enum Verifying {
             $($family($verify),)*
+            $($only($only_verify),)*
         }
 
         impl SigningKey {
@@ -55,6 +61,13 @@ macro_rules! families {
                 }
             }
 
+            /// Bytes of the longest signature that it makes.
+            pub fn signature_len_max(&self) -> usize {
+                match &self.0 {
+                    $(Signing::$family(key) => SigningPart::signature_len_max(key),)*
+                }
+            }
+
             fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
                 match &self.0 {
                     $(Signing::$family(key) => SigningPart::check_message(key, message),)*
@@ -70,9 +83,19 @@ macro_rules! families {
         }
 
         impl VerifyKey {
+            /// Bytes of the longest signature that it may verify: what the table says, or the key, where
+            /// keys differ ([`Size::OfKey`]).
+            pub fn signature_len_max(&self) -> usize {
+                match &self.0 {
+                    $(Verifying::$family(key) => VerifyPart::signature_len_max(key),)*
+                    $(Verifying::$only(key) => VerifyPart::signature_len_max(key),)*
+                }
+            }
+
             pub(crate) fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
                 match &self.0 {
                     $(Verifying::$family(key) => VerifyPart::check_message(key, message),)*
+                    $(Verifying::$only(key) => VerifyPart::check_message(key, message),)*
                 }
             }
 
@@ -80,6 +103,7 @@ macro_rules! families {
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
                     $(Verifying::$family(key) => VerifyPart::algorithm(key),)*
+                    $(Verifying::$only(key) => VerifyPart::algorithm(key),)*
                 }
             }
 
@@ -87,6 +111,7 @@ macro_rules! families {
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(Verifying::$family(key) => VerifyPart::bytes(key),)*
+                    $(Verifying::$only(key) => VerifyPart::bytes(key),)*
                 }
             }
         }
@@ -100,7 +125,9 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     SigningPart::generate(engine, algorithm, entropy).map(Signing::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
+                $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
+                    Err(no_signing(algorithm, "generate signing keys"))
+                }
             }
         }
 
@@ -115,7 +142,9 @@ macro_rules! families {
                     let keys = SigningPart::generate_many(engine, algorithm, n, entropy)?;
                     Ok(keys.into_iter().map(Signing::$family).collect())
                 })*
-                _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
+                $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
+                    Err(no_signing(algorithm, "generate signing keys"))
+                }
             }
         }
 
@@ -128,7 +157,9 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     SigningPart::from_seed(engine, algorithm, seed).map(Signing::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "generate signing keys", SIGNATURES)),
+                $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
+                    Err(no_signing(algorithm, "generate signing keys"))
+                }
             }
         }
 
@@ -141,7 +172,9 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     SigningPart::decode(engine, algorithm, bytes).map(Signing::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "decode a signing key", SIGNATURES)),
+                $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
+                    Err(no_signing(algorithm, "decode a signing key"))
+                }
             }
         }
 
@@ -154,7 +187,12 @@ macro_rules! families {
                 $(Family::$family if Family::$family.is_built() => {
                     VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$family)
                 })*
-                _ => Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES)),
+                $(Family::$only if Family::$only.is_built() => {
+                    VerifyPart::decode(engine, algorithm, bytes).map(Verifying::$only)
+                })*
+                $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
+                    Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES))
+                }
             }
         }
 
@@ -168,7 +206,13 @@ macro_rules! families {
                     let keys = VerifyPart::decode_many(engine, algorithm, encoded)?;
                     Ok(keys.into_iter().map(|key| key.map(Verifying::$family)).collect())
                 })*
-                _ => Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES)),
+                $(Family::$only if Family::$only.is_built() => {
+                    let keys = VerifyPart::decode_many(engine, algorithm, encoded)?;
+                    Ok(keys.into_iter().map(|key| key.map(Verifying::$only)).collect())
+                })*
+                $(Family::$family)|* $(| Family::$only)* $(| Family::$other)* => {
+                    Err(wrong_kind(algorithm, "decode a verification key", SIGNATURES))
+                }
             }
         }
 
@@ -207,6 +251,13 @@ macro_rules! families {
                     }).collect();
                     VerifyPart::verify_many(engine, &known, lanes)
                 })*
+                $(Some(Verifying::$only(_)) if Family::$only.is_built() => {
+                    let known: Vec<_> = keys.iter().filter_map(|key| match &key.0 {
+                        Verifying::$only(key) => Some(key),
+                        _ => None,
+                    }).collect();
+                    VerifyPart::verify_many(engine, &known, lanes)
+                })*
                 // No door makes a key of a family that is not in this build.
                 Some(_) => Err(Error::NotBuilt(keys[0].algorithm())),
             }
@@ -215,16 +266,30 @@ macro_rules! families {
 }
 
 families! {
-    MlDsa: family::ml_dsa::SigningKey, family::ml_dsa::VerifyKey;
-    SlhDsa: family::slh_dsa::SigningKey, family::slh_dsa::VerifyKey;
-    Ed25519: family::ed25519::SigningKey, family::ed25519::VerifyKey;
-    FnDsa: family::fn_dsa::SigningKey, family::fn_dsa::VerifyKey;
-    Ecdsa: family::ecdsa::SigningKey, family::ecdsa::VerifyKey;
-    Composite: family::composite::SigningKey, family::composite::VerifyKey;
+    sign and verify {
+        MlDsa: family::ml_dsa::SigningKey, family::ml_dsa::VerifyKey;
+        SlhDsa: family::slh_dsa::SigningKey, family::slh_dsa::VerifyKey;
+        Ed25519: family::ed25519::SigningKey, family::ed25519::VerifyKey;
+        FnDsa: family::fn_dsa::SigningKey, family::fn_dsa::VerifyKey;
+        Ecdsa: family::ecdsa::SigningKey, family::ecdsa::VerifyKey;
+        Composite: family::composite::SigningKey, family::composite::VerifyKey;
+    }
+    verify {}
+    others { MlKem Ecdh Hybrid }
 }
 
 /// Which algorithms the operations of this file take.
 const SIGNATURES: &str = "a signature algorithm, such as ML-DSA-65";
+
+/// What there is instead of an ordinary signing key that every signature changes.
+const STATELESS: &str = "an algorithm whose private keys stay what they are, such as SLH-DSA-SHA2-128s: \
+                         every signature changes this one's, and here it is only verified";
+
+/// The error of an algorithm that has no ordinary signing keys.
+fn no_signing(algorithm: Algorithm, operation: &'static str) -> Error {
+    let expected = if algorithm.info().stateful { STATELESS } else { SIGNATURES };
+    wrong_kind(algorithm, operation, expected)
+}
 
 /// A private key of any signature algorithm with its public key, expanded once where the algorithm
 /// gains by it. Immutable; clones share it.
@@ -247,6 +312,13 @@ impl SigningKey {
 }
 
 impl VerifyKey {
+    /// Bytes that each signature has in a batch of these keys, which are of one algorithm: those of the longest
+    /// that one of them may verify.
+    pub fn room(keys: &[&VerifyKey]) -> usize {
+        let info = keys.first().map(|key| key.algorithm().info());
+        info.map_or(0, |info| longest(info, keys.iter().map(|key| key.signature_len_max())))
+    }
+
     /// The key as a batch of ML-DSA takes it; none for another algorithm.
     pub fn ml_dsa(&self) -> Option<&ml_dsa::VerifyKey> {
         match &self.0 {
@@ -265,7 +337,7 @@ impl Engine {
     ///
     /// let engine = Engine::global()?;
     /// let key = engine.signature_generate(Algorithm::SlhDsaSha2_128f, &OsEntropy)?;
-    /// assert_eq!(key.public().bytes().len(), Algorithm::SlhDsaSha2_128f.info().public_key);
+    /// assert_eq!(key.public().bytes().len(), Algorithm::SlhDsaSha2_128f.info().public_key.max());
     /// # Ok::<(), gabion_engine::Error>(())
     /// ```
     ///
@@ -472,7 +544,7 @@ impl Engine {
     ) -> Result<Vec<u8>, Error> {
         message.check()?;
         key.check_message(&message)?;
-        let mut signature = memory::filled(key.algorithm().info().output, 0)?;
+        let mut signature = memory::filled(key.signature_len_max(), 0)?;
         let (mut length, mut status) = ([0], [Status::NotRun]);
         let lanes = SignLanes {
             messages: &[message],
@@ -515,7 +587,7 @@ impl Engine {
     ) -> Result<(), Error> {
         message.check()?;
         key.check_message(&message)?;
-        let room = key.algorithm().info().output;
+        let room = key.signature_len_max();
         if signature.len() > room {
             return Err(Error::BadSignature);
         }
@@ -544,7 +616,7 @@ impl Engine {
     /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, Status};
     ///
     /// let engine = Engine::global()?;
-    /// let (n, room) = (8, Algorithm::MlDsa44.info().output);
+    /// let (n, room) = (8, Algorithm::MlDsa44.info().output.max());
     /// let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy)?;
     /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
     /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
@@ -597,7 +669,8 @@ impl Engine {
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;
         let algorithms = keys.iter().map(|key| key.algorithm());
         let lens = [messages.len(), lengths.len(), status.len()];
-        check_lanes(algorithms, keys.len(), lens, signatures.len())?;
+        let rooms = keys.iter().map(|key| key.signature_len_max());
+        check_lanes(algorithms, rooms, keys.len(), lens, signatures.len())?;
         let lanes = SignLanes {
             messages,
             randomness,
@@ -609,15 +682,15 @@ impl Engine {
         self.check_signed(keys, messages, signatures, lengths, status)
     }
 
-    /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them. Gives
-    /// the verdict of [`Self::verify`] in every lane.
+    /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them, each in a
+    /// place of [`VerifyKey::room`] bytes. Gives the verdict of [`Self::verify`] in every lane.
     ///
     /// # Examples
     /// ```
     /// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, Status};
     ///
     /// let engine = Engine::global()?;
-    /// let (n, room) = (8, Algorithm::MlDsa44.info().output);
+    /// let (n, room) = (8, Algorithm::MlDsa44.info().output.max());
     /// let key = engine.signature_generate(Algorithm::MlDsa44, &OsEntropy)?;
     /// let messages = vec![Message::Pure { context: b"", message: b"text" }; n];
     /// let (mut signatures, mut lengths) = (vec![0; n * room], vec![0; n]);
@@ -664,16 +737,26 @@ impl Engine {
     }
 }
 
-/// Refuses keys of several algorithms, and arrays that do not fit `n` lanes: `lens` of what has one
-/// place a lane, and that of the signatures. Gives how many bytes a signature has room for.
+/// The longest signature of keys of one algorithm: `rooms` are theirs, which are asked only where the table
+/// leaves it to the key.
+fn longest(info: &AlgorithmInfo, rooms: impl Iterator<Item = usize>) -> usize {
+    match info.output {
+        Size::Fixed(len) | Size::UpTo(len) => len,
+        Size::OfKey(_) => rooms.max().unwrap_or(0),
+    }
+}
+
+/// Refuses keys of several algorithms, and arrays that do not fit `n` lanes: `rooms` for the signatures of
+/// the keys, `lens` of what has one place a lane, and that of the signatures. Gives how many bytes a signature has room for.
 pub(crate) fn check_lanes(
     algorithms: impl Iterator<Item = Algorithm>,
+    rooms: impl Iterator<Item = usize>,
     n: usize,
     lens: [usize; 3],
     signatures: usize,
 ) -> Result<usize, Error> {
     let info = check_batch(n, algorithms)?;
-    let room = info.map_or(0, |info| info.output);
+    let room = info.map_or(0, |info| longest(info, rooms));
     if lens == [n; 3] && signatures == n * room {
         info.map_or(Ok(()), |info| memory::check_operations(info, n))?;
         return Ok(room);
@@ -691,5 +774,6 @@ pub(crate) fn check_signed_lanes(
 ) -> Result<usize, Error> {
     let algorithms = keys.iter().map(|key| key.algorithm());
     let lens = [messages.len(), lengths.len(), status.len()];
-    check_lanes(algorithms, keys.len(), lens, signatures.len())
+    let rooms = keys.iter().map(|key| key.signature_len_max());
+    check_lanes(algorithms, rooms, keys.len(), lens, signatures.len())
 }

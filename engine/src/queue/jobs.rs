@@ -136,7 +136,7 @@ impl Job for Encaps {
         let batch = || {
             let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
             let algorithm = keys[0].algorithm();
-            let (room, secret) = (algorithm.info().output, algorithm.info().shared_secret);
+            let (room, secret) = (algorithm.info().output.max(), algorithm.info().shared_secret);
             let mut ct = vec![0; keys.len() * room];
             let mut shared = zeroize::Zeroizing::new(vec![0; keys.len() * secret]);
             let mut status = vec![Status::NotRun; keys.len()];
@@ -203,7 +203,7 @@ impl Job for Sign {
             let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
             let messages: Vec<_> = jobs.iter().map(|job| job.message.message()).collect();
             let algorithm = keys[0].algorithm();
-            let room = algorithm.info().output;
+            let room = algorithm.info().output.max();
             let mut signatures = vec![0; keys.len() * room];
             let (mut lengths, mut status) = (vec![0; keys.len()], vec![Status::NotRun; keys.len()]);
             context.engine().sign_many(
@@ -229,7 +229,7 @@ impl Job for Sign {
 pub(super) struct Verify {
     pub(super) key: VerifyKey,
     pub(super) message: Copied,
-    /// No longer than the algorithm's longest.
+    /// No longer than the key's longest.
     pub(super) signature: Vec<u8>,
 }
 
@@ -244,9 +244,9 @@ impl Job for Verify {
             let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
             let messages: Vec<_> = jobs.iter().map(|job| job.message.message()).collect();
             let algorithm = keys[0].algorithm();
-            let room = algorithm.info().output;
+            let room = VerifyKey::room(&keys);
             let mut signatures = vec![0; keys.len() * room];
-            for (place, job) in signatures.chunks_exact_mut(room).zip(&jobs) {
+            for (place, job) in signatures.chunks_exact_mut(room.max(1)).zip(&jobs) {
                 place[..job.signature.len()].copy_from_slice(&job.signature);
             }
             let lengths: Vec<_> = jobs.iter().map(|job| job.signature.len()).collect();

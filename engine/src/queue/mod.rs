@@ -277,7 +277,7 @@ impl Queue {
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
     pub fn decaps(&self, key: &KemPrivateKey, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
-        check_length("the ciphertext", key.algorithm().info().output, ciphertext)?;
+        check_length("the ciphertext", key.algorithm().info().output.max(), ciphertext)?;
         let gate = &self.decaps[key.algorithm() as usize];
         gate.call(
             |shared| shared.engine().decaps(key, ciphertext),
@@ -323,7 +323,7 @@ impl Queue {
         signature: &[u8],
     ) -> Result<(), Error> {
         message.check()?;
-        if signature.len() > key.algorithm().info().output {
+        if signature.len() > key.signature_len_max() {
             // A message that the algorithm refuses comes first, as everywhere.
             key.check_message(&message)?;
             return Err(Error::BadSignature);
@@ -414,7 +414,7 @@ impl Queue {
         key: &KemPrivateKey,
         ciphertext: &[u8],
     ) -> Result<Ticket<SharedSecret>, Error> {
-        check_length("the ciphertext", key.algorithm().info().output, ciphertext)?;
+        check_length("the ciphertext", key.algorithm().info().output.max(), ciphertext)?;
         let job = Decaps { key: key.clone(), ct: ciphertext.to_vec() };
         self.submit(&self.decaps[key.algorithm() as usize], job)
     }
@@ -490,7 +490,7 @@ impl Queue {
         signature: &[u8],
     ) -> Result<Ticket<()>, Error> {
         message.check()?;
-        if signature.len() > key.algorithm().info().output {
+        if signature.len() > key.signature_len_max() {
             // A message that the algorithm refuses comes first, as everywhere.
             key.check_message(&message)?;
             return Err(Error::BadSignature);

@@ -313,7 +313,8 @@ fn where_randomness_ends_nothing_is_given_out() {
                 let key = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
                 let (mut ct, mut shared) = (vec![], vec![]);
                 starved(|entropy| {
-                    (ct, shared) = (vec![7; n * info.output], vec![7; n * info.shared_secret]);
+                    (ct, shared) =
+                        (vec![7; n * info.output.max()], vec![7; n * info.shared_secret]);
                     let fresh = Randomness::Fresh(entropy);
                     let made =
                         engine.encaps_many(&[&key; 3], fresh, &mut ct, &mut shared, &mut status);
@@ -334,7 +335,7 @@ fn where_randomness_ends_nothing_is_given_out() {
                 let messages = [Message::Pure { context: b"", message: b"m" }; 3];
                 let (mut signatures, mut lengths) = (vec![], vec![]);
                 starved(|entropy| {
-                    (signatures, lengths) = (vec![7; n * info.output], vec![7; n]);
+                    (signatures, lengths) = (vec![7; n * info.output.max()], vec![7; n]);
                     let made = engine.sign_many(
                         &[&key; 3],
                         &messages,

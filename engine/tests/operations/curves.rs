@@ -18,7 +18,10 @@ fn both_sides_of_an_exchange_agree() {
     for algorithm in algorithms(Kind::KeyExchange) {
         let info = algorithm.info();
         let [a, b] = [(); 2].map(|()| engine.exchange_generate(algorithm, &OsEntropy).unwrap());
-        assert_eq!((a.bytes().len(), a.public_bytes().len()), (info.private_key, info.public_key));
+        assert_eq!(
+            (a.bytes().len(), a.public_bytes().len()),
+            (info.private_key.max(), info.public_key.max())
+        );
         let shared = engine.derive(&a, &b.public()).unwrap();
         assert_eq!(shared.len(), info.shared_secret);
         assert_eq!(engine.derive(&b, &a.public()).unwrap(), shared);
@@ -47,7 +50,7 @@ fn keys_that_are_none_are_refused_and_named() {
         (Algorithm::EcdhP521, ECDSA[2]),
     ] {
         let info = curve.info();
-        for private in [vec![0; info.private_key], vec![0xff; info.private_key]] {
+        for private in [vec![0; info.private_key.max()], vec![0xff; info.private_key.max()]] {
             assert!(engine.exchange_private(curve, &private).is_err(), "{curve}");
             assert!(engine.signature_private(ecdsa, &private).is_err(), "{ecdsa}");
         }

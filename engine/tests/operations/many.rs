@@ -32,7 +32,7 @@ fn verdict(engine: &Engine, key: &VerifyKey, message: Message<'_>, signature: &[
 fn many_signatures_agree_with_single_ones() {
     let engine = Engine::new(&Config::default()).unwrap();
     for algorithm in algorithms(Kind::Signature) {
-        let (n, room) = (5, algorithm.info().output);
+        let (n, room) = (5, algorithm.info().output.max());
         let keys: Vec<_> =
             (0..2).map(|_| engine.signature_generate(algorithm, &OsEntropy).unwrap()).collect();
         let signing: Vec<_> = (0..n).map(|lane| &keys[lane % 2]).collect();
@@ -134,7 +134,7 @@ fn a_batch_of_refused_messages_ends_lane_by_lane() {
     let engine = Engine::new(&Config::default()).unwrap();
     let long = Message::Pure { context: &[0; 256], message: b"many" };
     for algorithm in algorithms(Kind::Signature) {
-        let (n, room) = (3, algorithm.info().output);
+        let (n, room) = (3, algorithm.info().output.max());
         let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
         for message in [long, Message::Mu(&[7; 64])] {
             let alone = engine.sign(&key, message, &OsEntropy);
@@ -169,7 +169,8 @@ fn many_encapsulations_agree_with_single_ones() {
         let private: Vec<_> = (0..n).map(|lane| &keys[lane % 2]).collect();
         let public: Vec<_> = keys.iter().map(KemPrivateKey::public).collect();
         let public: Vec<_> = (0..n).map(|lane| &public[lane % 2]).collect();
-        let (mut ct, mut shared) = (vec![9; n * info.output], vec![9; n * info.shared_secret]);
+        let (mut ct, mut shared) =
+            (vec![9; n * info.output.max()], vec![9; n * info.shared_secret]);
         let mut status = vec![Status::NotRun; n];
         let fresh = Randomness::Fresh(&OsEntropy);
         engine.encaps_many(&public, fresh, &mut ct, &mut shared, &mut status).unwrap();
@@ -178,7 +179,7 @@ fn many_encapsulations_agree_with_single_ones() {
         engine.decaps_many(&private, &ct, &mut opened, &mut status).unwrap();
         assert_eq!((&opened, &status), (&shared, &vec![Status::Ok; n]), "{algorithm}");
         for lane in 0..n {
-            let ct = &ct[lane * info.output..(lane + 1) * info.output];
+            let ct = &ct[lane * info.output.max()..(lane + 1) * info.output.max()];
             let secret = &shared[lane * info.shared_secret..(lane + 1) * info.shared_secret];
             assert_eq!(*engine.decaps(private[lane], ct).unwrap(), *secret, "{algorithm}");
             assert!(secret.iter().any(|&byte| byte != secret[0]), "{algorithm}");
@@ -263,7 +264,7 @@ fn randomness_is_drawn_once_for_a_batch() {
         assert_eq!(counted(3, &generate), one, "{algorithm}: draws for three keys");
         let operate = |n: usize, entropy: &Counted| {
             let mut status = vec![Status::NotRun; n];
-            let (mut out, fresh) = (vec![0; n * info.output], Randomness::Fresh(entropy));
+            let (mut out, fresh) = (vec![0; n * info.output.max()], Randomness::Fresh(entropy));
             match info.kind {
                 Kind::Signature => {
                     let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
@@ -279,7 +280,7 @@ fn randomness_is_drawn_once_for_a_batch() {
                     let keys = vec![&key; n];
                     engine.encaps_many(&keys, fresh, &mut out, &mut shared, &mut status).unwrap();
                 }
-                _ => return,
+                Kind::KeyExchange => return,
             }
             assert_eq!(status, vec![Status::Ok; n], "{algorithm}");
         };
@@ -356,14 +357,14 @@ fn unhedged(lost: Lost) -> Arc<Engine> {
 fn hedged() -> impl Iterator<Item = (Algorithm, usize)> {
     algorithms(Kind::Signature).filter_map(|algorithm| {
         let info = algorithm.info();
-        let ml_dsa = || info.parts.iter().find_map(|part| part.parse::<Algorithm>().ok());
+        let ml_dsa = || info.part_algorithms().next();
         match info.family {
             Family::MlDsa | Family::FnDsa | Family::Ecdsa => Some((algorithm, 32)),
-            Family::SlhDsa if info.name.ends_with("128f") => Some((algorithm, 16)),
-            Family::Composite if !info.name.contains("RSA") => {
-                Some((algorithm, ml_dsa()?.info().output))
-            }
-            _ => None,
+            Family::SlhDsa => info.name.ends_with("128f").then_some((algorithm, 16)),
+            Family::Composite if info.has_rsa() => None,
+            Family::Composite => Some((algorithm, ml_dsa()?.info().output.max())),
+            // Deterministic, or no signature.
+            Family::Ed25519 | Family::MlKem | Family::Ecdh | Family::Hybrid => None,
         }
     })
 }
@@ -377,7 +378,7 @@ fn through_every_door(engine: &Arc<Engine>, algorithm: Algorithm) -> Vec<(&'stat
         made.push(("alone", engine.sign(&key, message, &OsEntropy).unwrap()));
     }
     let cores = engine.parallel(NonZero::new(2).unwrap());
-    let room = algorithm.info().output;
+    let room = algorithm.info().output.max();
     // Lanes of a piece, of which there have to be two.
     let pieces = if algorithm.info().family == Family::MlDsa { 128 } else { 8 };
     for (door, n) in [("batch", 3), ("pieces", pieces)] {

@@ -45,7 +45,7 @@ fn on(engine: &Engine, threads: usize) -> Parallel<'_> {
 fn signatures() {
     let engine = Engine::new(&Config::default()).unwrap();
     for (algorithm, n) in SIGNATURES {
-        let room = algorithm.info().output;
+        let room = algorithm.info().output.max();
         let made: Vec<Vec<SigningKey>> = THREADS
             .map(|threads| on(&engine, threads).signature_generate_many(algorithm, n, &OsEntropy))
             .map(Result::unwrap)
@@ -116,7 +116,8 @@ fn kems() {
             assert_eq!(different.len(), n, "{algorithm}");
             let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
             let (public, keys): (Vec<_>, Vec<_>) = (public.iter().collect(), keys.iter().collect());
-            let (mut ct, mut shared) = (vec![7; n * info.output], vec![7; n * info.shared_secret]);
+            let (mut ct, mut shared) =
+                (vec![7; n * info.output.max()], vec![7; n * info.shared_secret]);
             let mut status = vec![Status::NotRun; n];
             cores.encaps_many(&public, &OsEntropy, &mut ct, &mut shared, &mut status).unwrap();
             assert_eq!(status, vec![Status::Ok; n], "{algorithm}");
@@ -124,9 +125,9 @@ fn kems() {
             cores.decaps_many(&keys, &ct, &mut opened, &mut status).unwrap();
             assert!(opened == shared, "{algorithm} on {threads} threads");
             // A ciphertext that a curve refuses, and those of two lanes exchanged.
-            ct[..info.output].fill(0xff);
-            let (first, second) = ct[info.output..].split_at_mut(info.output);
-            first.swap_with_slice(&mut second[..info.output]);
+            ct[..info.output.max()].fill(0xff);
+            let (first, second) = ct[info.output.max()..].split_at_mut(info.output.max());
+            first.swap_with_slice(&mut second[..info.output.max()]);
             let (mut expected, mut statuses) = (vec![7; shared.len()], vec![Status::NotRun; n]);
             engine.decaps_many(&keys, &ct, &mut expected, &mut statuses).unwrap();
             cores.decaps_many(&keys, &ct, &mut opened, &mut status).unwrap();
@@ -169,7 +170,7 @@ fn keys_of_several_algorithms_are_misuse_though_each_piece_has_one() {
     let cores = on(&engine, 2);
     let keys = [Algorithm::EcdsaP256, Algorithm::EcdsaP384]
         .map(|algorithm| engine.signature_generate(algorithm, &OsEntropy).unwrap());
-    let (n, room) = (16, Algorithm::EcdsaP256.info().output);
+    let (n, room) = (16, Algorithm::EcdsaP256.info().output.max());
     let signing: Vec<_> = (0..n).map(|lane| &keys[lane / 8]).collect();
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
     let (mut sigs, mut lengths) = (vec![7; n * room], vec![7; n]);
@@ -215,7 +216,8 @@ fn where_randomness_ends_in_a_piece_nothing_is_given_out() {
         let info = algorithm.info();
         let key = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
         let keys = vec![&key; n];
-        let (mut ct, mut shared) = (vec![7; n * info.output], vec![7; n * info.shared_secret]);
+        let (mut ct, mut shared) =
+            (vec![7; n * info.output.max()], vec![7; n * info.shared_secret]);
         let mut status = vec![Status::Ok; n];
         let made = cores.encaps_many(&keys, &starved(1), &mut ct, &mut shared, &mut status);
         assert!(matches!(made, Err(Error::Entropy(_))), "{algorithm}");
@@ -226,7 +228,7 @@ fn where_randomness_ends_in_a_piece_nothing_is_given_out() {
     }
     let (n, algorithm) = (16, Algorithm::SlhDsaShake128f);
     let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
-    let (mut sigs, mut lengths) = (vec![7; n * algorithm.info().output], vec![7; n]);
+    let (mut sigs, mut lengths) = (vec![7; n * algorithm.info().output.max()], vec![7; n]);
     let mut status = vec![Status::Ok; n];
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
     let source = starved(2);
@@ -273,7 +275,7 @@ fn a_batch_one_piece_of_which_is_lost_gives_nothing() {
         let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
         let (ct, _) = engine.encaps(&key.public(), &OsEntropy).unwrap();
         let mut ct = ct.repeat(n);
-        ct[(n - 1) * info.output + 40..][..4].copy_from_slice(b"nuts");
+        ct[(n - 1) * info.output.max() + 40..][..4].copy_from_slice(b"nuts");
         let (mut shared, mut status) = (vec![7; n * info.shared_secret], vec![Status::Ok; n]);
         let error = cores.decaps_many(&vec![&key; n], &ct, &mut shared, &mut status).unwrap_err();
         assert!(matches!(error, Error::Panicked { .. }), "{error}");
@@ -284,7 +286,7 @@ fn a_batch_one_piece_of_which_is_lost_gives_nothing() {
     let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
     let message = Message::Pure { context: b"", message: b"m" };
     let mut sigs = engine.sign(&key, message, &OsEntropy).unwrap().repeat(n);
-    let room = algorithm.info().output;
+    let room = algorithm.info().output.max();
     sigs[12 * room + 50..][..4].copy_from_slice(b"nuts");
     let (public, mut status) = (key.public(), vec![Status::Ok; n]);
     let keys = vec![&public; n];
@@ -360,7 +362,7 @@ fn every_door_runs_on_two_threads() {
 
     let keys = meeting.of(|| cores.signature_generate_many(dsa, n, &OsEntropy));
     let messages = vec![Message::Pure { context: b"", message: b"m" }; n];
-    let (mut sigs, mut lengths) = (vec![0; n * dsa.info().output], vec![0; n]);
+    let (mut sigs, mut lengths) = (vec![0; n * dsa.info().output.max()], vec![0; n]);
     let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
     let encoded: Vec<_> = public.iter().map(|key| key.bytes()).collect();
     meeting.of(|| cores.signature_public_many(dsa, &encoded));
@@ -373,7 +375,7 @@ fn every_door_runs_on_two_threads() {
     let encoded: Vec<_> = public.iter().map(|key| key.bytes()).collect();
     meeting.of(|| cores.kem_public_many(kem, &encoded));
     let (keys, public): (Vec<_>, Vec<_>) = (keys.iter().collect(), public.iter().collect());
-    let (mut ct, mut shared) = (vec![0; n * kem.info().output], vec![0; n * 32]);
+    let (mut ct, mut shared) = (vec![0; n * kem.info().output.max()], vec![0; n * 32]);
     meeting.of(|| cores.encaps_many(&public, &OsEntropy, &mut ct, &mut shared, &mut status));
     meeting.of(|| cores.decaps_many(&keys, &ct, &mut shared, &mut status));
 

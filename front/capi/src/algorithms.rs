@@ -45,12 +45,12 @@ impl From<&AlgorithmInfo> for Sizes {
     fn from(row: &AlgorithmInfo) -> Self {
         let of = |kind, size| if row.kind == kind { size } else { 0 };
         Sizes {
-            public_key: row.public_key,
-            private_key: row.private_key,
+            public_key: row.public_key.max(),
+            private_key: row.private_key.max(),
             seed: row.seed.unwrap_or(0),
-            ciphertext: of(Kind::Kem, row.output),
+            ciphertext: of(Kind::Kem, row.output.max()),
             shared_secret: row.shared_secret,
-            signature: of(Kind::Signature, row.output),
+            signature: of(Kind::Signature, row.output.max()),
         }
     }
 }

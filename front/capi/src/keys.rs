@@ -153,7 +153,7 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         // No seed is longer than the key that is made of it.
-        input::total("keys", n, algorithm.info().private_key)?;
+        input::total("keys", n, algorithm.info().private_key.max())?;
         let made = PrivateKey::generate_many(engine_for(algorithm)?, algorithm, n, &OsEntropy)?;
         // The engine makes all of them or none. Nothing fails from here on, so none is lost.
         for ((place, status), key) in keys.iter_mut().zip(status).zip(made) {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use gabion_engine::{OsEntropy, Prehash, Randomness, SigningKey, Status, memory};
+use gabion_engine::{OsEntropy, Prehash, Randomness, SigningKey, Status, VerifyKey, memory};
 
 use crate::border::{Code, Failure, border, code, engine, of_lane};
 use crate::input::{self, Filled, Region, wrong_length};
@@ -148,7 +148,7 @@ unsafe fn sign(
     let out = out?;
     // SAFETY: the caller's condition.
     let key = signing_key(unsafe { input::reference("key", key) }?)?;
-    let longest = key.algorithm().info().output;
+    let longest = key.signature_len_max();
     if signature.is_null() {
         *len = longest;
         return Ok(());
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn gabion_sign_many(
         let (keys, messages) = unsafe { (handles(keys, n)?, messages(messages_in, n)?) };
         let keys: Vec<_> = keys.iter().map(|key| signing_key(key)).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
-        let expected = input::total("signatures", n, first.algorithm().info().output)?;
+        let expected = input::total("signatures", n, first.algorithm().info().output.max())?;
         if signatures.len() != expected {
             return Err(wrong_length("signatures", expected, signatures.len()));
         }
@@ -314,13 +314,14 @@ pub unsafe extern "C" fn gabion_verify_many(
         let keys: Vec<_> = keys.iter().map(|key| verify_key(key)).collect::<Result<_, _>>()?;
         let Some(first) = keys.first() else { return Ok(()) };
         let info = first.algorithm().info();
-        let expected = input::total("signatures", n, info.output)?;
+        let room = VerifyKey::room(&keys);
+        let expected = input::total("signatures", n, room)?;
         if signatures.len() != expected {
             return Err(wrong_length("signatures", expected, signatures.len()));
         }
         let full;
-        let lens = if signature_lens.is_null() && !info.output_varies {
-            full = memory::filled(n, info.output)?;
+        let lens = if signature_lens.is_null() && !info.output.varies() {
+            full = memory::filled(n, room)?;
             &full[..]
         } else {
             // SAFETY: the caller's condition.

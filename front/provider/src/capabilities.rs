@@ -37,7 +37,7 @@ impl Offers {
     fn has(self, info: &AlgorithmInfo) -> bool {
         match info.kind {
             Kind::KeyExchange => self.x25519,
-            _ => self.drafts || !is_draft_scheme(info),
+            Kind::Kem | Kind::Signature => self.drafts || !is_draft_scheme(info),
         }
     }
 }
@@ -120,7 +120,9 @@ fn report_group_name(
     // The default provider's name for the parameter set; each KEM has only one, and needs none.
     let (internal, is_kem, tls_min, dtls, dtls_max) = match info.kind {
         Kind::Kem => (c"", 1, TLS_MIN, DTLS_NEVER, DTLS_NEVER),
-        _ => (algorithm.as_c_str(), 0, TLS_1_0, DTLS_1_0, TLS_MAX),
+        Kind::KeyExchange | Kind::Signature => {
+            (algorithm.as_c_str(), 0, TLS_1_0, DTLS_1_0, TLS_MAX)
+        }
     };
     let params = [
         Param::utf8(c"tls-group-name", &group),

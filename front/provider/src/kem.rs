@@ -213,8 +213,9 @@ unsafe extern "C" fn encapsulate(
     let info = context.algorithm.info();
     if ciphertext.is_null() {
         // SAFETY: the caller's lengths are null or places for one.
-        let told =
-            unsafe { [tell(ciphertext_len, info.output), tell(secret_len, info.shared_secret)] };
+        let told = unsafe {
+            [tell(ciphertext_len, info.output.max()), tell(secret_len, info.shared_secret)]
+        };
         return c_int::from(told.contains(&true));
     }
     let provider = context.provider;
@@ -234,7 +235,7 @@ unsafe extern "C" fn encapsulate(
         }
         // SAFETY: the caller's lengths, which are not null.
         unsafe {
-            claim(ciphertext_len, "the ciphertext", info.output)?;
+            claim(ciphertext_len, "the ciphertext", info.output.max())?;
             claim(secret_len, "the shared secret", info.shared_secret)?;
         }
         let (made, shared) = match ikme {
@@ -246,7 +247,7 @@ unsafe extern "C" fn encapsulate(
         };
         // SAFETY: the caller vouches for the room that was claimed above.
         unsafe {
-            ciphertext.copy_from_nonoverlapping(made.as_ptr(), info.output);
+            ciphertext.copy_from_nonoverlapping(made.as_ptr(), info.output.max());
             secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret);
         }
         Ok(1)
@@ -281,8 +282,8 @@ unsafe extern "C" fn decapsulate(
         // SAFETY: the caller vouches for the ciphertext.
         let ciphertext = unsafe { bytes(ciphertext, ciphertext_len) };
         let ciphertext = ciphertext.ok_or(Failure::Misuse("no ciphertext was given"))?;
-        if ciphertext.len() != info.output {
-            return Err(Failure::Ciphertext { expected: info.output, got: ciphertext.len() });
+        if ciphertext.len() != info.output.max() {
+            return Err(Failure::Ciphertext { expected: info.output.max(), got: ciphertext.len() });
         }
         let provider = &context.provider;
         let shared = context.in_company(
@@ -311,8 +312,6 @@ unsafe extern "C" fn settable_ctx_params<const PLACE: usize>(
 ) -> *const Param {
     static ML_KEM: [Param; 2] = [Param::takes_octets(name::IKME), Param::END];
     static NONE: [Param; 1] = [Param::END];
-    match at::<PLACE>().info().family {
-        Family::MlKem => ML_KEM.as_ptr(),
-        _ => NONE.as_ptr(),
-    }
+    let takes_ikme = at::<PLACE>().info().family == Family::MlKem;
+    if takes_ikme { ML_KEM.as_ptr() } else { NONE.as_ptr() }
 }

@@ -46,7 +46,8 @@ pub fn import(algorithm: Served, forms: Forms<'_>, untested: bool) -> Result<key
 /// figure 15): a form that OpenSSL takes.
 fn joined(algorithm: Served, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
     let info = algorithm.info();
-    let half = |bytes: &&[u8]| info.family == Family::SlhDsa && bytes.len() == info.private_key / 2;
+    let half =
+        |bytes: &&[u8]| info.family == Family::SlhDsa && bytes.len() == info.private_key.max() / 2;
     let secret = forms.expanded.filter(half)?;
     Some(Zeroizing::new([secret, forms.public?].concat()))
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use gabion_engine::keys::{self, Forms, PrivateKey};
-use gabion_engine::{Family, Kind};
+use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind};
 use zeroize::Zeroizing;
 
 use crate::codec::decoder;
@@ -398,7 +398,8 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         params.int(name::BITS, bits(key.algorithm))?;
         params.int(name::SECURITY_BITS, i32::from(info.security_bits))?;
         params.int(name::SECURITY_CATEGORY, info.category.map_or(0, i32::from))?;
-        let size = if info.kind == Kind::KeyExchange { info.shared_secret } else { info.output };
+        let size =
+            if info.kind == Kind::KeyExchange { info.shared_secret } else { info.output.max() };
         params.int(name::MAX_SIZE, size as i32)?;
         if info.kind == Kind::Signature {
             // Programs may pass no digest, or the empty one; nothing else fits.
@@ -437,17 +438,20 @@ const HKDF_WITH_SHA256: [u8; 15] = *b"\x30\x0d\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x
 /// where it is part of a hybrid; the bits of an ML-DSA public key.
 fn bits(algorithm: Served) -> i32 {
     let info = algorithm.info();
-    match (info.kind, info.family) {
-        (Kind::Kem, Family::Hybrid) => {
-            let rank = info.parts.iter().find_map(|part| part.strip_prefix("ML-KEM-"));
-            rank.and_then(|bits| bits.parse().ok()).unwrap_or(0)
+    match info.kind {
+        Kind::Kem => {
+            let mut all = std::iter::once(info).chain(info.part_algorithms().map(Algorithm::info));
+            all.find(|part| part.family == Family::MlKem).map_or(0, ml_kem_bits)
         }
-        // The public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).
-        (Kind::Kem, _) => ((info.public_key - 32) / 384 * 256) as i32,
         // X25519_BITS: of the order of the base point's group.
-        (Kind::KeyExchange, _) => 253,
-        _ => (info.public_key * 8) as i32,
+        Kind::KeyExchange => 253,
+        Kind::Signature => (info.public_key.max() * 8) as i32,
     }
+}
+
+/// The degree times the rank: the public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).
+fn ml_kem_bits(info: &AlgorithmInfo) -> i32 {
+    ((info.public_key.max() - 32) / 384 * 256) as i32
 }
 
 unsafe extern "C" fn gettable_params<const PLACE: usize>(_: *mut c_void) -> *const Param {
@@ -536,10 +540,9 @@ unsafe extern "C" fn settable_params<const PLACE: usize>(_: *mut c_void) -> *con
         [Param::takes_utf8(name::PROPERTIES), Param::takes_octets(name::ENCODED_PUB), Param::END];
     let info = at::<PLACE>().info();
     // A query for the parts of a hybrid that are keys of their own elsewhere, and for what X25519 needs.
-    let left_out = match (info.kind, info.family) {
-        (Kind::Signature, _) => 2,
-        (_, Family::MlKem) => 1,
-        _ => 0,
+    let left_out = match info.kind {
+        Kind::Signature => 2,
+        Kind::Kem | Kind::KeyExchange => usize::from(info.family == Family::MlKem),
     };
     SETTABLE[left_out..].as_ptr()
 }

@@ -78,7 +78,7 @@ fn randomness(algorithm: Algorithm) -> usize {
     const SHARED: usize = 32;
     match algorithm.info().kind {
         Kind::Kem => SEED + algorithm.info().shared_secret - SHARED,
-        _ => algorithm.info().private_key,
+        Kind::KeyExchange | Kind::Signature => algorithm.info().private_key.max(),
     }
 }
 

@@ -155,10 +155,8 @@ impl TakesParams for Context {
         }
         if let Some(deterministic) = params.int(name::DETERMINISTIC)? {
             // As the default provider takes it: of SLH-DSA every number but 0, of ML-DSA none but 1.
-            self.deterministic = match self.algorithm.info().family {
-                Family::SlhDsa => deterministic != 0,
-                _ => deterministic == 1,
-            };
+            let is_slh = self.algorithm.info().family == Family::SlhDsa;
+            self.deterministic = if is_slh { deterministic != 0 } else { deterministic == 1 };
         }
         if let Some(encoding) = params.int(name::MESSAGE_ENCODING)? {
             self.formatted = match encoding {
@@ -447,7 +445,7 @@ unsafe fn write_signature(
         };
         (context, signature_len.as_mut())
     };
-    let expected = context.algorithm.info().output;
+    let expected = context.algorithm.info().output.max();
     if signature.is_null() {
         let asked = signature_len.is_some();
         signature_len.into_iter().for_each(|len| *len = expected);
@@ -594,25 +592,29 @@ static FORM: [Param; 4] = [
 /// How many of [`PARAMETERS`] an algorithm does not take.
 fn left_out(served: Served) -> usize {
     use Algorithm as A;
-    match (served.info().family, served.hash) {
-        (Family::MlDsa, None) => 0,
-        (Family::SlhDsa, None) => 1,
-        (Family::MlDsa | Family::SlhDsa, Some(_)) => 2,
-        _ => match served.algorithm {
+    match served.info().family {
+        Family::MlDsa | Family::SlhDsa if served.hash.is_some() => 2,
+        Family::MlDsa => 0,
+        Family::SlhDsa => 1,
+        Family::FnDsa => match served.algorithm {
             // Before FIPS 206 there is a message and nothing else.
             A::Falcon512 | A::Falcon1024 | A::FalconPadded512 | A::FalconPadded1024 => 5,
             _ => 4,
         },
+        Family::Ed25519
+        | Family::Ecdsa
+        | Family::Composite
+        | Family::MlKem
+        | Family::Ecdh
+        | Family::Hybrid => 4,
     }
 }
 
 /// Bytes of randomness of one signature: rnd (FIPS 204, Algorithm 2), opt_rand of n bytes (FIPS 205,
 /// Algorithm 22).
 fn entropy_len(served: Served) -> usize {
-    match served.info().family {
-        Family::SlhDsa => served.info().public_key / 2,
-        _ => 32,
-    }
+    let is_slh = served.info().family == Family::SlhDsa;
+    if is_slh { served.info().public_key.max() / 2 } else { 32 }
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl Operation {
         let [first, second] = match kind {
             Kind::Kem => [Operation::Encaps, Operation::Decaps],
             Kind::KeyExchange => [Operation::Derive, Operation::Peer],
-            _ => [Operation::Sign, Operation::Verify],
+            Kind::Signature => [Operation::Sign, Operation::Verify],
         };
         [Operation::Keygen, Operation::Import, Operation::Export, first, second]
     }

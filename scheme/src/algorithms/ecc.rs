@@ -1,7 +1,7 @@
 //! Classical curves: X25519 (RFC 7748, RFC 8410), ECDH and ECDSA on P-256, P-384 and P-521 (SP
 //! 800-56A, FIPS 186-5, RFC 5480). No category: a quantum computer breaks them.
 
-use super::{AlgorithmInfo, Codepoint, Family, Kind};
+use super::{AlgorithmInfo, Codepoint, Family, Kind, Size};
 
 const EC_PUBLIC_KEY: &str = "1.2.840.10045.2.1";
 const P256: &str = "1.2.840.10045.3.1.7";
@@ -43,7 +43,7 @@ const fn ecdsa(
         oid: Some(EC_PUBLIC_KEY),
         parameters_oid: Some(curve),
         tls: Some(tls),
-        output_varies: true,
+        output: Size::UpTo(longest),
         ..AlgorithmInfo::new(
             (Kind::Signature, Family::Ecdsa),
             name,

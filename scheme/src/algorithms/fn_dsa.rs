@@ -1,7 +1,7 @@
 //! FN-DSA as drafted and Falcon of the third round: the submission's specification, table 3.3; the
 //! identifiers and the private codepoints are those of Open Quantum Safe. FIPS 206 has none yet.
 
-use super::{AlgorithmInfo, Codepoint, Family, Kind};
+use super::{AlgorithmInfo, Codepoint, Family, Kind, Size};
 
 const fn row(
     (category, security_bits): (u8, u16),
@@ -32,6 +32,11 @@ const fn falcon(
     }
 }
 
+/// Signatures end where what they encode does.
+const fn unpadded(row: AlgorithmInfo) -> AlgorithmInfo {
+    AlgorithmInfo { output: Size::UpTo(row.output.max()), ..row }
+}
+
 /// The draft's edition is the crate's, since NIST has published none.
 const DRAFT: &str = "FIPS 206 draft";
 
@@ -40,26 +45,20 @@ pub(super) const FN_DSA_512: AlgorithmInfo =
 pub(super) const FN_DSA_1024: AlgorithmInfo =
     row((5, 256), DRAFT, "FN-DSA-1024-draft", [1793, 2369, 1280]);
 
-pub(super) const FALCON_512: AlgorithmInfo = AlgorithmInfo {
-    output_varies: true,
-    ..falcon(
-        (1, 128),
-        ("Falcon-512", "falcon512", Some("FALCON_512")),
-        [897, 1281, 752],
-        "1.3.9999.3.11",
-        0xfed7,
-    )
-};
-pub(super) const FALCON_1024: AlgorithmInfo = AlgorithmInfo {
-    output_varies: true,
-    ..falcon(
-        (5, 256),
-        ("Falcon-1024", "falcon1024", Some("FALCON_1024")),
-        [1793, 2305, 1462],
-        "1.3.9999.3.14",
-        0xfeda,
-    )
-};
+pub(super) const FALCON_512: AlgorithmInfo = unpadded(falcon(
+    (1, 128),
+    ("Falcon-512", "falcon512", Some("FALCON_512")),
+    [897, 1281, 752],
+    "1.3.9999.3.11",
+    0xfed7,
+));
+pub(super) const FALCON_1024: AlgorithmInfo = unpadded(falcon(
+    (5, 256),
+    ("Falcon-1024", "falcon1024", Some("FALCON_1024")),
+    [1793, 2305, 1462],
+    "1.3.9999.3.14",
+    0xfeda,
+));
 pub(super) const FALCON_PADDED_512: AlgorithmInfo = falcon(
     (1, 128),
     ("Falcon-padded-512", "falconpadded512", None),

@@ -26,6 +26,8 @@ mod slh_dsa;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::rsa;
+
 pub use old::{OLD_NAMES, OldName, OldSizes};
 
 /// The list: one line an algorithm, which names its variant and its row. The table is in this order,
@@ -200,7 +202,6 @@ impl Kind {
 
 /// The algorithms that share one implementation: what the engine chooses the code by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Family {
     /// FIPS 203.
     MlKem,
@@ -253,6 +254,73 @@ impl Family {
     }
 }
 
+/// How many bytes an encoding has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Always so many.
+    Fixed(usize),
+    /// From one value to the next another number, so many at most.
+    UpTo(usize),
+    /// What the key says, as with HSS, whose keys carry the parameter set; so many at most, whatever the key.
+    /// Who makes room for a signature asks the key, or makes room for far too much.
+    OfKey(usize),
+}
+
+impl Size {
+    /// The most bytes that there are.
+    pub const fn max(self) -> usize {
+        match self {
+            Size::Fixed(len) | Size::UpTo(len) | Size::OfKey(len) => len,
+        }
+    }
+
+    /// The number of bytes, where it is one for all keys and values.
+    pub const fn exact(self) -> Option<usize> {
+        match self {
+            Size::Fixed(len) => Some(len),
+            Size::UpTo(_) | Size::OfKey(_) => None,
+        }
+    }
+
+    /// Whether two values may differ in length.
+    pub const fn varies(self) -> bool {
+        self.exact().is_none()
+    }
+}
+
+/// What a hybrid or a composite is made of: one of its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// An algorithm of this table.
+    Algorithm(Algorithm),
+    /// RSA, which composites have and which has no row of its own.
+    Rsa(rsa::Params),
+}
+
+impl Part {
+    /// The part's own row; none for RSA.
+    pub const fn algorithm(self) -> Option<Algorithm> {
+        match self {
+            Part::Algorithm(algorithm) => Some(algorithm),
+            Part::Rsa(_) => None,
+        }
+    }
+
+    /// Whether the part is RSA: its keys take longest to make, and their encodings have no fixed length.
+    pub const fn is_rsa(self) -> bool {
+        matches!(self, Part::Rsa(_))
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Algorithm(algorithm) => algorithm.fmt(f),
+            Part::Rsa(params) => params.fmt(f),
+        }
+    }
+}
+
 /// A name and number in a TLS registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codepoint {
@@ -283,6 +351,9 @@ pub struct AlgorithmInfo {
     pub kind: Kind,
     /// What it is implemented by.
     pub family: Family,
+    /// Whether every signature changes the private key: what signed twice in one state has lost the key. No
+    /// door that makes, reads or uses ordinary private keys takes it.
+    pub stateful: bool,
     /// NIST security category, 1 to 5; none where a quantum computer breaks it.
     pub category: Option<u8>,
     /// Bits of security as OpenSSL reports them for this category.
@@ -306,20 +377,17 @@ pub struct AlgorithmInfo {
     pub oqs: Option<&'static str>,
     /// Object identifier of the pre-hash variant (HashML-DSA, HashSLH-DSA), where there is one.
     pub prehash_oid: Option<&'static str>,
-    /// The algorithms that a hybrid or a composite is made of, in the order in which their keys
-    /// stand in its encodings; empty for every other.
-    pub parts: &'static [&'static str],
+    /// What a hybrid or a composite is made of, in the order in which the parts' keys stand in its
+    /// encodings; empty for every other. No other place lists parts.
+    pub parts: &'static [Part],
     /// Encoded public key.
-    pub public_key: usize,
+    pub public_key: Size,
     /// Private key as the standard encodes it.
-    pub private_key: usize,
+    pub private_key: Size,
     /// Seed that the private key can be made of again.
     pub seed: Option<usize>,
-    /// Ciphertext of a KEM, signature of a signature (the longest, where lengths vary), 0 for a key
-    /// exchange.
-    pub output: usize,
-    /// Whether the signature's length varies.
-    pub output_varies: bool,
+    /// Ciphertext of a KEM, signature of a signature, 0 for a key exchange.
+    pub output: Size,
     /// Shared secret of a KEM or a key exchange, 0 for a signature.
     pub shared_secret: usize,
 }
@@ -342,6 +410,7 @@ impl AlgorithmInfo {
             draft: false,
             kind,
             family,
+            stateful: false,
             category,
             security_bits,
             oid: None,
@@ -354,11 +423,10 @@ impl AlgorithmInfo {
             oqs: None,
             prehash_oid: None,
             parts: &[],
-            public_key: sizes[0],
-            private_key: sizes[1],
+            public_key: Size::Fixed(sizes[0]),
+            private_key: Size::Fixed(sizes[1]),
             seed: None,
-            output: sizes[2],
-            output_varies: false,
+            output: Size::Fixed(sizes[2]),
             shared_secret: 0,
         }
     }
@@ -372,6 +440,16 @@ impl AlgorithmInfo {
         std::iter::once(self.name)
             .chain(optional.into_iter().flatten())
             .chain(self.openssl.iter().copied())
+    }
+
+    /// The parts that have a row of their own, in the order of [`Self::parts`].
+    pub fn part_algorithms(&self) -> impl Iterator<Item = Algorithm> {
+        self.parts.iter().filter_map(|part| part.algorithm())
+    }
+
+    /// Whether a part is RSA.
+    pub fn has_rsa(&self) -> bool {
+        self.parts.iter().any(|part| part.is_rsa())
     }
 
     /// What came before this algorithm, if anything did.
@@ -504,9 +582,12 @@ mod tests {
         for row in &ALGORITHMS {
             let secret = row.kind != Kind::Signature;
             assert_eq!(row.shared_secret > 0, secret, "{}", row.name);
-            assert_eq!(row.output == 0, row.kind == Kind::KeyExchange, "{}", row.name);
-            assert!(row.public_key > 0 && row.private_key > 0 && row.seed != Some(0));
-            assert!(row.parts.len() != 1, "{} has one part", row.name);
+            assert_eq!(row.output.max() == 0, row.kind == Kind::KeyExchange, "{}", row.name);
+            assert!(row.public_key.max() > 0 && row.seed != Some(0));
+            assert_eq!(row.private_key.max() == 0, row.stateful, "{}", row.name);
+            let has_parts = matches!(row.family, Family::Hybrid | Family::Composite);
+            assert_eq!(row.parts.len(), if has_parts { 2 } else { 0 }, "{}", row.name);
+            assert!(row.part_algorithms().all(|part| part.info().parts.is_empty()));
         }
     }
 }

@@ -155,10 +155,10 @@ mod tests {
     fn sizes_are_those_of_the_table() {
         for params in &PARAMS {
             let row = params.algorithm.info();
-            assert_eq!(row.public_key, params.pk_len(), "{}", row.name);
-            assert_eq!(row.private_key, params.sk_len(), "{}", row.name);
-            assert_eq!(row.output, params.sig_len_max(), "{}", row.name);
-            assert_eq!(row.output_varies, params.ending == Ending::Stripped, "{}", row.name);
+            assert_eq!(row.public_key.max(), params.pk_len(), "{}", row.name);
+            assert_eq!(row.private_key.max(), params.sk_len(), "{}", row.name);
+            assert_eq!(row.output.max(), params.sig_len_max(), "{}", row.name);
+            assert_eq!(row.output.varies(), params.ending == Ending::Stripped, "{}", row.name);
         }
     }
 

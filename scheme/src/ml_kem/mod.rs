@@ -97,9 +97,9 @@ mod tests {
     fn lengths_agree_with_the_table() {
         for p in [&ML_KEM_512, &ML_KEM_768, &ML_KEM_1024] {
             let row = p.algorithm.info();
-            assert_eq!(p.ek_len(), row.public_key);
-            assert_eq!(p.dk_len(), row.private_key);
-            assert_eq!(p.ct_len(), row.output);
+            assert_eq!(p.ek_len(), row.public_key.max());
+            assert_eq!(p.dk_len(), row.private_key.max());
+            assert_eq!(p.ct_len(), row.output.max());
             assert_eq!(params(p.algorithm), Some(p));
         }
         assert_eq!(params(Algorithm::MlDsa44), None);

@@ -142,9 +142,9 @@ mod tests {
     fn sizes_are_those_of_the_table_of_algorithms() {
         for p in &PARAMS {
             let info = p.algorithm.info();
-            assert_eq!(p.pk_len(), info.public_key, "{}", info.name);
-            assert_eq!(p.sk_len(), info.private_key, "{}", info.name);
-            assert_eq!(p.sig_len(), info.output, "{}", info.name);
+            assert_eq!(p.pk_len(), info.public_key.max(), "{}", info.name);
+            assert_eq!(p.sk_len(), info.private_key.max(), "{}", info.name);
+            assert_eq!(p.sig_len(), info.output.max(), "{}", info.name);
             assert_eq!(params(p.algorithm), Some(p));
         }
         assert_eq!(params(Algorithm::MlDsa44), None);

@@ -40,8 +40,9 @@ impl Entropy for SecretEntropy {
 /// The place of a byte of ML-KEM's in a ciphertext: in a hybrid either part may stand first.
 fn kem_byte(algorithm: Algorithm) -> usize {
     let info = algorithm.info();
-    let starts = info.parts.first().is_none_or(|part| part.starts_with("ML-KEM"));
-    if starts { 0 } else { info.output - 1 }
+    let starts =
+        info.part_algorithms().next().is_none_or(|part| part.info().family == Family::MlKem);
+    if starts { 0 } else { info.output.max() - 1 }
 }
 
 fn kem(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error> {
@@ -98,10 +99,8 @@ fn kem_batch(
 fn dsa(engine: &Engine, algorithm: Algorithm) -> Result<(), gabion_engine::Error> {
     let key = engine.signature_generate(algorithm, &SecretEntropy)?;
     // Ed25519 and ECDSA have no contexts.
-    let context: &[u8] = match algorithm.info().family {
-        Family::Ed25519 | Family::Ecdsa => b"",
-        _ => b"ctgrind",
-    };
+    let has_none = matches!(algorithm.info().family, Family::Ed25519 | Family::Ecdsa);
+    let context: &[u8] = if has_none { b"" } else { b"ctgrind" };
     let message = Message::Pure { context, message: b"alone" };
     let signature = engine.sign(&key, message, &SecretEntropy)?;
     engine.verify(&key.public(), message, &signature)?;
@@ -364,9 +363,14 @@ fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
     }
     match algorithm.info().family {
         Family::FnDsa => false,
-        Family::Composite => !name.contains("RSA"),
+        Family::Composite => !algorithm.info().has_rsa(),
         Family::SlhDsa => !name.ends_with('s'),
-        _ => true,
+        Family::MlKem
+        | Family::MlDsa
+        | Family::Ed25519
+        | Family::Ecdh
+        | Family::Ecdsa
+        | Family::Hybrid => true,
     }
 }
 

@@ -405,7 +405,7 @@ impl World {
     fn sign(&mut self, input: &mut Input<'_>) {
         let (key, known) = self.a_private(input);
         let text = Text::new(input);
-        let mut out = Buffer::new(input, known.algorithm.info().output, 0x5a);
+        let mut out = Buffer::new(input, known.algorithm.info().output.max(), 0x5a);
         let mut len = out.len;
         let message = text.message();
         // SAFETY: a handle or NULL, a message, a place, as many bytes as it says or NULL.
@@ -443,7 +443,7 @@ impl World {
         let known = material(unsafe { gabion::gabion_private_key_algorithm(lanes.first()) });
         let texts: Vec<_> = (0..lanes.n).map(|_| Text::new(input)).collect();
         let messages: Vec<_> = texts.iter().map(Text::message).collect();
-        let mut out = Buffer::new(input, lanes.n * known.algorithm.info().output, 0x5a);
+        let mut out = Buffer::new(input, lanes.n * known.algorithm.info().output.max(), 0x5a);
         let (mut lens, mut status) = (vec![7; lanes.n], vec![7; lanes.n]);
         // SAFETY: n handles, messages, lengths and codes; bytes of that length or NULL.
         let code = unsafe {
@@ -470,7 +470,7 @@ impl World {
         let known = material(unsafe { gabion::gabion_public_key_algorithm(lanes.first()) });
         let texts: Vec<_> = (0..lanes.n).map(|_| Text::new(input)).collect();
         let messages: Vec<_> = texts.iter().map(Text::message).collect();
-        let room = known.algorithm.info().output;
+        let room = known.algorithm.info().output.max();
         let mut content = vec![0; lanes.n * room];
         for place in content.chunks_exact_mut(room.max(1)) {
             place[..known.output.len()].copy_from_slice(&known.output);
@@ -608,7 +608,7 @@ fn material(name: *const c_char) -> &'static Known {
 }
 
 fn has_length(known: &Known, signature: &Buffer) -> bool {
-    signature.len == known.output.len() || known.algorithm.info().output_varies
+    signature.len == known.output.len() || known.algorithm.info().output.varies()
 }
 
 /// A call that failed leaves zeros wherever it had a buffer.

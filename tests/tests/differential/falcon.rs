@@ -76,7 +76,7 @@ fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::op
         .collect();
     let messages: Vec<_> =
         texts.iter().map(|message| Message::Pure { context: b"", message }).collect();
-    let room = algorithm.info().output;
+    let room = algorithm.info().output.max();
     let (mut sigs, mut lengths) = (vec![0; n * room], vec![0; n]);
     let mut status = vec![Status::NotRun; n];
     let fresh = Randomness::Fresh(&OsEntropy);

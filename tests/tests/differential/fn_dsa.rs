@@ -166,7 +166,7 @@ fn compare(engine: &Engine, algorithm: Algorithm, other: &Other, rounds: std::op
     let parts: Vec<_> = texts.iter().map(|text| (&text[..text.len() * 2 / 3], text)).collect();
     let messages: Vec<_> =
         parts.iter().map(|&(context, message)| Message::Pure { context, message }).collect();
-    let room = algorithm.info().output;
+    let room = algorithm.info().output.max();
     let (mut sigs, mut lengths) = (vec![0; n * room], vec![0; n]);
     let mut status = vec![Status::NotRun; n];
     let fresh = Randomness::Fresh(&OsEntropy);

@@ -107,7 +107,7 @@ fn compare<O: Others>(
     rounds: std::ops::Range<usize>,
     is_signed: bool,
 ) {
-    let (n, name) = (algorithm.info().public_key / 2, algorithm.name());
+    let (n, name) = (algorithm.info().public_key.max() / 2, algorithm.name());
     let bytes = |label, round, len| random::<256>(label, round)[..len].to_vec();
     let seeds: Vec<_> = rounds.clone().map(|round| bytes(name, round, 3 * n)).collect();
     let texts: Vec<_> =
@@ -122,7 +122,7 @@ fn compare<O: Others>(
     let randomness = if is_hedged { Randomness::Given(&rnd) } else { Randomness::Deterministic };
     let keys: Vec<SigningKey> =
         seeds.iter().map(|seed| engine.signature_from_seed(algorithm, seed).unwrap()).collect();
-    let (count, room) = (rounds.len(), algorithm.info().output);
+    let (count, room) = (rounds.len(), algorithm.info().output.max());
     let (mut sigs, mut lengths) = (vec![0; count * room], vec![0; count]);
     let mut status = vec![Status::NotRun; count];
     let signing: Vec<_> = keys.iter().collect();

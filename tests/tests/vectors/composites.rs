@@ -58,7 +58,7 @@ fn the_drafts_signatures_verify_and_its_keys_sign() {
         assert_eq!(key.public_bytes(), field("pk"));
         let ours = engine.sign(&key, with_context, &OsEntropy).unwrap();
         assert_eq!(engine.verify(&public, with_context, &ours), Ok(()), "{name}");
-        assert!(ours.len() <= algorithm.info().output);
+        assert!(ours.len() <= algorithm.info().output.max());
         verified += 1;
     }
     assert!(verified >= 10 && refused >= 2, "{verified} verified, {refused} refused");
@@ -92,8 +92,8 @@ fn every_composite_round_trips() {
     for algorithm in composites() {
         let info = algorithm.info();
         let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
-        assert!(key.bytes().len() <= info.private_key, "{algorithm}");
-        assert_eq!(key.public_bytes().len(), info.public_key, "{algorithm}");
+        assert!(key.bytes().len() <= info.private_key.max(), "{algorithm}");
+        assert_eq!(key.public_bytes().len(), info.public_key.max(), "{algorithm}");
         let again = engine.signature_private(algorithm, key.bytes()).unwrap();
         let public = engine.signature_public(algorithm, again.public_bytes()).unwrap();
         let message = Message::Pure { context: b"c", message: b"text" };

@@ -22,6 +22,11 @@ fn hybrids() -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(|algorithm| algorithm.info().family == Family::Hybrid)
 }
 
+/// Whether ML-KEM's part stands before the curve's.
+fn kem_first(algorithm: Algorithm) -> bool {
+    algorithm.info().part_algorithms().next().unwrap().info().family == Family::MlKem
+}
+
 /// The draft's vectors: seed, eseed -> sk, pk, ct, ss.
 #[test]
 fn x_wing_vectors() {
@@ -46,22 +51,21 @@ fn tls_hybrids_are_their_parts() {
     for engine in engines() {
         for algorithm in hybrids().filter(|algorithm| *algorithm != Algorithm::XWing) {
             let info = algorithm.info();
-            let parts: Vec<Algorithm> =
-                info.parts.iter().map(|name| name.parse().unwrap()).collect();
-            let kem_first = parts[0].info().family == Family::MlKem;
+            let parts: Vec<Algorithm> = info.part_algorithms().collect();
+            let kem_first = kem_first(algorithm);
             let (kem, curve) = if kem_first { (parts[0], parts[1]) } else { (parts[1], parts[0]) };
             let split = |bytes: &[u8], len: usize| {
                 let (a, b) = bytes.split_at(if kem_first { len } else { bytes.len() - len });
                 if kem_first { (a.to_vec(), b.to_vec()) } else { (b.to_vec(), a.to_vec()) }
             };
             let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
-            let (dk, scalar) = split(key.bytes(), kem.info().private_key);
-            let (ek, point) = split(key.public_bytes(), kem.info().public_key);
+            let (dk, scalar) = split(key.bytes(), kem.info().private_key.max());
+            let (ek, point) = split(key.public_bytes(), kem.info().public_key.max());
             let kem_key = engine.kem_private(kem, &dk).unwrap();
             let curve_key = engine.exchange_private(curve, &scalar).unwrap();
             assert_eq!((kem_key.public_bytes(), curve_key.public_bytes()), (&ek[..], &point[..]));
             let (ct, shared) = engine.encaps(&key.public(), &OsEntropy).unwrap();
-            let (kem_ct, share) = split(&ct, kem.info().output);
+            let (kem_ct, share) = split(&ct, kem.info().output.max());
             let kem_secret = engine.decaps(&kem_key, &kem_ct).unwrap();
             let peer = engine.exchange_public(curve, &share).unwrap();
             let curve_secret = engine.derive(&curve_key, &peer).unwrap();
@@ -69,7 +73,7 @@ fn tls_hybrids_are_their_parts() {
                 if kem_first { (kem_secret, curve_secret) } else { (curve_secret, kem_secret) };
             assert_eq!(shared[..], [&first[..], &second[..]].concat(), "{algorithm}");
             assert_eq!(shared.len(), info.shared_secret);
-            assert_eq!(ct.len(), info.output);
+            assert_eq!(ct.len(), info.output.max());
         }
     }
 }
@@ -87,7 +91,7 @@ fn shares_and_secrets_have_the_registered_sizes() {
         ("p521_mlkem1024", 12109, 1701, 1701, 98),
     ] {
         let info = name.parse::<Algorithm>().unwrap().info();
-        let sizes = (info.public_key, info.output, info.shared_secret);
+        let sizes = (info.public_key.max(), info.output.max(), info.shared_secret);
         assert_eq!(sizes, (client, server, secret), "{name}");
         assert_eq!(info.tls.unwrap().number, number, "{name}");
     }
@@ -130,14 +134,15 @@ fn every_lane_has_randomness_of_its_own() {
         for algorithm in hybrids() {
             let info = algorithm.info();
             let public = engine.kem_generate(algorithm, &OsEntropy).unwrap().public();
-            let (mut ct, mut shared) = (vec![0; 4 * info.output], vec![0; 4 * info.shared_secret]);
+            let (mut ct, mut shared) =
+                (vec![0; 4 * info.output.max()], vec![0; 4 * info.shared_secret]);
             let mut status = [Status::NotRun; 4];
             let fresh = Randomness::Fresh(&OsEntropy);
             engine.encaps_many(&[&public; 4], fresh, &mut ct, &mut shared, &mut status).unwrap();
             assert_eq!(status, [Status::Ok; 4]);
             // The first bytes are of one part, the last ones of the other.
-            let lanes: Vec<_> = ct.chunks_exact(info.output).collect();
-            for part in [0..32, info.output - 32..info.output] {
+            let lanes: Vec<_> = ct.chunks_exact(info.output.max()).collect();
+            for part in [0..32, info.output.max() - 32..info.output.max()] {
                 let mut parts: Vec<_> = lanes.iter().map(|ct| &ct[part.clone()]).collect();
                 parts.sort_unstable();
                 parts.dedup();
@@ -155,15 +160,16 @@ fn a_bad_share_fails_alone() {
             let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
             let public = key.public();
             let n = 3;
-            let (mut ct, mut shared) = (vec![0; n * info.output], vec![7; n * info.shared_secret]);
+            let (mut ct, mut shared) =
+                (vec![0; n * info.output.max()], vec![7; n * info.shared_secret]);
             let mut status = vec![Status::NotRun; n];
             let fresh = Randomness::Fresh(&OsEntropy);
             engine.encaps_many(&[&public; 3], fresh, &mut ct, &mut shared, &mut status).unwrap();
             // The curve's share of the middle lane becomes the neutral element, or nothing at all.
-            let kem: Algorithm =
-                info.parts[usize::from(info.parts[0].starts_with("ECDH"))].parse().unwrap();
-            let at = info.output + if info.parts[0] == kem.name() { kem.info().output } else { 0 };
-            ct[at..at + info.output - kem.info().output].fill(0);
+            let kem = info.parts[usize::from(!kem_first(algorithm))].algorithm().unwrap();
+            let at =
+                info.output.max() + if kem_first(algorithm) { kem.info().output.max() } else { 0 };
+            ct[at..at + info.output.max() - kem.info().output.max()].fill(0);
             let mut opened = vec![7; shared.len()];
             engine.decaps_many(&[&key; 3], &ct, &mut opened, &mut status).unwrap();
             let len = info.shared_secret;
@@ -175,7 +181,7 @@ fn a_bad_share_fails_alone() {
             assert_eq!(refused, algorithm != Algorithm::XWing, "{algorithm}: {status:?}");
             assert_eq!(middle.iter().all(|&byte| byte == 0), refused, "{algorithm}");
             assert_ne!(middle, &shared[len..2 * len]);
-            let single = engine.decaps(&key, &ct[info.output..2 * info.output]);
+            let single = engine.decaps(&key, &ct[info.output.max()..2 * info.output.max()]);
             assert_eq!(single.is_err(), refused, "{algorithm}");
         }
     }
@@ -184,8 +190,7 @@ fn a_bad_share_fails_alone() {
 #[test]
 fn keys_whose_parts_are_bad_are_refused() {
     let engine = Engine::new(&Config::default()).unwrap();
-    for algorithm in hybrids().filter(|algorithm| !algorithm.info().parts[0].starts_with("ML-KEM"))
-    {
+    for algorithm in hybrids().filter(|algorithm| !kem_first(*algorithm)) {
         let key = engine.kem_generate(algorithm, &OsEntropy).unwrap();
         let mut public = key.public_bytes().to_vec();
         public[7] ^= 1;

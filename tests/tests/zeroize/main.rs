@@ -402,10 +402,10 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
     // hash stands in the public key, too, where a zero comes before the hash.
     let bytes = &bytes[..bytes.len() - public_end(algorithm)];
     record(bytes);
-    let part = |name: &str| name.parse::<Algorithm>().map_or(0, |part| part.info().private_key);
     match algorithm.info().family {
         Family::Hybrid if bytes.len() > 32 => {
-            let (first, second) = bytes.split_at(part(algorithm.info().parts[0]));
+            let first = algorithm.info().part_algorithms().next().expect("a part");
+            let (first, second) = bytes.split_at(first.info().private_key.max());
             record(first);
             record(second);
         }
@@ -415,7 +415,13 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
             let end = bytes.len();
             record(&bytes[end - ((end / 2) & !511)..]);
         }
-        _ => {}
+        Family::MlKem
+        | Family::MlDsa
+        | Family::SlhDsa
+        | Family::Ed25519
+        | Family::Ecdh
+        | Family::Ecdsa
+        | Family::Hybrid => {}
     }
 }
 
@@ -489,14 +495,15 @@ fn run_exchange(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
 fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let key = alone(|| engine.kem_generate(algorithm, &Recorded)).expect("keygen");
     record_private(algorithm, key.bytes());
-    let kem_first = algorithm.info().parts[0].starts_with("ML-KEM");
-    let kem: Algorithm = algorithm.info().parts[usize::from(!kem_first)].parse().expect("a name");
+    let parts: Vec<Algorithm> = algorithm.info().part_algorithms().collect();
+    let kem_first = parts[0].info().family == Family::MlKem;
+    let kem = parts[usize::from(!kem_first)];
     // ML-KEM's part stands at a place of its own once it is taken out.
     let part = |bytes: &[u8], len: usize| match kem_first {
         true => bytes[..len].to_vec(),
         false => bytes[bytes.len() - len..].to_vec(),
     };
-    let ek = &part(key.public_bytes(), kem.info().public_key)[..];
+    let ek = &part(key.public_bytes(), kem.info().public_key.max())[..];
     publish(public, ek);
     publish(public, key.public_bytes());
     publish(public, &Sha3_256::digest(ek));
@@ -514,7 +521,7 @@ fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
         ct
     });
     publish(public, &ct);
-    publish(public, &part(&ct, kem.info().output));
+    publish(public, &part(&ct, kem.info().output.max()));
     let opened = decaps(engine, &key, &ct);
     assert_eq!(seen[..], opened[..]);
     gabion_engine::ct::wipe(seen);
@@ -576,7 +583,7 @@ fn run_kem_doors(engine: &'static Engine, algorithm: Algorithm, public: &mut Vec
     record_private(algorithm, key.bytes());
     let kem =
         if algorithm.info().family == Family::Hybrid { Algorithm::MlKem768 } else { algorithm };
-    let ek = &key.public_bytes()[..kem.info().public_key];
+    let ek = &key.public_bytes()[..kem.info().public_key.max()];
     for bytes in [ek, key.public_bytes(), &Sha3_256::digest(ek)] {
         publish(public, bytes);
     }

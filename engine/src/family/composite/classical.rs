@@ -23,7 +23,7 @@ const ED25519_LEN: usize = 64;
 pub(super) fn key_random_len(classical: Classical) -> usize {
     match classical {
         Classical::Rsa(_) => RANDOM_LEN,
-        Classical::Ecdsa(curve) => curve.ecdsa().info().private_key,
+        Classical::Ecdsa(curve) => curve.ecdsa().info().private_key.max(),
         Classical::Ed25519 => SEED_LEN,
     }
 }

@@ -112,7 +112,7 @@ fn encapsulation_with_given_randomness_is_the_engines() {
         (c"ML-KEM-1024", Algorithm::MlKem1024),
     ] {
         let pair = Pair::new(name, &seed);
-        let mut ciphertext = vec![0; algorithm.info().output];
+        let mut ciphertext = vec![0; algorithm.info().output.max()];
         let (mut sent, mut got) = ([0u8; 32], [0u8; 32]);
         let mut encaps = |m: &[u8]| {
             let (ct, n) = (ciphertext.as_mut_ptr(), ciphertext.len());

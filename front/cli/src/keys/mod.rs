@@ -238,22 +238,24 @@ impl KeyArgs {
                 "{file} is not encrypted, as no raw key is; leave --passin out"
             )));
         }
-        // The numbers of an RSA key have no fixed length: the table has the longest, and the engine checks the form.
-        let varies = info.parts.iter().any(|part| part.starts_with("RSA"));
+        // The table has the longest, and the engine checks the form.
+        let varies = info.private_key.varies();
         let len = bytes.len();
-        let fits_private = len == info.private_key || (varies && len < info.private_key);
+        let fits_private =
+            len == info.private_key.max() || (varies && len < info.private_key.max());
         // Lengths that are the same are told apart by what the command needs.
-        let is_private = fits_private && (half == Half::Private || len != info.public_key);
-        if !is_private && (half == Half::Private || len != info.public_key) {
+        let is_private = fits_private && (half == Half::Private || len != info.public_key.max());
+        if !is_private && (half == Half::Private || len != info.public_key.max()) {
             let at_most = if varies { "at most " } else { "" };
             let or_private = match half {
-                Half::Private if len == info.public_key => {
+                Half::Private if len == info.public_key.max() => {
                     return Err(self.not_private(algorithm, what));
                 }
-                Half::Private => format!("the private key has {at_most}{}", info.private_key),
+                Half::Private => format!("the private key has {at_most}{}", info.private_key.max()),
                 Half::Either => format!(
                     "the public key has {}, the private key {at_most}{}",
-                    info.public_key, info.private_key
+                    info.public_key.max(),
+                    info.private_key.max()
                 ),
             };
             return Err(Failure::Usage(format!(

@@ -364,7 +364,7 @@ static PREFIXES: LazyLock<Vec<Option<Prefix>>> =
 
 impl Prefix {
     fn of(served: Served) -> Option<Prefix> {
-        let key_len = served.info().public_key;
+        let key_len = served.info().public_key.max();
         let mut bytes =
             key_file::encode_public(file_form(served)?, &vec![0; key_len], true).ok()?;
         bytes.truncate(bytes.len() - key_len);

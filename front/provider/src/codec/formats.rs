@@ -102,7 +102,7 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
 /// provider's keys, they are not for those that it lacks.
 pub fn is_foreign(algorithm: Served, key: &Private) -> bool {
     let is_standard = |forms: Forms<'_>| {
-        forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key)
+        forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key.max())
     };
     is_listed(algorithm) && !Forms::from_octets(Inside::Choice, &key.octets).is_ok_and(is_standard)
 }

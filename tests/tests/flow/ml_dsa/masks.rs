@@ -155,7 +155,7 @@ fn masks_of_every_door<K: Kernels + Clone + 'static>(kernels: &K, bug: Bug) -> V
         let message = Message::Pure { context: b"", message: b"the same" };
         engine.sign(&key, message, &OsEntropy).expect("a signature");
         let n = 2 * 64 + 3;
-        let mut sigs = vec![0; n * algorithm.info().output];
+        let mut sigs = vec![0; n * algorithm.info().output.max()];
         let (mut lengths, mut status) = (vec![0; n], vec![Status::NotRun; n]);
         let (keys, messages) = (vec![&key; n], vec![message; n]);
         let fresh = Randomness::Fresh(&OsEntropy);

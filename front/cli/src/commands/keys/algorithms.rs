@@ -55,14 +55,14 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 
 fn as_json(row: &AlgorithmInfo, backend: &dyn Backend) -> Value {
     let mut sizes = json!({
-        "public_key": row.public_key,
-        "private_key": row.private_key,
+        "public_key": row.public_key.max(),
+        "private_key": row.private_key.max(),
         "seed": row.seed,
     });
     match row.kind {
-        Kind::Kem => sizes["ciphertext"] = row.output.into(),
-        Kind::Signature => sizes["signature"] = row.output.into(),
-        _ => {}
+        Kind::Kem => sizes["ciphertext"] = row.output.max().into(),
+        Kind::Signature => sizes["signature"] = row.output.max().into(),
+        Kind::KeyExchange => {}
     }
     if row.shared_secret > 0 {
         sizes["shared_secret"] = row.shared_secret.into();
@@ -72,6 +72,7 @@ fn as_json(row: &AlgorithmInfo, backend: &dyn Backend) -> Value {
         "standard": row.standard,
         "draft": row.draft,
         "kind": row.kind.name(),
+        "stateful": row.stateful,
         "category": row.category,
         "security_bits": row.security_bits,
         "oid": row.oid,
@@ -84,8 +85,8 @@ fn as_json(row: &AlgorithmInfo, backend: &dyn Backend) -> Value {
         "oqs": row.oqs,
         "old": row.old().map(old_as_json),
         "prehash_oid": row.prehash_oid,
-        "parts": row.parts,
-        "signature_length_varies": row.output_varies,
+        "parts": row.parts.iter().map(|part| part.to_string()).collect::<Vec<_>>(),
+        "signature_length_varies": row.output.varies(),
         "sizes": sizes,
         "backend": backend.name(),
         "code": code_of(row.algorithm, backend),
@@ -157,9 +158,9 @@ fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Backend)>
         table.row([
             row.name.to_owned(),
             or_none(row.category),
-            row.public_key.to_string(),
-            row.private_key.to_string(),
-            or_none((row.output > 0).then_some(row.output)),
+            row.public_key.max().to_string(),
+            row.private_key.max().to_string(),
+            or_none((row.output.max() > 0).then_some(row.output.max())),
             or_none(row.tls.map(|tls| format!("0x{:04x}", tls.number))),
         ]);
     }
@@ -185,10 +186,10 @@ fn as_wide_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Back
             row.name.to_owned(),
             row.standard.to_owned(),
             or_none(row.category),
-            row.public_key.to_string(),
-            row.private_key.to_string(),
+            row.public_key.max().to_string(),
+            row.private_key.max().to_string(),
             or_none(row.seed),
-            or_none((row.output > 0).then_some(row.output)),
+            or_none((row.output.max() > 0).then_some(row.output.max())),
             or_none(row.tls.map(|tls| format!("{} 0x{:04x}", tls.name, tls.number))),
             // The identifier of a curve's keys is one for all curves: the curve's tells them apart.
             or_none(row.parameters_oid.or(row.oid)),

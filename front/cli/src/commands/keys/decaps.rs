@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let engine = keys::engine()?;
     let key = args.key.decaps_key(engine)?;
     let ciphertext = files::read(&args.ciphertext, files::SMALL_MAX)?;
-    let expected = key.algorithm().info().output;
+    let expected = key.algorithm().info().output.max();
     if ciphertext.len() != expected {
         return Err(Failure::Usage(format!(
             "{} has {} bytes; an {} ciphertext has {expected}",

@@ -102,7 +102,7 @@ impl Encoded {
         let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
         let (algorithm, all) = (key.algorithm(), key.forms());
         // X-Wing's one form is its seed.
-        let is_seed = algorithm.info().seed == Some(algorithm.info().private_key);
+        let is_seed = algorithm.info().seed == Some(algorithm.info().private_key.max());
         if format == Some(Format::Seed) && form.inside != Inside::Choice && !is_seed {
             return Err(Failure::Usage(format!(
                 "{algorithm} private keys have one form and no seed form; leave --format out"
