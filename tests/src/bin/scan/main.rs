@@ -164,6 +164,7 @@ const HASHES: &[&str] = &[
     "avx512::slh::sha256::",
     "avx512::slh::fors::",
     "avx512::slh::fors_many",
+    "avx512::slh::sha512::",
     "avx512::slh::shake::hash",
     "avx512::hbs::",
     "avx512::sha2::sha512::hash",
