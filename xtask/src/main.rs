@@ -1,7 +1,8 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
 //! as docs/performance.md, from bench/results; `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
-//! - layers: a crate depends only on stations below its own;
+//! - layers: a crate depends only on stations below its own, by whatever table of its manifest;
+//! - modules: no circle inside a crate, and the rules of [`rooms`];
 //! - banned patterns, each with what to write instead;
 //! - lengths: files of at most 900 lines, functions of at most 70 (straight-line kernels excepted);
 //! - `unsafe` only where the style allows it;
@@ -9,29 +10,18 @@
 
 #![forbid(unsafe_code)]
 
+mod layers;
 mod links;
+mod modules;
 mod performance;
+mod rooms;
+mod tokens;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Each workspace crate and the crates of the workspace that it may depend on.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("scheme", &[]),
-    ("backend", &["gabion-scheme"]),
-    ("engine", &["gabion-scheme", "gabion-backend"]),
-    ("ship", &[]),
-    ("bench/rows", &[]),
-    ("bench", &["gabion-engine", "gabion-rows"]),
-    ("front/provider", &["gabion-engine"]),
-    ("front/capi", &["gabion-engine"]),
-    (
-        "front/cli",
-        &["gabion-engine", "gabion-bench", "gabion-rows", "gabion-ship", "gabion-provider"],
-    ),
-    ("xtask", &["gabion-rows"]),
-];
+use tokens::Token;
 
 /// What may not stand in a source file, and what stands there instead.
 const BANNED: &[(&str, &str)] = &[
@@ -39,7 +29,7 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("unimple", "mented!("), "finish it, or return an error that says so"),
     (concat!("dbg", "!("), "remove it"),
     (concat!("FIX", "ME"), "fix it, or describe the limit in the documentation"),
-    (concat!("static", " mut "), "use an atomic or a OnceLock"),
+    (concat!("static", " mut "), "use an atomic or once_cell::race::OnceBox"),
     (concat!("#[ig", "nore]"), "a test runs or does not exist; long counts belong to `make soak`"),
 ];
 
@@ -102,7 +92,8 @@ fn main() -> ExitCode {
 /// Runs every check and prints what it found.
 fn tidy(root: &Path) -> ExitCode {
     let mut findings = Vec::new();
-    check_layers(root, &mut findings);
+    layers::check(root, &mut findings);
+    rooms::check(root, &mut findings);
     let mut sources = Vec::new();
     for top in ["scheme", "backend", "engine", "front", "ship", "bench", "tests", "xtask"] {
         collect_sources(&root.join(top), &mut sources);
@@ -121,24 +112,6 @@ fn tidy(root: &Path) -> ExitCode {
     }
     println!("tidy: {} files, {} findings", sources.len(), findings.len());
     ExitCode::from(u8::from(!findings.is_empty()))
-}
-
-/// Reads `[dependencies]` of each crate and compares it with the layers.
-fn check_layers(root: &Path, findings: &mut Vec<String>) {
-    for (folder, allowed) in LAYERS {
-        let path = root.join(folder).join("Cargo.toml");
-        let Ok(text) = fs::read_to_string(&path) else {
-            findings.push(format!("{folder}/Cargo.toml: can't be read"));
-            continue;
-        };
-        let dependencies = text.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1);
-        for line in dependencies.take_while(|line| !line.starts_with('[')) {
-            let name = line.split(['.', ' ', '=']).next().unwrap_or("");
-            if name.starts_with("gabion-") && !allowed.contains(&name) {
-                findings.push(format!("{folder}/Cargo.toml: {name} is not below this station"));
-            }
-        }
-    }
 }
 
 fn collect_sources(folder: &Path, out: &mut Vec<PathBuf>) {
@@ -182,42 +155,21 @@ fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
         }
     }
     if !starts(LONG_FUNCTIONS_ALLOWED) {
-        check_functions(name, text, findings);
+        match tokens::read(text) {
+            Ok(tokens) => check_functions(name, &tokens, findings),
+            Err(why) => findings.push(format!("{name}: {why}")),
+        }
     }
 }
 
-/// Measures functions by rustfmt's layout: from the line with `fn` to the brace at its indent.
-fn check_functions(name: &str, text: &str, findings: &mut Vec<String>) {
-    let lines: Vec<&str> = text.lines().collect();
-    for (start, line) in lines.iter().enumerate() {
-        let code = line.trim_start();
-        let heads = [
-            "fn ",
-            "pub fn ",
-            "pub(crate) fn ",
-            "pub(super) fn ",
-            "unsafe fn ",
-            "unsafe extern \"C\" fn ",
-            "pub unsafe extern \"C\" fn ",
-            "const fn ",
-            "pub const fn ",
-        ];
-        if !heads.iter().any(|head| code.starts_with(head)) {
-            continue;
-        }
-        // A declaration without a body ends before any brace opens.
-        let head = lines[start..].iter().find(|line| line.ends_with(['{', ';', '}']));
-        if head.is_none_or(|line| !line.ends_with('{')) {
-            continue;
-        }
-        let close = format!("{}}}", &line[..line.len() - code.len()]);
-        let Some(length) = lines[start..].iter().position(|other| *other == close) else {
-            continue;
-        };
-        if length + 1 > FUNCTION_LINES_MAX {
-            let (at, length) = (start + 1, length + 1);
+/// Measures every function, by its tokens: also those of traits, macros and other functions.
+fn check_functions(name: &str, tokens: &[Token], findings: &mut Vec<String>) {
+    let mut functions = Vec::new();
+    tokens::functions(tokens, &mut functions);
+    for tokens::Function { name: function, line, lines } in functions {
+        if lines > FUNCTION_LINES_MAX {
             findings.push(format!(
-                "{name}:{at}: a function of {length} lines; at most {FUNCTION_LINES_MAX}"
+                "{name}:{line}: `{function}` has {lines} lines; at most {FUNCTION_LINES_MAX}"
             ));
         }
     }
@@ -236,11 +188,15 @@ mod tests {
     #[test]
     fn banned_patterns_are_found() {
         for (pattern, _) in BANNED {
-            assert_eq!(findings_in("engine/src/x.rs", pattern).len(), 1, "{pattern}");
+            assert_eq!(
+                findings_in("engine/src/x.rs", &format!("// {pattern}")).len(),
+                1,
+                "{pattern}"
+            );
         }
-        let exit = BANNED_IN_LIBRARIES[0].0;
-        assert_eq!(findings_in("engine/src/x.rs", exit).len(), 1);
-        assert!(findings_in("front/cli/src/main.rs", exit).is_empty());
+        let exit = format!("// {}", BANNED_IN_LIBRARIES[0].0);
+        assert_eq!(findings_in("engine/src/x.rs", &exit).len(), 1);
+        assert!(findings_in("front/cli/src/main.rs", &exit).is_empty());
     }
 
     #[test]
@@ -254,9 +210,15 @@ mod tests {
     fn long_functions_are_found() {
         let body = "    let _ = 1;\n".repeat(FUNCTION_LINES_MAX - 2);
         assert!(findings_in("engine/src/x.rs", &format!("fn f() {{\n{body}}}\n")).is_empty());
-        let text = "trait T {\n    fn f();\n".to_owned() + &body + "    }\n}\n";
+        let text = "trait T {\n    fn f();\n".to_owned() + &body + "}\n";
         assert!(findings_in("engine/src/x.rs", &text).is_empty());
         let text = format!("fn f() {{\n{body}    let _ = 2;\n}}\n");
-        assert_eq!(findings_in("engine/src/x.rs", &text).len(), 1);
+        for head in ["", "pub unsafe ", "async ", "extern \"C\" "] {
+            assert_eq!(
+                findings_in("backend/src/x.rs", &format!("{head}{text}")).len(),
+                1,
+                "{head}"
+            );
+        }
     }
 }

@@ -1,0 +1,110 @@
+//! Layers: a crate depends only on stations below its own, in whatever table of its manifest.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate of the workspace, and the crates of the workspace that it may depend on.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("gabion-scheme", &[]),
+    ("gabion-backend", &["gabion-scheme"]),
+    ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
+    ("gabion-ship", &[]),
+    ("gabion-rows", &[]),
+    ("gabion-bench", &["gabion-engine", "gabion-rows"]),
+    ("gabion-provider", &["gabion-engine"]),
+    ("gabion-capi", &["gabion-engine"]),
+    (
+        "gabion-cli",
+        &["gabion-engine", "gabion-bench", "gabion-rows", "gabion-ship", "gabion-provider"],
+    ),
+    (
+        "gabion-tests",
+        &[
+            "gabion-scheme",
+            "gabion-backend",
+            "gabion-engine",
+            "gabion-bench",
+            "gabion-capi",
+            "gabion-cli",
+            "gabion-provider",
+        ],
+    ),
+    ("xtask", &["gabion-rows"]),
+];
+
+/// What tests of a crate may use besides.
+const OF_TESTS: &[(&str, &str)] = &[("gabion-bench", "gabion-ship")];
+
+/// Asks cargo for the workspace's crates and compares what they depend on with the layers.
+pub fn check(root: &Path, findings: &mut Vec<String>) {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(root);
+    let metadata = match cargo.output() {
+        Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return findings.push(format!("cargo metadata: {said}"));
+        }
+        Err(error) => return findings.push(format!("cargo metadata: {error}")),
+    };
+    match metadata {
+        Ok(metadata) => check_metadata(&metadata, findings),
+        Err(error) => findings.push(format!("cargo metadata: {error}")),
+    }
+}
+
+fn check_metadata(metadata: &Value, findings: &mut Vec<String>) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let members = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names: Vec<String> = members.iter().map(|member| text(&member["name"])).collect();
+    for member in members {
+        let name = text(&member["name"]);
+        let Some((_, below)) = LAYERS.iter().find(|(of, _)| *of == name) else {
+            findings.push(format!("{name}: has no layer; give it one in xtask/src/layers.rs"));
+            continue;
+        };
+        for dependency in member["dependencies"].as_array().into_iter().flatten() {
+            let (on, kind) = (text(&dependency["name"]), text(&dependency["kind"]));
+            let is_of_tests = kind == "dev" && OF_TESTS.contains(&(&name, &on));
+            if names.contains(&on) && !below.contains(&on.as_str()) && !is_of_tests {
+                let table = if kind.is_empty() { String::new() } else { format!("{kind}-") };
+                findings
+                    .push(format!("{name}: {on} is not below this station ({table}dependencies)"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_upward_edge_is_found_in_every_table() {
+        for kind in [json!(null), json!("dev"), json!("build")] {
+            let edge =
+                |to: &str| json!([{"name": to, "kind": kind}, {"name": "serde", "kind": kind}]);
+            let metadata = json!({"packages": [
+                {"name": "gabion-engine", "dependencies": edge("gabion-provider")},
+                {"name": "gabion-provider", "dependencies": edge("gabion-engine")},
+                {"name": "gabion-bench", "dependencies": edge("gabion-ship")},
+                {"name": "gabion-ship", "dependencies": []},
+            ]});
+            let mut findings = Vec::new();
+            check_metadata(&metadata, &mut findings);
+            assert!(findings[0].starts_with("gabion-engine: gabion-provider is not below"));
+            assert_eq!(findings.len(), if kind == "dev" { 1 } else { 2 }, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_is_found() {
+        let mut findings = Vec::new();
+        let metadata = json!({"packages": [{"name": "gabion-new", "dependencies": []}]});
+        check_metadata(&metadata, &mut findings);
+        assert_eq!(findings.len(), 1);
+    }
+}

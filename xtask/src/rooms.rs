@@ -1,0 +1,143 @@
+//! Rules inside crates: no circle among modules, and what a module may not name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::modules::{Crate, circles};
+
+/// The root of each crate.
+const ROOTS: &[&str] = &[
+    "scheme/src/lib.rs",
+    "backend/src/lib.rs",
+    "ship/src/lib.rs",
+    "ship/src/lib.rs",
+    "bench/src/lib.rs",
+    "bench/rows/src/lib.rs",
+    "bench/peers/src/main.rs",
+    "front/provider/src/lib.rs",
+    "front/capi/src/lib.rs",
+    "front/cli/src/lib.rs",
+    "tests/src/lib.rs",
+    "xtask/src/main.rs",
+];
+
+/// Where circles are left from before; none may come to another place.
+const LEFT: &[&str] =
+    &["backend", "engine", "bench/peers", "front/provider", "front/cli::commands::measure::report"];
+
+/// A crate, a module of it, what that may not name, and why.
+type Rule = (&'static str, &'static str, &'static [&'static str], &'static str);
+
+/// What is no circle and is wrong all the same.
+const RULES: &[Rule] = &[
+    ("backend", "avx512", &["avx2", "neon", "cpu"], ISA),
+    ("backend", "avx2", &["avx512", "neon", "cpu"], ISA),
+    ("backend", "neon", &["avx2", "avx512", "x86", "cpu"], ISA),
+    ("backend", "portable", &["avx2", "avx512", "neon", "x86", "cpu"], ISA),
+    ("backend", "batch", &["cpu", "portable", "avx2", "avx512", "neon"], SEAM),
+    ("scheme", "kernels", &["ml_kem", "ml_dsa", "slh_dsa", "ed25519", "fn_dsa"], SEAM),
+    ("front/provider", "ffi", &["core", "border", "loaded"], "C's side is the lowest"),
+];
+
+const ISA: &str = "one instruction set knows no other";
+const SEAM: &str = "a seam knows neither side";
+
+/// Reads every crate's modules and holds them to the rules.
+pub fn check(root: &Path, findings: &mut Vec<String>) {
+    for of in ROOTS {
+        let source = |path: &Path| fs::read_to_string(root.join(path)).ok();
+        match Crate::read(Path::new(of), &source) {
+            Ok(modules) => check_crate(of, &modules, findings),
+            Err(why) => findings.push(why),
+        }
+    }
+}
+
+fn check_crate(root: &str, modules: &Crate, findings: &mut Vec<String>) {
+    let name = root.split("/src/").next().unwrap_or(root);
+    let arrows = modules.arrows();
+    for (room, members) in circles(&arrows) {
+        let within = [&[name.to_owned()], &room[..]].concat().join("::");
+        if LEFT.contains(&&*within) {
+            continue;
+        }
+        let mut ties = BTreeMap::new();
+        for arrow in &arrows {
+            let ends = [&arrow.from, &arrow.to].map(|place| place.get(room.len()));
+            let is_tie = arrow.from.starts_with(&room)
+                && arrow.to.starts_with(&room)
+                && ends[0] != ends[1]
+                && ends.iter().all(|end| end.is_some_and(|end| members.contains(end)));
+            if is_tie {
+                let text = format!("    {} names {}", arrow.from.join("::"), arrow.path);
+                ties.entry(ends).or_insert((text, 0)).1 += 1;
+            }
+        }
+        let ties: Vec<String> = ties
+            .into_values()
+            .map(|(first, count)| match count {
+                1 => first,
+                _ => format!("{first}, and {} more of its", count - 1),
+            })
+            .collect();
+        findings.push(format!(
+            "{within}: a circle of {}; turn one arrow round:\n{}",
+            members.join(", "),
+            ties.join("\n")
+        ));
+    }
+    for (of, module, others, why) in RULES.iter().filter(|rule| rule.0 == name) {
+        for arrow in &arrows {
+            let is_at = |place: &[String], at: &str| place.first().is_some_and(|first| first == at);
+            let other = others.iter().find(|other| is_at(&arrow.to, other));
+            if let Some(other) = other.filter(|_| is_at(&arrow.from, module)) {
+                let from = arrow.from.join("::");
+                findings.push(format!("{of}: {from} names {} of {other}: {why}", arrow.path));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(root: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let source = |path: &Path| {
+            let name = path.to_str()?;
+            files.iter().find(|(file, _)| *file == name).map(|(_, text)| (*text).to_owned())
+        };
+        let mut findings = Vec::new();
+        check_crate(root, &Crate::read(Path::new(root), &source).unwrap(), &mut findings);
+        findings
+    }
+
+    #[test]
+    fn a_planted_circle_is_told_with_its_ties() {
+        let files = [
+            ("ship/src/lib.rs", "mod a;\nmod b;\n"),
+            ("ship/src/a.rs", "use crate::b::f;\n"),
+            ("ship/src/b.rs", "fn g() { crate::a::h() }\n"),
+        ];
+        let findings = found("ship/src/lib.rs", &files);
+        assert_eq!(findings.len(), 1);
+        for part in ["ship: a circle of a, b", "a names crate::b::f", "b names crate::a::h"] {
+            assert!(findings[0].contains(part), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_planted_upward_arrow_is_told() {
+        let files = [
+            ("backend/src/lib.rs", "mod avx2;\nmod avx512;\n"),
+            ("backend/src/avx2.rs", ""),
+            ("backend/src/avx512.rs", "mod kernel { use crate::avx2::f; }\n"),
+        ];
+        let findings = found("backend/src/lib.rs", &files);
+        assert_eq!(
+            findings,
+            [format!("backend: avx512::kernel names crate::avx2::f of avx2: {ISA}")]
+        );
+    }
+}
