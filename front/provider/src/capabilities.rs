@@ -5,9 +5,9 @@ use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
 use gabion_engine::{AlgorithmInfo, Family, Kind};
 
-use crate::core::Provider;
 use crate::error::Failure;
 use crate::ffi::{Callback, Param};
+use crate::loaded::Provider;
 use crate::served::{SERVED, Served};
 
 /// TLS 1.3 and whatever comes after it (0: no highest version); never DTLS.

@@ -7,16 +7,16 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use gabion_engine::{Entropy, EntropyError, ExchangePrivateKey, ExchangePublicKey, clamp};
+use gabion_engine::{ExchangePrivateKey, ExchangePublicKey};
 
-use crate::core::{
-    ProviderRef, border, borrow, borrow_mut, counted, dupctx, engine, free, hand_over,
-};
+use crate::border::{border, borrow, borrow_mut, counted, dupctx, free, hand_over};
+use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, entry, function};
 use crate::key::Key;
+use crate::loaded::ProviderRef;
 use crate::served::Served;
-use crate::stats::Operation;
+use crate::stats::{self, Operation};
 
 /// The dispatch table: which algorithm it is, the keys say.
 pub static TABLE: [Dispatch; 9] = [
@@ -38,18 +38,6 @@ type SetPeer = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 type Derive = unsafe extern "C" fn(*mut c_void, *mut u8, *mut usize, usize) -> c_int;
 type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
 type Gettable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
-
-/// Randomness for private keys of X25519, clamped as the default provider keeps them.
-pub struct Clamped<'a>(pub &'a dyn Entropy);
-
-impl Entropy for Clamped<'_> {
-    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
-        self.0.fill(out)?;
-        let (keys, _) = out.as_chunks_mut();
-        keys.iter_mut().for_each(clamp);
-        Ok(())
-    }
-}
 
 /// An exchange that was begun; used from one thread, as every EVP context.
 #[derive(Clone)]
@@ -89,7 +77,8 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
     else {
         return 0;
     };
-    counted(&peer.provider, peer.algorithm, Operation::Peer, 0, || {
+    let counter = stats::counter(peer.algorithm, Operation::Peer);
+    counted(&peer.provider, counter, 0, |_| {
         context.peer = Some(peer.exchange_public()?);
         Ok(1)
     })
@@ -134,7 +123,7 @@ unsafe extern "C" fn derive(
     if secret.is_null() {
         return border(Some(&provider), 0, body);
     }
-    counted(&provider, *algorithm, Operation::Derive, 0, body)
+    counted(&provider, stats::counter(*algorithm, Operation::Derive), 0, |_| body())
 }
 
 fn missing(algorithm: Served, part: &'static str) -> Failure {

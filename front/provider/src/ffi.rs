@@ -548,6 +548,15 @@ pub unsafe fn bytes<'a>(data: *const u8, len: usize) -> Option<&'a [u8]> {
     }
 }
 
+/// The text of a C string, if it is one.
+///
+/// # Safety
+/// `text` is null or a C string that stays for `'a`.
+pub unsafe fn c_text<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: as the caller vouches.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}
+
 /// A function that the core passes on parameters to (OSSL_CALLBACK).
 pub type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 

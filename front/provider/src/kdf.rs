@@ -12,12 +12,12 @@ use gabion_engine::ct;
 use gabion_engine::key_schedule::{Hash, Label, expand_label, extract};
 use zeroize::Zeroizing;
 
-use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted_as, free, hand_over,
-    set_ctx_params,
+use crate::border::{
+    TakesParams, border, borrow, borrow_mut, change, counted, free, hand_over, set_ctx_params,
 };
 use crate::error::Failure;
 use crate::ffi::{AlgorithmEntry, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name};
+use crate::loaded::ProviderRef;
 use crate::stats;
 
 /// The entry of the core's list.
@@ -105,7 +105,7 @@ impl TakesParams for Context {
 
     /// Takes what is set, in the default provider's order: what stands before an error is kept.
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
-        if params.is_empty() && self.provider.core_version < LATER {
+        if params.is_empty() && self.provider.core.version < LATER {
             // Later ones refuse a list with nothing, too, where no mode was set.
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl TakesParams for Context {
         }
         self.prefix.take(name::PREFIX, prefix)?;
         self.label.take(name::LABEL, label)?;
-        if self.provider.core_version < LATER {
+        if self.provider.core.version < LATER {
             // That of 3.5 forgets them when any other parameter is set.
             self.data = Bytes::None;
         }
@@ -356,7 +356,7 @@ unsafe extern "C" fn derive(
         return 0;
     };
     let provider = context.provider;
-    counted_as(&provider, stats::key_schedule(), 0, || {
+    counted(&provider, stats::key_schedule(), 0, |_| {
         // SAFETY: the core passes a list with an end, or null.
         context.set(unsafe { ParamsIn::new(params) })?;
         if out.is_null() {
@@ -398,7 +398,7 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
         if params.asks_for(name::SIZE) {
             params.size(name::SIZE, context.size()?)?;
         }
-        if context.provider.core_version >= LATER {
+        if context.provider.core.version >= LATER {
             context.answer(&mut params)?;
         }
         // TLS has none; the default provider answers with none.
@@ -421,7 +421,7 @@ unsafe extern "C" fn gettable_ctx_params(_: *mut c_void, provider: *mut c_void) 
     ];
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(provider) };
-    if provider.core_version >= LATER { GETTABLE.as_ptr() } else { OF_3_5.as_ptr() }
+    if provider.core.version >= LATER { GETTABLE.as_ptr() } else { OF_3_5.as_ptr() }
 }
 
 #[cfg(test)]

@@ -6,13 +6,15 @@ use std::ptr::null_mut;
 use gabion_engine::{ALGORITHMS, Engine, Error, Family, KemPrivateKey, KemPublicKey};
 use zeroize::Zeroizing;
 
-use crate::core::{
-    ProviderRef, TakesParams, border, borrow, borrow_mut, change, counted_in_a_job, dupctx, engine,
-    free, hand_over, set_ctx_params,
+use crate::border::{
+    TakesParams, border, borrow, borrow_mut, change, counted, dupctx, free, hand_over,
+    set_ctx_params,
 };
+use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, bytes, entry, function, name};
 use crate::key::Key;
+use crate::loaded::ProviderRef;
 use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::{self, Operation};
 
@@ -219,7 +221,7 @@ unsafe extern "C" fn encapsulate(
         return c_int::from(told.contains(&true));
     }
     let provider = context.provider;
-    counted_in_a_job(&provider, context.algorithm, Operation::Encaps, 0, |held| {
+    counted(&provider, stats::counter(context.algorithm, Operation::Encaps), 0, |held| {
         // Given randomness serves one call, whether it succeeds or not.
         let ikme = context.ikme.take();
         let Role::Encapsulate(key) = &context.role else {
@@ -241,8 +243,8 @@ unsafe extern "C" fn encapsulate(
         let (made, shared) = match ikme {
             Some(m) => engine()?.encaps_with_randomness(key, &m[..])?,
             None => context.in_company(
-                |engine| provider.paused.encaps(held, engine, &provider, key),
-                |engine| engine.encaps(key, &provider),
+                |engine| provider.paused.encaps(held, engine, &provider.core, key),
+                |engine| engine.encaps(key, &provider.core),
             )?,
         };
         // SAFETY: the caller vouches for the room that was claimed above.
@@ -270,7 +272,7 @@ unsafe extern "C" fn decapsulate(
         // SAFETY: the caller's length is null or a place for one.
         return c_int::from(unsafe { tell(secret_len, info.shared_secret) });
     }
-    counted_in_a_job(&context.provider, context.algorithm, Operation::Decaps, 0, |held| {
+    counted(&context.provider, stats::counter(context.algorithm, Operation::Decaps), 0, |held| {
         let Role::Decapsulate(key) = &context.role else {
             return Err(Failure::Misuse("decapsulation was not initialised"));
         };
@@ -287,7 +289,7 @@ unsafe extern "C" fn decapsulate(
         }
         let provider = &context.provider;
         let shared = context.in_company(
-            |engine| provider.paused.decaps(held, engine, provider, key, ciphertext),
+            |engine| provider.paused.decaps(held, engine, &provider.core, key, ciphertext),
             |engine| engine.decaps(key, ciphertext),
         )?;
         // SAFETY: the caller vouches for the room.

@@ -9,9 +9,9 @@ use gabion_engine::{
 };
 use zeroize::Zeroizing;
 
-use crate::core::{Provider, ProviderRef, engine};
+use crate::core::{Clamped, engine};
 use crate::error::Failure;
-use crate::exchange;
+use crate::loaded::{Provider, ProviderRef};
 use crate::served::Served;
 use crate::stats::{self, Operation};
 
@@ -74,13 +74,13 @@ pub fn public_of(
 /// No randomness; no healthy backend.
 pub fn generate(algorithm: Served, provider: ProviderRef) -> Result<keys::Key, Failure> {
     let (engine, row) = (engine()?, algorithm.algorithm);
-    let clamped = exchange::Clamped(&provider);
+    let clamped = Clamped(&provider.core);
     let (is_pooled, entropy): (_, &dyn Entropy) = match row.info().kind {
-        Kind::Kem => (true, &provider),
+        Kind::Kem => (true, &provider.core),
         Kind::KeyExchange => (true, &clamped),
-        Kind::Signature => (false, &provider),
+        Kind::Signature => (false, &provider.core),
     };
-    if is_pooled && let Some(key) = provider.key_pools.take(engine, row, &provider) {
+    if is_pooled && let Some(key) = provider.key_pools.take(engine, row, &provider.core) {
         stats::counter(algorithm, Operation::Pooled).call();
         return Ok(keys::Key::Private(key));
     }

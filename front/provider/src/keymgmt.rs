@@ -10,16 +10,17 @@ use gabion_engine::keys::{self, Forms, PrivateKey};
 use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind};
 use zeroize::Zeroizing;
 
-use crate::codec::decoder;
-use crate::core::{
-    Provider, ProviderRef, TakesParams, border, borrow, borrow_mut, counted, engine, free,
-    hand_over, set_ctx_params,
+use crate::border::{
+    TakesParams, border, borrow, borrow_mut, counted, free, hand_over, set_ctx_params,
 };
+use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
 use crate::key::{self, Key};
+use crate::loaded::{Provider, ProviderRef};
 use crate::served::{SERVED, Served, at, for_each_served};
-use crate::stats::Operation;
+use crate::stats::{self, Operation};
+use crate::transfer;
 
 /// The dispatch tables, in the order of [`SERVED`].
 pub static TABLES: [[Dispatch; 21]; SERVED.len()] = for_each_served!(table);
@@ -30,7 +31,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 21] {
     [
         entry!(f::KEYMGMT_NEW, new::<PLACE>, New),
         entry!(f::KEYMGMT_FREE, free::<Key>, Free),
-        entry!(f::KEYMGMT_LOAD, decoder::load, Load),
+        entry!(f::KEYMGMT_LOAD, transfer::load, Load),
         entry!(f::KEYMGMT_HAS, has, Has),
         entry!(f::KEYMGMT_MATCH, match_keys, Match),
         entry!(f::KEYMGMT_VALIDATE, validate, Validate),
@@ -41,7 +42,7 @@ const fn table<const PLACE: usize>() -> [Dispatch; 21] {
         entry!(f::KEYMGMT_GEN_CLEANUP, free::<Generation>, Free),
         entry!(f::KEYMGMT_IMPORT, import, Import),
         entry!(f::KEYMGMT_IMPORT_TYPES, transfer_types::<PLACE>, TransferTypes),
-        entry!(f::KEYMGMT_EXPORT, export, Export),
+        entry!(f::KEYMGMT_EXPORT, transfer::export, Export),
         entry!(f::KEYMGMT_EXPORT_TYPES, transfer_types::<PLACE>, TransferTypes),
         entry!(f::KEYMGMT_DUP, duplicate, Duplicate),
         entry!(f::KEYMGMT_GET_PARAMS, get_params, GetParams),
@@ -126,7 +127,7 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
         if selection & select::KEYPAIR == select::KEYPAIR
             && let Some(private) = material.private()
         {
-            private.pairwise_test(engine()?, &key.provider)?;
+            private.pairwise_test(engine()?, &key.provider.core)?;
         }
         Ok(1)
     })
@@ -258,7 +259,7 @@ unsafe extern "C" fn generate(
             Ok(hand_over(Key::empty(provider, algorithm)))
         });
     }
-    counted(&provider, algorithm, Operation::Keygen, null_mut(), || {
+    counted(&provider, stats::counter(algorithm, Operation::Keygen), null_mut(), |_| {
         Ok(hand_over(Key::with(provider, algorithm, generation.material()?)))
     })
 }
@@ -270,7 +271,8 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
     let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
         return 0;
     };
-    counted(&key.provider, key.algorithm, Operation::Import, 0, || {
+    let counter = stats::counter(key.algorithm, Operation::Import);
+    counted(&key.provider, counter, 0, |_| {
         if selection & select::KEYPAIR == 0 {
             return Err(Failure::Misuse("only keys can be imported; there are no parameters"));
         }
@@ -301,7 +303,7 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
 /// the default provider. What it has besides, randomness that is drawn or fixed, makes no difference
 /// here: none is needed.
 fn is_untested(provider: &Provider) -> bool {
-    let told = provider.setting(c"ml-kem.import_pct_type");
+    let told = provider.core.setting(c"ml-kem.import_pct_type");
     told.is_some_and(|told| told.to_bytes().eq_ignore_ascii_case(b"none"))
 }
 
@@ -317,55 +319,6 @@ unsafe extern "C" fn transfer_types<const PLACE: usize>(selection: c_int) -> *co
         (_, true) => TYPES.as_ptr(),
         (_, false) => TYPES[1..].as_ptr(),
     }
-}
-
-/// Hands the parts of a key to a callback; decoders use it, too.
-pub unsafe extern "C" fn export(
-    key: *mut c_void,
-    selection: c_int,
-    callback: Option<Callback>,
-    argument: *mut c_void,
-) -> c_int {
-    // SAFETY: the core passes a key of this provider, or null.
-    let Ok(key) = (unsafe { borrow::<Key>(key) }) else {
-        return 0;
-    };
-    counted(&key.provider, key.algorithm, Operation::Export, 0, || {
-        let callback = callback.ok_or(Failure::Misuse("export needs a callback"))?;
-        if selection & select::KEYPAIR == 0 {
-            let why = "parameters alone were asked for; expected a key, which has no parameters";
-            return Err(Failure::Misuse(why));
-        }
-        let missing = |part| {
-            let (algorithm, operation) = (key.algorithm, "export");
-            Failure::MissingKey { algorithm, part, operation }
-        };
-        let material = key.material().ok_or_else(|| missing("key material"))?;
-        let mut params = [Param::END; 4];
-        let mut filled = 0;
-        let mut add = |key, bytes: Option<&[u8]>| {
-            if let Some(bytes) = bytes {
-                params[filled] = Param::octets(key, bytes);
-                filled += 1;
-            }
-        };
-        if selection & select::PRIVATE_KEY != 0
-            && let Some(private) = material.private()
-        {
-            add(name::SEED, private.seed());
-            add(name::PRIV, Some(private.bytes()));
-        }
-        if selection & select::PUBLIC_KEY != 0 {
-            add(name::PUB, Some(material.public_bytes()));
-        }
-        // Where the default provider has the algorithm, it hands over no parts at all, but of ML-DSA.
-        let may_be_none = [Family::MlKem, Family::Hybrid, Family::SlhDsa];
-        if filled == 0 && !may_be_none.contains(&key.algorithm.info().family) {
-            return Err(missing("private key"));
-        }
-        // SAFETY: the core's callback; the list has an end and points into the key, which stays.
-        Ok(unsafe { callback(params.as_ptr(), argument) })
-    })
 }
 
 unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_void {
@@ -524,14 +477,16 @@ unsafe extern "C" fn set_params(key: *mut c_void, params: *const Param) -> c_int
     match public {
         Err(()) => 0,
         Ok(None) => 1,
-        Ok(Some(public)) => counted(&key.provider, key.algorithm, Operation::Import, 0, || {
-            if key.material().is_some() {
-                return Err(Failure::Misuse("the key already holds a key; make a new one"));
-            }
-            let forms = Forms { public: Some(public), ..Forms::default() };
-            key.fill(key::import(key.algorithm, forms, false)?)?;
-            Ok(1)
-        }),
+        Ok(Some(public)) => {
+            counted(&key.provider, stats::counter(key.algorithm, Operation::Import), 0, |_| {
+                if key.material().is_some() {
+                    return Err(Failure::Misuse("the key already holds a key; make a new one"));
+                }
+                let forms = Forms { public: Some(public), ..Forms::default() };
+                key.fill(key::import(key.algorithm, forms, false)?)?;
+                Ok(1)
+            })
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Gabion's OpenSSL provider: `gabion.so`, for OpenSSL 3.5 and newer.
 //!
 //! ```text
-//!   libcrypto --OSSL_provider_init--> core: what the core offers; the border that stops panics
+//!   libcrypto --OSSL_provider_init--> loaded, over core: what the core offers; border: what stops panics
 //!       |
 //!       +-- query_operation --> names: served -> keymgmt, kem, signature (one table a row), kdf
 //!       +-- get_capabilities -> capabilities: TLS groups and schemes of the same rows
 //!       |
-//!       +-- EVP_PKEY_*  ------> keymgmt -> key --+   (fresh keys: pool)
+//!       +-- EVP_PKEY_*  ------> keymgmt -> key --+   (fresh keys: pool; in and out: transfer, codec)
 //!       +-- encaps, decaps ---> kem -------------+--> gabion_engine
 //!       +-- EVP_PKEY_derive --> exchange --------+   (behind a switch)
 //!       +-- sign, verify -----> signature -------+   (in asynchronous jobs: paused)
@@ -21,6 +21,8 @@
 // The one symbol that the module exports needs its exact name.
 #![allow(non_snake_case)]
 
+mod bio;
+mod border;
 mod cache;
 mod capabilities;
 mod codec;
@@ -33,6 +35,7 @@ mod kdf;
 mod kem;
 mod key;
 mod keymgmt;
+mod loaded;
 mod names;
 mod paused;
 mod pool;
@@ -42,18 +45,22 @@ mod served;
 mod settings;
 mod signature;
 pub mod stats;
+mod tables;
+mod transfer;
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
 use gabion_engine::{Engine, memory};
 
+use crate::border::{border, take_back};
 use crate::capabilities::Offers;
-use crate::core::{Provider, ProviderRef, border, c_text, engine, take_back};
+use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{
-    AlgorithmEntry, Callback, CoreHandle, Dispatch, Param, ParamsOut, entry, function, name,
+    AlgorithmEntry, Callback, CoreHandle, Dispatch, Param, ParamsOut, c_text, entry, function, name,
 };
+use crate::loaded::{Provider, ProviderRef};
 
 /// Starts the provider in a library context: the one symbol of the module.
 ///
@@ -77,11 +84,11 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // stays in the engine, and every operation reports it.
         let _ = Engine::global();
         // SAFETY: the core passes its dispatch table.
-        let provider = unsafe { Provider::new(handle, from_core) };
-        if settings::tests_at_load(provider.setting(settings::SELF_TESTS.name)) {
+        let provider = unsafe { Provider::new(handle, from_core, names::tables) };
+        if settings::tests_at_load(provider.core.setting(settings::SELF_TESTS.name)) {
             // A provider that was to be whole from the start and is not, is none.
             if let Err(failure) = test_all() {
-                provider.raise(&failure);
+                provider.core.raise(&failure);
                 return Ok(0);
             }
         }

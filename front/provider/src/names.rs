@@ -1,104 +1,50 @@
 //! What the provider registers, made from the table of algorithms.
 
-use std::ffi::{CStr, CString, c_int};
-use std::ptr;
+use std::ffi::{CStr, CString};
 
 use gabion_engine::Kind;
-use pkcs8::der::Encode;
 
 use crate::codec::{decoder, encoder};
-use crate::ffi::{AlgorithmEntry, operation};
+use crate::ffi::AlgorithmEntry;
 use crate::served::{SERVED, Served};
+use crate::tables::{END, Names, Tables};
 use crate::{exchange, kdf, kem, keymgmt, signature};
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
 
-/// The names of one algorithm as C has them.
-struct Names {
-    /// All of them, the main one first, separated by colons.
-    all: CString,
-    description: CString,
-    /// Object identifier, short and long name, where OpenSSL must be told of them.
-    object: Option<[CString; 3]>,
-}
-
-/// The lists that the core asks for, and the strings that they point into. Immutable once made.
-pub struct Tables {
-    keymgmt: Vec<AlgorithmEntry>,
-    kem: Vec<AlgorithmEntry>,
-    exchange: Vec<AlgorithmEntry>,
-    signature: Vec<AlgorithmEntry>,
-    kdf: [AlgorithmEntry; 2],
-    decoders: Vec<AlgorithmEntry>,
-    encoders: Vec<AlgorithmEntry>,
-    names: Vec<Names>,
-}
-
-impl Tables {
-    /// Makes the lists; those of key exchange are empty where they are not `exchanges`.
-    pub fn new(exchanges: bool) -> Self {
-        let names: Vec<Names> = SERVED.into_iter().map(Names::of).collect();
-        let list = |kind: Option<Kind>, table: fn(usize) -> *const crate::ffi::Dispatch| {
-            let mut entries: Vec<AlgorithmEntry> = SERVED
-                .iter()
-                .zip(&names)
-                .enumerate()
-                .filter(|(_, (served, _))| {
-                    served.is_built() && (exchanges || !served.is_exchange())
-                })
-                .filter(|(_, (served, _))| kind.is_none_or(|kind| kind == served.info().kind))
-                .map(|(index, (_, names))| AlgorithmEntry {
-                    names: names.all.as_ptr(),
-                    properties: PROPERTIES.as_ptr(),
-                    implementation: table(index),
-                    description: names.description.as_ptr(),
-                })
-                .collect();
-            entries.push(END);
-            entries
-        };
-        let (decoders, encoders) = (decoders(&names, exchanges), encoders(&names));
-        Tables {
-            keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
-            kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
-            exchange: list(Some(Kind::KeyExchange), |_| exchange::TABLE.as_ptr()),
-            signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
-            kdf: [kdf::entry(PROPERTIES), END],
-            decoders,
-            encoders,
-            names,
-        }
-    }
-
-    /// Object identifier, short and long name of each signature that OpenSSL does not know.
-    pub fn unknown_objects(&self) -> impl Iterator<Item = (&CStr, &CStr, &CStr)> {
-        let objects = self.names.iter().filter_map(|names| names.object.as_ref());
-        objects.map(|[oid, short, long]| (oid.as_c_str(), short.as_c_str(), long.as_c_str()))
-    }
-
-    /// The list of an operation; null where the provider has nothing for it.
-    pub fn of(&self, operation: c_int) -> *const AlgorithmEntry {
-        match operation {
-            operation::KEYMGMT => self.keymgmt.as_ptr(),
-            operation::KEM => self.kem.as_ptr(),
-            operation::KEYEXCH => self.exchange.as_ptr(),
-            operation::SIGNATURE => self.signature.as_ptr(),
-            operation::KDF => self.kdf.as_ptr(),
-            operation::DECODER => self.decoders.as_ptr(),
-            operation::ENCODER => self.encoders.as_ptr(),
-            _ => ptr::null(),
-        }
+/// Makes the lists; those of key exchange are empty where they are not `exchanges`.
+pub fn tables(exchanges: bool) -> Tables {
+    let names: Vec<Names> = SERVED.into_iter().map(Names::of).collect();
+    let list = |kind: Option<Kind>, table: fn(usize) -> *const crate::ffi::Dispatch| {
+        let mut entries: Vec<AlgorithmEntry> = SERVED
+            .iter()
+            .zip(&names)
+            .enumerate()
+            .filter(|(_, (served, _))| served.is_built() && (exchanges || !served.is_exchange()))
+            .filter(|(_, (served, _))| kind.is_none_or(|kind| kind == served.info().kind))
+            .map(|(index, (_, names))| AlgorithmEntry {
+                names: names.all.as_ptr(),
+                properties: PROPERTIES.as_ptr(),
+                implementation: table(index),
+                description: names.description.as_ptr(),
+            })
+            .collect();
+        entries.push(END);
+        entries
+    };
+    let (decoders, encoders) = (decoders(&names, exchanges), encoders(&names));
+    Tables {
+        keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
+        kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
+        exchange: list(Some(Kind::KeyExchange), |_| exchange::TABLE.as_ptr()),
+        signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
+        kdf: [kdf::entry(PROPERTIES), END],
+        decoders,
+        encoders,
+        names,
     }
 }
-
-/// The end of a list.
-const END: AlgorithmEntry = AlgorithmEntry {
-    names: ptr::null(),
-    properties: ptr::null(),
-    implementation: ptr::null(),
-    description: ptr::null(),
-};
 
 /// Decoders of everything that has a file format; of key exchange, where it is served at all.
 fn decoders(names: &[Names], exchanges: bool) -> Vec<AlgorithmEntry> {
@@ -171,16 +117,10 @@ impl Names {
     }
 }
 
-/// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
-/// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }. None where there is no identifier.
-pub fn algorithm_identifier(served: Served) -> Option<Vec<u8>> {
-    let oid = pkcs8::ObjectIdentifier::new(served.oid()?).ok()?;
-    pkcs8::AlgorithmIdentifierRef { oid, parameters: None }.to_der().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi::operation;
 
     #[test]
     fn texts_of_the_table_are_c_strings() {
@@ -195,22 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn algorithm_identifier_is_der() {
-        let of = |name: &str| {
-            algorithm_identifier(*SERVED.iter().find(|served| served.name() == name).unwrap())
-        };
-        let der = b"\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12";
-        assert_eq!(of("ML-DSA-65").as_deref(), Some(&der[..]));
-        // An arc above 127.
-        assert_eq!(of("Falcon-512").as_deref(), Some(&b"\x30\x07\x06\x05\x2b\xce\x0f\x03\x0b"[..]));
-        assert_eq!(of("FN-DSA-512-draft"), None);
-    }
-
-    #[test]
     fn lists_end_and_hold_only_their_kind() {
         let of = |kind: Kind| SERVED.iter().filter(|served| served.info().kind == kind).count();
         for exchanges in [true, false] {
-            let tables = Tables::new(exchanges);
+            let made = tables(exchanges);
             let absent = if exchanges { 0 } else { of(Kind::KeyExchange) };
             for (operation, len) in [
                 (operation::KEYMGMT, SERVED.len() - absent),
@@ -218,14 +146,14 @@ mod tests {
                 (operation::KEYEXCH, of(Kind::KeyExchange) - absent),
                 (operation::SIGNATURE, of(Kind::Signature)),
             ] {
-                let list = tables.of(operation);
+                let list = made.of(operation);
                 // SAFETY: the list has len entries and an end.
                 unsafe {
                     assert!((0..len).all(|index| !(*list.add(index)).names.is_null()));
                     assert!((*list.add(len)).names.is_null());
                 }
             }
-            assert!(tables.of(1).is_null());
+            assert!(made.of(1).is_null());
         }
     }
 }

@@ -37,7 +37,7 @@ use gabion_engine::keys::PrivateKey;
 use gabion_engine::{Algorithm, Engine, Entropy, EntropyError, Kind, host};
 use zeroize::Zeroizing;
 
-use crate::exchange::Clamped;
+use crate::core::Clamped;
 use crate::process::{Inherited, PerProcess, Process};
 
 #[cfg(all(test, loom))]

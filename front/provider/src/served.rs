@@ -8,6 +8,7 @@
 use std::fmt;
 
 use gabion_engine::{ALGORITHMS, Algorithm, AlgorithmInfo, Family, Kind, Prehash};
+use pkcs8::der::Encode;
 
 /// One thing that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,6 +262,13 @@ impl fmt::Display for Served {
     }
 }
 
+/// The DER encoding of an AlgorithmIdentifier without parameters (RFC 9881, section 2), as
+/// certificates carry it: SEQUENCE { OBJECT IDENTIFIER }. None where there is no identifier.
+pub fn algorithm_identifier(served: Served) -> Option<Vec<u8>> {
+    let oid = pkcs8::ObjectIdentifier::new(served.oid()?).ok()?;
+    pkcs8::AlgorithmIdentifierRef { oid, parameters: None }.to_der().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,5 +332,17 @@ mod tests {
                 assert!(name.to_ascii_lowercase().contains(&served.info().name.to_lowercase()));
             }
         }
+    }
+
+    #[test]
+    fn algorithm_identifier_is_der() {
+        let of = |name: &str| {
+            algorithm_identifier(*SERVED.iter().find(|served| served.name() == name).unwrap())
+        };
+        let der = b"\x30\x0b\x06\x09\x60\x86\x48\x01\x65\x03\x04\x03\x12";
+        assert_eq!(of("ML-DSA-65").as_deref(), Some(&der[..]));
+        // An arc above 127.
+        assert_eq!(of("Falcon-512").as_deref(), Some(&b"\x30\x07\x06\x05\x2b\xce\x0f\x03\x0b"[..]));
+        assert_eq!(of("FN-DSA-512-draft"), None);
     }
 }

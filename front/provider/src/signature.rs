@@ -15,15 +15,15 @@ use gabion_engine::{
 };
 use zeroize::Zeroizing;
 
-use crate::core::{
-    ProviderRef, TakesParams, border, borrow, c_text, change, counted, counted_in_a_job, dupctx,
-    engine, free, hand_over, set_ctx_params,
+use crate::border::{
+    TakesParams, border, borrow, change, counted, dupctx, free, hand_over, set_ctx_params,
 };
+use crate::core::engine;
 use crate::error::Failure;
-use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, entry, function, name};
+use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, c_text, entry, function, name};
 use crate::key::Key;
-use crate::names::algorithm_identifier;
-use crate::served::{SERVED, Served, at, for_each_served};
+use crate::loaded::ProviderRef;
+use crate::served::{SERVED, Served, algorithm_identifier, at, for_each_served};
 use crate::stats::{self, Operation};
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
@@ -303,7 +303,7 @@ impl Context {
             None if self.deterministic => engine.sign_deterministic(key, message)?,
             None => match self.sign_in_company(held, engine, key, message) {
                 Some(signature) => signature?,
-                None => engine.sign(key, message, &self.provider)?,
+                None => engine.sign(key, message, &self.provider.core)?,
             },
         })
     }
@@ -320,7 +320,8 @@ impl Context {
             return None;
         }
         let (provider, randomness) = (&self.provider, entropy_len(self.algorithm));
-        let signature = provider.paused.sign(held, engine, provider, randomness, key, message)?;
+        let signature =
+            provider.paused.sign(held, engine, &provider.core, randomness, key, message)?;
         stats::counter(self.algorithm, Operation::Paused).call();
         Some(signature)
     }
@@ -451,7 +452,7 @@ unsafe fn write_signature(
         signature_len.into_iter().for_each(|len| *len = expected);
         return c_int::from(asked);
     }
-    counted_in_a_job(&context.provider, context.algorithm, Operation::Sign, 0, |held| {
+    counted(&context.provider, stats::counter(context.algorithm, Operation::Sign), 0, |held| {
         if room < expected {
             return Err(Failure::TooSmall { what: "the signature", expected, got: room });
         }
@@ -523,7 +524,7 @@ unsafe extern "C" fn verify(
         };
         (context, bytes(signature, signature_len), bytes(message, message_len))
     };
-    counted(&context.provider, context.algorithm, Operation::Verify, 0, || {
+    counted(&context.provider, stats::counter(context.algorithm, Operation::Verify), 0, |_| {
         let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
         let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
         context.verify(Given::Whole(message), signature)
@@ -535,7 +536,7 @@ unsafe extern "C" fn verify_final(context: *mut c_void) -> c_int {
     let Ok(context) = (unsafe { borrow::<Context>(context) }) else {
         return 0;
     };
-    counted(&context.provider, context.algorithm, Operation::Verify, 0, || {
+    counted(&context.provider, stats::counter(context.algorithm, Operation::Verify), 0, |_| {
         let missing = "no message was given to verify";
         context.with_gathered(missing, |message| context.verify(message, &context.signature))
     })

@@ -16,17 +16,17 @@ use gabion_engine::host::Uncancelled;
 use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
 use gabion_engine::{Error, Family, keys};
 
-use super::bio::CoreBio;
 use super::formats;
-use crate::core::{
-    Provider, ProviderRef, border, borrow, counted, engine, free, hand_over, take_back,
-};
+use crate::bio::CoreBio;
+use crate::border::{border, borrow, counted, free, hand_over, take_back};
+use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, entry, function, name, select};
 use crate::key::{self, Key};
-use crate::keymgmt;
+use crate::loaded::{Provider, ProviderRef};
 use crate::served::{SERVED, Served, at, for_each_served};
-use crate::stats::Operation;
+use crate::stats::{self, Operation};
+use crate::transfer;
 
 /// Which structure a decoder reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ unsafe extern "C" fn decode(
     // The default provider reads more forms of the keys that it has, and a fault of ours does not
     // keep it from them: OpenSSL then forgets our error, which is counted and told all the same.
     let mut goes_on = false;
-    let key = counted(&provider, served, Operation::Import, None, || {
+    let key = counted(&provider, stats::counter(served, Operation::Import), None, |_| {
         let made = known.material(&provider, served).inspect_err(|failure| {
             goes_on = served.is_known_object() && failure.is_others_business();
         });
@@ -208,16 +208,6 @@ pub fn prepare() {
     LazyLock::force(&PREFIXES);
 }
 
-/// What keymgmt's `load` does: takes over the key that a decoder of ours has just made.
-pub unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
-    if reference.is_null() || len != size_of::<*mut c_void>() {
-        return null_mut();
-    }
-    // SAFETY: the core passes what a decoder of this provider put into its parameters: the place of
-    // a pointer to a key, which is the core's from here on.
-    unsafe { std::ptr::replace(reference.cast_mut().cast::<*mut c_void>(), null_mut()) }
-}
-
 unsafe extern "C" fn export_object(
     decoder: *mut c_void,
     reference: *const c_void,
@@ -236,8 +226,8 @@ unsafe extern "C" fn export_object(
         Structure::Public => select::PUBLIC_KEY,
         Structure::Private => select::KEYPAIR,
     };
-    // SAFETY: as in `load`; the key stays where it is.
-    unsafe { keymgmt::export(*reference.cast::<*mut c_void>(), selection, callback, argument) }
+    // SAFETY: as in `transfer::load`; the key stays where it is.
+    unsafe { transfer::export(*reference.cast::<*mut c_void>(), selection, callback, argument) }
 }
 
 /// A structure that carries a key of the decoder's algorithm.
@@ -269,7 +259,7 @@ impl Decoder {
     /// it does, and they cross over.
     fn is_left_to_default(&self) -> bool {
         let family = self.served.info().family;
-        let is_told = |name: &&'static CStr| self.provider.setting(name).is_some();
+        let is_told = |name: &&'static CStr| self.provider.core.setting(name).is_some();
         self.structure == Structure::Private
             && self.served.is_known_object()
             && READING.iter().any(|(of, names)| *of == family && names.iter().any(is_told))

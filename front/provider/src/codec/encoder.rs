@@ -18,13 +18,14 @@ use pkcs8::der::{Encode, pem::LineEnding};
 use pkcs8::pkcs5::pbes2;
 use zeroize::Zeroizing;
 
-use super::bio::CoreBio;
 use super::decoder::{Structure, file_form};
 use super::formats;
-use crate::core::{ProviderRef, TakesParams, border, borrow, free, hand_over, set_ctx_params};
+use crate::bio::CoreBio;
+use crate::border::{TakesParams, border, borrow, free, hand_over, set_ctx_params};
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, entry, function, name, select};
 use crate::key::Key;
+use crate::loaded::ProviderRef;
 
 /// Rounds of PBKDF2. What a password protects is worth some 50 ms at each loading.
 const ITERATIONS: u32 = 100_000;
@@ -287,7 +288,7 @@ impl Encoder {
         wrap: Wrap,
     ) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let mut drawn = [0; 32];
-        self.provider.fill(&mut drawn).map_err(gabion_engine::Error::from)?;
+        self.provider.core.fill(&mut drawn).map_err(gabion_engine::Error::from)?;
         let [salt, iv]: [[u8; 16]; 2] = [0, 16].map(|at| std::array::from_fn(|i| drawn[at + i]));
         let kdf = pbes2::Pbkdf2Params::hmac_with_sha256(ITERATIONS, &salt)
             .map_err(|cause| unwritten("encrypted", &cause))?;
@@ -344,7 +345,7 @@ fn text(key: &Key, material: &keys::Key, selection: c_int) -> Result<Zeroizing<V
     let parts =
         [("seed", seed), (private_label, private), (public_label, Some(material.public_bytes()))];
     let len: usize = parts.iter().flat_map(|(_, part)| part.map(<[u8]>::len)).sum();
-    let bytes_a_line = if key.provider.core_version >= (4, 0) { 16 } else { 15 };
+    let bytes_a_line = if key.provider.core.version >= (4, 0) { 16 } else { 15 };
     // Three characters a byte and 5 a line: reserved, so that no copy of a secret is left
     // where the text would have grown out of its place.
     let mut text = Zeroizing::new(String::with_capacity(len * 4 + 200));

@@ -10,8 +10,8 @@ use std::ffi::CStr;
 use gabion_engine::Family;
 use gabion_engine::key_file::{Forms, Inside, Private};
 
-use crate::core::Provider;
 use crate::error::Failure;
+use crate::loaded::Provider;
 use crate::served::Served;
 
 /// A form of private key, by OpenSSL's name and in its order.
@@ -68,7 +68,7 @@ fn named(list: &[u8]) -> Vec<Format> {
 
 /// What was chosen; all where nobody has chosen.
 fn chosen(provider: &Provider, setting: &'static CStr) -> Vec<Format> {
-    match provider.setting(setting) {
+    match provider.core.setting(setting) {
         Some(list) => named(list.to_bytes()),
         None => FORMATS.map(|(_, format)| format).to_vec(),
     }

@@ -7,7 +7,6 @@
 //!                                          +--> gabion_engine::key_file, for every algorithm
 //! ```
 
-pub mod bio;
 pub mod decoder;
 pub mod encoder;
 pub mod formats;
