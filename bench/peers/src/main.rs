@@ -19,8 +19,6 @@ mod openssl;
 mod peer;
 mod rustcrypto;
 mod wolfssl;
-mod wolfssl_ed25519;
-mod wolfssl_slh;
 
 use std::ffi::OsStr;
 use std::io::Write;

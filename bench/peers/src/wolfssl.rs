@@ -16,7 +16,9 @@ use crate::peer::{
     Dsa, DsaSet, Error, Identity, KEM_SETS, Kem, KemSet, Operation, Peer, Randomness, Result,
     Secret, Signer,
 };
-use crate::{wolfssl_ed25519, wolfssl_slh};
+
+mod ed25519;
+mod slh;
 
 /// The version that build-wolfssl.sh builds.
 const VERSION: &str = "5.9.4";
@@ -331,9 +333,9 @@ impl Peer for Wolfssl {
         match name {
             // It has no AVX-512 code, so that both configurations are one here.
             "Ed25519" if self.cached.is_some() => {
-                wolfssl_ed25519::slot(Ed25519Functions::load(&self.plain)?).map(Some)
+                ed25519::slot(Ed25519Functions::load(&self.plain)?).map(Some)
             }
-            _ => wolfssl_slh::slot(SlhFunctions::load(&self.plain)?, name),
+            _ => slh::slot(SlhFunctions::load(&self.plain)?, name),
         }
     }
 }

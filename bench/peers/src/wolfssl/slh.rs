@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_uchar, c_void};
 use std::ptr::{null, null_mut};
 
+use super::{NO_DEVICE, SlhFunctions};
 use crate::peer::{Error, Result, Signer};
-use crate::wolfssl::{NO_DEVICE, SlhFunctions};
 
 /// Room for a key object, whose size the library does not tell; its header makes it a few hundred
 /// bytes, most of them hash states.

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 
+use super::{Ed25519Functions, NO_DEVICE, check, object};
 use crate::peer::{Result, Signer};
-use crate::wolfssl::{Ed25519Functions, NO_DEVICE, check, object};
 
 /// Bytes of a seed and of a public key.
 const KEY_BYTES: u32 = 32;
