@@ -49,6 +49,7 @@ mod queue;
 mod route;
 mod self_test;
 mod slot;
+mod start;
 mod sync;
 
 pub use cache::{CacheStats, KeyCache};
@@ -56,10 +57,10 @@ pub use code::code_of;
 pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
 pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
-pub use gabion_backend::host;
 pub use gabion_backend::{
     Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519,
 };
+pub use gabion_backend::{host, rights};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes, Part, Size,

@@ -1,13 +1,11 @@
 //! Which backend runs a batch, and whether it may.
 
-use gabion_backend::{Backend, Batch, Operation, Task, cpus};
+use gabion_backend::{Backend, Batch, Operation, Task};
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::{Algorithm, Status};
-use once_cell::race::OnceBox;
 
-use crate::config::Config;
 use crate::error::{Error, check_built, lane_result};
-use crate::slot::{Answer, Slot};
+use crate::slot::{Answer, SelfTests, Slot};
 
 /// What is known of a backend's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,56 +38,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of this process, set up from the environment at the first call.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends.
-    pub fn global() -> Result<&'static Engine, Error> {
-        // A process whose threads are first together makes two, and drops one: it never waits for itself.
-        static GLOBAL: OnceBox<Result<Engine, Error>> = OnceBox::new();
-        GLOBAL
-            .get_or_init(|| Box::new(Engine::new(&Config::from_environment())))
-            .as_ref()
-            .map_err(Clone::clone)
-    }
-
-    /// An engine of its own.
-    ///
-    /// # Examples
-    /// ```
-    /// use gabion_engine::{Algorithm, Config, Engine};
-    ///
-    /// // Signatures are verified before they are given out, and only portable code runs.
-    /// let backend = Some("portable".to_owned());
-    /// let engine = Engine::new(&Config { backend, verify_after_sign: true })?;
-    /// assert_eq!(engine.backend_for(Algorithm::MlKem768)?.name(), "portable");
-    /// # Ok::<(), gabion_engine::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::NoSuchBackend`] if the configuration names none of this machine's backends.
-    pub fn new(config: &Config) -> Result<Engine, Error> {
-        Engine::with_backends(cpus(), config)
-    }
-
-    /// An engine over given backends, best first.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchBackend`] if the configuration names none of them.
-    pub fn with_backends(
-        mut backends: Vec<Box<dyn Backend>>,
-        config: &Config,
-    ) -> Result<Engine, Error> {
-        if let Some(wanted) = &config.backend {
-            let available: Vec<_> = backends.iter().map(|backend| backend.name()).collect();
-            let available = available.join(", ");
-            backends.retain(|backend| backend.name().eq_ignore_ascii_case(wanted));
-            if backends.is_empty() {
-                return Err(Error::NoSuchBackend { wanted: wanted.clone(), available });
-            }
-        }
-        let slots = backends.into_iter().map(Slot::new).collect();
-        Ok(Engine { slots, verify_after_sign: config.verify_after_sign })
+    /// Over given backends, best first, each with its self-tests.
+    pub(crate) fn over(
+        backends: Vec<Box<dyn Backend>>,
+        tests: SelfTests,
+        verify_after_sign: bool,
+    ) -> Engine {
+        let slots = backends.into_iter().map(|backend| Slot::new(backend, tests)).collect();
+        Engine { slots, verify_after_sign }
     }
 
     /// The backend that runs this algorithm.
@@ -176,7 +132,7 @@ impl Engine {
         status.iter().try_for_each(|&status| lane_result(algorithm, task, status))
     }
 
-    /// [`Config::verify_after_sign`].
+    /// [`crate::Config::verify_after_sign`].
     pub(crate) fn verifies_after_sign(&self) -> bool {
         self.verify_after_sign
     }

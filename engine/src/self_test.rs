@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ecc;
 use crate::family::hybrid;
+use crate::slot::{Failed, SelfTests};
 
 use gabion_backend::{Backend, Batch, Operation};
 use gabion_scheme::algorithms::Family;
@@ -28,6 +29,9 @@ use gabion_scheme::ct;
 use gabion_scheme::ed25519::Rules;
 use gabion_scheme::{Algorithm, Status, ml_dsa, ml_kem, slh_dsa};
 use sha3::{Digest, Sha3_256};
+
+/// What a slot takes them by.
+pub(crate) const TESTS: SelfTests = SelfTests { parts, run };
 
 /// The context of the signatures.
 const CONTEXT: &[u8] = b"gabion";
@@ -65,21 +69,6 @@ fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
         Algorithm::EcdhP384 => Some(Algorithm::EcdsaP384),
         Algorithm::EcdhP521 => Some(Algorithm::EcdsaP521),
         _ => slh::stands_for(algorithm),
-    }
-}
-
-/// Why a self-test did not pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// An answer was wrong; what differed.
-    Wrong(String),
-    /// It could not be run to its end, which says nothing of the answers.
-    NoMemory,
-}
-
-impl From<String> for Failed {
-    fn from(what: String) -> Self {
-        Failed::Wrong(what)
     }
 }
 

@@ -32,7 +32,6 @@ use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
 use crate::error::Error;
-use crate::self_test::{self, Failed};
 
 /// What is known of one algorithm on one backend. A higher one is never replaced by a lower one, but
 /// for tests that did not come to an end.
@@ -45,6 +44,30 @@ const FAILED: u8 = 3;
 const TEST_POLL: Duration = Duration::from_micros(200);
 /// How often it does so before it tests by itself: 100 ms at least, twice what the longest test takes.
 const TEST_POLLS: usize = 500;
+
+/// Why a self-test did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// An answer was wrong; what differed.
+    Wrong(String),
+    /// It could not be run to its end, which says nothing of the answers.
+    NoMemory,
+}
+
+impl From<String> for Failed {
+    fn from(what: String) -> Self {
+        Failed::Wrong(what)
+    }
+}
+
+/// The self-tests of all algorithms. They know families and curves, which know the engine, and so its slots.
+#[derive(Clone, Copy)]
+pub(crate) struct SelfTests {
+    /// The algorithms whose self-tests are part of this one's.
+    pub(crate) parts: fn(Algorithm) -> Vec<Algorithm>,
+    /// Tests what an algorithm has beside its parts.
+    pub(crate) run: fn(&dyn Backend, Algorithm) -> Result<(), Failed>,
+}
 
 /// How a backend took a batch.
 pub(crate) enum Answer {
@@ -67,16 +90,17 @@ struct Health {
 /// A backend and what is known of its health.
 pub(crate) struct Slot {
     pub(crate) backend: Box<dyn Backend>,
+    tests: SelfTests,
     health: [Health; ALGORITHMS.len()],
     /// Whether a panic was reported.
     panicked: AtomicBool,
 }
 
 impl Slot {
-    pub(crate) fn new(backend: Box<dyn Backend>) -> Self {
+    pub(crate) fn new(backend: Box<dyn Backend>, tests: SelfTests) -> Self {
         let health = [const { Health { verdict: AtomicU8::new(UNTESTED), reason: OnceBox::new() } };
             ALGORITHMS.len()];
-        Slot { backend, health, panicked: AtomicBool::new(false) }
+        Slot { backend, tests, health, panicked: AtomicBool::new(false) }
     }
 
     fn verdict(&self, algorithm: Algorithm) -> &AtomicU8 {
@@ -128,7 +152,7 @@ impl Slot {
     }
 
     fn test_with_parts(&self, algorithm: Algorithm) -> Result<bool, Error> {
-        for part in self_test::parts(algorithm) {
+        for part in (self.tests.parts)(algorithm) {
             if !self.is_fit(part)? {
                 return Ok(false);
             }
@@ -139,7 +163,7 @@ impl Slot {
     /// Runs the self-test of one algorithm without its parts, whatever an earlier one said; withdraws
     /// the backend for it if it fails. On a stack of its own: the caller may have next to none.
     fn test(&self, algorithm: Algorithm) -> Result<bool, Error> {
-        let run = || catch_unwind(AssertUnwindSafe(|| self_test::run(&*self.backend, algorithm)));
+        let run = || catch_unwind(AssertUnwindSafe(|| (self.tests.run)(&*self.backend, algorithm)));
         let ended = match with_room(run)? {
             Ok(ended) => ended,
             Err(_) => Err(Failed::Wrong(format!("{algorithm} self-test: it panicked"))),
@@ -158,7 +182,7 @@ impl Slot {
     /// for what fails.
     pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
         self.say(&format!("{what}; it is tested again"));
-        for part in self_test::parts(algorithm).into_iter().chain([algorithm]) {
+        for part in (self.tests.parts)(algorithm).into_iter().chain([algorithm]) {
             if self.test(part).is_err() {
                 // It is tested by whoever uses it next.
                 let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -209,7 +233,7 @@ impl Slot {
     fn withdraw(&self, algorithm: Algorithm, reason: String) {
         let is_first = self.health[algorithm as usize].reason.set(Box::new(reason)).is_ok();
         let is_made_of_it = |other: &Algorithm| {
-            *other == algorithm || self_test::parts(*other).contains(&algorithm)
+            *other == algorithm || (self.tests.parts)(*other).contains(&algorithm)
         };
         for made in Algorithm::all().filter(is_made_of_it) {
             self.verdict(made).store(FAILED, Ordering::Release);
@@ -239,13 +263,14 @@ fn rest() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::self_test::TESTS;
     use gabion_backend::cpus;
     use std::time::Instant;
 
     /// As in a child that was forked while a thread of its parent tested.
     #[test]
     fn a_test_that_does_not_end_is_run_by_who_waits_for_it() {
-        let slot = Slot::new(cpus().remove(0));
+        let slot = Slot::new(cpus().remove(0), TESTS);
         let verdict = slot.verdict(Algorithm::MlKem512);
         verdict.store(TESTING, Ordering::Relaxed);
         assert_eq!(slot.is_fit(Algorithm::MlKem512), Ok(true));
@@ -254,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_test_that_another_thread_runs_is_given_time() {
-        let slot = Slot::new(cpus().remove(0));
+        let slot = Slot::new(cpus().remove(0), TESTS);
         let verdict = slot.verdict(Algorithm::MlKem768);
         for (found, is_fit) in [(PASSED, true), (FAILED, false)] {
             verdict.store(TESTING, Ordering::Relaxed);
@@ -271,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_concerns_what_is_made_of_the_algorithm_and_nothing_else() {
-        let slot = Slot::new(cpus().remove(0));
+        let slot = Slot::new(cpus().remove(0), TESTS);
         let all = [Algorithm::MlDsa65, Algorithm::MlDsa65EcdsaP384Sha512, Algorithm::MlKem768];
         assert_eq!(all.map(|algorithm| slot.is_fit(algorithm)), [const { Ok(true) }; 3]);
         assert_eq!(slot.reasons(), None);
