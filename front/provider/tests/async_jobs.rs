@@ -343,31 +343,53 @@ fn where_there_is_no_descriptor_nothing_pauses_and_nothing_fails() {
 
 const SLOW: &str = "SLH-DSA-SHA2-128f";
 
-/// A job: signs by the key whose address is passed.
-unsafe extern "C" fn signs(key: *mut c_void) -> c_int {
-    // SAFETY: the argument is a copy of the address of a key that stays.
-    let key = unsafe { &**key.cast::<*const Key<'_>>() };
-    let signature = key.sign(SLOW, common::OURS, &Params::default(), b"before and after");
-    c_int::from(signature.is_some())
+/// What a job signs, and its signature.
+struct Order<'a> {
+    key: &'a Key<'a>,
+    algorithm: &'static str,
+    deterministic: bool,
+    signature: Option<Vec<u8>>,
+}
+
+impl<'a> Order<'a> {
+    fn new(key: &'a Key<'a>, algorithm: &'static str, deterministic: bool) -> Self {
+        Order { key, algorithm, deterministic, signature: None }
+    }
+}
+
+/// A job: carries out the order whose address is passed.
+unsafe extern "C" fn signs(order: *mut c_void) -> c_int {
+    // SAFETY: the argument is a copy of the address of an order that stays, and that nobody else uses.
+    let order = unsafe { &mut **order.cast::<*mut Order<'_>>() };
+    let params = Params::default();
+    let params = if order.deterministic { params.int("deterministic", 1) } else { params };
+    order.signature = order.key.sign(order.algorithm, common::OURS, &params, b"before and after");
+    c_int::from(order.signature.is_some())
 }
 
 /// A job that signs, and what it waits with.
 struct Job<'a> {
     raw: *mut c_void,
     wait: *mut c_void,
-    key: &'a Key<'a>,
+    order: &'a mut Order<'a>,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    fn new(order: &'a mut Order<'a>) -> Self {
+        // SAFETY: no argument.
+        let wait = unsafe { (LIB.ASYNC_WAIT_CTX_new)() };
+        Job { raw: null_mut(), wait, order }
+    }
+
     /// Starts it, or goes on; what it gave in the end, or none where it paused.
     fn advance(&mut self) -> Option<bool> {
         const PAUSED: c_int = 2;
         const FINISHED: c_int = 3;
-        let (mut key, mut signed) = (std::ptr::from_ref(self.key), 0);
+        let (mut order, mut signed) = (std::ptr::from_mut(self.order), 0);
         // SAFETY: live objects; the argument is copied at the start.
         let state = unsafe {
-            let argument = (&raw mut key).cast();
-            let size = size_of::<*const Key<'_>>();
+            let argument = (&raw mut order).cast();
+            let size = size_of::<*mut Order<'_>>();
             (LIB.ASYNC_start_job)(&mut self.raw, self.wait, &mut signed, signs, argument, size)
         };
         assert!(is_cancellable());
@@ -383,6 +405,47 @@ impl Drop for Job<'_> {
     }
 }
 
+/// Signatures of one message by one key, in jobs side by side; how many of the jobs paused.
+fn signed_side_by_side(key: &Key<'_>, deterministic: bool) -> (Vec<Vec<u8>>, usize) {
+    const JOBS: usize = 48;
+    let mut orders: Vec<_> =
+        (0..JOBS).map(|_| Order::new(key, "ML-DSA-44", deterministic)).collect();
+    let mut jobs: Vec<_> = orders.iter_mut().map(Job::new).collect();
+    let mut left: Vec<usize> = (0..JOBS).collect();
+    let mut paused = 0;
+    while !left.is_empty() {
+        left.retain(|&index| jobs[index].advance().is_none_or(|signed| !signed));
+        paused = paused.max(left.len());
+    }
+    let take = |job: Job<'_>| job.order.signature.take().unwrap();
+    (jobs.into_iter().map(take).collect(), paused)
+}
+
+/// What the worker signs with was drawn by its caller, for this signature alone.
+#[test]
+fn hedged_signatures_of_one_message_differ() {
+    let _turn = turn();
+    let place = Place::new();
+    place.configure("async-jobs = yes");
+    let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
+    let key = context.generate("ML-DSA-44", common::OURS, &Params::default()).unwrap();
+    let (mut signatures, mut paused) = (Vec::new(), 0);
+    for _ in 0..4 {
+        let (made, at_once) = signed_side_by_side(&key, false);
+        signatures.extend(made);
+        paused = paused.max(at_once);
+    }
+    assert!(paused > 1, "{paused} paused at once, so nothing was tested");
+    let all = signatures.len();
+    signatures.sort();
+    signatures.dedup();
+    assert_eq!(signatures.len(), all, "two signatures are equal");
+    let (mut same, _) = signed_side_by_side(&key, true);
+    same.dedup();
+    assert_eq!(same.len(), 1, "deterministic ones differ");
+    assert!(!signatures.contains(&same[0]));
+}
+
 /// The worker that has its operation is its parent's.
 #[test]
 fn a_forked_child_goes_on_with_what_its_parent_paused() {
@@ -392,9 +455,8 @@ fn a_forked_child_goes_on_with_what_its_parent_paused() {
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let key = context.generate(SLOW, common::OURS, &Params::default()).unwrap();
     for _ in 0..40 {
-        // SAFETY: no argument.
-        let wait = unsafe { (LIB.ASYNC_WAIT_CTX_new)() };
-        let mut job = Job { raw: null_mut(), wait, key: &key };
+        let mut order = Order::new(&key, SLOW, false);
+        let mut job = Job::new(&mut order);
         if let Some(signed) = job.advance() {
             assert!(signed);
             continue;
