@@ -165,7 +165,8 @@ fn draw(entropy: &dyn Entropy, len: usize) -> Option<Zeroizing<Vec<u8>>> {
 
 /// What one process needs to run operations together.
 struct Workshop {
-    /// Made with its thread at the first pause.
+    /// Made with its thread at the first pause, by one caller; a forked child has a workshop of its own, so that
+    /// nobody meets the lock within.
     queue: OnceLock<Queue>,
     is_starting: AtomicBool,
     randomness: Randomness,

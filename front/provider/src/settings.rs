@@ -1,8 +1,10 @@
 //! What can be chosen where the provider is loaded: in its section of the configuration file, or in
 //! the environment, which comes first.
 
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, OsStr, OsString};
 use std::io::Write;
+
+use gabion_engine::rights;
 
 /// Something that is off unless somebody asks for it.
 pub struct Switch {
@@ -70,12 +72,15 @@ pub fn is_fips_only() -> bool {
     variable("GABION_OPENSSL_FIPS_MODE").is_some_and(|mode| mode == "only")
 }
 
-/// A variable of the environment; not in a program that runs with more rights than its user.
+/// A variable of the environment, as a text.
 pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
-    // SAFETY: no argument; the answer is a number.
-    let elevated = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let value = std::env::var_os(name).filter(|value| !elevated && !value.is_empty())?;
-    Some(value.to_string_lossy().into_owned())
+    Some(variable_os(name)?.to_string_lossy().into_owned())
+}
+
+/// A variable of the environment; not in a program that runs with more rights than its user.
+pub fn variable_os(name: impl AsRef<OsStr>) -> Option<OsString> {
+    let is_trusted = !rights::exceed_the_callers();
+    std::env::var_os(name).filter(|value| is_trusted && !value.is_empty())
 }
 
 /// What a word means as a switch; what means nothing is told and leaves the switch off.

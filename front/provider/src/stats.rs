@@ -32,6 +32,7 @@ use once_cell::race::OnceBox;
 
 use crate::say::say;
 use crate::served::{SERVED, Served};
+use crate::settings;
 
 /// The environment variable that names the file.
 pub const STATS_VARIABLE: &str = "GABION_STATS";
@@ -187,7 +188,8 @@ struct Counters {
 fn counters() -> &'static Counters {
     static COUNTERS: OnceBox<Counters> = OnceBox::new();
     COUNTERS.get_or_init(|| {
-        let made = variable().map(|path| open(&path));
+        let named = settings::variable_os(STATS_VARIABLE).map(PathBuf::from);
+        let made = named.map(|path| open(&path));
         Box::new(match made {
             None => in_memory(),
             Some(Ok(counters)) => counters,
@@ -254,13 +256,6 @@ fn row(index: usize) -> (&'static str, &'static str) {
 /// Counts that the provider was loaded; opens the file.
 pub(crate) fn count_load() {
     counters().header.loads.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The file that the environment names; not in a program that runs with more rights than its user.
-fn variable() -> Option<PathBuf> {
-    // SAFETY: no argument; the answer is a number.
-    let elevated = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    std::env::var_os(STATS_VARIABLE).filter(|name| !elevated && !name.is_empty()).map(PathBuf::from)
 }
 
 /// Where the counters are when there is no file; nobody looks for names there.

@@ -10,11 +10,11 @@
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::LazyLock;
 
 use gabion_engine::host::Uncancelled;
 use gabion_engine::key_file::{self, Encoded, FileForm, Private, Public};
 use gabion_engine::{Error, Family, keys};
+use once_cell::race::OnceBox;
 
 use super::formats;
 use crate::bio::CoreBio;
@@ -176,7 +176,7 @@ unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c
     let provider = key.provider;
     let served = key.algorithm;
     border(Some(&provider), 0, || {
-        let data_type = &DATA_TYPES[served.index()];
+        let data_type = &data_types()[served.index()];
         let mut key = hand_over(key);
         let place = &raw mut key;
         let params = [
@@ -196,16 +196,18 @@ unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c
 /// OSSL_OBJECT_PKEY: what is decoded is a key.
 static OBJECT_PKEY: c_int = 2;
 
-/// The main names as C strings, in the order of [`SERVED`].
-static DATA_TYPES: LazyLock<Vec<CString>> = LazyLock::new(|| {
-    SERVED.iter().map(|served| CString::new(served.name()).unwrap_or_default()).collect()
-});
+/// The main names as C strings, in the order of [`SERVED`]. Made by every thread that is first, and one is
+/// kept: a forked child waits for nobody.
+fn data_types() -> &'static [CString] {
+    static TYPES: OnceBox<Vec<CString>> = OnceBox::new();
+    let name = |served: &Served| CString::new(served.name()).unwrap_or_default();
+    TYPES.get_or_init(|| Box::new(SERVED.iter().map(name).collect()))
+}
 
-/// Makes what decoders share. Done where the provider is loaded: a child forked by another thread
-/// in the middle of it would wait for it in vain.
+/// Makes what decoders share, where the provider is loaded.
 pub fn prepare() {
-    LazyLock::force(&DATA_TYPES);
-    LazyLock::force(&PREFIXES);
+    data_types();
+    prefixes();
 }
 
 unsafe extern "C" fn export_object(
@@ -270,7 +272,7 @@ impl Decoder {
         let form = file_form(self.served)?;
         match self.structure {
             Structure::Public => {
-                let prefix = &PREFIXES[self.served.index()];
+                let prefix = &prefixes()[self.served.index()];
                 if let Some(key) = prefix.as_ref().and_then(|prefix| prefix.key(der)) {
                     return Some(Known::Public(key.to_vec()));
                 }
@@ -349,8 +351,10 @@ struct Prefix {
 }
 
 /// In the order of [`SERVED`]; none where a key cannot be written.
-static PREFIXES: LazyLock<Vec<Option<Prefix>>> =
-    LazyLock::new(|| SERVED.iter().map(|&served| Prefix::of(served)).collect());
+fn prefixes() -> &'static [Option<Prefix>] {
+    static PREFIXES: OnceBox<Vec<Option<Prefix>>> = OnceBox::new();
+    PREFIXES.get_or_init(|| Box::new(SERVED.iter().map(|&served| Prefix::of(served)).collect()))
+}
 
 impl Prefix {
     fn of(served: Served) -> Option<Prefix> {
