@@ -34,6 +34,7 @@ pub mod reserve {
     }
 }
 pub mod rights;
+mod sha512;
 mod shared;
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
@@ -47,7 +48,7 @@ include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
 pub use batch::{Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519};
 pub use cpu::{Cpu, cpus};
-pub use shared::sha512::Sha512Blocks;
+pub use sha512::Sha512Blocks;
 
 /// Empties the upper parts of the vector registers, for after code of other people's that leaves them in use:
 /// to go from an instruction of SSE to one of AVX takes Intel's processors hundreds of cycles then. Kernels

@@ -48,6 +48,7 @@ use gabion_scheme::kernels::slh_fors::SlhForsTree;
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 use crate::shared::polynomials::polynomial_methods;
+use crate::shared::sha512::Blocks;
 use crate::x86::processor;
 
 mod curve25519;
@@ -126,15 +127,15 @@ impl Isa {
             && is_x86_feature_detected!("popcnt");
         supported.then_some(Isa(()))
     }
+}
 
-    /// Blocks of SHA-512 into a state, one after the other ([`crate::Sha512Blocks`]).
-    pub(crate) fn sha512_blocks(self, state: &mut [u64; 8], blocks: &[[u8; 128]]) {
+impl Blocks for Isa {
+    fn compress(&self, state: &mut [u64; 8], blocks: &[[u8; 128]]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { sha512_one::compress(state, blocks) }
     }
 
-    /// A block of SHA-512 into each of two states.
-    pub(crate) fn sha512_block_of_two(self, states: &mut [[u64; 8]; 2], blocks: [&[u8; 128]; 2]) {
+    fn compress_two(&self, states: &mut [[u64; 8]; 2], blocks: [&[u8; 128]; 2]) {
         let [first, second] = blocks;
         // SAFETY: `self` proves that the processor supports the kernel's features.
         unsafe { sha512_one::compress_two(states, first, second) }

@@ -11,7 +11,7 @@ use gabion_scheme::kernels::{Sponge, Xof};
 use sha2::digest::generic_array::GenericArray;
 
 use super::keccak;
-use crate::Sha512Blocks;
+use crate::shared::sha512::{self, Blocks};
 
 /// Every chain to its end.
 pub(super) fn chain_many(jobs: &mut [SlhChain<'_>]) {
@@ -34,7 +34,7 @@ pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
                 keccak::run(&mut Sponge::new(Xof::Shake256, input, job.output));
             }
             (SlhFamily::Sha2, 16) => sha256(job.context, &job.address, job.input, job.output),
-            (SlhFamily::Sha2, _) => sha512_of_tree(Sha512Blocks::portable(), job),
+            (SlhFamily::Sha2, _) => sha512_of_tree(&sha512::Portable, job),
         }
     }
 }
@@ -97,7 +97,7 @@ fn sha256(context: &SlhContext, address: &SlhAddress, input: &[u8], output: &mut
 
 /// SHA-512 of a tree hash, cut to n bytes (section 11.2.2).
 #[inline(never)] // Into code for one instruction set, whose scan would read it as a kernel.
-pub(crate) fn sha512_of_tree(blocks: Sha512Blocks, job: &mut SlhHash<'_>) {
+pub(crate) fn sha512_of_tree(blocks: &dyn Blocks, job: &mut SlhHash<'_>) {
     let mut state = job.context.sha512;
     for_each_block::<128>(&job.address.compressed(), job.input, |block| {
         blocks.compress(&mut state, std::slice::from_ref(block));

@@ -1,147 +1,30 @@
-//! SHA-512's compression (FIPS 180-4, section 6.4) for hashes that nothing else runs beside, as quick as this
-//! processor has it: the codes of a key schedule, which come one at a time.
-//!
-//! What many hashes take side by side are kernels ([`gabion_scheme::kernels::Kernels::sha512_many`]).
+//! Blocks of SHA-512 (FIPS 180-4, section 6.4), one hash at a time, by any instruction set.
 
-use core::sync::atomic::{AtomicU8, Ordering};
-
-use gabion_scheme::kernels::sha512::{BLOCK, SHA512_INITIAL};
+use gabion_scheme::kernels::sha512::BLOCK;
 use sha2::digest::generic_array::GenericArray;
 
 /// A way to run blocks.
-#[derive(Clone, Copy, Debug)]
-pub struct Sha512Blocks(Way);
-
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx512(crate::avx512::Isa),
-}
-
-/// What [`Sha512Blocks::best`] has found: nothing yet, the portable way, or another.
-static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
-const UNKNOWN: u8 = 0;
-const PORTABLE: u8 = 1;
-const QUICKER: u8 = 2;
-
-impl Sha512Blocks {
-    /// The quickest way of this processor, if it computes what the portable one does; that is tried once.
-    pub fn best() -> Self {
-        let portable = Self::portable();
-        let found = FOUND.load(Ordering::Relaxed);
-        if found == PORTABLE {
-            return portable;
-        }
-        let Some(quicker) = Self::quicker() else {
-            FOUND.store(PORTABLE, Ordering::Relaxed);
-            return portable;
-        };
-        if found == QUICKER || quicker.agrees_with(portable) {
-            FOUND.store(QUICKER, Ordering::Relaxed);
-            return quicker;
-        }
-        FOUND.store(PORTABLE, Ordering::Relaxed);
-        portable
-    }
-
-    /// That of an instruction set whose kernels are tested by themselves.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn of(isa: crate::avx512::Isa) -> Self {
-        Sha512Blocks(Way::Avx512(isa))
-    }
-
-    /// The way that every processor has.
-    pub fn portable() -> Self {
-        Sha512Blocks(Way::Portable)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn quicker() -> Option<Self> {
-        crate::avx512::Isa::detect().map(Self::of)
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn quicker() -> Option<Self> {
-        None
-    }
-
-    /// Whether another way gives the same states of two blocks.
-    fn agrees_with(self, other: Self) -> bool {
-        let blocks = [[0x5a; BLOCK], core::array::from_fn(|i| i as u8)];
-        let [ours, theirs] = [self, other].map(|way| {
-            let mut states = [SHA512_INITIAL; 2];
-            way.compress_two(&mut states, blocks.each_ref());
-            way.compress(&mut states[0], &blocks);
-            states
-        });
-        ours == theirs
-    }
-
+pub(crate) trait Blocks {
     /// Blocks into a state, one after the other. Time depends on their number.
-    pub fn compress(self, state: &mut [u64; 8], blocks: &[[u8; BLOCK]]) {
-        match self.0 {
-            Way::Portable => {
-                for block in blocks {
-                    let block = GenericArray::from_slice(block);
-                    sha2::compress512(state, core::slice::from_ref(block));
-                }
-            }
-            #[cfg(target_arch = "x86_64")]
-            Way::Avx512(token) => token.sha512_blocks(state, blocks),
-        }
-    }
+    fn compress(&self, state: &mut [u64; 8], blocks: &[[u8; BLOCK]]);
 
     /// A block into each of two states.
-    pub fn compress_two(self, states: &mut [[u64; 8]; 2], blocks: [&[u8; BLOCK]; 2]) {
-        match self.0 {
-            Way::Portable => {
-                for (state, block) in states.iter_mut().zip(blocks) {
-                    self.compress(state, core::slice::from_ref(block));
-                }
-            }
-            #[cfg(target_arch = "x86_64")]
-            Way::Avx512(token) => token.sha512_block_of_two(states, blocks),
-        }
-    }
+    fn compress_two(&self, states: &mut [[u64; 8]; 2], blocks: [&[u8; BLOCK]; 2]);
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The way that every processor has.
+pub(crate) struct Portable;
 
-    /// Blocks of anything, into states of anything.
-    #[test]
-    fn every_way_computes_what_the_portable_one_does() {
-        let mut byte = 1u32;
-        let mut next = || {
-            byte = byte.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (byte >> 24) as u8
-        };
-        let Some(quicker) = Sha512Blocks::quicker() else { return };
-        let portable = Sha512Blocks::portable();
-        let mut states = [SHA512_INITIAL; 2];
-        for count in 0..40 {
-            let blocks: Vec<[u8; BLOCK]> =
-                (0..2 + count % 5).map(|_| core::array::from_fn(|_| next())).collect();
-            let mut ours = states;
-            quicker.compress_two(&mut ours, [&blocks[0], &blocks[1]]);
-            portable.compress_two(&mut states, [&blocks[0], &blocks[1]]);
-            assert_eq!(ours, states, "two at once");
-            quicker.compress(&mut ours[0], &blocks);
-            portable.compress(&mut states[0], &blocks);
-            assert_eq!(ours, states, "{} blocks", blocks.len());
+impl Blocks for Portable {
+    fn compress(&self, state: &mut [u64; 8], blocks: &[[u8; BLOCK]]) {
+        for block in blocks {
+            sha2::compress512(state, core::slice::from_ref(GenericArray::from_slice(block)));
         }
     }
 
-    #[test]
-    fn each_of_two_has_a_block_of_its_own() {
-        let best = Sha512Blocks::best();
-        let (mut states, mut swapped) = ([SHA512_INITIAL; 2], [SHA512_INITIAL; 2]);
-        best.compress_two(&mut states, [&[1; BLOCK], &[2; BLOCK]]);
-        best.compress_two(&mut swapped, [&[2; BLOCK], &[1; BLOCK]]);
-        swapped.reverse();
-        assert_eq!(states, swapped);
-        assert_ne!(states[0], states[1]);
+    fn compress_two(&self, states: &mut [[u64; 8]; 2], blocks: [&[u8; BLOCK]; 2]) {
+        for (state, block) in states.iter_mut().zip(blocks) {
+            self.compress(state, core::slice::from_ref(block));
+        }
     }
 }

@@ -3,7 +3,6 @@
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
-use crate::Sha512Blocks;
 use crate::avx512::sha2::sha512::LANES as SHA512_LANES;
 use crate::avx512::{Avx512, Isa, registers};
 use crate::portable;
@@ -76,7 +75,7 @@ pub(crate) fn fors_many(jobs: &mut [SlhForsTree<'_>]) {
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn sha512_many(isa: Isa, jobs: &mut [SlhHash<'_>]) {
     in_groups::<SHA512_LANES, _>(jobs, |group| match group {
-        [job] => portable::sha512_of_tree(Sha512Blocks::of(isa), job),
+        [job] => portable::sha512_of_tree(&isa, job),
         _ => sha512::hash(group),
     });
 }
