@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-capi",
             "gabion-cli",
             "gabion-provider",
+            "gabion-rows",
         ],
     ),
     ("xtask", &["gabion-rows"]),
