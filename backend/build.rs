@@ -43,6 +43,11 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=src/avx512");
     println!("cargo::rerun-if-changed=src/x86/sha_ni.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    // Without what an earlier build wrote: a file that has become a folder would be there twice.
+    match fs::remove_dir_all(out.join("avx512")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     write(Path::new("src/avx512"), &out.join("avx512"))?;
     write(Path::new("src/x86/sha_ni.rs"), &out.join("sha_ni.rs"))?;
     // Modules by absolute paths, for `include!` at the root of the crate and in `x86`.

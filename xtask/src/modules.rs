@@ -275,7 +275,7 @@ fn read_path(tokens: &[Token], before: &[String], paths: &mut Vec<(Words, String
             }
             [Token::Word(word, _), rest @ ..] => {
                 // `use a::{self}` is `a`.
-                if !(word == "self" && !words.is_empty()) {
+                if word != "self" || words.is_empty() {
                     words.push(word.clone());
                 }
                 let mut name = words.last().cloned().unwrap_or_default();

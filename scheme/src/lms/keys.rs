@@ -51,7 +51,7 @@ impl VerifyKey {
         VerifyKey { bytes: [0; Self::LEN_MAX], len: 0, levels: 0, sets: None }
     }
 
-    /// Reads an HSS public key (RFC 8554, section 6.1): u32str(L) || pub[0].
+    /// Reads an HSS public key (RFC 8554, section 6.1): `u32str(L) || pub[0]`.
     ///
     /// # Errors
     /// [`Error::PublicKey`] if the number of levels or a set is unknown, tree and one-time signature
