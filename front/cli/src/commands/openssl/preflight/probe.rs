@@ -112,11 +112,14 @@ impl Question {
         let wrong =
             || Failure::Usage(format!("`{target}` is no HOST:PORT, such as example.com:443"));
         let (host, port) = target.rsplit_once(':').ok_or_else(wrong)?;
+        let has_brackets = host.starts_with('[');
         let bare = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'));
         let host =
             bare.filter(|host| !host.is_empty() && !host.starts_with('-')).ok_or_else(wrong)?;
         let is_ipv6 = host.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6());
-        if port.parse::<u16>().map_or(true, |port| port == 0) || host.contains(':') != is_ipv6 {
+        // Without brackets nobody knows where an IPv6 address ends.
+        let is_host = !host.contains(':') || (is_ipv6 && has_brackets);
+        if port.parse::<u16>().map_or(true, |port| port == 0) || !is_host {
             return Err(wrong());
         }
         let target = if is_ipv6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
