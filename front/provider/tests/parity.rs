@@ -202,7 +202,8 @@ type DigestInit = unsafe extern "C" fn(
 
 /// Begins to sign or to verify by the digest interface, with a digest's name.
 fn begins_with_digest(key: &Key<'_>, init: DigestInit, query: &str) -> bool {
-    let query = CString::new(query).unwrap();
+    // Preferred, not demanded: the digest itself is in the default provider alone.
+    let query = CString::new(format!("?{query}")).unwrap();
     // SAFETY: live objects, C strings, null where nothing is wanted.
     unsafe {
         let ctx = (LIB.EVP_MD_CTX_new)();
