@@ -331,6 +331,8 @@ static int write_records(fip_conn *conn, const unsigned char *buf, size_t len) {
         result = ossl.SSL_write_ex(conn->ssl, buf + conn->n, len - conn->n, &put);
         if (result != 1) break;
         conn->n += put;
+        // What a renegotiation of ours brings between two of our writes is no flood, though the peer has no data.
+        if (put > 0) conn->messages = 0;
     }
     return result;
 }
