@@ -5,9 +5,15 @@
 //! messages, whose lengths differ, come as slices. Keys come encoded (fresh) or expanded (known).
 //!
 //! # Contract of every backend
-//! - Each lane ends with one [`Status`]. A bad input fails its own lane only.
+//! - It answers [`Ran`]: done; declined, before any output; or lost on the way. What was not done goes to the next
+//!   backend with the same inputs, randomness and indexes among them, and nothing of it has left.
+//! - Each lane of a batch that is done has one [`Status`]. A bad input fails its own lane only.
 //! - An output is complete where the lane says [`Status::Ok`] and all zero everywhere else.
-//! - The engine sets every status to [`Status::NotRun`] beforehand, so a lost batch is no success.
+//! - The engine sets every status to [`Status::NotRun`] beforehand. A lane that still says so of a batch that is
+//!   done is a wrong answer, which withdraws the backend for that algorithm.
+//! - A task of which it does nothing in an algorithm's self-test is not asked of it afterwards: nothing runs
+//!   untested. So it declines what it never does, and in a self-test waits where it only has no place for now.
+//! - A forked child runs what its parent set up. A backend that can't go on there says that it is lost.
 //! - Lengths that do not fit each other are a misuse: [`Batch::check`] names it before anything
 //!   runs, and `run` may panic on a batch that was not checked.
 
@@ -16,6 +22,7 @@ mod ed25519;
 mod fn_dsa;
 mod kem;
 mod outputs;
+mod piece;
 mod slh;
 mod split;
 mod task;
@@ -160,6 +167,35 @@ impl Batch<'_> {
     }
 }
 
+/// How a backend took a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Ran {
+    /// To its end: every lane has a verdict.
+    Done,
+    /// Not at all, and no output was touched: it does not run such batches, or has no place for one now.
+    Declined,
+    /// Not to its end: what it runs on is gone, failed or did not answer in time. Outputs are zero.
+    Lost,
+}
+
+impl Ran {
+    /// Refuses a batch that was not run to its end, lane by lane, for those who test a backend.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check_done(self, status: &[Status]) -> Result<(), String> {
+        match self {
+            Ran::Done => match status.iter().position(|&status| status == Status::NotRun) {
+                None => Ok(()),
+                Some(lane) => Err(format!("lane {lane} has no verdict")),
+            },
+            Ran::Declined => Err("the batch was declined".to_owned()),
+            Ran::Lost => Err("the batch was lost".to_owned()),
+        }
+    }
+}
+
 /// What can run a batch.
 pub trait Backend: Send + Sync {
     /// A short name for reports and for `GABION_BACKEND`.
@@ -168,6 +204,23 @@ pub trait Backend: Send + Sync {
     /// Operations that run side by side for the price of about one.
     fn lanes(&self) -> usize;
 
-    /// Runs a checked batch to its end and sets every status.
-    fn run(&self, batch: &mut Batch<'_>);
+    /// Runs a checked batch to its end and sets every status, or says that it did not.
+    fn run(&self, batch: &mut Batch<'_>) -> Ran;
+
+    /// Whether [`Self::cost`] is worth asking: for good, since an engine asks this once.
+    fn knows_costs(&self) -> bool {
+        false
+    }
+
+    /// What a batch of so many lanes would take, from the call of [`Self::run`] to its return, in nanoseconds and
+    /// with all that it would wait for; none if the backend can't say. It is asked before each batch that two
+    /// backends could run which know their costs, and answers from memory.
+    fn cost(&self, _algorithm: Algorithm, _task: Task, _lanes: usize) -> Option<u64> {
+        None
+    }
+
+    /// Lanes of a piece at least, where a large batch is cut for several threads.
+    fn piece(&self, algorithm: Algorithm, task: Task) -> usize {
+        piece::of_processor(algorithm, task)
+    }
 }

@@ -46,7 +46,9 @@ mod x86;
 #[cfg(all(target_arch = "x86_64", emulated_lanes))]
 include!(concat!(env!("OUT_DIR"), "/emulated.rs"));
 
-pub use batch::{Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519};
+pub use batch::{
+    Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Ran, Slh, Task, X25519,
+};
 pub use cpu::{Cpu, cpus};
 pub use sha512::Sha512Blocks;
 

@@ -90,6 +90,15 @@ pub enum Error {
     /// Resource: the queue was shut down, or belongs to the process that forked this one.
     #[error("the queue is closed, or its workers belong to another process; make a new one")]
     Closed,
+    /// Resource: no backend takes it for now. Each that may run the algorithm declined the batch, lost it, or is set
+    /// aside since it lost another. Nothing came out.
+    #[error("no backend takes {algorithm} {task} for now; try again later")]
+    Unserved {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// What was asked.
+        task: Task,
+    },
     /// Integrity: the job was not run to its end. A defect; please report it.
     #[error("the job was lost, or its result was fetched before")]
     Lost,

@@ -58,7 +58,7 @@ pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
 pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
 pub use gabion_backend::{
-    Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Slh, Task, X25519,
+    Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Ran, Slh, Task, X25519,
 };
 pub use gabion_backend::{host, rights};
 pub use gabion_scheme::Error as InputError;

@@ -95,13 +95,13 @@ impl Engine {
     }
 
     /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and what
-    /// did not succeed has no output. Where a backend panics, leaves a lane without a verdict or was
-    /// withdrawn meanwhile (a self-test of another algorithm failed on another thread), nothing that
-    /// it wrote counts, and the next backend runs the batch.
+    /// did not succeed has no output. Where a backend declines the batch, loses it, panics, leaves a lane
+    /// without a verdict or was withdrawn meanwhile (a self-test of another algorithm failed on another
+    /// thread), nothing that it wrote counts, and the next backend runs the batch.
     ///
     /// # Errors
     /// Misuse (lengths that do not fit, before anything runs); no healthy backend, no memory for its
-    /// self-test, or
+    /// self-test, [`Error::Unserved`] if none takes it, or
     /// [`Error::Panicked`] if one of them panicked: then every status is [`Status::NotRun`] and every
     /// output zero or blank. A bad lane is no error here.
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
@@ -109,6 +109,7 @@ impl Engine {
         batch.check()?;
         let algorithm = batch.algorithm();
         check_built(algorithm)?;
+        let task = batch.task();
         let mut error = Error::NoBackend(algorithm);
         for slot in &self.slots {
             if !is_tested_by_who_uses_it(batch) && !slot.is_fit(algorithm)? {
@@ -116,8 +117,11 @@ impl Engine {
             }
             match slot.run(batch) {
                 Answer::Done => return Ok(()),
-                Answer::Panicked => error = Error::Panicked { algorithm, task: batch.task() },
-                Answer::Unfit => {}
+                Answer::Panicked => error = Error::Panicked { algorithm, task },
+                Answer::Refused if matches!(error, Error::NoBackend(_)) => {
+                    error = Error::Unserved { algorithm, task };
+                }
+                Answer::Refused | Answer::Unfit => {}
             }
         }
         Err(error)

@@ -23,7 +23,7 @@ use crate::ecc;
 use crate::family::hybrid;
 use crate::slot::{Failed, SelfTests};
 
-use gabion_backend::{Backend, Batch, Operation};
+use gabion_backend::{Backend, Batch, Operation, Ran};
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::ct;
 use gabion_scheme::ed25519::Rules;
@@ -87,11 +87,12 @@ impl Backend for Watched<'_> {
         self.backend.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
-        self.backend.run(batch);
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        let ran = self.backend.run(batch);
         if batch.status.contains(&Status::NoMemory) {
             self.lacked_memory.store(true, Ordering::Relaxed);
         }
+        ran
     }
 }
 
@@ -157,7 +158,7 @@ fn all_ok(backend: &dyn Backend, lanes: usize, operation: Operation<'_>) -> Resu
     let mut batch = Batch { operation, status: &mut status };
     let name = batch.task();
     batch.check().map_err(|error| error.to_string())?;
-    backend.run(&mut batch);
+    backend.run(&mut batch).check_done(&status).map_err(|what| format!("{name}: {what}"))?;
     match status.iter().position(|status| !status.is_ok()) {
         None => Ok(()),
         Some(lane) => Err(format!("{name}: lane {lane} of {lanes} says {:?}", status[lane])),
@@ -190,7 +191,7 @@ fn all_say(
     let mut status = vec![Status::NotRun; expected.len()];
     let mut batch = Batch { operation, status: &mut status };
     batch.check().map_err(|error| error.to_string())?;
-    backend.run(&mut batch);
+    backend.run(&mut batch).check_done(&status).map_err(|why| format!("{what}: {why}"))?;
     if status == expected { Ok(()) } else { Err(format!("{what}: {status:?}")) }
 }
 

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use gabion_backend::{Backend, Batch};
+use gabion_backend::{Backend, Batch, Ran};
 use gabion_scheme::algorithms::ALGORITHMS;
 use gabion_scheme::room::with_room;
 use gabion_scheme::{Algorithm, Status};
@@ -73,6 +73,8 @@ pub(crate) struct SelfTests {
 pub(crate) enum Answer {
     /// Every lane has a verdict, and what failed has no output.
     Done,
+    /// It did not take it, or lost it; nothing came out.
+    Refused,
     /// It panicked; nothing came out.
     Panicked,
     /// It is not to be trusted with this batch; nothing came out.
@@ -206,13 +208,20 @@ impl Slot {
     pub(crate) fn run(&self, batch: &mut Batch<'_>) -> Answer {
         let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(batch)));
         let (algorithm, task) = (batch.algorithm(), batch.task());
-        if ran.is_err() {
-            batch.reset();
-            if !self.panicked.swap(true, Ordering::Relaxed) {
-                let what = format!("panicked in {algorithm} {task}");
-                self.say(&format!("{what}; the next backend takes the batch"));
+        match ran {
+            Ok(Ran::Done) => {}
+            Ok(Ran::Declined | Ran::Lost) => {
+                batch.reset();
+                return Answer::Refused;
             }
-            return Answer::Panicked;
+            Err(_) => {
+                batch.reset();
+                if !self.panicked.swap(true, Ordering::Relaxed) {
+                    let what = format!("panicked in {algorithm} {task}");
+                    self.say(&format!("{what}; the next backend takes the batch"));
+                }
+                return Answer::Panicked;
+            }
         }
         if let Some(lane) = batch.status.iter().position(|&status| status == Status::NotRun) {
             let what = format!("{algorithm} {task}: lane {lane} came back without a verdict");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gabion_engine::{Backend, Batch};
+use gabion_engine::{Backend, Batch, Ran};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
@@ -115,11 +115,12 @@ impl<B: Backend> Backend for Timed<B> {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         let start = now();
-        self.inner.run(batch);
+        let ran = self.inner.run(batch);
         self.counters.all.fetch_add(now() - start, Ordering::Relaxed);
         self.counters.lanes.fetch_add(batch.lanes() as u64, Ordering::Relaxed);
+        ran
     }
 }
 

@@ -12,7 +12,7 @@ use gabion_scheme::algorithms::Family;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 
-use crate::batch::{Backend, Batch, Operation};
+use crate::batch::{Backend, Batch, Operation, Ran};
 use scratch::Scratch;
 
 /// A processor as a backend, over the kernels `K`.
@@ -57,13 +57,13 @@ impl<K: Kernels> Backend for Cpu<K> {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
-        scratch::with(|scratch| run(&self.0, batch, scratch));
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        scratch::with(|scratch| run(&self.0, batch, scratch))
     }
 }
 
 /// Hands the batch to its family.
-fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
+fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
     let status = &mut *batch.status;
     match &mut batch.operation {
         Operation::Kem(operation) if Family::MlKem.is_built() => {
@@ -82,14 +82,15 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) {
         Operation::X25519(operation) if Family::Ecdh.is_built() => {
             x25519::run(k, operation, status);
         }
-        // Of a family that is not in this build, which the engine has refused: no lane was run.
+        // Of a family that is not in this build, which the engine has refused.
         Operation::Kem(_)
         | Operation::Dsa(_)
         | Operation::Slh(_)
         | Operation::Ed25519(_)
         | Operation::FnDsa(_)
-        | Operation::X25519(_) => {}
+        | Operation::X25519(_) => return Ran::Declined,
     }
+    Ran::Done
 }
 
 /// Clears the output of every lane that did not succeed.

@@ -101,12 +101,14 @@ fn test_lanes(backend: &dyn Backend, lanes: usize, refused: Option<usize>) -> Re
     let (mut public, mut shared) = (vec![[0; LEN]; lanes], vec![[0; LEN]; lanes]);
     let mut status = vec![Status::NotRun; lanes];
     let operation = X25519::Public { private: &private, public: &mut public };
-    backend.run(&mut Batch { operation: Operation::X25519(operation), status: &mut status });
+    let batch = &mut Batch { operation: Operation::X25519(operation), status: &mut status };
+    backend.run(batch).check_done(&status)?;
     if !status.iter().all(|status| status.is_ok()) {
         return Err("X25519 self-test: a private key was refused".to_owned());
     }
     let operation = X25519::Derive { private: &private, peers: &peers, shared: &mut shared };
-    backend.run(&mut Batch { operation: Operation::X25519(operation), status: &mut status });
+    let batch = &mut Batch { operation: Operation::X25519(operation), status: &mut status };
+    backend.run(batch).check_done(&status)?;
     // The self-test's secrets are constants of this function.
     gabion_scheme::ct::declassify(&shared);
     for lane in 0..lanes {

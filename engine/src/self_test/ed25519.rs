@@ -129,7 +129,7 @@ fn verify<'a>(
         let mut status = vec![Status::NotRun; n];
         let operation = Ed25519::Verify { rules, keys: keys(), messages, sig: &corrupted, z };
         let operation = Operation::Ed25519(operation);
-        backend.run(&mut Batch { operation, status: &mut status });
+        backend.run(&mut Batch { operation, status: &mut status }).check_done(&status)?;
         if status[n - 1] != Status::InvalidSignature || !status[..n - 1].iter().all(|s| s.is_ok()) {
             return Err("a corrupted signature was not refused in its own lane alone".to_owned());
         }

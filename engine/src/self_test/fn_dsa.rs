@@ -157,18 +157,19 @@ fn check_verdicts(
         let (sig, lengths) = (&sig[room * lanes.start..room * lanes.end], &lengths[lanes.clone()]);
         let verify = FnDsa::Verify { params, keys, messages, sig, lengths };
         let operation = Operation::FnDsa(verify);
-        backend.run(&mut Batch { operation, status: &mut status[lanes] });
-        status
+        let batch = &mut Batch { operation, status: &mut status[lanes.clone()] };
+        backend.run(batch).check_done(&status[lanes])?;
+        Ok::<_, String>(status)
     };
     // Both lanes at once; then the second by itself.
-    if verdicts(&sig, 0..LANES) != [Status::Ok; LANES]
-        || verdicts(&sig, 1..2) != [Status::NotRun, Status::Ok]
+    if verdicts(&sig, 0..LANES)? != [Status::Ok; LANES]
+        || verdicts(&sig, 1..2)? != [Status::NotRun, Status::Ok]
     {
         return Err("a signature does not verify".to_owned());
     }
     sig[room + lengths[1] / 2] ^= 1;
-    if verdicts(&sig, 0..LANES) != [Status::Ok, Status::InvalidSignature]
-        || verdicts(&sig, 1..2) != [Status::NotRun, Status::InvalidSignature]
+    if verdicts(&sig, 0..LANES)? != [Status::Ok, Status::InvalidSignature]
+        || verdicts(&sig, 1..2)? != [Status::NotRun, Status::InvalidSignature]
     {
         return Err("a corrupted signature was not refused in its own lane alone".to_owned());
     }

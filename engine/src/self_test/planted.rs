@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gabion_backend::portable::Portable;
-use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Slh};
+use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Slh};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
@@ -303,24 +303,24 @@ impl Backend for Slipping {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         let status = &mut *batch.status;
-        match &mut batch.operation {
+        let ran = match &mut batch.operation {
             Operation::Kem(Kem::Decaps { params, keys, ct, shared }) => {
                 let (keys, ct) = (same(keys), &self.compared(ct, params.ct_len())[..]);
                 let operation = Operation::Kem(Kem::Decaps { params, keys, ct, shared });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Dsa(Dsa::Sign { params, keys, messages, rnd, sig }) => {
                 let rnd = &self.slipped(rnd, matches!(keys, Keys::Fresh(_)))[..];
                 let operation =
                     Operation::Dsa(Dsa::Sign { params, keys: same(keys), messages, rnd, sig });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Dsa(Dsa::Verify { params, keys, messages, sig }) => {
                 let (keys, sig) = (same(keys), &self.with_tidy_hints(params, sig)[..]);
                 let operation = Operation::Dsa(Dsa::Verify { params, keys, messages, sig });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Slh(Slh::Sign { params, keys, messages, opt_rand, sig }) => {
                 let n = params.n;
@@ -331,10 +331,10 @@ impl Backend for Slipping {
                     _ => *opt_rand,
                 };
                 let sign = Slh::Sign { params, keys: same(keys), messages, opt_rand, sig };
-                self.inner.run(&mut Batch { operation: Operation::Slh(sign), status });
+                self.inner.run(&mut Batch { operation: Operation::Slh(sign), status })
             }
             _ => self.inner.run(batch),
-        }
+        };
         if let Operation::Kem(Kem::Encaps { params, ct, shared, .. }) = &mut batch.operation {
             if let (Slip::Seventeenth, Some(shared)) = (self.slip, shared.get_mut(16)) {
                 shared[0] ^= 1;
@@ -342,6 +342,7 @@ impl Backend for Slipping {
             let lanes = ct.chunks_exact(params.ct_len()).map(<[u8]>::to_vec);
             self.made.lock().unwrap().extend(lanes);
         }
+        ran
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gabion_backend::cpus;
 use gabion_engine::{
     Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Error, Kem, Keys, Message,
-    Operation, OsEntropy, Randomness, Status, Task, ml_dsa, ml_kem,
+    Operation, OsEntropy, Ran, Randomness, Status, Task, ml_dsa, ml_kem,
 };
 
 /// What a [`Broken`] backend does once it was let loose.
@@ -32,6 +32,10 @@ enum Fault {
     BlamesItselfOnce,
     /// Has no memory for the last lane.
     LacksMemory,
+    /// Declines, though it wrote every output and every status.
+    Declines,
+    /// Loses the batch after it wrote every output and every status.
+    Loses,
 }
 
 /// A backend that passes its self-tests and breaks afterwards.
@@ -51,20 +55,20 @@ impl Backend for Broken {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         if !self.loose.load(Ordering::Relaxed) {
             return self.inner.run(batch);
         }
         self.calls.fetch_add(1, Ordering::Relaxed);
-        match self.fault {
+        let ran = match self.fault {
             Fault::PanicsAtOnce => panic!("a fault that a test put in"),
-            Fault::DoesNothing => {}
-            Fault::PanicsAtTheEnd => {
-                self.inner.run(batch);
-                panic!("a fault that a test put in");
-            }
+            Fault::DoesNothing => Ran::Done,
+            _ => self.inner.run(batch),
+        };
+        match self.fault {
+            Fault::PanicsAtOnce | Fault::DoesNothing => {}
+            Fault::PanicsAtTheEnd => panic!("a fault that a test put in"),
             Fault::Lies | Fault::LiesOnce => {
-                self.inner.run(batch);
                 if let Operation::Dsa(Dsa::Sign { sig, .. }) = &mut batch.operation
                     && let Some(last) = sig.last_mut()
                 {
@@ -73,19 +77,19 @@ impl Backend for Broken {
                 }
             }
             Fault::LeavesALane => {
-                self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::NotRun;
             }
             Fault::BlamesItself | Fault::BlamesItselfOnce => {
-                self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::Fault;
                 self.loose.store(self.fault == Fault::BlamesItself, Ordering::Relaxed);
             }
             Fault::LacksMemory => {
-                self.inner.run(batch);
                 *batch.status.last_mut().unwrap() = Status::NoMemory;
             }
+            Fault::Declines => return Ran::Declined,
+            Fault::Loses => return Ran::Lost,
         }
+        ran
     }
 }
 
@@ -103,8 +107,14 @@ fn engine(fault: Fault, is_alone: bool) -> (Engine, Arc<AtomicBool>, Arc<AtomicU
     (Engine::with_backends(backends, &config).unwrap(), loose, calls)
 }
 
-const FAULTS: [Fault; 4] =
-    [Fault::PanicsAtOnce, Fault::PanicsAtTheEnd, Fault::LeavesALane, Fault::DoesNothing];
+const FAULTS: [Fault; 6] = [
+    Fault::PanicsAtOnce,
+    Fault::PanicsAtTheEnd,
+    Fault::LeavesALane,
+    Fault::DoesNothing,
+    Fault::Declines,
+    Fault::Loses,
+];
 
 #[test]
 fn the_next_backend_serves_what_a_broken_one_lost() {
@@ -118,8 +128,8 @@ fn the_next_backend_serves_what_a_broken_one_lost() {
         assert_eq!(engine.verify(&key.public(), message, &signature), Ok(()), "{fault:?}");
         let (ct, shared) = engine.encaps(&kem.public(), &OsEntropy).unwrap();
         assert_eq!(engine.decaps(&kem, &ct).unwrap(), shared, "{fault:?}");
-        // A backend that panics may be asked again; one that loses lanes may not, for that algorithm.
-        let keeps_on = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
+        // One that leaves lanes without a verdict may not be asked again, for that algorithm.
+        let keeps_on = !matches!(fault, Fault::LeavesALane | Fault::DoesNothing);
         assert_eq!(calls.load(Ordering::Relaxed), if keeps_on { 5 } else { 2 }, "{fault:?}");
         loose.store(false, Ordering::Relaxed);
         match &engine.report()[0].state {
@@ -149,11 +159,11 @@ fn without_a_next_backend_nothing_comes_out() {
             shared: &mut shared,
         });
         let error = engine.run(&mut Batch { operation, status: &mut status }).unwrap_err();
-        let panics = matches!(fault, Fault::PanicsAtOnce | Fault::PanicsAtTheEnd);
-        let expected = if panics {
-            Error::Panicked { algorithm, task: Task::Encaps }
-        } else {
-            Error::NoBackend(algorithm)
+        let task = Task::Encaps;
+        let expected = match fault {
+            Fault::PanicsAtOnce | Fault::PanicsAtTheEnd => Error::Panicked { algorithm, task },
+            Fault::Declines | Fault::Loses => Error::Unserved { algorithm, task },
+            _ => Error::NoBackend(algorithm),
         };
         assert_eq!(error, expected, "{fault:?}");
         assert_eq!((status, shared), ([Status::NotRun; 3], [[0; 32]; 3]), "{fault:?}");
@@ -279,8 +289,8 @@ impl Backend for Untidy {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
-        self.0.run(batch);
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        let ran = self.0.run(batch);
         let failed: Vec<usize> =
             (0..batch.lanes()).filter(|&lane| !batch.status[lane].is_ok()).collect();
         for lane in failed {
@@ -295,6 +305,7 @@ impl Backend for Untidy {
                 _ => {}
             }
         }
+        ran
     }
 }
 

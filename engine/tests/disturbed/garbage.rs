@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
     Algorithm, Backend, Batch, Config, Dsa, Ed25519, Engine, Entropy, EntropyError, Error, Kem,
-    Kind, Message, Operation, OsEntropy, Randomness, Slh, Status, Task, X25519,
+    Kind, Message, Operation, OsEntropy, Ran, Randomness, Slh, Status, Task, X25519,
 };
 
 /// What is wrong with the results of one kind of operation.
@@ -51,8 +51,8 @@ impl Backend for Wrong {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
-        self.inner.run(batch);
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        let ran = self.inner.run(batch);
         let is_one = batch.status.len() == 1;
         let is_right = match self.of {
             Of::Any => false,
@@ -60,7 +60,7 @@ impl Backend for Wrong {
             Of::Many => is_one,
         };
         if batch.task() != self.task || is_right {
-            return;
+            return ran;
         }
         match self.garbage {
             Garbage::Bit => flip(&mut batch.operation),
@@ -69,6 +69,7 @@ impl Backend for Wrong {
             Garbage::AllOk => batch.status.fill(Status::Ok),
             Garbage::AllFailed => batch.status.fill(Status::InvalidSignature),
         }
+        ran
     }
 }
 
@@ -87,49 +88,50 @@ impl Wrong {
         };
         let mut status = vec![Status::NotRun; lanes];
         let status = &mut status[..];
-        match operation {
+        let ran = match operation {
             Operation::Kem(Kem::Generate { params, seeds, keys }) => {
                 let mut seeds = seeds.to_vec();
                 seeds[0][0] ^= 1;
                 let operation = Operation::Kem(Kem::Generate { params, seeds: &seeds, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Dsa(Dsa::Generate { params, seeds, keys }) => {
                 let mut seeds = seeds.to_vec();
                 seeds[0][0] ^= 1;
                 let operation = Operation::Dsa(Dsa::Generate { params, seeds: &seeds, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Ed25519(Ed25519::Generate { seeds, keys }) => {
                 let mut seeds = seeds.to_vec();
                 seeds[0][0] ^= 1;
                 let operation = Operation::Ed25519(Ed25519::Generate { seeds: &seeds, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Slh(Slh::Generate { params, seeds, keys }) => {
                 let mut seeds = seeds.to_vec();
                 seeds[0] ^= 1;
                 let operation = Operation::Slh(Slh::Generate { params, seeds: &seeds, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             // A bit of t_hat, of t1 and of s: keys all the same.
             Operation::Kem(Kem::DecodePublic { params, bytes, keys }) => {
                 let bytes = changed(bytes, lanes, 0);
                 let operation = Operation::Kem(Kem::DecodePublic { params, bytes: &bytes, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Dsa(Dsa::DecodePublic { params, bytes, keys }) => {
                 let bytes = changed(bytes, lanes, 100);
                 let operation = Operation::Dsa(Dsa::DecodePublic { params, bytes: &bytes, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
             Operation::Kem(Kem::DecodePrivate { params, bytes, keys }) => {
                 let bytes = changed(bytes, lanes, 0);
                 let operation = Operation::Kem(Kem::DecodePrivate { params, bytes: &bytes, keys });
-                self.inner.run(&mut Batch { operation, status });
+                self.inner.run(&mut Batch { operation, status })
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        assert_eq!(ran, Ran::Done);
         assert!(status.iter().all(|status| status.is_ok()));
     }
 }

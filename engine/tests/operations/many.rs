@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use gabion_engine::{
     Algorithm, Backend, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error, Family,
-    KemPrivateKey, Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Randomness,
+    KemPrivateKey, Keys, Kind, Limits, Message, Operation, OsEntropy, Queue, Ran, Randomness,
     SigningKey, Slh, Status, VerifyKey,
 };
 
@@ -312,7 +312,7 @@ impl Backend for Unhedged {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         let one = |random: &[u8], lanes: usize| match self.1 {
             Lost::Nothing => random.to_vec(),
             Lost::Everything => vec![0; random.len()],
@@ -328,7 +328,7 @@ impl Backend for Unhedged {
                 let rnd = one(rnd.as_flattened(), rnd.len());
                 let (keys, rnd) = (Keys::Known(keys), rnd.as_chunks().0);
                 let operation = Operation::Dsa(Dsa::Sign { params, keys, messages, rnd, sig });
-                self.0.run(&mut Batch { operation, status });
+                self.0.run(&mut Batch { operation, status })
             }
             Operation::Slh(Slh::Sign {
                 params,
@@ -340,7 +340,7 @@ impl Backend for Unhedged {
                 let opt_rand = opt_rand.map(|random| one(random, keys.len()));
                 let (keys, opt_rand) = (Keys::Known(keys), opt_rand.as_deref());
                 let operation = Slh::Sign { params, keys, messages, opt_rand, sig };
-                self.0.run(&mut Batch { operation: Operation::Slh(operation), status });
+                self.0.run(&mut Batch { operation: Operation::Slh(operation), status })
             }
             _ => self.0.run(batch),
         }

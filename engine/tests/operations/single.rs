@@ -8,7 +8,7 @@ use gabion_backend::cpus;
 use gabion_engine::keys::{Forms, Key};
 use gabion_engine::{
     Algorithm, Backend, BackendState, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
-    Family, Kem, Keys, Kind, Message, Operation, OsEntropy, Status, ml_dsa, ml_kem,
+    Family, Kem, Keys, Kind, Message, Operation, OsEntropy, Ran, Status, ml_dsa, ml_kem,
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
@@ -400,9 +400,9 @@ impl Backend for Faulty {
         self.inner.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        self.inner.run(batch);
+        let ran = self.inner.run(batch);
         match &mut batch.operation {
             Operation::Kem(Kem::Encaps { shared, .. }) => {
                 if let Some(last) = shared.last_mut() {
@@ -412,6 +412,7 @@ impl Backend for Faulty {
             Operation::Dsa(Dsa::Verify { .. }) => batch.status.fill(Status::Ok),
             _ => {}
         }
+        ran
     }
 }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use gabion_backend::cpus;
 use gabion_engine::{
     Algorithm, Backend, Batch, Config, Dsa, Engine, Entropy, EntropyError, Error,
-    ExchangePublicKey, Limits, Message, Operation, OsEntropy, Prehash, Queue, SharedSecret,
+    ExchangePublicKey, Limits, Message, Operation, OsEntropy, Prehash, Queue, Ran, SharedSecret,
     SigningKey, Task, Ticket,
 };
 
@@ -66,7 +66,7 @@ impl Backend for Watched {
         self.0.lanes().max(8)
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         self.1.lanes.fetch_max(batch.lanes(), Ordering::Relaxed);
         if let Operation::Dsa(Dsa::Sign { messages, .. }) = &batch.operation {
             let is_nuts = |message: &Message<'_>| match message {
@@ -76,7 +76,7 @@ impl Backend for Watched {
             assert!(!messages.iter().any(is_nuts), "a fault that a test put in");
         }
         self.1.wait();
-        self.0.run(batch);
+        self.0.run(batch)
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use gabion_backend::{FnDsa, cpus};
 use gabion_engine::{
     Algorithm, Backend, Batch, Config, Engine, Entropy, EntropyError, Error, Kem, Message,
-    Operation, OsEntropy, Parallel, Randomness, SigningKey, Status,
+    Operation, OsEntropy, Parallel, Ran, Randomness, SigningKey, Status,
 };
 
 /// One thread; several, between which lanes do not divide evenly; more than there are lanes.
@@ -252,7 +252,7 @@ impl Backend for Allergic {
         self.0.lanes()
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
         let has_nuts = match &batch.operation {
             Operation::Kem(Kem::Decaps { ct, .. }) => ct.windows(4).any(|bytes| bytes == b"nuts"),
             Operation::FnDsa(FnDsa::Verify { sig, .. }) => {
@@ -261,7 +261,7 @@ impl Backend for Allergic {
             _ => false,
         };
         assert!(!has_nuts, "a fault that a test put in");
-        self.0.run(batch);
+        self.0.run(batch)
     }
 }
 
@@ -341,9 +341,10 @@ impl Backend for Meets {
         self.0.lanes().max(8)
     }
 
-    fn run(&self, batch: &mut Batch<'_>) {
-        self.0.run(batch);
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        let ran = self.0.run(batch);
         self.1.come();
+        ran
     }
 }
 

@@ -73,7 +73,9 @@ impl From<Error> for Failure {
             Error::Lane { status, .. } => of_lane(*status),
             Error::BadSignature => code::SIGNATURE,
             Error::Entropy(_) => code::RANDOMNESS,
-            Error::NoSuchBackend { .. } | Error::NoBackend(_) => code::BACKEND,
+            Error::NoSuchBackend { .. } | Error::NoBackend(_) | Error::Unserved { .. } => {
+                code::BACKEND
+            }
             Error::NoMemory(_) => code::MEMORY,
             _ => code::FAULT,
         };

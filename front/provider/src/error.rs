@@ -163,7 +163,7 @@ impl Failure {
                 PASSED_INVALID_ARGUMENT
             }
             Failure::Engine(Error::Entropy(_)) => ERROR_RETRIEVING_ENTROPY,
-            Failure::Engine(Error::NoSuchBackend { .. }) => NOT_SUPPORTED,
+            Failure::Engine(Error::NoSuchBackend { .. } | Error::Unserved { .. }) => NOT_SUPPORTED,
             Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
             Failure::Panic(_) => INTERNAL_ERROR,
             // What every library of OpenSSL's says where there is no memory.

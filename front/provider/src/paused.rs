@@ -148,9 +148,13 @@ impl PausedJobs {
         match output.downcast::<Result<T, Error>>().map(|result| *result) {
             // Nobody's input is to blame: it may succeed where it is, or says why not.
             Err(_)
-            | Ok(Err(Error::Lost | Error::Closed | Error::Entropy(_) | Error::Panicked { .. })) => {
-                None
-            }
+            | Ok(Err(
+                Error::Lost
+                | Error::Closed
+                | Error::Entropy(_)
+                | Error::Panicked { .. }
+                | Error::Unserved { .. },
+            )) => None,
             Ok(result) => Some(result),
         }
     }

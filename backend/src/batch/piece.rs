@@ -1,0 +1,46 @@
+//! How small the pieces may be that a large batch is cut into for several threads, where each runs on a
+//! processor.
+
+use gabion_scheme::Algorithm;
+use gabion_scheme::algorithms::Family;
+
+use super::Task;
+
+/// Lanes of a piece at least: enough for every flow to fill its registers and to refill what it
+/// rejects, and, at some microseconds a lane, ten times what starting a thread takes.
+const LANES_MIN: usize = 64;
+/// The same of hybrids, half of whose work is a curve's: tens of microseconds a lane.
+const HYBRID_LANES_MIN: usize = 16;
+/// The same of algorithms that take longer and gain nothing by company: they fill registers by
+/// themselves or not at all.
+const SLOW_LANES_MIN: usize = 4;
+
+/// Lanes of a piece at least.
+pub(super) fn of_processor(algorithm: Algorithm, task: Task) -> usize {
+    let info = algorithm.info();
+    match info.family {
+        // A key of RSA takes longer than anything else here.
+        _ if task == Task::Keygen && info.has_rsa() => 1,
+        Family::MlKem | Family::MlDsa | Family::Ed25519 => LANES_MIN,
+        Family::Ecdh if algorithm == Algorithm::X25519 => LANES_MIN,
+        Family::Hybrid => HYBRID_LANES_MIN,
+        Family::SlhDsa | Family::FnDsa | Family::Ecdh | Family::Ecdsa | Family::Composite => {
+            SLOW_LANES_MIN
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_takes_longer_than_a_thread_to_start() {
+        let composite = Algorithm::MlDsa65Rsa3072PssSha512;
+        assert_eq!(of_processor(composite, Task::Keygen), 1);
+        assert_eq!(of_processor(composite, Task::Sign), 4);
+        assert_eq!(of_processor(Algorithm::X25519, Task::Derive), 64);
+        assert_eq!(of_processor(Algorithm::EcdhP256, Task::Derive), 4);
+        assert_eq!(of_processor(Algorithm::MlKem768, Task::Keygen), 64);
+    }
+}
