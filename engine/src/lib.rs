@@ -48,7 +48,6 @@ mod pieces;
 mod queue;
 mod route;
 mod self_test;
-mod slot;
 mod start;
 mod sync;
 

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ecc;
 use crate::family::hybrid;
-use crate::slot::{Failed, SelfTests};
+use crate::route::slot::{Failed, SelfTests};
 
 use gabion_backend::{Backend, Batch, Operation, Ran};
 use gabion_scheme::algorithms::Family;

@@ -4,7 +4,7 @@
 use sha3::{Digest, Sha3_256};
 
 use super::{Curve, Hedge, Signed, derive, from_der, public_key, sign, to_der, verify};
-use crate::slot::Failed;
+use crate::route::slot::Failed;
 
 /// SHA3-256 over the public key of scalar 0, its secret with that of scalar 1, and its
 /// deterministic signature in DER, where the curve has signatures.

@@ -1,11 +1,13 @@
 //! Which backend runs a batch, and whether it may.
 
+pub(crate) mod slot;
+
 use gabion_backend::{Backend, Batch, Operation, Task};
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::error::{Error, check_built, lane_result};
-use crate::slot::{Answer, SelfTests, Slot};
+use slot::{Answer, SelfTests, Slot};
 
 /// What is known of a backend's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
