@@ -18,6 +18,7 @@ pub mod batch;
 pub mod cpu;
 #[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
 mod emulated;
+pub mod forks;
 pub mod host;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;

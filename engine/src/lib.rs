@@ -59,7 +59,7 @@ pub use error::{EntropyError, Error};
 pub use gabion_backend::{
     Backend, Batch, Dsa, Ed25519, FnDsa, Kem, Keys, Operation, Ran, Slh, Task, X25519,
 };
-pub use gabion_backend::{host, rights};
+pub use gabion_backend::{forks, host, rights};
 pub use gabion_scheme::Error as InputError;
 pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes, Part, Size,

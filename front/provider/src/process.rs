@@ -9,79 +9,11 @@
 //! worker. What threads of the parent were changing at the fork is of no use to the child, and keys
 //! that the parent may use are the last thing that it should use.
 
-use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tells a process from the one that it was forked from, without a system call.
-///
-/// A number of a process would not do: a grandchild may have its grandparent's.
-pub struct Process {
-    /// A page that the kernel wipes in a child, however that was forked. None on kernels before 4.14
-    /// and under some emulators.
-    page: Option<NonNull<AtomicU64>>,
-    /// The last token that was given to this process or to one that it descends from.
-    last: AtomicU64,
-}
-
-/// One page, which need not be a whole one of the processor's.
-const PAGE: usize = 4096;
-
-// SAFETY: the page is mapped as long as the value lives, and only used through its atomic.
-unsafe impl Send for Process {}
-// SAFETY: as above.
-unsafe impl Sync for Process {}
-
-impl Process {
-    /// Maps the page.
-    pub fn new() -> Self {
-        Process { page: wiped_page(), last: AtomicU64::new(0) }
-    }
-
-    /// The token of the process that calls: never 0, and never that of a process that it descends from.
-    /// None where forks cannot be told.
-    pub fn token(&self) -> Option<u64> {
-        // SAFETY: mapped by `wiped_page`, aligned, and only used as this atomic.
-        let page = unsafe { self.page?.as_ref() };
-        let token = page.load(Ordering::Acquire);
-        if token != 0 {
-            return Some(token);
-        }
-        // `last` was copied by the fork, so what comes next is above every ancestor's token.
-        let fresh = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let order = (Ordering::AcqRel, Ordering::Acquire);
-        Some(
-            page.compare_exchange(0, fresh, order.0, order.1).map_or_else(|other| other, |_| fresh),
-        )
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(page) = self.page {
-            // SAFETY: mapped by `wiped_page`, and nobody can use it any more.
-            unsafe { libc::munmap(page.as_ptr().cast(), PAGE) };
-        }
-    }
-}
-
-/// A zeroed page that a forked child sees zeroed again.
-fn wiped_page() -> Option<NonNull<AtomicU64>> {
-    // SAFETY: a fresh mapping, which is given back where it is not what was asked for.
-    unsafe {
-        let (access, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        let page = libc::mmap(null_mut(), PAGE, access, flags, -1, 0);
-        if page == libc::MAP_FAILED {
-            return None;
-        }
-        if libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) != 0 {
-            libc::munmap(page, PAGE);
-            return None;
-        }
-        NonNull::new(page.cast())
-    }
-}
+pub use gabion_engine::forks::Process;
 
 /// What a forked child does with a value of its parent, which threads that it did not inherit may have
 /// been changing: its locks may be held for ever.
