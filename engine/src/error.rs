@@ -13,6 +13,58 @@ const LANES_MAX: usize = isize::MAX as usize >> 20;
 #[error("no randomness: {0}")]
 pub struct EntropyError(pub String);
 
+/// Most bytes of a request id.
+pub const REQUEST_ID_MAX: usize = 128;
+
+/// Why a ledger gives no index, or an index no signature.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LedgerError {
+    /// The key is used up, or was asked for more than is left.
+    #[error(
+        "{wanted} signatures were asked for and {left} are left; the key is used up when none is"
+    )]
+    Exhausted {
+        /// How many were asked for.
+        wanted: u64,
+        /// How many there are.
+        left: u64,
+    },
+    /// The state may not be the newest one, or not this process's: signing could use an index twice.
+    #[error("the state is not safe to sign with: {0}")]
+    Unsafe(
+        /// What was found.
+        String,
+    ),
+    /// Another process signs with the key.
+    #[error("the key is in use by {0}")]
+    Held(
+        /// By whom, as far as that is known.
+        String,
+    ),
+    /// The state can't be read or written. No index and no signature came out of it.
+    #[error("the state of the key: {0}")]
+    Unavailable(
+        /// What failed.
+        String,
+    ),
+    /// A request id with another message than the first time.
+    #[error("the request id `{0}` was used for another message")]
+    RequestConflict(
+        /// The id.
+        String,
+    ),
+    /// A request id that is recorded already; whoever signs asks for its signature then.
+    #[error("the request id `{0}` is recorded already")]
+    RequestKnown(
+        /// The id.
+        String,
+    ),
+    /// A request id that can't be one.
+    #[error("a request id has 1 to {REQUEST_ID_MAX} printable characters of ASCII")]
+    RequestId,
+}
+
 /// Why an operation failed. No message carries a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -99,6 +151,9 @@ pub enum Error {
         /// What was asked.
         task: Task,
     },
+    /// A key that signing uses up gives no index, or no signature.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// Integrity: the job was not run to its end. A defect; please report it.
     #[error("the job was lost, or its result was fetched before")]
     Lost,

@@ -26,6 +26,7 @@ pub(crate) mod exchange;
 mod forms;
 pub(crate) mod kem;
 pub(crate) mod signature;
+pub mod stateful;
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::{Family, Kind};

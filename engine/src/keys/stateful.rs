@@ -1,0 +1,352 @@
+//! Keys that signing uses up: who hands out their indexes, and in what order a signature comes to be.
+//!
+//! ```text
+//!   message, request id --Ledger::recall--> signed before: that signature, and no index
+//!           | no
+//!           v
+//!   Ledger::reserve(n)       durable before it returns
+//!           v
+//!   Reservation --take(k)--> Indexes --IndexedSigner--> signatures        each index once
+//!           v                                               |
+//!   close(): the unused tail goes back                      v
+//!                                          Ledger::record   with a request id durable before it returns
+//!                                                           v
+//!                                                        release
+//! ```
+//!
+//! One index that signs two messages gives the key away. So no signer here finds an index: it is handed
+//! [`Indexes`], which are no number that could be used again, and which come out of a [`Reservation`] that a
+//! [`Ledger`] has made durable. The crate `gabion-state` keeps a ledger in files; a key management service
+//! keeps one in its own store. [`conformance`] is what both have to pass.
+
+pub mod conformance;
+mod memory;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use gabion_scheme::prehash::Prehash;
+
+use crate::error::Error;
+
+pub use crate::error::{LedgerError, REQUEST_ID_MAX};
+pub use memory::testing_only_ledger;
+
+/// Hands out the indexes of one key, each once, whatever happens to the process or to the machine.
+///
+/// Handles of one key share one state. An error leaves no index in anybody's hands.
+pub trait Ledger: Send + Sync {
+    /// Reserves the next `count` indexes. When it returns, no other reservation can hold one of them, not even
+    /// after a crash of the machine.
+    ///
+    /// # Errors
+    /// [`LedgerError::Exhausted`] if fewer are left, which changes nothing; and the others.
+    fn reserve(&self, count: u64) -> Result<Reservation, LedgerError>;
+
+    /// What was signed under a request id.
+    ///
+    /// # Errors
+    /// If what was recorded can't be read.
+    fn recall(&self, request: &str) -> Result<Option<Recorded>, LedgerError>;
+
+    /// Records what is about to be released, all of it or nothing. An entry with a request id is durable when
+    /// it returns; one without may be lost with the machine, and its index is used up all the same.
+    ///
+    /// # Errors
+    /// [`LedgerError::RequestKnown`] if an id is recorded already; then nothing is recorded.
+    fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError>;
+
+    /// What is left.
+    ///
+    /// # Errors
+    /// If the state can't be told.
+    fn remaining(&self) -> Result<Remaining, LedgerError>;
+}
+
+/// What of its ledger's a reservation needs later on. Its own trait, so that a ledger decides what a
+/// reservation holds on to.
+pub trait Holder: Send {
+    /// Whether indexes may still be taken. It is asked each time, and has to notice at least that the process
+    /// was forked: parent and child have the same reservation in memory.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unsafe`] with the reason.
+    fn check(&self) -> Result<(), LedgerError>;
+
+    /// Takes back indexes that were never taken. A ledger that can't reuse them leaves them unused.
+    fn give_back(&mut self, unused: Range<u64>);
+}
+
+/// Indexes that belong to whoever holds this. It can't be cloned, and gives each index once. What is left when it
+/// is dropped stays unused for ever: [`Reservation::close`] gives it back.
+#[must_use = "reserved indexes that are dropped are lost"]
+pub struct Reservation {
+    next: u64,
+    end: u64,
+    holder: Box<dyn Holder>,
+}
+
+impl Reservation {
+    /// For implementations of [`Ledger`]: hands out `indexes`, which are durable.
+    pub fn new(indexes: Range<u64>, holder: Box<dyn Holder>) -> Self {
+        Reservation { next: indexes.start, end: indexes.end, holder }
+    }
+
+    /// Takes the next `count` indexes.
+    ///
+    /// # Errors
+    /// [`LedgerError::Exhausted`] if fewer are left in it; [`LedgerError::Unsafe`] if the process was forked, or
+    /// its ledger has another reason.
+    pub fn take(&mut self, count: u64) -> Result<Indexes, LedgerError> {
+        self.holder.check()?;
+        if count > self.left() {
+            return Err(LedgerError::Exhausted { wanted: count, left: self.left() });
+        }
+        let first = self.next;
+        self.next += count;
+        Ok(Indexes { first, count })
+    }
+
+    /// How many have not been taken.
+    pub fn left(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Ends it, and gives the unused tail back to the ledger.
+    pub fn close(mut self) {
+        if self.left() > 0 && self.holder.check().is_ok() {
+            self.holder.give_back(self.next..self.end);
+        }
+    }
+}
+
+/// Consecutive indexes that were taken from a reservation, for signing with each of them once. A signer takes them
+/// by value.
+#[must_use = "indexes that are dropped are lost"]
+#[derive(Debug)]
+pub struct Indexes {
+    first: u64,
+    count: u64,
+}
+
+impl Indexes {
+    /// The first one.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// A private key that signs with indexes that are handed to it.
+pub trait IndexedSigner {
+    /// Signs each message with an index of its own, in order; as many as there are indexes.
+    ///
+    /// # Errors
+    /// As its algorithm says. The indexes are used up then, too.
+    fn sign_indexed(&mut self, indexes: Indexes, messages: &[&[u8]])
+    -> Result<Vec<Vec<u8>>, Error>;
+}
+
+/// How many signatures a key has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remaining {
+    /// Indexes that were never reserved.
+    pub left: u64,
+    /// Indexes that were reserved and lost, by crashes for the most part. At most: what a log lost in a crash
+    /// counts as one of them.
+    pub burnt: u64,
+    /// The key should be replaced: fewer are left than its owner wants to be warned at.
+    pub is_low: bool,
+}
+
+/// What a ledger writes down of a signature before it is released.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The index.
+    pub index: u64,
+    /// SHA-256 of the message.
+    pub digest: [u8; 32],
+    /// The request id, where there is one.
+    pub request: Option<&'a str>,
+    /// The signature; kept where there is a request id.
+    pub signature: &'a [u8],
+}
+
+/// What a ledger knows of a request id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The index.
+    pub index: u64,
+    /// SHA-256 of the message.
+    pub digest: [u8; 32],
+    /// The signature.
+    pub signature: Vec<u8>,
+}
+
+/// A message to be signed.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What is signed.
+    pub message: &'a [u8],
+    /// Names the request: asked again, it gets the same signature, and another message under it is refused.
+    pub id: Option<&'a str>,
+}
+
+/// A signature that may be released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// Its index.
+    pub index: u64,
+    /// The signature.
+    pub signature: Vec<u8>,
+    /// Whether it was made before, for the same request id. Then no index was used.
+    pub is_repeated: bool,
+}
+
+/// Signs requests with the indexes of a ledger: one reservation for all of them, and nothing comes out of it
+/// before it is recorded.
+///
+/// # Errors
+/// As [`Ledger`] and [`IndexedSigner`]. Then nothing is released, and indexes that had been taken are lost.
+pub fn sign_requests(
+    ledger: &dyn Ledger,
+    signer: &mut dyn IndexedSigner,
+    requests: &[Request<'_>],
+) -> Result<Vec<Signed>, Error> {
+    check_requests(requests)?;
+    loop {
+        let (mut signed, fresh) = recall_all(ledger, requests)?;
+        match sign_fresh(ledger, signer, &fresh) {
+            // Another thread has signed for one of the ids meanwhile. What was signed here is not released.
+            Err(Error::Ledger(LedgerError::RequestKnown(_))) => {}
+            Err(error) => return Err(error),
+            Ok(made) => {
+                let mut made = made.into_iter();
+                for hole in signed.iter_mut().filter(|signed| signed.is_none()) {
+                    *hole = made.next();
+                }
+                return Ok(signed.into_iter().flatten().collect());
+            }
+        }
+    }
+}
+
+/// A request that needs an index.
+struct Fresh<'a> {
+    request: Request<'a>,
+    digest: [u8; 32],
+}
+
+/// Refuses ids that are none, and an id that stands twice in a call.
+fn check_requests(requests: &[Request<'_>]) -> Result<(), LedgerError> {
+    let mut ids = HashSet::new();
+    for id in requests.iter().filter_map(|request| request.id) {
+        check_request_id(id)?;
+        if !ids.insert(id) {
+            return Err(LedgerError::RequestConflict(id.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a request id that is too long for a log, or that a terminal would obey.
+///
+/// # Errors
+/// [`LedgerError::RequestId`].
+pub fn check_request_id(id: &str) -> Result<(), LedgerError> {
+    let is_one = (1..=REQUEST_ID_MAX).contains(&id.len())
+        && id.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if is_one { Ok(()) } else { Err(LedgerError::RequestId) }
+}
+
+/// SHA-256 of a message, by which a request id is bound to it.
+pub fn digest_of(message: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(&Prehash::Sha2_256.digest(message));
+    digest
+}
+
+/// What was signed before, with a hole for each request that was not, and those requests.
+fn recall_all<'a>(
+    ledger: &dyn Ledger,
+    requests: &[Request<'a>],
+) -> Result<(Vec<Option<Signed>>, Vec<Fresh<'a>>), LedgerError> {
+    let (mut signed, mut fresh) = (Vec::new(), Vec::new());
+    for request in requests {
+        let digest = digest_of(request.message);
+        let recorded = match request.id {
+            Some(id) => ledger.recall(id)?.map(|recorded| (id, recorded)),
+            None => None,
+        };
+        signed.push(match recorded {
+            Some((id, recorded)) if recorded.digest != digest => {
+                return Err(LedgerError::RequestConflict(id.to_owned()));
+            }
+            Some((_, Recorded { index, signature, .. })) => {
+                Some(Signed { index, signature, is_repeated: true })
+            }
+            None => {
+                fresh.push(Fresh { request: *request, digest });
+                None
+            }
+        });
+    }
+    Ok((signed, fresh))
+}
+
+fn sign_fresh(
+    ledger: &dyn Ledger,
+    signer: &mut dyn IndexedSigner,
+    fresh: &[Fresh<'_>],
+) -> Result<Vec<Signed>, Error> {
+    if fresh.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut reservation = ledger.reserve(fresh.len() as u64)?;
+    let indexes = reservation.take(fresh.len() as u64)?;
+    let first = indexes.first();
+    let messages: Vec<&[u8]> = fresh.iter().map(|fresh| fresh.request.message).collect();
+    let signatures = signer.sign_indexed(indexes, &messages)?;
+    if signatures.len() != fresh.len() {
+        return Err(Error::Lost);
+    }
+    let entries: Vec<Entry<'_>> = (first..)
+        .zip(fresh)
+        .zip(&signatures)
+        .map(|((index, fresh), signature)| Entry {
+            index,
+            digest: fresh.digest,
+            request: fresh.request.id,
+            signature,
+        })
+        .collect();
+    ledger.record(&entries)?;
+    reservation.close();
+    Ok((first..)
+        .zip(signatures)
+        .map(|(index, signature)| Signed { index, signature, is_repeated: false })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ledger_in_memory_conforms() {
+        let mut make = |capacity| Ok(memory::testing_only_bench(capacity));
+        conformance::check(&mut make).unwrap();
+    }
+
+    #[test]
+    fn request_ids_are_short_and_printable() {
+        for id in ["", "a\nb", "\u{e4}", &"x".repeat(REQUEST_ID_MAX + 1)] {
+            assert_eq!(check_request_id(id), Err(LedgerError::RequestId), "{id:?}");
+        }
+        check_request_id(&"x".repeat(REQUEST_ID_MAX)).unwrap();
+    }
+}
