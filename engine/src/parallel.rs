@@ -12,8 +12,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use gabion_backend::{Batch, host};
-use gabion_scheme::algorithms::Family;
+use gabion_backend::{Batch, Task, host};
 use gabion_scheme::ml_dsa::Message;
 use gabion_scheme::{Algorithm, Status, ct};
 
@@ -25,14 +24,6 @@ use crate::keys::signature::{self, SigningKey, VerifyKey};
 use crate::memory;
 use crate::route::Engine;
 
-/// Lanes of a piece at least: enough for every flow to fill its registers and to refill what it
-/// rejects, and, at some microseconds a lane, ten times what starting a thread takes.
-const LANES_MIN: usize = 64;
-/// The same of hybrids, half of whose work is a curve's: tens of microseconds a lane.
-const HYBRID_LANES_MIN: usize = 16;
-/// The same of algorithms that take longer and gain nothing by company: they fill registers by
-/// themselves or not at all.
-const SLOW_LANES_MIN: usize = 4;
 /// Pieces for each thread at most, so that a thread that comes late or is slowed leaves work to the
 /// others.
 const PIECES_EACH: usize = 4;
@@ -54,23 +45,6 @@ impl Cut {
         let lanes = each.next_multiple_of(lanes_min.min(GROUP)).max(lanes_min);
         (threads > 1).then_some(Cut { threads, lanes })
     }
-}
-
-/// Lanes of a piece at least.
-fn lanes_min(algorithm: Algorithm) -> usize {
-    match algorithm.info().family {
-        Family::MlKem | Family::MlDsa | Family::Ed25519 => LANES_MIN,
-        Family::Ecdh if algorithm == Algorithm::X25519 => LANES_MIN,
-        Family::Hybrid => HYBRID_LANES_MIN,
-        Family::SlhDsa | Family::FnDsa | Family::Ecdh | Family::Ecdsa | Family::Composite => {
-            SLOW_LANES_MIN
-        }
-    }
-}
-
-/// The same where keys are made: one of RSA takes longer than anything else here.
-fn keys_min(algorithm: Algorithm) -> usize {
-    if algorithm.info().has_rsa() { 1 } else { lanes_min(algorithm) }
 }
 
 /// Runs every piece on so many threads, the calling one included. Where one fails the batch does,
@@ -134,7 +108,8 @@ impl Engine {
         batch: &mut Batch<'_>,
         threads: NonZero<usize>,
     ) -> Result<(), Error> {
-        let Some(cut) = Cut::new(lanes_min(batch.algorithm()), batch.lanes(), threads) else {
+        let piece = self.piece(batch.algorithm(), batch.task(), batch.lanes());
+        let Some(cut) = Cut::new(piece, batch.lanes(), threads) else {
             return self.run(batch);
         };
         batch.status.fill(Status::NotRun);
@@ -209,7 +184,8 @@ impl Parallel<'_> {
     ) -> Result<(), Error> {
         status.fill(Status::NotRun);
         let room = signature::check_signed_lanes(keys, messages, signatures, lengths, status)?;
-        let Some(cut) = self.cut(keys.first().map(|key| key.algorithm()), keys.len()) else {
+        let Some(cut) = self.cut(keys.first().map(|key| key.algorithm()), Task::Verify, keys.len())
+        else {
             return self.engine.verify_many(keys, messages, signatures, lengths, status);
         };
         let inputs = keys.chunks(cut.lanes).zip(messages.chunks(cut.lanes));
@@ -245,7 +221,7 @@ impl Parallel<'_> {
         let lens = [messages.len(), lengths.len(), status.len()];
         let rooms = keys.iter().map(|key| key.signature_len_max());
         let room = signature::check_lanes(algorithms, rooms, keys.len(), lens, signatures.len());
-        let cut = self.cut(keys.first().map(|key| key.algorithm()), keys.len());
+        let cut = self.cut(keys.first().map(|key| key.algorithm()), Task::Sign, keys.len());
         let (Ok(room), Some(cut)) = (room, cut) else {
             return self.engine.sign_many(
                 keys,
@@ -286,7 +262,9 @@ impl Parallel<'_> {
         let algorithms = keys.iter().map(|key| key.algorithm());
         let fits = kem::check_lanes(algorithms, keys.len(), lens).is_ok();
         let first = keys.first().map(|key| key.algorithm());
-        let Some((cut, algorithm)) = self.cut(first, keys.len()).zip(first).filter(|_| fits) else {
+        let Some((cut, algorithm)) =
+            self.cut(first, Task::Encaps, keys.len()).zip(first).filter(|_| fits)
+        else {
             return self.engine.encaps_many(keys, Randomness::Fresh(entropy), ct, shared, status);
         };
         let info = algorithm.info();
@@ -319,7 +297,9 @@ impl Parallel<'_> {
         let algorithms = keys.iter().map(|key| key.algorithm());
         let fits = kem::check_lanes(algorithms, keys.len(), lens).is_ok();
         let first = keys.first().map(|key| key.algorithm());
-        let Some((cut, algorithm)) = self.cut(first, keys.len()).zip(first).filter(|_| fits) else {
+        let Some((cut, algorithm)) =
+            self.cut(first, Task::Decaps, keys.len()).zip(first).filter(|_| fits)
+        else {
             return self.engine.decaps_many(keys, ct, shared, status);
         };
         let info = algorithm.info();
@@ -348,7 +328,7 @@ impl Parallel<'_> {
         let is_one = lanes
             .iter()
             .all(|(key, peer)| [key.algorithm(), peer.algorithm()].map(Some) == [first; 2]);
-        let Some(cut) = self.cut(first, lanes.len()).filter(|_| is_one) else {
+        let Some(cut) = self.cut(first, Task::Derive, lanes.len()).filter(|_| is_one) else {
             return self.engine.derive_many(lanes);
         };
         let mut secrets = vec![Err(Error::Lost); lanes.len()];
@@ -435,7 +415,7 @@ impl Parallel<'_> {
         encoded: &[&[u8]],
         decode: impl Fn(&[&[u8]]) -> Result<Vec<K>, Error> + Sync,
     ) -> Result<Vec<K>, Error> {
-        match self.cut(Some(algorithm), encoded.len()) {
+        match self.cut(Some(algorithm), Task::DecodePublic, encoded.len()) {
             Some(cut) => make_many(cut, encoded.len(), |range| decode(&encoded[range])),
             None => decode(encoded),
         }
@@ -449,14 +429,14 @@ impl Parallel<'_> {
     ) -> Result<Vec<K>, Error> {
         check_count(n)?;
         memory::check_keys(algorithm.info(), n)?;
-        match Cut::new(keys_min(algorithm), n, self.threads) {
+        match self.cut(Some(algorithm), Task::Keygen, n) {
             Some(cut) => make_many(cut, n, |range| make(range.len())),
             None => make(n),
         }
     }
 
-    fn cut(&self, algorithm: Option<Algorithm>, lanes: usize) -> Option<Cut> {
-        Cut::new(lanes_min(algorithm?), lanes, self.threads)
+    fn cut(&self, algorithm: Option<Algorithm>, task: Task, lanes: usize) -> Option<Cut> {
+        Cut::new(self.engine.piece(algorithm?, task, lanes), lanes, self.threads)
     }
 }
 
@@ -480,10 +460,8 @@ mod tests {
         assert_eq!(of(64, 1000, 2), Some(Cut { threads: 2, lanes: 128 }));
         assert_eq!(of(4, 9, 8), Some(Cut { threads: 2, lanes: 4 }));
         assert_eq!(of(1, 3, 8), Some(Cut { threads: 3, lanes: 1 }));
-        assert_eq!(keys_min(Algorithm::MlDsa65Rsa3072PssSha512), 1);
-        assert_eq!(lanes_min(Algorithm::MlDsa65Rsa3072PssSha512), 4);
-        assert_eq!(lanes_min(Algorithm::X25519), 64);
-        assert_eq!(lanes_min(Algorithm::EcdhP256), 4);
+        // One that is not to be cut.
+        assert_eq!(of(usize::MAX, 1000, 8), None);
     }
 
     #[test]

@@ -17,13 +17,11 @@ mod kem;
 mod planted;
 mod slh;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use crate::ecc;
 use crate::family::hybrid;
 use crate::route::slot::{Failed, SelfTests};
 
-use gabion_backend::{Backend, Batch, Operation, Ran};
+use gabion_backend::{Backend, Batch, Operation};
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::ct;
 use gabion_scheme::ed25519::Rules;
@@ -72,39 +70,8 @@ fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
     }
 }
 
-/// A backend that is tested; knows whether a lane lacked memory.
-struct Watched<'a> {
-    backend: &'a dyn Backend,
-    lacked_memory: AtomicBool,
-}
-
-impl Backend for Watched<'_> {
-    fn name(&self) -> &'static str {
-        self.backend.name()
-    }
-
-    fn lanes(&self) -> usize {
-        self.backend.lanes()
-    }
-
-    fn run(&self, batch: &mut Batch<'_>) -> Ran {
-        let ran = self.backend.run(batch);
-        if batch.status.contains(&Status::NoMemory) {
-            self.lacked_memory.store(true, Ordering::Relaxed);
-        }
-        ran
-    }
-}
-
 /// Tests what an algorithm has beside its [`parts`] on one backend.
 pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Failed> {
-    let watched = Watched { backend, lacked_memory: AtomicBool::new(false) };
-    let passed = run_watched(&watched, algorithm);
-    // Whatever came of it where a lane lacked memory is no answer.
-    if watched.lacked_memory.into_inner() { Err(Failed::NoMemory) } else { passed }
-}
-
-fn run_watched(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Failed> {
     // What the engine asks for is in this build; each family is asked once more, so that its code can go.
     if let Some(parts) = hybrid::Parts::of(algorithm).filter(|_| Family::Hybrid.is_built()) {
         return Ok(hybrid::self_test(parts)?);

@@ -1,11 +1,14 @@
 //! How an engine starts: the only place that knows both engines and self-tests.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use gabion_backend::{Backend, cpus};
 use once_cell::race::OnceBox;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::route::Engine;
+use crate::route::{Clock, Engine};
 use crate::self_test::TESTS;
 
 impl Engine {
@@ -57,6 +60,7 @@ impl Engine {
                 return Err(Error::NoSuchBackend { wanted: wanted.clone(), available });
             }
         }
-        Ok(Engine::over(backends, TESTS, config.verify_after_sign))
+        let clock: Clock = Arc::new(Instant::now);
+        Ok(Engine::over(backends, TESTS, config.verify_after_sign, &clock))
     }
 }

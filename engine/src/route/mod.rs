@@ -1,13 +1,23 @@
 //! Which backend runs a batch, and whether it may.
 
+mod aside;
+mod cost;
+mod known;
 pub(crate) mod slot;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod watched;
 
 use gabion_backend::{Backend, Batch, Operation, Task};
-use gabion_scheme::algorithms::Family;
+use gabion_scheme::algorithms::{Family, Kind};
 use gabion_scheme::{Algorithm, Status};
 
 use crate::error::{Error, check_built, lane_result};
-use slot::{Answer, SelfTests, Slot};
+pub(crate) use aside::Clock;
+use slot::{Answer, Fit, SelfTests, Slot};
+
+/// Slots at most: a batch remembers in a word which of them it has tried.
+const SLOTS_MAX: usize = u64::BITS as usize;
 
 /// What is known of a backend's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +30,8 @@ pub enum BackendState {
     Withdrawn(String),
     /// There was no memory to test it, for now.
     Untested,
+    /// It lost a batch, and is not asked before it passes a self-test, a second later or after that.
+    Aside,
 }
 
 /// One backend, for `gabion doctor`.
@@ -36,33 +48,44 @@ pub struct BackendReport {
 /// Routes batches to backends. Immutable but for self-test verdicts; share it by reference.
 pub struct Engine {
     slots: Vec<Slot>,
+    /// A bit for each slot.
+    all: u64,
+    /// Whether there are two that know their costs.
+    asks_costs: bool,
     verify_after_sign: bool,
 }
 
 impl Engine {
-    /// Over given backends, best first, each with its self-tests.
+    /// Over given backends, best first, each with its self-tests. Of more than 64 the first 64 are asked.
     pub(crate) fn over(
         backends: Vec<Box<dyn Backend>>,
         tests: SelfTests,
         verify_after_sign: bool,
+        clock: &Clock,
     ) -> Engine {
-        let slots = backends.into_iter().map(|backend| Slot::new(backend, tests)).collect();
-        Engine { slots, verify_after_sign }
+        let slot = |backend| Slot::new(backend, tests, Clock::clone(clock));
+        let slots: Vec<_> = backends.into_iter().take(SLOTS_MAX).map(slot).collect();
+        let all = (0..slots.len()).fold(0, |all, at| all | 1 << at);
+        let know_costs = slots.iter().filter(|slot| slot.backend.knows_costs()).count();
+        Engine { slots, all, asks_costs: know_costs > 1, verify_after_sign }
     }
 
     /// The backend that runs this algorithm.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test; [`Error::NoMemory`] if
-    /// there was none to test them.
+    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test; [`Error::Unserved`] if those that did
+    /// not are set aside; [`Error::NoMemory`] if there was none to test them.
     pub fn backend_for(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
         check_built(algorithm)?;
+        let mut error = Error::NoBackend(algorithm);
         for slot in &self.slots {
-            if slot.is_fit(algorithm)? {
-                return Ok(&*slot.backend);
+            match slot.fit(algorithm, None)? {
+                Fit::Yes => return Ok(&*slot.backend),
+                Fit::NotNow => error = Error::Unserved { algorithm, task: main_task(algorithm) },
+                Fit::Never => {}
             }
         }
-        Err(Error::NoBackend(algorithm))
+        Err(error)
     }
 
     /// The backend that is first to run this algorithm, without running its self-test, which
@@ -84,10 +107,11 @@ impl Engine {
                 // All of them, also where one could not be tested.
                 let untested = Algorithm::all()
                     .filter(is_built)
-                    .filter(|&algorithm| slot.is_fit(algorithm).is_err())
+                    .filter(|&algorithm| slot.fit(algorithm, None).is_err())
                     .count();
                 let state = match slot.reasons() {
                     Some(reasons) => BackendState::Withdrawn(reasons),
+                    None if slot.is_aside() => BackendState::Aside,
                     None if untested > 0 => BackendState::Untested,
                     None => BackendState::Ok,
                 };
@@ -109,15 +133,22 @@ impl Engine {
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
         batch.status.fill(Status::NotRun);
         batch.check()?;
-        let algorithm = batch.algorithm();
+        let (algorithm, task) = (batch.algorithm(), batch.task());
         check_built(algorithm)?;
-        let task = batch.task();
         let mut error = Error::NoBackend(algorithm);
-        for slot in &self.slots {
-            if !is_tested_by_who_uses_it(batch) && !slot.is_fit(algorithm)? {
-                continue;
-            }
-            match slot.run(batch) {
+        let mut untried = self.all;
+        while let Some((at, slot)) = self.choose(untried, algorithm, task, batch.lanes()) {
+            untried &= !(1 << at);
+            let answer = match fit(slot, batch) {
+                Ok(Fit::Yes) => slot.run(batch),
+                Ok(Fit::NotNow) => Answer::Refused,
+                Ok(Fit::Never) => Answer::Unfit,
+                Err(lacking) => {
+                    error = lacking;
+                    break;
+                }
+            };
+            match answer {
                 Answer::Done => return Ok(()),
                 Answer::Panicked => error = Error::Panicked { algorithm, task },
                 Answer::Refused if matches!(error, Error::NoBackend(_)) => {
@@ -126,7 +157,34 @@ impl Engine {
                 Answer::Refused | Answer::Unfit => {}
             }
         }
+        batch.reset();
         Err(error)
+    }
+
+    /// Which of the untried slots is next, and where it stands: the first, or a later one that is cheaper.
+    #[inline]
+    fn choose(
+        &self,
+        untried: u64,
+        algorithm: Algorithm,
+        task: Task,
+        lanes: usize,
+    ) -> Option<(usize, &Slot)> {
+        let first = untried.trailing_zeros() as usize;
+        let at = if self.asks_costs {
+            cost::cheapest(&self.slots, untried, algorithm, task, lanes).unwrap_or(first)
+        } else {
+            first
+        };
+        self.slots.get(at).map(|slot| (at, slot))
+    }
+
+    /// Lanes of a piece at least, where a batch is cut for several threads: what the backend says that is first to
+    /// be asked for all of it.
+    pub(crate) fn piece(&self, algorithm: Algorithm, task: Task, lanes: usize) -> usize {
+        let at = cost::cheapest(&self.slots, self.all, algorithm, task, lanes);
+        // Without one nothing runs, on however many threads.
+        at.and_then(|at| self.slots.get(at)).map_or(usize::MAX, |slot| slot.piece(algorithm, task))
     }
 
     /// Runs a batch whose lanes all have to succeed.
@@ -143,9 +201,10 @@ impl Engine {
         self.verify_after_sign
     }
 
-    /// Tests the backend that runs an algorithm again, because of `what` it did.
+    /// Tests again every backend that has run an algorithm, because of `what` one of them did: which of them did is
+    /// not known any more.
     pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
-        if let Some(slot) = self.slots.iter().find(|slot| slot.is_fit(algorithm) == Ok(true)) {
+        for slot in self.slots.iter().filter(|slot| slot.has_passed(algorithm)) {
             slot.suspect(algorithm, what);
         }
     }
@@ -157,6 +216,23 @@ impl Engine {
         let (algorithm, task) = (batch.algorithm(), batch.task());
         self.run(&mut batch)?;
         lane_result(algorithm, task, status[0])
+    }
+}
+
+/// Whether a backend may run a batch; tests it before its first use.
+fn fit(slot: &Slot, batch: &Batch<'_>) -> Result<Fit, Error> {
+    if is_tested_by_who_uses_it(batch) {
+        return Ok(if slot.is_aside() { Fit::NotNow } else { Fit::Yes });
+    }
+    slot.fit(batch.algorithm(), Some(batch.task()))
+}
+
+/// The task that every algorithm of its kind has.
+fn main_task(algorithm: Algorithm) -> Task {
+    match algorithm.info().kind {
+        Kind::Kem => Task::Encaps,
+        Kind::Signature => Task::Verify,
+        Kind::KeyExchange => Task::Derive,
     }
 }
 

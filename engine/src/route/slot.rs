@@ -4,10 +4,14 @@
 //!   of each algorithm:
 //!
 //!   untested --first use--> testing --right answers----------> fit
-//!       ^                     |  |                              |  leaves a lane without a verdict,
-//!       +-- no memory: the ---+  |                              |  or is suspected and tested again
-//!           use fails, and       +-- a wrong answer --> withdrawn, for this algorithm and what is
-//!           says nothing of it                           made of it, for good and loudly
+//!     ^   ^                  |  |                               |  leaves a lane without a verdict,
+//!     |   +-- no memory: the +  |                               |  or is suspected and tested again
+//!     |       use fails, and    +-- a wrong answer --> withdrawn, for this algorithm and what is
+//!     |       says nothing of it                       made of it, for good and loudly
+//!     |
+//!     +-- the backend loses a batch: all that it was fit for. It is set aside, and the next one
+//!         runs the batch. Who would choose it a second or more later tests it, and the others do
+//!         without it meanwhile
 //! ```
 //!
 //! - A test that lacks memory or a stack says nothing of the backend. What one algorithm did says
@@ -15,30 +19,27 @@
 //! - A panic in a test is a wrong answer of that algorithm. A backend that panics later loses that batch
 //!   to the next one and is not withdrawn: the input may be to blame, and a process whose last backend
 //!   an input can switch off would be worse than a slow batch.
+//! - A task that a backend declines in a test is left to portable code there, and is not asked of it afterwards.
 //! - A test starts no thread, and nobody waits for one without end: who finds one running gives it some
 //!   time and then tests by himself. So a child that was forked in the middle of it, or callers of a
-//!   thread that was ended there, go on.
+//!   thread that was ended there, go on. For the test of a backend that was set aside nobody waits at all.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use gabion_backend::{Backend, Batch, Ran};
+use gabion_backend::{Backend, Batch, Ran, Task};
 use gabion_scheme::algorithms::ALGORITHMS;
 use gabion_scheme::room::with_room;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
+use super::aside::{Aside, Clock, Turn};
+use super::known::{Did, Known, Verdict};
+use super::watched::Watched;
 use crate::error::Error;
-
-/// What is known of one algorithm on one backend. A higher one is never replaced by a lower one, but
-/// for tests that did not come to an end.
-const UNTESTED: u8 = 0;
-const TESTING: u8 = 1;
-const PASSED: u8 = 2;
-const FAILED: u8 = 3;
 
 /// How long a caller rests while another thread tests; a test takes some milliseconds.
 const TEST_POLL: Duration = Duration::from_micros(200);
@@ -81,12 +82,48 @@ pub(crate) enum Answer {
     Unfit,
 }
 
+/// Whether a backend may run an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Yes,
+    /// It does not run this, or is set aside.
+    NotNow,
+    /// It gave a wrong answer.
+    Never,
+}
+
+/// How the test of an algorithm ended that ran.
+enum Tested {
+    Passed(Did),
+    Wrong,
+    Lost,
+}
+
 /// What is known of one algorithm on the backend. Atomics and no lock: a forked child would wait for
 /// ever for a lock that a thread of its parent holds.
 struct Health {
-    verdict: AtomicU8,
+    /// A [`Known`].
+    word: AtomicU64,
     /// Of an algorithm that gave a wrong answer itself.
     reason: OnceBox<String>,
+}
+
+impl Health {
+    fn known(&self) -> Known {
+        Known::of(self.word.load(Ordering::Acquire))
+    }
+
+    /// Puts one thing in another's place; whether that was what is known.
+    fn replace(&self, known: Known, by: Known) -> bool {
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        self.word.compare_exchange(known.word(), by.word(), order.0, order.1).is_ok()
+    }
+
+    /// The same as often as it takes, as long as `by` has something to put there.
+    fn update(&self, by: impl Fn(Known) -> Option<Known>) {
+        let by = |word| by(Known::of(word)).map(Known::word);
+        let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, by);
+    }
 }
 
 /// A backend and what is known of its health.
@@ -94,88 +131,178 @@ pub(crate) struct Slot {
     pub(crate) backend: Box<dyn Backend>,
     tests: SelfTests,
     health: [Health; ALGORITHMS.len()],
+    aside: Aside,
     /// Whether a panic was reported.
     panicked: AtomicBool,
 }
 
 impl Slot {
-    pub(crate) fn new(backend: Box<dyn Backend>, tests: SelfTests) -> Self {
-        let health = [const { Health { verdict: AtomicU8::new(UNTESTED), reason: OnceBox::new() } };
-            ALGORITHMS.len()];
-        Slot { backend, tests, health, panicked: AtomicBool::new(false) }
+    pub(crate) fn new(backend: Box<dyn Backend>, tests: SelfTests, clock: Clock) -> Self {
+        let health = [const {
+            Health { word: AtomicU64::new(Known::NOTHING.word()), reason: OnceBox::new() }
+        }; ALGORITHMS.len()];
+        let (aside, panicked) = (Aside::new(clock), AtomicBool::new(false));
+        Slot { backend, tests, health, aside, panicked }
     }
 
-    fn verdict(&self, algorithm: Algorithm) -> &AtomicU8 {
-        &self.health[algorithm as usize].verdict
+    fn health(&self, algorithm: Algorithm) -> &Health {
+        &self.health[algorithm as usize]
     }
 
-    /// Whether the backend may run this algorithm; runs its self-test before its first use.
+    /// Whether the backend may run a task of this algorithm, or any if none is named; runs its self-test before
+    /// its first use.
     ///
     /// # Errors
     /// [`Error::NoMemory`] where the self-test lacks what it needs; then nothing is known as before.
-    pub(crate) fn is_fit(&self, algorithm: Algorithm) -> Result<bool, Error> {
-        match self.verdict(algorithm).load(Ordering::Acquire) {
-            PASSED => Ok(true),
-            FAILED => Ok(false),
-            _ => self.find_out(algorithm),
+    #[inline]
+    pub(crate) fn fit(&self, algorithm: Algorithm, task: Option<Task>) -> Result<Fit, Error> {
+        match self.verdict(algorithm, task) {
+            Some(fit) => Ok(fit),
+            None => {
+                let found = self.find_out(algorithm)?;
+                // What it passed may still leave this task out.
+                Ok(if found == Fit::Yes {
+                    self.verdict(algorithm, task).unwrap_or(found)
+                } else {
+                    found
+                })
+            }
+        }
+    }
+
+    /// The same as far as it is known.
+    #[inline]
+    fn verdict(&self, algorithm: Algorithm, task: Option<Task>) -> Option<Fit> {
+        let known = self.health(algorithm).known();
+        match known.verdict {
+            Verdict::Passed if known.losses == self.aside.losses() => {
+                Some(if known.did.serves(task) { Fit::Yes } else { Fit::NotNow })
+            }
+            Verdict::Failed => Some(Fit::Never),
+            Verdict::Passed | Verdict::Untested | Verdict::Testing => None,
+        }
+    }
+
+    /// Whether it may be chosen for a task, as far as it is known: what was not tested may be fit.
+    pub(crate) fn may_be_fit(&self, algorithm: Algorithm, task: Task) -> bool {
+        match self.verdict(algorithm, Some(task)) {
+            Some(fit) => fit == Fit::Yes,
+            None => self.aside.may_be_asked(),
         }
     }
 
     /// Whether it gave no wrong answer of this algorithm so far.
     pub(crate) fn is_unblamed(&self, algorithm: Algorithm) -> bool {
-        self.verdict(algorithm).load(Ordering::Acquire) != FAILED
+        self.health(algorithm).known().verdict != Verdict::Failed
+    }
+
+    /// Whether it runs this algorithm, and ran its test.
+    pub(crate) fn has_passed(&self, algorithm: Algorithm) -> bool {
+        self.verdict(algorithm, None) == Some(Fit::Yes)
+    }
+
+    /// Whether it lost a batch, and has passed no test since.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside.is_aside()
+    }
+
+    /// Tests an algorithm, unless the backend is set aside and the time has not come.
+    #[cold]
+    fn find_out(&self, algorithm: Algorithm) -> Result<Fit, Error> {
+        let asking = match self.aside.turn() {
+            Turn::AtHand => return self.find_out_at_hand(algorithm),
+            Turn::NotYet => return Ok(Fit::NotNow),
+            Turn::Asks(asking) => asking,
+        };
+        // Where the test can't be had it stays aside, and the next backend serves.
+        let found = self.find_out_at_hand(algorithm).unwrap_or(Fit::NotNow);
+        if matches!(self.verdict(algorithm, None), Some(Fit::Yes | Fit::NotNow)) {
+            // A test that it passed without running anything says nothing: the next one may ask.
+            self.aside.give_back(asking);
+        }
+        Ok(found)
     }
 
     /// Tests the parts of an algorithm and what it has beside them.
-    #[cold]
-    fn find_out(&self, algorithm: Algorithm) -> Result<bool, Error> {
-        let verdict = self.verdict(algorithm);
-        let order = (Ordering::AcqRel, Ordering::Acquire);
-        let is_first = verdict.compare_exchange(UNTESTED, TESTING, order.0, order.1).is_ok();
-        if !is_first {
+    fn find_out_at_hand(&self, algorithm: Algorithm) -> Result<Fit, Error> {
+        let health = self.health(algorithm);
+        let testing = Known::new(Verdict::Testing, self.aside.losses());
+        let found = health.known();
+        if found.verdict == Verdict::Failed {
+            return Ok(Fit::Never);
+        }
+        let is_tested = found.verdict == Verdict::Testing && found.losses == testing.losses;
+        if is_tested || !health.replace(found, testing) {
             for _ in 0..TEST_POLLS {
-                match verdict.load(Ordering::Acquire) {
-                    TESTING => rest(),
-                    PASSED => return Ok(true),
-                    FAILED => return Ok(false),
-                    _ => break,
+                match self.verdict(algorithm, None) {
+                    Some(fit) => return Ok(fit),
+                    None if health.known() == testing => rest(),
+                    None => break,
                 }
             }
         }
-        let passed = self.test_with_parts(algorithm);
-        if passed == Ok(true) {
-            verdict.fetch_max(PASSED, Ordering::AcqRel);
-        } else {
-            // Untested as before, unless the test failed or another one has passed meanwhile.
-            let _ = verdict.compare_exchange(TESTING, UNTESTED, order.0, order.1);
+        if self.aside.losses() != testing.losses {
+            return Ok(Fit::NotNow);
         }
-        passed?;
-        Ok(verdict.load(Ordering::Acquire) == PASSED)
+        let tested = self.test_with_parts(algorithm);
+        let Ok(Tested::Passed(did)) = tested else {
+            // Untested as before, unless the test failed or another one has passed meanwhile.
+            health.replace(testing, Known::NOTHING);
+            tested?;
+            return Ok(if self.is_unblamed(algorithm) { Fit::NotNow } else { Fit::Never });
+        };
+        let passed = Known { verdict: Verdict::Passed, did, losses: testing.losses };
+        health.update(|known| {
+            // Neither what failed meanwhile nor what was found out since a loss.
+            let is_older = known.losses == passed.losses || known.verdict == Verdict::Untested;
+            (known.verdict != Verdict::Failed && is_older).then_some(passed)
+        });
+        if did.anything() && self.aside.is_back(passed.losses) {
+            self.say(&format!("is back: it passed the self-test of {algorithm}"));
+        }
+        Ok(self.verdict(algorithm, None).unwrap_or(Fit::NotNow))
     }
 
-    fn test_with_parts(&self, algorithm: Algorithm) -> Result<bool, Error> {
+    fn test_with_parts(&self, algorithm: Algorithm) -> Result<Tested, Error> {
+        let mut all = Did::default();
         for part in (self.tests.parts)(algorithm) {
-            if !self.is_fit(part)? {
-                return Ok(false);
+            let found = match self.verdict(part, None) {
+                Some(fit) => fit,
+                None => self.find_out_at_hand(part)?,
+            };
+            let known = self.health(part).known();
+            match (found, known.verdict) {
+                (Fit::Never, _) => return Ok(Tested::Wrong),
+                (Fit::Yes | Fit::NotNow, Verdict::Passed) => all = all.and(known.did),
+                (Fit::Yes | Fit::NotNow, _) => return Ok(Tested::Lost),
             }
         }
-        self.test(algorithm)
+        Ok(match self.test(algorithm)? {
+            Tested::Passed(did) => Tested::Passed(all.and(did)),
+            other => other,
+        })
     }
 
     /// Runs the self-test of one algorithm without its parts, whatever an earlier one said; withdraws
     /// the backend for it if it fails. On a stack of its own: the caller may have next to none.
-    fn test(&self, algorithm: Algorithm) -> Result<bool, Error> {
-        let run = || catch_unwind(AssertUnwindSafe(|| (self.tests.run)(&*self.backend, algorithm)));
-        let ended = match with_room(run)? {
-            Ok(ended) => ended,
-            Err(_) => Err(Failed::Wrong(format!("{algorithm} self-test: it panicked"))),
-        };
+    fn test(&self, algorithm: Algorithm) -> Result<Tested, Error> {
+        let losses = self.aside.losses();
+        let watched = Watched::new(&*self.backend);
+        let run = || catch_unwind(AssertUnwindSafe(|| (self.tests.run)(&watched, algorithm)));
+        let ended = with_room(run)?
+            .unwrap_or_else(|_| Err(format!("{algorithm} self-test: it panicked").into()));
+        // Whatever came of it where a batch was lost or a lane lacked memory is no answer.
+        if watched.was_lost() {
+            self.set_aside(losses, &format!("a batch of the self-test of {algorithm}"));
+            return Ok(Tested::Lost);
+        }
         match ended {
-            Ok(()) => Ok(true),
             Err(Failed::NoMemory) => Err(Error::NoMemory("a self-test")),
+            _ if watched.lacked_memory() => Err(Error::NoMemory("a self-test")),
+            Ok(()) => Ok(Tested::Passed(watched.did())),
             Err(Failed::Wrong(reason)) => {
                 self.withdraw(algorithm, reason);
-                Ok(false)
+                Ok(Tested::Wrong)
             }
         }
     }
@@ -187,11 +314,20 @@ impl Slot {
         for part in (self.tests.parts)(algorithm).into_iter().chain([algorithm]) {
             if self.test(part).is_err() {
                 // It is tested by whoever uses it next.
-                let order = (Ordering::AcqRel, Ordering::Relaxed);
-                for verdict in [part, algorithm].map(|algorithm| self.verdict(algorithm)) {
-                    let _ = verdict.compare_exchange(PASSED, UNTESTED, order.0, order.1);
+                for algorithm in [part, algorithm] {
+                    self.health(algorithm).update(|known| {
+                        (known.verdict == Verdict::Passed).then_some(Known::NOTHING)
+                    });
                 }
             }
+        }
+    }
+
+    /// Leaves the backend alone for a while, whatever it is asked, after it lost a batch that began after so many
+    /// losses.
+    fn set_aside(&self, losses: u64, what: &str) {
+        if self.aside.lose(losses) {
+            self.say(&format!("lost {what}; it is set aside until it passes a self-test again"));
         }
     }
 
@@ -206,12 +342,16 @@ impl Slot {
 
     /// Runs a checked batch whose algorithm the backend is fit for.
     pub(crate) fn run(&self, batch: &mut Batch<'_>) -> Answer {
+        let losses = self.aside.losses();
         let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(batch)));
         let (algorithm, task) = (batch.algorithm(), batch.task());
         match ran {
             Ok(Ran::Done) => {}
-            Ok(Ran::Declined | Ran::Lost) => {
+            Ok(refused @ (Ran::Declined | Ran::Lost)) => {
                 batch.reset();
+                if refused == Ran::Lost {
+                    self.set_aside(losses, &format!("a batch ({algorithm} {task})"));
+                }
                 return Answer::Refused;
             }
             Err(_) => {
@@ -238,6 +378,19 @@ impl Slot {
         Answer::Done
     }
 
+    /// What a batch would cost the backend, if it can say.
+    pub(crate) fn cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64> {
+        let cost = || self.backend.cost(algorithm, task, lanes);
+        catch_unwind(AssertUnwindSafe(cost)).ok().flatten()
+    }
+
+    /// Lanes of a piece at least, where a large batch is cut for several threads.
+    pub(crate) fn piece(&self, algorithm: Algorithm, task: Task) -> usize {
+        let piece = || self.backend.piece(algorithm, task);
+        // One that can't say leaves the batch whole.
+        catch_unwind(AssertUnwindSafe(piece)).map_or(usize::MAX, |piece| piece.max(1))
+    }
+
     /// Takes an algorithm from the backend for good, and all that is made of it.
     fn withdraw(&self, algorithm: Algorithm, reason: String) {
         let is_first = self.health[algorithm as usize].reason.set(Box::new(reason)).is_ok();
@@ -245,7 +398,7 @@ impl Slot {
             *other == algorithm || (self.tests.parts)(*other).contains(&algorithm)
         };
         for made in Algorithm::all().filter(is_made_of_it) {
-            self.verdict(made).store(FAILED, Ordering::Release);
+            self.health(made).update(|known| Some(Known { verdict: Verdict::Failed, ..known }));
         }
         if is_first {
             let reason = self.health[algorithm as usize].reason.get();
@@ -274,48 +427,53 @@ mod tests {
     use super::*;
     use crate::self_test::TESTS;
     use gabion_backend::cpus;
+    use std::sync::Arc;
     use std::time::Instant;
+
+    fn slot() -> Slot {
+        Slot::new(cpus().remove(0), TESTS, Arc::new(Instant::now))
+    }
 
     /// As in a child that was forked while a thread of its parent tested.
     #[test]
     fn a_test_that_does_not_end_is_run_by_who_waits_for_it() {
-        let slot = Slot::new(cpus().remove(0), TESTS);
-        let verdict = slot.verdict(Algorithm::MlKem512);
-        verdict.store(TESTING, Ordering::Relaxed);
-        assert_eq!(slot.is_fit(Algorithm::MlKem512), Ok(true));
-        assert_eq!(verdict.load(Ordering::Relaxed), PASSED);
+        let slot = slot();
+        let health = slot.health(Algorithm::MlKem512);
+        assert!(health.replace(Known::NOTHING, Known::new(Verdict::Testing, 0)));
+        assert_eq!(slot.fit(Algorithm::MlKem512, None), Ok(Fit::Yes));
+        assert_eq!(health.known().verdict, Verdict::Passed);
     }
 
     #[test]
     fn a_test_that_another_thread_runs_is_given_time() {
-        let slot = Slot::new(cpus().remove(0), TESTS);
-        let verdict = slot.verdict(Algorithm::MlKem768);
-        for (found, is_fit) in [(PASSED, true), (FAILED, false)] {
-            verdict.store(TESTING, Ordering::Relaxed);
+        let slot = slot();
+        let health = slot.health(Algorithm::MlKem768);
+        for (found, fit) in [(Verdict::Passed, Fit::Yes), (Verdict::Failed, Fit::Never)] {
+            health.update(|_| Some(Known::new(Verdict::Testing, 0)));
             std::thread::scope(|scope| {
                 let start = Instant::now();
-                let waiting = scope.spawn(|| slot.is_fit(Algorithm::MlKem768));
+                let waiting = scope.spawn(|| slot.fit(Algorithm::MlKem768, None));
                 std::thread::sleep(10 * TEST_POLL);
                 assert!(!waiting.is_finished() || start.elapsed() > TEST_POLL * TEST_POLLS as u32);
-                verdict.store(found, Ordering::Release);
-                assert_eq!(waiting.join().unwrap(), Ok(is_fit));
+                health.update(|_| Some(Known::new(found, 0)));
+                assert_eq!(waiting.join().unwrap(), Ok(fit));
             });
         }
     }
 
     #[test]
     fn a_wrong_answer_concerns_what_is_made_of_the_algorithm_and_nothing_else() {
-        let slot = Slot::new(cpus().remove(0), TESTS);
+        let slot = slot();
         let all = [Algorithm::MlDsa65, Algorithm::MlDsa65EcdsaP384Sha512, Algorithm::MlKem768];
-        assert_eq!(all.map(|algorithm| slot.is_fit(algorithm)), [const { Ok(true) }; 3]);
+        assert_eq!(all.map(|algorithm| slot.fit(algorithm, None)), [const { Ok(Fit::Yes) }; 3]);
         assert_eq!(slot.reasons(), None);
         slot.withdraw(Algorithm::MlDsa65, "a test says so".to_owned());
         slot.withdraw(Algorithm::MlDsa65, "and once more".to_owned());
-        let fit = all.map(|algorithm| slot.is_fit(algorithm));
-        assert_eq!(fit, [Ok(false), Ok(false), Ok(true)]);
-        assert_eq!(slot.is_fit(Algorithm::MlDsa44), Ok(true));
+        let fit = all.map(|algorithm| slot.fit(algorithm, None));
+        assert_eq!(fit, [Ok(Fit::Never), Ok(Fit::Never), Ok(Fit::Yes)]);
+        assert_eq!(slot.fit(Algorithm::MlDsa44, None), Ok(Fit::Yes));
         assert_eq!(slot.reasons().as_deref(), Some("a test says so"));
         // A test that was running meanwhile changes nothing.
-        assert_eq!(slot.find_out(Algorithm::MlDsa65), Ok(false));
+        assert_eq!(slot.find_out(Algorithm::MlDsa65), Ok(Fit::Never));
     }
 }

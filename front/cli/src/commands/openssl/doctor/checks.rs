@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gabion_bench::machine::Machine;
-use gabion_engine::{Algorithm, BACKEND_VARIABLE, BackendState, Config, Engine};
+use gabion_engine::{Algorithm, BACKEND_VARIABLE, BackendReport, BackendState, Config, Engine};
 use gabion_provider::stats::Operation;
 use gabion_ship::bundle::Layout;
 use gabion_ship::environment::{FipsMode, Settings};
@@ -145,25 +145,7 @@ fn backends() -> Vec<Check> {
     let used = found.iter().find(|backend| healthy(&backend.state) && is_wanted(backend.name));
     let mut checks = Vec::new();
     for backend in &found {
-        let name = format!("backend {}", backend.name);
-        checks.push(match &backend.state {
-            BackendState::Ok => {
-                let in_use = used.is_some_and(|used| used.name == backend.name);
-                let in_use = if in_use { "; in use" } else { "" };
-                let lanes = match backend.lanes {
-                    1 => "one lane".to_owned(),
-                    lanes => format!("{lanes} lanes"),
-                };
-                let detail = format!("self-tests passed, {lanes}{in_use}");
-                Check::new(name, Verdict::Ok, detail)
-            }
-            BackendState::Withdrawn(reason) => {
-                let detail = format!("withdrawn where a self-test failed: {reason}");
-                Check::new(name, Verdict::Broken, detail)
-                    .mended_by("report this with the output of gabion doctor --json")
-            }
-            other => Check::new(name, Verdict::Broken, format!("{other:?}")),
-        });
+        checks.push(of_backend(backend, used.is_some_and(|used| used.name == backend.name)));
     }
     for &(name, extensions) in EXTENSIONS {
         if !found.iter().any(|backend| backend.name == name) {
@@ -182,6 +164,37 @@ fn backends() -> Vec<Check> {
         checks.push(Check::new("backend choice", Verdict::Broken, detail).mended_by(&mend));
     }
     checks
+}
+
+/// One backend, and whether it is the one in use.
+fn of_backend(backend: &BackendReport, in_use: bool) -> Check {
+    let name = format!("backend {}", backend.name);
+    match &backend.state {
+        BackendState::Ok => {
+            let in_use = if in_use { "; in use" } else { "" };
+            let lanes = match backend.lanes {
+                1 => "one lane".to_owned(),
+                lanes => format!("{lanes} lanes"),
+            };
+            let detail = format!("self-tests passed, {lanes}{in_use}");
+            Check::new(name, Verdict::Ok, detail)
+        }
+        BackendState::Withdrawn(reason) => {
+            let detail = format!("withdrawn where a self-test failed: {reason}");
+            Check::new(name, Verdict::Broken, detail)
+                .mended_by("report this with the output of gabion doctor --json")
+        }
+        BackendState::Aside => {
+            let detail = "set aside: it lost a batch of a self-test, and the next backend serves";
+            Check::new(name, Verdict::Broken, detail)
+                .mended_by("see to the device that it runs on; it is asked again by itself")
+        }
+        BackendState::Untested => {
+            let detail = "not tested: the system gave no memory for a self-test";
+            Check::new(name, Verdict::Broken, detail)
+        }
+        other => Check::new(name, Verdict::Broken, format!("{other:?}")),
+    }
 }
 
 /// The OpenSSL that PATH finds: ours goes into it too, if it is new enough.
@@ -387,5 +400,19 @@ mod tests {
         let portable = all.iter().find(|check| check.name == "backend portable").unwrap();
         assert_eq!(portable.verdict, Verdict::Ok);
         assert!(all.iter().any(|check| check.name == "backend avx512"));
+    }
+
+    #[test]
+    fn a_backend_that_does_not_serve_says_why() {
+        for (state, why) in [
+            (BackendState::Aside, "set aside"),
+            (BackendState::Untested, "not tested"),
+            (BackendState::Withdrawn("lane 3 differs".to_owned()), "lane 3 differs"),
+        ] {
+            let report = BackendReport { name: "device", lanes: 64, state };
+            let check = of_backend(&report, false);
+            assert_eq!((&check.name[..], check.verdict), ("backend device", Verdict::Broken));
+            assert!(check.detail.contains(why), "{}", check.detail);
+        }
     }
 }

@@ -1,0 +1,131 @@
+//! Whether a backend is at hand, and how often it was lost: one word, so that both change together.
+//!
+//! ```text
+//!    63 ............. 24 | 23 ........ 0
+//!    when it was lost or   losses so far, modulo 2^24
+//!    last asked; 0: it is
+//!    at hand
+//! ```
+//!
+//! - What is known of an algorithm is marked with the number of losses at which it was found out, and counts only
+//!   as long as there is no other. So a loss takes back everything at once, tests that run meanwhile included.
+//! - The clock is read where a backend is lost or set aside, never before a batch of one that is at hand.
+//! - A forked child goes on where its parent was: whoever was asking the backend there did so at a time that
+//!   stands here, and a second later somebody else asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a backend is left alone that lost a batch, in milliseconds.
+const ALONE_MS: u64 = 1000;
+const LOSSES_BITS: u32 = 24;
+const LOSSES: u64 = (1 << LOSSES_BITS) - 1;
+
+/// What tells the time.
+pub(crate) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
+/// Whether a backend may be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// As ever.
+    AtHand,
+    /// No: it was lost, or asked whether it is back, less than a second ago.
+    NotYet,
+    /// Whether it is back, by this caller and nobody else.
+    Asks(Asking),
+}
+
+/// A caller's turn to ask whether a backend is back: the word that it found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asking {
+    found: u64,
+    left: u64,
+}
+
+pub(super) struct Aside {
+    word: AtomicU64,
+    origin: Instant,
+    clock: Clock,
+}
+
+impl Aside {
+    pub(super) fn new(clock: Clock) -> Self {
+        Aside { word: AtomicU64::new(0), origin: clock(), clock }
+    }
+
+    /// Losses so far.
+    pub(super) fn losses(&self) -> u64 {
+        self.word.load(Ordering::Acquire) & LOSSES
+    }
+
+    pub(super) fn is_aside(&self) -> bool {
+        since(self.word.load(Ordering::Acquire)) != 0
+    }
+
+    /// Whether it is at hand, or was lost long enough ago to be asked again.
+    pub(super) fn may_be_asked(&self) -> bool {
+        let word = self.word.load(Ordering::Acquire);
+        since(word) == 0 || self.is_long_ago(since(word))
+    }
+
+    /// Sets it aside because of something that began after so many losses, and says whether this is news. What was
+    /// lost together is one loss: a batch that began before the last one says nothing of what is there now.
+    pub(super) fn lose(&self, losses: u64) -> bool {
+        let lost = |word: u64| {
+            let next = (losses + 1) & LOSSES;
+            (word & LOSSES == losses).then(|| self.mark() | next)
+        };
+        let before = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, lost);
+        before.is_ok_and(|before| since(before) == 0)
+    }
+
+    /// Whose turn it is.
+    pub(super) fn turn(&self) -> Turn {
+        let found = self.word.load(Ordering::Acquire);
+        if since(found) == 0 {
+            return Turn::AtHand;
+        }
+        if !self.is_long_ago(since(found)) {
+            return Turn::NotYet;
+        }
+        let left = self.mark() | found & LOSSES;
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        match self.word.compare_exchange(found, left, order.0, order.1) {
+            Ok(_) => Turn::Asks(Asking { found, left }),
+            Err(_) => Turn::NotYet,
+        }
+    }
+
+    /// Gives a turn back that asked the backend nothing.
+    pub(super) fn give_back(&self, asking: Asking) {
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.word.compare_exchange(asking.left, asking.found, order.0, order.1);
+    }
+
+    /// Takes it for at hand again, if there was no other loss; whether this is news.
+    pub(super) fn is_back(&self, losses: u64) -> bool {
+        let back = |word: u64| (word & LOSSES == losses && since(word) != 0).then_some(losses);
+        self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, back).is_ok()
+    }
+
+    fn is_long_ago(&self, since: u64) -> bool {
+        let now = self.elapsed().as_millis() as u64 + 1;
+        now.saturating_sub(since) >= ALONE_MS
+    }
+
+    /// The present as part of a word. Rounded up where [`Self::is_long_ago`] rounds down: never less than a second
+    /// goes by in between.
+    fn mark(&self) -> u64 {
+        (self.elapsed().as_nanos().div_ceil(1_000_000) as u64 + 1) << LOSSES_BITS
+    }
+
+    fn elapsed(&self) -> Duration {
+        (self.clock)().saturating_duration_since(self.origin)
+    }
+}
+
+/// Since when a backend is set aside, in milliseconds and one more; 0 if it is not.
+fn since(word: u64) -> u64 {
+    word >> LOSSES_BITS
+}

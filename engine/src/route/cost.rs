@@ -1,0 +1,37 @@
+//! Which of several backends a batch costs least.
+//!
+//! The order of the backends decides, but for what is said in numbers: a later one that knows its cost takes the place
+//! of an earlier one that costs more and knows that. Costs are asked only where two could run the batch.
+
+use gabion_backend::Task;
+use gabion_scheme::Algorithm;
+
+use super::slot::Slot;
+
+/// Where among `slots` the one stands that is to be asked next of those whose bit is in `untried`; none if no untried
+/// one is known to be fit, or may be.
+pub(super) fn cheapest(
+    slots: &[Slot],
+    untried: u64,
+    algorithm: Algorithm,
+    task: Task,
+    lanes: usize,
+) -> Option<usize> {
+    let is_untried = |at: usize| untried >> at & 1 == 1;
+    let could_run =
+        |&(at, slot): &(usize, &Slot)| is_untried(at) && slot.may_be_fit(algorithm, task);
+    let mut could = slots.iter().enumerate().filter(could_run);
+    let (mut best, mut slot) = could.next()?;
+    let mut cost = None;
+    for (at, other) in could {
+        if !(slot.backend.knows_costs() && other.backend.knows_costs()) {
+            continue;
+        }
+        cost = cost.or_else(|| slot.cost(algorithm, task, lanes));
+        let of_other = other.cost(algorithm, task, lanes);
+        if of_other.zip(cost).is_some_and(|(other, best)| other < best) {
+            (best, slot, cost) = (at, other, of_other);
+        }
+    }
+    Some(best)
+}

@@ -1,0 +1,74 @@
+//! A backend in a self-test: what it did there, and what it can't be blamed for.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Cpu, Ran};
+use gabion_scheme::Status;
+
+use super::known::{Did, Tasks};
+
+pub(super) struct Watched<'a> {
+    backend: &'a dyn Backend,
+    done: AtomicU16,
+    declined: AtomicU16,
+    lacked_memory: AtomicBool,
+    lost: AtomicBool,
+}
+
+impl<'a> Watched<'a> {
+    pub(super) fn new(backend: &'a dyn Backend) -> Self {
+        let (done, declined) = (AtomicU16::new(0), AtomicU16::new(0));
+        let (lacked_memory, lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        Watched { backend, done, declined, lacked_memory, lost }
+    }
+
+    /// Whether it lost a batch.
+    pub(super) fn was_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Whether a lane of it lacked memory.
+    pub(super) fn lacked_memory(&self) -> bool {
+        self.lacked_memory.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn did(&self) -> Did {
+        let tasks = |of: &AtomicU16| Tasks::of(of.load(Ordering::Relaxed));
+        Did::new(tasks(&self.done), tasks(&self.declined))
+    }
+}
+
+impl Backend for Watched<'_> {
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn lanes(&self) -> usize {
+        self.backend.lanes()
+    }
+
+    fn run(&self, batch: &mut Batch<'_>) -> Ran {
+        let task = Tasks::one(batch.task()).bits();
+        let ran = self.backend.run(batch);
+        match ran {
+            Ran::Done => {
+                self.done.fetch_or(task, Ordering::Relaxed);
+                if batch.status.contains(&Status::NoMemory) {
+                    self.lacked_memory.store(true, Ordering::Relaxed);
+                }
+                ran
+            }
+            // So that the rest is tested, of which this may be the input.
+            Ran::Declined => {
+                self.declined.fetch_or(task, Ordering::Relaxed);
+                batch.reset();
+                Cpu::new(Portable).run(batch)
+            }
+            Ran::Lost => {
+                self.lost.store(true, Ordering::Relaxed);
+                ran
+            }
+        }
+    }
+}
