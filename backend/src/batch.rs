@@ -2,7 +2,7 @@
 //!
 //! A batch is one operation of one parameter set over `n` lanes. Inputs and outputs are contiguous
 //! arrays of fixed-size byte strings, `[lane][byte]`, so that a device can take them as they are;
-//! messages, whose lengths differ, come as slices. Keys come encoded (fresh) or expanded (known).
+//! messages and signatures of HSS, whose lengths differ, come as slices. Keys come encoded (fresh) or expanded (known).
 //!
 //! # Contract of every backend
 //! - It answers [`Ran`]: done; declined, before any output; or lost on the way. What was not done goes to the next
@@ -20,6 +20,7 @@
 mod dsa;
 mod ed25519;
 mod fn_dsa;
+mod hss;
 mod kem;
 mod outputs;
 mod piece;
@@ -34,6 +35,7 @@ use gabion_scheme::error::{Error, Status};
 pub use dsa::Dsa;
 pub use ed25519::Ed25519;
 pub use fn_dsa::FnDsa;
+pub use hss::Hss;
 pub use kem::Kem;
 pub use slh::Slh;
 pub use task::Task;
@@ -125,6 +127,8 @@ operation! {
     Ed25519,
     /// FN-DSA and Falcon.
     FnDsa,
+    /// HSS.
+    Hss,
     /// X25519.
     X25519,
 }

@@ -90,6 +90,8 @@ impl Case {
         const DSA: [Operation; 3] = [Operation::Keygen, Operation::Sign, Operation::Verify];
         Algorithm::all().flat_map(|algorithm| {
             let operations: &'static [Operation] = match algorithm.info().kind {
+                // No engine makes their keys.
+                _ if algorithm.info().stateful => &[],
                 Kind::Kem => &KEM,
                 // RSA keys take from one second to ten.
                 Kind::Signature if algorithm.info().has_rsa() => &DSA[1..],
@@ -238,7 +240,12 @@ fn measure_case(
             dsa::check(engine, &inputs, case)?;
             side_by_side(config.threads, &plan, || dsa::call(engine, &inputs, case))
         }
-        Family::FnDsa | Family::Ecdh | Family::Ecdsa | Family::Hybrid | Family::Composite => {
+        Family::FnDsa
+        | Family::Hss
+        | Family::Ecdh
+        | Family::Ecdsa
+        | Family::Hybrid
+        | Family::Composite => {
             let inputs = many::Inputs::new(reference, case, config.batch)?;
             many::check(engine, reference, &inputs, case)?;
             side_by_side(config.threads, &plan, || many::call(engine, &inputs, case))

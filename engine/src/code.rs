@@ -41,7 +41,9 @@ fn code_of_part(part: Part, backend: &dyn Backend) -> Vec<&'static str> {
             Some(curve) => vec![ecc::library(curve)],
             None => vec![backend.name()],
         },
-        Family::MlKem | Family::MlDsa | Family::SlhDsa | Family::Ed25519 => vec![backend.name()],
+        Family::MlKem | Family::MlDsa | Family::SlhDsa | Family::Hss | Family::Ed25519 => {
+            vec![backend.name()]
+        }
         // Their parts were named, which have no parts themselves.
         Family::Hybrid | Family::Composite => vec![],
     }
@@ -65,7 +67,8 @@ mod tests {
         assert_eq!(code(Algorithm::MlDsa87EcdsaP521Sha512), "portable + p521");
         for algorithm in Algorithm::all() {
             let family = algorithm.info().family;
-            let kernels = [Family::MlKem, Family::MlDsa, Family::SlhDsa].contains(&family);
+            let kernels =
+                [Family::MlKem, Family::MlDsa, Family::SlhDsa, Family::Hss].contains(&family);
             assert_eq!(code(algorithm) == "portable", kernels, "{algorithm}");
         }
     }

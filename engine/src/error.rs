@@ -310,6 +310,7 @@ fn public_reason(family: Family) -> &'static str {
         | Family::SlhDsa
         | Family::Ed25519
         | Family::FnDsa
+        | Family::Hss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid
@@ -329,6 +330,7 @@ fn private_reason(family: Family) -> &'static str {
         Family::SlhDsa => "its root is not that of its seeds (FIPS 205, Algorithm 18)",
         Family::Ed25519
         | Family::FnDsa
+        | Family::Hss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid

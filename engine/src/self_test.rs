@@ -104,6 +104,8 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Fai
         slh::run(backend, params)
     } else if let Some(rules) = ed25519_rules(algorithm).filter(|_| Family::Ed25519.is_built()) {
         ed25519::run(backend, rules, lanes)
+    } else if algorithm == Algorithm::Hss && Family::Hss.is_built() {
+        crate::family::hss::self_test::run(backend)
     } else {
         Err("there is no self-test for it".to_owned())
     };

@@ -44,8 +44,8 @@ fn what_is_not_built_is_refused_by_name() {
         let outcomes = made(&engine, algorithm);
         assert_eq!(outcomes.len(), 3, "{algorithm}");
         if info.family.is_built() {
-            // Composites with RSA take a minute for some keys.
-            if !info.name.contains("RSA") {
+            // Composites with RSA take a minute for some keys; what each signature changes has no ordinary ones.
+            if !info.name.contains("RSA") && !info.stateful {
                 assert_eq!(outcomes[..2], [Ok(()), Ok(())], "{algorithm}");
             }
             assert!(engine.backend_for(algorithm).is_ok(), "{algorithm}");

@@ -24,9 +24,12 @@ pub(super) fn of_processor(algorithm: Algorithm, task: Task) -> usize {
         Family::MlKem | Family::MlDsa | Family::Ed25519 => LANES_MIN,
         Family::Ecdh if algorithm == Algorithm::X25519 => LANES_MIN,
         Family::Hybrid => HYBRID_LANES_MIN,
-        Family::SlhDsa | Family::FnDsa | Family::Ecdh | Family::Ecdsa | Family::Composite => {
-            SLOW_LANES_MIN
-        }
+        Family::SlhDsa
+        | Family::FnDsa
+        | Family::Hss
+        | Family::Ecdh
+        | Family::Ecdsa
+        | Family::Composite => SLOW_LANES_MIN,
     }
 }
 

@@ -3,6 +3,7 @@
 mod dsa;
 mod ed25519;
 mod fn_dsa;
+mod hss;
 mod kem;
 mod scratch;
 mod slh;
@@ -79,6 +80,9 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
             ed25519::run(k, operation, status);
         }
         Operation::FnDsa(operation) if Family::FnDsa.is_built() => fn_dsa::run(operation, status),
+        Operation::Hss(operation) if Family::Hss.is_built() => {
+            hss::run(k, operation, status, &mut scratch.hss);
+        }
         Operation::X25519(operation) if Family::Ecdh.is_built() => {
             x25519::run(k, operation, status);
         }
@@ -88,6 +92,7 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
         | Operation::Slh(_)
         | Operation::Ed25519(_)
         | Operation::FnDsa(_)
+        | Operation::Hss(_)
         | Operation::X25519(_) => return Ran::Declined,
     }
     Ran::Done

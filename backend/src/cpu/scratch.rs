@@ -15,7 +15,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use gabion_scheme::{ml_dsa, slh_dsa};
+use gabion_scheme::{lms, ml_dsa, slh_dsa};
 
 use super::kem;
 
@@ -25,6 +25,7 @@ pub(super) struct Scratch {
     pub(super) kem: kem::Scratch,
     pub(super) dsa: ml_dsa::Scratch,
     pub(super) slh: slh_dsa::Scratch,
+    pub(super) hss: lms::Scratch,
 }
 
 /// More than batches run at the same time on most machines; those beyond it make their own.

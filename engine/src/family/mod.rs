@@ -19,6 +19,7 @@ pub(crate) mod composite;
 pub(crate) mod ecdsa;
 pub(crate) mod ed25519;
 pub(crate) mod fn_dsa;
+pub(crate) mod hss;
 pub(crate) mod hybrid;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;

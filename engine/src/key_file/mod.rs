@@ -31,11 +31,16 @@
 
 mod der;
 
+use std::borrow::Cow;
+
 use crate::error::Error;
 use crate::keys::{Key, PrivateKey, PublicKey};
 use crate::route::Engine;
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::{Family, Kind};
+use gabion_scheme::lms;
+use pkcs8::der::Decode;
+use pkcs8::der::asn1::OctetStringRef;
 
 pub use crate::keys::Forms;
 pub use der::{
@@ -51,8 +56,25 @@ pub use der::{
 pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &Encoded) -> Result<Key, Error> {
     match encoded {
         Encoded::Private(key) => private(engine, algorithm, key).map(Key::Private),
-        Encoded::Public(key) => PublicKey::import(engine, algorithm, &key.bytes).map(Key::Public),
+        Encoded::Public(key) => {
+            let bytes = of_old_form(algorithm, &key.bytes);
+            PublicKey::import(engine, algorithm, &bytes).map(Key::Public)
+        }
     }
+}
+
+/// A public key as RFC 9802 has it, of what stood in the BIT STRING before: HSS keys in an OCTET STRING (RFC 8708), and
+/// a lone tree's LMS key without the word that says so. Neither is written. Lengths tell the forms apart.
+pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
+    if algorithm.info().family != Family::Hss {
+        return Cow::Borrowed(bytes);
+    }
+    let wrapped = OctetStringRef::from_der(bytes).map(|octets| octets.as_bytes());
+    let bytes = wrapped.unwrap_or(bytes);
+    if lms::is_bare_key(bytes) {
+        return Cow::Owned([&1u32.to_be_bytes(), bytes].concat());
+    }
+    Cow::Borrowed(bytes)
 }
 
 /// The algorithm of an identifier, of the wanted kind if there is one: a point on P-256 is a key of
@@ -93,7 +115,8 @@ impl FileForm {
     pub fn of(algorithm: Algorithm) -> Option<FileForm> {
         let info = algorithm.info();
         let inside = match info.family {
-            Family::SlhDsa | Family::Composite | Family::Hybrid => Inside::Bytes,
+            // Of HSS there are only public keys.
+            Family::SlhDsa | Family::Hss | Family::Composite | Family::Hybrid => Inside::Bytes,
             Family::FnDsa => Inside::WithPublic(info.private_key.max()),
             Family::MlKem | Family::MlDsa | Family::Ed25519 | Family::Ecdh | Family::Ecdsa => {
                 info.parameters_oid.map_or(Inside::Choice, Inside::Curve)

@@ -277,7 +277,7 @@ families! {
         MlKem: family::ml_kem::PrivateKey, family::ml_kem::PublicKey;
         Hybrid: family::hybrid::PrivateKey, family::hybrid::PublicKey;
     }
-    others { MlDsa SlhDsa Ed25519 FnDsa Ecdh Ecdsa Composite }
+    others { MlDsa SlhDsa Ed25519 FnDsa Hss Ecdh Ecdsa Composite }
 }
 
 /// Which algorithms the operations of this file take.
@@ -645,7 +645,7 @@ pub(crate) fn check_lanes(
     let info = check_batch(n, algorithms)?;
     let [ct, shared] = info.map_or([0; 2], |info| [info.output.max(), info.shared_secret]);
     if lens == (n * ct, n * shared, n) {
-        return info.map_or(Ok(()), |info| memory::check_operations(info, n));
+        return memory::check_operations(ct + shared, n);
     }
     Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
 }

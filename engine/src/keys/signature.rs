@@ -274,7 +274,9 @@ families! {
         Ecdsa: family::ecdsa::SigningKey, family::ecdsa::VerifyKey;
         Composite: family::composite::SigningKey, family::composite::VerifyKey;
     }
-    verify {}
+    verify {
+        Hss: family::hss::VerifyKey;
+    }
     others { MlKem Ecdh Hybrid }
 }
 
@@ -683,7 +685,8 @@ impl Engine {
     }
 
     /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them, each in a
-    /// place of [`VerifyKey::room`] bytes. Gives the verdict of [`Self::verify`] in every lane.
+    /// place of [`VerifyKey::room`] bytes; where keys of one algorithm differ in that ([`Size::OfKey`]), of any one
+    /// length up to the table's. Gives the verdict of [`Self::verify`] in every lane.
     ///
     /// # Examples
     /// ```
@@ -758,13 +761,14 @@ pub(crate) fn check_lanes(
     let info = check_batch(n, algorithms)?;
     let room = info.map_or(0, |info| longest(info, rooms));
     if lens == [n; 3] && signatures == n * room {
-        info.map_or(Ok(()), |info| memory::check_operations(info, n))?;
+        memory::check_operations(room, n)?;
         return Ok(room);
     }
     Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
 }
 
-/// The same of a verification, where lengths are given: any length is one that a peer may have sent.
+/// The same of a verification, where lengths are given: any length is one that a peer may have sent. Where the table
+/// leaves it to the key, places are as long as their number says, so that keys of many lengths go by one layout.
 pub(crate) fn check_signed_lanes(
     keys: &[&VerifyKey],
     messages: &[Message<'_>],
@@ -774,6 +778,7 @@ pub(crate) fn check_signed_lanes(
 ) -> Result<usize, Error> {
     let algorithms = keys.iter().map(|key| key.algorithm());
     let lens = [messages.len(), lengths.len(), status.len()];
-    let rooms = keys.iter().map(|key| key.signature_len_max());
-    check_lanes(algorithms, rooms, keys.len(), lens, signatures.len())
+    let most = keys.first().map_or(0, |key| key.algorithm().info().output.max());
+    let place = most.min(signatures.len() / keys.len().max(1));
+    check_lanes(algorithms, std::iter::once(place), keys.len(), lens, signatures.len())
 }

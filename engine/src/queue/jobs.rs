@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use gabion_backend::Task;
+use gabion_scheme::algorithms::Size;
 use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status};
@@ -244,7 +245,12 @@ impl Job for Verify {
             let keys: Vec<_> = jobs.iter().map(|job| &job.key).collect();
             let messages: Vec<_> = jobs.iter().map(|job| job.message.message()).collect();
             let algorithm = keys[0].algorithm();
-            let room = VerifyKey::room(&keys);
+            let room = match algorithm.info().output {
+                Size::Fixed(len) | Size::UpTo(len) => len,
+                Size::OfKey(_) => {
+                    jobs.iter().map(|job| job.signature.len()).max().unwrap_or_default()
+                }
+            };
             let mut signatures = vec![0; keys.len() * room];
             for (place, job) in signatures.chunks_exact_mut(room.max(1)).zip(&jobs) {
                 place[..job.signature.len()].copy_from_slice(&job.signature);

@@ -6,6 +6,7 @@ use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Slh};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
+use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
@@ -32,6 +33,11 @@ enum Bug {
     /// UseHint does not go round at one end.
     HintAtTheTop,
     HintAtTheBottom,
+    /// Chains of HSS are wrong where one is short, or its hash function is SHAKE256 with 24 bytes.
+    ShortChain,
+    ChainOfShake,
+    /// Hashes of HSS from the ninth on are wrong.
+    NinthHash,
 }
 
 struct Planted(Bug);
@@ -136,6 +142,24 @@ impl Kernels for Planted {
         Portable.ed25519_verify_vartime(equation, jobs, verdicts);
     }
 
+    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
+        Portable.lms_chain_many(jobs);
+        for job in jobs {
+            let is_planted = match self.0 {
+                Bug::ShortChain => job.steps == 1,
+                Bug::ChainOfShake => job.family == LmsFamily::Shake256 && job.value.len() == 24,
+                _ => false,
+            };
+            job.value[0] ^= u8::from(is_planted);
+        }
+    }
+
+    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
+        Portable.lms_hash_many(jobs);
+        let others = jobs.iter_mut().skip(8).filter(|_| self.0 == Bug::NinthHash);
+        others.for_each(|job| job.output[0] ^= 1);
+    }
+
     passed_on! {
         fn kem_ntt(polys: &mut [KemPoly]);
         fn kem_inv_ntt(polys: &mut [KemPoly]);
@@ -183,8 +207,11 @@ fn bugs_of_kernels_are_caught() {
         (Bug::BoundBelow, dsas),
         (Bug::HintAtTheTop, dsas),
         (Bug::HintAtTheBottom, dsas),
+        (Bug::ShortChain, &[A::Hss]),
+        (Bug::ChainOfShake, &[A::Hss]),
+        (Bug::NinthHash, &[A::Hss]),
     ];
-    for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519]) {
+    for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519, A::Hss]) {
         assert_eq!(run(&Cpu::new(Planted(Bug::None)), *algorithm), Ok(()));
     }
     for (bug, algorithms) in bugs {

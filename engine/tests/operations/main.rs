@@ -3,6 +3,7 @@
 mod curves;
 mod ed25519;
 mod fn_dsa;
+mod hss;
 mod many;
 mod parallel;
 mod single;

@@ -14,7 +14,8 @@ use gabion_engine::{
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(move |algorithm| algorithm.info().kind == kind)
+    let info = |algorithm: &Algorithm| algorithm.info();
+    Algorithm::all().filter(move |one| info(one).kind == kind && !info(one).stateful)
 }
 
 /// What one lane of a batch says, as the single operation would.
@@ -237,7 +238,8 @@ fn randomness_is_drawn_once_for_a_batch() {
     };
     // A key of the longer RSA takes seconds.
     let quick = |algorithm: &Algorithm| {
-        !["RSA3072", "RSA4096"].iter().any(|rsa| algorithm.name().contains(rsa))
+        let is_long = ["RSA3072", "RSA4096"].iter().any(|rsa| algorithm.name().contains(rsa));
+        !is_long && !algorithm.info().stateful
     };
     for algorithm in Algorithm::all().filter(quick) {
         let info = algorithm.info();
@@ -364,7 +366,7 @@ fn hedged() -> impl Iterator<Item = (Algorithm, usize)> {
             Family::Composite if info.has_rsa() => None,
             Family::Composite => Some((algorithm, ml_dsa()?.info().output.max())),
             // Deterministic, or no signature.
-            Family::Ed25519 | Family::MlKem | Family::Ecdh | Family::Hybrid => None,
+            Family::Ed25519 | Family::Hss | Family::MlKem | Family::Ecdh | Family::Hybrid => None,
         }
     })
 }

@@ -12,7 +12,8 @@ use gabion_engine::{
 };
 
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(move |algorithm| algorithm.info().kind == kind)
+    let info = |algorithm: &Algorithm| algorithm.info();
+    Algorithm::all().filter(move |one| info(one).kind == kind && !info(one).stateful)
 }
 
 /// One engine for each backend of this machine.

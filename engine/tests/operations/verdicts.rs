@@ -73,7 +73,8 @@ fn engines(family: Family) -> Vec<Arc<Engine>> {
 }
 
 fn of_kind(kind: Kind) -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(move |algorithm| algorithm.info().kind == kind)
+    let info = |algorithm: &Algorithm| algorithm.info();
+    Algorithm::all().filter(move |one| info(one).kind == kind && !info(one).stateful)
 }
 
 /// One lane of a verification.

@@ -272,7 +272,9 @@ gabion_status gabion_sign_many(const gabion_private_key *const *keys,
                                gabion_status *status) GABION_MUST_CHECK;
 
 /* n verifications of signatures laid out the same way. signature_lens may be NULL where lengths do
- * not vary; one that is longer than a place is no signature, and nothing of its lane is read. Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
+ * not vary; one that is longer than a place is no signature, and nothing of its lane is read. Of HSS, whose
+ * keys say how long signatures are, a place has signatures_len / n bytes, as many as suit the caller's keys.
+ * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
 gabion_status gabion_verify_many(const gabion_public_key *const *keys,
                                  const gabion_message *messages, size_t n,
                                  const uint8_t *signatures, size_t signatures_len,
@@ -573,6 +575,10 @@ gabion_status gabion_verify_many(const gabion_public_key *const *keys,
 #define GABION_MLDSA87_ECDSA_P521_SHA512_DRAFT19_PUBLIC_KEY_BYTES 2725
 #define GABION_MLDSA87_ECDSA_P521_SHA512_DRAFT19_PRIVATE_KEY_BYTES 114
 #define GABION_MLDSA87_ECDSA_P521_SHA512_DRAFT19_SIGNATURE_BYTES 4766
+
+#define GABION_HSS "HSS"
+#define GABION_HSS_PUBLIC_KEY_BYTES 60
+#define GABION_HSS_SIGNATURE_BYTES 74988
 /* sizes: end */
 
 #ifdef __cplusplus

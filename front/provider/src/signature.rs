@@ -603,6 +603,7 @@ fn left_out(served: Served) -> usize {
             _ => 4,
         },
         Family::Ed25519
+        | Family::Hss
         | Family::Ecdsa
         | Family::Composite
         | Family::MlKem

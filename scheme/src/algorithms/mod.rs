@@ -8,7 +8,7 @@
 //!
 //! The command line prints this table, the provider registers from it, the tests check it. Sources:
 //! FIPS 203 tables 2 and 3, FIPS 204 tables 1 and 2, FIPS 205 table 2, the CSOR object identifiers,
-//! RFC 9881, RFC 9909, RFC 9935, the IANA TLS registries; old names and numbers as wolfSSL and Open Quantum Safe used them.
+//! RFC 9802, RFC 9881, RFC 9909, RFC 9935, the IANA TLS registries; old names and numbers as wolfSSL and Open Quantum Safe used them.
 //!
 //! To add an algorithm: a row in its family's file, a line in the list below. Nothing else counts
 //! rows or lists them.
@@ -17,6 +17,7 @@ mod composite;
 mod ecc;
 mod ed25519;
 mod fn_dsa;
+mod hss;
 mod hybrid;
 mod ml_dsa;
 mod ml_kem;
@@ -176,6 +177,10 @@ algorithms! {
     MlDsa87Rsa4096PssSha512 = composite::MLDSA87_RSA4096_PSS_SHA512,
     /// Composite of ML-DSA-87 and ECDSA-P521 (draft 19).
     MlDsa87EcdsaP521Sha512 = composite::MLDSA87_ECDSA_P521_SHA512,
+
+    // Hash-based signatures whose keys change with each signature
+    /// HSS, LMS trees under each other (RFC 8554); one tree is HSS with one level.
+    Hss = hss::HSS,
 }
 
 /// What an algorithm is for.
@@ -213,6 +218,8 @@ pub enum Family {
     Ed25519,
     /// FIPS 206 as drafted, and Falcon.
     FnDsa,
+    /// RFC 8554, RFC 9858 and SP 800-208: LMS and HSS.
+    Hss,
     /// X25519 and ECDH.
     Ecdh,
     /// ECDSA.
@@ -232,6 +239,7 @@ impl Family {
             Family::SlhDsa => "slh-dsa",
             Family::Ed25519 => "ed25519",
             Family::FnDsa => "fn-dsa",
+            Family::Hss => "hss",
             Family::Ecdh | Family::Ecdsa => "ecc",
             Family::Hybrid => "hybrid",
             Family::Composite => "composite",
@@ -247,6 +255,7 @@ impl Family {
             Family::SlhDsa => cfg!(feature = "slh-dsa"),
             Family::Ed25519 => cfg!(feature = "ed25519"),
             Family::FnDsa => cfg!(feature = "fn-dsa"),
+            Family::Hss => cfg!(feature = "hss"),
             Family::Ecdh | Family::Ecdsa => cfg!(feature = "ecc"),
             Family::Hybrid => cfg!(feature = "hybrid"),
             Family::Composite => cfg!(feature = "composite"),

@@ -63,8 +63,7 @@ impl VerifyKey {
         if !(1..=LEVELS_MAX).contains(&levels) {
             return Err(refused("the number of levels is not 1 to 8"));
         }
-        let reason = "its sets are unknown or do not fit each other, or it is too short for them";
-        let public = Public::read(&mut reader).ok_or(refused(reason))?;
+        let public = Public::read(&mut reader).ok_or_else(|| refused(why(&bytes[4..])))?;
         if !reader.rest().is_empty() {
             return Err(refused("bytes follow it"));
         }
@@ -120,6 +119,22 @@ impl VerifyKey {
     }
 }
 
+/// Why these bytes are, or begin with, no LMS public key.
+fn why(bytes: &[u8]) -> &'static str {
+    let mut reader = Reader::new(bytes);
+    let (Some(lms), Some(ots)) = (reader.u32(), reader.u32()) else {
+        return "it ends within the numbers of its sets";
+    };
+    match (Lms::of_typecode(lms), LmOts::of_typecode(ots)) {
+        (None, _) => "the number of its tree's set is unknown",
+        (_, None) => "the number of its one-time signatures' set is unknown",
+        (Some(lms), Some(ots)) if (lms.family, lms.n) != (ots.family, ots.n) => {
+            "its tree and its one-time signatures are not of one hash function"
+        }
+        _ => "it is too short for its sets",
+    }
+}
+
 impl PartialEq for VerifyKey {
     fn eq(&self, other: &Self) -> bool {
         self.bytes() == other.bytes()
@@ -137,6 +152,13 @@ impl fmt::Debug for VerifyKey {
             None => f.write_str("VerifyKey(blank)"),
         }
     }
+}
+
+/// Whether this is an LMS public key without the number of levels that HSS has in front (RFC 8554, section 5.3): its
+/// length says so, which is no HSS key's.
+pub fn is_bare_key(bytes: &[u8]) -> bool {
+    let mut reader = Reader::new(bytes);
+    Public::read(&mut reader).is_some() && reader.rest().is_empty()
 }
 
 /// Decodes a public key a lane. A lane ends as [`Status::Ok`], or as [`Status::InvalidKey`] with a

@@ -23,8 +23,8 @@ mod params;
 mod signature;
 mod verify;
 
-pub use keys::{VerifyKey, decode_verify_keys};
-pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX};
+pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
+pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

@@ -7,6 +7,11 @@ use crate::kernels::lms::LmsFamily;
 pub const N_MAX: usize = 32;
 /// Most levels of an HSS key (RFC 8554, section 6).
 pub const LEVELS_MAX: usize = 8;
+/// Most bytes of an HSS signature, whatever its key: eight levels, whose trees and one-time signatures are the longest.
+pub const SIGNATURE_LEN_MAX: usize = {
+    let (lms, ots) = (&tree(9, "", Sha256, N_MAX, 25), &ots(1, "", Sha256, N_MAX, 1));
+    4 + LEVELS_MAX * lms.signature_len(ots) + (LEVELS_MAX - 1) * lms.public_key_len()
+};
 
 /// A set of LMS: a tree.
 #[derive(Debug, PartialEq, Eq)]
@@ -179,6 +184,8 @@ mod tests {
             assert_eq!(set.name, format!("LMS_{hash}_M{}_H{}", set.n, set.h));
             assert!(set.n <= N_MAX);
         }
+        let all = LMS.iter().flat_map(|lms| LM_OTS.iter().map(|ots| lms.signature_len(ots)));
+        assert_eq!(all.max().map(|len| 4 + 8 * len + 7 * 56), Some(SIGNATURE_LEN_MAX));
         assert_eq!(LMS[0].public_key_len(), 56);
         assert_eq!(LMS[0].signature_len(&LM_OTS[3]), 1292);
         assert_eq!((Lms::of_typecode(4), Lms::of_typecode(25)), (None, None));

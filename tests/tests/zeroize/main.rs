@@ -419,6 +419,7 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
         | Family::MlDsa
         | Family::SlhDsa
         | Family::Ed25519
+        | Family::Hss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid => {}

@@ -1,5 +1,6 @@
 //! The C interface, from C and from Rust.
 
 mod c;
+mod hss;
 mod key_batches;
 mod randomness;

@@ -244,11 +244,13 @@ impl KeyArgs {
         let fits_private =
             len == info.private_key.max() || (varies && len < info.private_key.max());
         // Lengths that are the same are told apart by what the command needs.
-        let is_private = fits_private && (half == Half::Private || len != info.public_key.max());
-        if !is_private && (half == Half::Private || len != info.public_key.max()) {
+        // A key that says its own sets has a length of its own; of HSS there are only public ones.
+        let fits_public = info.public_key.exact().is_none_or(|exact| len == exact);
+        let is_private = fits_private && (half == Half::Private || !fits_public);
+        if !is_private && (half == Half::Private || !fits_public) {
             let at_most = if varies { "at most " } else { "" };
             let or_private = match half {
-                Half::Private if len == info.public_key.max() => {
+                Half::Private if fits_public => {
                     return Err(self.not_private(algorithm, what));
                 }
                 Half::Private => format!("the private key has {at_most}{}", info.private_key.max()),
@@ -263,9 +265,10 @@ impl KeyArgs {
             )));
         }
         note_draft(algorithm);
+        let public = key_file::of_old_form(algorithm, bytes);
         let forms = match is_private {
             true => Forms { expanded: Some(bytes), ..Forms::default() },
-            false => Forms { public: Some(bytes), ..Forms::default() },
+            false => Forms { public: Some(&public), ..Forms::default() },
         };
         Key::import(engine, algorithm, &forms).map_err(|error| match Failure::from(error) {
             Failure::Usage(text) => Failure::Usage(format!("{file}: {text}")),

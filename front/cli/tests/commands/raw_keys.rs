@@ -56,7 +56,7 @@ fn use_pair(work: &Work, algorithm: Algorithm) {
 
 #[test]
 fn every_algorithm_works_with_raw_keys() {
-    for algorithm in Algorithm::all() {
+    for algorithm in Algorithm::all().filter(|algorithm| !algorithm.info().stateful) {
         let work = Work::new();
         work.write("message", b"a message");
         work.write("other", b"another message");

@@ -159,7 +159,7 @@ fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Backend)>
             row.name.to_owned(),
             or_none(row.category),
             row.public_key.max().to_string(),
-            row.private_key.max().to_string(),
+            or_none((row.private_key.max() > 0).then_some(row.private_key.max())),
             or_none((row.output.max() > 0).then_some(row.output.max())),
             or_none(row.tls.map(|tls| format!("0x{:04x}", tls.number))),
         ]);
@@ -187,7 +187,7 @@ fn as_wide_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Back
             row.standard.to_owned(),
             or_none(row.category),
             row.public_key.max().to_string(),
-            row.private_key.max().to_string(),
+            or_none((row.private_key.max() > 0).then_some(row.private_key.max())),
             or_none(row.seed),
             or_none((row.output.max() > 0).then_some(row.output.max())),
             or_none(row.tls.map(|tls| format!("{} 0x{:04x}", tls.name, tls.number))),

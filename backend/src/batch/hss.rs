@@ -1,0 +1,56 @@
+//! What a batch of HSS does.
+
+use gabion_scheme::Algorithm;
+use gabion_scheme::lms::VerifyKey;
+
+use super::Task;
+
+/// An operation of HSS over `n` lanes. Nobody signs with one key in many lanes: each signature changes it.
+pub enum Hss<'a> {
+    /// Verification (RFC 8554, section 6.3).
+    Verify {
+        /// Public keys, of any sets and numbers of levels.
+        keys: &'a [&'a VerifyKey],
+        /// What was signed.
+        messages: &'a [&'a [u8]],
+        /// Signatures, of any length: what is none fails its own lane.
+        signatures: &'a [&'a [u8]],
+    },
+}
+
+impl<'a> Hss<'a> {
+    /// The operation for the lanes before `lane`, and for those from there on.
+    pub(super) fn split_at(self, lane: usize) -> (Self, Self) {
+        let Hss::Verify { keys, messages, signatures } = self;
+        let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
+        let signatures = signatures.split_at(lane);
+        let piece = |keys, messages, signatures| Hss::Verify { keys, messages, signatures };
+        (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
+    }
+
+    /// The same operation for a shorter time.
+    pub(super) fn reborrow(&mut self) -> Hss<'_> {
+        let Hss::Verify { keys, messages, signatures } = self;
+        Hss::Verify { keys, messages, signatures }
+    }
+
+    pub(super) fn algorithm(&self) -> Algorithm {
+        Algorithm::Hss
+    }
+
+    pub(super) fn task(&self) -> Task {
+        match self {
+            Hss::Verify { .. } => Task::Verify,
+        }
+    }
+
+    /// Whether the arrays are those of `n` lanes, and every key is one.
+    pub(super) fn fits(&self, n: usize) -> bool {
+        let Hss::Verify { keys, messages, signatures } = self;
+        [keys.len(), messages.len(), signatures.len()] == [n; 3]
+            && keys.iter().all(|key| key.is_expanded())
+    }
+
+    /// A verification has no output but its status.
+    pub(super) fn clear(&mut self, _lane: usize) {}
+}
