@@ -79,19 +79,17 @@ fn take_mark(rest: &mut Peekable<IntoIter>, wanted: char) -> bool {
 /// Whether an attribute, by what is between its brackets, keeps an item for tests alone.
 pub fn is_of_tests(attribute: &[Token]) -> bool {
     let [cfg, Token::Group(_, condition, _)] = attribute else { return false };
-    let mut words = Vec::new();
-    collect_words(condition, &mut words);
-    let has = |wanted: &str| words.contains(&wanted);
-    cfg.is("cfg") && has("test") && !has("not") && !has("any")
+    cfg.is("cfg") && asks_for_test(condition)
 }
 
-fn collect_words<'a>(tokens: &'a [Token], words: &mut Vec<&'a str>) {
-    for token in tokens {
-        match token {
-            Token::Word(word, _) => words.push(word),
-            Token::Group(_, inner, _) => collect_words(inner, words),
-            _ => {}
+/// Whether a condition is `test`, or `all(..)` of which a part is.
+fn asks_for_test(condition: &[Token]) -> bool {
+    match condition {
+        [word] => word.is("test"),
+        [all, Token::Group(_, parts, _)] if all.is("all") => {
+            parts.split(|token| matches!(token, Token::Mark(','))).any(asks_for_test)
         }
+        _ => false,
     }
 }
 
@@ -179,7 +177,8 @@ mod tests {
     #[test]
     fn what_is_for_tests_alone_is_told() {
         let is = |attribute: &str| is_of_tests(&read(attribute).unwrap());
-        assert!(is("cfg(test)") && is("cfg(all(test, loom))"));
+        assert!(is("cfg(test)") && is("cfg(all(test, loom))") && is("cfg(all(test, not(loom)))"));
         assert!(!is("cfg(not(test))") && !is("cfg(any(test, fuzzing))") && !is("test"));
+        assert!(!is("cfg(all(not(test), loom))") && !is("cfg_attr(test, allow(x))"));
     }
 }
