@@ -27,6 +27,7 @@ mod cache;
 mod capabilities;
 mod codec;
 mod core;
+pub mod counters;
 mod error;
 mod exchange;
 mod ffi;
@@ -44,7 +45,7 @@ mod say;
 mod served;
 mod settings;
 mod signature;
-pub mod stats;
+mod stats;
 mod tables;
 mod transfer;
 

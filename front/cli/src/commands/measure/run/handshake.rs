@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gabion_engine::Algorithm;
-use gabion_provider::stats::{Operation, Snapshot};
+use gabion_provider::counters::{Operation, Snapshot};
 
 use crate::failure::Failure;
 use crate::openssl::Openssl;
@@ -132,8 +132,8 @@ fn read(
         .parse()
         .map_err(|_| format!("no counters for certificates of {certificate}"))?;
     let kem: Algorithm = group.parse().map_err(|_| format!("no counters for the group {group}"))?;
-    let did = |side: &Snapshot, algorithm, operation| {
-        let (calls, errors) = side.of(algorithm, operation);
+    let did = |side: &Snapshot, algorithm: Algorithm, operation| {
+        let (calls, errors) = side.of(algorithm.name(), operation);
         calls > 0 && errors == 0
     };
     let by = |ours: bool| if ours { "gabion" } else { "default" };
@@ -183,7 +183,7 @@ impl Handshake {
 
 #[cfg(test)]
 mod tests {
-    use gabion_provider::stats::Row;
+    use gabion_provider::counters::Row;
 
     use super::*;
 

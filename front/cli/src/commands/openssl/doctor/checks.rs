@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gabion_bench::machine::Machine;
 use gabion_engine::{Algorithm, BACKEND_VARIABLE, BackendReport, BackendState, Config, Engine};
-use gabion_provider::stats::Operation;
+use gabion_provider::counters::Operation;
 use gabion_ship::bundle::Layout;
 use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::{pins, preflight, provider, sha256_file};
@@ -375,7 +375,7 @@ fn served_by(
             return Err("decapsulation gave another secret than encapsulation".to_owned());
         }
     }
-    let (calls, errors) = openssl.counted(stats)?.of(algorithm, operation);
+    let (calls, errors) = openssl.counted(stats)?.of(algorithm.name(), operation);
     // An error in our code makes OpenSSL go on with its own, so a call alone proves nothing.
     Ok(if calls > 0 && errors == 0 { "gabion" } else { "default" })
 }
