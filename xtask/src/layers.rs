@@ -13,11 +13,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     ("gabion-bench", &["gabion-engine", "gabion-rows"]),
-    ("gabion-provider", &["gabion-engine"]),
+    ("gabion-provider-stats", &[]),
+    ("gabion-provider", &["gabion-engine", "gabion-provider-stats"]),
     ("gabion-capi", &["gabion-engine"]),
     (
         "gabion-cli",
-        &["gabion-engine", "gabion-bench", "gabion-rows", "gabion-ship", "gabion-provider"],
+        &["gabion-engine", "gabion-bench", "gabion-rows", "gabion-ship", "gabion-provider-stats"],
     ),
     (
         "gabion-tests",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
-use gabion_provider::counters::{self as stats, STATS_VARIABLE, Snapshot};
+use gabion_provider_stats::{self as stats, STATS_VARIABLE, Snapshot};
 use gabion_ship::environment::{FipsMode, Settings};
 
 use crate::ffi;

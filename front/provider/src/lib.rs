@@ -27,7 +27,6 @@ mod cache;
 mod capabilities;
 mod codec;
 mod core;
-pub mod counters;
 mod error;
 mod exchange;
 mod ffi;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use gabion_engine::Kind;
+use gabion_provider_stats::{Counters, STATS_VARIABLE, Table};
 use once_cell::race::OnceBox;
 
-use crate::counters::{Counters, STATS_VARIABLE, Table};
 use crate::say::say;
 use crate::served::{SERVED, Served};
 use crate::settings;
 
-pub use crate::counters::{Counter, Operation};
+pub use gabion_provider_stats::{Counter, Operation};
 
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
@@ -101,8 +101,9 @@ fn row(index: usize) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use gabion_provider_stats::{ALGORITHM_LEN, OPERATION_LEN};
+
     use super::*;
-    use crate::counters::{ALGORITHM_LEN, OPERATION_LEN};
 
     #[test]
     fn every_operation_has_its_own_row() {

@@ -20,7 +20,7 @@ use common::{
     started_again, with_every_openssl,
 };
 use gabion_engine::Algorithm;
-use gabion_provider::counters as stats;
+use gabion_provider_stats as stats;
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&lib_prefix()));
 static SSL: LazyLock<Libssl> = LazyLock::new(|| {

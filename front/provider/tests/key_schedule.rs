@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use common::libcrypto::{Context, Kdf, Libcrypto, Params};
 use common::libssl::{Libssl, Resumed};
 use common::{EVERY_WAY, OURS, Place, STOCK, Side, lib_prefix, started_again, with_every_openssl};
-use gabion_provider::counters as stats;
+use gabion_provider_stats as stats;
 
 const NAME: &str = "TLS13-KDF";
 const EXTRACT: i32 = 1;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use gabion_provider::counters::{self as stats, Snapshot};
+use gabion_provider_stats::{self as stats, Snapshot};
 
 use libcrypto::{Context, Libcrypto, Params};
 

@@ -4,7 +4,7 @@ mod checks;
 
 use std::path::PathBuf;
 
-use gabion_provider::counters as stats;
+use gabion_provider_stats as stats;
 use serde::Serialize;
 use serde_json::json;
 

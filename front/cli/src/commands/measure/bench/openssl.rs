@@ -9,7 +9,7 @@ use gabion_bench::command::{Openssl, pkeyutl, speed};
 use gabion_bench::machine::Machine;
 use gabion_bench::tls::Provider;
 use gabion_engine::ALGORITHMS;
-use gabion_provider::counters::{self as stats, STATS_VARIABLE};
+use gabion_provider_stats::{self as stats, STATS_VARIABLE};
 use gabion_rows::commands::{Pkeyutl, Speed};
 use gabion_ship::environment::{FipsMode, Settings};
 use serde::Serialize;

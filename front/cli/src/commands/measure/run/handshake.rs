@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gabion_engine::Algorithm;
-use gabion_provider::counters::{Operation, Snapshot};
+use gabion_provider_stats::{Operation, Snapshot};
 
 use crate::failure::Failure;
 use crate::openssl::Openssl;
@@ -183,7 +183,7 @@ impl Handshake {
 
 #[cfg(test)]
 mod tests {
-    use gabion_provider::counters::Row;
+    use gabion_provider_stats::Row;
 
     use super::*;
 

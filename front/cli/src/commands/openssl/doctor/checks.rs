@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gabion_bench::machine::Machine;
 use gabion_engine::{Algorithm, BACKEND_VARIABLE, BackendReport, BackendState, Config, Engine};
-use gabion_provider::counters::Operation;
+use gabion_provider_stats::Operation;
 use gabion_ship::bundle::Layout;
 use gabion_ship::environment::{FipsMode, Settings};
 use gabion_ship::{pins, preflight, provider, sha256_file};

@@ -187,7 +187,8 @@ impl<const ROWS: usize> Counters<ROWS> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o644);
         // Should it be another kind of file by now, nothing waits for it.
-        let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(io)?;
+        let file =
+            options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
             return Err(refused("it is no regular file"));
@@ -536,10 +537,7 @@ mod tests {
         assert!(matches!(open(&path), Err(StatsError::Foreign { reason: "other algorithms", .. })));
         let snapshot = read(&path).unwrap();
         assert_eq!(snapshot.rows.len(), 2);
-        assert_eq!(
-            (snapshot.rows[0].algorithm.as_str(), snapshot.rows[0].calls),
-            ("OTHER-1", 9)
-        );
+        assert_eq!((snapshot.rows[0].algorithm.as_str(), snapshot.rows[0].calls), ("OTHER-1", 9));
         for rows in [1, 3] {
             file[12] = rows;
             std::fs::write(&path, &file).unwrap();
