@@ -1,13 +1,11 @@
 //go:build cgo && unix
 
-// Connections: the step interface, and the BIO that moves bytes between libssl and the buffers of
-// the step that is running.
+// Connections: the step interface.
 
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libssl_table.h"
 
@@ -24,154 +22,6 @@ enum { // numbers of SSL_ctrl and SSL_get_error behind OpenSSL's macros
 
 // Names are looked for in subjectAltName only (RFC 9525); a wildcard is a whole label.
 enum { HOST_FLAGS = 0x4 /* NO_PARTIAL_WILDCARDS */ | 0x20 /* NEVER_CHECK_SUBJECT */ };
-
-// A peer that sends nothing but messages to be answered (KeyUpdate, HelloRequest) or kept (tickets) would
-// have us fill memory. The BIO then fails both ways, which ends libssl's loop over such messages.
-static int is_flooded(const fip_conn *conn) { return conn->messages > FIP_MESSAGES_MAX; }
-
-// --- BIO -------------------------------------------------------------------------------------------
-
-static int bio_read(BIO *bio, char *buf, int len) {
-    fip_conn *conn = ossl.BIO_get_data(bio);
-    size_t left = conn->in_len - conn->in_used;
-    ossl.BIO_clear_flags(bio, 0x0F);
-    if (is_flooded(conn)) return -1;
-    if (conn->in == NULL || left == 0 || len <= 0) {
-        ossl.BIO_set_flags(bio, 0x01 | 0x08); // BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY
-        return -1;
-    }
-    size_t take = left < (size_t)len ? left : (size_t)len;
-    memcpy(buf, conn->in + conn->in_used, take);
-    conn->in_used += take;
-    return (int)take;
-}
-
-// Takes everything, so that libssl never waits to write: what the caller's buffer can't hold goes to
-// a spill of its own. A step writes little more than what it was given.
-static int bio_write(BIO *bio, const char *buf, int len) {
-    fip_conn *conn = ossl.BIO_get_data(bio);
-    ossl.BIO_clear_flags(bio, 0x0F);
-    if (len <= 0) return 0;
-    if (is_flooded(conn)) return -1;
-    size_t size = (size_t)len;
-    if (conn->out != NULL && conn->spill_len == 0 && conn->out_cap - conn->out_len >= size) {
-        memcpy(conn->out + conn->out_len, buf, size);
-        conn->out_len += size;
-        return len;
-    }
-    if (conn->spill_cap - conn->spill_len < size) {
-        size_t cap = conn->spill_len + size + 4096;
-        unsigned char *grown = realloc(conn->spill, cap);
-        if (grown == NULL) return -1;
-        conn->spill = grown;
-        conn->spill_cap = cap;
-    }
-    memcpy(conn->spill + conn->spill_len, buf, size);
-    conn->spill_len += size;
-    return len;
-}
-
-static long bio_ctrl(BIO *bio, int command, long number, void *pointer) {
-    (void)bio, (void)number, (void)pointer;
-    return command == 11; // BIO_CTRL_FLUSH succeeds, there is nothing else to control
-}
-
-static BIO_METHOD *method;
-
-int fip_bio_method_make(void) {
-    method = ossl.BIO_meth_new(0x80 | 0x400, "fipstls"); // BIO_TYPE_SOURCE_SINK, a type of our own
-    return method != NULL && ossl.BIO_meth_set_read(method, bio_read) == 1 &&
-           ossl.BIO_meth_set_write(method, bio_write) == 1 && ossl.BIO_meth_set_ctrl(method, bio_ctrl) == 1;
-}
-
-const BIO_METHOD *fip_bio_method(void) { return method; }
-
-// --- callbacks of libssl, which only leave something for the step's caller -------------------------
-
-int fip_new_session(SSL *ssl, SSL_SESSION *session) {
-    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
-    if (conn == NULL) return 0;
-    if (conn->session != NULL) fip_session_free(conn->session);
-    conn->session = session; // returning 1 keeps libssl's reference
-    conn->events |= FIP_NEW_SESSION;
-    fip_count(FIP_COUNT_SESSION, 1);
-    return 1;
-}
-
-void fip_keylog_line(const SSL *ssl, const char *line) {
-    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
-    size_t len = strlen(line);
-    char *grown = conn == NULL ? NULL : realloc(conn->keylog, conn->keylog_len + len + 1);
-    if (grown == NULL) return;
-    memcpy(grown + conn->keylog_len, line, len);
-    grown[conn->keylog_len + len] = '\n';
-    conn->keylog = grown;
-    conn->keylog_len += len + 1;
-    conn->events |= FIP_KEYLOG;
-}
-
-void fip_message(int is_sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *argument) {
-    enum { HANDSHAKE = 22 };
-    (void)version, (void)bytes, (void)len, (void)argument;
-    if (is_sent || type != HANDSHAKE) return;
-    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
-    if (conn != NULL && !is_flooded(conn)) conn->messages++;
-}
-
-// --- how long a session may stand for a certificate -------------------------------------------------
-
-static int64_t end_of(const X509 *cert) {
-    int days = 0, seconds = 0;
-    if (ossl.ASN1_TIME_diff(&days, &seconds, NULL, ossl.X509_get0_notAfter(cert)) != 1) return 1;
-    return (int64_t)time(NULL) + (int64_t)days * 86400 + seconds;
-}
-
-// Verifies as libssl does by itself, and notes when the first certificate of the chain ends. A session is
-// resumed without certificates, so it must not outlive them: a client's cache keeps the date beside it, a
-// server's ticket inside, and a server's session cache as its timeout.
-int fip_verify_chain(STORE_CTX *store, void *argument) {
-    (void)argument;
-    int ok = ossl.X509_verify_cert(store);
-    SSL *ssl = ossl.X509_STORE_CTX_get_ex_data(store, ossl.SSL_get_ex_data_X509_STORE_CTX_idx());
-    fip_conn *conn = ssl == NULL ? NULL : ossl.SSL_get_ex_data(ssl, 0);
-    if (ok != 1 || conn == NULL) return ok;
-    STACK *chain = ossl.X509_STORE_CTX_get0_chain(store);
-    int count = chain == NULL ? 0 : ossl.OPENSSL_sk_num(chain);
-    conn->expires = 0;
-    for (int i = 0; i < count; i++) {
-        int64_t end = end_of(ossl.OPENSSL_sk_value(chain, i));
-        if (conn->expires == 0 || end < conn->expires) conn->expires = end;
-    }
-    SSL_SESSION *session = ossl.SSL_get_session(ssl);
-    int64_t left = conn->expires - (int64_t)time(NULL);
-    if (count > 0 && session != NULL && left < ossl.SSL_SESSION_get_timeout(session))
-        ossl.SSL_SESSION_set_timeout(session, left > 0 ? (long)left : 1);
-    return ok;
-}
-
-int fip_ticket_made(SSL *ssl, void *argument) {
-    (void)argument;
-    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
-    SSL_SESSION *session = ossl.SSL_get_session(ssl);
-    if (conn == NULL || session == NULL || conn->expires == 0) return 1;
-    return ossl.SSL_SESSION_set1_ticket_appdata(session, &conn->expires, sizeof(conn->expires));
-}
-
-// SSL_CTX_set_session_ticket_cb(3): a ticket whose certificate has ended is as good as none.
-int fip_ticket_read(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_len, int status, void *argument) {
-    enum { SUCCESS = 5, SUCCESS_RENEW = 6, IGNORE_RENEW = 2, USE = 3, USE_RENEW = 4 };
-    (void)name, (void)name_len, (void)argument;
-    fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
-    if (conn == NULL || session == NULL || (status != SUCCESS && status != SUCCESS_RENEW)) return IGNORE_RENEW;
-    void *data = NULL;
-    size_t len = 0;
-    int64_t expires = 0;
-    if (ossl.SSL_SESSION_get0_ticket_appdata(session, &data, &len) == 1 && len == sizeof(expires))
-        memcpy(&expires, data, sizeof(expires));
-    if (expires != 0 && expires < (int64_t)time(NULL)) return IGNORE_RENEW;
-    conn->expires = expires;
-    return status == SUCCESS ? USE : USE_RENEW;
-}
 
 // --- making and freeing ----------------------------------------------------------------------------
 
@@ -206,7 +56,7 @@ fip_conn *fip_conn_new(fip_context *context, int is_server, const char *name, in
     conn->alert = -1;
     SSL *ssl = ossl.SSL_new(context->ctx);
     conn->ssl = ssl;
-    BIO *bio = ssl == NULL ? NULL : ossl.BIO_new(method);
+    BIO *bio = ssl == NULL ? NULL : ossl.BIO_new(fip_bio_method());
     if (bio == NULL) goto failed;
     ossl.BIO_set_data(bio, conn);
     ossl.BIO_set_init(bio, 1);
@@ -244,11 +94,6 @@ void fip_conn_free(fip_conn *conn) {
     free(conn->check_name);
     free(conn);
     fip_count(FIP_COUNT_CONN, -1);
-}
-
-void fip_session_free(void *session) {
-    ossl.SSL_SESSION_free(session);
-    fip_count(FIP_COUNT_SESSION, -1);
 }
 
 // --- the step --------------------------------------------------------------------------------------
@@ -350,7 +195,7 @@ static void describe_failure(fip_conn *conn) {
     conn->verify = (int32_t)ossl.SSL_get_verify_result(conn->ssl);
     // SSL_R_CERTIFICATE_VERIFY_FAILED
     conn->refused = library == LIB_SSL && reason == 134;
-    if (is_flooded(conn)) snprintf(conn->text, sizeof(conn->text), "the peer sends handshake messages without end and no data");
+    if (fip_is_flooded(conn)) snprintf(conn->text, sizeof(conn->text), "the peer sends handshake messages without end and no data");
     if (conn->text[0] == 0) snprintf(conn->text, sizeof(conn->text), "libssl gives no reason");
 }
 

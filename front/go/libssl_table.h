@@ -1,6 +1,8 @@
 // The functions of libssl and libcrypto that are used, one row each: NEED for what every supported
 // version has (1.1.1, 3.x, 4.x), MAY for what some lack. Names, arguments and results are those of
 // OpenSSL's manual pages; its types are opaque.
+//
+// The files behind this need each other one way: table <- bio, callbacks <- load <- context <- conn.
 
 #ifndef FIPSTLS_LIBSSL_TABLE_H
 #define FIPSTLS_LIBSSL_TABLE_H
@@ -229,6 +231,10 @@ struct fip_context {
     unsigned char *alpn;
     size_t alpn_len;
 };
+
+// A peer that sends nothing but messages to be answered (KeyUpdate, HelloRequest) or kept (tickets) would
+// have us fill memory. The BIO then fails both ways, which ends libssl's loop over such messages.
+static inline int fip_is_flooded(const fip_conn *conn) { return conn->messages > FIP_MESSAGES_MAX; }
 
 // Empties the error queue into words, oldest entry first. Returns the oldest entry's code.
 unsigned long fip_drain_errors(char *text, size_t text_len);
