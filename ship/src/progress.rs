@@ -65,19 +65,20 @@ impl Stage {
     /// Ends the line.
     pub(crate) fn done(self) {
         let took = duration_text(self.begun.elapsed());
-        if self.terminal {
-            eprintln!("\r\x1b[K{:<34} done in {took}", self.name);
-        } else {
-            eprintln!("{} done in {took}", self.name);
-        }
+        self.ended(&format!("done in {took}"));
     }
 
     /// Ends the line of a stage that failed.
     pub(crate) fn failed(self) {
+        self.ended("failed");
+    }
+
+    /// Ends the line with what came of the stage.
+    pub(crate) fn ended(self, what: &str) {
         if self.terminal {
-            eprintln!("\r\x1b[K{:<34} failed", self.name);
+            eprintln!("\r\x1b[K{:<34} {what}", self.name);
         } else {
-            eprintln!("{} failed", self.name);
+            eprintln!("{} {what}", self.name);
         }
     }
 

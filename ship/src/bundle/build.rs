@@ -17,7 +17,7 @@ use super::place::Place;
 use super::source::{SourceRequest, version_of_archive};
 use super::{Layout, Manifest};
 use crate::bundle::configuration::write_configuration;
-use crate::pins::Pins;
+use crate::pins::{Pins, version_numbers};
 use crate::progress::{Stage, staged};
 use crate::{Error, Result, pins, provider, trust};
 
@@ -109,9 +109,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         place_library(&layout, library.as_deref())?;
     }
     if let Some(manifest) = layout.manifest()? {
-        for reason in &attempts.reasons {
-            eprintln!("warning: not to be had: {reason}");
-        }
+        say_why_no_newer(&attempts, &manifest);
         for warning in manifest.standing().warnings {
             eprintln!("warning: {warning}");
         }
@@ -232,11 +230,27 @@ fn had(pins: &Pins, version: &str, attempts: &mut Attempts) -> Result<Option<Arc
     let pin = pins.find(version)?;
     let stage = Stage::start("OpenSSL: source", 0);
     let archive = attempts.fetch(pin, folder.path());
-    match archive {
-        Some(_) => stage.done(),
-        None => stage.failed(),
+    match &archive {
+        Some(archive) => stage.ended(&format!("of {version}: from {}", archive.from)),
+        // No failure: the next older one is as good an answer, and is asked for next.
+        None => stage.ended(&format!("of {version}: not to be had here")),
     }
     Ok(archive)
+}
+
+/// Says which version was taken, and what was answered where a newer one was asked for.
+fn say_why_no_newer(attempts: &Attempts, manifest: &Manifest) {
+    let taken = version_numbers(&manifest.version);
+    let is_newer = |reason: &&String| {
+        reason.split(' ').next().is_some_and(|version| version_numbers(version) > taken)
+    };
+    let reasons: Vec<&String> = attempts.reasons.iter().filter(is_newer).collect();
+    if !reasons.is_empty() {
+        eprintln!("OpenSSL {} is taken, since no newer one is to be had here:", manifest.version);
+    }
+    for reason in reasons {
+        eprintln!("    {reason}");
+    }
 }
 
 fn fetch(pins: &Pins, version: &str, attempts: &mut Attempts) -> Result<Archive> {
