@@ -10,7 +10,7 @@ use crate::modules::{Crate, circles};
 const ROOTS: &[&str] = &[
     "scheme/src/lib.rs",
     "backend/src/lib.rs",
-    "ship/src/lib.rs",
+    "engine/src/lib.rs",
     "ship/src/lib.rs",
     "bench/src/lib.rs",
     "bench/rows/src/lib.rs",
