@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-rows", &[]),
     ("gabion-bench", &["gabion-engine", "gabion-rows"]),
     ("gabion-provider-stats", &[]),
+    ("gabion-provider-testing", &["gabion-provider-stats"]),
     ("gabion-provider", &["gabion-engine", "gabion-provider-stats"]),
     ("gabion-capi", &["gabion-engine"]),
     (
@@ -37,7 +38,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// What tests of a crate may use besides.
-const OF_TESTS: &[(&str, &str)] = &[("gabion-bench", "gabion-ship")];
+const OF_TESTS: &[(&str, &str)] =
+    &[("gabion-bench", "gabion-ship"), ("gabion-provider", "gabion-provider-testing")];
 
 /// Asks cargo for the workspace's crates and compares what they depend on with the layers.
 pub fn check(root: &Path, findings: &mut Vec<String>) {

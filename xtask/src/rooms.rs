@@ -17,6 +17,7 @@ const ROOTS: &[&str] = &[
     "bench/peers/src/main.rs",
     "front/provider/src/lib.rs",
     "front/provider/stats/src/lib.rs",
+    "front/provider/testing/src/lib.rs",
     "front/capi/src/lib.rs",
     "front/cli/src/lib.rs",
     "tests/src/lib.rs",

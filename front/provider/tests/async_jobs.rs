@@ -3,19 +3,17 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::libcrypto::{Context, Key, Libcrypto, Params};
-use common::libssl::{Connection, End, Libssl, Step};
-use common::{Place, Side};
+use gabion_provider_testing::libcrypto::{Context, Key, Libcrypto, Params};
+use gabion_provider_testing::libssl::{Connection, End, Libssl, Step};
+use gabion_provider_testing::{Place, Side};
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| {
-    let lib = Libcrypto::load(&common::prefix());
+    let lib = Libcrypto::load(&gabion_provider_testing::prefix());
     // SAFETY: before any job was started; both functions keep to ASYNC_set_mem_functions(3).
     assert_eq!(unsafe { (lib.ASYNC_set_mem_functions)(guarded_stack, free_stack) }, 1);
     lib
@@ -49,7 +47,7 @@ unsafe extern "C" fn free_stack(stack: *mut c_void) {
 static SSL: LazyLock<Libssl> = LazyLock::new(|| {
     // libssl binds to the libcrypto that is there already.
     LazyLock::force(&LIB);
-    Libssl::load(&common::prefix())
+    Libssl::load(&gabion_provider_testing::prefix())
 });
 
 const GROUP: &str = "X25519MLKEM768";
@@ -363,7 +361,12 @@ unsafe extern "C" fn signs(order: *mut c_void) -> c_int {
     let order = unsafe { &mut **order.cast::<*mut Order<'_>>() };
     let params = Params::default();
     let params = if order.deterministic { params.int("deterministic", 1) } else { params };
-    order.signature = order.key.sign(order.algorithm, common::OURS, &params, b"before and after");
+    order.signature = order.key.sign(
+        order.algorithm,
+        gabion_provider_testing::OURS,
+        &params,
+        b"before and after",
+    );
     c_int::from(order.signature.is_some())
 }
 
@@ -428,7 +431,8 @@ fn hedged_signatures_of_one_message_differ() {
     let place = Place::new();
     place.configure("async-jobs = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    let key = context.generate("ML-DSA-44", common::OURS, &Params::default()).unwrap();
+    let key =
+        context.generate("ML-DSA-44", gabion_provider_testing::OURS, &Params::default()).unwrap();
     let (mut signatures, mut paused) = (Vec::new(), 0);
     for _ in 0..4 {
         let (made, at_once) = signed_side_by_side(&key, false);
@@ -453,7 +457,7 @@ fn a_forked_child_goes_on_with_what_its_parent_paused() {
     let place = Place::new();
     place.configure("async-jobs = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    let key = context.generate(SLOW, common::OURS, &Params::default()).unwrap();
+    let key = context.generate(SLOW, gabion_provider_testing::OURS, &Params::default()).unwrap();
     for _ in 0..40 {
         let mut order = Order::new(&key, SLOW, false);
         let mut job = Job::new(&mut order);

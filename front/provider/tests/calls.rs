@@ -5,13 +5,11 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard};
 
-use common::libcrypto::{Context, Key, Params};
-use common::{LIB, Place};
+use gabion_provider_testing::libcrypto::{Context, Key, Params};
+use gabion_provider_testing::{LIB, Place};
 
 /// The tests measure this process's memory, so they run one after another.
 fn alone() -> MutexGuard<'static, ()> {

@@ -4,9 +4,7 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{BOTH_WAYS, KEMS, Place, SIGNATURES, Side};
+use gabion_provider_testing::{BOTH_WAYS, KEMS, Place, SIGNATURES, Side};
 
 #[test]
 fn lists_itself_and_serves_every_algorithm() {
@@ -160,7 +158,7 @@ fn a_fault_is_an_error_and_never_silent() {
     let with = |words: &str| {
         let output =
             place.command(Side::Gabion, words).env("GABION_BACKEND", "abacus").output().unwrap();
-        (output.status.success(), common::all_text(&output))
+        (output.status.success(), gabion_provider_testing::all_text(&output))
     };
 
     // Our own operation fails: there is no other provider to go on with.
@@ -193,5 +191,5 @@ fn counters_that_cannot_be_kept_are_told() {
         .output()
         .unwrap();
     assert!(output.status.success());
-    assert!(common::all_text(&output).contains("counting in memory only"));
+    assert!(gabion_provider_testing::all_text(&output).contains("counting in memory only"));
 }

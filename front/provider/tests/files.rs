@@ -4,15 +4,13 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::path::Path;
 
 use gabion_engine::key_file::{Forms, Inside, Private};
 use pkcs8::SecretDocument;
 
-use common::libcrypto::{Context, Params, Written};
-use common::{BOTH_WAYS, KEMS, LIB, OURS, Place, SIGNATURES, STOCK, Side};
+use gabion_provider_testing::libcrypto::{Context, Params, Written};
+use gabion_provider_testing::{BOTH_WAYS, KEMS, LIB, OURS, Place, SIGNATURES, STOCK, Side};
 
 /// One of each kind that OpenSSL lacks, each with its own form of private key.
 const ONLY_OURS: [&str; 6] = [
@@ -421,7 +419,9 @@ fn trust_anchors_of_others_verify() {
                     keys += private_keys_of(&place, &root.join(folder), name);
                     verified.push(label);
                 }
-                false => others.push(format!("{label}: {}", common::all_text(&output))),
+                false => {
+                    others.push(format!("{label}: {}", gabion_provider_testing::all_text(&output)))
+                }
             }
         }
     }

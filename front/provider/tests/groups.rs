@@ -8,19 +8,17 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::path::Path;
 use std::sync::LazyLock;
 
-use common::libcrypto::{Context, Libcrypto, Params};
-use common::libssl::{End, Libssl, Outcome, Way};
-use common::{
+use gabion_engine::Algorithm;
+use gabion_provider_stats as stats;
+use gabion_provider_testing::libcrypto::{Context, Libcrypto, Params};
+use gabion_provider_testing::libssl::{End, Libssl, Outcome, Way};
+use gabion_provider_testing::{
     EVERY_WAY, GROUPS, KEMS, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both, lib_prefix,
     started_again, with_every_openssl,
 };
-use gabion_engine::Algorithm;
-use gabion_provider_stats as stats;
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&lib_prefix()));
 static SSL: LazyLock<Libssl> = LazyLock::new(|| {
@@ -595,7 +593,7 @@ fn keys() {
         // Without a seed, and without given randomness.
         assert!(context.generate(name, OURS, &none_with("seed", 64)).is_none());
         assert!(share.encapsulate(OURS, &none_with("ikme", 32)).is_none());
-        let copy = common::libcrypto::Key {
+        let copy = gabion_provider_testing::libcrypto::Key {
             context,
             // SAFETY: a live key.
             raw: unsafe { (LIB.EVP_PKEY_dup)(ours.raw) },
@@ -609,7 +607,7 @@ fn keys() {
 }
 
 /// The default provider's keys beside ours: the same numbers, and what goes over the wire serves both.
-fn beside_stock(context: &Context, name: &str, ours: &common::libcrypto::Key<'_>) {
+fn beside_stock(context: &Context, name: &str, ours: &gabion_provider_testing::libcrypto::Key<'_>) {
     let none = Params::default();
     let public = ours.part("encoded-pub-key").unwrap();
     // The same numbers as the default provider's, and keys that cross over.

@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod common;
-
-use common::STOCK;
-use common::libcrypto::{Context, Libcrypto, Params};
 use gabion_engine::{Algorithm, Engine, OsEntropy};
+use gabion_provider_testing::STOCK;
+use gabion_provider_testing::libcrypto::{Context, Libcrypto, Params};
 
 #[test]
 fn hybrids_agree_with_those_of_openssl() {
-    let lib: &'static Libcrypto = Box::leak(Box::new(Libcrypto::load(&common::prefix())));
+    let lib: &'static Libcrypto =
+        Box::leak(Box::new(Libcrypto::load(&gabion_provider_testing::prefix())));
     let stock = Context::bare(lib);
     let engine = Engine::global().unwrap();
     for algorithm in

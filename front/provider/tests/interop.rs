@@ -4,12 +4,10 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::ptr::{null, null_mut};
 
-use common::libcrypto::{Context, Params};
-use common::{
+use gabion_provider_testing::libcrypto::{Context, Params};
+use gabion_provider_testing::{
     GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, SIGNATURES, STOCK, both, none, pattern,
 };
 

@@ -8,15 +8,15 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::path::Path;
 use std::sync::LazyLock;
 
-use common::libcrypto::{Context, Kdf, Libcrypto, Params};
-use common::libssl::{Libssl, Resumed};
-use common::{EVERY_WAY, OURS, Place, STOCK, Side, lib_prefix, started_again, with_every_openssl};
 use gabion_provider_stats as stats;
+use gabion_provider_testing::libcrypto::{Context, Kdf, Libcrypto, Params};
+use gabion_provider_testing::libssl::{Libssl, Resumed};
+use gabion_provider_testing::{
+    EVERY_WAY, OURS, Place, STOCK, Side, lib_prefix, started_again, with_every_openssl,
+};
 
 const NAME: &str = "TLS13-KDF";
 const EXTRACT: i32 = 1;

@@ -3,7 +3,6 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
 mod process;
 
 use std::collections::BTreeSet;
@@ -15,7 +14,12 @@ const EXPORTS: [&str; 1] = ["OSSL_provider_init"];
 
 fn symbols(file: &Path, which: &str) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", which]).arg(file).output().expect("nm runs");
-    assert!(output.status.success(), "nm {}: {}", file.display(), common::all_text(&output));
+    assert!(
+        output.status.success(),
+        "nm {}: {}",
+        file.display(),
+        gabion_provider_testing::all_text(&output)
+    );
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| line.split_whitespace().last())
@@ -25,23 +29,24 @@ fn symbols(file: &Path, which: &str) -> BTreeSet<String> {
 
 #[test]
 fn exports_one_symbol() {
-    let exported = symbols(&common::module(), "--defined-only");
+    let exported = symbols(&gabion_provider_testing::module(), "--defined-only");
     assert_eq!(exported, EXPORTS.map(str::to_owned).into());
 }
 
 #[test]
 fn needs_no_symbol_of_openssl() {
-    let needed = symbols(&common::module(), "--undefined-only");
+    let needed = symbols(&gabion_provider_testing::module(), "--undefined-only");
     assert!(needed.contains("malloc"), "nm tells what a module needs");
-    let lib = common::prefix().join("lib");
+    let lib = gabion_provider_testing::prefix().join("lib");
     for library in ["libcrypto.so", "libssl.so"] {
         let offered = symbols(&lib.join(library), "--defined-only");
         assert!(offered.len() > 100, "nm tells what {library} offers");
         let shared: Vec<_> = needed.intersection(&offered).collect();
         assert!(shared.is_empty(), "{library}: {shared:?}");
     }
-    let output = Command::new("readelf").arg("-d").arg(common::module()).output().unwrap();
-    let dynamic = common::all_text(&output);
+    let output =
+        Command::new("readelf").arg("-d").arg(gabion_provider_testing::module()).output().unwrap();
+    let dynamic = gabion_provider_testing::all_text(&output);
     assert!(dynamic.contains("libc.so.6"));
     assert!(!dynamic.contains("libcrypto") && !dynamic.contains("libssl"), "{dynamic}");
     // Its threads are left to themselves when it is unloaded.
@@ -71,7 +76,7 @@ fn numbers(module: &str) -> Vec<(String, String)> {
 
 #[test]
 fn numbers_and_names_are_those_of_the_headers() {
-    let include = common::prefix().join("include/openssl");
+    let include = gabion_provider_testing::prefix().join("include/openssl");
     let header = std::fs::read_to_string(include.join("core_dispatch.h")).unwrap();
     let defined = |name: &str| {
         header.lines().find_map(|line| {

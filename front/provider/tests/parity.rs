@@ -4,14 +4,14 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Debug;
 use std::ptr::{null, null_mut};
 
-use common::libcrypto::{Context, Key, Param, Params};
-use common::{GROUPS, KEMS, LIB, OURS, OURS_ALONE, SIGNATURES, SLH_DSA, STOCK, both, none};
+use gabion_provider_testing::libcrypto::{Context, Key, Param, Params};
+use gabion_provider_testing::{
+    GROUPS, KEMS, LIB, OURS, OURS_ALONE, SIGNATURES, SLH_DSA, STOCK, both, none,
+};
 
 /// Selections of a key's parts, by name.
 const SELECTIONS: [(&str, c_int); 10] = [

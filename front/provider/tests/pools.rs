@@ -4,16 +4,14 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::libcrypto::{Context, Params};
-use common::{LIB, OURS, Place, STOCK, Side};
+use gabion_provider_testing::libcrypto::{Context, Params};
+use gabion_provider_testing::{LIB, OURS, Place, STOCK, Side};
 
 const GROUP: &str = "X25519MLKEM768";
 /// What is pooled in two ways, with the bytes of its public key: a KEM, and a key exchange.

@@ -4,14 +4,12 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
-use common::libcrypto::{Context, Key, Params};
-use common::{LIB, OURS, Place};
+use gabion_provider_testing::libcrypto::{Context, Key, Params};
+use gabion_provider_testing::{LIB, OURS, Place};
 
 const MESSAGE: &[u8] = b"before, between and after";
 
@@ -239,7 +237,7 @@ fn what_is_left_may_be_freed_after_libcryptos_own_cleanup() {
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         status
     };
-    for query in [common::STOCK, OURS] {
+    for query in [gabion_provider_testing::STOCK, OURS] {
         for key_goes_first in [true, false] {
             assert_eq!(life(query, key_goes_first), 0, "{query}, key first: {key_goes_first}");
         }
@@ -310,7 +308,7 @@ __attribute__((destructor)) static void end(void) {
 fn plugin(place: &Place, is_constructed: bool) -> CString {
     let (source, plugin) = (place.path("plugin.c"), place.path(&format!("{is_constructed}.so")));
     std::fs::write(&source, PLUGIN).unwrap();
-    let prefix = common::prefix();
+    let prefix = gabion_provider_testing::prefix();
     let modules = format!("-DMODULES={:?}", place.path("modules").to_str().unwrap());
     let output = std::process::Command::new("cc")
         .args(["-O1", "-shared", "-fPIC", &modules])
@@ -324,7 +322,7 @@ fn plugin(place: &Place, is_constructed: bool) -> CString {
         .arg("-lcrypto")
         .output()
         .expect("cc runs");
-    assert!(output.status.success(), "{}", common::all_text(&output));
+    assert!(output.status.success(), "{}", gabion_provider_testing::all_text(&output));
     CString::new(plugin.to_str().unwrap()).unwrap()
 }
 

@@ -4,11 +4,9 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::libcrypto::{Key, Params};
-use common::{LIB, OURS, OURS_ALONE, SLH_DSA, STOCK, both, none, pattern};
 use gabion_engine::Prehash;
+use gabion_provider_testing::libcrypto::{Key, Params};
+use gabion_provider_testing::{LIB, OURS, OURS_ALONE, SLH_DSA, STOCK, both, none, pattern};
 
 /// What must not verify: another message, another context, a changed, shorter, longer or empty
 /// signature.

@@ -5,16 +5,16 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::libcrypto::{Context, Params, Written};
-use common::{GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text};
 use gabion_engine::{Algorithm, Config, Engine, Family};
+use gabion_provider_testing::libcrypto::{Context, Params, Written};
+use gabion_provider_testing::{
+    GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text,
+};
 
 const STACK: usize = 1 << 20;
 const PAINT: u8 = 0xa5;
@@ -211,7 +211,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
 
 /// A program that is built against this OpenSSL, beside what it reads.
 fn matrix(place: &Place) -> std::path::PathBuf {
-    let prefix = common::prefix();
+    let prefix = gabion_provider_testing::prefix();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/matrix");
     let (program, plug) = (place.path("matrix"), place.path("plug.so"));
     let build = |command: &mut Command| {
@@ -249,7 +249,7 @@ fn run_matrix(place: &Place, program: &Path, words: &[&str]) -> (bool, String) {
     let output = Command::new(program)
         .arg(place.path(""))
         .args(words)
-        .env("LD_LIBRARY_PATH", common::prefix().join("lib"))
+        .env("LD_LIBRARY_PATH", gabion_provider_testing::prefix().join("lib"))
         .env("OPENSSL_CONF", place.path("gabion.cnf"))
         .output()
         .unwrap();

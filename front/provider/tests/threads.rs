@@ -6,13 +6,11 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::sync::Barrier;
 
-use common::libcrypto::{Context, Params};
-use common::libssl::{Libssl, Step};
-use common::{GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both};
+use gabion_provider_testing::libcrypto::{Context, Params};
+use gabion_provider_testing::libssl::{Libssl, Step};
+use gabion_provider_testing::{GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, STOCK, Side, both};
 
 const THREADS: usize = 24;
 const ROUNDS: usize = 60;
@@ -114,7 +112,7 @@ fn handshakes_of_one_context() {
         "req -x509 -newkey ML-DSA-65 -nodes -keyout leaf.key -out leaf.pem -subj /CN=leaf -days 2";
     place.openssl(Side::Stock, words);
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    let ssl = Libssl::load(&common::prefix());
+    let ssl = Libssl::load(&gabion_provider_testing::prefix());
     let files = (place.path("leaf.pem"), place.path("leaf.key"));
     let server = ssl.end(&context, None, Some((&files.0, &files.1))).unwrap();
     let client = ssl.end(&context, None, None).unwrap();

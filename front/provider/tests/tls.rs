@@ -4,13 +4,11 @@
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
-use common::{Place, Side};
+use gabion_provider_testing::{Place, Side};
 
 /// A server that accepts a number of connections; ended when dropped.
 struct Server {
@@ -67,7 +65,7 @@ fn connect(place: &Place, side: Side, server: &Server, group: &str, options: &st
         .unwrap();
     client.stdin.take().unwrap().write_all(b"Q\n").unwrap();
     let output = client.wait_with_output().unwrap();
-    let text = common::all_text(&output);
+    let text = gabion_provider_testing::all_text(&output);
     assert!(output.status.success(), "{side:?} {group}: {text}");
     assert!(text.contains("Verify return code: 0 (ok)"), "{text}");
     assert!(text.contains("Protocol: TLSv1.3") || text.contains("TLSv1.3"), "{text}");
@@ -242,7 +240,7 @@ fn leaves_without_a_settled_codepoint_serve_behind_the_switch() {
                 Side::Gabion,
                 "s_server -accept 127.0.0.1:0 -cert chain.pem -key leaf.key -naccept 1",
             );
-            common::all_text(&{ server }.stdin(Stdio::null()).output().unwrap())
+            gabion_provider_testing::all_text(&{ server }.stdin(Stdio::null()).output().unwrap())
         };
         let text = refused();
         assert!(text.contains("unknown certificate type"), "{text}");

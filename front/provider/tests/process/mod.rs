@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::common::{Place, all_text, prefix};
+use gabion_provider_testing::{Place, all_text, prefix};
 
 /// Compiles a program of this folder.
 fn program(place: &Place, name: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::libcrypto::Context;
+use crate::libcrypto::Context;
 
 type Ptr = *mut c_void;
 
