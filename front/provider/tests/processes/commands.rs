@@ -1,9 +1,6 @@
 //! The provider through the `openssl` command, against the default provider both ways. The counters
 //! tell who did the work: OpenSSL goes on with another provider without a word.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use gabion_provider_testing::{BOTH_WAYS, KEMS, Place, SIGNATURES, Side};
 
 #[test]

@@ -2,20 +2,13 @@
 //! module alike: contexts are made for a call and freed with it, the error queue is the thread's own
 //! and empty after every call that was done, and keys are shared for reading only.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, MutexGuard};
 
 use gabion_provider_testing::libcrypto::{Context, Key, Params};
 use gabion_provider_testing::{LIB, Place};
 
-/// The tests measure this process's memory, so they run one after another.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+use crate::turn;
 
 /// A library context, the query that its provider is asked by, and what that provider has.
 struct Mode {
@@ -116,7 +109,7 @@ fn growth(count: usize, rounds: impl Fn()) -> usize {
 
 #[test]
 fn a_call_leaves_no_context_behind() {
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     for mode in modes(&place) {
         for &name in mode.signatures {
@@ -164,7 +157,7 @@ fn libcryptos_own(place: &Place) -> usize {
 
 #[test]
 fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let own = libcryptos_own(&place);
     for mode in modes(&place) {
@@ -213,7 +206,7 @@ fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
 #[test]
 fn errors_of_one_thread_are_not_seen_by_another() {
     const EACH: usize = 12;
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     for mode in modes(&place) {
         let all: Vec<Signed<'_>> =

@@ -1,7 +1,5 @@
 //! The engine's TLS hybrids against OpenSSL's own: what ours encapsulates, theirs opens.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
 use gabion_engine::{Algorithm, Engine, OsEntropy};
 use gabion_provider_testing::STOCK;
 use gabion_provider_testing::libcrypto::{Context, Libcrypto, Params};

@@ -1,9 +1,6 @@
 //! What a program can ask a key for, and what is listed of it: every key type that the default provider has
 //! too is asked the same at both.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Debug;
 use std::ptr::{null, null_mut};

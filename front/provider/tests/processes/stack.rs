@@ -2,9 +2,6 @@
 //! -async`, nginx with an offload engine) on stacks of 32 KiB from the heap, without a guard page: what
 //! needs more writes over somebody else's memory and nobody notices at once.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
@@ -144,7 +141,7 @@ fn operations_of_other_backends_fit_it_too() {
             continue;
         }
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "operations_fit_the_stack_of_an_asynchronous_job"])
+            .args(["--exact", "stack::operations_fit_the_stack_of_an_asynchronous_job"])
             .env("GABION_BACKEND", name)
             .output()
             .unwrap();
@@ -212,7 +209,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
 /// A program that is built against this OpenSSL, beside what it reads.
 fn matrix(place: &Place) -> std::path::PathBuf {
     let prefix = gabion_provider_testing::prefix();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/matrix");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/processes/matrix");
     let (program, plug) = (place.path("matrix"), place.path("plug.so"));
     let build = |command: &mut Command| {
         let output = command.args(["-O1", "-Wall", "-Wextra", "-Werror"]).output().unwrap();

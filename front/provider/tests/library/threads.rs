@@ -1,10 +1,7 @@
 //! One key, many threads: a key is immutable, so nobody may see anything but right answers. The key
 //! comes from the default provider where it has such keys, so that the threads also race for its import.
-//! The rules for
-//! contexts and error queues are in `calls`.
-
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! The rules
+//! for contexts and error queues are in `alone::calls`.
 
 use std::sync::Barrier;
 
@@ -148,29 +145,4 @@ fn one_key_in_the_fips_module() {
         sign_and_verify(&context, name, FIPS, FIPS, rounds);
     }
     encapsulate_and_decapsulate(&context, "ML-KEM-768", FIPS, FIPS, ROUNDS);
-}
-
-#[test]
-fn a_forked_child_goes_on() {
-    let (_place, context) = both();
-    let key = context.generate("ML-DSA-44", OURS, &Params::default()).unwrap();
-    let params = Params::default();
-    let sign = || key.sign("ML-DSA-44", OURS, &params, b"before and after").unwrap();
-    let good =
-        |signature: &[u8]| key.verify("ML-DSA-44", OURS, &params, b"before and after", signature);
-    let before = sign();
-    // SAFETY: the child only uses the key and ends by _exit, so nothing of the parent runs twice.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let (first, second) = (sign(), sign());
-        let right = good(&before) && good(&first) && first != second && first != before;
-        // SAFETY: ends the child without running the parent's exit handlers.
-        unsafe { libc::_exit(if right { 0 } else { 1 }) }
-    }
-    let after = sign();
-    let mut status = 0;
-    // SAFETY: a child of ours.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "status {status:#x}");
-    assert!(good(&after) && after != before);
 }

@@ -1,9 +1,6 @@
 //! Keys in files and certificates: read by our decoders, written by our encoders where OpenSSL has
 //! none, and refused where they are damaged.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::path::Path;
 
 use gabion_engine::key_file::{Forms, Inside, Private};

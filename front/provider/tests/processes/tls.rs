@@ -1,9 +1,6 @@
 //! Full handshakes between `s_server` and `s_client` over loopback, with keys and certificates from
 //! PEM files, either side on our provider or on the default one.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Stdio};

@@ -1,12 +1,6 @@
 //! The key schedule of TLS 1.3: `TLS13-KDF` compared with the default provider's over what programs
 //! may set, rightly and wrongly, and connections that use all of it (resumption, early data,
 //! KeyUpdate, exporters) between every mix of sides.
-//!
-//! Each test runs with the OpenSSL under test and again, in a process of its own, with every other
-//! one that stands beside it in the cache.
-
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -58,7 +52,7 @@ fn labelled() -> Params {
 
 #[test]
 fn answers_are_those_of_the_default_provider() {
-    with_every_openssl("answers");
+    with_every_openssl("key_schedule::answers");
 }
 
 #[test]
@@ -329,7 +323,7 @@ fn varied(context: &Context) {
 
 #[test]
 fn connections_agree_between_every_mix_of_sides() {
-    with_every_openssl("connections");
+    with_every_openssl("key_schedule::connections");
 }
 
 #[test]

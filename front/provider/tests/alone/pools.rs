@@ -1,27 +1,19 @@
 //! Key pairs that are made ahead, through libcrypto: that they are used, that a forked child has none of
 //! its parent's, and that unloading the module ends its thread.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gabion_provider_testing::libcrypto::{Context, Params};
 use gabion_provider_testing::{LIB, OURS, Place, STOCK, Side};
 
+use crate::turn;
+
 const GROUP: &str = "X25519MLKEM768";
 /// What is pooled in two ways, with the bytes of its public key: a KEM, and a key exchange.
 const GROUPS: [(&str, usize); 2] = [(GROUP, 1216), ("X25519", 32)];
-
-/// Tests look at the threads of the whole process, so they take turns.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A place with pools.
 fn switched_on() -> Place {

@@ -1,8 +1,5 @@
 //! X25519 by itself, behind its switch: what the default provider answers and refuses, ours does too.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::Barrier;
 
 use gabion_engine::clamp;

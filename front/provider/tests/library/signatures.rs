@@ -1,9 +1,6 @@
 //! The signatures beside ML-DSA: SLH-DSA against the default provider, bit by bit; the pre-hash
 //! variants against its raw encoding of messages; what it lacks against itself.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use gabion_engine::Prehash;
 use gabion_provider_testing::libcrypto::{Key, Params};
 use gabion_provider_testing::{LIB, OURS, OURS_ALONE, SLH_DSA, STOCK, both, none, pattern};

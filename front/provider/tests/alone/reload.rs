@@ -1,23 +1,15 @@
 //! The provider loaded and unloaded again and again in one process: keys that outlive it, threads that
 //! do so at the same time, and memory that stays as it is.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard};
 
 use gabion_provider_testing::libcrypto::{Context, Key, Params};
 use gabion_provider_testing::{LIB, OURS, Place};
 
-const MESSAGE: &[u8] = b"before, between and after";
+use crate::turn;
 
-/// The tests measure this process's memory, so they run one after another.
-fn alone() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+const MESSAGE: &[u8] = b"before, between and after";
 
 /// A provider that was loaded into a context by hand.
 struct Loaded<'a> {
@@ -110,7 +102,7 @@ fn on_a_thread(work: impl FnOnce() + Send) {
 
 #[test]
 fn keys_outlive_the_provider_that_made_them() {
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let context = context(&place.path("modules"));
     let stock = Loaded::new(&context, c"default");
@@ -151,7 +143,7 @@ fn keys_outlive_the_provider_that_made_them() {
 #[test]
 fn memory_stays_as_it_is_over_lives_of_the_provider() {
     const LIVES: usize = 200;
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let modules = place.path("modules");
     // Loaded only, which maps and unmaps it; and used, in contexts of their own and in a common one.
@@ -206,7 +198,7 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
 /// libcrypto frees a provider with the last thing that was made by it, and has no table of errors any more.
 #[test]
 fn what_is_left_may_be_freed_after_libcryptos_own_cleanup() {
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let config = place.path("gabion.cnf");
     let life = |query: &str, key_goes_first: bool| {
@@ -328,7 +320,7 @@ fn plugin(place: &Place, is_constructed: bool) -> CString {
 
 #[test]
 fn constructors_and_destructors_of_a_plugin_wait_for_no_thread() {
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let here = context(&place.path("modules"));
     let stock = Loaded::new(&here, c"default");
@@ -357,7 +349,7 @@ fn constructors_and_destructors_of_a_plugin_wait_for_no_thread() {
 #[test]
 fn threads_load_and_unload_while_others_work() {
     const EACH: usize = 6;
-    let _alone = alone();
+    let _turn = turn();
     let place = Place::new();
     let modules = place.path("modules");
     let shared = context(&modules);

@@ -1,10 +1,5 @@
 //! The module as a file: what it exports, what it needs, and whether its numbers are OpenSSL's.
 
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod process;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -56,9 +51,9 @@ fn needs_no_symbol_of_openssl() {
 /// `pub const NAME: c_int = NUMBER;` in one module of `src/ffi.rs`, or in a file that is one.
 fn numbers(module: &str) -> Vec<(String, String)> {
     let body = match module {
-        "function" => include_str!("../src/ffi/function.rs"),
+        "function" => include_str!("../../src/ffi/function.rs"),
         _ => {
-            let source = include_str!("../src/ffi.rs");
+            let source = include_str!("../../src/ffi.rs");
             let (_, body) =
                 source.split_once(&format!("pub mod {module} {{")).expect("the module is there");
             body.split_once("\n}").expect("the module ends").0
@@ -111,7 +106,7 @@ fn numbers_and_names_are_those_of_the_headers() {
     // The reasons of errors: `const NAME: u32 = number`, of what is common to all libraries the first part.
     let headers = ["proverr.h", "err.h"].map(|name| std::fs::read_to_string(include.join(name)));
     let headers = headers.map(Result::unwrap).concat();
-    let reasons = include_str!("../src/error.rs").lines().filter_map(|line| {
+    let reasons = include_str!("../../src/error.rs").lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("const ")?.split_once(": u32 = ")?;
         (!value.contains("<<")).then(|| (name, value.split([' ', ';']).next().unwrap()))
     });
@@ -125,7 +120,7 @@ fn numbers_and_names_are_those_of_the_headers() {
         assert_eq!(defined.as_deref(), Some(number), "{name}");
     }
 
-    let source = include_str!("../src/capabilities.rs");
+    let source = include_str!("../../src/capabilities.rs");
     let (used, _) = source.split_once("#[cfg(test)]").expect("code, then its tests");
     let keys: Vec<_> = used.split("(c\"tls-").skip(1).filter_map(|s| s.split('"').next()).collect();
     assert!(keys.len() > 15);

@@ -8,7 +8,8 @@ use gabion_provider_testing::{Place, all_text, prefix};
 
 /// Compiles a program of this folder.
 fn program(place: &Place, name: &str) -> PathBuf {
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/process").join(name);
+    let source =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/processes/process").join(name);
     let (lib, made) = (prefix().join("lib"), place.path("program"));
     let output = Command::new("cc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I"])

@@ -1,12 +1,6 @@
 //! The hybrid groups, pure ML-KEM beside them: handshakes in memory between every mix of sides, with
 //! the counters that say who did the work; shares that were changed on the way; what is offered when
 //! nobody asks.
-//!
-//! Each test runs with the OpenSSL under test and again, in a process of its own, with every other one
-//! that stands beside it in the cache (front/go/script/openssl builds them).
-
-// A panic is how a test fails, in the helpers too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -100,7 +94,7 @@ fn kem_of(group: &str) -> &'static str {
 
 #[test]
 fn handshakes_between_every_mix_of_sides() {
-    with_every_openssl("handshakes");
+    with_every_openssl("groups::handshakes");
 }
 
 #[test]
@@ -135,7 +129,7 @@ fn handshakes() {
 
 #[test]
 fn x25519_is_ours_where_it_is_switched_on() {
-    with_every_openssl("classical");
+    with_every_openssl("groups::classical");
 }
 
 #[test]
@@ -205,7 +199,7 @@ fn wrong_shares_of_x25519(sides: &Sides) {
 
 #[test]
 fn private_groups_are_ours_by_both_names() {
-    with_every_openssl("private_groups");
+    with_every_openssl("groups::private_groups");
 }
 
 #[test]
@@ -257,7 +251,7 @@ fn private_groups() {
 /// of X448MLKEM1024, which is no group, and the group of SM2 that OpenSSL 4.0 has.
 #[test]
 fn hybrids_of_the_default_provider_work_over_our_ml_kem() {
-    with_every_openssl("their_hybrids");
+    with_every_openssl("groups::their_hybrids");
 }
 
 #[test]
@@ -403,7 +397,7 @@ fn wrong_shares(
 
 #[test]
 fn wrong_shares_end_the_handshake() {
-    with_every_openssl("shares");
+    with_every_openssl("groups::shares");
 }
 
 #[test]
@@ -521,7 +515,7 @@ fn offered(bytes: &[u8]) -> (Vec<u8>, Vec<(u16, usize)>) {
 
 #[test]
 fn what_is_offered_unasked_is_the_same_as_without() {
-    with_every_openssl("defaults");
+    with_every_openssl("groups::defaults");
 }
 
 #[test]
@@ -557,7 +551,7 @@ fn defaults() {
 
 #[test]
 fn keys_are_used_as_libssl_does_and_belong_together() {
-    with_every_openssl("keys");
+    with_every_openssl("groups::keys");
 }
 
 #[test]

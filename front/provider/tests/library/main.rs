@@ -1,0 +1,13 @@
+//! The provider in this process, through libcrypto. These tests run beside each other; what looks at the
+//! whole process is in `alone`.
+
+// A panic is how a test fails, in the helpers too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod exchange;
+mod files;
+mod hybrids;
+mod interop;
+mod parity;
+mod signatures;
+mod threads;
