@@ -42,6 +42,7 @@ mod family;
 pub mod key_file;
 pub mod key_schedule;
 pub mod keys;
+mod known_answers;
 pub mod memory;
 mod parallel;
 mod pieces;

@@ -7,47 +7,27 @@
 //! randomness that has to count in its own lane. The expected digests were made with
 //! another implementation (OpenSSL 3.5.5: `genpkey` from a seed, `pkeyutl -encap` with given randomness,
 //! `-decap` of a corrupted ciphertext, deterministic `-sign` with a context), from the seeds and messages that
-//! [`seed`] and [`message`] give. `planted` plants bugs, each of which has to be caught.
+//! [`known_answers`](crate::known_answers) gives. Each family has its own beside it, in `family/`. `planted` plants bugs,
+//! each of which has to be caught.
 
-mod dsa;
-mod ed25519;
-mod fn_dsa;
-mod kem;
 #[cfg(test)]
 mod planted;
-mod slh;
 
 use crate::ecc;
-use crate::family::hybrid;
+use crate::family::{self, hybrid};
+use crate::known_answers::LANES_FEW;
 use crate::route::slot::{Failed, SelfTests};
 
-use gabion_backend::{Backend, Batch, Operation};
+use gabion_backend::Backend;
 use gabion_scheme::algorithms::Family;
-use gabion_scheme::ct;
 use gabion_scheme::ed25519::Rules;
-use gabion_scheme::{Algorithm, Status, ml_dsa, ml_kem, slh_dsa};
-use sha3::{Digest, Sha3_256};
+use gabion_scheme::{Algorithm, ml_dsa, ml_kem, slh_dsa};
 
 /// What a slot takes them by.
 pub(crate) const TESTS: SelfTests = SelfTests { parts, run };
 
-/// The context of the signatures.
-const CONTEXT: &[u8] = b"gabion";
 /// Lanes of the long test: a group of eight and one more.
 const LANES_MANY: usize = 9;
-/// Lanes of the short test, for backends without lanes.
-const LANES_FEW: usize = 2;
-
-/// The seed of a lane.
-fn seed<const N: usize>(lane: usize) -> [u8; N] {
-    std::array::from_fn(|j| (17 * lane + 31 * j + 5) as u8)
-}
-
-/// The message (200 bytes, so that its sponge takes more than one block) or the encapsulation
-/// randomness (32 bytes) of a lane.
-fn message<const N: usize>(lane: usize) -> [u8; N] {
-    std::array::from_fn(|j| (29 * lane + 13 * j + 1) as u8)
-}
 
 /// The algorithms whose self-tests are part of this one's. They are tested once for all that need
 /// them, so that a process tests ML-DSA-65 once and not with each of its composites.
@@ -66,7 +46,7 @@ fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
         Algorithm::EcdhP256 => Some(Algorithm::EcdsaP256),
         Algorithm::EcdhP384 => Some(Algorithm::EcdsaP384),
         Algorithm::EcdhP521 => Some(Algorithm::EcdsaP521),
-        _ => slh::stands_for(algorithm),
+        _ => family::slh_dsa::self_test::stands_for(algorithm),
     }
 }
 
@@ -91,21 +71,21 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Fai
     if let Some(params) =
         gabion_scheme::fn_dsa::params(algorithm).filter(|_| Family::FnDsa.is_built())
     {
-        return Ok(fn_dsa::run(backend, params)
+        return Ok(family::fn_dsa::self_test::run(backend, params)
             .map_err(|what| format!("{algorithm} self-test: {what}"))?);
     }
     let verdict = if let Some(params) =
         ml_kem::params(algorithm).filter(|_| Family::MlKem.is_built())
     {
-        kem::run(backend, params)
+        family::ml_kem::self_test::run(backend, params)
     } else if let Some(params) = ml_dsa::params(algorithm).filter(|_| Family::MlDsa.is_built()) {
-        dsa::run(backend, params)
+        family::ml_dsa::self_test::run(backend, params)
     } else if let Some(params) = slh_dsa::params(algorithm).filter(|_| Family::SlhDsa.is_built()) {
-        slh::run(backend, params)
+        family::slh_dsa::self_test::run(backend, params)
     } else if let Some(rules) = ed25519_rules(algorithm).filter(|_| Family::Ed25519.is_built()) {
-        ed25519::run(backend, rules, lanes)
+        family::ed25519::self_test::run(backend, rules, lanes)
     } else if algorithm == Algorithm::Hss && Family::Hss.is_built() {
-        crate::family::hss::self_test::run(backend)
+        family::hss::self_test::run(backend)
     } else {
         Err("there is no self-test for it".to_owned())
     };
@@ -119,49 +99,6 @@ fn ed25519_rules(algorithm: Algorithm) -> Option<Rules> {
         Algorithm::Ed25519Zip215 => Some(Rules::Zip215),
         _ => None,
     }
-}
-
-/// Runs one operation and insists on every lane's success.
-fn all_ok(backend: &dyn Backend, lanes: usize, operation: Operation<'_>) -> Result<(), String> {
-    let mut status = vec![Status::NotRun; lanes];
-    let mut batch = Batch { operation, status: &mut status };
-    let name = batch.task();
-    batch.check().map_err(|error| error.to_string())?;
-    backend.run(&mut batch).check_done(&status).map_err(|what| format!("{name}: {what}"))?;
-    match status.iter().position(|status| !status.is_ok()) {
-        None => Ok(()),
-        Some(lane) => Err(format!("{name}: lane {lane} of {lanes} says {:?}", status[lane])),
-    }
-}
-
-/// SHA3-256 over answers, in hexadecimal digits.
-fn digest_of(answers: &[Vec<u8>]) -> String {
-    let digest = answers.iter().fold(Sha3_256::new(), Sha3_256::chain_update).finalize();
-    ct::declassify(&digest);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Answers against their known digest.
-fn check_digest(answers: &[Vec<u8>], expected: &str) -> Result<(), String> {
-    let digest = digest_of(answers);
-    if digest == expected {
-        return Ok(());
-    }
-    Err(format!("the known answer over {} lanes differs: {digest}", answers.len()))
-}
-
-/// Runs one operation and insists on a status for each lane.
-fn all_say(
-    backend: &dyn Backend,
-    operation: Operation<'_>,
-    expected: &[Status],
-    what: &str,
-) -> Result<(), String> {
-    let mut status = vec![Status::NotRun; expected.len()];
-    let mut batch = Batch { operation, status: &mut status };
-    batch.check().map_err(|error| error.to_string())?;
-    backend.run(&mut batch).check_done(&status).map_err(|why| format!("{what}: {why}"))?;
-    if status == expected { Ok(()) } else { Err(format!("{what}: {status:?}")) }
 }
 
 #[cfg(test)]

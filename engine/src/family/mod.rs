@@ -7,8 +7,8 @@
 //!
 //! To add a family: its file here with types that implement the two traits of its kind, its variant
 //! in [`Family`](gabion_scheme::algorithms::Family), one line in the `families!` of `keys/signature.rs` or
-//! `keys/kem.rs`, its self-test in `self_test.rs`. The command line, the provider and the batch doors
-//! then know it.
+//! `keys/kem.rs`, its self-test beside it and called by `self_test.rs`. The command line, the provider and
+//! the batch doors then know it.
 //!
 //! Everything is a batch over keys of one algorithm; the engine makes a batch of one of a single
 //! operation, so that both give the same verdict on every input. Who implements `*_many` sets every

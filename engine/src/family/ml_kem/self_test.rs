@@ -6,7 +6,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use super::{all_ok, all_say, check_digest, message, seed};
+use crate::known_answers::{all_ok, all_say, check_digest, message, seed};
 
 /// Which seeds the lanes take: nine in a row, and eight of which two at least, of each parameter set, need more
 /// than three blocks for an entry of their matrix (SampleNTT; some 7 of 1000 entries do).
@@ -57,7 +57,7 @@ struct Answer {
     rejected: [u8; 32],
 }
 
-pub(super) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
+pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     let lanes = lanes();
     let all = answers(backend, params, &lanes)?;
     let expected = EXPECTED.iter().find(|row| row.0 == params.algorithm);

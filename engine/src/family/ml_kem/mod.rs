@@ -1,5 +1,7 @@
 //! ML-KEM (FIPS 203): keys expanded once, batches as a backend takes them.
 
+pub(crate) mod self_test;
+
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Kem, Keys, Operation, Task};

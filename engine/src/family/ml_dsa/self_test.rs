@@ -4,7 +4,7 @@ use gabion_backend::{Backend, Dsa, Keys, Operation};
 use gabion_scheme::ml_dsa::{Message, Params, SigningKey, VerifyKey};
 use gabion_scheme::{Algorithm, Status, ct};
 
-use super::{CONTEXT, LANES_FEW, all_ok, all_say, check_digest, message, seed};
+use crate::known_answers::{CONTEXT, LANES_FEW, all_ok, all_say, check_digest, message, seed};
 
 /// Which seeds and messages the lanes take where the backend has lanes: nine in a row, and eight more, whose
 /// messages end beside a block's end.
@@ -53,7 +53,7 @@ struct Answer {
     sig: Vec<u8>,
 }
 
-pub(super) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
+pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     let has_lanes = backend.lanes() > 1;
     let lanes = if has_lanes { lanes() } else { (0..LANES_FEW).collect() };
     let all = answers(backend, params, &lanes)?;

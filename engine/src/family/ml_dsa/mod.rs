@@ -1,5 +1,7 @@
 //! ML-DSA (FIPS 204): keys expanded once, batches as a backend takes them.
 
+pub(crate) mod self_test;
+
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Dsa, Keys, Operation};

@@ -18,7 +18,7 @@ use sha2_hmac::{Sha256, Sha512};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 
-use super::{CONTEXT, all_ok, all_say, check_digest, message, seed};
+use crate::known_answers::{CONTEXT, all_ok, all_say, check_digest, message, seed};
 
 /// SHA3-256 over `pk || sk || sig` of lane 0's seed and message.
 static EXPECTED: [(Algorithm, &str); 6] = [
@@ -54,7 +54,7 @@ fn expected(algorithm: Algorithm) -> Option<&'static str> {
 }
 
 /// The quick set whose test stands for that of a small set: that with its hash functions and its n.
-pub(super) fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
+pub(crate) fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
     let p = params(algorithm).filter(|_| expected(algorithm).is_none())?;
     let same = |quick: &&Params| (quick.family, quick.n) == (p.family, p.n);
     let quick = EXPECTED.iter().filter_map(|row| params(row.0)).find(same)?;
@@ -62,7 +62,7 @@ pub(super) fn stands_for(algorithm: Algorithm) -> Option<Algorithm> {
 }
 
 /// Makes a key and a signature and verifies it.
-pub(super) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
+pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     let seed: [u8; 96] = seed(0);
     let seeds = &seed[..params.seed_len()];
     let mut key = [SigningKey::blank(params)];

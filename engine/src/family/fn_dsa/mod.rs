@@ -1,5 +1,7 @@
 //! FN-DSA as drafted and Falcon of round 3: keys decoded once, batches as a backend takes them.
 
+pub(crate) mod self_test;
+
 use std::sync::Arc;
 
 use gabion_backend::{Batch, FnDsa, Keys, Operation, Task};

@@ -1,5 +1,7 @@
 //! SLH-DSA (FIPS 205): signing keys with their top tree, batches as a backend takes them.
 
+pub(crate) mod self_test;
+
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Keys, Operation, Slh};

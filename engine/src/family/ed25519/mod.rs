@@ -1,5 +1,7 @@
 //! Ed25519 (RFC 8032), verified strictly or by the rules of ZIP 215.
 
+pub(crate) mod self_test;
+
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Ed25519, Keys, Operation};

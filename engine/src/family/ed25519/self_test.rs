@@ -6,7 +6,7 @@ use gabion_backend::{Backend, Batch, Ed25519, Keys, Operation};
 use gabion_scheme::Status;
 use gabion_scheme::ed25519::{Rules, SigningKey, VerifyKey};
 
-use super::{LANES_FEW, all_ok, all_say, check_digest, message, seed};
+use crate::known_answers::{LANES_FEW, all_ok, all_say, check_digest, message, seed};
 
 /// SHA3-256 over every lane's `pk || seed || sig`: for two lanes, for nine.
 const EXPECTED: [&str; 2] = [
@@ -17,7 +17,7 @@ const EXPECTED: [&str; 2] = [
 /// How often a key is used: its multiples are made on the way.
 const USES: usize = 4;
 
-pub(super) fn run(backend: &dyn Backend, rules: Rules, n: usize) -> Result<(), String> {
+pub(crate) fn run(backend: &dyn Backend, rules: Rules, n: usize) -> Result<(), String> {
     let seeds: Vec<[u8; 32]> = (0..n).map(seed).collect();
     let mut keys = vec![SigningKey::blank(); n];
     let generate = Ed25519::Generate { seeds: &seeds, keys: &mut keys };

@@ -15,7 +15,7 @@ use gabion_scheme::{Algorithm, Status, ct};
 use sha3::digest::{ExtendableOutput, Update, XofReader};
 use sha3::{Digest, Sha3_256, Shake256};
 
-use super::all_ok;
+use crate::known_answers::all_ok;
 
 /// Lanes of the test. The crates have none of their own, so a backend has none either.
 const LANES: usize = 2;
@@ -79,7 +79,7 @@ fn seeds(params: &Params, lane: usize) -> ([u8; SEED_LEN], [u8; RANDOM_LEN]) {
 }
 
 /// Tests one parameter set on one backend; the error says what differed.
-pub(super) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
+pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     let (seeds, random): (Vec<_>, Vec<_>) = (0..LANES).map(|lane| seeds(params, lane)).unzip();
     let mut made: [Option<SigningKey>; LANES] = [None, None];
     let generate = FnDsa::Generate { params, seeds: &seeds, keys: &mut made };
