@@ -66,7 +66,7 @@ pub use gabion_scheme::algorithms::{
     ALGORITHMS, AlgorithmInfo, Codepoint, Family, Kind, OLD_NAMES, OldName, OldSizes, Part, Size,
     UnknownAlgorithm,
 };
-pub use gabion_scheme::ml_dsa::Message;
+pub use gabion_scheme::message::Message;
 pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::{Algorithm, Status, ct, ed25519, lms, ml_dsa, ml_kem, slh_dsa};
 pub use keys::exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};

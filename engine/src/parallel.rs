@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use gabion_backend::{Batch, Task, host};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};

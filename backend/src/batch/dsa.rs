@@ -1,7 +1,8 @@
 //! The operations of ML-DSA.
 
 use gabion_scheme::Algorithm;
-use gabion_scheme::ml_dsa::{Message, Params, SEED_LEN, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{Params, SEED_LEN, SigningKey, VerifyKey};
 
 use super::outputs::wipe;
 use super::split::halves;

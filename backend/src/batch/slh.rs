@@ -1,6 +1,7 @@
 //! The operations of SLH-DSA.
 
-use gabion_scheme::slh_dsa::{Message, Params, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::slh_dsa::{Params, SigningKey, VerifyKey};
 use gabion_scheme::{Algorithm, ct};
 
 use super::{Keys, Task};

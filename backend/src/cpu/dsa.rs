@@ -3,7 +3,8 @@
 use gabion_scheme::ct;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::ml_dsa::{self, Message, Params, SEED_LEN, Scratch, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{self, Params, SEED_LEN, Scratch, SigningKey, VerifyKey};
 
 use crate::batch::{Dsa, Keys};
 

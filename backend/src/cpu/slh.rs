@@ -4,7 +4,8 @@
 use gabion_scheme::ct;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::slh_dsa::{self, Message, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::slh_dsa::{self, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
 
 use crate::batch::{Keys, Slh};
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use gabion_backend::{Batch, Dsa, Keys, Operation};
 use gabion_scheme::composite::{Params, params};
-use gabion_scheme::ml_dsa::{self, Message, SEED_LEN};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{self, SEED_LEN};
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 

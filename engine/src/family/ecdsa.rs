@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 

@@ -26,7 +26,7 @@ pub(crate) mod ml_kem;
 pub(crate) mod slh_dsa;
 
 use gabion_backend::Task;
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 

@@ -30,7 +30,7 @@ pub mod stateful;
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::algorithms::{Family, Kind};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 
 use crate::entropy::Entropy;
 use crate::error::{self, Error, missing_seed, same_key};

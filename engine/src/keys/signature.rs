@@ -2,7 +2,8 @@
 
 use gabion_backend::Task;
 use gabion_scheme::algorithms::{AlgorithmInfo, Family, Size};
-use gabion_scheme::ml_dsa::{self, Message};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa;
 use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::entropy::{Entropy, Randomness};

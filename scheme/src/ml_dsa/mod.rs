@@ -12,7 +12,7 @@
 //!
 //! - [`Params`], [`params`]: the parameter sets and sizes.
 //! - [`VerifyKey`], [`SigningKey`]: keys with everything derived from them once.
-//! - [`Message`]: what is signed: pure, pre-hashed, mu, or M' as it is.
+//! - [`Message`](crate::message::Message): what is signed: pure, pre-hashed, mu, or M' as it is.
 //! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
 //!   batch operations.
 //! - [`Scratch`]: buffers that are kept from call to call.
@@ -31,7 +31,7 @@ mod params;
 mod sign;
 mod verify;
 
-pub use crate::message::{CONTEXT_MAX, Message};
+pub use crate::message::CONTEXT_MAX;
 pub use keygen::{expand_signing_keys, expand_verify_keys, keygen};
 pub use keys::{SigningKey, VerifyKey};
 pub use params::{ATTEMPTS_MAX, D, MU_LEN, Params, SEED_LEN, params};

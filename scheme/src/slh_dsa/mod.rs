@@ -10,7 +10,7 @@
 //!
 //! - [`Params`], [`params`]: the parameter sets and sizes.
 //! - [`VerifyKey`], [`SigningKey`]: keys with what derives from them.
-//! - [`Message`]: what is signed: pure, pre-hashed, or M' as it is.
+//! - [`Message`](crate::message::Message): what is signed: pure, pre-hashed, or M' as it is.
 //! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
 //!   batch operations.
 //! - [`Scratch`]: buffers that are kept from call to call.
@@ -36,7 +36,7 @@ mod sign;
 mod verify;
 mod walk;
 
-pub use crate::message::{CONTEXT_MAX, Message};
+pub use crate::message::CONTEXT_MAX;
 pub use keygen::{expand_signing_keys, expand_verify_keys, keygen};
 pub use keys::{SigningKey, VerifyKey};
 pub use params::{N_MAX, Params, params};
@@ -44,6 +44,7 @@ pub use sign::sign;
 pub use verify::verify;
 
 use crate::ct;
+use crate::message::Message;
 
 /// Operations that are worked on together. Their chains of one layer are 1072 for n = 32, 84 KiB of
 /// descriptions and 34 KiB of values; sixteen fill the lanes of every kernel where each operation

@@ -23,7 +23,8 @@ use gabion_scheme::Algorithm::{
     self, EcdhP256, EcdhP384, EcdhP521, EcdsaP256, EcdsaP384, EcdsaP521, Ed25519, X25519,
 };
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, KemPoly, Kernels};
-use gabion_scheme::ml_dsa::{self, Message, SigningKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{self, SigningKey};
 use gabion_scheme::ml_kem::{self, DecapsKey};
 use gabion_scheme::{Status, ct};
 use gabion_tests::probe::Probe;

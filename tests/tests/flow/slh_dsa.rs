@@ -11,8 +11,9 @@ use gabion_scheme::Algorithm;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhFamily, address_type};
+use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
-use gabion_scheme::slh_dsa::{self, Message, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
+use gabion_scheme::slh_dsa::{self, OPS_MAX, Params, Scratch, SigningKey, VerifyKey};
 use gabion_tests::disturbed::{Disturbed, Place};
 use gabion_tests::probe::{Probe, Tweaks};
 

@@ -8,7 +8,8 @@
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::kernels::{DSA_Q, DsaPoly, Kernels, N};
-use gabion_scheme::ml_dsa::{self, Message, Params, Scratch, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{self, Params, Scratch, SigningKey, VerifyKey};
 use gabion_scheme::prehash::Prehash;
 use gabion_tests::vectors::{self, hex, hex_if_there, list, text};
 use sha3::digest::{ExtendableOutput, Update, XofReader};

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
+use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
-use gabion_scheme::slh_dsa::{self, Message, Params, Scratch, SigningKey, VerifyKey};
+use gabion_scheme::slh_dsa::{self, Params, Scratch, SigningKey, VerifyKey};
 use gabion_tests::vectors::{self, AcvpCase, hex, hex_if_there, text};
 
 gabion_tests::on_every_backend!(acvp_keygen, acvp_siggen, acvp_sigver);

@@ -4,7 +4,7 @@
 
 use gabion_scheme::composite::{Classical, Curve};
 use gabion_scheme::ed25519::SEED_LEN;
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status, rsa};
 use zeroize::Zeroizing;
 

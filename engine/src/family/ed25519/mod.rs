@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gabion_backend::{Batch, Ed25519, Keys, Operation};
 use gabion_scheme::ed25519::{self, PUBLIC_LEN, Rules, SEED_LEN, SIGNATURE_LEN};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 

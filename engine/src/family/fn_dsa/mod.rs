@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gabion_backend::{Batch, FnDsa, Keys, Operation, Task};
 use gabion_scheme::fn_dsa::{self, Params, RANDOM_LEN, SEED_LEN, params};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};
 
 use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use gabion_backend::{Backend, Batch, FnDsa, Keys, Operation};
 use gabion_scheme::fn_dsa::{self, Design, Params, RANDOM_LEN, SEED_LEN, SigningKey};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::prehash::Prehash;
 use gabion_scheme::{Algorithm, Status, ct};
 use sha3::digest::{ExtendableOutput, Update, XofReader};

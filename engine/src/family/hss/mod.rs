@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Hss, Operation};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status, lms};
 
 use super::{VerifyLanes, VerifyPart};

@@ -1,7 +1,8 @@
 //! The self-test of ML-DSA.
 
 use gabion_backend::{Backend, Dsa, Keys, Operation};
-use gabion_scheme::ml_dsa::{Message, Params, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{Params, SigningKey, VerifyKey};
 use gabion_scheme::{Algorithm, Status, ct};
 
 use crate::known_answers::{CONTEXT, LANES_FEW, all_ok, all_say, check_digest, message, seed};

@@ -5,7 +5,7 @@ pub(crate) mod self_test;
 use std::sync::Arc;
 
 use gabion_backend::{Batch, Keys, Operation, Slh};
-use gabion_scheme::ml_dsa::Message;
+use gabion_scheme::message::Message;
 use gabion_scheme::slh_dsa::{self, Params, params};
 use gabion_scheme::{Algorithm, Status, ct};
 use zeroize::Zeroizing;

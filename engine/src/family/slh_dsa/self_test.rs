@@ -11,7 +11,8 @@
 use gabion_backend::{Backend, Keys, Operation, Slh};
 use gabion_scheme::algorithms::Algorithm;
 use gabion_scheme::kernels::slh::SlhFamily;
-use gabion_scheme::slh_dsa::{Message, Params, SigningKey, params};
+use gabion_scheme::message::Message;
+use gabion_scheme::slh_dsa::{Params, SigningKey, params};
 use gabion_scheme::{Status, ct};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2_hmac::{Sha256, Sha512};

@@ -9,7 +9,8 @@ use gabion_backend::portable::Portable;
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::{Error, Status};
 use gabion_scheme::kernels::{Kernels, Sponge, Xof};
-use gabion_scheme::ml_dsa::{self, Message, Params, Scratch, SigningKey, VerifyKey};
+use gabion_scheme::message::Message;
+use gabion_scheme::ml_dsa::{self, Params, Scratch, SigningKey, VerifyKey};
 use gabion_scheme::prehash::Prehash;
 use gabion_tests::probe::{Probe, Sponges};
 
