@@ -61,7 +61,7 @@ start() {
     listening "$2"
 }
 
-# Connections one by one pause now and then, to see whether company has come.
+# Connections one by one pause now and then, to see whether others have come.
 paused() { [ "$(counter "$work/stats" '.*' paused calls)" -gt 0 ]; }
 
 # Many at once, most of which pause; more than one connection has to wait for another's descriptor.

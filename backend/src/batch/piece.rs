@@ -11,7 +11,7 @@ use super::Task;
 const LANES_MIN: usize = 64;
 /// The same of hybrids, half of whose work is a curve's: tens of microseconds a lane.
 const HYBRID_LANES_MIN: usize = 16;
-/// The same of algorithms that take longer and gain nothing by company: they fill registers by
+/// The same of algorithms that take longer and gain nothing by other lanes: they fill registers by
 /// themselves or not at all.
 const SLOW_LANES_MIN: usize = 4;
 

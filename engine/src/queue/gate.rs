@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A leader runs one batch, of which its own job is the first, and then the role passes on: nobody
-//! works for others longer than its own job takes in company.
+//! works for others longer than its own job takes beside others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! One verdict on every input: alone, in a batch of any company, through the queue.
+//! One verdict on every input: alone, in a batch beside any others, through the queue.
 //!
 //! ```text
 //!   a good signature or ciphertext --damage of every kind--> lanes

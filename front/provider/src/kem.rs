@@ -100,7 +100,7 @@ impl TakesParams for Context {
 impl Context {
     /// Does an operation: `together` with others where the thread is in an asynchronous job and that
     /// pays, or else `alone`. ML-KEM without a curve costs less than a pause.
-    fn in_company<T>(
+    fn together_or_alone<T>(
         &self,
         together: impl FnOnce(&'static Engine) -> Option<Result<T, Error>>,
         alone: impl FnOnce(&'static Engine) -> Result<T, Error>,
@@ -242,7 +242,7 @@ unsafe extern "C" fn encapsulate(
         }
         let (made, shared) = match ikme {
             Some(m) => engine()?.encaps_with_randomness(key, &m[..])?,
-            None => context.in_company(
+            None => context.together_or_alone(
                 |engine| provider.paused.encaps(held, engine, &provider.core, key),
                 |engine| engine.encaps(key, &provider.core),
             )?,
@@ -288,7 +288,7 @@ unsafe extern "C" fn decapsulate(
             return Err(Failure::Ciphertext { expected: info.output.max(), got: ciphertext.len() });
         }
         let provider = &context.provider;
-        let shared = context.in_company(
+        let shared = context.together_or_alone(
             |engine| provider.paused.decaps(held, engine, &provider.core, key, ciphertext),
             |engine| engine.decaps(key, ciphertext),
         )?;

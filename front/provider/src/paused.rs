@@ -14,7 +14,7 @@
 //! closed with that, and a worker that comes later writes nowhere.
 //!
 //! Pausing takes two changes of thread, so an operation pauses only when others are on their way, or, now
-//! and then, to see whether others come meanwhile ([`Company`]). If anything is missing, full or fails, the
+//! and then, to see whether others come meanwhile ([`Others`]). If anything is missing, full or fails, the
 //! operation runs where it is, as outside of a job.
 
 use std::any::Any;
@@ -55,14 +55,14 @@ pub struct PausedJobs {
     process: Arc<Process>,
     /// None where they are switched off, or libcrypto's functions were not found.
     fibres: Option<Fibres>,
-    workshops: PerProcess<Workshop>,
+    workers: PerProcess<Worker>,
 }
 
 impl PausedJobs {
     /// Nothing starts before an operation pauses.
     pub fn new(process: &Arc<Process>, fibres: Option<Fibres>) -> Self {
-        let workshops = PerProcess::new(process);
-        PausedJobs { process: Arc::clone(process), fibres, workshops }
+        let workers = PerProcess::new(process);
+        PausedJobs { process: Arc::clone(process), fibres, workers }
     }
 
     /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself. While the job
@@ -123,28 +123,28 @@ impl PausedJobs {
         if unsafe { fibres.has_callback(context) } {
             return None;
         }
-        let workshop = self.workshops.get(Workshop::new)?;
-        if !workshop.company.wants_a_pause() {
+        let worker = self.workers.get(Worker::new)?;
+        if !worker.others.wants_a_pause() {
             return None;
         }
-        let queue = workshop.queue(engine)?;
+        let queue = worker.queue(engine)?;
         let waiter = waiter_of(fibres, context, &self.process)?;
         let drawn = draw(entropy, randomness)?;
-        if !workshop.randomness.put(drawn) {
+        if !worker.randomness.put(drawn) {
             return None;
         }
         waiter.begin();
         let ticket = submit(queue);
         let Ok(ticket) = ticket else {
-            workshop.randomness.take_back(randomness);
+            worker.randomness.take_back(randomness);
             waiter.reset();
             return None;
         };
-        let before = workshop.company.enter();
-        let worker = Delivery { waiter: waiter.share(), company: Arc::clone(&workshop.company) };
-        ticket.then(move |result: Result<T, Error>| worker.deliver(Box::new(result)));
+        let before = worker.others.enter();
+        let delivery = Delivery { waiter: waiter.share(), others: Arc::clone(&worker.others) };
+        ticket.then(move |result: Result<T, Error>| delivery.deliver(Box::new(result)));
         let output = waiter.pause_until_done(fibres, held)?;
-        workshop.company.leave(before);
+        worker.others.leave(before);
         match output.downcast::<Result<T, Error>>().map(|result| *result) {
             // Nobody's input is to blame: it may succeed where it is, or says why not.
             Err(_)
@@ -168,25 +168,25 @@ fn draw(entropy: &dyn Entropy, len: usize) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 /// What one process needs to run operations together.
-struct Workshop {
-    /// Made with its thread at the first pause, by one caller; a forked child has a workshop of its own, so that
+struct Worker {
+    /// Made with its thread at the first pause, by one caller; a forked child has a worker of its own, so that
     /// nobody meets the lock within.
     queue: OnceLock<Queue>,
     is_starting: AtomicBool,
     randomness: Randomness,
-    company: Arc<Company>,
+    others: Arc<Others>,
 }
 
 /// A child makes its own. What it inherits has no thread.
-impl Inherited for Workshop {}
+impl Inherited for Worker {}
 
-impl Workshop {
+impl Worker {
     fn new() -> Self {
-        Workshop {
+        Worker {
             queue: OnceLock::new(),
             is_starting: AtomicBool::new(false),
             randomness: Randomness::new(),
-            company: Arc::new(Company::new()),
+            others: Arc::new(Others::new()),
         }
     }
 
@@ -208,14 +208,14 @@ impl Workshop {
         match queue.with_workers(NonZero::<usize>::MIN) {
             // What a caller before this one set stays, and this one goes.
             Ok(queue) => self.queue.set(queue).unwrap_or_else(Queue::detach),
-            Err(_) => self.company.is_not_served(),
+            Err(_) => self.others.is_not_served(),
         }
         self.is_starting.store(false, Ordering::Release);
         self.queue.get()
     }
 }
 
-impl Drop for Workshop {
+impl Drop for Worker {
     /// The worker ends by itself, after what was handed in: the caller may hold the loader's lock, and
     /// the module stays mapped (build.rs).
     fn drop(&mut self) {
@@ -226,7 +226,7 @@ impl Drop for Workshop {
 }
 
 /// Whether others are about: pausing alone only costs.
-struct Company {
+struct Others {
     /// Operations that were handed in and are not done.
     busy: AtomicUsize,
     /// How many were handed in while others were busy.
@@ -236,9 +236,9 @@ struct Company {
     skipped: AtomicU32,
 }
 
-impl Company {
+impl Others {
     fn new() -> Self {
-        Company {
+        Others {
             busy: AtomicUsize::new(0),
             joined: AtomicU64::new(0),
             skips: AtomicU32::new(ALONE_FIRST),
@@ -255,7 +255,7 @@ impl Company {
         self.skips.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err()
     }
 
-    /// An operation was handed in. Gives what [`Company::leave`] wants.
+    /// An operation was handed in. Gives what [`Others::leave`] wants.
     fn enter(&self) -> u64 {
         if self.busy.fetch_add(1, Ordering::Relaxed) > 0 {
             self.joined.fetch_add(1, Ordering::Relaxed);
@@ -547,13 +547,13 @@ impl Waiter {
 /// What the worker has of an operation.
 struct Delivery {
     waiter: Arc<Waiter>,
-    company: Arc<Company>,
+    others: Arc<Others>,
 }
 
 impl Delivery {
     fn deliver(self, output: Box<dyn Any + Send>) {
-        // First, or the connection's next operation would take this one for company.
-        self.company.done();
+        // First, or the connection's next operation would take this one for another.
+        self.others.done();
         self.waiter.deliver(output);
     }
 }

@@ -301,7 +301,7 @@ impl Context {
         Ok(match &self.test_entropy {
             Some(rnd) => engine.sign_with_randomness(key, message, &rnd[..])?,
             None if self.deterministic => engine.sign_deterministic(key, message)?,
-            None => match self.sign_in_company(held, engine, key, message) {
+            None => match self.sign_together(held, engine, key, message) {
                 Some(signature) => signature?,
                 None => engine.sign(key, message, &self.provider.core)?,
             },
@@ -309,7 +309,7 @@ impl Context {
     }
 
     /// Signs together with others, where the thread is in an asynchronous job and that pays.
-    fn sign_in_company(
+    fn sign_together(
         &self,
         held: &Uncancelled,
         engine: &'static Engine,

@@ -15,7 +15,7 @@ const UNIFORM_LEN: usize = 5 * Xof::Shake128.rate();
 pub(super) const BOUNDED_LEN: usize = 2 * Xof::Shake256.rate();
 
 /// ExpandA (Algorithm 32) for every lane: fills `a_hat` of the key that `part` finds in
-/// `keys[lane]` from `rhos[lane]`. The sponges of `company` run with the first group.
+/// `keys[lane]` from `rhos[lane]`. The sponges of `others` run with the first group.
 ///
 /// Groups bound the memory: sponges of a group are squeezed and parsed before the next starts.
 pub(super) fn expand_a<'a, K: Kernels, T>(
@@ -25,7 +25,7 @@ pub(super) fn expand_a<'a, K: Kernels, T>(
     buffers: (&mut Jobs, &mut Vec<u8>, &mut Vec<[u8; 2]>),
     keys: &mut [T],
     part: fn(&mut T) -> &mut VerifyKey,
-    company: impl Iterator<Item = Sponge<'a>>,
+    others: impl Iterator<Item = Sponge<'a>>,
 ) {
     let (jobs, squeezed, nonces) = buffers;
     let total = p.matrix_len() * rhos.len();
@@ -36,7 +36,7 @@ pub(super) fn expand_a<'a, K: Kernels, T>(
         squeezed.resize(UNIFORM_LEN * group_len, 0);
     }
     resize_arrays(nonces, group_len);
-    let mut company = Some(company);
+    let mut others = Some(others);
     for start in (0..total).step_by(group_len.max(1)) {
         let group = start..total.min(start + group_len);
         for (nonce, index) in nonces.iter_mut().zip(group.clone()) {
@@ -49,8 +49,8 @@ pub(super) fn expand_a<'a, K: Kernels, T>(
                 Sponge::new(Xof::Shake128, [&rhos[index / p.matrix_len()][..], nonce], out)
             },
         );
-        let company = company.take().into_iter().flatten().map(shorten);
-        jobs.run(kernels, company.chain(sponges));
+        let others = others.take().into_iter().flatten().map(shorten);
+        jobs.run(kernels, others.chain(sponges));
         for ((bytes, nonce), index) in squeezed.chunks_exact(UNIFORM_LEN).zip(&*nonces).zip(group) {
             let (lane, poly) = (index / p.matrix_len(), index % p.matrix_len());
             let out = &mut part(&mut keys[lane]).a_hat_mut()[poly];

@@ -88,7 +88,7 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
     refuses_changed(backend, params, &key[0], message, &sig)?;
     // A backend without lanes works on one after the other.
     if backend.lanes() > 1 {
-        is_the_same_in_company(backend, params, &key[0], message, &sig)?;
+        is_the_same_beside_others(backend, params, &key[0], message, &sig)?;
     }
     // The self-test's secrets are constants.
     ct::declassify(key[0].bytes());
@@ -98,7 +98,7 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
 
 /// The key and the signature of lane 0 once more, beside those of another seed, each with randomness of its own. That of
 /// lane 0 is PK.seed, which the deterministic variant takes (FIPS 205, Algorithm 19, line 2).
-fn is_the_same_in_company(
+fn is_the_same_beside_others(
     backend: &dyn Backend,
     params: &'static Params,
     key: &SigningKey,
@@ -128,7 +128,7 @@ fn is_the_same_in_company(
         || sigs[params.sig_len()..] != *sig
         || made[0].bytes()[..params.seed_len()] != seeds[..params.seed_len()]
     {
-        return Err("a key or a signature in company is not what it is by itself".to_owned());
+        return Err("a key or a signature beside others is not what it is by itself".to_owned());
     }
     let expected = randomizer(params, &other[n..2 * n], &[0x77; 32][..n]);
     if expected.get(..n) != Some(&sigs[..n]) {

@@ -150,7 +150,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     }
 }
 
-/// Connections that come one by one pause only to see whether company has come. The server of the first
+/// Connections that come one by one pause only to see whether others have come. The server of the first
 /// row has two operations that may pause, that of the second one.
 #[test]
 fn jobs_of_s_server_pause_where_the_switch_is_on() {
