@@ -1,10 +1,11 @@
 //! The operations of FN-DSA and Falcon.
 
 use gabion_scheme::Algorithm;
-use gabion_scheme::ct;
 use gabion_scheme::fn_dsa::{Params, RANDOM_LEN, SEED_LEN, SigningKey, VerifyKey};
 use gabion_scheme::message::Message;
 
+use super::outputs::wipe;
+use super::split::halves;
 use super::{Keys, Task};
 
 /// What a batch of FN-DSA or Falcon does. `n` is the number of lanes.
@@ -123,71 +124,29 @@ impl<'a> FnDsa<'a> {
         match self {
             FnDsa::Generate { keys, .. } | FnDsa::DecodePrivate { keys, .. } => keys[lane] = None,
             FnDsa::DecodePublic { keys, .. } => keys[lane] = None,
-            FnDsa::Sign { params, sig, .. } => {
-                let len = params.sig_len_max();
-                ct::wipe(&mut sig[lane * len..(lane + 1) * len]);
-            }
+            FnDsa::Sign { params, sig, .. } => wipe(sig, lane, params.sig_len_max()),
             FnDsa::Verify { .. } => {}
         }
     }
+
     /// The operation for the lanes before `lane`, and for those from there on.
     pub(super) fn split_at(self, lane: usize) -> (Self, Self) {
         match self {
             FnDsa::Generate { params, seeds, keys } => {
-                let (seeds, keys) = (seeds.split_at(lane), keys.split_at_mut(lane));
-                (
-                    FnDsa::Generate { params, seeds: seeds.0, keys: keys.0 },
-                    FnDsa::Generate { params, seeds: seeds.1, keys: keys.1 },
-                )
+                halves!(lane, FnDsa::Generate { params; each seeds, each_mut keys })
             }
             FnDsa::DecodePublic { params, bytes, keys } => {
-                let (bytes, keys) =
-                    (bytes.split_at(lane * params.pk_len()), keys.split_at_mut(lane));
-                (
-                    FnDsa::DecodePublic { params, bytes: bytes.0, keys: keys.0 },
-                    FnDsa::DecodePublic { params, bytes: bytes.1, keys: keys.1 },
-                )
+                halves!(lane, FnDsa::DecodePublic { params; bytes bytes[pk_len], each_mut keys })
             }
             FnDsa::DecodePrivate { params, bytes, keys } => {
-                let (bytes, keys) =
-                    (bytes.split_at(lane * params.sk_len()), keys.split_at_mut(lane));
-                (
-                    FnDsa::DecodePrivate { params, bytes: bytes.0, keys: keys.0 },
-                    FnDsa::DecodePrivate { params, bytes: bytes.1, keys: keys.1 },
-                )
+                halves!(lane, FnDsa::DecodePrivate { params; bytes bytes[sk_len], each_mut keys })
             }
-            FnDsa::Sign { params, keys, messages, random, sig } => {
-                let keys = keys.split_at(lane, params.sk_len());
-                let (messages, random) = (messages.split_at(lane), random.split_at(lane));
-                let sig = sig.split_at_mut(lane * params.sig_len_max());
-                let half = |keys, messages, random, sig| FnDsa::Sign {
-                    params,
-                    keys,
-                    messages,
-                    random,
-                    sig,
-                };
-                (
-                    half(keys.0, messages.0, random.0, sig.0),
-                    half(keys.1, messages.1, random.1, sig.1),
-                )
-            }
-            FnDsa::Verify { params, keys, messages, sig, lengths } => {
-                let keys = keys.split_at(lane, params.pk_len());
-                let (messages, lengths) = (messages.split_at(lane), lengths.split_at(lane));
-                let sig = sig.split_at(lane * params.sig_len_max());
-                let half = |keys, messages, sig, lengths| FnDsa::Verify {
-                    params,
-                    keys,
-                    messages,
-                    sig,
-                    lengths,
-                };
-                (
-                    half(keys.0, messages.0, sig.0, lengths.0),
-                    half(keys.1, messages.1, sig.1, lengths.1),
-                )
-            }
+            FnDsa::Sign { params, keys, messages, random, sig } => halves!(lane,
+                FnDsa::Sign { params; keys keys[sk_len], each messages, each random,
+                    bytes_mut sig[sig_len_max] }),
+            FnDsa::Verify { params, keys, messages, sig, lengths } => halves!(lane,
+                FnDsa::Verify { params; keys keys[pk_len], each messages, bytes sig[sig_len_max],
+                    each lengths }),
         }
     }
 

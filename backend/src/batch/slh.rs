@@ -1,9 +1,11 @@
 //! The operations of SLH-DSA.
 
+use gabion_scheme::Algorithm;
 use gabion_scheme::message::Message;
 use gabion_scheme::slh_dsa::{Params, SigningKey, VerifyKey};
-use gabion_scheme::{Algorithm, ct};
 
+use super::outputs::wipe;
+use super::split::halves;
 use super::{Keys, Task};
 
 /// What a batch of SLH-DSA does. `n` is the number of lanes.
@@ -100,7 +102,7 @@ impl Slh<'_> {
             Slh::Sign { params: p, keys, messages, opt_rand, sig } => {
                 keys.fit(n, p.sk_len(), |key| key.is_expanded() && key.params() == *p)
                     && messages.len() == n
-                    && opt_rand.is_none_or(|bytes| bytes.len() == n * p.n)
+                    && opt_rand.is_none_or(|bytes| bytes.len() == n * p.opt_rand_len())
                     && sig.len() == n * p.sig_len()
             }
             Slh::Verify { params: p, keys, messages, sig } => {
@@ -118,10 +120,7 @@ impl Slh<'_> {
                 keys[lane] = SigningKey::blank(params);
             }
             Slh::DecodePublic { params, keys, .. } => keys[lane] = VerifyKey::blank(params),
-            Slh::Sign { params, sig, .. } => {
-                let len = params.sig_len();
-                ct::wipe(&mut sig[lane * len..(lane + 1) * len]);
-            }
+            Slh::Sign { params, sig, .. } => wipe(sig, lane, params.sig_len()),
             Slh::Verify { .. } => {}
         }
     }
@@ -132,47 +131,20 @@ impl<'a> Slh<'a> {
     pub(super) fn split_at(self, lane: usize) -> (Self, Self) {
         match self {
             Slh::Generate { params, seeds, keys } => {
-                let seeds = seeds.split_at(lane * params.seed_len());
-                let keys = keys.split_at_mut(lane);
-                let half = |seeds, keys| Slh::Generate { params, seeds, keys };
-                (half(seeds.0, keys.0), half(seeds.1, keys.1))
+                halves!(lane, Slh::Generate { params; bytes seeds[seed_len], each_mut keys })
             }
             Slh::DecodePublic { params, bytes, keys } => {
-                let bytes = bytes.split_at(lane * params.pk_len());
-                let keys = keys.split_at_mut(lane);
-                let half = |bytes, keys| Slh::DecodePublic { params, bytes, keys };
-                (half(bytes.0, keys.0), half(bytes.1, keys.1))
+                halves!(lane, Slh::DecodePublic { params; bytes bytes[pk_len], each_mut keys })
             }
             Slh::DecodePrivate { params, bytes, keys } => {
-                let bytes = bytes.split_at(lane * params.sk_len());
-                let keys = keys.split_at_mut(lane);
-                let half = |bytes, keys| Slh::DecodePrivate { params, bytes, keys };
-                (half(bytes.0, keys.0), half(bytes.1, keys.1))
+                halves!(lane, Slh::DecodePrivate { params; bytes bytes[sk_len], each_mut keys })
             }
             Slh::Sign { params, keys, messages, opt_rand, sig } => {
-                let keys = keys.split_at(lane, params.sk_len());
-                let messages = messages.split_at(lane);
-                let random = opt_rand.map(|bytes| bytes.split_at(lane * params.n));
-                let sig = sig.split_at_mut(lane * params.sig_len());
-                let half = |keys, messages, opt_rand, sig| Slh::Sign {
-                    params,
-                    keys,
-                    messages,
-                    opt_rand,
-                    sig,
-                };
-                (
-                    half(keys.0, messages.0, random.map(|halves| halves.0), sig.0),
-                    half(keys.1, messages.1, random.map(|halves| halves.1), sig.1),
-                )
+                halves!(lane, Slh::Sign { params;
+                keys keys[sk_len], each messages, maybe opt_rand[opt_rand_len], bytes_mut sig[sig_len] })
             }
-            Slh::Verify { params, keys, messages, sig } => {
-                let keys = keys.split_at(lane, params.pk_len());
-                let messages = messages.split_at(lane);
-                let sig = sig.split_at(lane * params.sig_len());
-                let half = |keys, messages, sig| Slh::Verify { params, keys, messages, sig };
-                (half(keys.0, messages.0, sig.0), half(keys.1, messages.1, sig.1))
-            }
+            Slh::Verify { params, keys, messages, sig } => halves!(lane, Slh::Verify { params;
+                keys keys[pk_len], each messages, bytes sig[sig_len] }),
         }
     }
 

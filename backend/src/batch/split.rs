@@ -47,8 +47,8 @@ impl<'a, T> Keys<'a, T> {
 }
 
 /// Builds an operation twice, from the halves of each of its arrays. An array of `each` has one element
-/// a lane, one of `bytes` as many bytes a lane as the parameter set's function behind it says; `_mut`
-/// marks outputs, and `keys` is [`Keys`].
+/// a lane, one of `bytes` as many bytes a lane as the parameter set's function behind it says, one of `maybe`
+/// the same if there is one; `_mut` marks outputs, and `keys` is [`Keys`].
 macro_rules! halves {
     ($lane:ident, $family:ident::$variant:ident { $params:ident;
         $($kind:tt $field:ident $([$len:ident])?),* }) => {{
@@ -62,6 +62,9 @@ macro_rules! halves {
     (@ each_mut $field:ident, $lane:ident) => { $field.split_at_mut($lane) };
     (@ bytes $field:ident, $lane:ident, $len:expr) => { $field.split_at($lane * $len) };
     (@ bytes_mut $field:ident, $lane:ident, $len:expr) => { $field.split_at_mut($lane * $len) };
+    (@ maybe $field:ident, $lane:ident, $len:expr) => {
+        $field.map(|bytes| bytes.split_at($lane * $len)).unzip()
+    };
     (@ keys $field:ident, $lane:ident, $len:expr) => { $field.split_at($lane, $len) };
 }
 pub(super) use halves;

@@ -92,6 +92,11 @@ impl Params {
         3 * self.n
     }
 
+    /// Bytes of opt_rand (Algorithm 19): as many as a hash value has.
+    pub const fn opt_rand_len(&self) -> usize {
+        self.n
+    }
+
     /// Bytes of a signature: R, SIG_FORS and SIG_HT (figure 17).
     pub const fn sig_len(&self) -> usize {
         self.n + self.fors_len() + self.d as usize * self.xmss_len()
