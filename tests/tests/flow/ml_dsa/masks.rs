@@ -15,11 +15,8 @@ use std::sync::{Arc, Mutex};
 
 use gabion_backend::{Backend, Cpu};
 use gabion_engine::{Config, Engine, Limits, OsEntropy, Queue, Randomness};
-use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
-use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
-use gabion_scheme::kernels::sha512::Sha512;
-use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
-use gabion_scheme::kernels::{DSA_Q, DsaPoly, KemPoly, N};
+use gabion_scheme::kernels::{DSA_Q, DsaPoly, N};
+use gabion_tests::touched::{Touch, Touched};
 
 use super::*;
 
@@ -33,17 +30,17 @@ enum Bug {
     Pairs,
 }
 
-/// Kernels that keep what every mask was squeezed to.
+/// Keeps what every mask was squeezed to, and plants a bug in it.
 #[derive(Clone)]
-struct Masks<K> {
-    inner: K,
+struct Masks {
     bug: Bug,
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl<K> Masks<K> {
-    fn new(inner: K, bug: Bug) -> Self {
-        Masks { inner, bug, seen: Arc::default() }
+impl Masks {
+    /// Kernels whose masks are kept.
+    fn of<K>(inner: K, bug: Bug) -> Touched<K, Masks> {
+        Touched { inner, touch: Masks { bug, seen: Arc::default() } }
     }
 
     fn take(&self) -> Vec<Vec<u8>> {
@@ -57,26 +54,8 @@ fn is_mask(job: &Sponge<'_>) -> bool {
     job.xof == Xof::Shake256 && input == 66 && matches!(job.output.len(), 576 | 640)
 }
 
-/// Kernels that are passed on.
-macro_rules! passed_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        $(fn $name(&self, $($argument: $type),*) $(-> $result)? {
-            self.inner.$name($($argument),*)
-        })*
-    };
-}
-
-impl<K: Kernels> Kernels for Masks<K> {
-    fn name(&self) -> &'static str {
-        "masks"
-    }
-
-    fn lanes(&self) -> usize {
-        self.inner.lanes()
-    }
-
-    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
-        self.inner.sponge_many(jobs);
+impl Touch for Masks {
+    fn sponges(&self, jobs: &mut [Sponge<'_>]) {
         for job in jobs.iter_mut().filter(|job| is_mask(job)) {
             match self.bug {
                 Bug::None => {}
@@ -102,19 +81,6 @@ impl<K: Kernels> Kernels for Masks<K> {
             self.seen.lock().expect("no panic").push(job.output.to_vec());
         }
     }
-
-    passed_on! {
-        fn kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize;
-        fn kem_sample_ntt_vartime(jobs: &mut [KemUniform<'_>]);
-        fn kem_sample_cbd(eta: usize, jobs: &mut [KemNoise<'_>]);
-        fn dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize;
-        fn dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize;
-        fn dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool;
-        fn slh_chain_many(jobs: &mut [SlhChain<'_>]);
-        fn slh_hash_many(jobs: &mut [SlhHash<'_>]);
-        fn sha512_many(jobs: &mut [Sha512<'_>]);
-    }
-    gabion_tests::plain_kernels!(passed_on);
 }
 
 /// The coefficients of a mask.
@@ -139,11 +105,11 @@ fn is_sound(masks: &[Vec<u8>]) -> bool {
 
 /// Signatures by every door of an engine over these kernels, hedged: the masks that they took.
 fn masks_of_every_door<K: Kernels + Clone + 'static>(kernels: &K, bug: Bug) -> Vec<Vec<u8>> {
-    let masks = Masks::new(kernels.clone(), bug);
+    let masks = Masks::of(kernels.clone(), bug);
     if bug != Bug::None {
         // The self-test would not pass.
         let _ = attacked(&masks, sets()[0]);
-        return masks.take();
+        return masks.touch.take();
     }
     let backend: Box<dyn Backend> = Box::new(Cpu::new(masks.clone()));
     let engine = Engine::with_backends(vec![backend], &Config::default()).expect("an engine");
@@ -151,7 +117,7 @@ fn masks_of_every_door<K: Kernels + Clone + 'static>(kernels: &K, bug: Bug) -> V
     let mut all = Vec::new();
     for algorithm in [Algorithm::MlDsa44, Algorithm::MlDsa87] {
         let key = engine.signature_generate(algorithm, &OsEntropy).expect("a key");
-        masks.take();
+        masks.touch.take();
         let message = Message::Pure { context: b"", message: b"the same" };
         engine.sign(&key, message, &OsEntropy).expect("a signature");
         let n = 2 * 64 + 3;
@@ -171,7 +137,7 @@ fn masks_of_every_door<K: Kernels + Clone + 'static>(kernels: &K, bug: Bug) -> V
         let tickets: Vec<_> =
             (0..20).map(|_| queue.submit_sign(&key, message).expect("room")).collect();
         tickets.into_iter().for_each(|ticket| drop(ticket.wait().expect("a signature")));
-        all.extend(masks.take());
+        all.extend(masks.touch.take());
     }
     all
 }
@@ -312,7 +278,7 @@ fn masks_are_distinct<K: Kernels + Clone + 'static>(kernels: &K) {
 /// The attacks find s1 where a bug is planted, and nothing in our signatures, with whatever lanes they were made.
 fn keys_fall_to_bugs_alone<K: Kernels + Clone>(kernels: &K) {
     for p in sets() {
-        let run = |bug| attacked(&Masks::new(kernels.clone(), bug), p);
+        let run = |bug| attacked(&Masks::of(kernels.clone(), bug), p);
         let (key, sigs) = run(Bug::Shared);
         assert_eq!(by_division(p, &sigs), Some(first_of_s1(&key, p)), "{}", p.name());
         let (key, sigs) = run(Bug::Pairs);

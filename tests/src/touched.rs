@@ -1,0 +1,79 @@
+//! Kernels whose results somebody looks at, or changes, before they are used.
+
+use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
+use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
+use gabion_scheme::kernels::sha512::Sha512;
+use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
+use gabion_scheme::kernels::slh_fors::SlhForsTree;
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+
+/// What is done with jobs that are finished. Without a method of its own it is nothing.
+pub trait Touch {
+    /// After `sponge_many`.
+    fn sponges(&self, _: &mut [Sponge<'_>]) {}
+    /// After `slh_chain_many`.
+    fn chains(&self, _: &mut [SlhChain<'_>]) {}
+    /// After `slh_hash_many`.
+    fn hashes(&self, _: &mut [SlhHash<'_>]) {}
+    /// After `slh_fors_many`.
+    fn fors(&self, _: &mut [SlhForsTree<'_>]) {}
+}
+
+/// Passes everything on to `inner`, and hands what comes out to `touch`.
+#[derive(Clone)]
+pub struct Touched<K, T> {
+    /// Whose results they are.
+    pub inner: K,
+    /// Who gets them.
+    pub touch: T,
+}
+
+/// Kernels that are passed on.
+macro_rules! passed_on {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        $(fn $name(&self, $($argument: $type),*) $(-> $result)? {
+            self.inner.$name($($argument),*)
+        })*
+    };
+}
+
+impl<K: Kernels, T: Touch + Send + Sync> Kernels for Touched<K, T> {
+    fn name(&self) -> &'static str {
+        "touched"
+    }
+
+    fn lanes(&self) -> usize {
+        self.inner.lanes()
+    }
+
+    fn sponge_many(&self, jobs: &mut [Sponge<'_>]) {
+        self.inner.sponge_many(jobs);
+        self.touch.sponges(jobs);
+    }
+
+    fn slh_chain_many(&self, jobs: &mut [SlhChain<'_>]) {
+        self.inner.slh_chain_many(jobs);
+        self.touch.chains(jobs);
+    }
+
+    fn slh_hash_many(&self, jobs: &mut [SlhHash<'_>]) {
+        self.inner.slh_hash_many(jobs);
+        self.touch.hashes(jobs);
+    }
+
+    fn slh_fors_many(&self, jobs: &mut [SlhForsTree<'_>]) {
+        self.inner.slh_fors_many(jobs);
+        self.touch.fors(jobs);
+    }
+
+    passed_on! {
+        fn kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize;
+        fn kem_sample_ntt_vartime(jobs: &mut [KemUniform<'_>]);
+        fn kem_sample_cbd(eta: usize, jobs: &mut [KemNoise<'_>]);
+        fn dsa_rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize;
+        fn dsa_rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize;
+        fn dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool;
+        fn sha512_many(jobs: &mut [Sha512<'_>]);
+    }
+    crate::plain_kernels!(passed_on);
+}
