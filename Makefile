@@ -11,7 +11,7 @@ COMMIT  = $(shell git describe --always --dirty 2>/dev/null)
 # The version of the C interface: GABION_ABI in gabion.h, and the library's soname.
 ABI     = $(shell sed -n 's/^\#define GABION_ABI //p' front/capi/include/gabion.h)
 
-.PHONY: all run test check format bench bench-go fuzz install install-c soak
+.PHONY: all run test check format bench bench-go fuzz hbs-faults install install-c soak
 
 all:
 	GABION_COMMIT="$(COMMIT)" cargo build --release --package gabion-cli --package gabion-provider --package gabion-capi
@@ -80,3 +80,7 @@ fuzz:
 # The long counts; the last run's results are bench/results/soak.ndjson.
 soak:
 	script/soak
+
+# 100,000 faults for the state of hash-based signatures, and real kills, forks and races: bench/results/hbs-faults.ndjson.
+hbs-faults:
+	script/hbs-faults

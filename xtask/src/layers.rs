@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-scheme", &[]),
     ("gabion-backend", &["gabion-scheme"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
+    ("gabion-state", &["gabion-engine"]),
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     ("gabion-bench", &["gabion-engine", "gabion-rows"]),
@@ -19,7 +20,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-capi", &["gabion-engine"]),
     (
         "gabion-cli",
-        &["gabion-engine", "gabion-bench", "gabion-rows", "gabion-ship", "gabion-provider-stats"],
+        &[
+            "gabion-engine",
+            "gabion-state",
+            "gabion-bench",
+            "gabion-rows",
+            "gabion-ship",
+            "gabion-provider-stats",
+        ],
     ),
     (
         "gabion-tests",
@@ -32,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-cli",
             "gabion-provider",
             "gabion-rows",
+            "gabion-state",
         ],
     ),
     ("xtask", &["gabion-rows"]),

@@ -11,6 +11,7 @@ const ROOTS: &[&str] = &[
     "scheme/src/lib.rs",
     "backend/src/lib.rs",
     "engine/src/lib.rs",
+    "state/src/lib.rs",
     "ship/src/lib.rs",
     "bench/src/lib.rs",
     "bench/rows/src/lib.rs",

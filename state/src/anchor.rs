@@ -1,0 +1,241 @@
+//! Anchors: witnesses of a state that lie elsewhere, so that a copied or restored folder does not bring them.
+//!
+//! ```text
+//!   state of generation g, stamp s, after b        an anchor may say
+//!                                                  g, s        it was raised to this state
+//!                                                  g - 1, b    the state is one ahead: nothing was released yet
+//!                                                  else        one of the two is an old copy: refused
+//! ```
+//!
+//! An index leaves only after every anchor was raised to the state that reserves it.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk};
+use crate::record::{ANCHOR_MAGIC, KeyId, Mark, Stamp, State};
+use crate::slots::Slots;
+
+/// A witness of the newest state. A counter of a TPM may be one, or another machine.
+pub trait Anchor: Send {
+    /// What messages call it.
+    fn name(&self) -> String;
+
+    /// Keeps everybody else from raising it until this value ends; whether nobody else does so already. Two copies
+    /// of a key have a lock each and one anchor: without this both could find what they expect, and raise it. A
+    /// witness that compares and raises in one step has nothing to do here.
+    ///
+    /// # Errors
+    /// The system's. A witness that is missing is none: [`Anchor::read`] says so.
+    fn hold(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Lets others raise it again.
+    fn release(&mut self) {}
+
+    /// What it was raised to last. None where it is missing, or can't be read as one: that is no fresh start.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&mut self) -> io::Result<Option<Mark>>;
+
+    /// Raises it, durably when it returns, from the generation that has the stamp `before` or from the same one;
+    /// where that is none, from whatever it says.
+    ///
+    /// # Errors
+    /// If it says anything else, which it goes on saying; the system's, and then nobody knows what it says.
+    fn raise(&mut self, mark: &Mark, before: Option<&Stamp>) -> io::Result<()>;
+}
+
+/// What an anchor says about a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The same.
+    Raised,
+    /// The state is one ahead.
+    Behind,
+    /// The state is older than what the anchor saw.
+    StateIsOld,
+    /// The anchor is older than the state can explain.
+    AnchorIsOld,
+    /// It saw another state of the same age.
+    Other,
+}
+
+/// Compares an anchor's mark with a state.
+pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
+    let is_before = Some(mark.generation) == state.generation.checked_sub(1);
+    if *mark == state.mark(key) {
+        Verdict::Raised
+    } else if mark.key != *key || mark.generation == state.generation {
+        Verdict::Other
+    } else if is_before && mark.stamp == state.before {
+        Verdict::Behind
+    } else if is_before {
+        Verdict::Other
+    } else if mark.generation > state.generation {
+        Verdict::StateIsOld
+    } else {
+        Verdict::AnchorIsOld
+    }
+}
+
+impl Verdict {
+    /// Why the state may not be used; None where it may.
+    pub fn refusal(self) -> Option<&'static str> {
+        match self {
+            Verdict::Raised | Verdict::Behind => None,
+            Verdict::StateIsOld => Some(
+                "the state is older than the anchor: restored, or a copy that another went on from",
+            ),
+            Verdict::AnchorIsOld => Some("the anchor is older than the state: restored"),
+            Verdict::Other => {
+                Some("the anchor saw another state: the key was copied, and both went on")
+            }
+        }
+    }
+}
+
+/// A file as an anchor.
+pub struct FileAnchor {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    slots: Option<Slots>,
+}
+
+impl FileAnchor {
+    /// The file of this name, which is there or not.
+    pub fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
+        FileAnchor { disk, path, slots: None }
+    }
+
+    /// The file, opened once; none where there is none.
+    fn opened(&mut self, access: Access) -> io::Result<Option<&mut Slots>> {
+        if self.slots.is_none() {
+            let file = match self.disk.open(&self.path, access) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                file => file?,
+            };
+            self.slots = Some(Slots::new(file, 0, ANCHOR_MAGIC));
+        }
+        Ok(self.slots.as_mut())
+    }
+
+    /// Makes the file and the folders above it, with a first mark; durable when it returns.
+    ///
+    /// # Errors
+    /// The system's. [`ErrorKind::AlreadyExists`] if there is one.
+    pub fn create(disk: &dyn Disk, path: &Path, mark: &Mark) -> io::Result<()> {
+        let folder = path.parent().ok_or(ErrorKind::NotFound)?;
+        make_folders(disk, folder)?;
+        let file = disk.open(path, Access::New)?;
+        let slots = Slots::create(file, &[], ANCHOR_MAGIC, &mark.record())?;
+        slots.file().sync()?;
+        disk.sync_folder(folder)
+    }
+}
+
+impl Anchor for FileAnchor {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn hold(&mut self) -> io::Result<bool> {
+        // By the same handle through which it is raised, so that it is held as long as it may be.
+        match self.opened(Access::Write)? {
+            Some(slots) => slots.file().try_lock(),
+            None => Ok(true),
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(slots) = self.slots.take() {
+            // It is closed in any case.
+            let _ = slots.file().unlock();
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Mark>> {
+        let Some(slots) = self.opened(Access::Read)? else { return Ok(None) };
+        Ok(slots.read()?.as_ref().and_then(Mark::of_record))
+    }
+
+    fn raise(&mut self, mark: &Mark, before: Option<&Stamp>) -> io::Result<()> {
+        let slots = self.slots.as_mut().ok_or(ErrorKind::NotFound)?;
+        if self.disk.identity(&self.path)? != slots.file().identity()? {
+            return Err(io::Error::other("the file was replaced"));
+        }
+        if !slots.file().try_lock()? {
+            return Err(io::Error::other("somebody else raises it"));
+        }
+        let newest = slots.read()?.as_ref().and_then(Mark::of_record);
+        let is_before = |newest: &Mark, before: &Stamp| {
+            newest.key == mark.key
+                && newest.generation.checked_add(1) == Some(mark.generation)
+                && newest.stamp == *before
+        };
+        match (newest, before) {
+            (Some(newest), _) if newest == *mark => slots.write_again(&mark.record())?,
+            (Some(newest), Some(before)) if is_before(&newest, before) => {
+                slots.write(&mark.record())?;
+            }
+            (_, Some(_)) => return Err(io::Error::other("it was raised by somebody else")),
+            (_, None) => slots.write(&mark.record())?,
+        }
+        slots.file().sync()
+    }
+}
+
+/// The default anchor of a key, of those of a home; a sector of a key has its own.
+pub fn default_path(anchors: &Path, key: &KeyId, first: u64) -> PathBuf {
+    let mut name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    if first > 0 {
+        name.push_str(&format!("-{first}"));
+    }
+    anchors.join(name)
+}
+
+/// Makes a folder and those above it, durably.
+fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    if disk.identity(folder).is_ok() {
+        return Ok(());
+    }
+    let above = folder.parent().ok_or(ErrorKind::NotFound)?;
+    make_folders(disk, above)?;
+    disk.make_folder(folder)?;
+    disk.sync_folder(above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_says_what_became_of_a_state() {
+        let state = State {
+            generation: 5,
+            stamp: [5; 16],
+            before: [4; 16],
+            next: 9,
+            boot: [0; 32],
+            machine: [0; 32],
+            log_len: 0,
+            log_chain: [0; 16],
+        };
+        let key = [1; 32];
+        let mark = |generation, stamp, next| Mark { key, generation, stamp: [stamp; 16], next };
+        let said = |mark: Mark| verdict(&mark, &state, &key);
+        assert_eq!(said(mark(5, 5, 9)), Verdict::Raised);
+        assert_eq!(said(mark(4, 4, 1)), Verdict::Behind);
+        assert_eq!(said(mark(5, 6, 9)), Verdict::Other);
+        assert_eq!(said(mark(5, 5, 8)), Verdict::Other);
+        assert_eq!(said(mark(4, 5, 1)), Verdict::Other);
+        assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
+        assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
+        assert_eq!(said(Mark { key: [2; 32], ..mark(5, 5, 9) }), Verdict::Other);
+        let refused = [Verdict::StateIsOld, Verdict::AnchorIsOld, Verdict::Other];
+        assert!(refused.iter().all(|verdict| verdict.refusal().is_some()));
+    }
+}

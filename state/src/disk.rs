@@ -1,0 +1,260 @@
+//! Everything that this crate asks of a file system, call by call.
+//!
+//! Each call of [`Disk`] and [`DiskFile`] is a point where a power cut, a full disk, a failing device or another
+//! process may strike; tests put a simulated disk here, which does all of that. What retries and what loops is
+//! above it, in [`write_all`] and [`read_full`].
+
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Which file a name or a handle stands for: its device and its number there.
+pub type Identity = (u64, u64);
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read what is there.
+    Read,
+    /// To read and write what is there.
+    Write,
+    /// A new file, which nobody but its owner may read; none may be there.
+    New,
+}
+
+/// A file system.
+pub trait Disk: Send + Sync {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Makes a folder, where there is none, that nobody but its owner may look into.
+    ///
+    /// # Errors
+    /// The system's.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a folder durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, in place of what has it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file's name.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Which file has this name; links are followed.
+    ///
+    /// # Errors
+    /// The system's.
+    fn identity(&self, path: &Path) -> io::Result<Identity>;
+
+    /// The name of a file or folder without links.
+    ///
+    /// # Errors
+    /// The system's.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// Whether other machines may see the same file system.
+    ///
+    /// # Errors
+    /// The system's.
+    fn is_network(&self, path: &Path) -> io::Result<bool>;
+}
+
+/// A file that is open.
+pub trait DiskFile: Send {
+    /// Reads some bytes; 0 at the end.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes some bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Makes what was written durable, and the length. After an error nobody knows what is on the disk, and
+    /// another call that succeeds says nothing about it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Bytes of the file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Takes the kernel's lock on the file, until the handle is closed; whether nobody else has it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn try_lock(&self) -> io::Result<bool>;
+
+    /// Gives the lock back, also where a forked child has the same handle still.
+    ///
+    /// # Errors
+    /// The system's.
+    fn unlock(&self) -> io::Result<()>;
+
+    /// Which file it is.
+    ///
+    /// # Errors
+    /// The system's.
+    fn identity(&self) -> io::Result<Identity>;
+}
+
+/// Writes all of it. An interrupted call is made again; a file that takes no byte is an error.
+///
+/// # Errors
+/// The system's.
+pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written.min(bytes.len())..];
+                offset += written as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads as many bytes as there are, up to the length of `bytes`; how many came.
+///
+/// # Errors
+/// The system's.
+pub fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < bytes.len() {
+        match file.read_at(&mut bytes[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+/// The operating system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(access != Access::Read);
+        if access == Access::New {
+            options.create_new(true).mode(0o600);
+        }
+        Ok(Box::new(RealFile(options.open(path)?)))
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        match std::fs::create_dir(path) {
+            Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o700)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        let metadata = std::fs::metadata(path)?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
+    fn is_network(&self, path: &Path) -> io::Result<bool> {
+        let kind = rustix::fs::statfs(path)?.f_type as u64 & 0xffff_ffff;
+        Ok(NETWORKS.contains(&kind))
+    }
+}
+
+/// Numbers of file systems that several machines see (statfs(2), linux/magic.h): NFS, SMB, SMB2, CIFS, 9P, Ceph,
+/// AFS twice, Coda, Lustre, GFS2, OCFS2.
+const NETWORKS: [u64; 12] = [
+    0x6969,
+    0x517b,
+    0xfe53_4d42,
+    0xff53_4d42,
+    0x0102_1997,
+    0x00c3_6400,
+    0x5346_414f,
+    0x6b41_4653,
+    0x7375_7245,
+    0x0bd0_0bd0,
+    0x0116_1970,
+    0x7461_636f,
+];
+
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        let metadata = self.0.metadata()?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+}

@@ -1,0 +1,143 @@
+//! Which files a key has, and what is told of their errors.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gabion_engine::keys::stateful::LedgerError;
+use gabion_engine::{Entropy, OsEntropy};
+
+use crate::anchor::default_path;
+use crate::disk::{Access, Disk, RealDisk, read_full};
+use crate::machine::{Machine, ThisMachine};
+use crate::record::{Head, KeyId, STATE_MAGIC, State};
+use crate::slots::{BLOCK, Slots};
+
+/// What a ledger runs on.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The file system.
+    pub disk: Arc<dyn Disk>,
+    /// The machine.
+    pub machine: Arc<dyn Machine>,
+    /// Where stamps come from.
+    pub entropy: Arc<dyn Entropy + Send + Sync>,
+}
+
+impl Surroundings {
+    /// This machine and its operating system.
+    pub fn real() -> Self {
+        Surroundings {
+            disk: Arc::new(RealDisk),
+            machine: Arc::new(ThisMachine),
+            entropy: Arc::new(OsEntropy),
+        }
+    }
+}
+
+/// The files of a key.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// The private key, which never changes.
+    pub key: PathBuf,
+    /// The state.
+    pub state: PathBuf,
+    /// What was signed.
+    pub log: PathBuf,
+    /// Trees, which can be made again.
+    pub trees: PathBuf,
+    /// The lock.
+    pub lock: PathBuf,
+}
+
+impl Paths {
+    /// Of a key of this name.
+    pub fn of(key: &Path) -> Self {
+        let beside = |ending: &str| {
+            let mut name = key.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        Paths {
+            key: key.to_owned(),
+            state: beside(".state"),
+            log: beside(".log"),
+            trees: beside(".trees"),
+            lock: beside(".lock"),
+        }
+    }
+
+    /// Of a key that is there, whose name may be a link.
+    pub fn of_existing(disk: &dyn Disk, key: &Path) -> Result<Self, LedgerError> {
+        Ok(Self::of(&disk.canonical(key).map_err(|error| failed(key, &error))?))
+    }
+
+    /// The folder that they are in.
+    pub fn folder(&self) -> &Path {
+        match self.key.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
+    }
+}
+
+/// The error of a call that failed at a file.
+pub fn failed(path: &Path, error: &io::Error) -> LedgerError {
+    LedgerError::Unavailable(format!("{}: {error}", path.display()))
+}
+
+/// The error of a state that may not be used.
+pub fn unsafe_state(path: &Path, reason: &str) -> LedgerError {
+    LedgerError::Unsafe(format!("{}: {reason}", path.display()))
+}
+
+/// Reads KEY.state.
+pub fn read_state(
+    disk: &dyn Disk,
+    paths: &Paths,
+    access: Access,
+) -> Result<(Head, Slots, State), LedgerError> {
+    let at = |error: io::Error| failed(&paths.state, &error);
+    let damaged = || unsafe_state(&paths.state, "it is damaged");
+    let file = disk.open(&paths.state, access).map_err(at)?;
+    let mut head = vec![0; BLOCK as usize];
+    read_full(&*file, &mut head, 0).map_err(at)?;
+    let head = Head::decode(&head).ok_or_else(damaged)?;
+    let (slots, newest) = Slots::open(file, BLOCK, STATE_MAGIC).map_err(at)?;
+    let state = newest.and_then(|record| State::of_record(&record, &head.key));
+    let state = state.ok_or_else(damaged)?;
+    let is_sound = (head.first..=head.end).contains(&state.next);
+    if is_sound { Ok((head, slots, state)) } else { Err(damaged()) }
+}
+
+/// Refuses a folder that other machines see, unless the owner of the key allowed it.
+pub fn check_network(
+    around: &Surroundings,
+    paths: &Paths,
+    is_allowed: bool,
+) -> Result<(), LedgerError> {
+    let folder = paths.folder();
+    let is_network = around.disk.is_network(folder).map_err(|error| failed(folder, &error))?;
+    if is_network && !is_allowed {
+        let reason = "other machines see this file system, whose locks and syncs may not hold";
+        return Err(unsafe_state(folder, reason));
+    }
+    Ok(())
+}
+
+/// The files of a key's anchors, with the default place filled in.
+pub fn anchor_paths(
+    machine: &dyn Machine,
+    names: &[String],
+    key: &KeyId,
+    first: u64,
+) -> Result<Vec<PathBuf>, LedgerError> {
+    let place = |name: &String| match (name.is_empty(), machine.anchors()) {
+        (false, _) => Ok(PathBuf::from(name)),
+        (true, Some(anchors)) => Ok(default_path(&anchors, key, first)),
+        (true, None) => Err(LedgerError::Unsafe(NO_HOME.to_owned())),
+    };
+    names.iter().map(place).collect()
+}
+
+const NO_HOME: &str = "there is no home to keep its anchor in; set HOME or XDG_STATE_HOME, or name a file as the anchor";

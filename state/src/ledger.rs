@@ -1,0 +1,601 @@
+//! The ledger in files.
+//!
+//! ```text
+//!   open      lock > head and state > machine > anchors agree > log agrees          a refusal changes nothing
+//!   reserve   [ block in memory ] enough: from it, without a call
+//!             not: generation + 1 with a higher `next`  > sync state > raise each anchor > the block is larger
+//!   close     what is left of the block: generation + 1 with `next` at its start > sync > anchors
+//! ```
+//!
+//! Between two writes of state and anchor a crash leaves the state one ahead, which is safe: nothing of the block
+//! was handed out. After a failed write or sync nobody knows what is on the disk, so a ledger does nothing more;
+//! one that is opened anew writes first what it has read, since what a failed sync left in the system's cache
+//! may never get to the disk.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::{
+    Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, digest_of,
+};
+
+use crate::anchor::{Anchor, FileAnchor, verdict};
+use crate::disk::{Access, Identity};
+use crate::files::{
+    Paths, Surroundings, anchor_paths, check_network, failed, read_state, unsafe_state,
+};
+use crate::lock::{Lock, Tried};
+use crate::log::{End, Line, Log, PLAIN_MAX};
+use crate::machine::Process;
+use crate::record::{Head, State};
+use crate::registry::{Chain, Registry};
+use crate::slots::Slots;
+
+/// How a ledger is opened.
+pub struct Options {
+    /// How many indexes are reserved at once, at least. More are quicker, and a crash burns more.
+    pub ahead: u64,
+    /// How long another process may keep the lock before that is an error.
+    pub wait: Duration,
+    /// Anchors besides those that are named in the state.
+    pub anchors: Vec<Box<dyn Anchor>>,
+    /// The keys that this process has open, where that is not a process of its own.
+    pub opened: Option<Arc<Opened>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { ahead: 1, wait: Duration::from_secs(30), anchors: Vec::new(), opened: None }
+    }
+}
+
+/// The keys that a process has open: a simulated one, since a real one has one list.
+pub type Opened = Registry<Shared>;
+
+static OPENED: Chain<Shared> = Chain::new();
+
+/// How long to wait before the lock is tried once more.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A key's state, open for signing. Clones are not needed: opening it again in this process gives another handle.
+pub struct FilesLedger {
+    shared: Arc<Shared>,
+    /// Whether its end was counted.
+    is_closed: bool,
+}
+
+/// What all handles of a key share.
+pub struct Shared {
+    around: Surroundings,
+    process: Process,
+    paths: Paths,
+    /// Counts what burns blocks that were handed out: reservations from before give no index.
+    epoch: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    handles: usize,
+    /// Gone when the last handle is.
+    lock: Option<Lock>,
+    /// Why nothing more can be done with it.
+    broken: Option<String>,
+    /// Whether what was read is known to be on the disk.
+    settled: bool,
+    ahead: u64,
+    head: Head,
+    slots: Slots,
+    state: State,
+    state_file: Identity,
+    /// Reserved, and in nobody's hands.
+    block: Range<u64>,
+    /// The boot of the machine in which the block was reserved.
+    boot: [u8; 32],
+    anchors: Vec<Box<dyn Anchor>>,
+    log: Log,
+}
+
+impl FilesLedger {
+    /// Opens the state of the private key in the file `key`, whose public key is `public`.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unsafe`] with the reason if it may not be the newest state, or is another key's or another
+    /// machine's; [`LedgerError::Held`] if another process has it for longer than the options say;
+    /// [`LedgerError::Unavailable`]. None of them changes anything.
+    pub fn open(
+        around: &Surroundings,
+        key: &Path,
+        public: &[u8],
+        options: Options,
+    ) -> Result<Self, LedgerError> {
+        let process = around.machine.process().ok_or_else(no_forks)?;
+        let paths = Paths::of_existing(&*around.disk, key)?;
+        let own = options.opened.clone();
+        let opened = own.as_deref().unwrap_or_else(|| OPENED.of(process.1));
+        let mut options = options;
+        let mut waited = Duration::ZERO;
+        loop {
+            let tried = Self::try_open(around, &paths, public, process, opened, &mut options);
+            match tried {
+                Err(LedgerError::Held(_)) if waited < options.wait => {
+                    around.machine.pause(PAUSE);
+                    waited += PAUSE;
+                }
+                tried => return tried,
+            }
+        }
+    }
+
+    fn try_open(
+        around: &Surroundings,
+        paths: &Paths,
+        public: &[u8],
+        process: Process,
+        opened: &Opened,
+        options: &mut Options,
+    ) -> Result<Self, LedgerError> {
+        let disk = &*around.disk;
+        let id = disk.identity(&paths.lock).map_err(|error| failed(&paths.lock, &error))?;
+        let mut list = opened.list();
+        if let Some(shared) = list.get(&id).and_then(|shared| shared.upgrade()) {
+            let mut inner = shared.inner();
+            if inner.lock.is_some() {
+                inner.check_key(paths, public)?;
+                inner.check_usable()?;
+                inner.handles += 1;
+                inner.ahead = inner.ahead.max(options.ahead);
+                drop(inner);
+                return Ok(FilesLedger { shared, is_closed: false });
+            }
+        }
+        let lock = match Lock::try_take(disk, &paths.lock) {
+            Err(error) => return Err(failed(&paths.lock, &error)),
+            Ok(Tried::Busy(holder)) => return Err(LedgerError::Held(holder)),
+            Ok(Tried::Held(lock)) => lock,
+        };
+        let inner = Inner::open(around, paths, public, lock, options)?;
+        let shared = Arc::new(Shared {
+            around: around.clone(),
+            process,
+            paths: paths.clone(),
+            epoch: AtomicU64::new(0),
+            inner: Mutex::new(inner),
+        });
+        list.insert(id, Arc::downgrade(&shared));
+        Ok(FilesLedger { shared, is_closed: false })
+    }
+
+    /// Ends this handle. The last one of a process gives back what it reserved and did not hand out, durably.
+    ///
+    /// # Errors
+    /// If that failed. Then it is burnt.
+    pub fn close(mut self) -> Result<(), LedgerError> {
+        self.is_closed = true;
+        self.shared.close_handle()
+    }
+
+    /// Lets a request id be used again. What was signed under it stays in the log.
+    ///
+    /// # Errors
+    /// If there is none, or the log can't be written.
+    pub fn forget(&self, request: &str) -> Result<(), LedgerError> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let mut inner = shared.inner();
+        inner.check_usable()?;
+        if !inner.log.knows(request) {
+            let reason = format!("no signature was made under the request id `{request}`");
+            return Err(LedgerError::Unavailable(reason));
+        }
+        shared.settle(&mut inner)?;
+        let line = Line::Forgotten { request: request.to_owned() };
+        shared.write_log(&mut inner, &[line], true)
+    }
+
+    /// The generation of the state.
+    pub fn generation(&self) -> u64 {
+        self.shared.inner().state.generation
+    }
+}
+
+impl Drop for FilesLedger {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            // What could not be given back is burnt, which is safe; `close` tells.
+            let _ = self.shared.close_handle();
+        }
+    }
+}
+
+impl Ledger for FilesLedger {
+    fn reserve(&self, count: u64) -> Result<Reservation, LedgerError> {
+        let shared = &self.shared;
+        shared.check_process()?;
+        let mut inner = shared.inner();
+        inner.check_usable()?;
+        shared.check_boot(&mut inner);
+        if count > inner.left() {
+            return Err(LedgerError::Exhausted { wanted: count, left: inner.left() });
+        }
+        let has = inner.block.end - inner.block.start;
+        if count > has {
+            let more = (count.max(inner.ahead) - has).min(inner.head.end - inner.state.next);
+            shared.settle(&mut inner)?;
+            // A full disk is noticed before an index is lost to it.
+            let room = inner.log.make_room(count.saturating_mul(PLAIN_MAX).min(1 << 20));
+            room.map_err(|error| failed(&shared.paths.log, &error))?;
+            let next = inner.state.next + more;
+            shared.commit(&mut inner, next)?;
+            inner.block.end = next;
+        }
+        let first = inner.block.start;
+        inner.block.start += count;
+        let epoch = shared.epoch.load(Ordering::Acquire);
+        let holder = Held { shared: Arc::clone(shared), epoch };
+        Ok(Reservation::new(first..first + count, Box::new(holder)))
+    }
+
+    fn recall(&self, request: &str) -> Result<Option<Recorded>, LedgerError> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let mut inner = shared.inner();
+        inner.check_usable()?;
+        if inner.log.knows(request) {
+            // What was read of the log may not be on the disk, and another message could have this id then.
+            shared.settle(&mut inner)?;
+        }
+        inner.log.recall(request).map_err(|error| failed(&shared.paths.log, &error))
+    }
+
+    fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let mut inner = shared.inner();
+        inner.check_usable()?;
+        let mut requests = entries.iter().filter_map(|entry| entry.request);
+        if let Some(known) = requests.clone().find(|request| inner.log.knows(request)) {
+            return Err(LedgerError::RequestKnown(known.to_owned()));
+        }
+        let is_durable = requests.next().is_some();
+        let machine = &*shared.around.machine;
+        let (now, host) = (machine.now(), machine.host());
+        let lines: Vec<Line> =
+            entries.iter().map(|entry| Line::of_entry(entry, now, &host)).collect();
+        shared.settle(&mut inner)?;
+        shared.write_log(&mut inner, &lines, is_durable)
+    }
+
+    fn remaining(&self) -> Result<Remaining, LedgerError> {
+        self.shared.check_process()?;
+        let inner = self.shared.inner();
+        inner.check_usable()?;
+        Ok(inner.remaining())
+    }
+}
+
+/// What a reservation keeps of its ledger.
+struct Held {
+    shared: Arc<Shared>,
+    epoch: u64,
+}
+
+impl Holder for Held {
+    fn check(&self) -> Result<(), LedgerError> {
+        self.shared.check_process()?;
+        if self.shared.epoch.load(Ordering::Acquire) == self.epoch {
+            return Ok(());
+        }
+        let reason = "the machine was started again since the indexes were reserved";
+        Err(unsafe_state(&self.shared.paths.state, reason))
+    }
+
+    fn give_back(&mut self, unused: Range<u64>) {
+        let mut inner = self.shared.inner();
+        let is_open = inner.lock.is_some() && inner.broken.is_none();
+        if is_open && unused.end == inner.block.start {
+            inner.block.start = unused.start;
+        }
+    }
+}
+
+impl Shared {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A panic in between left it broken, or changed nothing.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses a process that was forked from the one that opened the key. It takes no lock, which a thread of the
+    /// parent may have held.
+    fn check_process(&self) -> Result<(), LedgerError> {
+        if self.around.machine.process() == Some(self.process) {
+            return Ok(());
+        }
+        let reason =
+            "the process was forked since the key was opened; only the one that opened it may sign";
+        Err(unsafe_state(&self.paths.state, reason))
+    }
+
+    /// Burns what is in memory, if that has come through a start of the machine.
+    fn check_boot(&self, inner: &mut Inner) {
+        let boot = self.around.machine.boot();
+        if inner.boot != boot {
+            inner.block.start = inner.block.end;
+            inner.boot = boot;
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Writes again what was read when the key was opened, and raises anchors that are behind.
+    fn settle(&self, inner: &mut Inner) -> Result<(), LedgerError> {
+        if inner.settled {
+            return Ok(());
+        }
+        self.check_in_place(inner)?;
+        inner.broken = Some("it could not be written".to_owned());
+        let settled = self.try_settle(inner);
+        self.ended(inner, settled)?;
+        inner.settled = true;
+        Ok(())
+    }
+
+    fn try_settle(&self, inner: &mut Inner) -> Result<(), LedgerError> {
+        if let Some(lock) = &inner.lock {
+            lock.sign(&*self.around.machine);
+        }
+        let record = inner.state.record(&inner.head.key);
+        let written = inner.slots.write_again(&record).and_then(|()| inner.slots.file().sync());
+        written.map_err(|error| failed(&self.paths.state, &error))?;
+        raise(inner)?;
+        inner.log.settle().map_err(|error| failed(&self.paths.log, &error))
+    }
+
+    /// Makes a new generation durable whose next index is `next`, in the state and in every anchor.
+    fn commit(&self, inner: &mut Inner, next: u64) -> Result<(), LedgerError> {
+        let mut stamp = [0; 16];
+        self.around
+            .entropy
+            .fill(&mut stamp)
+            .map_err(|error| LedgerError::Unavailable(error.to_string()))?;
+        self.check_in_place(inner)?;
+        let state = State {
+            generation: inner.state.generation + 1,
+            stamp,
+            before: inner.state.stamp,
+            next,
+            boot: inner.boot,
+            machine: inner.state.machine,
+            log_len: inner.log.durable().len,
+            log_chain: inner.log.durable().chain,
+        };
+        inner.broken = Some("it could not be written".to_owned());
+        let committed = self.try_commit(inner, state);
+        self.ended(inner, committed)
+    }
+
+    fn try_commit(&self, inner: &mut Inner, state: State) -> Result<(), LedgerError> {
+        let record = state.record(&inner.head.key);
+        let written = inner.slots.write(&record).and_then(|()| inner.slots.file().sync());
+        written.map_err(|error| failed(&self.paths.state, &error))?;
+        inner.state = state;
+        raise(inner)
+    }
+
+    /// A ledger that began to write is whole again only if all of it was written.
+    fn ended(
+        &self,
+        inner: &mut Inner,
+        outcome: Result<(), LedgerError>,
+    ) -> Result<(), LedgerError> {
+        inner.broken = match &outcome {
+            Ok(()) => None,
+            Err(error) => Some(format!("an earlier write failed ({error})")),
+        };
+        outcome
+    }
+
+    /// Refuses to go on if a file's name has gone to another one, or somebody else wrote the state.
+    fn check_in_place(&self, inner: &mut Inner) -> Result<(), LedgerError> {
+        let disk = &*self.around.disk;
+        let at = |error| failed(&self.paths.state, &error);
+        let lock = match &inner.lock {
+            None => false,
+            Some(lock) => lock
+                .is_in_place(disk, &self.paths.lock)
+                .map_err(|error| failed(&self.paths.lock, &error))?,
+        };
+        let file = disk.identity(&self.paths.state).map_err(at)?;
+        let newest = inner.slots.read().map_err(at)?;
+        let is_ours = newest == Some(inner.state.record(&inner.head.key));
+        if lock && file == inner.state_file && is_ours {
+            return Ok(());
+        }
+        let reason = "the files were replaced or changed while the key was open";
+        inner.broken = Some(reason.to_owned());
+        Err(unsafe_state(&self.paths.state, reason))
+    }
+
+    fn write_log(
+        &self,
+        inner: &mut Inner,
+        lines: &[Line],
+        is_durable: bool,
+    ) -> Result<(), LedgerError> {
+        inner.broken = Some("its log could not be written".to_owned());
+        let mut written = inner.log.append(lines);
+        if is_durable {
+            written = written.and_then(|()| inner.log.sync());
+        }
+        let written = written.map_err(|error| failed(&self.paths.log, &error));
+        self.ended(inner, written)
+    }
+
+    fn close_handle(&self) -> Result<(), LedgerError> {
+        // A child's handle is its parent's, and its lock may be held by a thread that it lacks.
+        self.check_process()?;
+        let mut inner = self.inner();
+        inner.handles -= 1;
+        if inner.handles > 0 {
+            return Ok(());
+        }
+        let closed = self.give_tail_back(&mut inner);
+        inner.anchors.iter_mut().for_each(|anchor| anchor.release());
+        if let Some(lock) = inner.lock.take() {
+            lock.release();
+        }
+        closed
+    }
+
+    fn give_tail_back(&self, inner: &mut Inner) -> Result<(), LedgerError> {
+        if inner.broken.is_some() {
+            return Ok(());
+        }
+        self.check_boot(inner);
+        if !inner.block.is_empty() {
+            // Before anything is written, so that nobody takes one of them meanwhile.
+            let next = inner.block.start;
+            inner.block.end = next;
+            self.commit(inner, next)?;
+        }
+        inner.log.sync().map_err(|error| failed(&self.paths.log, &error))
+    }
+}
+
+fn raise(inner: &mut Inner) -> Result<(), LedgerError> {
+    let mark = inner.state.mark(&inner.head.key);
+    for anchor in &mut inner.anchors {
+        let raised = anchor.raise(&mark, Some(&inner.state.before));
+        raised.map_err(|error| failed(Path::new(&anchor.name()), &error))?;
+    }
+    Ok(())
+}
+
+impl Inner {
+    fn open(
+        around: &Surroundings,
+        paths: &Paths,
+        public: &[u8],
+        lock: Lock,
+        options: &mut Options,
+    ) -> Result<Self, LedgerError> {
+        let disk = &*around.disk;
+        let (head, slots, state) = read_state(disk, paths, Access::Write)?;
+        check_network(around, paths, head.allow_network)?;
+        if head.key != digest_of(public) {
+            return Err(unsafe_state(&paths.state, "it is the state of another key"));
+        }
+        if state.machine != around.machine.id() {
+            return Err(unsafe_state(&paths.state, OTHER_MACHINE));
+        }
+        let files = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
+        let files = files.into_iter().map(|path| FileAnchor::new(Arc::clone(&around.disk), path));
+        let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
+        anchors.extend(files.map(|file| Box::new(file) as Box<dyn Anchor>));
+        check_anchors(&mut anchors, &state, &head)?;
+        check_anchors(&mut options.anchors, &state, &head)?;
+        // Only now: whoever waits for somebody else tries again with the same.
+        anchors.append(&mut options.anchors);
+        let log = open_log(around, paths, &head, &state)?;
+        let state_file = slots.file().identity().map_err(|error| failed(&paths.state, &error))?;
+        Ok(Inner {
+            handles: 1,
+            lock: Some(lock),
+            broken: None,
+            settled: false,
+            ahead: options.ahead,
+            block: state.next..state.next,
+            boot: around.machine.boot(),
+            head,
+            slots,
+            state,
+            state_file,
+            anchors,
+            log,
+        })
+    }
+
+    fn check_key(&self, paths: &Paths, public: &[u8]) -> Result<(), LedgerError> {
+        match self.head.key == digest_of(public) {
+            true => Ok(()),
+            false => Err(unsafe_state(&paths.state, "it is the state of another key")),
+        }
+    }
+
+    fn check_usable(&self) -> Result<(), LedgerError> {
+        match (&self.broken, &self.lock) {
+            (None, Some(_)) => Ok(()),
+            (Some(why), _) => {
+                Err(LedgerError::Unsafe(format!("{why}; close the key and open it again")))
+            }
+            (None, None) => Err(LedgerError::Unsafe("the key was closed".to_owned())),
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.head.end - self.state.next + (self.block.end - self.block.start)
+    }
+
+    fn remaining(&self) -> Remaining {
+        let left = self.left();
+        let handed_out = self.head.end - left - self.head.first;
+        let burnt = handed_out.saturating_sub(self.log.signed());
+        Remaining { left, burnt, is_low: left <= self.head.warn_at }
+    }
+}
+
+const OTHER_MACHINE: &str = "it was written on another machine; if that has stopped signing for ever, \
+    `gabion hbs recover` goes on here";
+
+/// Compares all anchors with the state: all have to agree.
+fn check_anchors(
+    anchors: &mut [Box<dyn Anchor>],
+    state: &State,
+    head: &Head,
+) -> Result<(), LedgerError> {
+    for anchor in anchors {
+        let name = PathBuf::from(anchor.name());
+        if !anchor.hold().map_err(|error| failed(&name, &error))? {
+            return Err(held_anchor(&name));
+        }
+        let mark = anchor.read().map_err(|error| failed(&name, &error))?;
+        let mark = mark.ok_or_else(|| unsafe_state(&name, NO_ANCHOR))?;
+        if let Some(reason) = verdict(&mark, state, &head.key).refusal() {
+            return Err(unsafe_state(&name, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Somebody signs with a copy of the key.
+pub fn held_anchor(name: &Path) -> LedgerError {
+    LedgerError::Held(format!("somebody who holds its anchor {}", name.display()))
+}
+
+const NO_ANCHOR: &str = "there is no anchor of the key: it was copied from another home or machine, \
+    or the anchor is lost";
+
+fn open_log(
+    around: &Surroundings,
+    paths: &Paths,
+    head: &Head,
+    state: &State,
+) -> Result<Log, LedgerError> {
+    let at = |error| failed(&paths.log, &error);
+    let file = around.disk.open(&paths.log, Access::Write).map_err(at)?;
+    let durable = End { len: state.log_len, chain: state.log_chain };
+    let log = Log::open(file, &head.key, Some(durable)).map_err(at)?;
+    let log =
+        log.ok_or_else(|| unsafe_state(&paths.log, "it is damaged, or older than the state"))?;
+    // The log is a witness, too.
+    if log.highest().is_some_and(|index| index >= state.next) {
+        return Err(unsafe_state(&paths.state, "it is older than the log: restored"));
+    }
+    Ok(log)
+}
+
+fn no_forks() -> LedgerError {
+    let reason = "this system does not tell a process that it was forked (Linux 4.14 and later do)";
+    LedgerError::Unsafe(reason.to_owned())
+}

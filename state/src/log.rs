@@ -1,0 +1,400 @@
+//! KEY.log: what was signed, with which index. It only grows.
+//!
+//! ```text
+//!   [ len | kind | body | chain ][ len | kind | body | chain ] ... 0 0 0 0     zeros up to the end of a segment
+//!                            chain = SHA-256(chain before | len | kind | body), 16 bytes of it
+//! ```
+//!
+//! Segments are written as zeros ahead of time, so that a record changes no length. The first record whose chain
+//! is wrong ends the log: it was torn. How much of it was durable, and with which chain, stands in the state,
+//! so that an older log or a damaged one is noticed.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+
+use gabion_engine::keys::stateful::{Entry, Recorded, digest_of};
+
+use crate::disk::{DiskFile, read_full, write_all};
+use crate::record::{KeyId, Reader, Stamp};
+
+/// Bytes that are added when a log is full.
+const SEGMENT: u64 = 64 << 10;
+/// Bytes of a record, at most: of XMSS^MT's longest signatures 30 fit.
+const RECORD_MAX: usize = 1 << 20;
+/// Bytes of length, kind and chain.
+const FRAME: usize = 4 + 1 + 16;
+/// Bytes that a record without a signature has, at most.
+pub const PLAIN_MAX: u64 = FRAME as u64 + 8 + 8 + 32 + 2 * 256;
+
+const SIGNED: u8 = 1;
+const FORGOTTEN: u8 = 2;
+const NOTE: u8 = 3;
+
+/// A line of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// An index was used.
+    Signed {
+        /// The index.
+        index: u64,
+        /// SHA-256 of the message.
+        digest: [u8; 32],
+        /// The request id, where there was one.
+        request: Option<String>,
+        /// The signature; empty without a request id.
+        signature: Vec<u8>,
+        /// Seconds since 1970, by the machine's clock.
+        time: u64,
+        /// The machine.
+        host: String,
+    },
+    /// A request id may be used again.
+    Forgotten {
+        /// The id.
+        request: String,
+    },
+    /// Something that was done to the state.
+    Note {
+        /// What.
+        text: String,
+        /// Seconds since 1970, by the machine's clock.
+        time: u64,
+        /// The machine.
+        host: String,
+    },
+}
+
+/// Where the signature of a request is.
+struct Place {
+    index: u64,
+    digest: [u8; 32],
+    offset: u64,
+    len: usize,
+}
+
+/// How far a log goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Bytes.
+    pub len: u64,
+    /// What they chain to.
+    pub chain: Stamp,
+}
+
+/// A log that is open.
+pub struct Log {
+    file: Box<dyn DiskFile>,
+    end: End,
+    durable: End,
+    /// Bytes of the file.
+    size: u64,
+    requests: HashMap<String, Place>,
+    signed: u64,
+    highest: Option<u64>,
+}
+
+impl Log {
+    /// Fills a new file with its first segment, and a note. The caller syncs the folder.
+    pub fn create(file: Box<dyn DiskFile>, key: &KeyId, note: &Line) -> io::Result<End> {
+        let end = start(key);
+        let mut log = Log {
+            file,
+            end,
+            durable: end,
+            size: 0,
+            requests: HashMap::new(),
+            signed: 0,
+            highest: None,
+        };
+        log.append(std::slice::from_ref(note))?;
+        log.sync()?;
+        Ok(log.end)
+    }
+
+    /// Reads a log. None where it ends before `durable`, or is another one there. Where that is not known, none
+    /// of it is taken for durable.
+    pub fn open(
+        file: Box<dyn DiskFile>,
+        key: &KeyId,
+        durable: Option<End>,
+    ) -> io::Result<Option<Self>> {
+        let size = file.size()?;
+        let durable = durable.unwrap_or_else(|| start(key));
+        let mut log = Log {
+            file,
+            end: start(key),
+            durable,
+            size,
+            requests: HashMap::new(),
+            signed: 0,
+            highest: None,
+        };
+        let mut is_known = log.end == durable;
+        let mut window = Window { offset: 0, bytes: Vec::new() };
+        while let Some((line, end, record)) = log.line_at(&mut window, log.end)? {
+            log.note(&line, end.len - record as u64);
+            log.end = end;
+            is_known |= end == durable;
+        }
+        Ok(is_known.then_some(log))
+    }
+
+    /// Reads every line of a log.
+    pub fn lines(file: Box<dyn DiskFile>, key: &KeyId) -> io::Result<Vec<Line>> {
+        let size = file.size()?;
+        let end = start(key);
+        let requests = HashMap::new();
+        let log = Log { file, end, durable: end, size, requests, signed: 0, highest: None };
+        let mut window = Window { offset: 0, bytes: Vec::new() };
+        let (mut lines, mut end) = (Vec::new(), end);
+        while let Some((line, after, _)) = log.line_at(&mut window, end)? {
+            lines.push(line);
+            end = after;
+        }
+        Ok(lines)
+    }
+
+    /// Makes room for so many bytes.
+    pub fn make_room(&mut self, bytes: u64) -> io::Result<()> {
+        // Four zeros end the log.
+        let needed = self.end.len + bytes + 4;
+        if needed <= self.size {
+            return Ok(());
+        }
+        let more = (needed - self.size).next_multiple_of(SEGMENT);
+        write_all(&*self.file, &vec![0; more as usize], self.size)?;
+        self.file.sync()?;
+        self.size += more;
+        Ok(())
+    }
+
+    /// Writes lines. They are not durable yet. After an error nobody knows which are there.
+    pub fn append(&mut self, lines: &[Line]) -> io::Result<()> {
+        let (mut bytes, mut end) = (Vec::new(), self.end);
+        let mut ends = Vec::new();
+        for line in lines {
+            let (kind, body) = line.encode();
+            let len = (FRAME + body.len()) as u32;
+            if len as usize > RECORD_MAX {
+                return Err(io::Error::other("a record is too long"));
+            }
+            let start = bytes.len();
+            bytes.extend_from_slice(&len.to_be_bytes());
+            bytes.push(kind);
+            bytes.extend_from_slice(&body);
+            let chain = chained(&end.chain, &bytes[start..]);
+            bytes.extend_from_slice(&chain);
+            end = End { len: end.len + u64::from(len), chain };
+            ends.push((end.len - u64::from(len), line));
+        }
+        self.make_room(bytes.len() as u64)?;
+        write_all(&*self.file, &bytes, self.end.len)?;
+        self.end = end;
+        for (offset, line) in ends {
+            self.note(line, offset);
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that was written.
+    pub fn sync(&mut self) -> io::Result<()> {
+        if self.durable != self.end {
+            self.file.sync()?;
+            self.durable = self.end;
+        }
+        Ok(())
+    }
+
+    /// Writes again what may never have got to the disk, and makes it durable.
+    pub fn settle(&mut self) -> io::Result<()> {
+        let len = self.end.len - self.durable.len;
+        let mut bytes = vec![0; len as usize];
+        if read_full(&*self.file, &mut bytes, self.durable.len)? < bytes.len() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        write_all(&*self.file, &bytes, self.durable.len)?;
+        self.sync()
+    }
+
+    /// The signature of a request.
+    pub fn recall(&self, request: &str) -> io::Result<Option<Recorded>> {
+        let Some(place) = self.requests.get(request) else { return Ok(None) };
+        let mut signature = vec![0; place.len];
+        if read_full(&*self.file, &mut signature, place.offset)? < place.len {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Some(Recorded { index: place.index, digest: place.digest, signature }))
+    }
+
+    /// Whether a request id is taken.
+    pub fn knows(&self, request: &str) -> bool {
+        self.requests.contains_key(request)
+    }
+
+    /// How far it is durable.
+    pub fn durable(&self) -> End {
+        self.durable
+    }
+
+    /// How many signatures it has.
+    pub fn signed(&self) -> u64 {
+        self.signed
+    }
+
+    /// The highest index that it has.
+    pub fn highest(&self) -> Option<u64> {
+        self.highest
+    }
+
+    /// Keeps in mind what a line says, whose record begins at `offset`.
+    fn note(&mut self, line: &Line, offset: u64) {
+        match line {
+            Line::Signed { index, digest, request, signature, .. } => {
+                self.signed += 1;
+                self.highest = self.highest.max(Some(*index));
+                if let Some(request) = request {
+                    let before = FRAME - 16 + line.encode().1.len() - signature.len();
+                    let offset = offset + before as u64;
+                    let place =
+                        Place { index: *index, digest: *digest, offset, len: signature.len() };
+                    self.requests.insert(request.clone(), place);
+                }
+            }
+            Line::Forgotten { request } => {
+                self.requests.remove(request);
+            }
+            Line::Note { .. } => {}
+        }
+    }
+
+    /// The line at `end`, where the log is behind it, and the bytes of its record. None where there is no valid
+    /// one.
+    fn line_at(&self, window: &mut Window, end: End) -> io::Result<Option<(Line, End, usize)>> {
+        let Some(len) = window.get(&*self.file, end.len, 4)? else { return Ok(None) };
+        let len = Reader(len).array().map_or(0, u32::from_be_bytes) as usize;
+        if !(FRAME..=RECORD_MAX).contains(&len) {
+            return Ok(None);
+        }
+        let Some(record) = window.get(&*self.file, end.len, len)? else { return Ok(None) };
+        let (said, chain) = record.split_at(len - 16);
+        if chained(&end.chain, said) != chain {
+            return Ok(None);
+        }
+        let Some(line) = Line::decode(said[4], &said[5..]) else { return Ok(None) };
+        let mut end = End { len: end.len + len as u64, ..end };
+        end.chain.copy_from_slice(chain);
+        Ok(Some((line, end, len)))
+    }
+}
+
+/// A part of a file in memory.
+struct Window {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// `len` bytes from `offset` on; none where the file ends before.
+    fn get(&mut self, file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
+        let has = |window: &Self| {
+            let start = offset.checked_sub(window.offset)? as usize;
+            window.bytes.get(start..start.checked_add(len)?).map(|_| start)
+        };
+        let start = match has(self) {
+            Some(start) => start,
+            None => {
+                self.bytes.resize(len.max(SEGMENT as usize), 0);
+                self.offset = offset;
+                let read = read_full(file, &mut self.bytes, offset)?;
+                self.bytes.truncate(read);
+                0
+            }
+        };
+        Ok(self.bytes.get(start..start + len))
+    }
+}
+
+/// Where the log of a key begins.
+fn start(key: &KeyId) -> End {
+    End { len: 0, chain: chained(&[0; 16], key) }
+}
+
+fn chained(before: &Stamp, said: &[u8]) -> Stamp {
+    let mut chain = [0; 16];
+    chain.copy_from_slice(&digest_of(&[before, said].concat())[..16]);
+    chain
+}
+
+impl Line {
+    /// What is written of a signature.
+    pub fn of_entry(entry: &Entry<'_>, time: u64, host: &str) -> Self {
+        let Entry { index, digest, request, signature } = *entry;
+        Line::Signed {
+            index,
+            digest,
+            request: request.map(str::to_owned),
+            signature: request.map_or_else(Vec::new, |_| signature.to_vec()),
+            time,
+            host: host.to_owned(),
+        }
+    }
+
+    fn encode(&self) -> (u8, Vec<u8>) {
+        let mut body = Vec::new();
+        let kind = match self {
+            Line::Signed { index, digest, request, signature, time, host } => {
+                body.extend_from_slice(&index.to_be_bytes());
+                body.extend_from_slice(&time.to_be_bytes());
+                body.extend_from_slice(digest);
+                put_text(&mut body, host);
+                put_text(&mut body, request.as_deref().unwrap_or_default());
+                body.extend_from_slice(signature);
+                SIGNED
+            }
+            Line::Forgotten { request } => {
+                put_text(&mut body, request);
+                FORGOTTEN
+            }
+            Line::Note { text, time, host } => {
+                body.extend_from_slice(&time.to_be_bytes());
+                put_text(&mut body, host);
+                put_text(&mut body, text);
+                NOTE
+            }
+        };
+        (kind, body)
+    }
+
+    fn decode(kind: u8, body: &[u8]) -> Option<Self> {
+        let mut reader = Reader(body);
+        Some(match kind {
+            SIGNED => {
+                let (index, time, digest) = (reader.u64()?, reader.u64()?, reader.array()?);
+                let (host, request) = (text(&mut reader)?, text(&mut reader)?);
+                let request = (!request.is_empty()).then_some(request);
+                let signature = reader.0.to_vec();
+                Line::Signed { index, digest, request, signature, time, host }
+            }
+            FORGOTTEN => Line::Forgotten { request: text(&mut reader)? },
+            NOTE => {
+                let time = reader.u64()?;
+                let (host, text) = (text(&mut reader)?, text(&mut reader)?);
+                Line::Note { text, time, host }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A text of 255 bytes at most; what is longer is cut at a character.
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    let cut = (0..=text.len().min(255)).rev().find(|at| text.is_char_boundary(*at));
+    let text = &text[..cut.unwrap_or(0)];
+    bytes.push(text.len() as u8);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn text(reader: &mut Reader<'_>) -> Option<String> {
+    let [len] = reader.array()?;
+    String::from_utf8(reader.bytes(len.into())?.to_vec()).ok()
+}

@@ -1,0 +1,253 @@
+//! What stands in the files: the head and the records of KEY.state, and the mark of an anchor.
+//!
+//! ```text
+//!   state    generation | stamp | stamp before | next | boot | machine | log: bytes that are durable, their chain
+//!   mark     generation | stamp |              | next
+//! ```
+//!
+//! Each generation has a stamp, 16 random bytes, and names the one before. So a state that was copied and went
+//! its own way is told from the one that it was copied from, even where both count alike.
+
+use gabion_engine::keys::stateful::{LedgerError, digest_of};
+
+use crate::slots::{BLOCK, PAYLOAD, Record};
+
+/// Names a key: SHA-256 of its public key.
+pub type KeyId = [u8; 32];
+/// Tells generations of one number apart.
+pub type Stamp = [u8; 16];
+
+/// What marks KEY.state, and an anchor.
+pub const STATE_MAGIC: [u8; 8] = *b"gabstat1";
+/// The same of an anchor.
+pub const ANCHOR_MAGIC: [u8; 8] = *b"gabanch1";
+const HEAD_MAGIC: [u8; 8] = *b"gabhead1";
+
+/// What never changes about a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The key.
+    pub key: KeyId,
+    /// The first index that this state hands out.
+    pub first: u64,
+    /// One more than the last.
+    pub end: u64,
+    /// Remaining signatures at which the owner wants to be warned.
+    pub warn_at: u64,
+    /// Whether the state may lie on a file system of the network.
+    pub allow_network: bool,
+    /// Files of anchors, by absolute names. Empty stands for the default place of whoever opens the key.
+    pub anchors: Vec<String>,
+}
+
+/// What a state says at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Counts the changes.
+    pub generation: u64,
+    /// This generation's.
+    pub stamp: Stamp,
+    /// That of the generation before.
+    pub before: Stamp,
+    /// The first index that was never reserved.
+    pub next: u64,
+    /// The boot of the machine that wrote it.
+    pub boot: [u8; 32],
+    /// The machine.
+    pub machine: [u8; 32],
+    /// Bytes of the log that are durable.
+    pub log_len: u64,
+    /// What the log chains to there.
+    pub log_chain: Stamp,
+}
+
+/// What an anchor holds of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The key.
+    pub key: KeyId,
+    /// The state's generation.
+    pub generation: u64,
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// Its next index.
+    pub next: u64,
+}
+
+impl Head {
+    /// One block and no more.
+    pub fn encode(&self) -> Result<Vec<u8>, LedgerError> {
+        let mut bytes = HEAD_MAGIC.to_vec();
+        bytes.extend_from_slice(&self.key);
+        for number in [self.first, self.end, self.warn_at, u64::from(self.allow_network)] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        let anchors = self.anchors.join("\n");
+        bytes.extend_from_slice(&(anchors.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(anchors.as_bytes());
+        bytes.extend_from_slice(&digest_of(&bytes));
+        if bytes.len() as u64 > BLOCK {
+            let reason = "the names of the anchors are too long together".to_owned();
+            return Err(LedgerError::Unavailable(reason));
+        }
+        bytes.resize(BLOCK as usize, 0);
+        Ok(bytes)
+    }
+
+    /// None where it is damaged.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let magic: [u8; 8] = reader.array()?;
+        let key = reader.array()?;
+        let numbers = [reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?];
+        let [first, end, warn_at, allow_network] = numbers;
+        let len = usize::try_from(reader.u64()?).ok()?;
+        let anchors = std::str::from_utf8(reader.bytes(len)?).ok()?;
+        let said = bytes.len() - reader.0.len();
+        let is_whole = magic == HEAD_MAGIC && reader.array() == Some(digest_of(&bytes[..said]));
+        let anchors = anchors.split('\n').map(str::to_owned).collect();
+        is_whole.then_some(Head {
+            key,
+            first,
+            end,
+            warn_at,
+            allow_network: allow_network != 0,
+            anchors,
+        })
+    }
+}
+
+impl State {
+    /// As a slot holds it.
+    pub fn record(&self, key: &KeyId) -> Record {
+        let fields = [
+            &key[..],
+            &self.stamp,
+            &self.before,
+            &self.next.to_be_bytes(),
+            &self.boot,
+            &self.machine,
+            &self.log_len.to_be_bytes(),
+            &self.log_chain,
+        ];
+        Record { generation: self.generation, payload: payload(&fields) }
+    }
+
+    /// None where it is another key's.
+    pub fn of_record(record: &Record, key: &KeyId) -> Option<Self> {
+        let mut reader = Reader(&record.payload);
+        if reader.array::<32>()? != *key {
+            return None;
+        }
+        Some(State {
+            generation: record.generation,
+            stamp: reader.array()?,
+            before: reader.array()?,
+            next: reader.u64()?,
+            boot: reader.array()?,
+            machine: reader.array()?,
+            log_len: reader.u64()?,
+            log_chain: reader.array()?,
+        })
+    }
+
+    /// What anchors are raised to.
+    pub fn mark(&self, key: &KeyId) -> Mark {
+        let State { generation, stamp, next, .. } = *self;
+        Mark { key: *key, generation, stamp, next }
+    }
+}
+
+impl Mark {
+    /// As a slot holds it.
+    pub fn record(&self) -> Record {
+        let fields = [&self.key[..], &self.stamp, &self.next.to_be_bytes()];
+        Record { generation: self.generation, payload: payload(&fields) }
+    }
+
+    /// Whatever key it is of.
+    pub fn of_record(record: &Record) -> Option<Self> {
+        let mut reader = Reader(&record.payload);
+        let generation = record.generation;
+        Some(Mark { key: reader.array()?, generation, stamp: reader.array()?, next: reader.u64()? })
+    }
+}
+
+fn payload(fields: &[&[u8]]) -> [u8; PAYLOAD] {
+    let mut payload = [0; PAYLOAD];
+    let mut rest = &mut payload[..];
+    for field in fields {
+        let (here, behind) = rest.split_at_mut(field.len());
+        here.copy_from_slice(field);
+        rest = behind;
+    }
+    payload
+}
+
+/// Takes bytes off the front.
+pub struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The next `len` bytes.
+    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    /// The next `N` bytes.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    /// The next number.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_comes_back_and_a_damaged_one_does_not() {
+        let head = Head {
+            key: [7; 32],
+            first: 3,
+            end: 99,
+            warn_at: 5,
+            allow_network: true,
+            anchors: vec![String::new(), "/a/b".to_owned()],
+        };
+        let mut bytes = head.encode().unwrap();
+        assert_eq!(Head::decode(&bytes), Some(head.clone()));
+        let said = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        for at in 0..said {
+            bytes[at] ^= 4;
+            assert_eq!(Head::decode(&bytes), None, "byte {at}");
+            bytes[at] ^= 4;
+        }
+        let long = Head { anchors: vec!["x".repeat(4096)], ..head };
+        assert!(long.encode().is_err());
+    }
+
+    #[test]
+    fn a_state_comes_back_for_its_key_alone() {
+        let state = State {
+            generation: 9,
+            stamp: [1; 16],
+            before: [2; 16],
+            next: 77,
+            boot: [3; 32],
+            machine: [4; 32],
+            log_len: 5,
+            log_chain: [6; 16],
+        };
+        let record = state.record(&[8; 32]);
+        assert_eq!(State::of_record(&record, &[8; 32]), Some(state.clone()));
+        assert_eq!(State::of_record(&record, &[9; 32]), None);
+        let mark = state.mark(&[8; 32]);
+        assert_eq!(Mark::of_record(&mark.record()), Some(mark));
+    }
+}

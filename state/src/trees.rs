@@ -1,0 +1,81 @@
+//! KEY.trees: trees that took long to make, kept beside the key.
+//!
+//! What is in it is public and can be made again. But a signer believes it: with a node of another tree an upper
+//! leaf would sign twice. So it is authenticated under the key's secret, and what is not whole is not there.
+
+use std::path::PathBuf;
+
+use gabion_engine::ct;
+use gabion_engine::keys::stateful::digest_of;
+use zeroize::Zeroizing;
+
+use crate::disk::{Access, read_full, write_all};
+use crate::files::{Paths, Surroundings};
+
+const MAGIC: [u8; 8] = *b"gabtree1";
+/// Bytes of a block of SHA-256 (RFC 2104).
+const BLOCK: usize = 64;
+
+/// The cache of a key.
+pub struct Trees {
+    around: Surroundings,
+    paths: Paths,
+    key: Zeroizing<[u8; 32]>,
+}
+
+impl Trees {
+    /// Of a key whose private key file holds `secret`.
+    pub fn new(around: &Surroundings, key: &std::path::Path, secret: &[u8]) -> Self {
+        let label = Zeroizing::new([b"gabion trees", secret].concat());
+        let key_of_trees = Zeroizing::new(digest_of(&label));
+        Trees { around: around.clone(), paths: Paths::of(key), key: key_of_trees }
+    }
+
+    /// What was kept; none where nothing was, or anything about it is wrong.
+    pub fn load(&self) -> Option<Vec<u8>> {
+        let file = self.around.disk.open(&self.paths.trees, Access::Read).ok()?;
+        let mut bytes = vec![0; usize::try_from(file.size().ok()?).ok()?];
+        if read_full(&*file, &mut bytes, 0).ok()? < bytes.len() {
+            return None;
+        }
+        let body = bytes.len().checked_sub(32)?;
+        let tag = bytes.split_off(body);
+        let is_ours = bytes.starts_with(&MAGIC) && ct::eq_mask(&self.tag(&bytes), &tag) == u64::MAX;
+        is_ours.then(|| bytes.split_off(MAGIC.len()))
+    }
+
+    /// Keeps `trees` in place of what was kept. Whether it worked changes nothing but the time it takes to open
+    /// the key. Only who has the key open may call this.
+    pub fn save(&self, trees: &[u8]) -> bool {
+        let mut bytes = [&MAGIC[..], trees].concat();
+        let tag = self.tag(&bytes);
+        bytes.extend_from_slice(&tag);
+        let disk = &*self.around.disk;
+        let mut new = self.paths.trees.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        // One that a process left that was killed.
+        let _ = disk.remove(&new);
+        let written = disk.open(&new, Access::New).and_then(|file| {
+            write_all(&*file, &bytes, 0)?;
+            file.sync()?;
+            disk.rename(&new, &self.paths.trees)?;
+            disk.sync_folder(self.paths.folder())
+        });
+        if written.is_err() {
+            let _ = disk.remove(&new);
+        }
+        written.is_ok()
+    }
+
+    /// HMAC-SHA-256 (RFC 2104).
+    fn tag(&self, bytes: &[u8]) -> [u8; 32] {
+        let padded = |pad: u8| {
+            let mut block = Zeroizing::new(vec![pad; BLOCK]);
+            block.iter_mut().zip(self.key.iter()).for_each(|(byte, key)| *byte ^= key);
+            block
+        };
+        let inner = digest_of(&[&padded(0x36)[..], bytes].concat());
+        digest_of(&[&padded(0x5c)[..], &inner].concat())
+    }
+}

@@ -1,0 +1,301 @@
+//! Ledgers that are broken on purpose, each in a way that others have shipped: the oracle must see each of them.
+//!
+//! What is broken is put between the ledger and its disk, so that the ledger itself has no switch for it. The
+//! seventh, a reservation used in a forked child, needs a real fork: tests/tests/state.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use gabion_state::{Access, Disk, DiskFile, Identity};
+
+use crate::disk::{Kind, Remains, SimDisk};
+use crate::faults::{Counts, strike, strike_twice};
+use crate::world::{Wrap, stand_in};
+
+/// A way to be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Break {
+    /// Signatures are released before the state and the anchors are synced.
+    ReleaseBeforeSync,
+    /// State and anchors are written anew and renamed, and the folder is not synced.
+    RenameWithoutFolderSync,
+    /// A sync that failed is tried again, and the second one believed.
+    SyncRetried,
+    /// The anchor is raised when the next signature is made.
+    AnchorAfterRelease,
+    /// The lock is a file's being there, taken over when the process that it names is dead.
+    LockByExistence,
+    /// The lock is taken on the state, which a rename replaces.
+    LockOnRenamed,
+}
+
+/// Faults after which a broken ledger that was not caught counts as missed.
+const FAULTS_MAX: usize = 200_000;
+
+fn caught(which: Break) {
+    let wrap: Wrap = Arc::new(move |disk| {
+        Arc::new(BrokenDisk { disk, which, pending: Arc::default() }) as Arc<dyn Disk>
+    });
+    let stop = |counts: &Counts| !counts.wrongs.is_empty();
+    let counts = match which {
+        // It takes another process at two moments.
+        Break::LockByExistence => {
+            strike_twice("killed", [Kind::Raced, Kind::Raced], &wrap, &stand_in(), &stop)
+        }
+        // It takes a power cut after syncs of the state and of the anchor have failed.
+        Break::SyncRetried => {
+            let kinds = [Kind::Hiccup, Kind::CutBefore(Remains::None)];
+            strike_twice("put back at once", kinds, &wrap, &stand_in(), &stop)
+        }
+        _ => strike(FAULTS_MAX, &wrap, &stand_in(), &stop),
+    };
+    let after = counts.all();
+    println!("{which:?}: caught after {after} faults: {:?}", counts.wrongs.first());
+    assert!(!counts.wrongs.is_empty(), "{which:?} was not caught by {after} faults");
+}
+
+#[test]
+fn release_before_sync_is_caught() {
+    caught(Break::ReleaseBeforeSync);
+}
+
+#[test]
+fn rename_without_folder_sync_is_caught() {
+    caught(Break::RenameWithoutFolderSync);
+}
+
+#[test]
+fn sync_retried_after_failure_is_caught() {
+    caught(Break::SyncRetried);
+}
+
+#[test]
+fn anchor_raised_after_release_is_caught() {
+    caught(Break::AnchorAfterRelease);
+}
+
+#[test]
+fn lock_by_existence_is_caught() {
+    caught(Break::LockByExistence);
+}
+
+#[test]
+fn lock_on_a_file_that_a_rename_replaces_is_caught() {
+    caught(Break::LockOnRenamed);
+}
+
+/// Writes that wait, by file.
+type Pending = Arc<Mutex<HashMap<PathBuf, Vec<(u64, Vec<u8>)>>>>;
+
+struct BrokenDisk {
+    disk: SimDisk,
+    which: Break,
+    pending: Pending,
+}
+
+fn is_state(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "state")
+}
+
+fn is_anchor(path: &Path) -> bool {
+    path.starts_with("/home")
+}
+
+fn is_lock(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "lock")
+}
+
+impl BrokenDisk {
+    fn renames(&self, path: &Path) -> bool {
+        match self.which {
+            Break::RenameWithoutFolderSync => is_state(path) || is_anchor(path),
+            Break::LockOnRenamed => is_state(path),
+            _ => false,
+        }
+    }
+
+    /// Writes what waits.
+    fn flush(&self, path: &Path) -> io::Result<()> {
+        let waiting = self.pending.lock().unwrap().remove(path);
+        for (offset, bytes) in waiting.unwrap_or_default() {
+            let file = self.disk.open(path, Access::Write)?;
+            file.write_at(&bytes, offset)?;
+            file.sync()?;
+        }
+        Ok(())
+    }
+}
+
+impl Disk for BrokenDisk {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        if access != Access::New {
+            self.flush(path)?;
+        }
+        let file = self.disk.open(path, access)?;
+        // Whoever trusts his lock does not look again what others have written.
+        let trusts = matches!(self.which, Break::LockByExistence | Break::LockOnRenamed);
+        let mut own = None;
+        if trusts && access == Access::Write && (is_state(path) || is_anchor(path)) {
+            let mut bytes = vec![0; file.size()? as usize];
+            gabion_state::read_full(&*file, &mut bytes, 0)?;
+            own = Some(bytes);
+        }
+        Ok(Box::new(BrokenFile {
+            own: Mutex::new(own),
+            file: Mutex::new(file),
+            disk: self.disk.clone(),
+            path: path.to_owned(),
+            which: self.which,
+            renames: self.renames(path) && access == Access::Write,
+            is_new: access == Access::New,
+            pending: Arc::clone(&self.pending),
+        }))
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.disk.make_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.disk.sync_folder(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        let identity = self.disk.identity(path)?;
+        if is_anchor(path) {
+            self.flush(path)?;
+        }
+        // Whoever renames does not look whether the name is still the file's.
+        Ok(if self.renames(path) { (1, 0) } else { identity })
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.disk.canonical(path)
+    }
+
+    fn is_network(&self, path: &Path) -> io::Result<bool> {
+        self.disk.is_network(path)
+    }
+}
+
+struct BrokenFile {
+    /// What this handle believes to be in the file.
+    own: Mutex<Option<Vec<u8>>>,
+    file: Mutex<Box<dyn DiskFile>>,
+    disk: SimDisk,
+    path: PathBuf,
+    which: Break,
+    renames: bool,
+    is_new: bool,
+    pending: Pending,
+}
+
+impl BrokenFile {
+    /// Writes the whole file anew, with `change` in it, and gives it the old name.
+    fn replace(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let mut file = self.file.lock().unwrap();
+        let mut all = vec![0; file.size()? as usize];
+        gabion_state::read_full(&**file, &mut all, 0)?;
+        all[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+        let mut name = self.path.clone().into_os_string();
+        name.push(".new");
+        let name = PathBuf::from(name);
+        let _ = self.disk.remove(&name);
+        let new = self.disk.open(&name, Access::New)?;
+        gabion_state::write_all(&*new, &all, 0)?;
+        new.sync()?;
+        self.disk.rename(&name, &self.path)?;
+        if self.which == Break::LockOnRenamed {
+            self.disk.sync_folder(self.path.parent().unwrap())?;
+        }
+        *file = new;
+        Ok(bytes.len())
+    }
+
+    /// Takes the lock, unless the file names a process that lives.
+    fn lock_by_existence(&self) -> io::Result<bool> {
+        let file = self.file.lock().unwrap();
+        let mut text = [0; 64];
+        gabion_state::read_full(&**file, &mut text, 0)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let pid: u64 = text.split_whitespace().nth(1).and_then(|pid| pid.parse().ok()).unwrap_or(0);
+        if pid != 0 && pid != self.disk.process && !self.disk.sim.is_dead(pid) {
+            return Ok(false);
+        }
+        let text = format!("process {:<50}", self.disk.process);
+        file.write_at(text.as_bytes(), 0)?;
+        Ok(true)
+    }
+}
+
+impl DiskFile for BrokenFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(own) = &*self.own.lock().unwrap() {
+            let rest = own.get(offset as usize..).unwrap_or_default();
+            let len = rest.len().min(bytes.len());
+            bytes[..len].copy_from_slice(&rest[..len]);
+            return Ok(len);
+        }
+        self.file.lock().unwrap().read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if let Some(own) = &mut *self.own.lock().unwrap() {
+            own[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+        }
+        if self.renames {
+            return self.replace(bytes, offset);
+        }
+        if self.which == Break::AnchorAfterRelease && is_anchor(&self.path) && !self.is_new {
+            let mut pending = self.pending.lock().unwrap();
+            pending.entry(self.path.clone()).or_default().push((offset, bytes.to_vec()));
+            return Ok(bytes.len());
+        }
+        self.file.lock().unwrap().write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let file = self.file.lock().unwrap();
+        match self.which {
+            Break::ReleaseBeforeSync if is_state(&self.path) || is_anchor(&self.path) => Ok(()),
+            Break::SyncRetried => file.sync().or_else(|_| file.sync()),
+            _ => file.sync(),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.lock().unwrap().size()
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.which {
+            Break::LockByExistence if is_lock(&self.path) => self.lock_by_existence(),
+            Break::LockOnRenamed if is_lock(&self.path) => {
+                let state = self.path.with_extension("state");
+                Ok(self.disk.lock_name(&state))
+            }
+            // Nor has he another lock.
+            Break::LockByExistence | Break::LockOnRenamed => Ok(true),
+            _ => self.file.lock().unwrap().try_lock(),
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.lock().unwrap().unlock()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        let identity = self.file.lock().unwrap().identity()?;
+        Ok(if self.renames { (1, 0) } else { identity })
+    }
+}

@@ -1,0 +1,194 @@
+//! Every call of every scenario, with every kind of fault; then pairs of them, by seed.
+//!
+//! `GABION_HBS_FAULTS` is how many, `GABION_HBS_FAULTS_ROWS` the file that the counts go to; `make hbs-faults` sets both.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::disk::{Dice, Kind, Plan};
+use crate::world::{SCENARIOS, SignBy, Wrap, run, sound, stand_in};
+
+/// How many faults script/test runs.
+const FEW: usize = 5_000;
+
+/// What all runs came to.
+#[derive(Default)]
+pub struct Counts {
+    pub faults: BTreeMap<String, u64>,
+    pub runs: u64,
+    pub released: u64,
+    pub burnt: u64,
+    pub refused: u64,
+    pub wrongs: Vec<String>,
+}
+
+impl Counts {
+    pub fn all(&self) -> u64 {
+        self.faults.values().sum()
+    }
+
+    /// Runs a scenario with a plan and counts what struck.
+    fn add(&mut self, scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signer: &SignBy) {
+        let outcome = run(scenario, plan.clone(), seed, wrap, signer);
+        self.runs += 1;
+        for kind in &outcome.struck {
+            *self.faults.entry(format!("{kind:?}")).or_default() += 1;
+        }
+        self.released += outcome.released;
+        self.burnt += outcome.burnt;
+        self.refused += u64::from(outcome.goes_on.is_err());
+        let name = SCENARIOS[scenario].0;
+        let wrongs = outcome.wrongs.iter();
+        self.wrongs.extend(wrongs.map(|wrong| format!("{name}, {plan:?}, seed {seed}: {wrong}")));
+    }
+}
+
+/// Calls of each scenario where nothing strikes.
+fn lengths(wrap: &Wrap, signer: &SignBy) -> Vec<usize> {
+    (0..SCENARIOS.len()).map(|scenario| run(scenario, Vec::new(), 1, wrap, signer).calls).collect()
+}
+
+/// Every single fault, in an order that a seed decides.
+fn singles(lengths: &[usize], dice: &mut Dice) -> Vec<(usize, usize, Kind)> {
+    let mut all = Vec::new();
+    for (scenario, length) in lengths.iter().enumerate() {
+        for call in 0..*length {
+            all.extend(Kind::all().into_iter().map(|kind| (scenario, call, kind)));
+        }
+    }
+    for at in (1..all.len()).rev() {
+        all.swap(at, dice.below(at + 1));
+    }
+    all
+}
+
+/// Up to `count` faults: every single one first, then pairs.
+pub fn strike(
+    count: usize,
+    wrap: &Wrap,
+    signer: &SignBy,
+    stop: &dyn Fn(&Counts) -> bool,
+) -> Counts {
+    let mut dice = Dice(0x6762);
+    let lengths = lengths(wrap, signer);
+    let mut counts = Counts::default();
+    for (scenario, call, kind) in singles(&lengths, &mut dice) {
+        if counts.all() as usize >= count || stop(&counts) {
+            return counts;
+        }
+        counts.add(scenario, vec![(call, kind)], dice.roll(), wrap, signer);
+    }
+    let kinds = Kind::all();
+    while (counts.all() as usize) < count && !stop(&counts) {
+        let scenario = dice.below(SCENARIOS.len());
+        let plan = (0..2)
+            .map(|_| (dice.below(lengths[scenario]), kinds[dice.below(kinds.len())]))
+            .collect();
+        counts.add(scenario, plan, dice.roll(), wrap, signer);
+    }
+    counts
+}
+
+/// Two faults at two calls of a scenario, not far from each other.
+pub fn strike_twice(
+    name: &str,
+    kinds: [Kind; 2],
+    wrap: &Wrap,
+    signer: &SignBy,
+    stop: &dyn Fn(&Counts) -> bool,
+) -> Counts {
+    let scenario = SCENARIOS.iter().position(|scenario| scenario.0 == name).expect("a scenario");
+    let length = lengths(wrap, signer)[scenario];
+    let mut counts = Counts::default();
+    for first in 0..length {
+        for second in first + 1..first + 60 {
+            counts.add(scenario, vec![(first, kinds[0]), (second, kinds[1])], 1, wrap, signer);
+            if stop(&counts) {
+                return counts;
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+fn no_index_signs_twice_whatever_strikes() {
+    let count = std::env::var("GABION_HBS_FAULTS").ok();
+    let count = count.map_or(FEW, |count| count.parse().expect("a number of faults"));
+    let begun = Instant::now();
+    let counts = strike(count, &sound(), &stand_in(), &|_| false);
+    println!("{} faults in {} runs, {:?}:", counts.all(), counts.runs, begun.elapsed());
+    for (kind, faults) in &counts.faults {
+        println!("    {kind:<20} {faults}");
+    }
+    let duplicates = counts.wrongs.len();
+    let Counts { released, burnt, refused, .. } = counts;
+    println!(
+        "{released} signatures released, {burnt} indexes burnt, {refused} keys refused, {duplicates} duplicates"
+    );
+    assert!(counts.wrongs.is_empty(), "{:#?}", &counts.wrongs[..duplicates.min(10)]);
+    assert!(counts.all() as usize >= count);
+    if let Ok(rows) = std::env::var("GABION_HBS_FAULTS_ROWS") {
+        let row = json!({
+            "kind": "hbs-faults",
+            "faults": counts.all(),
+            "runs": counts.runs,
+            "by_kind": counts.faults,
+            "signatures_released": released,
+            "indexes_burnt": burnt,
+            "keys_refused": refused,
+            "duplicates": duplicates,
+            "commit": std::env::var("GABION_COMMIT").unwrap_or_default(),
+        });
+        let mut file = std::fs::File::create(rows).expect("a file for the counts");
+        writeln!(file, "{row}").expect("room for the counts");
+    }
+}
+
+/// Somebody signs with a key at every call of somebody who signs with a copy of it. Each has a lock of its own.
+#[test]
+fn a_key_and_its_copy_never_raise_their_anchor_together() {
+    let (wrap, signer) = (sound(), stand_in());
+    let lengths = lengths(&wrap, &signer);
+    for (scenario, (name, _)) in SCENARIOS.iter().enumerate() {
+        if !["copied", "copy first", "put back"].contains(name) {
+            continue;
+        }
+        for call in 0..lengths[scenario] {
+            let outcome = run(scenario, vec![(call, Kind::Raced)], 7, &wrap, &signer);
+            assert!(outcome.wrongs.is_empty(), "{name}, {call}: {:?}", outcome.wrongs);
+        }
+    }
+}
+
+#[test]
+fn where_nothing_strikes_nothing_is_refused_nor_lost() {
+    for (scenario, (name, _)) in SCENARIOS.iter().enumerate() {
+        let outcome = run(scenario, Vec::new(), 1, &sound(), &stand_in());
+        assert!(outcome.wrongs.is_empty(), "{name}: {:?}", outcome.wrongs);
+        assert!(outcome.released > 0, "{name}");
+        let is_copied = ["copied", "copy first", "put back at once", "killed"].contains(name);
+        assert!(is_copied || outcome.goes_on.is_ok(), "{name}: {:?}", outcome.goes_on);
+    }
+}
+
+/// What a crash, a kill or a failing call leaves is a key that goes on, without anybody's help.
+#[test]
+fn one_fault_never_makes_a_key_useless() {
+    let (wrap, signer) = (sound(), stand_in());
+    let lengths = lengths(&wrap, &signer);
+    let names = ["one by one", "blocks", "requests"];
+    for (scenario, (name, _)) in
+        SCENARIOS.iter().enumerate().filter(|(_, it)| names.contains(&it.0))
+    {
+        for call in 0..lengths[scenario] {
+            for kind in Kind::all() {
+                let outcome = run(scenario, vec![(call, kind)], 7, &wrap, &signer);
+                assert!(outcome.goes_on.is_ok(), "{name}, {call}, {kind:?}: {:?}", outcome.goes_on);
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The state under faults, on a simulated disk, and on a real one.
+
+mod broken;
+mod disk;
+mod faults;
+mod real;
+mod world;

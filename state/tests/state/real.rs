@@ -1,0 +1,492 @@
+//! The state on a real disk: what every ledger has to do, copies, old files, kills, races.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gabion_engine::OsEntropy;
+use gabion_engine::keys::stateful::conformance::{Bench, check};
+use gabion_engine::keys::stateful::{Ledger, LedgerError, Request, sign_requests};
+use gabion_state::{
+    FilesLedger, Line, Machine, NewKey, Options, Process, RealDisk, Surroundings, ThisMachine,
+    audit, backup, create, log, recover, restore, status,
+};
+use tempfile::TempDir;
+
+use crate::world::{PUBLIC, SECRET, SignBy, StandIn, stand_in};
+
+/// How many times the counts of script/test run; `make hbs-faults` sets 50.
+fn times() -> usize {
+    std::env::var("GABION_HBS_TIMES").map_or(1, |times| times.parse().expect("a number"))
+}
+
+/// This machine, with another home, and maybe under another name.
+struct TestMachine {
+    home: PathBuf,
+    name: Option<u8>,
+}
+
+impl Machine for TestMachine {
+    fn boot(&self) -> [u8; 32] {
+        ThisMachine.boot()
+    }
+
+    fn id(&self) -> [u8; 32] {
+        self.name.map_or_else(|| ThisMachine.id(), |name| [name; 32])
+    }
+
+    fn process(&self) -> Option<Process> {
+        ThisMachine.process()
+    }
+
+    fn now(&self) -> u64 {
+        ThisMachine.now()
+    }
+
+    fn host(&self) -> String {
+        ThisMachine.host()
+    }
+
+    fn anchors(&self) -> Option<PathBuf> {
+        Some(self.home.clone())
+    }
+
+    fn pause(&self, time: Duration) {
+        ThisMachine.pause(time);
+    }
+}
+
+fn around(home: &Path, name: Option<u8>) -> Surroundings {
+    Surroundings {
+        disk: Arc::new(RealDisk),
+        machine: Arc::new(TestMachine { home: home.to_owned(), name }),
+        entropy: Arc::new(OsEntropy),
+    }
+}
+
+/// A key in a folder of its own, and a home.
+struct Place {
+    folder: TempDir,
+    around: Surroundings,
+}
+
+impl Place {
+    fn new(end: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("keys")).unwrap();
+        let around = around(&folder.path().join("home/anchors"), None);
+        let place = Place { folder, around };
+        place.make(&place.key(), end).unwrap();
+        place
+    }
+
+    fn make(&self, key: &Path, end: u64) -> Result<(), LedgerError> {
+        let new = NewKey {
+            key,
+            secret: SECRET,
+            public: PUBLIC,
+            first: 0,
+            end,
+            warn_at: 1,
+            anchors: &[],
+            allow_network: false,
+            note: "made",
+        };
+        create(&self.around, &new)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn key(&self) -> PathBuf {
+        self.path("keys/k")
+    }
+
+    fn open(&self, key: &Path) -> Result<FilesLedger, LedgerError> {
+        open(&self.around, key, Duration::ZERO)
+    }
+
+    /// Copies a folder, as `cp -r` does.
+    fn copy(&self, from: &str, to: &str) {
+        let to = self.path(to);
+        fs::create_dir_all(&to).unwrap();
+        for file in fs::read_dir(self.path(from)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+}
+
+fn open(around: &Surroundings, key: &Path, wait: Duration) -> Result<FilesLedger, LedgerError> {
+    FilesLedger::open(around, key, PUBLIC, Options { wait, ..Options::default() })
+}
+
+/// Signs one message and closes; the index.
+fn sign(ledger: FilesLedger, message: &[u8]) -> u64 {
+    let signed = sign_with(&ledger, message);
+    ledger.close().unwrap();
+    signed
+}
+
+fn sign_with(ledger: &FilesLedger, message: &[u8]) -> u64 {
+    let signer: SignBy = stand_in();
+    let request = Request { message, id: None };
+    sign_requests(ledger, &mut StandIn(&signer), &[request]).unwrap()[0].index
+}
+
+fn is_unsafe<T>(result: Result<T, LedgerError>) -> bool {
+    matches!(result, Err(LedgerError::Unsafe(_)))
+}
+
+struct Opens(Place);
+
+impl Bench for Opens {
+    fn open(&self) -> Result<Box<dyn Ledger>, LedgerError> {
+        self.0.open(&self.0.key()).map(|ledger| Box::new(ledger) as Box<dyn Ledger>)
+    }
+}
+
+#[test]
+fn the_ledger_in_files_conforms() {
+    check(&mut |end| Ok(Box::new(Opens(Place::new(end))) as Box<dyn Bench>)).unwrap();
+}
+
+#[test]
+fn a_key_is_its_owners_and_never_replaced() {
+    let place = Place::new(8);
+    for file in fs::read_dir(place.path("keys")).unwrap() {
+        let file = file.unwrap();
+        let mode = file.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{:?}", file.path());
+    }
+    let before = fs::read(place.path("keys/k.state")).unwrap();
+    assert!(matches!(place.make(&place.key(), 8), Err(LedgerError::Unavailable(_))));
+    assert_eq!(fs::read(place.path("keys/k.state")).unwrap(), before);
+    assert_eq!(fs::read(place.key()).unwrap(), SECRET);
+}
+
+/// Defect 11 of others: two handles of one key in a process.
+#[test]
+fn handles_of_a_process_share_one_state() {
+    let place = Place::new(8);
+    let (one, two) = (place.open(&place.key()).unwrap(), place.open(&place.key()).unwrap());
+    std::os::unix::fs::symlink(place.key(), place.path("link")).unwrap();
+    let three = place.open(&place.path("link")).unwrap();
+    let indexes = [&one, &two, &three, &one].map(|ledger| sign_with(ledger, b"one"));
+    assert_eq!(indexes, [0, 1, 2, 3]);
+    one.close().unwrap();
+    assert_eq!(sign(two, b"two"), 4);
+    assert_eq!(sign(three, b"three"), 5);
+    assert_eq!(sign(place.open(&place.key()).unwrap(), b"four"), 6);
+}
+
+/// Whichever of a key and its copy signs first goes on; the other refuses, and changes nothing.
+#[test]
+fn of_a_key_and_its_copy_one_goes_on() {
+    for first in ["keys", "copy"] {
+        let place = Place::new(8);
+        assert_eq!(sign(place.open(&place.key()).unwrap(), b"one"), 0);
+        place.copy("keys", "copy");
+        let second = if first == "keys" { "copy" } else { "keys" };
+        let keys = [first, second].map(|name| place.path(name).join("k"));
+        assert_eq!(sign(place.open(&keys[0]).unwrap(), b"two"), 1);
+        let files = |name: &str| {
+            let read = |file: fs::DirEntry| (file.path(), fs::read(file.path()).unwrap());
+            let mut all: Vec<_> =
+                fs::read_dir(place.path(name)).unwrap().map(|file| read(file.unwrap())).collect();
+            all.sort();
+            all
+        };
+        let before = (files(second), files("home/anchors"));
+        assert!(is_unsafe(place.open(&keys[1])), "{second}");
+        assert!(before == (files(second), files("home/anchors")), "a refusal changed something");
+        assert_eq!(sign(place.open(&keys[0]).unwrap(), b"three"), 2);
+        // In another home there is no anchor, nor on another machine.
+        let elsewhere = around(&place.path("elsewhere"), None);
+        assert!(is_unsafe(open(&elsewhere, &keys[0], Duration::ZERO)));
+        let other = around(&place.path("home/anchors"), Some(9));
+        assert!(is_unsafe(open(&other, &keys[0], Duration::ZERO)));
+        assert_eq!(sign(place.open(&keys[0]).unwrap(), b"four"), 3);
+    }
+}
+
+/// Old copies of every file of a key, in every combination, over new ones: an index comes again from none of them.
+#[test]
+fn old_files_in_every_combination_bring_no_index_back() {
+    let names = ["keys/k", "keys/k.state", "keys/k.log", "keys/k.trees", "keys/k.lock", "anchor"];
+    let place = Place::new(64);
+    let anchor = fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path();
+    let path = |name: &str| if name == "anchor" { anchor.clone() } else { place.path(name) };
+    fs::write(place.path("keys/k.trees"), b"old trees").unwrap();
+    let snapshot = || names.map(|name| fs::read(path(name)).unwrap());
+    let put = |files: &[Vec<u8>; 6], which: usize| {
+        for (at, name) in names.iter().enumerate().filter(|(at, _)| which >> at & 1 == 1) {
+            fs::write(path(name), &files[at]).unwrap();
+        }
+    };
+    sign(place.open(&place.key()).unwrap(), b"one");
+    let old = snapshot();
+    let last = sign(place.open(&place.key()).unwrap(), b"two");
+    sign(place.open(&place.key()).unwrap(), b"three");
+    let new = snapshot();
+    let mut refused = 0;
+    // Everything old at once, anchor and log and state, is what nobody can notice (docs/state.md).
+    let witnesses = 0b10_0110;
+    for which in 0..64 {
+        put(&new, 63);
+        put(&old, which);
+        match place.open(&place.key()) {
+            Err(LedgerError::Unsafe(_)) => refused += 1,
+            Err(error) => panic!("{which:06b}: {error}"),
+            Ok(ledger) => {
+                let index = sign(ledger, b"four");
+                let is_hopeless = which & witnesses == witnesses;
+                assert!(is_hopeless || index > last + 1, "{which:06b}: index {index}");
+            }
+        }
+    }
+    assert!(refused >= 32, "{refused} of 64 were refused");
+}
+
+#[test]
+fn a_missing_or_damaged_file_is_refused() {
+    for name in ["keys/k.state", "keys/k.log", "keys/k.lock", "home/anchors"] {
+        let place = Place::new(8);
+        sign(place.open(&place.key()).unwrap(), b"one");
+        let path = place.path(name);
+        let path = match path.is_dir() {
+            true => fs::read_dir(path).unwrap().next().unwrap().unwrap().path(),
+            false => path,
+        };
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(place.open(&place.key()).is_err(), "{name} is missing");
+        fs::write(&path, vec![0; bytes.len()]).unwrap();
+        let is_open = place.open(&place.key()).is_ok();
+        assert_eq!(is_open, name == "keys/k.lock", "{name} is zeros");
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(sign(place.open(&place.key()).unwrap(), b"two"), 1, "{name}");
+    }
+}
+
+/// Defects 9 and 11 of others: more than is left, and signing after the end, again and again.
+#[test]
+fn a_key_that_is_used_up_says_so_each_time() {
+    let place = Place::new(4);
+    let ledger = place.open(&place.key()).unwrap();
+    let before = fs::read(place.path("keys/k.state")).unwrap();
+    let refused = ledger.reserve(5).err();
+    assert_eq!(refused, Some(LedgerError::Exhausted { wanted: 5, left: 4 }));
+    assert_eq!(fs::read(place.path("keys/k.state")).unwrap(), before);
+    for index in 0..4 {
+        assert_eq!(ledger.remaining().unwrap().is_low, index >= 3);
+        assert_eq!(sign_with(&ledger, b"x"), index);
+    }
+    for _ in 0..3 {
+        let refused = ledger.reserve(1).err();
+        assert_eq!(refused, Some(LedgerError::Exhausted { wanted: 1, left: 0 }));
+    }
+    ledger.close().unwrap();
+    let status = status(&place.around, &place.key()).unwrap();
+    assert_eq!((status.index, status.remaining.left, status.remaining.burnt), (4, 0, 0));
+}
+
+#[test]
+fn a_backup_goes_on_where_nothing_was_signed_since_and_else_by_recovery() {
+    let place = Place::new(16);
+    sign(place.open(&place.key()).unwrap(), b"one");
+    backup(&place.around, &place.key(), &place.path("backup")).unwrap();
+    assert!(backup(&place.around, &place.key(), &place.path("backup")).is_err());
+    let again = place.path("keys/again");
+    restore(&place.around, &place.path("backup"), &again).unwrap();
+    assert_eq!(fs::read(&again).unwrap(), SECRET);
+    assert_eq!(sign(place.open(&again).unwrap(), b"two"), 1);
+    assert!(is_unsafe(place.open(&place.key())));
+    // The anchor saw index 1, so it must be burnt at least.
+    assert!(is_unsafe(recover(&place.around, &place.key(), PUBLIC, 1)));
+    assert!(is_unsafe(recover(&place.around, &place.key(), PUBLIC, 17)));
+    let recovered = recover(&place.around, &place.key(), PUBLIC, 5).unwrap();
+    assert_eq!((recovered.index, recovered.remaining.burnt), (5, 4));
+    assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
+    assert!(is_unsafe(place.open(&again)));
+    let mut bytes = fs::read(place.path("backup")).unwrap();
+    bytes[20] ^= 1;
+    fs::write(place.path("backup"), bytes).unwrap();
+    let third = place.path("keys/third");
+    assert!(is_unsafe(restore(&place.around, &place.path("backup"), &third)));
+    assert!(!third.exists() && !place.path("keys/third.state").exists());
+}
+
+#[test]
+fn a_lost_home_is_recovered_from() {
+    let place = Place::new(16);
+    sign(place.open(&place.key()).unwrap(), b"one");
+    let new_home = around(&place.path("new/home"), Some(9));
+    assert!(is_unsafe(open(&new_home, &place.key(), Duration::ZERO)));
+    recover(&new_home, &place.key(), PUBLIC, 3).unwrap();
+    let ledger = open(&new_home, &place.key(), Duration::ZERO).unwrap();
+    assert_eq!(sign(ledger, b"two"), 3);
+    assert!(is_unsafe(place.open(&place.key())));
+}
+
+#[test]
+fn what_was_signed_stands_in_the_log_and_reuse_is_found_there() {
+    let place = Place::new(16);
+    let ledger = place.open(&place.key()).unwrap();
+    let signer = stand_in();
+    let requests =
+        [Request { message: b"one", id: None }, Request { message: b"two", id: Some("build 7") }];
+    sign_requests(&ledger, &mut StandIn(&signer), &requests).unwrap();
+    ledger.forget("build 7").unwrap();
+    assert!(ledger.forget("build 7").is_err());
+    ledger.close().unwrap();
+    let lines = log(&place.around, &place.key()).unwrap();
+    let signed: Vec<(u64, [u8; 32])> = lines
+        .iter()
+        .filter_map(|line| match line {
+            Line::Signed { index, digest, .. } => Some((*index, *digest)),
+            Line::Forgotten { .. } | Line::Note { .. } => None,
+        })
+        .collect();
+    assert_eq!((lines.len(), signed.len()), (4, 2));
+    let here = || signed.iter().map(|(index, digest)| ("here".to_owned(), *index, *digest));
+    assert!(audit(here().chain(here())).is_empty());
+    let reused = audit(here().chain([("there".to_owned(), 1, [0; 32])]));
+    assert_eq!((reused.len(), reused[0].index), (1, 1));
+}
+
+#[test]
+fn an_anchor_beside_its_key_is_refused_and_several_have_to_agree() {
+    let place = Place::new(8);
+    let (key, beside) = (place.path("keys/two"), place.path("keys/anchor"));
+    let make = |anchors: &[PathBuf]| {
+        let new = NewKey {
+            key: &key,
+            secret: SECRET,
+            public: PUBLIC,
+            first: 0,
+            end: 8,
+            warn_at: 0,
+            anchors,
+            allow_network: false,
+            note: "made",
+        };
+        create(&place.around, &new)
+    };
+    assert!(is_unsafe(make(&[beside])));
+    assert!(!key.exists());
+    let anchors = [place.path("usb/one"), place.path("other/two")];
+    make(&anchors).unwrap();
+    let old = fs::read(&anchors[1]).unwrap();
+    sign(place.open(&key).unwrap(), b"one");
+    sign(place.open(&key).unwrap(), b"two");
+    let new = fs::read(&anchors[1]).unwrap();
+    fs::write(&anchors[1], old).unwrap();
+    assert!(is_unsafe(place.open(&key)));
+    fs::remove_file(&anchors[1]).unwrap();
+    assert!(is_unsafe(place.open(&key)));
+    fs::write(&anchors[1], new).unwrap();
+    assert_eq!(sign(place.open(&key).unwrap(), b"three"), 2);
+}
+
+#[test]
+fn files_that_are_replaced_under_an_open_key_stop_it() {
+    let place = Place::new(8);
+    let ledger = place.open(&place.key()).unwrap();
+    sign_with(&ledger, b"one");
+    let state = place.path("keys/k.state");
+    fs::copy(&state, place.path("keys/new")).unwrap();
+    fs::rename(place.path("keys/new"), &state).unwrap();
+    assert!(is_unsafe(ledger.reserve(1)));
+    drop(ledger);
+    assert_eq!(sign(place.open(&place.key()).unwrap(), b"two"), 1);
+}
+
+/// Run by the tests below as a process of its own, and by itself for nothing: signs until it is told to stop or
+/// killed, and says what left.
+#[test]
+fn as_a_child() {
+    let Ok(folder) = std::env::var("GABION_HBS_CHILD") else { return };
+    let folder = Path::new(&folder);
+    let around = around(&folder.join("home/anchors"), None);
+    let count: u64 = std::env::var("GABION_HBS_COUNT").unwrap().parse().unwrap();
+    for round in 0..count {
+        let wait = Duration::from_secs(20);
+        let Ok(ledger) = open(&around, &folder.join("keys/k"), wait) else { return };
+        for message in 0..3 {
+            let message = format!("{} {round} {message}", std::process::id());
+            let index = sign_with(&ledger, message.as_bytes());
+            println!("released {index} {message}");
+        }
+        ledger.close().unwrap();
+    }
+}
+
+fn child(place: &Place, count: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "real::as_a_child", "--nocapture", "--test-threads=1"])
+        .env("GABION_HBS_CHILD", place.folder.path())
+        .env("GABION_HBS_COUNT", count.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// What a child said, until it ends or has said so much; then it is killed.
+fn released(child: &mut Child, most: usize, seen: &mut HashMap<u64, String>) -> usize {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut count = 0;
+    let mut take = |line: String| {
+        let Some((_, said)) = line.split_once("released ") else { return };
+        let (index, message) = said.split_once(' ').unwrap();
+        let before = seen.insert(index.parse().unwrap(), message.to_owned());
+        assert_eq!(before, None, "index {index} signed two messages");
+        count += 1;
+    };
+    for _ in 0..most {
+        let Some(Ok(line)) = lines.next() else { break };
+        take(line);
+    }
+    child.kill().unwrap();
+    // What was on its way left, too.
+    lines.map_while(Result::ok).for_each(take);
+    child.wait().unwrap();
+    count
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_no_index_for_two_messages() {
+    let place = Place::new(1 << 20);
+    let mut seen = HashMap::new();
+    let kills = 20 * times();
+    for kill in 0..kills {
+        let mut child = child(&place, u64::MAX);
+        released(&mut child, kill % 23 + 3, &mut seen);
+    }
+    let burnt = status(&place.around, &place.key()).unwrap().remaining.burnt;
+    println!("{kills} kills: {} signatures released, {burnt} indexes burnt", seen.len());
+    assert!(seen.len() >= kills);
+}
+
+#[test]
+fn processes_that_race_take_different_indexes() {
+    let place = Place::new(1 << 20);
+    let mut seen = HashMap::new();
+    let pairs = 4 * times();
+    for _ in 0..pairs {
+        let mut children = [child(&place, 3), child(&place, 3)];
+        for child in &mut children {
+            assert_eq!(released(child, usize::MAX, &mut seen), 9);
+        }
+    }
+    println!("{pairs} racing pairs: {} signatures released", seen.len());
+    let status = status(&place.around, &place.key()).unwrap();
+    assert_eq!((status.index, status.remaining.burnt), (18 * pairs as u64, 0));
+}

@@ -1,0 +1,528 @@
+//! Scenarios, run over a disk that fails, and the oracle that watches what leaves.
+//!
+//! ```text
+//!   scenario (a list of steps) x fault (a call, a kind, a seed)
+//!        v
+//!   a process at a time; killed: the next one goes on, from what the disk kept
+//!        v
+//!   released signatures --> Oracle: one index, one signature; one request id, one message
+//! ```
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::{
+    IndexedSigner, Indexes, Ledger, LedgerError, Request, digest_of, sign_requests,
+};
+use gabion_engine::{Entropy, EntropyError, Error};
+use gabion_state::{
+    Disk, FilesLedger, Machine, NewKey, Opened, Options, Process, Surroundings, Trees, backup,
+    create, recover, restore,
+};
+
+use crate::disk::{Dice, Kind, Plan, Sim, SimDisk};
+
+pub const KEY: &str = "/keys/k";
+pub const COPY: &str = "/copy/k";
+pub const PUBLIC: &[u8] = b"the public key of all scenarios";
+pub const SECRET: &[u8] = b"the private key of all scenarios";
+
+/// A machine whose clock jumps and which may be started again.
+pub struct SimMachine {
+    pub sim: Sim,
+    pub process: u64,
+    pub name: u8,
+    clock: AtomicU64,
+}
+
+impl Machine for SimMachine {
+    fn boot(&self) -> [u8; 32] {
+        [self.sim.ground().boot as u8; 32]
+    }
+
+    fn id(&self) -> [u8; 32] {
+        [self.name; 32]
+    }
+
+    fn process(&self) -> Option<Process> {
+        Some((self.process as u32, self.process))
+    }
+
+    fn now(&self) -> u64 {
+        // Backwards as often as forwards.
+        let mut dice = Dice(self.clock.fetch_add(1, Ordering::Relaxed));
+        dice.roll()
+    }
+
+    fn host(&self) -> String {
+        "simulated".to_owned()
+    }
+
+    fn anchors(&self) -> Option<PathBuf> {
+        Some(PathBuf::from("/home/gabion/anchors"))
+    }
+
+    fn pause(&self, _time: Duration) {}
+}
+
+/// Bytes that never come again.
+pub struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
+        let mut dice = Dice(self.0.fetch_add(1, Ordering::Relaxed));
+        out.iter_mut().for_each(|byte| *byte = dice.roll() as u8);
+        Ok(())
+    }
+}
+
+/// What left, and whether it might.
+#[derive(Default)]
+pub struct Oracle {
+    signatures: HashMap<u64, Vec<u8>>,
+    requests: HashMap<String, [u8; 32]>,
+    pub released: u64,
+    pub wrongs: Vec<String>,
+}
+
+impl Oracle {
+    fn saw(&mut self, index: u64, signature: &[u8], id: Option<&str>, message: &[u8]) {
+        self.released += 1;
+        if self.signatures.entry(index).or_insert_with(|| signature.to_vec()) != signature {
+            self.wrongs.push(format!("index {index} signed two messages"));
+        }
+        let Some(id) = id else { return };
+        let digest = digest_of(message);
+        if *self.requests.entry(id.to_owned()).or_insert(digest) != digest {
+            self.wrongs.push(format!("request {id} has two messages"));
+        }
+    }
+}
+
+/// What a scenario does, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// Signs so many messages in one call, opening the key if it is not open.
+    Sign(u64),
+    /// Signs the message for a request id.
+    Ask(&'static str, &'static str),
+    /// Closes the key.
+    Close,
+    /// The process ends without closing it.
+    Kill,
+    /// Reserves more than one call needs from now on.
+    Ahead(u64),
+    /// Copies the key's folder.
+    Copy,
+    /// Signs with the copy.
+    SignCopy,
+    /// Puts the copied files over the key's, which is closed before.
+    PutBack,
+    /// Writes a backup.
+    Backup,
+    /// Removes the key's files and restores the backup.
+    Restore,
+    /// Recovers from where nothing was signed.
+    Recover,
+    /// Forgets a request id.
+    Forget(&'static str),
+    /// Keeps trees.
+    Keep,
+    /// Takes one of three reserved indexes, gives back the others and signs nothing.
+    GiveBack,
+}
+
+use Step::*;
+
+/// The scenarios. Each is begun with a key that is made under the same faults.
+pub const SCENARIOS: &[(&str, &[Step])] = &[
+    ("one by one", &[Sign(1), Sign(1), Sign(1), Close]),
+    ("blocks", &[Ahead(4), Sign(1), Sign(1), Sign(3), Close, Sign(2), Close]),
+    ("batches", &[Sign(3), Sign(2), Close, Sign(4)]),
+    (
+        "requests",
+        &[Ask("a", "x"), Ask("b", "y"), Ask("a", "x"), Close, Ask("a", "x"), Ask("b", "z")],
+    ),
+    (
+        "forgotten",
+        &[Ask("a", "x"), Forget("a"), Ask("a", "y"), Close, Ask("a", "y"), Ask("a", "x")],
+    ),
+    ("copied", &[Sign(1), Copy, Sign(1), SignCopy, Sign(1), Close, SignCopy]),
+    ("copy first", &[Sign(1), Close, Copy, SignCopy, Sign(1), SignCopy, Sign(2)]),
+    ("put back", &[Ahead(3), Sign(1), Copy, Sign(1), Close, PutBack, Sign(1), Recover, Sign(1)]),
+    ("put back at once", &[Copy, Ask("a", "x"), PutBack, Ask("a", "y"), Sign(1), PutBack, Sign(1)]),
+    ("backed up", &[Sign(1), Close, Backup, Sign(2), Close, Restore, Sign(1), Recover, Sign(1)]),
+    ("killed", &[Ahead(4), Sign(1), Kill, Sign(1), Kill, Copy, Sign(1), Kill, PutBack, Sign(1)]),
+    (
+        "given back",
+        &[Ahead(3), GiveBack, Sign(1), GiveBack, Close, GiveBack, Sign(2), Close, Sign(1)],
+    ),
+    ("used up", &[Sign(12), Sign(12), Close, Sign(7), Sign(2), Sign(1), Sign(1), Close]),
+    ("trees", &[Keep, Sign(1), Keep, Close, Keep, Sign(1)]),
+];
+
+/// How the state is kept: as it should be, or broken on purpose.
+pub type Wrap = Arc<dyn Fn(SimDisk) -> Arc<dyn Disk> + Send + Sync>;
+
+/// As it should be.
+pub fn sound() -> Wrap {
+    Arc::new(|disk| Arc::new(disk))
+}
+
+/// Makes signatures of a real key.
+pub type SignBy = Arc<dyn Fn(u64, &[u8]) -> Vec<u8> + Send + Sync>;
+
+/// What a run came to.
+pub struct Outcome {
+    pub struck: Vec<Kind>,
+    pub calls: usize,
+    pub released: u64,
+    pub burnt: u64,
+    pub wrongs: Vec<String>,
+    /// Whether a process after all of it can sign.
+    pub goes_on: Result<(), LedgerError>,
+}
+
+/// A scenario that runs.
+pub struct World {
+    sim: Sim,
+    wrap: Wrap,
+    signer: SignBy,
+    entropy: Arc<Counted>,
+    oracle: Arc<Mutex<Oracle>>,
+    current: Option<Running>,
+    copy: Option<Running>,
+    copied: Vec<(PathBuf, Vec<u8>)>,
+    ahead: u64,
+    messages: Arc<AtomicU64>,
+}
+
+/// A process, and the key that it has open.
+struct Running {
+    process: u64,
+    around: Surroundings,
+    opened: Arc<Opened>,
+    ledger: Option<FilesLedger>,
+}
+
+impl Running {
+    fn new(sim: &Sim, wrap: &Wrap, entropy: &Arc<Counted>) -> Self {
+        let disk = sim.process();
+        let process = disk.process;
+        let machine =
+            SimMachine { sim: sim.clone(), process, name: 1, clock: AtomicU64::new(process) };
+        let around = Surroundings {
+            disk: wrap(disk),
+            machine: Arc::new(machine),
+            entropy: Arc::clone(entropy) as Arc<dyn Entropy + Send + Sync>,
+        };
+        Running { process, around, opened: Arc::new(Opened::new()), ledger: None }
+    }
+
+    fn open(&mut self, key: &str, ahead: u64) -> Result<&FilesLedger, LedgerError> {
+        if self.ledger.is_none() {
+            let opened = Some(Arc::clone(&self.opened));
+            let options = Options { ahead, wait: Duration::ZERO, opened, ..Options::default() };
+            self.ledger = Some(FilesLedger::open(&self.around, Path::new(key), PUBLIC, options)?);
+        }
+        Ok(self.ledger.as_ref().unwrap())
+    }
+}
+
+/// Signs with what makes signatures.
+pub struct StandIn<'a>(pub &'a SignBy);
+
+impl IndexedSigner for StandIn<'_> {
+    fn sign_indexed(
+        &mut self,
+        indexes: Indexes,
+        messages: &[&[u8]],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        Ok((indexes.first()..)
+            .zip(messages)
+            .map(|(index, message)| (self.0)(index, message))
+            .collect())
+    }
+}
+
+/// Signs, and shows the oracle what left.
+fn sign(
+    ledger: &FilesLedger,
+    signer: &SignBy,
+    oracle: &Mutex<Oracle>,
+    messages: &[(Option<&str>, Vec<u8>)],
+) -> Result<(), Error> {
+    let requests: Vec<Request<'_>> =
+        messages.iter().map(|(id, message)| Request { message, id: *id }).collect();
+    let signed = sign_requests(ledger, &mut StandIn(signer), &requests)?;
+    let mut oracle = oracle.lock().unwrap();
+    for (signed, (id, message)) in signed.iter().zip(messages) {
+        oracle.saw(signed.index, &signed.signature, *id, message);
+    }
+    Ok(())
+}
+
+impl World {
+    pub fn new(plan: Plan, seed: u64, wrap: Wrap, signer: SignBy) -> Self {
+        let world = World {
+            sim: Sim::new(plan, seed),
+            wrap,
+            signer,
+            entropy: Arc::new(Counted(AtomicU64::new(seed))),
+            oracle: Arc::default(),
+            current: None,
+            copy: None,
+            copied: Vec::new(),
+            ahead: 1,
+            messages: Arc::default(),
+        };
+        world.set_racer();
+        world
+    }
+
+    /// Another process, which opens the key where it can and keeps it open.
+    fn set_racer(&self) {
+        let racing: Mutex<Option<Running>> = Mutex::new(None);
+        let (sim, wrap, entropy) =
+            (self.sim.clone(), Arc::clone(&self.wrap), Arc::clone(&self.entropy));
+        let (signer, oracle) = (Arc::clone(&self.signer), Arc::clone(&self.oracle));
+        let messages = Arc::clone(&self.messages);
+        self.sim.set_racer(Arc::new(move || {
+            // A call of its own may be struck by the same.
+            let Ok(mut racing) = racing.try_lock() else { return };
+            if racing.as_ref().is_some_and(|running| sim.is_dead(running.process)) {
+                *racing = None;
+            }
+            let running = racing.get_or_insert_with(|| Running::new(&sim, &wrap, &entropy));
+            let Ok(ledger) = running.open(KEY, 1) else { return };
+            let message = message(&messages);
+            if sign(ledger, &signer, &oracle, &[(None, message)]).is_err() {
+                running.ledger = None;
+            }
+        }));
+    }
+
+    /// Runs the steps, and a process after them that signs.
+    pub fn run(mut self, steps: &[Step]) -> Outcome {
+        // Whoever is told that no key was made tries again, in another process.
+        for _ in 0..3 {
+            // Another process may have signed with a key that came to nothing.
+            if self.make_key().is_ok() || self.oracle.lock().unwrap().released > 0 {
+                break;
+            }
+            self.current = None;
+            self.sim.remove("/keys/");
+            self.sim.remove("/home/");
+        }
+        for step in steps {
+            self.step(*step);
+        }
+        self.current = None;
+        self.copy = None;
+        self.sim.set_racer(Arc::new(|| {}));
+        let mut last = Running::new(&self.sim, &self.wrap, &self.entropy);
+        let mut goes_on = self.sign_by(&mut last, KEY, &[(None, message(&self.messages))]);
+        // A fault may have waited for this one, and for the one after it.
+        for _ in 0..2 {
+            if !matches!(goes_on, Err(Error::Ledger(LedgerError::Unavailable(_)))) {
+                break;
+            }
+            last = Running::new(&self.sim, &self.wrap, &self.entropy);
+            goes_on = self.sign_by(&mut last, KEY, &[(None, message(&self.messages))]);
+        }
+        let burnt = last.ledger.as_ref().and_then(|ledger| ledger.remaining().ok());
+        last.ledger = None;
+        let oracle = self.oracle.lock().unwrap();
+        let goes_on = match goes_on {
+            Ok(()) | Err(Error::Ledger(LedgerError::Exhausted { .. })) => Ok(()),
+            Err(Error::Ledger(error)) => Err(error),
+            Err(error) => panic!("{error}"),
+        };
+        let struck = self.sim.ground().struck.clone();
+        Outcome {
+            struck,
+            calls: self.sim.calls(),
+            released: oracle.released,
+            burnt: burnt.map_or(0, |remaining| remaining.burnt),
+            wrongs: oracle.wrongs.clone(),
+            goes_on,
+        }
+    }
+
+    fn make_key(&mut self) -> Result<(), LedgerError> {
+        let running = self.running();
+        let new = NewKey {
+            key: Path::new(KEY),
+            secret: SECRET,
+            public: PUBLIC,
+            first: 0,
+            end: 32,
+            warn_at: 2,
+            anchors: &[],
+            allow_network: false,
+            note: "made",
+        };
+        create(&running.around, &new)
+    }
+
+    /// The process that lives.
+    fn running(&mut self) -> &mut Running {
+        let is_dead = self.current.as_ref().is_none_or(|running| self.sim.is_dead(running.process));
+        if is_dead {
+            self.current = None;
+            self.current = Some(Running::new(&self.sim, &self.wrap, &self.entropy));
+        }
+        self.current.as_mut().unwrap()
+    }
+
+    fn sign_by(
+        &self,
+        running: &mut Running,
+        key: &str,
+        messages: &[(Option<&str>, Vec<u8>)],
+    ) -> Result<(), Error> {
+        let signed = running
+            .open(key, self.ahead)
+            .map_err(Error::from)
+            .and_then(|ledger| sign(ledger, &self.signer, &self.oracle, messages));
+        if signed.is_err() {
+            // As a command does, which ends.
+            running.ledger = None;
+        }
+        signed
+    }
+
+    /// Signs, and once more if that failed: whoever is refused tries again.
+    fn sign(&mut self, messages: &[(Option<&str>, Vec<u8>)]) {
+        for _ in 0..2 {
+            self.running();
+            let mut running = self.current.take().unwrap();
+            let signed = self.sign_by(&mut running, KEY, messages);
+            self.current = Some(running);
+            if signed.is_ok() {
+                break;
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(ledger) = self.running().ledger.take() {
+            let _ = ledger.close();
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Sign(count) => {
+                let fresh = (0..count).map(|_| (None, message(&self.messages)));
+                let fresh: Vec<_> = fresh.collect();
+                self.sign(&fresh);
+            }
+            Ask(id, text) => self.sign(&[(Some(id), text.as_bytes().to_vec())]),
+            Close => self.close(),
+            Kill => {
+                if let Some(running) = &self.current {
+                    self.sim.kill(running.process);
+                }
+            }
+            Ahead(count) => self.ahead = count,
+            Copy => {
+                self.sim.copy("/keys/", "/copy/");
+                let files = self.sim.files().into_iter();
+                self.copied = files.filter(|(name, _)| name.starts_with("/keys")).collect();
+            }
+            SignCopy => self.sign_copy(),
+            PutBack => {
+                self.close();
+                for (name, bytes) in self.copied.clone() {
+                    self.sim.put(&name, bytes);
+                }
+            }
+            Backup => {
+                let around = self.running().around.clone();
+                self.sim.remove("/copy/backup");
+                let _ = backup(&around, Path::new(KEY), Path::new("/copy/backup"));
+            }
+            Restore => {
+                self.close();
+                let around = self.running().around.clone();
+                if self.sim.files().contains_key(Path::new("/copy/backup")) {
+                    self.sim.remove("/keys/");
+                    let _ = restore(&around, Path::new("/copy/backup"), Path::new(KEY));
+                }
+            }
+            Recover => self.recover(),
+            Forget(id) => {
+                self.running();
+                let mut running = self.current.take().unwrap();
+                let forgotten = running.open(KEY, 1).and_then(|ledger| ledger.forget(id));
+                // Whoever asks for it may use the id again, whether he heard that it worked or not.
+                self.oracle.lock().unwrap().requests.remove(id);
+                if forgotten.is_err() {
+                    running.ledger = None;
+                }
+                self.current = Some(running);
+            }
+            Keep => {
+                let around = self.running().around.clone();
+                let trees = Trees::new(&around, Path::new(KEY), SECRET);
+                let _ = trees.save(b"trees");
+                if let Some(kept) = trees.load() {
+                    assert_eq!(kept, b"trees");
+                }
+            }
+            GiveBack => {
+                let ahead = self.ahead;
+                if let Ok(mut three) = self.running().open(KEY, ahead).and_then(|it| it.reserve(3))
+                {
+                    let _ = three.take(1);
+                    three.close();
+                }
+            }
+        }
+    }
+
+    fn sign_copy(&mut self) {
+        let is_dead = self.copy.as_ref().is_none_or(|running| self.sim.is_dead(running.process));
+        let mut running = match self.copy.take().filter(|_| !is_dead) {
+            Some(running) => running,
+            None => Running::new(&self.sim, &self.wrap, &self.entropy),
+        };
+        let message = message(&self.messages);
+        let _ = self.sign_by(&mut running, COPY, &[(None, message)]);
+        self.copy = Some(running);
+    }
+
+    /// Recovers above everything that was released.
+    fn recover(&mut self) {
+        self.close();
+        let around = self.running().around.clone();
+        let highest = self.oracle.lock().unwrap().signatures.keys().max().copied();
+        let lowest = highest.map_or(0, |index| index + 1);
+        // Witnesses may have seen more.
+        for next in lowest..=32 {
+            match recover(&around, Path::new(KEY), PUBLIC, next) {
+                Err(LedgerError::Unsafe(_)) => {}
+                _ => break,
+            }
+        }
+    }
+}
+
+/// A message that never came before.
+fn message(messages: &AtomicU64) -> Vec<u8> {
+    format!("message {}", messages.fetch_add(1, Ordering::Relaxed)).into_bytes()
+}
+
+/// A stand-in for a signature: of two messages it is two.
+pub fn stand_in() -> SignBy {
+    Arc::new(|index, message| [&index.to_be_bytes()[..], &digest_of(message)].concat())
+}
+
+/// Runs a scenario.
+pub fn run(scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signer: &SignBy) -> Outcome {
+    World::new(plan, seed, Arc::clone(wrap), Arc::clone(signer)).run(SCENARIOS[scenario].1)
+}

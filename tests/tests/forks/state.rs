@@ -1,0 +1,171 @@
+//! A forked child never signs with indexes that its parent reserved: both have the same ones in memory.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gabion_engine::OsEntropy;
+use gabion_engine::keys::stateful::{Ledger, LedgerError};
+use gabion_state::{
+    FilesLedger, Machine, NewKey, Options, Process, RealDisk, Surroundings, ThisMachine, create,
+};
+
+use super::{BETWEEN_MAX, End, forked};
+
+const PUBLIC: &[u8] = b"a public key";
+
+/// This machine, with a home of its own; broken, it takes a child for its parent.
+struct TestMachine {
+    home: PathBuf,
+    is_broken: bool,
+}
+
+impl Machine for TestMachine {
+    fn boot(&self) -> [u8; 32] {
+        ThisMachine.boot()
+    }
+
+    fn id(&self) -> [u8; 32] {
+        ThisMachine.id()
+    }
+
+    fn process(&self) -> Option<Process> {
+        if self.is_broken { Some((1, 1)) } else { ThisMachine.process() }
+    }
+
+    fn now(&self) -> u64 {
+        ThisMachine.now()
+    }
+
+    fn host(&self) -> String {
+        ThisMachine.host()
+    }
+
+    fn anchors(&self) -> Option<PathBuf> {
+        Some(self.home.clone())
+    }
+
+    fn pause(&self, time: Duration) {
+        ThisMachine.pause(time);
+    }
+}
+
+fn made(folder: &Path, is_broken: bool) -> Surroundings {
+    let around = Surroundings {
+        disk: Arc::new(RealDisk),
+        machine: Arc::new(TestMachine { home: folder.join("home"), is_broken }),
+        entropy: Arc::new(OsEntropy),
+    };
+    let new = NewKey {
+        key: &folder.join("k"),
+        secret: b"a private key",
+        public: PUBLIC,
+        first: 0,
+        end: 1 << 20,
+        warn_at: 0,
+        anchors: &[],
+        allow_network: false,
+        note: "made",
+    };
+    create(&around, &new).expect("a key");
+    around
+}
+
+fn open(around: &Surroundings, folder: &Path) -> Result<FilesLedger, LedgerError> {
+    let options = Options { ahead: 8, wait: Duration::ZERO, ..Options::default() };
+    FilesLedger::open(around, &folder.join("k"), PUBLIC, options)
+}
+
+/// Forks in the middle of a reservation, from which parent and child take; the indexes that each got, in files.
+fn indexes_of_both(folder: &Path, around: &Surroundings) -> (Vec<u64>, Vec<u64>) {
+    let ledger = open(around, folder).expect("the key");
+    let mut reservation = ledger.reserve(4).expect("four indexes");
+    let mut parent = vec![reservation.take(1).expect("one").first()];
+    let said = folder.join("child");
+    std::fs::write(&said, "").expect("a file");
+    let end = forked(BETWEEN_MAX, || {
+        let mut child = Vec::new();
+        child.extend(reservation.take(1).map(|indexes| indexes.first()));
+        child.extend(ledger.reserve(1).and_then(|mut one| one.take(1)).map(|one| one.first()));
+        // A key that the child opens itself is its parent's still.
+        child.extend(
+            open(around, folder)
+                .and_then(|ledger| ledger.reserve(1)?.take(1))
+                .map(|one| one.first()),
+        );
+        let text: String = child.iter().map(|index| format!("{index}\n")).collect();
+        if std::fs::write(&said, text).is_ok() { End::Well } else { End::Badly }
+    });
+    assert_eq!(end, End::Well);
+    parent.push(reservation.take(1).expect("one").first());
+    reservation.close();
+    parent.push(ledger.reserve(1).and_then(|mut one| one.take(1)).expect("one").first());
+    ledger.close().expect("the parent's key");
+    let said = std::fs::read_to_string(&said).expect("what the child said");
+    (parent, said.lines().map(|index| index.parse().expect("an index")).collect())
+}
+
+#[test]
+fn a_child_takes_no_index_of_its_parents() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let around = made(folder.path(), false);
+    let times =
+        std::env::var("GABION_HBS_TIMES").map_or(1, |times| times.parse().expect("a number"));
+    let mut seen = HashMap::new();
+    let forks = 4 * times;
+    for fork in 0..forks {
+        let (parent, child) = indexes_of_both(folder.path(), &around);
+        assert_eq!(child, Vec::<u64>::new());
+        for index in parent {
+            assert_eq!(seen.insert(index, fork), None, "index {index} came twice");
+        }
+    }
+    println!("{forks} forks: {} indexes taken", seen.len());
+}
+
+/// What a child has of its parent's handles keeps nobody out once the parent has closed the key, and a child that
+/// ends gives back nothing that its parent holds.
+#[test]
+fn a_child_that_lives_on_keeps_no_lock() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let around = made(folder.path(), false);
+    let ledger = open(&around, folder.path()).expect("the key");
+    let (mut theirs, ours) = std::io::pipe().expect("a pipe");
+    // SAFETY: the child waits for the pipe's end and ends by _exit; the parent waits for it by its number.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(ours);
+        let _ = std::io::Read::read(&mut theirs, &mut [0]);
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    // Another child drops its handle, which is its parent's still.
+    let mut ledger = Some(ledger);
+    let end = forked(BETWEEN_MAX, || {
+        drop(ledger.take());
+        let elsewhere = Options { wait: Duration::ZERO, ..Options::default() };
+        let opened = FilesLedger::open(&around, &folder.path().join("k"), PUBLIC, elsewhere);
+        if matches!(opened, Err(LedgerError::Held(_))) { End::Well } else { End::Badly }
+    });
+    assert_eq!(end, End::Well);
+    ledger.take().expect("the parent's").close().expect("the key closed");
+    let end = forked(BETWEEN_MAX, || {
+        let opened = open(&around, folder.path());
+        if opened.and_then(|key| key.reserve(1)).is_ok() { End::Well } else { End::Badly }
+    });
+    drop(ours);
+    let mut status = -1;
+    // SAFETY: a child of this process.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!((end, status), (End::Well, 0));
+}
+
+/// The seventh broken ledger: one that takes a child for its parent.
+#[test]
+fn a_reservation_that_a_child_uses_is_caught() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let around = made(folder.path(), true);
+    let (parent, child) = indexes_of_both(folder.path(), &around);
+    assert!(child.iter().any(|index| parent.contains(index)), "{parent:?} and {child:?}");
+}
