@@ -51,13 +51,23 @@ macro_rules! plain_kernels {
             fn dsa_simple_bit_unpack(bits: usize, bytes: &[u8], out: &mut DsaPoly);
             fn dsa_bit_pack(bits: usize, b: i32, p: &DsaPoly, out: &mut [u8]);
             fn dsa_bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly);
-            fn lms_chain_many(jobs: &mut [gabion_scheme::kernels::lms::LmsChain<'_>]);
-            fn lms_hash_many(jobs: &mut [gabion_scheme::kernels::lms::LmsHash<'_>]);
             fn ed25519_base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]);
             fn ed25519_verify_vartime(eq: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]);
             fn ed25519_sum_vartime(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool;
             fn x25519_base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]);
             fn x25519_multiples(scalars: &[[u8; 32]], points: &[[u8; 32]], out: &mut [[u8; 32]]);
+        }
+    };
+}
+
+/// The same for the kernels of LMS.
+#[macro_export]
+macro_rules! lms_kernels {
+    ($each:ident) => {
+        $each! {
+            fn lms_chain_many(jobs: &mut [gabion_scheme::kernels::lms::LmsChain<'_>]);
+            fn lms_hash_many(jobs: &mut [gabion_scheme::kernels::lms::LmsHash<'_>]);
+            fn lms_leaves(job: &mut gabion_scheme::kernels::lms::LmsLeaves<'_>);
         }
     };
 }

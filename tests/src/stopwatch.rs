@@ -211,4 +211,5 @@ impl<K: Kernels> Kernels for Stopwatch<K> {
         fn dsa_norm_below(polys: &[DsaPoly], bound: i32) -> bool;
     }
     crate::plain_kernels!(timed);
+    crate::lms_kernels!(timed);
 }

@@ -76,4 +76,5 @@ impl<K: Kernels, T: Touch + Send + Sync> Kernels for Touched<K, T> {
         fn sha512_many(jobs: &mut [Sha512<'_>]);
     }
     crate::plain_kernels!(passed_on);
+    crate::lms_kernels!(passed_on);
 }

@@ -93,6 +93,7 @@ impl<K: Kernels> Kernels for Watched<K> {
         fn sha512_many(jobs: &mut [Sha512<'_>]);
     }
     gabion_tests::plain_kernels!(watched);
+    gabion_tests::lms_kernels!(watched);
 }
 
 /// Every operation of every algorithm alone and nine at once; the self-tests before them run theirs too.

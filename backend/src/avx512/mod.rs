@@ -14,7 +14,7 @@
 //!      |     |-- sha256         on sha256_lanes, where they are quicker than the SHA extensions
 //!      |     `-- fors           trees of FORS, a subtree in every lane: on keccak, sha256_lanes and sha512
 //!      |-- hbs
-//!      |     `-- lms            chains and tree hashes of LMS, on the same lanes and streams
+//!      |     `-- lms, leaves    chains and tree hashes of LMS, on the same lanes and streams
 //!      |-- lattice
 //!      |     |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |     |-- shuffle        exchanges between registers for layers within one
@@ -41,7 +41,9 @@
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
-use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
+use gabion_scheme::kernels::lms::{
+    LmsChain, LmsFamily, LmsHash, LmsLeaves, chains, hashes, leaves,
+};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
@@ -231,6 +233,23 @@ impl Kernels for Avx512 {
             Some(LmsFamily::Sha256) => unsafe { lms::hash_many(*self, jobs) },
             _ => hashes(self, jobs),
         }
+    }
+
+    fn lms_leaves(&self, job: &mut LmsLeaves<'_>) {
+        let done = match job.family {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            LmsFamily::Sha256 if self.lanes => unsafe { hbs::leaves::whole_groups(job) },
+            _ => 0,
+        };
+        leaves(
+            self,
+            &mut LmsLeaves {
+                first: job.first + done as u32,
+                output: &mut job.output[done * job.seed.len()..],
+                room: &mut *job.room,
+                ..*job
+            },
+        );
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

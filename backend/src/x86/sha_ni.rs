@@ -25,7 +25,7 @@
 use core::arch::x86_64::*;
 use core::hint::black_box;
 
-use gabion_scheme::kernels::lms::{LmsChain, LmsHash, PREFIX};
+use gabion_scheme::kernels::lms::{LmsChain, LmsHash, OF_SECRET as OF_LMS_SECRET, PREFIX};
 use gabion_scheme::kernels::slh::address_type::FORS_TREE;
 use gabion_scheme::kernels::slh::{SHA256_START, SlhAddress, SlhChain, SlhHash};
 
@@ -306,6 +306,18 @@ impl Address {
         let Address { words, hash } = Address::new(address, hash);
         Address { words: _mm_xor_si128(words, _mm_set_epi64x(i64::from(OF_SECRET), 0)), hash }
     }
+
+    /// I, q and i before a step j of LMS.
+    #[inline]
+    #[target_feature(enable = "sha,ssse3,bmi2")]
+    fn of_lms(prefix: &[u8; PREFIX], j: u8) -> Self {
+        let [.., q0, q1, q2, q3, i0, i1] = *prefix;
+        let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
+        // SAFETY: of 22 bytes, 16 are a register.
+        let words = unsafe { _mm_loadu_si128(prefix.as_ptr().cast()) };
+        let hash = u64::from_be_bytes([q0, q1, q2, q3, i0, i1, j, 0]);
+        Address { words: _mm_shuffle_epi8(words, order), hash: _mm_cvtsi64_si128(hash as i64) }
+    }
 }
 
 /// One chain on its way.
@@ -332,18 +344,16 @@ impl Lane {
         Lane { start: load_state(&chain.context.sha256), address, value: load_value(value) }
     }
 
-    /// A chain of LMS at its beginning.
+    /// A chain of LMS at its beginning, which is its secret where it has a seed.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
     fn of_lms(chain: &LmsChain<'_>) -> Self {
-        let [.., q0, q1, q2, q3, i0, i1] = chain.prefix;
-        let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
-        // SAFETY: of 22 bytes, 16 are a register.
-        let words = unsafe { _mm_loadu_si128(chain.prefix.as_ptr().cast()) };
-        let hash = u64::from_be_bytes([q0, q1, q2, q3, i0, i1, chain.start as u8, 0]);
-        let address =
-            Address { words: _mm_shuffle_epi8(words, order), hash: _mm_cvtsi64_si128(hash as i64) };
-        Lane { start: load_state(&SHA256_START), address, value: load_value(chain.value) }
+        let (j, value) = match chain.seed {
+            Some(seed) => (OF_LMS_SECRET, seed),
+            None => (chain.start as u8, &*chain.value),
+        };
+        let address = Address::of_lms(&chain.prefix, j);
+        Lane { start: load_state(&SHA256_START), address, value: load_value(value) }
     }
 }
 
@@ -392,7 +402,8 @@ impl Streamed for LmsChain<'_> {
 
     #[inline(always)]
     fn first(&self) -> Address {
-        self.lane().address
+        // SAFETY: as above.
+        unsafe { Address::of_lms(&self.prefix, self.start as u8) }
     }
 }
 

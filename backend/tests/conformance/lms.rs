@@ -1,10 +1,10 @@
-//! Chains and hashes of LMS against the `sha2` and `sha3` crates, by the formulas of RFC 8554 written
+//! Chains, hashes and leaves of LMS against the `sha2` and `sha3` crates, by the formulas of RFC 8554 written
 //! out with whole messages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, PREFIX, STEPS_MAX};
+use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, LmsLeaves, PREFIX, STEPS_MAX};
 use sha2::{Digest, Sha256};
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -20,6 +20,8 @@ pub fn check(k: &dyn Kernels) {
         for n in [24, 32] {
             check_every_start(k, family, n);
             check_chain_counts(k, family, n);
+            check_secrets(k, family, n);
+            check_leaves(k, family, n);
             check_hashes(k, family, n);
             check_misuse(k, family, n);
         }
@@ -41,6 +43,7 @@ fn h(family: LmsFamily, n: usize, message: &[u8]) -> Vec<u8> {
 /// One chain to run.
 struct Case {
     prefix: [u8; PREFIX],
+    seed: Option<Vec<u8>>,
     start: u32,
     steps: u32,
     value: Vec<u8>,
@@ -50,15 +53,24 @@ impl Case {
     fn new(rng: &mut Rng, n: usize, start: u32, steps: u32) -> Self {
         let mut prefix = [0; PREFIX];
         prefix.copy_from_slice(&rng.bytes(PREFIX));
-        Case { prefix, start, steps, value: rng.bytes(n) }
+        Case { prefix, seed: None, start, steps, value: rng.bytes(n) }
     }
 
-    /// RFC 8554, Algorithm 4b, step 3.
+    /// The same with a seed.
+    fn with_seed(self, rng: &mut Rng) -> Self {
+        Case { seed: Some(rng.bytes(self.value.len())), ..self }
+    }
+
+    /// RFC 8554, Algorithm 4b, step 3; appendix A.
     fn expected(&self, family: LmsFamily) -> Vec<u8> {
         let step = |value: Vec<u8>, j: u32| {
             h(family, value.len(), &[&self.prefix[..], &[j as u8], &value].concat())
         };
-        (self.start..self.start + self.steps).fold(self.value.clone(), step)
+        let first = match &self.seed {
+            Some(seed) => step(seed.clone(), 0xff),
+            None => self.value.clone(),
+        };
+        (self.start..self.start + self.steps).fold(first, step)
     }
 }
 
@@ -70,7 +82,7 @@ fn run_chains(k: &dyn Kernels, family: LmsFamily, n: usize, cases: &[Case]) {
         let value = &mut value[..n];
         value.copy_from_slice(&case.value);
         let Case { prefix, start, steps, .. } = *case;
-        LmsChain { family, prefix, start, steps, value }
+        LmsChain { family, prefix, seed: case.seed.as_deref(), start, steps, value }
     });
     k.lms_chain_many(&mut jobs.collect::<Vec<_>>());
     assert!(buffer[..GUARD].iter().all(|&byte| byte == 0xa5), "wrote before the first value");
@@ -118,6 +130,28 @@ fn check_chain_counts(k: &dyn Kernels, family: LmsFamily, n: usize) {
     }
 }
 
+/// Secrets by themselves and before chains: as key generation has them, as signatures do, and beside chains
+/// that have none.
+fn check_secrets(k: &dyn Kernels, family: LmsFamily, n: usize) {
+    let mut rng = Rng::new(4);
+    for count in (0..=20).chain([33, 67, 300]) {
+        for last in [0, 1, 15] {
+            let mut case = || Case::new(&mut rng, n, 0, last).with_seed(&mut rng);
+            let cases: Vec<_> = (0..count).map(|_| case()).collect();
+            run_chains(k, family, n, &cases);
+        }
+        let mut cases = Vec::new();
+        for i in 0..count {
+            let (start, steps) = (rng.below(4) as u32, rng.below(12) as u32);
+            let case = Case::new(&mut rng, n, if i % 5 == 0 { start } else { 0 }, steps);
+            cases.push(if i % 3 == 0 { case } else { case.with_seed(&mut rng) });
+        }
+        run_chains(k, family, n, &cases);
+    }
+    let whole = Case::new(&mut rng, n, 0, STEPS_MAX).with_seed(&mut rng);
+    run_chains(k, family, n, &[whole]);
+}
+
 /// Hashes of leaves, nodes, one-time keys of every w, and lengths about a block, alone and mixed.
 fn check_hashes(k: &dyn Kernels, family: LmsFamily, n: usize) {
     let mut rng = Rng::new(3);
@@ -154,6 +188,56 @@ fn run_hashes(k: &dyn Kernels, family: LmsFamily, n: usize, rng: &mut Rng, lengt
     }
 }
 
+/// Leaves of every w and of all counts about the lanes, between guards.
+fn check_leaves(k: &dyn Kernels, family: LmsFamily, n: usize) {
+    let (mut rng, mut room) = (Rng::new(5), vec![7; 3]);
+    let sets = match n {
+        24 => [(1, 200), (2, 101), (4, 51), (8, 26)],
+        _ => [(1, 265), (2, 133), (4, 67), (8, 34)],
+    };
+    for (w, chains) in sets {
+        let mut id = [0; 16];
+        id.copy_from_slice(&rng.bytes(16));
+        let (seed, first, base) = (rng.bytes(n), 0x0102_0304, 1 << 25);
+        let hash = |number: u32, what: &[u8], rest: &[u8]| {
+            h(family, n, &[&id[..], &number.to_be_bytes(), what, rest].concat())
+        };
+        let want: Vec<_> = (first..first + if w == 8 { 17 } else { 35 })
+            .map(|q| {
+                let ends = (0..chains as u16).flat_map(|i| {
+                    let i = i.to_be_bytes();
+                    let secret = hash(q, &i, &[&[0xff][..], &seed].concat());
+                    (0..(1u32 << w) - 1)
+                        .fold(secret, |value, j| hash(q, &i, &[&[j as u8][..], &value].concat()))
+                });
+                let key = hash(q, &[0x80; 2], &ends.collect::<Vec<_>>());
+                hash(base + q, &[0x82; 2], &key)
+            })
+            .collect();
+        for count in [0, 1, 2, 15, 16, 17, 32, 35].into_iter().filter(|&count| count <= want.len())
+        {
+            let mut output = vec![0xa5; count * n + 2 * GUARD];
+            let (id, seed, room) = (&id, &seed[..], &mut room);
+            let leaves = &mut output[GUARD..][..count * n];
+            k.lms_leaves(&mut LmsLeaves {
+                family,
+                id,
+                seed,
+                w,
+                chains,
+                first,
+                base,
+                output: leaves,
+                room: &mut *room,
+            });
+            assert!(output[GUARD..][..count * n] == want[..count].concat(), "{count} of w {w}");
+            let guards = [&output[..GUARD], &output[GUARD + count * n..]].concat();
+            assert!(guards.iter().all(|&byte| byte == 0xa5), "{count} of w {w}: wrote beyond");
+            assert!(count == 0 || room.iter().all(|&byte| byte == 0), "something is left");
+        }
+    }
+}
+
 /// Jobs that do not fit each other, and steps beyond the last, panic before anything is written.
 fn check_misuse(k: &dyn Kernels, family: LmsFamily, n: usize) {
     let other = if family == LmsFamily::Sha256 { LmsFamily::Shake256 } else { LmsFamily::Sha256 };
@@ -169,9 +253,10 @@ fn check_misuse(k: &dyn Kernels, family: LmsFamily, n: usize) {
         let (mut first, mut second) = (vec![0xa5u8; n], vec![0xa5u8; len]);
         let prefix = [7; PREFIX];
         let call = AssertUnwindSafe(|| {
-            let one = LmsChain { family, prefix, start: 0, steps: 1, value: &mut first };
+            let seed = None;
+            let one = LmsChain { family, prefix, seed, start: 0, steps: 1, value: &mut first };
             let family = second_family;
-            let two = LmsChain { family, prefix, start, steps, value: &mut second };
+            let two = LmsChain { family, prefix, seed, start, steps, value: &mut second };
             k.lms_chain_many(&mut [one, two]);
         });
         assert!(catch_unwind(call).is_err(), "misuse {i} of chains was accepted");

@@ -29,7 +29,7 @@ pub mod x25519;
 
 use ed25519::{EdEquation, EdVerify};
 use kem::{KemNoise, KemUniform};
-use lms::{LmsChain, LmsHash};
+use lms::{LmsChain, LmsHash, LmsLeaves};
 use sha512::Sha512;
 use slh::{SlhChain, SlhHash};
 use slh_fors::SlhForsTree;
@@ -272,6 +272,11 @@ pub trait Kernels: Send + Sync {
     /// Runs every hash, in any order. The jobs of one call are of one family and one n.
     fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
         lms::hashes(self, jobs);
+    }
+
+    /// Works leaves out. Time depends on their number, w and n.
+    fn lms_leaves(&self, job: &mut LmsLeaves<'_>) {
+        lms::leaves(self, job);
     }
 
     // ----- Ed25519 (RFC 8032) -----

@@ -18,6 +18,7 @@
 //! signatures of a batch, run side by side. Nothing here is secret. Bytes of any kind and number are
 //! a verdict; slices of different lengths and blank keys are a misuse and panic.
 
+mod hash;
 mod keys;
 mod params;
 mod signature;

@@ -1,26 +1,18 @@
 //! Verification over a batch (RFC 8554, Algorithms 6, 6a and 4b). Everything here is public.
 
-use sha2::Digest;
-use sha3::digest::{ExtendableOutput, Update, XofReader};
-
 use super::Scratch;
+use super::hash::message_digest;
 use super::keys::VerifyKey;
 use super::params::N_MAX;
 use super::signature::{Part, parts};
 use crate::error::Status;
-use crate::hbs::{checksum, digit};
+use crate::hbs::digit;
 use crate::kernels::Kernels;
-use crate::kernels::lms::{LmsChain, LmsFamily, LmsHash, PREFIX};
+use crate::kernels::lms::{D_INTR, D_LEAF, D_PBLC, LmsChain, LmsHash, prefix};
 
 /// Trees whose chains are worked on together: 4240 where w is 1, which are 230 KiB of descriptions and
 /// 133 KiB of values; 544 where w is 8, which fill all lanes.
 const PARTS_MAX: usize = 16;
-
-/// What stands before the input of a hash (RFC 8554, section 7.1).
-const D_PBLC: u16 = 0x8080;
-const D_MESG: u16 = 0x8181;
-const D_LEAF: u16 = 0x8282;
-const D_INTR: u16 = 0x8383;
 
 /// Verifies `sigs[lane]` of `messages[lane]` with `keys[lane]`. `status[lane]` becomes [`Status::Ok`] or
 /// [`Status::InvalidSignature`], whatever the bytes of the signature and their number.
@@ -29,7 +21,7 @@ const D_INTR: u16 = 0x8383;
 ///
 /// # Panics
 /// If the lengths do not fit each other, or a key is blank.
-pub fn verify<K: Kernels>(
+pub fn verify<K: Kernels + ?Sized>(
     kernels: &K,
     keys: &[&VerifyKey],
     messages: &[&[u8]],
@@ -72,7 +64,26 @@ pub fn verify<K: Kernels>(
 
 /// The candidate of T[1] of every tree, into `scratch.nodes[part][N_MAX]`. The parts are of one hash
 /// function and one n.
-fn roots<K: Kernels>(kernels: &K, parts: &[(usize, Part<'_>)], scratch: &mut Scratch) {
+pub(super) fn roots<K: Kernels + ?Sized>(
+    kernels: &K,
+    parts: &[(usize, Part<'_>)],
+    scratch: &mut Scratch,
+) {
+    leaves(kernels, parts, scratch);
+    let Scratch { nodes, pairs, .. } = scratch;
+    let highest = parts.iter().map(|(_, part)| part.public.lms.h).max().unwrap_or(0);
+    for level in 0..highest {
+        climb(kernels, parts, level, nodes, pairs);
+    }
+}
+
+/// The candidate of the leaf of every tree, into `scratch.nodes[part][N_MAX]`. The parts are of one hash
+/// function and one n.
+pub(super) fn leaves<K: Kernels + ?Sized>(
+    kernels: &K,
+    parts: &[(usize, Part<'_>)],
+    scratch: &mut Scratch,
+) {
     let n = parts[0].1.public.lms.n;
     let Scratch { values, nodes, pairs } = scratch;
     values.clear();
@@ -93,7 +104,7 @@ fn roots<K: Kernels>(kernels: &K, parts: &[(usize, Part<'_>)], scratch: &mut Scr
         hash(part, part.q, D_PBLC, input, &mut node[..n])
     });
     kernels.lms_hash_many(&mut jobs.collect::<Vec<_>>());
-    // The leaf, then one node above the other (Algorithm 6a, step 4).
+    // The leaf (Algorithm 6a, step 4).
     for (node, pair) in nodes.chunks(N_MAX).zip(pairs.chunks_mut(2 * N_MAX)) {
         pair[..n].copy_from_slice(&node[..n]);
     }
@@ -103,14 +114,10 @@ fn roots<K: Kernels>(kernels: &K, parts: &[(usize, Part<'_>)], scratch: &mut Scr
         hash(part, leaf, D_LEAF, &pair[..n], &mut node[..n])
     });
     kernels.lms_hash_many(&mut jobs.collect::<Vec<_>>());
-    let highest = parts.iter().map(|(_, part)| part.public.lms.h).max().unwrap_or(0);
-    for level in 0..highest {
-        climb(kernels, parts, level, nodes, pairs);
-    }
 }
 
 /// From the nodes of a level to those above, in the trees that are so high.
-fn climb<K: Kernels>(
+fn climb<K: Kernels + ?Sized>(
     kernels: &K,
     parts: &[(usize, Part<'_>)],
     level: u32,
@@ -140,18 +147,20 @@ fn climb<K: Kernels>(
 }
 
 /// Takes every chain to its end (Algorithm 4b, step 3): `values` in place, part after part.
-fn run_chains<K: Kernels>(kernels: &K, parts: &[(usize, Part<'_>)], values: &mut [u8]) {
+fn run_chains<K: Kernels + ?Sized>(kernels: &K, parts: &[(usize, Part<'_>)], values: &mut [u8]) {
     let n = parts[0].1.public.lms.n;
     let mut jobs = Vec::with_capacity(values.len() / n);
     let mut rest = values.chunks_exact_mut(n);
     for (_, part) in parts {
         let ots = part.public.ots;
-        let digest = message_digest(part);
+        let Part { public, q, randomizer, message, .. } = *part;
+        let digest = message_digest(ots, public.id, q, randomizer, message);
         for (i, value) in rest.by_ref().take(ots.chains()).enumerate() {
             let start = digit(&digest, i, ots.w);
             jobs.push(LmsChain {
                 family: ots.family,
-                prefix: prefix(part, part.q, i as u16),
+                prefix: prefix(part.public.id, part.q, i as u16),
+                seed: None,
                 start,
                 steps: ots.last() - start,
                 value,
@@ -159,30 +168,6 @@ fn run_chains<K: Kernels>(kernels: &K, parts: &[(usize, Part<'_>)], values: &mut
         }
     }
     kernels.lms_chain_many(&mut jobs);
-}
-
-/// Q and its checksum (Algorithm 4b, step 3), n + 2 bytes and zeros: Q is
-/// H(I || u32str(q) || u16str(D_MESG) || C || message).
-fn message_digest(part: &Part<'_>) -> [u8; N_MAX + 2] {
-    let ots = part.public.ots;
-    let prefix = prefix(part, part.q, D_MESG);
-    let pieces = [&prefix[..], part.randomizer, part.message];
-    let mut digest = [0; N_MAX + 2];
-    match ots.family {
-        LmsFamily::Sha256 => {
-            let hash =
-                pieces.iter().fold(sha2::Sha256::new(), |hash, piece| hash.chain_update(piece));
-            digest[..ots.n].copy_from_slice(&hash.finalize()[..ots.n]);
-        }
-        LmsFamily::Shake256 => {
-            let mut hash = sha3::Shake256::default();
-            pieces.iter().for_each(|piece| hash.update(piece));
-            hash.finalize_xof().read(&mut digest[..ots.n]);
-        }
-    }
-    let sum = checksum(&digest[..ots.n], ots.w) << ots.shift();
-    digest[ots.n..ots.n + 2].copy_from_slice(&(sum as u16).to_be_bytes());
-    digest
 }
 
 /// One hash of a part's tree.
@@ -194,14 +179,5 @@ fn hash<'a>(
     output: &'a mut [u8],
 ) -> LmsHash<'a> {
     let family = part.public.lms.family;
-    LmsHash { family, prefix: prefix(part, number, domain), input, output }
-}
-
-/// I || u32str(number) || u16str(what).
-fn prefix(part: &Part<'_>, number: u32, what: u16) -> [u8; PREFIX] {
-    let mut prefix = [0; PREFIX];
-    prefix[..16].copy_from_slice(part.public.id);
-    prefix[16..20].copy_from_slice(&number.to_be_bytes());
-    prefix[20..].copy_from_slice(&what.to_be_bytes());
-    prefix
+    LmsHash { family, prefix: prefix(part.public.id, number, domain), input, output }
 }

@@ -1,7 +1,7 @@
 //! What a chain of SHA-256 puts into a block, scheme by scheme (FIPS 205, section 11.2; RFC 8554, Algorithm
 //! 4b).
 
-use gabion_scheme::kernels::lms::LmsChain;
+use gabion_scheme::kernels::lms::{LmsChain, OF_SECRET};
 use gabion_scheme::kernels::slh::{SHA256_START, SlhAddress, SlhChain};
 
 use super::Chain;
@@ -50,16 +50,16 @@ impl Sha256Chain for LmsChain<'_> {
     }
 
     #[inline(always)]
-    fn head(&self, _: bool) -> [u8; 24] {
+    fn head(&self, is_prf: bool) -> [u8; 24] {
         let mut head = [0; 24];
         head[..20].copy_from_slice(&self.prefix[..20]);
         head[21..23].copy_from_slice(&self.prefix[20..]);
-        head[23] = self.start as u8;
+        head[23] = if is_prf { OF_SECRET } else { self.start as u8 };
         head
     }
 
     #[inline(always)]
     fn input(&self) -> &[u8] {
-        self.value
+        self.seed.unwrap_or(self.value)
     }
 }

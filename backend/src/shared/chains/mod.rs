@@ -84,14 +84,14 @@ impl Chain for LmsChain<'_> {
 
     #[inline(always)]
     fn has_secret(&self) -> bool {
-        false
+        self.seed.is_some()
     }
 
-    /// In sixteenths of a whole chain, where that has 255 steps.
+    /// In sixteenths of a whole chain, where that has 255 steps; a secret counts as one of them.
     #[inline(always)]
     fn length(&self) -> usize {
         let whole = (self.start + self.steps + 1) as usize;
-        (self.steps as usize).div_ceil((whole / 16).max(1))
+        (self.steps as usize).div_ceil((whole / 16).max(1)) + usize::from(self.seed.is_some())
     }
 
     #[inline(always)]
@@ -176,6 +176,7 @@ mod tests {
             let jobs = values.iter_mut().zip(0..=last).map(|(value, start)| LmsChain {
                 family: LmsFamily::Sha256,
                 prefix: [0; 22],
+                seed: None,
                 start: start * 7 % (last + 1),
                 steps: last - start * 7 % (last + 1),
                 value,

@@ -120,10 +120,11 @@ impl Interrupted for LmsChain<'_> {
     }
 
     #[inline(always)]
-    fn rest(&mut self, _: bool, done: u32) -> Self {
+    fn rest(&mut self, is_prf: bool, done: u32) -> Self {
         LmsChain {
             family: self.family,
             prefix: self.prefix,
+            seed: self.seed.filter(|_| is_prf),
             start: self.start + done,
             steps: self.steps - done,
             value: core::mem::take(&mut self.value),
