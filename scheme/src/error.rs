@@ -65,6 +65,20 @@ pub enum Error {
     /// A signature could not be made within the bound on rejections (FIPS 204, appendix C).
     #[error("signing did not end within {0} attempts")]
     TooManyAttempts(usize),
+    /// A key with a state that has made all signatures it can make, or has fewer left than were asked for.
+    #[error(
+        "the key makes {most} signatures, and fewer are left than were asked for; make a new key"
+    )]
+    Exhausted {
+        /// How many it makes.
+        most: u64,
+    },
+    /// Integrity: what was computed failed a check of its own, and was not given out.
+    #[error("a computation of {0} failed its own check; nothing was given out")]
+    Fault(
+        /// The algorithm.
+        &'static str,
+    ),
     /// A resource: the system gave no memory. The same call may succeed later.
     #[error("the system gave no memory for {0}; try again later")]
     NoMemory(
@@ -121,6 +135,7 @@ impl Status {
     pub fn of_key(error: &Error) -> Self {
         match error {
             Error::NoMemory(_) => Status::NoMemory,
+            Error::Fault(_) => Status::Fault,
             _ => Status::InvalidKey,
         }
     }

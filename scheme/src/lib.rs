@@ -11,7 +11,7 @@
 //! - [`algorithms`]: every name, OID, codepoint and size, as one table.
 //! - [`kernels`]: the seam to an instruction set.
 //! - [`ml_kem`], [`ml_dsa`]: the flows, over whole batches; a single operation is a batch of one.
-//! - [`lms`]: LMS and HSS, verification.
+//! - [`lms`]: LMS and HSS, which sign with an index that the caller hands over.
 //! - [`fn_dsa`]: FN-DSA and Falcon over the crates that compute them.
 //! - [`composite`], [`rsa`]: composite ML-DSA signatures, and their RSA.
 //! - [`ct`]: constant-time selection and comparison, and the marks where a value becomes public.

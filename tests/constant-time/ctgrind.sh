@@ -58,14 +58,14 @@ log=$target/emulated.log
 if is_x86; then
     # Those with lanes differ in SHA-256, which is that of sixteen lanes.
     (check avx512-emulated ML-KEM-512 ML-KEM-768 ML-KEM-1024 ML-DSA-44 ML-DSA-65 ML-DSA-87 Ed25519 \
-        X25519 SLH-DSA-SHA2-128f && check avx512-emulated-with-lanes SLH-DSA-SHA2-128f &&
+        X25519 SLH-DSA-SHA2-128f && check avx512-emulated-with-lanes SLH-DSA-SHA2-128f HSS-keys &&
         check slh-kernels) >"$log" 2>&1 &
 fi
 secrets portable
 if grep -qw avx2 /proc/cpuinfo && grep -qw bmi2 /proc/cpuinfo; then
     secrets avx2
     # The same kernels but for SHA-256, which is that of lanes.
-    secrets avx2-without-sha SLH-DSA-SHA2-128f SLH-DSA-SHA2-192f SLH-DSA-SHA2-256f
+    secrets avx2-without-sha SLH-DSA-SHA2-128f SLH-DSA-SHA2-192f SLH-DSA-SHA2-256f HSS-keys
 else
     echo "ctgrind: this processor lacks AVX2, so its kernels are not checked" >&2
 fi

@@ -1,4 +1,4 @@
-//! LMS and HSS (RFC 8554, RFC 9858, SP 800-208) over whole batches: verification.
+//! LMS and HSS (RFC 8554, RFC 9858, SP 800-208): verification over whole batches, key generation, signing.
 //!
 //! ```text
 //!   key        u32str(L) || type || otstype || I || T[1]
@@ -12,20 +12,36 @@
 //! - [`VerifyKey`], [`decode_verify_keys`]: public keys in HSS's encoding; a bare LMS key is one of HSS
 //!   without its first word, and so is a signature.
 //! - [`verify()`]: the batch operation.
+//! - [`Levels`]: the sets of a private key. [`Generation`] makes one in pieces, [`generate`] at once.
+//! - [`SigningKey`]: signs with an index that the caller hands over, and never finds one.
 //! - [`Scratch`]: buffers that are kept from call to call.
 //!
 //! A signature is taken apart before anything is hashed, so the chains of all its trees, and of all
-//! signatures of a batch, run side by side. Nothing here is secret. Bytes of any kind and number are
-//! a verdict; slices of different lengths and blank keys are a misuse and panic.
+//! signatures of a batch, run side by side. Bytes of any kind and number are a verdict; slices of different
+//! lengths and blank keys are a misuse and panic.
+//!
+//! Secret are seeds and what chains pass through, up to where a signature has it. Nodes of trees are public,
+//! and so are the digits of a digest, which say how long a chain is (Algorithm 4b takes them from public
+//! bytes).
 
+mod generate;
 mod hash;
 mod keys;
+mod levels;
+mod nodes;
+mod one_time;
 mod params;
+mod secret;
+mod sign;
 mod signature;
+mod tree;
 mod verify;
 
+pub use generate::{Generation, Piece, generate};
 pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
+pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
+pub use sign::{Kept, SigningKey};
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

@@ -54,7 +54,7 @@ pub(super) fn parts<'a>(
 }
 
 /// `u32str(q) || u32str(otstype) || C || y[0..p] || u32str(type) || path[0..h]`, under a key.
-fn read_part<'a>(reader: &mut Reader<'a>, public: Public<'a>) -> Option<Part<'a>> {
+pub(super) fn read_part<'a>(reader: &mut Reader<'a>, public: Public<'a>) -> Option<Part<'a>> {
     let Public { lms, ots, .. } = public;
     let q = reader.u32().filter(|q| q >> lms.h == 0)?;
     reader.u32().filter(|typecode| *typecode == ots.typecode)?;

@@ -3,6 +3,7 @@
 //!
 //!     tests/constant-time/ctgrind.sh            builds, runs, and insists that the leaky demo is flagged
 //!     ctgrind BACKEND [ALGORITHM...]            most algorithms, or these, on that backend
+//!     ctgrind BACKEND HSS-keys                  key generation and signing of HSS alone
 //!     ctgrind slh-kernels                       the AVX-512 kernels of every set of SLH-DSA
 //!     ctgrind leaky [KERNEL]                    a leak, or one behind a kernel of AVX-512
 //!
@@ -13,18 +14,19 @@
 
 use std::process::ExitCode;
 
-#[cfg(target_arch = "x86_64")]
 use gabion_backend::portable::Portable;
 use gabion_engine::key_schedule::{Hash, Label, expand_label, extract};
 use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Family, Kind, Message, Randomness, Status, ct,
 };
+use gabion_scheme::kernels::Kernels;
 #[cfg(target_arch = "x86_64")]
 use gabion_scheme::kernels::{
-    KemPoly, Kernels, Sponge, Xof,
+    KemPoly, Sponge, Xof,
     slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash, address_type},
     slh_fors::SlhForsTree,
 };
+use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch};
 
 /// Bytes that memcheck takes for secret from here on.
 struct SecretEntropy;
@@ -179,6 +181,58 @@ fn derivations() -> Result<(), gabion_engine::Error> {
         assert!(out != [0; 64], "{hash:?}: something must come of it");
     }
     Ok(())
+}
+
+/// How a key of HSS is called, which signs with an index and so has no door of the engine's.
+const HSS_KEYS: &str = "HSS-keys";
+
+/// Keys of HSS of each hash function, n and kind of leaf, made and opened, and signatures on both sides of a border
+/// between trees. Digits of a digest are public, and say how long chains are.
+fn hss(kernels: &dyn Kernels) {
+    for (hash, (lms, ots)) in [(0, 0), (5, 6), (10, 9), (15, 12)].into_iter().enumerate() {
+        let mut scratch = Scratch::new();
+        let upper = (&LMS[lms], &LM_OTS[ots]);
+        let levels = Levels::new(&[upper, upper]).expect("sets that fit each other");
+        let seed = [hash as u8; 32];
+        ct::secret(&seed);
+        let seed = &seed[..levels.n()];
+        let key = lms::generate(kernels, levels.keeping(4), &[1; 16], seed, &mut scratch);
+        let mut key = key.expect("a key");
+        for index in [31, 32] {
+            let mut signature = vec![0; key.levels().signature_len()];
+            let signed = key.sign(kernels, index, &[b"ctgrind"], &mut signature, &mut scratch);
+            signed.expect("a signature");
+            let mut status = [Status::NotRun];
+            let public = key.verify_key();
+            lms::verify(
+                kernels,
+                &[public],
+                &[b"ctgrind"],
+                &[&signature],
+                &mut status,
+                &mut scratch,
+            );
+            assert_eq!(status, [Status::Ok], "of hash {hash}, index {index}");
+        }
+    }
+}
+
+/// The kernels of a backend.
+fn kernels_of(name: &str) -> Option<Box<dyn Kernels>> {
+    let mut all: Vec<Box<dyn Kernels>> = vec![Box::new(Portable)];
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernels) = gabion_backend::avx2::Avx2::detect() {
+        all.push(Box::new(kernels));
+        #[cfg(emulated_lanes)]
+        all.push(Box::new(kernels.without_sha()));
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernels) = gabion_backend::avx512::Avx512::detect() {
+        all.push(Box::new(kernels));
+        #[cfg(emulated_lanes)]
+        all.push(Box::new(kernels.with_lanes()));
+    }
+    all.into_iter().find(|kernels| kernels.name() == name)
 }
 
 /// What a leak looks like: a branch on one bit of a secret. memcheck must report it.
@@ -379,6 +433,11 @@ fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
 fn run(engine: &Engine, backend: &str, wanted: &[String]) -> Result<(), gabion_engine::Error> {
     derivations()?;
     let mut ran = 0;
+    if wanted.is_empty() || wanted.iter().any(|name| name == HSS_KEYS) {
+        hss(&*kernels_of(backend).expect("the kernels of the backend"));
+        println!("{HSS_KEYS} on {backend}: done");
+        ran += 1;
+    }
     for algorithm in Algorithm::all().filter(|algorithm| is_wanted(*algorithm, wanted)) {
         let used = engine.backend_for(algorithm)?.name();
         assert_eq!(used, backend, "{algorithm} ran on another backend than it should have");

@@ -7,6 +7,7 @@ mod ed25519;
 mod fn_dsa;
 mod hybrids;
 mod lms;
+mod lms_sign;
 mod ml_dsa;
 mod ml_kem;
 mod slh_dsa;

@@ -1,0 +1,134 @@
+//! The sets of an HSS key, level by level, and what follows from them (RFC 8554, section 6).
+
+use super::params::{LEVELS_MAX, LmOts, Lms};
+use crate::error::Error;
+
+/// Levels of a tree of which all nodes are kept, where nobody asks for another number: 4 MiB at most.
+const KEPT: u32 = 16;
+
+/// The sets of an HSS key, those of the top tree first. They are of one hash function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels {
+    sets: Vec<(&'static Lms, &'static LmOts)>,
+    kept: u32,
+}
+
+impl Levels {
+    /// Takes the sets of each level.
+    ///
+    /// # Errors
+    /// [`Error::PrivateKey`] if there is none or more than [`LEVELS_MAX`], or they are of several hash
+    /// functions.
+    pub fn new(sets: &[(&'static Lms, &'static LmOts)]) -> Result<Self, Error> {
+        let refused = |reason| Error::PrivateKey { algorithm: "HSS", reason };
+        if !(1..=LEVELS_MAX).contains(&sets.len()) {
+            return Err(refused("the number of levels is not 1 to 8"));
+        }
+        let (first, _) = sets[0];
+        let hash = (first.family, first.n);
+        let fits = |(lms, ots): &(&'static Lms, &'static LmOts)| {
+            (lms.family, lms.n) == hash && (ots.family, ots.n) == hash
+        };
+        if !sets.iter().all(fits) {
+            return Err(refused("its sets are of several hash functions"));
+        }
+        Ok(Levels { sets: sets.to_vec(), kept: KEPT })
+    }
+
+    /// The same with another number of levels that a tree is kept whole up to, 1 to 16. A higher tree is kept
+    /// but for subtrees at its bottom, of which there are two in memory: less memory, and a longer way to an
+    /// index out of order.
+    pub fn keeping(self, levels: u32) -> Self {
+        Levels { kept: levels.clamp(1, KEPT), ..self }
+    }
+
+    /// The sets, those of the top tree first.
+    pub fn sets(&self) -> &[(&'static Lms, &'static LmOts)] {
+        &self.sets
+    }
+
+    /// Bytes of a hash value, and of a seed.
+    pub fn n(&self) -> usize {
+        self.sets[0].0.n
+    }
+
+    /// How many signatures a key makes: 2^64 - 1 where there could be more.
+    pub fn signatures(&self) -> u64 {
+        1u64.checked_shl(self.height_below(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of the public key: `u32str(L) || pub[0]`.
+    pub fn public_key_len(&self) -> usize {
+        4 + self.sets[0].0.public_key_len()
+    }
+
+    /// Bytes of a signature: `u32str(L - 1)`, a signature a level and a public key a level below the top.
+    pub fn signature_len(&self) -> usize {
+        let all = self.sets.iter().map(|(lms, ots)| lms.signature_len(ots) + lms.public_key_len());
+        4 + all.sum::<usize>() - self.sets[0].0.public_key_len()
+    }
+
+    /// How high the subtrees at the bottom of a tree are; 0 where it is kept whole.
+    pub(super) fn low(&self, level: usize) -> u32 {
+        let h = self.sets[level].0.h;
+        // One level less: there is a subtree beside the one that signs.
+        if h > self.kept { h - (self.kept - 1).max(1) } else { 0 }
+    }
+
+    /// How high the trees of this level and of those below it are together.
+    pub(super) fn height_below(&self, level: usize) -> u32 {
+        self.sets[level..].iter().map(|(lms, _)| lms.h).sum()
+    }
+
+    /// The tree of a level that has an index, and the leaf in it.
+    pub(super) fn position(&self, level: usize, index: u64) -> (u64, u32) {
+        let leaf = index.checked_shr(self.height_below(level + 1)).unwrap_or(0);
+        let h = self.sets[level].0.h;
+        (leaf >> h, (leaf & ((1 << h) - 1)) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::params::{LM_OTS, LMS};
+    use super::*;
+
+    #[test]
+    fn lengths_and_positions_are_those_of_the_standard() {
+        // RFC 8554, appendix F, test case 2: H10 with W4 over H5 with W8.
+        let levels = Levels::new(&[(&LMS[1], &LM_OTS[2]), (&LMS[0], &LM_OTS[3])]);
+        let levels = levels.expect("sets that fit each other");
+        assert_eq!((levels.public_key_len(), levels.signatures()), (60, 1 << 15));
+        assert_eq!(levels.signature_len(), 4 + 2508 + 56 + 1292);
+        assert_eq!(levels.position(0, 0x7fff), (0, 0x3ff));
+        assert_eq!(levels.position(1, 0x7fde), (0x3fe, 0x1e));
+    }
+
+    #[test]
+    fn of_high_trees_what_is_kept_is_bounded() {
+        let low = |lms: usize, kept| {
+            let levels = Levels::new(&[(&LMS[lms], &LM_OTS[3])]).expect("sets that fit each other");
+            levels.keeping(kept).low(0)
+        };
+        assert_eq!([0, 1, 2, 3, 4].map(|lms| low(lms, 16)), [0, 0, 0, 5, 10]);
+        assert_eq!(
+            [(0, 1), (0, 4), (1, 5), (1, 99)].map(|(lms, kept)| low(lms, kept)),
+            [4, 2, 6, 0]
+        );
+    }
+
+    /// No level: botan 3.13's notes.
+    #[test]
+    fn sets_of_several_hash_functions_or_of_no_level_are_refused() {
+        for (lms, ots) in [(5, 3), (0, 4), (10, 3), (15, 8), (0, 8)] {
+            assert!(Levels::new(&[(&LMS[lms], &LM_OTS[ots])]).is_err());
+            assert!(Levels::new(&[(&LMS[0], &LM_OTS[3]), (&LMS[lms], &LM_OTS[ots])]).is_err());
+        }
+        assert!(Levels::new(&[]).is_err());
+        assert!(Levels::new(&[(&LMS[0], &LM_OTS[3]); 9]).is_err());
+        let most = Levels::new(&[(&LMS[4], &LM_OTS[3]); 8]).expect("eight levels");
+        assert_eq!(most.signatures(), u64::MAX);
+        assert_eq!(most.position(0, u64::MAX), (0, 0));
+        assert_eq!(most.position(7, u64::MAX), (u64::MAX >> 25, (1 << 25) - 1));
+    }
+}
