@@ -12,6 +12,7 @@
 //! | ML-DSA | libcrux | AWS-LC |
 //! | Ed25519, strict and ZIP 215 | ed25519-dalek, AWS-LC | |
 //! | SLH-DSA | slh-dsa, fips205 | |
+//! | LMS, HSS | hbs-lms | |
 //! | Falcon | | pqcrypto-falcon; its definition, written down |
 //! | FN-DSA | | its definition, written down; keys by pqcrypto-falcon |
 //!
@@ -31,6 +32,7 @@
 mod ed25519;
 mod falcon;
 mod fn_dsa;
+mod hss;
 mod ml_dsa;
 mod ml_kem;
 mod slh_dsa;
