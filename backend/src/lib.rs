@@ -7,7 +7,8 @@
 //!                              K = portable::Portable | avx2::Avx2 | avx512::Avx512 | neon::Neon
 //! ```
 //!
-//! [`batch`] holds the seam; [`cpus`] lists what this machine can run, best first.
+//! [`batch`] holds the seam; [`cpus`] lists what this machine can run, best first. [`ecc`] has curves, whose operations
+//! run one by one.
 
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(emulated_lanes, allow(unused_unsafe))] // It calls `sha_ni`.
@@ -16,6 +17,7 @@ pub mod avx2;
 pub mod avx512;
 pub mod batch;
 pub mod cpu;
+pub mod ecc;
 #[cfg(all(target_arch = "x86_64", any(test, emulated_lanes)))]
 mod emulated;
 pub mod forks;

@@ -6,7 +6,7 @@ use gabion_scheme::x25519::LEN;
 use gabion_scheme::{Algorithm, Status};
 use zeroize::Zeroizing;
 
-use super::{Curve, PeerKey, derive, p384_base, public_key};
+use super::{Curve, PeerKey, derive, p384_public_keys, public_key};
 use crate::error::Error;
 use crate::route::Engine;
 
@@ -41,7 +41,7 @@ pub(crate) fn public_keys(
     private: &[&[u8]],
 ) -> Result<Vec<Option<Vec<u8>>>, Error> {
     if curve == Curve::P384 {
-        return Ok(p384_base::public_keys(private));
+        return Ok(p384_public_keys(private));
     }
     let one_by_one = || private.iter().map(|key| public_key(curve, key)).collect();
     if private.len() < PUBLIC_KEYS_MIN || !serve(engine, curve)? {

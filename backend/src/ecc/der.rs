@@ -18,7 +18,7 @@ fn longest(curve: Curve) -> usize {
 }
 
 /// DER of `r || s`.
-pub(crate) fn to_der(raw: &[u8]) -> Vec<u8> {
+pub fn to_der(raw: &[u8]) -> Vec<u8> {
     let (r, s) = raw.split_at(raw.len() / 2);
     let mut content = Vec::with_capacity(raw.len() + 6);
     for number in [r, s] {
@@ -39,7 +39,7 @@ pub(crate) fn to_der(raw: &[u8]) -> Vec<u8> {
 }
 
 /// `r || s` of strict DER; none for anything that another encoding of the same numbers could be.
-pub(crate) fn from_der(curve: Curve, der: &[u8]) -> Option<Vec<u8>> {
+pub fn from_der(curve: Curve, der: &[u8]) -> Option<Vec<u8>> {
     let rest = der.strip_prefix(&[SEQUENCE])?;
     let content = match rest {
         [0x81, len @ 128..=255, content @ ..] | [len @ 0..=127, content @ ..] => {

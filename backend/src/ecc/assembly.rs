@@ -16,7 +16,7 @@ struct Leave;
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        gabion_backend::empty_upper_halves();
+        crate::empty_upper_halves();
     }
 }
 

@@ -1,0 +1,312 @@
+//! Elliptic curves: X25519 (RFC 7748), ECDH (SP 800-56A) and ECDSA (FIPS 186-5) on P-256, P-384 and
+//! P-521.
+//!
+//! ```text
+//!   the engine's families -->       this module --+-- p384_base: public keys of P-384
+//!                                                 +-- p384_sign: signatures of P-384
+//!                                                 +-- assembly: graviola, where the processor has
+//!                                                 |             what it needs; not P-521
+//!                                                 +-- portable: RustCrypto and dalek, everywhere
+//! ```
+//!
+//! Only `p384_base` is our own arithmetic (ADR 0011). Keys are byte strings: a private scalar and a point as TLS
+//! has them, 32 bytes little-endian for X25519, big-endian and uncompressed (SEC 1, section 2.3.3)
+//! for the others. All give the same answers; a test holds them to it, and the self-test
+//! checks known answers through whichever serves.
+
+#![forbid(unsafe_code)]
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod assembly;
+mod der;
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod libraries;
+mod p384_base;
+mod p384_sign;
+mod portable;
+#[cfg(test)]
+mod rfc6979;
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod wycheproof;
+
+use gabion_scheme::algorithms::Family;
+use gabion_scheme::prehash::Prehash;
+use gabion_scheme::{Algorithm, ct};
+
+pub use der::{from_der, to_der};
+pub use p384_base::public_keys as p384_public_keys;
+
+/// A curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    /// Curve25519 in Montgomery's form.
+    X25519,
+    /// secp256r1.
+    P256,
+    /// secp384r1.
+    P384,
+    /// secp521r1.
+    P521,
+}
+
+impl Curve {
+    /// The curve of an algorithm of the table, key exchange or signature; none where their code is not in
+    /// this build.
+    pub fn of(algorithm: Algorithm) -> Option<Curve> {
+        if !Family::Ecdh.is_built() {
+            return None;
+        }
+        Some(match algorithm {
+            Algorithm::X25519 => Curve::X25519,
+            Algorithm::EcdhP256 | Algorithm::EcdsaP256 => Curve::P256,
+            Algorithm::EcdhP384 | Algorithm::EcdsaP384 => Curve::P384,
+            Algorithm::EcdhP521 | Algorithm::EcdsaP521 => Curve::P521,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of a private scalar, of a coordinate and of a shared secret.
+    pub fn scalar_len(self) -> usize {
+        match self {
+            Curve::X25519 | Curve::P256 => 32,
+            Curve::P384 => 48,
+            Curve::P521 => 66,
+        }
+    }
+
+    /// Bytes of a public key.
+    pub fn public_len(self) -> usize {
+        match self {
+            Curve::X25519 => 32,
+            _ => 1 + 2 * self.scalar_len(),
+        }
+    }
+
+    /// The hash that its signatures use (RFC 8446, section 4.2.3): as strong as the curve.
+    pub fn hash(self) -> Prehash {
+        match self {
+            Curve::X25519 | Curve::P256 => Prehash::Sha2_256,
+            Curve::P384 => Prehash::Sha2_384,
+            Curve::P521 => Prehash::Sha2_512,
+        }
+    }
+
+    /// Whether bytes have the form of a public key: the right length, an uncompressed point.
+    fn is_formed(self, public: &[u8]) -> bool {
+        public.len() == self.public_len() && (self == Curve::X25519 || public[0] == 4)
+    }
+}
+
+/// What is signed: a message, or its digest by the curve's own hash.
+#[derive(Clone, Copy)]
+pub enum Signed<'a> {
+    /// The message.
+    Message(&'a [u8]),
+    /// The digest.
+    Digest(&'a [u8]),
+}
+
+impl Signed<'_> {
+    fn digest(self, curve: Curve) -> Vec<u8> {
+        match self {
+            Signed::Message(message) => curve.hash().digest(message),
+            Signed::Digest(digest) => digest.to_vec(),
+        }
+    }
+}
+
+/// The crate that does what is not done in lanes or by arithmetic of our own.
+pub fn library(curve: Curve) -> &'static str {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if assembly::serves(curve) {
+        return "graviola";
+    }
+    match curve {
+        Curve::X25519 => "x25519-dalek",
+        Curve::P256 => "p256",
+        Curve::P384 => "p384",
+        Curve::P521 => "p521",
+    }
+}
+
+/// Whether a private key is one: the right length, and a scalar from 1 to the order minus one.
+pub fn is_private(curve: Curve, private: &[u8]) -> bool {
+    private.len() == curve.scalar_len() && portable::is_private(curve, private)
+}
+
+/// Whether a public key is one: a point of the curve, not the neutral one. Any 32 bytes are a key
+/// of X25519 (RFC 7748, section 5).
+pub fn is_public(curve: Curve, public: &[u8]) -> bool {
+    curve.is_formed(public) && portable::is_public(curve, public)
+}
+
+/// The public key of a private one; none where that is not one.
+pub fn public_key(curve: Curve, private: &[u8]) -> Option<Vec<u8>> {
+    if private.len() != curve.scalar_len() {
+        return None;
+    }
+    if curve == Curve::P384 {
+        return p384_base::public_keys(&[private]).pop().flatten();
+    }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if let Some(answer) = assembly::public_key(curve, private) {
+        return answer;
+    }
+    portable::public_key(curve, private)
+}
+
+/// A public key that was checked, decoded once for its check and for what it is used for.
+pub struct Peer {
+    curve: Curve,
+    bytes: Vec<u8>,
+    /// Decoded, where a library serves that keeps keys so.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    decoded: Option<assembly::Peer>,
+}
+
+impl Peer {
+    /// The peer of these bytes; none where they are no public key (see [`is_public`]).
+    pub fn decode(curve: Curve, public: &[u8]) -> Option<Peer> {
+        let bytes = public.to_vec();
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if curve.is_formed(public)
+            && let Some(decoded) = assembly::peer(curve, public)
+        {
+            return decoded.map(|peer| Peer { curve, bytes, decoded: Some(peer) });
+        }
+        is_public(curve, public).then_some(Peer::own(curve, bytes))
+    }
+
+    /// The public key of a key pair that was made here: good, and rarely a peer's.
+    pub fn own(curve: Curve, bytes: Vec<u8>) -> Peer {
+        Peer {
+            curve,
+            bytes,
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            decoded: None,
+        }
+    }
+
+    /// Its encoding.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// As [`derive`].
+    fn derive(&self, private: &[u8], shared: &mut [u8]) -> bool {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(peer) = &self.decoded {
+            shared.fill(0);
+            let len = self.curve.scalar_len();
+            let fits = private.len() == len && shared.len() == len;
+            return fits && assembly::derive_with(private, peer, shared);
+        }
+        derive(self.curve, private, &self.bytes, shared)
+    }
+}
+
+/// A peer's public key, as it came or checked before.
+#[derive(Clone, Copy)]
+pub enum PeerKey<'a> {
+    /// As it came.
+    Encoded(&'a [u8]),
+    /// Checked before.
+    Checked(&'a Peer),
+}
+
+impl PeerKey<'_> {
+    /// Its encoding.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            PeerKey::Encoded(bytes) => bytes,
+            PeerKey::Checked(peer) => peer.bytes(),
+        }
+    }
+
+    /// As [`derive`].
+    pub fn derive(&self, curve: Curve, private: &[u8], shared: &mut [u8]) -> bool {
+        match self {
+            PeerKey::Encoded(bytes) => derive(curve, private, bytes, shared),
+            PeerKey::Checked(peer) => peer.derive(private, shared),
+        }
+    }
+}
+
+/// Diffie-Hellman into `shared`, the x coordinate (SP 800-56A, 5.7.1.2; RFC 7748, section 6.1).
+/// Says false, and leaves `shared` all zero, where the peer's key is no point or the result is
+/// the neutral one (all zero for X25519).
+pub fn derive(curve: Curve, private: &[u8], public: &[u8], shared: &mut [u8]) -> bool {
+    shared.fill(0);
+    let fits = private.len() == curve.scalar_len() && shared.len() == curve.scalar_len();
+    if !fits || !curve.is_formed(public) {
+        return false;
+    }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if let Some(answer) = assembly::derive(curve, private, public, shared) {
+        return answer;
+    }
+    portable::derive(curve, private, public, shared)
+}
+
+/// Whether a shared secret is all zero, which RFC 7748, section 6.1, has refused. What that says of
+/// the peer's key the peer knew before.
+fn is_zero(shared: &[u8; 32]) -> bool {
+    ct::declassified(ct::eq_mask(shared, &[0; 32])) == u64::MAX
+}
+
+/// What goes into the nonce of an ECDSA signature beside key and digest (RFC 6979, section 3.6).
+#[derive(Clone, Copy)]
+pub enum Hedge<'a> {
+    /// Nothing: the same signature every time.
+    None,
+    /// Fresh randomness. On P-256 the assembly library takes the operating system's in place of it, of
+    /// its own; the nonce is secret without any.
+    Fresh(&'a [u8; 32]),
+    /// Just these bytes: for tests.
+    Given(&'a [u8; 32]),
+}
+
+/// An ECDSA signature `r || s`, with the nonce of RFC 6979. None where the private key is not one.
+pub fn sign(curve: Curve, private: &[u8], signed: Signed<'_>, hedge: Hedge<'_>) -> Option<Vec<u8>> {
+    if private.len() != curve.scalar_len() || curve == Curve::X25519 {
+        return None;
+    }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if let (Signed::Message(message), Hedge::Fresh(_)) = (signed, hedge)
+        && let Some(signature) = assembly::sign(curve, private, message)
+    {
+        return Some(signature);
+    }
+    let hedge = match hedge {
+        Hedge::None => None,
+        Hedge::Fresh(drawn) | Hedge::Given(drawn) => Some(drawn),
+    };
+    let digest = signed.digest(curve);
+    if curve == Curve::P384 {
+        return p384_sign::sign(private, &digest, hedge);
+    }
+    portable::sign(curve, private, &digest, hedge)
+}
+
+/// Whether `r || s` is the key's ECDSA signature (FIPS 186-5, section 6.4.2).
+///
+/// # Errors
+/// No memory, which says nothing of the signature.
+pub fn verify(
+    curve: Curve,
+    public: &[u8],
+    signed: Signed<'_>,
+    signature: &[u8],
+) -> Result<bool, gabion_scheme::Error> {
+    let fits = signature.len() == 2 * curve.scalar_len() && curve.is_formed(public);
+    if !fits || curve == Curve::X25519 {
+        return Ok(false);
+    }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if let Signed::Message(message) = signed
+        && let Some(answer) = assembly::verify(curve, public, message, signature)
+    {
+        return Ok(answer);
+    }
+    portable::verify(curve, public, &signed.digest(curve), signature)
+}
