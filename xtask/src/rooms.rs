@@ -44,11 +44,25 @@ const SEAM: &str = "a seam knows neither side";
 
 /// Reads every crate's modules and holds them to the rules.
 pub fn check(root: &Path, findings: &mut Vec<String>) {
+    check_roots(&fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default(), findings);
     for of in ROOTS {
         let source = |path: &Path| fs::read_to_string(root.join(path)).ok();
         match Crate::read(Path::new(of), &source) {
             Ok(modules) => check_crate(of, &modules, findings),
             Err(why) => findings.push(why),
+        }
+    }
+}
+
+/// Tells of members of the workspace whose modules nobody reads.
+fn check_roots(workspace: &str, findings: &mut Vec<String>) {
+    let mut members = workspace.lines().skip_while(|line| !line.starts_with("members"));
+    members.next();
+    for line in members.take_while(|line| !line.starts_with(']')) {
+        let member = line.split('"').nth(1).unwrap_or(line);
+        let is_its_root = |root: &str| root.split("/src/").next() == Some(member);
+        if !ROOTS.iter().any(|root| is_its_root(root)) {
+            findings.push(format!("{member}: no root; give it one in xtask/src/rooms.rs"));
         }
     }
 }
@@ -121,6 +135,14 @@ mod tests {
         for part in ["ship: a circle of a, b", "a names crate::b::f", "b names crate::a::h"] {
             assert!(findings[0].contains(part), "{findings:?}");
         }
+    }
+
+    #[test]
+    fn a_member_without_a_root_is_told() {
+        let mut findings = Vec::new();
+        let members = "[workspace]\nmembers = [\n    \"engine\", # all\n    \"abacus\",\n]\n";
+        check_roots(members, &mut findings);
+        assert_eq!(findings, ["abacus: no root; give it one in xtask/src/rooms.rs"]);
     }
 
     #[test]
