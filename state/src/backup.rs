@@ -1,7 +1,7 @@
 //! A key's files in one: for another disk, not for signing twice.
 //!
 //! A backup has no anchor. Restored where the anchors are, it goes on only if nothing was signed since it was made;
-//! else, and where they are not, [`crate::recover`] has to be told how far the key was used.
+//! else, and where they are not, [`crate::recover`] has to be told how much to burn.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Which files a key has, and what is told of their errors.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,17 +110,26 @@ pub fn read_state(
     if is_sound { Ok((head, slots, state)) } else { Err(damaged()) }
 }
 
-/// Refuses a folder that other machines see, unless the owner of the key allowed it.
+/// Refuses a file or folder that other machines see, unless the owner of the key allowed it. Where it is not there
+/// yet, the folder above it counts.
 pub fn check_network(
     around: &Surroundings,
-    paths: &Paths,
+    place: &Path,
     is_allowed: bool,
 ) -> Result<(), LedgerError> {
-    let folder = paths.folder();
-    let is_network = around.disk.is_network(folder).map_err(|error| failed(folder, &error))?;
-    if is_network && !is_allowed {
+    if is_allowed {
+        return Ok(());
+    }
+    let mut nearest = place;
+    let is_network = loop {
+        match (around.disk.is_network(nearest), nearest.parent()) {
+            (Err(error), Some(above)) if error.kind() == ErrorKind::NotFound => nearest = above,
+            (is_network, _) => break is_network.map_err(|error| failed(nearest, &error))?,
+        }
+    };
+    if is_network {
         let reason = "other machines see this file system, whose locks and syncs may not hold";
-        return Err(unsafe_state(folder, reason));
+        return Err(unsafe_state(nearest, reason));
     }
     Ok(())
 }

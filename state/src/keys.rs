@@ -47,7 +47,7 @@ pub struct NewKey<'a> {
 /// If one of them is there already, or can't be written. Then what was made is removed.
 pub fn create(around: &Surroundings, new: &NewKey<'_>) -> Result<(), LedgerError> {
     let paths = Paths::of(new.key);
-    check_network(around, &paths, new.allow_network)?;
+    check_network(around, paths.folder(), new.allow_network)?;
     let head = head_of(around, &paths, new)?;
     for path in [&paths.key, &paths.state, &paths.log, &paths.lock, &paths.trees] {
         if around.disk.identity(path).is_ok() {
@@ -121,6 +121,7 @@ fn create_all(
     write_lock(disk, paths, made)?;
     write_state(disk, paths, head, &state, made)?;
     for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
+        check_network(around, &path, head.allow_network)?;
         FileAnchor::create(disk, &path, &state.mark(&head.key))
             .map_err(|error| failed(&path, &error))?;
         made.push(path);
@@ -243,17 +244,17 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> 
     lines.map_err(|error| failed(&paths.log, &error))
 }
 
-/// Goes on with a key whose state is not safe: burns every index below `next`, and makes the anchors that are
-/// missing. That `next` is above every index that was ever handed out, on whatever machine, is for the caller to
-/// know; what is here is compared.
+/// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
+/// anchors that are missing. Witnesses are the state, the log and the anchors that are here. That none above was
+/// handed out elsewhere is for the caller to know.
 ///
 /// # Errors
-/// If a witness that is here saw an index that is not below `next`; if the files can't be read or written.
+/// [`LedgerError::Exhausted`] if there are not so many; if somebody signs; if the files can't be read or written.
 pub fn recover(
     around: &Surroundings,
     key: &Path,
     public: &[u8],
-    next: u64,
+    burn: u64,
 ) -> Result<Status, LedgerError> {
     let disk = &*around.disk;
     let paths = Paths::of_existing(disk, key)?;
@@ -266,7 +267,7 @@ pub fn recover(
     if head.key != digest_of(public) {
         return Err(unsafe_state(&paths.state, "it is the state of another key"));
     }
-    check_network(around, &paths, head.allow_network)?;
+    check_network(around, paths.folder(), head.allow_network)?;
     let at = |error: io::Error| failed(&paths.log, &error);
     let file = disk.open(&paths.log, Access::Write).map_err(at)?;
     let log = Log::open(file, &head.key, None).map_err(at)?;
@@ -286,11 +287,11 @@ pub fn recover(
         anchors.push((path, anchor, mark.is_some()));
     }
     seen = seen.max(log.highest().map_or(0, |index| index + 1));
-    if next < seen || next > head.end {
-        let reason =
-            format!("indexes below {seen} may be used; name one from {seen} to {}", head.end);
-        return Err(LedgerError::Unsafe(reason));
+    let left = head.end.saturating_sub(seen);
+    if burn > left {
+        return Err(LedgerError::Exhausted { wanted: burn, left });
     }
+    let next = seen.min(head.end) + burn;
     lock.sign(&*around.machine);
     let text = format!("recovered: every index below {next} is burnt");
     log.append(&[note(around, &text)]).and_then(|()| log.sync()).map_err(at)?;

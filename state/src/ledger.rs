@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::{
-    Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, digest_of,
+    Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
+    digest_of,
 };
 
 use crate::anchor::{Anchor, FileAnchor, verdict};
@@ -256,6 +257,7 @@ impl Ledger for FilesLedger {
         let mut inner = shared.inner();
         inner.check_usable()?;
         let mut requests = entries.iter().filter_map(|entry| entry.request);
+        check_request_ids(requests.clone())?;
         if let Some(known) = requests.clone().find(|request| inner.log.knows(request)) {
             return Err(LedgerError::RequestKnown(known.to_owned()));
         }
@@ -295,7 +297,9 @@ impl Holder for Held {
     fn give_back(&mut self, unused: Range<u64>) {
         let mut inner = self.shared.inner();
         let is_open = inner.lock.is_some() && inner.broken.is_none();
-        if is_open && unused.end == inner.block.start {
+        // Another thread may have burnt them since the reservation asked.
+        let is_current = self.shared.epoch.load(Ordering::Acquire) == self.epoch;
+        if is_open && is_current && unused.end == inner.block.start {
             inner.block.start = unused.start;
         }
     }
@@ -482,7 +486,7 @@ impl Inner {
     ) -> Result<Self, LedgerError> {
         let disk = &*around.disk;
         let (head, slots, state) = read_state(disk, paths, Access::Write)?;
-        check_network(around, paths, head.allow_network)?;
+        check_network(around, paths.folder(), head.allow_network)?;
         if head.key != digest_of(public) {
             return Err(unsafe_state(&paths.state, "it is the state of another key"));
         }
@@ -490,6 +494,9 @@ impl Inner {
             return Err(unsafe_state(&paths.state, OTHER_MACHINE));
         }
         let files = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
+        for anchor in &files {
+            check_network(around, anchor, head.allow_network)?;
+        }
         let files = files.into_iter().map(|path| FileAnchor::new(Arc::clone(&around.disk), path));
         let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
         anchors.extend(files.map(|file| Box::new(file) as Box<dyn Anchor>));
@@ -546,7 +553,7 @@ impl Inner {
 }
 
 const OTHER_MACHINE: &str = "it was written on another machine; if that has stopped signing for ever, \
-    `gabion hbs recover` goes on here";
+    recover the key here";
 
 /// Compares all anchors with the state: all have to agree.
 fn check_anchors(

@@ -53,7 +53,8 @@ pub trait Ledger: Send + Sync {
     /// it returns; one without may be lost with the machine, and its index is used up all the same.
     ///
     /// # Errors
-    /// [`LedgerError::RequestKnown`] if an id is recorded already; then nothing is recorded.
+    /// [`LedgerError::RequestKnown`] if an id is recorded already, and those of [`check_request_ids`]; then nothing
+    /// is recorded.
     fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError>;
 
     /// What is left.
@@ -217,7 +218,7 @@ pub fn sign_requests(
     signer: &mut dyn IndexedSigner,
     requests: &[Request<'_>],
 ) -> Result<Vec<Signed>, Error> {
-    check_requests(requests)?;
+    check_request_ids(requests.iter().filter_map(|request| request.id))?;
     loop {
         let (mut signed, fresh) = recall_all(ledger, requests)?;
         match sign_fresh(ledger, signer, &fresh) {
@@ -242,11 +243,14 @@ struct Fresh<'a> {
 }
 
 /// Refuses ids that are none, and an id that stands twice in a call.
-fn check_requests(requests: &[Request<'_>]) -> Result<(), LedgerError> {
-    let mut ids = HashSet::new();
-    for id in requests.iter().filter_map(|request| request.id) {
+///
+/// # Errors
+/// [`LedgerError::RequestId`]; [`LedgerError::RequestConflict`].
+pub fn check_request_ids<'a>(ids: impl Iterator<Item = &'a str>) -> Result<(), LedgerError> {
+    let mut seen = HashSet::new();
+    for id in ids {
         check_request_id(id)?;
-        if !ids.insert(id) {
+        if !seen.insert(id) {
             return Err(LedgerError::RequestConflict(id.to_owned()));
         }
     }

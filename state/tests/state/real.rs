@@ -254,6 +254,7 @@ fn old_files_in_every_combination_bring_no_index_back() {
     assert!(refused >= 32, "{refused} of 64 were refused");
 }
 
+/// Defects 6 and 13 of others: a stored key that was altered, and one that loads with its state elsewhere.
 #[test]
 fn a_missing_or_damaged_file_is_refused() {
     for name in ["keys/k.state", "keys/k.log", "keys/k.lock", "home/anchors"] {
@@ -273,6 +274,65 @@ fn a_missing_or_damaged_file_is_refused() {
         fs::write(&path, &bytes).unwrap();
         assert_eq!(sign(place.open(&place.key()).unwrap(), b"two"), 1, "{name}");
     }
+}
+
+/// Files of every length and with every block altered: refused, or gone on with behind what was signed.
+#[test]
+fn truncated_and_garbled_files_bring_no_index_back() {
+    let place = Place::new(1 << 40);
+    for message in [b"one", b"two"] {
+        sign(place.open(&place.key()).unwrap(), message);
+    }
+    let anchor = fs::read_dir(place.path("home/anchors")).unwrap().next().unwrap().unwrap().path();
+    let paths = [place.path("keys/k.state"), place.path("keys/k.log"), anchor];
+    let mut last = sign(place.open(&place.key()).unwrap(), b"three");
+    let mut refused = 0;
+    for path in &paths {
+        let whole = || paths.each_ref().map(|path| fs::read(path).unwrap());
+        let bytes = fs::read(path).unwrap();
+        let starts = (0..bytes.len()).step_by(4096);
+        let near = starts.flat_map(|block| (0..300).step_by(7).map(move |at| block + at));
+        let places: Vec<usize> = near.filter(|at| *at < bytes.len()).collect();
+        for at in places {
+            for is_cut in [true, false] {
+                let before = whole();
+                let mut bad = fs::read(path).unwrap();
+                // It may be shorter by now.
+                let Some(byte) = bad.get_mut(at) else { break };
+                *byte ^= 1;
+                bad.truncate(if is_cut { at } else { bad.len() });
+                fs::write(path, &bad).unwrap();
+                match place.open(&place.key()) {
+                    Err(_) => refused += 1,
+                    Ok(ledger) => {
+                        let index = sign(ledger, b"four");
+                        assert!(index > last, "{}, {at}: index {index}", path.display());
+                        last = index;
+                        continue;
+                    }
+                }
+                for (path, bytes) in paths.iter().zip(&before) {
+                    fs::write(path, bytes).unwrap();
+                }
+            }
+        }
+    }
+    assert!(refused > 100, "{refused} were refused");
+}
+
+/// Defect 14 of others: the state can't be written while a signature is made. Nothing is released, and the key is of
+/// no use until it is opened again.
+#[test]
+fn a_state_that_cannot_be_written_releases_nothing() {
+    let place = Place::new(64);
+    let ledger = place.open(&place.key()).unwrap();
+    assert_eq!(sign_with(&ledger, b"one"), 0);
+    let state = place.path("keys/k.state");
+    fs::remove_file(&state).unwrap();
+    let refused = ledger.reserve(1).err();
+    assert!(matches!(refused, Some(LedgerError::Unavailable(_))), "{refused:?}");
+    drop(ledger);
+    assert!(matches!(place.open(&place.key()), Err(LedgerError::Unavailable(_))));
 }
 
 /// Defects 9 and 11 of others: more than is left, and signing after the end, again and again.
@@ -309,9 +369,9 @@ fn a_backup_goes_on_where_nothing_was_signed_since_and_else_by_recovery() {
     assert_eq!(sign(place.open(&again).unwrap(), b"two"), 1);
     assert!(is_unsafe(place.open(&place.key())));
     // The anchor saw index 1, so it must be burnt at least.
-    assert!(is_unsafe(recover(&place.around, &place.key(), PUBLIC, 1)));
-    assert!(is_unsafe(recover(&place.around, &place.key(), PUBLIC, 17)));
-    let recovered = recover(&place.around, &place.key(), PUBLIC, 5).unwrap();
+    let refused = recover(&place.around, &place.key(), PUBLIC, 15).unwrap_err();
+    assert_eq!(refused, LedgerError::Exhausted { wanted: 15, left: 14 });
+    let recovered = recover(&place.around, &place.key(), PUBLIC, 3).unwrap();
     assert_eq!((recovered.index, recovered.remaining.burnt), (5, 4));
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
     assert!(is_unsafe(place.open(&again)));
@@ -329,7 +389,7 @@ fn a_lost_home_is_recovered_from() {
     sign(place.open(&place.key()).unwrap(), b"one");
     let new_home = around(&place.path("new/home"), Some(9));
     assert!(is_unsafe(open(&new_home, &place.key(), Duration::ZERO)));
-    recover(&new_home, &place.key(), PUBLIC, 3).unwrap();
+    recover(&new_home, &place.key(), PUBLIC, 2).unwrap();
     let ledger = open(&new_home, &place.key(), Duration::ZERO).unwrap();
     assert_eq!(sign(ledger, b"two"), 3);
     assert!(is_unsafe(place.open(&place.key())));

@@ -88,6 +88,7 @@ fn indexes_come_once_and_in_order(bench: &dyn Bench) -> Result<(), String> {
     expect("none is left", left(&*ledger)?, 0)
 }
 
+/// Defect 9 of others: a reservation that is too large was cut to what is left.
 fn more_than_is_left_changes_nothing(bench: &dyn Bench) -> Result<(), String> {
     let ledger = opened(bench)?;
     let _held = reserved(&*ledger, 3)?;
@@ -100,6 +101,7 @@ fn more_than_is_left_changes_nothing(bench: &dyn Bench) -> Result<(), String> {
     expect("the next index", taken(&mut reserved(&*ledger, 5)?, 1)?, 3)
 }
 
+/// Defect 11 of others: signing after the end, again and again, from many threads.
 fn exhaustion_is_final_on_every_thread(bench: &dyn Bench) -> Result<(), String> {
     let ledger = opened(bench)?;
     let seen = Mutex::new(Vec::new());
@@ -171,6 +173,7 @@ fn it_goes_on_where_it_was_closed(bench: &dyn Bench) -> Result<(), String> {
     Ok(())
 }
 
+/// Defect 11 of others: the same key, loaded twice in a process.
 fn two_handles_share_one_state(bench: &dyn Bench) -> Result<(), String> {
     let one = opened(bench)?;
     let two = match bench.open() {
@@ -227,6 +230,11 @@ fn request_ids_bind_to_digests(bench: &dyn Bench) -> Result<(), String> {
     let again = Entry { index: 9, digest: digest_of(b"x"), request: Some("a"), signature: b"x" };
     let known = Err(LedgerError::RequestKnown("a".to_owned()));
     expect("recording an id twice", ledger.record(&[again]), known)?;
+    let unknown = |id| Entry { request: Some(id), ..again };
+    let twice = Err(LedgerError::RequestConflict("c".to_owned()));
+    expect("one id twice in a call", ledger.record(&[unknown("c"), unknown("c")]), twice)?;
+    expect("an id that is none", ledger.record(&[unknown("")]), Err(LedgerError::RequestId))?;
+    expect("what was refused", ledger.recall("c"), Ok(None))?;
     let recorded = ledger.recall("a").map_err(|error| error.to_string())?;
     expect("what is recorded", recorded.map(|recorded| recorded.signature), Some(first.1))?;
     let other = signed(&*ledger, Some("b"), b"one").map_err(|error| error.to_string())?;
@@ -259,6 +267,7 @@ fn racing_requests_get_one_signature(bench: &dyn Bench) -> Result<(), String> {
     Err(format!("four threads with one request id got {results:?}"))
 }
 
+/// Defect 16 of others: memory runs out in the middle of signing, and it is tried again.
 fn a_failed_signature_uses_its_index_up(bench: &dyn Bench) -> Result<(), String> {
     let ledger = opened(bench)?;
     let request = Request { message: b"one", id: Some("failed") };

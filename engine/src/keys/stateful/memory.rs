@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::conformance::Bench;
-use super::{Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation};
+use super::{
+    Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
+};
 
 /// Indexes `0..capacity`, in memory alone. A key that signs by it must never sign by another ledger, nor in
 /// another process.
@@ -56,6 +58,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError> {
+        check_request_ids(entries.iter().filter_map(|entry| entry.request))?;
         let mut state = self.state();
         let mut ids = entries.iter().filter_map(|entry| entry.request);
         if let Some(known) = ids.find(|id| state.requests.contains_key(*id)) {
