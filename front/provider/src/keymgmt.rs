@@ -6,8 +6,8 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use gabion_engine::keys::{self, Forms, PrivateKey};
-use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind};
+use gabion_engine::keys::{self, Forms, PrivateKey, PublicKey};
+use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind, Size};
 use zeroize::Zeroizing;
 
 use crate::border::{
@@ -348,11 +348,19 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         // SAFETY: the core passes a list with an end that is ours for the call, or null.
         let mut params = unsafe { ParamsOut::new(params) };
         let info = key.algorithm.info();
-        params.int(name::BITS, bits(key.algorithm))?;
+        // A key of HSS says itself how long it and its signatures are.
+        let is_of_key = matches!(info.output, Size::OfKey(_));
+        let public = key.material().filter(|_| is_of_key).map(keys::Key::public);
+        let (key_len, size) = match (&public, info.kind) {
+            (Some(PublicKey::Signature(public)), _) => {
+                (public.bytes().len(), public.signature_len_max())
+            }
+            (_, Kind::KeyExchange) => (info.public_key.max(), info.shared_secret),
+            (_, Kind::Kem | Kind::Signature) => (info.public_key.max(), info.output.max()),
+        };
+        params.int(name::BITS, bits(key.algorithm, key_len))?;
         params.int(name::SECURITY_BITS, i32::from(info.security_bits))?;
         params.int(name::SECURITY_CATEGORY, info.category.map_or(0, i32::from))?;
-        let size =
-            if info.kind == Kind::KeyExchange { info.shared_secret } else { info.output.max() };
         params.int(name::MAX_SIZE, size as i32)?;
         if info.kind == Kind::Signature {
             // Programs may pass no digest, or the empty one; nothing else fits.
@@ -389,7 +397,7 @@ const HKDF_WITH_SHA256: [u8; 15] = *b"\x30\x0d\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x
 
 /// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, also
 /// where it is part of a hybrid; the bits of an ML-DSA public key.
-fn bits(algorithm: Served) -> i32 {
+fn bits(algorithm: Served, key_len: usize) -> i32 {
     let info = algorithm.info();
     match info.kind {
         Kind::Kem => {
@@ -398,7 +406,7 @@ fn bits(algorithm: Served) -> i32 {
         }
         // X25519_BITS: of the order of the base point's group.
         Kind::KeyExchange => 253,
-        Kind::Signature => (info.public_key.max() * 8) as i32,
+        Kind::Signature => (key_len * 8) as i32,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use gabion_engine::Kind;
+use gabion_engine::{Algorithm, Kind};
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::AlgorithmEntry;
@@ -100,7 +100,8 @@ fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
 impl Names {
     fn of(served: Served) -> Self {
         let mut names = served.names();
-        if served.hash.is_some() {
+        let is_hss = served.algorithm == Algorithm::Hss;
+        if served.hash.is_some() || is_hss {
             // CMS looks for the first name of a key among OpenSSL's objects, which have this one.
             names.swap(0, 1);
         }
@@ -111,7 +112,9 @@ impl Names {
         let is_unknown = served.info().kind == Kind::Signature && !served.is_known_object();
         let object = served.oid().filter(|_| is_unknown).map(|oid| {
             let short = served.names().get(1).copied().unwrap_or(served.name());
-            [oid, short, served.name()].map(|text| c(text.to_owned()))
+            // OpenSSL 4.0 knows HSS by one name.
+            let long = if is_hss { short } else { served.name() };
+            [oid, short, long].map(|text| c(text.to_owned()))
         });
         Names { all: c(all), description: c(description), object }
     }

@@ -62,8 +62,6 @@ macro_rules! served {
     };
 }
 
-// HSS and XMSS, verification only, have their lines here once the hash-based signatures are in the
-// table of algorithms.
 served! {
     MlKem512,
     MlKem768,
@@ -112,6 +110,7 @@ served! {
     MlDsa87Rsa3072PssSha512,
     MlDsa87Rsa4096PssSha512,
     MlDsa87EcdsaP521Sha512,
+    Hss,
     ;
     MlDsa44 with Sha2_512, "HashML-DSA-44-with-SHA512",
         "HASH-ML-DSA-44-WITH-SHA512", "id-hash-ml-dsa-44-with-sha512";

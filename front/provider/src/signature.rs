@@ -602,8 +602,9 @@ fn left_out(served: Served) -> usize {
             A::Falcon512 | A::Falcon1024 | A::FalconPadded512 | A::FalconPadded1024 => 5,
             _ => 4,
         },
+        // A message and nothing else.
+        Family::Hss => 5,
         Family::Ed25519
-        | Family::Hss
         | Family::Ecdsa
         | Family::Composite
         | Family::MlKem

@@ -37,6 +37,7 @@ mod signature;
 mod tree;
 mod verify;
 
+pub use crate::kernels::lms::LmsFamily;
 pub use generate::{Generation, Piece, generate};
 pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
 pub use levels::Levels;

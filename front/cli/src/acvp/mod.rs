@@ -11,6 +11,7 @@
 
 mod dsa;
 mod kem;
+mod lms;
 mod slh;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +62,7 @@ struct Mode {
 }
 
 /// Everything that can be run.
-const MODES: [Mode; 8] = [
+const MODES: [Mode; 10] = [
     Mode {
         algorithm: "ML-KEM",
         family: Family::MlKem,
@@ -124,6 +125,22 @@ const MODES: [Mode; 8] = [
         mode: "sigVer",
         revision: "FIPS205",
         run: slh::sigver,
+        answers: |_| &["testPassed"],
+    },
+    Mode {
+        algorithm: "LMS",
+        family: Family::Hss,
+        mode: "sigVer",
+        revision: "1.0",
+        run: lms::sigver,
+        answers: |_| &["testPassed"],
+    },
+    Mode {
+        algorithm: "LMS",
+        family: Family::Hss,
+        mode: "sigVer",
+        revision: "SP800-208",
+        run: lms::sigver,
         answers: |_| &["testPassed"],
     },
 ];

@@ -1,6 +1,7 @@
 //! One module per command, in groups by what they are about. A command parses, calls a station, prints; it holds
 //! no mathematics.
 
+mod hbs;
 mod keys;
 mod measure;
 mod openssl;
@@ -24,6 +25,7 @@ pub enum Command {
     Doctor(doctor::Args),
     Encaps(encaps::Args),
     Exec(exec::Args),
+    Hbs(hbs::Args),
     Keygen(keygen::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
@@ -46,6 +48,7 @@ impl Command {
             Command::Doctor(args) => doctor::run(args),
             Command::Encaps(args) => encaps::run(args),
             Command::Exec(args) => exec::run(args),
+            Command::Hbs(args) => hbs::run(args),
             Command::Keygen(args) => keygen::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),

@@ -99,6 +99,59 @@ fn raw_keys_say_what_is_wrong_with_them() {
     work.gabion(&verify).fails(2).says("bytes follow");
 }
 
+/// Keys and signatures of one tree in their own encoding, with and without the word that HSS has in front.
+#[test]
+fn bare_keys_and_signatures_are_told_by_their_lengths() {
+    let Some(folder) = vectors("acvp/LMS-sigVer-SP800-208") else { return };
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
+    };
+    let (prompt, expected) = (read("prompt.json"), read("expectedResults.json"));
+    let group = &prompt["testGroups"][0];
+    let passes = |test: &&serde_json::Value| test["testPassed"] == true;
+    let good = expected["testGroups"][0]["tests"].as_array().unwrap().iter().find(passes).unwrap();
+    let is_good = |test: &&serde_json::Value| test["tcId"] == good["tcId"];
+    let test = group["tests"].as_array().unwrap().iter().find(is_good).unwrap();
+    let bytes = |value: &serde_json::Value| hex::decode(value.as_str().unwrap()).unwrap();
+    let (key, signature) = (bytes(&group["publicKey"]), bytes(&test["signature"]));
+    let work = Work::new();
+    work.write("message", bytes(&test["message"]));
+    for key in [key.clone(), [&[0, 0, 0, 1], &key[..]].concat()] {
+        work.write("key", key);
+        for signature in [signature.clone(), [&[0; 4], &signature[..]].concat()] {
+            work.write("sig", &signature);
+            let verify = ["hbs", "verify", "--key", "key", "--sig", "sig", "message"];
+            work.gabion(&verify).ok();
+            for bad in [
+                &signature[1..],
+                &signature[..signature.len() - 1],
+                &[&signature[..], b"x"].concat(),
+            ] {
+                work.write("sig", bad);
+                work.gabion(&verify).fails(1);
+            }
+        }
+    }
+    work.gabion(&["keygen", "ML-DSA-44", "--out", "other"]).ok();
+    let other = ["hbs", "verify", "--key", "other", "--sig", "sig", "message"];
+    work.gabion(&other).fails(2).says("ML-DSA-44").says("HSS");
+}
+
+#[test]
+fn every_set_has_its_row() {
+    let work = Work::new();
+    let rows = work.gabion(&["hbs", "params", "--json"]).ok().json();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 80);
+    let row = rows.iter().find(|row| row["set"] == "LMS_SHA256_M32_H5_W8").unwrap();
+    assert_eq!((&row["signature"], &row["signatures"]), (&1296.into(), &32.into()));
+    let is_time = |row: &serde_json::Value, name: &str| row[name].as_f64().unwrap() > 0.0;
+    let times = ["keygen_s", "sign_s", "verify_s"];
+    assert!(rows.iter().all(|row| times.iter().all(|name| is_time(row, name))));
+    let table = work.gabion(&["hbs", "params"]).ok().text();
+    assert!(table.contains("LMS_SHAKE_M24_H25_W1") && table.lines().count() == 81, "{table}");
+}
+
 #[test]
 fn no_ordinary_key_is_made() {
     let work = Work::new();

@@ -299,7 +299,10 @@ impl Decoder {
 impl Known {
     fn public(key: Public, served: Served) -> Known {
         match key.identifier.parameters {
-            key_file::Parameters::Absent => Known::Public(key.bytes),
+            key_file::Parameters::Absent => {
+                let bytes = key_file::of_old_form(served.algorithm, &key.bytes);
+                Known::Public(bytes.into_owned())
+            }
             _ => Known::Damaged(format!(
                 "holds parameters beside the {served} identifier; the standard has none there"
             )),

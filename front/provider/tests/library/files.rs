@@ -431,6 +431,64 @@ fn trust_anchors_of_others_verify() {
     assert_eq!((verified.len(), others.len(), keys), (44, 3, 60));
 }
 
+/// The certificate of RFC 9802's examples, which signs itself with HSS: read, shown, written and verified by every
+/// command, and refused where anything of it is changed.
+#[test]
+fn a_certificate_of_hss_verifies() {
+    let Some(root) = vectors() else {
+        return;
+    };
+    let place = Place::new();
+    let name = "id-alg-hss-lms-hashsig";
+    let file = root.parent().unwrap().join("lamps/shbs/hss_cert.pem");
+    std::fs::copy(file, place.path("cert.pem")).unwrap();
+    let text = place.openssl(Side::Gabion, "x509 -in cert.pem -noout -text");
+    assert_eq!(text.matches(&format!("Algorithm: {name}")).count(), 3, "{text}");
+    place.openssl(Side::Gabion, "x509 -in cert.pem -outform DER -out cert.der");
+    place.openssl(Side::Gabion, "x509 -in cert.pem -noout -pubkey -out pub.pem");
+    place.openssl(Side::Gabion, "pkey -pubin -in pub.pem -pubout -outform DER -out pub.der");
+    place.openssl(Side::Gabion, "verify -check_ss_sig -no_check_time -CAfile cert.pem cert.pem");
+    let certificate = place.bytes("cert.der");
+    let (key, head) = (place.bytes("pub.der"), structure_len(&certificate[4..]));
+    assert!(certificate.windows(key.len()).any(|part| part == key), "the key as it came");
+    // Of four bytes each are the heads of the certificate, of what is signed, and of the signature, which has one more
+    // for its unused bits.
+    let (signed, rest) = certificate[4..].split_at(head);
+    let signature = &rest[2 + usize::from(rest[1]) + 5..];
+    assert_eq!(signature.len(), structure_len(&rest[2 + usize::from(rest[1])..]) - 5);
+    std::fs::write(place.path("signed"), signed).unwrap();
+    let verify = "pkeyutl -verify -rawin -pubin -inkey pub.pem -in signed -sigfile sig";
+    std::fs::write(place.path("sig"), signature).unwrap();
+    place.openssl(Side::Gabion, verify);
+    for at in [0, 3, 4, 7, 8, 11, 12, 50, signature.len() - 1] {
+        let mut changed = signature.to_vec();
+        changed[at] ^= 0x10;
+        std::fs::write(place.path("sig"), changed).unwrap();
+        place.openssl_refuses(Side::Gabion, verify);
+    }
+    for len in [0, 3, 4, signature.len() - 1] {
+        std::fs::write(place.path("sig"), &signature[..len]).unwrap();
+        place.openssl_refuses(Side::Gabion, verify);
+    }
+    let mut damaged = certificate.clone();
+    damaged[certificate.len() - 9] ^= 1;
+    std::fs::write(place.path("cert.der"), damaged).unwrap();
+    place.openssl(Side::Gabion, "x509 -inform DER -in cert.der -out other.pem");
+    let refused = "verify -check_ss_sig -no_check_time -CAfile other.pem other.pem";
+    place.openssl_refuses(Side::Gabion, refused);
+    // There are no private keys here that signing does not use up.
+    let text = place.openssl_refuses(Side::Gabion, &format!("genpkey -algorithm {name}"));
+    assert!(text.contains("only verified"), "{text}");
+    let verified = place.count("HSS", "verify");
+    assert!(verified.0 >= 10 && verified.1 == 0, "{verified:?}");
+}
+
+/// Bytes of a structure whose length has two bytes, with its head.
+fn structure_len(der: &[u8]) -> usize {
+    assert_eq!(der[1], 0x82);
+    4 + usize::from(u16::from_be_bytes([der[2], der[3]]))
+}
+
 /// Reads every private key that stands beside `ta.der`; its public key is the certificate's. Those
 /// of Falcon are BouncyCastle's own structure, a SEQUENCE of f, g and F, which is not read.
 fn private_keys_of(place: &Place, folder: &Path, anchor: &str) -> usize {

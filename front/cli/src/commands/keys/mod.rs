@@ -6,6 +6,6 @@ pub mod decaps;
 pub mod derive;
 pub mod encaps;
 pub mod keygen;
-mod message;
+pub(super) mod message;
 pub mod sign;
 pub mod verify;
