@@ -73,14 +73,14 @@ fn lanes() -> Result<Vec<Lane>, String> {
         parts.push(part(at, (lms, ots, q), root)?);
     }
     let (q, root) = ABOVE;
-    let (top, top_signature, _) = part(CASES.len() as u32, (CASES[1].0, CASES[1].1, q), root)?;
+    let [top, top_signature, _] = part(CASES.len() as u32, (CASES[1].0, CASES[1].1, q), root)?;
     let key = |levels: u8, public: &[u8]| {
         VerifyKey::decode(&[&[0, 0, 0, levels], public].concat()).map_err(|error| error.to_string())
     };
-    let (below, signature, message) = &parts[0];
+    let [below, signature, message] = &parts[0];
     let signature = [&[0, 0, 0, 1], &top_signature[..], below, signature].concat();
     let mut lanes = vec![Lane { key: key(2, &top)?, message: message.clone(), signature }];
-    for (public, signature, message) in parts {
+    for [public, signature, message] in parts {
         let signature = [&[0; 4], &signature[..]].concat();
         lanes.push(Lane { key: key(1, &public)?, message, signature });
     }
@@ -88,11 +88,7 @@ fn lanes() -> Result<Vec<Lane>, String> {
 }
 
 /// A bare public key, a bare signature and a message, of bytes that follow from `at`.
-fn part(
-    at: u32,
-    (lms, ots, q): (u32, u32, u32),
-    root: &str,
-) -> Result<(Vec<u8>, Vec<u8>, Vec<u8>), String> {
+fn part(at: u32, (lms, ots, q): (u32, u32, u32), root: &str) -> Result<[Vec<u8>; 3], String> {
     let sets = Lms::of_typecode(lms).zip(LmOts::of_typecode(ots));
     let (tree, one_time) = sets.ok_or("a set is missing")?;
     // The numbers of a linear congruence.
@@ -114,7 +110,7 @@ fn part(
     let [lms, ots, q] = [lms, ots, q].map(u32::to_be_bytes);
     let public = [&lms[..], &ots, &id, &root].concat();
     let signature = [&q[..], &ots, &randomizer, &values, &lms, &path].concat();
-    Ok((public, signature, message))
+    Ok([public, signature, message])
 }
 
 /// Verifies lanes and insists on a status for each.

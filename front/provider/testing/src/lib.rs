@@ -181,6 +181,7 @@ pub struct Place {
 }
 
 impl Place {
+    #[allow(clippy::new_without_default)] // It makes a folder.
     pub fn new() -> Self {
         let place = Place { folder: tempfile::tempdir().unwrap(), prefix: prefix() };
         std::fs::create_dir(place.path("modules")).unwrap();
