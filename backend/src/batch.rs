@@ -13,6 +13,8 @@
 //!   done is a wrong answer, which withdraws the backend for that algorithm.
 //! - A task of which it does nothing in an algorithm's self-test is not asked of it afterwards: nothing runs
 //!   untested. So it declines what it never does, and in a self-test waits where it only has no place for now.
+//! - What it keeps of a known key it keeps by the number that names it ([`gabion_scheme::ml_kem::EncapsKey::id`] and
+//!   its like), and by what kind of key it is.
 //! - A forked child runs what its parent set up. A backend that can't go on there says that it is lost.
 //! - Lengths that do not fit each other are a misuse: [`Batch::check`] names it before anything
 //!   runs, and `run` may panic on a batch that was not checked.

@@ -4,6 +4,7 @@ mod curves;
 mod ed25519;
 mod fn_dsa;
 mod hss;
+mod identity;
 mod many;
 mod parallel;
 mod single;

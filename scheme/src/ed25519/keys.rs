@@ -7,6 +7,7 @@ use super::encoding::is_admitted;
 use super::hash::sha512_many;
 use super::{PUBLIC_LEN, Rules, SEED_LEN};
 use crate::ct;
+use crate::identity::Identity;
 use crate::kernels::Kernels;
 use crate::kernels::ed25519::{EdKey, EdPoint};
 
@@ -20,6 +21,7 @@ pub struct SigningKey {
     pub(super) prefix: [u8; 32],
     public: [u8; PUBLIC_LEN],
     is_expanded: bool,
+    identity: Identity,
 }
 
 impl SigningKey {
@@ -31,12 +33,18 @@ impl SigningKey {
             prefix: [0; 32],
             public: [0; PUBLIC_LEN],
             is_expanded: false,
+            identity: Identity::new(),
         }
     }
 
     /// Whether a key has been put in.
     pub fn is_expanded(&self) -> bool {
         self.is_expanded
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// The seed: the private key as RFC 8032 encodes it. Secret.
@@ -63,6 +71,7 @@ impl Drop for SigningKey {
 pub struct VerifyKey {
     rules: Rules,
     point: EdPoint,
+    identity: Identity,
 }
 
 impl VerifyKey {
@@ -70,12 +79,17 @@ impl VerifyKey {
     pub fn decode(rules: Rules, bytes: &[u8; PUBLIC_LEN]) -> Option<Self> {
         let is_admitted = rules == Rules::Zip215 || is_admitted(bytes);
         let point = if is_admitted { EdPoint::decode(bytes) } else { None };
-        point.map(|point| VerifyKey { rules, point })
+        point.map(|point| VerifyKey { rules, point, identity: Identity::new() })
     }
 
     /// The rules it was decoded under.
     pub fn rules(&self) -> Rules {
         self.rules
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// The encoded key.
@@ -112,6 +126,7 @@ pub fn keygen<K: Kernels + ?Sized>(k: &K, seeds: &[[u8; SEED_LEN]], keys: &mut [
     for (key, public) in keys.iter_mut().zip(public) {
         key.public = public;
         key.is_expanded = true;
+        key.identity.renew();
     }
     ct::wipe(&mut scalars);
 }

@@ -12,6 +12,7 @@ use super::params::{Design, MU_LEN, Params, SEED_LEN};
 use super::private::Basis;
 use crate::ct;
 use crate::error::{Error, Status};
+use crate::identity::Identity;
 
 /// Signers that a key keeps for its next signatures: as many threads can sign at once without
 /// decoding it again, at 120 KiB each.
@@ -24,6 +25,7 @@ pub struct VerifyKey {
     params: &'static Params,
     bytes: Vec<u8>,
     verifier: Verifier,
+    identity: Identity,
 }
 
 impl VerifyKey {
@@ -39,7 +41,7 @@ impl VerifyKey {
         }
         let verifier = Verifier::decode(params, bytes)
             .ok_or_else(|| refuse("a coefficient is not below q = 12289"))?;
-        Ok(VerifyKey { params, bytes: bytes.to_vec(), verifier })
+        Ok(VerifyKey { params, bytes: bytes.to_vec(), verifier, identity: Identity::new() })
     }
 
     /// The parameter set.
@@ -50,6 +52,11 @@ impl VerifyKey {
     /// The encoding, `pk_len` bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     pub(super) fn verifier(&self) -> &Verifier {
@@ -113,6 +120,11 @@ impl SigningKey {
     /// The encoding, `sk_len` bytes. Secret.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The number that names this key, and no other one of this process but its public half.
+    pub fn id(&self) -> u64 {
+        self.verify_key.id()
     }
 
     /// The public key that belongs to it.

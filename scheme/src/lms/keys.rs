@@ -5,6 +5,7 @@ use std::fmt;
 use super::params::{LEVELS_MAX, LM_OTS, LmOts, Lms, N_MAX};
 use crate::error::{Error, Status};
 use crate::hbs::Reader;
+use crate::identity::Identity;
 
 /// What an error calls the algorithm.
 const NAME: &str = "HSS";
@@ -40,6 +41,7 @@ pub struct VerifyKey {
     len: usize,
     levels: usize,
     sets: Option<(&'static Lms, &'static LmOts)>,
+    identity: Identity,
 }
 
 impl VerifyKey {
@@ -48,7 +50,13 @@ impl VerifyKey {
 
     /// A key without a value.
     pub fn blank() -> Self {
-        VerifyKey { bytes: [0; Self::LEN_MAX], len: 0, levels: 0, sets: None }
+        VerifyKey {
+            bytes: [0; Self::LEN_MAX],
+            len: 0,
+            levels: 0,
+            sets: None,
+            identity: Identity::new(),
+        }
     }
 
     /// Reads an HSS public key (RFC 8554, section 6.1): `u32str(L) || pub[0]`.
@@ -73,6 +81,11 @@ impl VerifyKey {
         key.levels = levels;
         key.sets = Some((public.lms, public.ots));
         Ok(key)
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// Whether this is a key, and not a blank or refused one.

@@ -6,6 +6,7 @@ use once_cell::race::OnceBox;
 
 use super::params::{MU_LEN, Params, SEED_LEN, T0_LEN, T0_MAX, T1_BITS, T1_LEN};
 use crate::ct;
+use crate::identity::Identity;
 use crate::kernels::{DsaPoly, KemPoly, Kernels};
 
 /// Where K and tr stand in an encoded private key (skEncode, Algorithm 24).
@@ -27,6 +28,7 @@ pub struct VerifyKey {
     t1_hat: OnceBox<Vec<DsaPoly>>,
     /// Whether it is a key at all: neither blank nor refused.
     expanded: bool,
+    identity: Identity,
 }
 
 impl VerifyKey {
@@ -40,6 +42,7 @@ impl VerifyKey {
             a_hat: Vec::new(),
             t1_hat: OnceBox::new(),
             expanded: false,
+            identity: Identity::new(),
         };
         key.reset(p);
         key
@@ -48,6 +51,11 @@ impl VerifyKey {
     /// Whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// The parameter set.
@@ -82,6 +90,7 @@ impl VerifyKey {
     pub(super) fn set_tr(&mut self, tr: &[u8; MU_LEN]) {
         self.tr = *tr;
         self.expanded = true;
+        self.identity.renew();
     }
 
     /// Makes room for another key, of this or another parameter set.
@@ -91,6 +100,7 @@ impl VerifyKey {
         self.a_hat.resize(p.matrix_len(), DsaPoly::default());
         self.t1_hat = OnceBox::new();
         self.expanded = false;
+        self.identity.renew();
     }
 
     /// NTT(t1 * 2^d), `[k]` (Algorithm 8, line 9), derived at the first call: by every thread that is first, so that
@@ -197,6 +207,11 @@ impl SigningKey {
     /// Whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.public.expanded
+    }
+
+    /// The number that names this key, and no other one of this process but its public half.
+    pub fn id(&self) -> u64 {
+        self.public.id()
     }
 
     /// The public half.

@@ -59,7 +59,7 @@ pub fn keygen<K: Kernels>(
         let hash_at = p.dk_len() - 64;
         key.bytes[hash_at..hash_at + 32].copy_from_slice(&key.encaps.hash);
         key.bytes[hash_at + 32..].copy_from_slice(&seed[32..]);
-        key.encaps.expanded = true;
+        key.encaps.set_expanded(true);
     }
 }
 

@@ -4,6 +4,7 @@ use super::scratch::Scratch;
 use super::{K_MAX, Params, SEED_LEN, SIDE_BY_SIDE};
 use crate::ct;
 use crate::error::{Error, Status};
+use crate::identity::Identity;
 use crate::kernels::kem::{KemUniform, UNIFORM_LEN, parse_vartime};
 use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
 
@@ -30,7 +31,8 @@ pub struct EncapsKey {
     /// a ciphertext takes from the key.
     pub(super) matrix: Vec<KemPoly>,
     /// Whether it is a key at all: neither blank nor refused.
-    pub(super) expanded: bool,
+    expanded: bool,
+    identity: Identity,
 }
 
 impl EncapsKey {
@@ -43,12 +45,24 @@ impl EncapsKey {
             hash: [0; 32],
             matrix: vec![KemPoly::default(); (params.k + 1) * params.k],
             expanded: false,
+            identity: Identity::new(),
         }
     }
 
     /// Whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
+    }
+
+    /// Makes it a key of what its buffers hold now, or none.
+    pub(super) fn set_expanded(&mut self, expanded: bool) {
+        self.expanded = expanded;
+        self.identity.renew();
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// Decodes and expands one key.
@@ -143,6 +157,11 @@ impl DecapsKey {
         self.encaps.expanded
     }
 
+    /// The number that names this key, and no other one of this process but its public half.
+    pub fn id(&self) -> u64 {
+        self.encaps.id()
+    }
+
     /// The encapsulation key that belongs to this key.
     pub fn encaps_key(&self) -> &EncapsKey {
         &self.encaps
@@ -167,7 +186,7 @@ impl DecapsKey {
 impl DecapsKey {
     /// Forgets the key; what is left is as good as blank.
     pub fn wipe(&mut self) {
-        self.encaps.expanded = false;
+        self.encaps.set_expanded(false);
         ct::wipe(&mut self.bytes);
         ct::wipe(&mut self.s_hat);
         if let Some(mut seed) = self.seed.take() {
@@ -226,7 +245,7 @@ fn expand<'a, K: Kernels>(
         expand_many(k, p, keys);
     }
     for (key, state) in keys.iter_mut().zip(status.iter()) {
-        key.expanded = state.is_ok();
+        key.set_expanded(state.is_ok());
         if !key.expanded {
             key.matrix[entries..].fill(KemPoly::default());
             key.bytes.fill(0);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::params::Params;
 use super::pins::Pins;
 use crate::ct;
+use crate::identity::Identity;
 use crate::kernels::slh::SlhContext;
 
 /// A public key with the state of the hash functions after PK.seed. Nothing in it is secret.
@@ -17,6 +18,7 @@ pub struct VerifyKey {
     context: SlhContext,
     /// Whether it is a key at all, and not blank or refused.
     expanded: bool,
+    identity: Identity,
 }
 
 impl VerifyKey {
@@ -24,12 +26,17 @@ impl VerifyKey {
     pub fn blank(p: &'static Params) -> Self {
         let bytes = vec![0; p.pk_len()];
         let context = SlhContext::new(p.family, &bytes[..p.n]);
-        VerifyKey { params: p, bytes, context, expanded: false }
+        VerifyKey { params: p, bytes, context, expanded: false, identity: Identity::new() }
     }
 
     /// Whether this is a key, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// The parameter set.
@@ -58,6 +65,7 @@ impl VerifyKey {
         self.bytes.extend_from_slice(bytes);
         self.context = SlhContext::new(p.family, &bytes[..p.n]);
         self.expanded = expanded;
+        self.identity.renew();
     }
 }
 
@@ -93,6 +101,11 @@ impl SigningKey {
     /// Whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.public.expanded
+    }
+
+    /// The number that names this key, and no other one of this process but its public half.
+    pub fn id(&self) -> u64 {
+        self.public.id()
     }
 
     /// The parameter set.

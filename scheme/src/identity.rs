@@ -1,0 +1,93 @@
+//! Numbers that name keys, so that a device can keep what it made of one.
+//!
+//! - A key has its number from the first time that somebody asks for it or clones it, and a clone has the same: it is
+//!   the same key. No number is given twice in a process.
+//! - A key whose buffers are filled with another one has another number from then on.
+//! - A private key that has its public half in it has that one's number. Who keeps both tells them apart by their
+//!   types.
+//! - A forked child goes on where its parent was: what was numbered before the fork keeps its number in both, and
+//!   each gives the next numbers to keys of its own. Who serves several processes names the process, too.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of a key; 0 as long as nobody asked.
+pub(crate) struct Identity(AtomicU64);
+
+impl Identity {
+    /// Of a key that has none yet.
+    pub(crate) fn new() -> Self {
+        Identity(AtomicU64::new(0))
+    }
+
+    /// The number, which is never 0.
+    pub(crate) fn get(&self) -> u64 {
+        match self.0.load(Ordering::Relaxed) {
+            0 => self.give(),
+            number => number,
+        }
+    }
+
+    /// Of a key that becomes another one.
+    pub(crate) fn renew(&mut self) {
+        *self.0.get_mut() = 0;
+    }
+
+    /// Gives the next number, unless another thread was first, whose number stays.
+    fn give(&self) -> u64 {
+        // At one a nanosecond it takes 584 years to come round.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let order = (Ordering::Relaxed, Ordering::Relaxed);
+        self.0.compare_exchange(0, next, order.0, order.1).map_or_else(|given| given, |_| next)
+    }
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Identity(AtomicU64::new(self.get()))
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_number_is_given_once_and_to_clones() {
+        let (mut one, other) = (Identity::new(), Identity::new());
+        let number = one.get();
+        assert_ne!(number, 0);
+        assert_ne!(number, other.get());
+        let clone = one.clone();
+        assert_eq!((one.get(), clone.get()), (number, number));
+        one.renew();
+        assert!(one.get() > number);
+        assert_eq!(clone.get(), number);
+        let unasked = Identity::new();
+        assert_eq!(unasked.clone().get(), unasked.get());
+    }
+
+    #[test]
+    fn threads_that_are_first_together_hear_one_number() {
+        let all: Vec<_> = (0..1000).map(|_| Identity::new()).collect();
+        let start = std::sync::Barrier::new(4);
+        let ask = || {
+            start.wait();
+            all.iter().map(Identity::get).collect::<Vec<_>>()
+        };
+        let heard = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(heard.iter().all(|numbers| *numbers == heard[0]));
+        assert_eq!(heard[0].iter().collect::<HashSet<_>>().len(), all.len());
+    }
+}
