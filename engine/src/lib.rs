@@ -51,6 +51,7 @@ mod route;
 mod self_test;
 mod start;
 mod sync;
+mod threads;
 
 pub use cache::{CacheStats, KeyCache};
 pub use code::code_of;

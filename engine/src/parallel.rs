@@ -10,7 +10,6 @@
 
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use gabion_backend::{Batch, Task, host};
 use gabion_scheme::message::Message;
@@ -23,6 +22,7 @@ use crate::keys::kem::{self, KemPrivateKey, KemPublicKey, SharedSecret};
 use crate::keys::signature::{self, SigningKey, VerifyKey};
 use crate::memory;
 use crate::route::Engine;
+use crate::threads::on_threads;
 
 /// Pieces for each thread at most, so that a thread that comes late or is slowed leaves work to the
 /// others.
@@ -45,39 +45,6 @@ impl Cut {
         let lanes = each.next_multiple_of(lanes_min.min(GROUP)).max(lanes_min);
         (threads > 1).then_some(Cut { threads, lanes })
     }
-}
-
-/// Runs every piece on so many threads, the calling one included. Where one fails the batch does,
-/// and what nobody has begun is left.
-fn on_threads<P: Send>(
-    threads: usize,
-    pieces: Vec<P>,
-    run: impl Fn(P) -> Result<(), Error> + Sync,
-) -> Result<(), Error> {
-    let pieces = Mutex::new(pieces.into_iter());
-    // Called where nothing else of the expression lives on, so that the lock is not held while a
-    // piece runs.
-    let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || {
-        let mut ended = Ok(());
-        while let Some(piece) = next() {
-            if ended.is_ok() {
-                ended = run(piece);
-            }
-        }
-        ended
-    };
-    std::thread::scope(|scope| {
-        let start = |_| {
-            // The process's signals are for its own threads. One that can't be started leaves its pieces
-            // to the others.
-            host::without_signals(|| std::thread::Builder::new().spawn_scoped(scope, work).ok())
-        };
-        let others: Vec<_> = (1..threads).map_while(start).collect();
-        let own = work();
-        let others = others.into_iter().map(|other| other.join().unwrap_or(Err(Error::Lost)));
-        others.fold(own, Result::and)
-    })
 }
 
 /// `n` keys in order, `cut.lanes` of them made at a time: those of a range.
