@@ -33,6 +33,7 @@ mod x25519;
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::{Error, Status};
+use gabion_scheme::kernels::Kernels;
 
 pub use dsa::Dsa;
 pub use ed25519::Ed25519;
@@ -209,6 +210,12 @@ pub trait Backend: Send + Sync {
 
     /// Operations that run side by side for the price of about one.
     fn lanes(&self) -> usize;
+
+    /// What it computes with, if that is a processor's: keys that signing uses up are made in pieces and sign with
+    /// trees that they keep, which is no batch.
+    fn kernels(&self) -> Option<&dyn Kernels> {
+        None
+    }
 
     /// Runs a checked batch to its end and sets every status, or says that it did not.
     fn run(&self, batch: &mut Batch<'_>) -> Ran;

@@ -58,6 +58,10 @@ impl<K: Kernels> Backend for Cpu<K> {
         self.0.lanes()
     }
 
+    fn kernels(&self) -> Option<&dyn Kernels> {
+        Some(&self.0)
+    }
+
     fn run(&self, batch: &mut Batch<'_>) -> Ran {
         scratch::with(|scratch| run(&self.0, batch, scratch))
     }

@@ -20,6 +20,7 @@
 //! keeps one in its own store. [`conformance`] is what both have to pass.
 
 pub mod conformance;
+pub mod hss;
 mod memory;
 
 use std::collections::HashSet;

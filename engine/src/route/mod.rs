@@ -10,6 +10,7 @@ mod watched;
 
 use gabion_backend::{Backend, Batch, Operation, Task};
 use gabion_scheme::algorithms::{Family, Kind};
+use gabion_scheme::kernels::Kernels;
 use gabion_scheme::{Algorithm, Status};
 
 use crate::error::{Error, check_built, lane_result};
@@ -82,6 +83,25 @@ impl Engine {
             match slot.fit(algorithm, None)? {
                 Fit::Yes => return Ok(&*slot.backend),
                 Fit::NotNow => error = Error::Unserved { algorithm, task: main_task(algorithm) },
+                Fit::Never => {}
+            }
+        }
+        Err(error)
+    }
+
+    /// The kernels of the best healthy backend that has some: for keys whose work is cut otherwise than a
+    /// batch is.
+    ///
+    /// # Errors
+    /// As [`Self::backend_for`].
+    pub(crate) fn kernels_for(&self, algorithm: Algorithm) -> Result<&dyn Kernels, Error> {
+        check_built(algorithm)?;
+        let mut error = Error::NoBackend(algorithm);
+        for slot in &self.slots {
+            let Some(kernels) = slot.backend.kernels() else { continue };
+            match slot.fit(algorithm, None)? {
+                Fit::Yes => return Ok(kernels),
+                Fit::NotNow => error = Error::Unserved { algorithm, task: Task::Sign },
                 Fit::Never => {}
             }
         }

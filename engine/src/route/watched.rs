@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Ran};
 use gabion_scheme::Status;
+use gabion_scheme::kernels::Kernels;
 
 use super::known::{Did, Tasks};
 
@@ -46,6 +47,10 @@ impl Backend for Watched<'_> {
 
     fn lanes(&self) -> usize {
         self.backend.lanes()
+    }
+
+    fn kernels(&self) -> Option<&dyn Kernels> {
+        self.backend.kernels()
     }
 
     fn run(&self, batch: &mut Batch<'_>) -> Ran {

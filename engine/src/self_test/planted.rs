@@ -6,7 +6,7 @@ use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation, Ran, Slh};
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
-use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash};
+use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, LmsLeaves};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
@@ -38,6 +38,10 @@ enum Bug {
     ChainOfShake,
     /// Hashes of HSS from the ninth on are wrong.
     NinthHash,
+    /// The last of several leaves of LMS that are made together is wrong.
+    LastLeaf,
+    /// A chain of LMS that begins with its secret and has no step is wrong.
+    Secret,
 }
 
 struct Planted(Bug);
@@ -147,11 +151,18 @@ impl Kernels for Planted {
         for job in jobs {
             let is_planted = match self.0 {
                 Bug::ShortChain => job.steps == 1,
+                Bug::Secret => job.steps == 0 && job.seed.is_some(),
                 Bug::ChainOfShake => job.family == LmsFamily::Shake256 && job.value.len() == 24,
                 _ => false,
             };
             job.value[0] ^= u8::from(is_planted);
         }
+    }
+
+    fn lms_leaves(&self, job: &mut LmsLeaves<'_>) {
+        gabion_scheme::kernels::lms::leaves(self, job);
+        let last = job.output.last_mut().filter(|_| self.0 == Bug::LastLeaf);
+        last.into_iter().for_each(|byte| *byte ^= 1);
     }
 
     fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
@@ -210,6 +221,8 @@ fn bugs_of_kernels_are_caught() {
         (Bug::ShortChain, &[A::Hss]),
         (Bug::ChainOfShake, &[A::Hss]),
         (Bug::NinthHash, &[A::Hss]),
+        (Bug::LastLeaf, &[A::Hss]),
+        (Bug::Secret, &[A::Hss]),
     ];
     for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519, A::Hss]) {
         assert_eq!(run(&Cpu::new(Planted(Bug::None)), *algorithm), Ok(()));

@@ -8,5 +8,6 @@ mod identity;
 mod many;
 mod parallel;
 mod single;
+mod stateful_hss;
 mod verdicts;
 mod x25519;

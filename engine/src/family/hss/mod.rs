@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::memory;
 use crate::route::Engine;
 
+mod known_keys;
 pub(crate) mod self_test;
 
 /// A public key, which says what its sets are.

@@ -8,6 +8,8 @@ use gabion_backend::{Backend, Batch, Hss, Operation};
 use gabion_scheme::Status;
 use gabion_scheme::lms::{LmOts, Lms, VerifyKey};
 
+use super::known_keys;
+
 /// The numbers of tree and one-time signature, the leaf, and the root that the lane's bytes lead to. Every hash function
 /// and length has chains of several lengths; a tree of 25 levels costs no more than 25 hashes.
 const CASES: [(u32, u32, u32, &str); 12] = [
@@ -63,7 +65,7 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
         let what = format!("signatures with a fault ({turn})");
         all_say(backend, &wrong.iter().collect::<Vec<_>>(), &expected, &what)?;
     }
-    Ok(())
+    backend.kernels().map_or(Ok(()), known_keys::run)
 }
 
 /// One lane for each of [`CASES`], and one of two levels.

@@ -1,0 +1,168 @@
+//! Private keys of HSS: made on several threads and in pieces, used up by signing, closed and opened again.
+
+use std::num::NonZero;
+use std::ops::ControlFlow;
+
+use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
+use gabion_engine::keys::stateful::{
+    IndexedSigner, Ledger, LedgerError, Request, sign_requests, testing_only_ledger,
+};
+use gabion_engine::lms::{LM_OTS, LMS};
+use gabion_engine::{Algorithm, Engine, Error, Message, OsEntropy};
+
+/// Trees 5 high with W1, so many.
+fn levels(count: usize) -> Levels {
+    Levels::new(&vec![(&LMS[0], &LM_OTS[0]); count]).unwrap()
+}
+
+fn threads(count: usize) -> NonZero<usize> {
+    NonZero::new(count).unwrap()
+}
+
+fn go_on(_: Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn made<'e>(engine: &'e Engine, secret: &HssSecret, count: usize) -> StatefulKey<'e> {
+    StatefulKey::generate(engine, secret, &[], threads(count), &mut go_on).unwrap().unwrap()
+}
+
+fn check(engine: &Engine, key: &StatefulKey<'_>, message: &[u8], signature: &[u8]) {
+    let public = engine.signature_public(Algorithm::Hss, key.verify_key().bytes()).unwrap();
+    engine.verify(&public, Message::Pure { context: &[], message }, signature).unwrap();
+}
+
+/// A key is the same on any number of threads, and where it was stopped in the middle and gone on with from what was
+/// written down.
+#[test]
+fn keys_are_the_same_on_any_threads_and_in_pieces() {
+    let engine = Engine::global().unwrap();
+    let high = Levels::new(&[(&LMS[1], &LM_OTS[0])]).unwrap();
+    let secret = HssSecret::draw(high, &OsEntropy).unwrap();
+    let one = made(engine, &secret, 1);
+    assert_eq!(one.verify_key(), made(engine, &secret, 3).verify_key());
+    let mut written = Vec::new();
+    let mut stop = |progress: Progress<'_>| {
+        written = progress.row.to_vec();
+        assert_eq!(progress.all, 1024);
+        if progress.done > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let stopped = StatefulKey::generate(engine, &secret, &[], threads(1), &mut stop).unwrap();
+    assert!(stopped.is_none());
+    assert!((1..1024).contains(&(written.len() / 32)), "{} bytes", written.len());
+    let mut first = None;
+    let mut watch = |progress: Progress<'_>| {
+        first.get_or_insert(progress.done);
+        ControlFlow::Continue(())
+    };
+    let rest = StatefulKey::generate(engine, &secret, &written, threads(2), &mut watch).unwrap();
+    assert_eq!(rest.unwrap().verify_key(), one.verify_key());
+    assert_eq!(first, Some(written.len() as u32 / 32), "what is done is not done again");
+    for row in [&written[1..], &[0; 32 * 1025][..]] {
+        assert!(StatefulKey::generate(engine, &secret, row, threads(1), &mut go_on).is_err());
+    }
+}
+
+/// Signed with a ledger's indexes up to the last, over borders between trees, in batches and one by one; then an
+/// error each time, and nothing changes (cisco/hash-sigs issue 26, botan PR 5382).
+#[test]
+fn a_ledger_uses_a_key_up() {
+    let engine = Engine::global().unwrap();
+    let secret = HssSecret::draw(levels(2), &OsEntropy).unwrap();
+    let mut key = made(engine, &secret, 2);
+    let ledger = testing_only_ledger(key.signatures());
+    let mut next = 0;
+    for count in [1, 30, 70, 1, 900, 22] {
+        let texts: Vec<_> = (0..count).map(|i| format!("message {}", next + i)).collect();
+        let requests: Vec<_> =
+            texts.iter().map(|text| Request { message: text.as_bytes(), id: None }).collect();
+        let signed = sign_requests(&ledger, &mut key, &requests).unwrap();
+        for (at, (signed, text)) in signed.iter().zip(&texts).enumerate() {
+            assert_eq!(signed.index, next + at as u64);
+            if at % 29 == 0 {
+                check(engine, &key, text.as_bytes(), &signed.signature);
+            }
+        }
+        next += count;
+    }
+    assert_eq!(next, 1024);
+    for _ in 0..2 {
+        let ended = sign_requests(&ledger, &mut key, &[Request { message: b"more", id: None }]);
+        let used_up = LedgerError::Exhausted { wanted: 1, left: 0 };
+        assert_eq!(ended.unwrap_err(), Error::Ledger(used_up));
+    }
+}
+
+/// As many messages as indexes, and no index beyond the last of the key's, whatever a ledger says.
+#[test]
+fn indexes_have_to_fit() {
+    let engine = Engine::global().unwrap();
+    let secret = HssSecret::draw(levels(1), &OsEntropy).unwrap();
+    let mut key = made(engine, &secret, 1);
+    let ledger = testing_only_ledger(100);
+    let mut reservation = ledger.reserve(100).unwrap();
+    let two = reservation.take(2).unwrap();
+    assert_eq!(key.sign_indexed(two, &[b"one"]), Err(Error::Lost));
+    let many = reservation.take(40).unwrap();
+    assert!(key.sign_indexed(many, &[&b"m"[..]; 40]).is_err());
+    let beyond = reservation.take(1).unwrap();
+    assert_eq!(beyond.first(), 42);
+    assert!(key.sign_indexed(beyond, &[b"beyond"]).is_err());
+    check(engine, &key, b"within", &key_at(&mut made(engine, &secret, 1), 31, b"within"));
+}
+
+fn key_at(key: &mut StatefulKey<'_>, index: u64, message: &[u8]) -> Vec<u8> {
+    key.testing_only_sign_at(index, &[message]).unwrap().pop().unwrap()
+}
+
+/// A key that was closed and opened signs what it would have signed, with its trees, with those of earlier, with
+/// none, and with altered ones; never does it open under another public key (bc-java issue 2414).
+#[test]
+fn keys_open_again() {
+    let engine = Engine::global().unwrap();
+    let secret = HssSecret::draw(levels(3), &OsEntropy).unwrap();
+    let mut key = made(engine, &secret, 1);
+    let public = key.verify_key().bytes().to_vec();
+    let early = key.trees();
+    key_at(&mut key, 1030, b"before");
+    let trees = key.trees();
+    let expected = key_at(&mut key, 1031, b"after");
+    check(engine, &key, b"after", &expected);
+    let open = |secret: &HssSecret, public: &[u8], trees: &[u8], index| {
+        StatefulKey::open(engine, secret, public, trees, index, threads(2))
+    };
+    for trees in [&trees[..], &early, &[], &trees[..trees.len() - 1], &trees[..3], &[0xff; 24]] {
+        let mut again = open(&secret, &public, trees, 1031).unwrap();
+        assert!(key_at(&mut again, 1031, b"after") == expected, "{} bytes", trees.len());
+    }
+    let again = open(&secret, &public, &trees, 1031).unwrap();
+    assert!(again.trees() == trees, "all of it is taken");
+    // Of the row of the top tree, whose root is compared.
+    let mut wrong = trees.clone();
+    wrong[24 + 40] ^= 1;
+    assert!(open(&secret, &public, &wrong, 1031).is_err());
+    let other = HssSecret::draw(levels(3), &OsEntropy).unwrap();
+    assert!(open(&other, &public, &[], 0).is_err());
+    assert!(open(&secret, &public, &trees, 1 << 15).is_err(), "there is no such index");
+}
+
+/// The form of key files.
+#[test]
+fn secrets_have_one_form() {
+    let sets = [(&LMS[6], &LM_OTS[5]), (&LMS[5], &LM_OTS[6])];
+    let secret = HssSecret::draw(Levels::new(&sets).unwrap(), &OsEntropy).unwrap();
+    let bytes = secret.encode();
+    assert_eq!(bytes.len(), 4 + 16 + 24 + 16);
+    let again = HssSecret::decode(&bytes).unwrap();
+    assert!(*again.encode() == *bytes && again.levels() == secret.levels());
+    assert!(!format!("{secret:?}").contains("seed"));
+    for len in 0..bytes.len() {
+        assert!(HssSecret::decode(&bytes[..len]).is_err(), "{len} bytes");
+    }
+    assert!(HssSecret::decode(&[&bytes[..], &[0]].concat()).is_err());
+    for (at, value) in [(0, 1), (3, 0), (3, 1), (3, 9), (7, 0), (11, 3), (15, 5)] {
+        let mut wrong = bytes.to_vec();
+        wrong[at] = value;
+        assert!(HssSecret::decode(&wrong).is_err(), "byte {at} is {value}");
+    }
+}
