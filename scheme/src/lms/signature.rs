@@ -19,6 +19,18 @@ pub(super) struct Part<'a> {
     pub(super) message: &'a [u8],
 }
 
+impl Part<'_> {
+    /// Whether both say the same of the same: to verify one is to verify the other.
+    pub(super) fn is_same(&self, other: &Part<'_>) -> bool {
+        // What differs between most comes first.
+        let of = |part: &Part<'_>| (part.q, part.public.lms.typecode, part.public.ots.typecode);
+        of(self) == of(other)
+            && (self.public.root, self.public.id) == (other.public.root, other.public.id)
+            && self.randomizer == other.randomizer
+            && (self.message, self.path, self.values) == (other.message, other.path, other.values)
+    }
+}
+
 /// The parts of a signature, that of the top tree first:
 /// `u32str(Nspk) || sig[0] || pub[1] || sig[1] || ... || pub[Nspk] || sig[Nspk]`.
 ///

@@ -17,7 +17,8 @@ const PARTS_MAX: usize = 16;
 /// Verifies `sigs[lane]` of `messages[lane]` with `keys[lane]`. `status[lane]` becomes [`Status::Ok`] or
 /// [`Status::InvalidSignature`], whatever the bytes of the signature and their number.
 ///
-/// All trees of all signatures are worked on together: none waits for the one above it.
+/// All trees of all signatures are worked on together: none waits for the one above it. What signs one lower tree in many
+/// signatures is verified once.
 ///
 /// # Panics
 /// If the lengths do not fit each other, or a key is blank.
@@ -37,10 +38,12 @@ pub fn verify<K: Kernels + ?Sized>(
     assert!(keys.iter().all(|key| key.is_expanded()), "keys, and none blank");
     let lanes = keys.chunks(PARTS_MAX).zip(messages.chunks(PARTS_MAX)).zip(sigs.chunks(PARTS_MAX));
     for (((keys, messages), sigs), status) in lanes.zip(status.chunks_mut(PARTS_MAX)) {
-        let mut all = Vec::new();
+        let (mut all, mut counts) = (Vec::new(), Vec::new());
         for (lane, key) in keys.iter().enumerate() {
             let parts = parts(key, messages[lane], sigs[lane]);
-            all.extend(parts.into_iter().flatten().map(|part| (lane, part)));
+            for part in parts.into_iter().flatten() {
+                add(part, lane, &mut all, &mut counts);
+            }
         }
         // Neighbours are of one hash function and, where there are several, of one length.
         let kind = |part: &Part<'_>| (part.public.lms.family, part.public.lms.n);
@@ -49,8 +52,11 @@ pub fn verify<K: Kernels + ?Sized>(
         for group in all.chunk_by(|(_, a), (_, b)| kind(a) == kind(b)) {
             for group in group.chunks(PARTS_MAX) {
                 roots(kernels, group, scratch);
-                for ((lane, part), root) in group.iter().zip(scratch.nodes.chunks(N_MAX)) {
-                    good[*lane] += usize::from(root[..part.public.lms.n] == *part.public.root);
+                for ((place, part), root) in group.iter().zip(scratch.nodes.chunks(N_MAX)) {
+                    if root[..part.public.lms.n] == *part.public.root {
+                        let of_lanes = good.iter_mut().zip(counts[*place]);
+                        of_lanes.for_each(|(good, count)| *good += usize::from(count));
+                    }
                 }
             }
         }
@@ -60,6 +66,26 @@ pub fn verify<K: Kernels + ?Sized>(
             *status = if is_valid { Status::Ok } else { Status::InvalidSignature };
         }
     }
+}
+
+/// Adds a lane's part with its place among the counts, or counts one that is there once more: how often it stands in each
+/// lane, since a tree that signs its own key has it twice in one signature.
+fn add<'a>(
+    part: Part<'a>,
+    lane: usize,
+    all: &mut Vec<(usize, Part<'a>)>,
+    counts: &mut Vec<[u8; PARTS_MAX]>,
+) {
+    let place = match all.iter().find(|(_, known)| known.is_same(&part)) {
+        Some((place, _)) => *place,
+        None => {
+            all.push((counts.len(), part));
+            counts.push([0; PARTS_MAX]);
+            counts.len() - 1
+        }
+    };
+    // At most one a level.
+    counts[place][lane] += 1;
 }
 
 /// The candidate of T[1] of every tree, into `scratch.nodes[part][N_MAX]`. The parts are of one hash

@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gabion_backend::portable::Portable;
 use gabion_engine::{
     ALGORITHMS, Algorithm, Config, Engine, Entropy, EntropyError, Error, Family, Kind, Message,
-    Status,
+    Status, lms,
 };
 use sha3::Shake256;
 use sha3::digest::{ExtendableOutput, Update, XofReader};
@@ -83,6 +84,13 @@ pub fn algorithms(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
     rows.map(|row| row.algorithm).collect()
 }
 
+/// As [`algorithms`], with those whose keys change with each signature, and are only verified.
+pub fn verified(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
+    let rows = ALGORITHMS.iter().filter(|row| row.stateful && wanted(row.kind, row.family));
+    let stateful: Vec<_> = rows.map(|row| row.algorithm).collect();
+    [algorithms(wanted), stateful].concat()
+}
+
 /// Whether signatures of an algorithm have an ECDSA signature in them: `(r, -s)` then verifies as
 /// well as `(r, s)`.
 pub fn has_ecdsa(algorithm: Algorithm) -> bool {
@@ -110,9 +118,26 @@ pub fn of(algorithm: Algorithm) -> &'static Known {
     KNOWN[algorithm as usize].get_or_init(|| make(algorithm).expect("it can be made"))
 }
 
+/// A key of two levels with its first signature. There is no private key that engines take.
+fn hss() -> Result<Known, Error> {
+    let (trees, one_times) = (lms::Lms::of_typecode(5), lms::LmOts::of_typecode(3));
+    let level = trees.zip(one_times).expect("LMS_SHA256_M32_H5 and LMOTS_SHA256_N32_W4");
+    let levels = lms::Levels::new(&[level; 2])?;
+    let mut output = vec![0; levels.signature_len()];
+    let scratch = &mut lms::Scratch::new();
+    let mut key = lms::generate(&Portable, levels, &[7; 16], &[9; 32], scratch)?;
+    key.sign(&Portable, 0, &[MESSAGE], &mut output, scratch)?;
+    let (public, private) = (key.verify_key().bytes().to_vec(), Vec::new());
+    let (seed, shared) = Default::default();
+    Ok(Known { algorithm: Algorithm::Hss, public, private, seed, output, shared })
+}
+
 fn make(algorithm: Algorithm) -> Result<Known, Error> {
     let (engine, entropy) = (engine(), Fixed::new(algorithm as u64));
     let seed_of = |seed: Option<&[u8]>| seed.unwrap_or_default().to_vec();
+    if algorithm == Algorithm::Hss {
+        return hss();
+    }
     Ok(match algorithm.info().kind {
         Kind::Kem => {
             let key = engine.kem_generate(algorithm, &entropy)?;

@@ -8,7 +8,7 @@ use super::input::{Input, with_every_algorithm};
 use super::known::{self, Fixed, Known, MESSAGE, agreed, engine, has_ecdsa, verdict};
 
 fn choices() -> Vec<Algorithm> {
-    known::algorithms(|kind, _| kind == Kind::Signature)
+    known::verified(|kind, _| kind == Kind::Signature)
 }
 
 /// Every algorithm with each form of message, and with its signature as it is, changed, cut short,

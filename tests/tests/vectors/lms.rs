@@ -6,7 +6,7 @@
 
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
-use gabion_scheme::lms::{self, LM_OTS, LMS, Scratch, VerifyKey};
+use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch, VerifyKey};
 use gabion_tests::vectors::{self, hex, text, unhex};
 use serde_json::Value;
 
@@ -17,7 +17,8 @@ gabion_tests::on_every_backend!(
     every_byte_of_one_level,
     every_field_of_two_levels,
     lengths,
-    batches_give_the_verdicts_of_single_ones
+    batches_give_the_verdicts_of_single_ones,
+    what_is_the_same_is_counted_as_often_as_it_stands
 );
 
 /// A signature, all in HSS's encoding, and whether it is good.
@@ -310,4 +311,45 @@ fn batches_give_the_verdicts_of_single_ones<K: Kernels>(k: &K) {
         check(k, std::slice::from_ref(case));
     }
     assert!(verdicts(k, &[]).is_empty());
+}
+
+/// A tree that signs its own key in each level but the last, under one index, is a good key of many levels whose parts are
+/// the same; with one of them wrong it is not. In a batch, lanes share what is above.
+fn what_is_the_same_is_counted_as_often_as_it_stands<K: Kernels>(k: &K) {
+    let sets = (LMS.first().expect("H5"), LM_OTS.get(2).expect("W4"));
+    let levels = Levels::new(&[sets]).expect("one level");
+    let (len, scratch) = (levels.signature_len(), &mut Scratch::new());
+    let mut key = lms::generate(k, levels, &[1; 16], &[2; 32], scratch).expect("a key");
+    let bare = key.verify_key().bytes()[4..].to_vec();
+    let mut sign = |index: u64, message: &[u8]| {
+        let mut signature = vec![0; len];
+        key.sign(k, index, &[message], &mut signature, scratch).expect("a signature");
+        signature.split_off(4)
+    };
+    let (above, messages) = (sign(0, &bare), [b"one".to_vec(), b"two".to_vec()]);
+    let below = [sign(1, &messages[0]), sign(2, &messages[1])];
+    let mut cases = Vec::new();
+    for (count, lane) in (1..=7u32).flat_map(|count| [(count, 0), (count, 1)]) {
+        let signed = [&above[..], &bare].concat().repeat(count as usize);
+        let signature = [&count.to_be_bytes(), &signed[..], &below[lane]].concat();
+        let good = Case {
+            name: format!("{count} above, lane {lane}"),
+            key: [&(count + 1).to_be_bytes(), &bare[..]].concat(),
+            message: messages[lane].clone(),
+            signature,
+            is_valid: true,
+        };
+        // The last of those above, a chain of which is wrong; and the one below.
+        for at in [4 + (above.len() + bare.len()) * (count as usize - 1) + 100, 0] {
+            let mut bad = Case { is_valid: false, ..good.clone() };
+            let at = if at == 0 { bad.signature.len() - 1 } else { at };
+            bad.signature[at] ^= 1;
+            cases.push(bad);
+        }
+        cases.push(good);
+    }
+    check(k, &cases);
+    for case in &cases {
+        check(k, std::slice::from_ref(case));
+    }
 }
