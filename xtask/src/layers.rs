@@ -47,8 +47,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// What tests of a crate may use besides.
-const OF_TESTS: &[(&str, &str)] =
-    &[("gabion-bench", "gabion-ship"), ("gabion-provider", "gabion-provider-testing")];
+const OF_TESTS: &[(&str, &str)] = &[
+    ("gabion-bench", "gabion-ship"),
+    ("gabion-provider", "gabion-provider-testing"),
+    ("gabion-state", "gabion-backend"),
+    ("gabion-state", "gabion-scheme"),
+];
 
 /// Asks cargo for the workspace's crates and compares what they depend on with the layers.
 pub fn check(root: &Path, findings: &mut Vec<String>) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::disk::{Dice, Kind, Plan};
-use crate::world::{SCENARIOS, SignBy, Wrap, run, sound, stand_in};
+use crate::world::{SCENARIOS, SignBy, Wrap, real, run, sound, stand_in};
 
 /// How many faults script/test runs.
 const FEW: usize = 5_000;
@@ -119,7 +119,7 @@ fn no_index_signs_twice_whatever_strikes() {
     let count = std::env::var("GABION_HBS_FAULTS").ok();
     let count = count.map_or(FEW, |count| count.parse().expect("a number of faults"));
     let begun = Instant::now();
-    let counts = strike(count, &sound(), &stand_in(), &|_| false);
+    let counts = strike(count, &sound(), &real(), &|_| false);
     println!("{} faults in {} runs, {:?}:", counts.all(), counts.runs, begun.elapsed());
     for (kind, faults) in &counts.faults {
         println!("    {kind:<20} {faults}");

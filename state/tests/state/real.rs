@@ -489,7 +489,12 @@ fn as_a_child() {
 }
 
 fn child(place: &Place, count: u64) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    spawned(Command::new(std::env::current_exe().unwrap()), place, count)
+}
+
+/// A process that signs in `count` rounds.
+fn spawned(mut command: Command, place: &Place, count: u64) -> Child {
+    command
         .args(["--exact", "real::as_a_child", "--nocapture", "--test-threads=1"])
         .env("GABION_HBS_CHILD", place.folder.path())
         .env("GABION_HBS_COUNT", count.to_string())
@@ -549,4 +554,81 @@ fn processes_that_race_take_different_indexes() {
     println!("{pairs} racing pairs: {} signatures released", seen.len());
     let status = status(&place.around, &place.key()).unwrap();
     assert_eq!((status.index, status.remaining.burnt), (18 * pairs as u64, 0));
+}
+
+/// The child as strace runs it; none where there is no strace and nobody said that there has to be one.
+fn traced(place: &Place, count: u64, options: &[&str]) -> Option<Child> {
+    let strace = Command::new("strace").arg("-V").stdout(Stdio::null()).status();
+    if !strace.is_ok_and(|status| status.success()) {
+        let is_needed = std::env::var_os("GABION_HBS_TIMES").is_some();
+        assert!(!is_needed, "this needs strace: apt-get install strace");
+        println!("not traced: there is no strace");
+        return None;
+    }
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-o"]).arg(place.path("trace")).args(options);
+    command.arg(std::env::current_exe().unwrap());
+    Some(spawned(command, place, count))
+}
+
+/// What the kernel saw: before the first byte of each signature the state and then the anchor were written and synced.
+#[test]
+fn syncs_come_before_the_first_byte_out() {
+    let place = Place::new(64);
+    let Some(mut child) = traced(&place, 2, &["-e", "trace=pwrite64,fdatasync,write"]) else {
+        return;
+    };
+    assert_eq!(released(&mut child, usize::MAX, &mut HashMap::new()), 6);
+    let trace = fs::read_to_string(place.path("trace")).unwrap();
+    let anchors = place.path("home/anchors").display().to_string();
+    let order = [("pwrite64", "/k.state>"), ("fdatasync", "/k.state>"), ("pwrite64", &*anchors)]
+        .into_iter()
+        .chain([("fdatasync", &*anchors)]);
+    let order: Vec<_> = order.collect();
+    let (mut done, mut outs) = (0, 0);
+    for line in trace.lines() {
+        let (call, file) = order.get(done).copied().unwrap_or(("none", "none"));
+        if line.contains("write(1<") && line.contains("released ") {
+            assert_eq!(done, order.len(), "released before {call} of {file}:\n{trace}");
+            (done, outs) = (0, outs + 1);
+        } else if line.contains(call) && line.contains(file) {
+            assert!(!line.ends_with("= -1"), "{line}");
+            done += 1;
+        }
+    }
+    assert_eq!(outs, 6, "{trace}");
+}
+
+/// A real kernel kills the process at a call, or lets the call fail: each of a run's calls, one after the other.
+#[test]
+fn calls_that_kill_or_fail_leave_no_index_for_two_messages() {
+    let place = Place::new(1 << 20);
+    let mut seen = HashMap::new();
+    let strikes = [
+        "pwrite64:signal=SIGKILL",
+        "fdatasync:signal=SIGKILL",
+        "pread64:signal=SIGKILL",
+        "flock:signal=SIGKILL",
+        "fdatasync:error=EIO",
+        "pwrite64:error=ENOSPC",
+        "pwrite64:error=EROFS",
+        "fdatasync:error=EINTR",
+    ];
+    let most = if times() == 1 { 4 } else { 40 };
+    let (mut runs, mut struck) = (0, 0);
+    for call in 1..=most {
+        for strike in strikes {
+            let inject = format!("inject={strike}:when={call}");
+            let trace = format!("trace={}", strike.split(':').next().unwrap());
+            let Some(mut child) = traced(&place, 2, &["-e", &trace, "-e", &inject]) else {
+                return;
+            };
+            struck += usize::from(released(&mut child, usize::MAX, &mut seen) < 6);
+            runs += 1;
+        }
+    }
+    // Nothing of it made the key useless.
+    sign(place.open(&place.key()).unwrap(), b"after all");
+    println!("{runs} runs, of which {struck} ended by it: {} signatures released", seen.len());
+    assert!(struck * 2 > runs, "{struck} of {runs} runs ended by what struck them");
 }

@@ -14,10 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gabion_backend::portable::Portable;
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Request, digest_of, sign_requests,
 };
 use gabion_engine::{Entropy, EntropyError, Error};
+use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch};
 use gabion_state::{
     Disk, FilesLedger, Machine, NewKey, Opened, Options, Process, Surroundings, Trees, backup,
     create, recover, restore,
@@ -512,6 +514,21 @@ fn message(messages: &AtomicU64) -> Vec<u8> {
 /// A stand-in for a signature: of two messages it is two.
 pub fn stand_in() -> SignBy {
     Arc::new(|index, message| [&index.to_be_bytes()[..], &digest_of(message)].concat())
+}
+
+/// Signatures of a real key, LMS with H5 and W1, whose 32 indexes are those of all scenarios. Each is checked before
+/// it leaves.
+pub fn real() -> SignBy {
+    let levels = Levels::new(&[(&LMS[0], &LM_OTS[0])]).unwrap();
+    assert_eq!(levels.signatures(), 32);
+    let key = lms::generate(&Portable, levels, &[5; 16], &[7; 32], &mut Scratch::new()).unwrap();
+    let key = Mutex::new((key, Scratch::new()));
+    Arc::new(move |index, message| {
+        let (key, scratch) = &mut *key.lock().unwrap();
+        let mut signature = vec![0; key.levels().signature_len()];
+        key.sign(&Portable, index, &[message], &mut signature, scratch).unwrap();
+        signature
+    })
 }
 
 /// Runs a scenario.
