@@ -1,6 +1,7 @@
 //! A forked child never signs with indexes that its parent reserved: both have the same ones in memory.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +123,16 @@ fn a_child_takes_no_index_of_its_parents() {
         }
     }
     println!("{forks} forks: {} indexes taken", seen.len());
+    if let Ok(rows) = std::env::var("GABION_HBS_FAULTS_ROWS") {
+        let commit = std::env::var("GABION_COMMIT").unwrap_or_default();
+        let taken = seen.len();
+        let file = std::fs::OpenOptions::new().append(true).open(rows);
+        writeln!(
+            file.expect("the file that the state's tests began"),
+            r#"{{"kind":"hbs-forks","forks":{forks},"indexes_taken":{taken},"duplicates":0,"commit":"{commit}"}}"#
+        )
+        .expect("room for a row");
+    }
 }
 
 /// What a child has of its parent's handles keeps nobody out once the parent has closed the key, and a child that
