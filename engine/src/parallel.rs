@@ -11,7 +11,7 @@
 use std::num::NonZero;
 use std::ops::Range;
 
-use gabion_backend::{Batch, Task, host};
+use gabion_backend::{Batch, Task};
 use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status, ct};
 
