@@ -94,6 +94,7 @@ fn compare<H: HashChain, K: Kernels>(k: &K, family: LmsFamily, n: usize, round: 
         let parameters: Vec<_> = shape.iter().map(|shape| parameter(*shape)).collect();
         let (theirs, their_public) = hbs_lms::keygen::<H>(&parameters, &seed, None).unwrap();
         let (seed, id) = of_seed::<H>(&secret[..n]);
+        let (_, last) = shape[shape.len() - 1];
         let shape: Vec<_> = shape.iter().map(|shape| sets(family, n, *shape)).collect();
         let levels = Levels::new(&shape).unwrap();
         let mut scratch = Scratch::new();
@@ -102,6 +103,10 @@ fn compare<H: HashChain, K: Kernels>(k: &K, family: LmsFamily, n: usize, round: 
         let (public, their_public) = (ours.verify_key().bytes(), their_public.as_slice());
         assert_eq!(public[12..], their_public[12..], "{label}");
         assert_eq!(public == their_public, has_their_numbers, "{label}");
+        // There that crate shifts the checksum as if n were 32, by 7 bits in place of 8 (RFC 9858, section 3.1).
+        if (n, last) == (24, 1) {
+            continue;
+        }
         // Their index is the first eight bytes of the key.
         let most = ours.levels().signatures();
         let index = match round % 3 {
