@@ -188,20 +188,18 @@ const HSS_KEYS: &str = "HSS-keys";
 
 /// Keys of HSS of each hash function, n and kind of leaf, made and opened, and signatures on both sides of a border
 /// between trees. Digits of a digest are public, and say how long chains are.
-fn hss(kernels: &dyn Kernels) {
+fn hss(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
     for (hash, (lms, ots)) in [(0, 0), (5, 6), (10, 9), (15, 12)].into_iter().enumerate() {
         let mut scratch = Scratch::new();
         let upper = (&LMS[lms], &LM_OTS[ots]);
-        let levels = Levels::new(&[upper, upper]).expect("sets that fit each other");
+        let levels = Levels::new(&[upper, upper])?;
         let seed = [hash as u8; 32];
         ct::secret(&seed);
         let seed = &seed[..levels.n()];
-        let key = lms::generate(kernels, levels.keeping(4), &[1; 16], seed, &mut scratch);
-        let mut key = key.expect("a key");
+        let mut key = lms::generate(kernels, levels.keeping(4), &[1; 16], seed, &mut scratch)?;
         for index in [31, 32] {
             let mut signature = vec![0; key.levels().signature_len()];
-            let signed = key.sign(kernels, index, &[b"ctgrind"], &mut signature, &mut scratch);
-            signed.expect("a signature");
+            key.sign(kernels, index, &[b"ctgrind"], &mut signature, &mut scratch)?;
             let mut status = [Status::NotRun];
             let public = key.verify_key();
             lms::verify(
@@ -215,6 +213,7 @@ fn hss(kernels: &dyn Kernels) {
             assert_eq!(status, [Status::Ok], "of hash {hash}, index {index}");
         }
     }
+    Ok(())
 }
 
 /// The kernels of a backend.
@@ -434,7 +433,7 @@ fn run(engine: &Engine, backend: &str, wanted: &[String]) -> Result<(), gabion_e
     derivations()?;
     let mut ran = 0;
     if wanted.is_empty() || wanted.iter().any(|name| name == HSS_KEYS) {
-        hss(&*kernels_of(backend).expect("the kernels of the backend"));
+        hss(&*kernels_of(backend).ok_or(gabion_engine::Error::Lost)?)?;
         println!("{HSS_KEYS} on {backend}: done");
         ran += 1;
     }
