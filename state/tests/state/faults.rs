@@ -196,3 +196,17 @@ fn one_fault_never_makes_a_key_useless() {
         }
     }
 }
+
+/// A record that was written in part when the process was killed leaves the one before it.
+#[test]
+fn a_record_that_is_half_there_makes_no_key_useless() {
+    let (wrap, signer) = (sound(), stand_in());
+    let lengths = lengths(&wrap, &signer);
+    for (scenario, (name, _)) in SCENARIOS.iter().enumerate().take(2) {
+        for call in 0..lengths[scenario] {
+            let plan = vec![(call, Kind::Short), (call + 1, Kind::KilledBefore)];
+            let outcome = run(scenario, plan, 7, &wrap, &signer);
+            assert!(outcome.goes_on.is_ok(), "{name}, {call}: {:?}", outcome.goes_on);
+        }
+    }
+}

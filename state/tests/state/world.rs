@@ -535,3 +535,18 @@ pub fn real() -> SignBy {
 pub fn run(scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signer: &SignBy) -> Outcome {
     World::new(plan, seed, Arc::clone(wrap), Arc::clone(signer)).run(SCENARIOS[scenario].1)
 }
+
+#[test]
+fn what_was_reserved_before_a_start_of_the_machine_is_burnt() {
+    let mut world = World::new(Vec::new(), 1, sound(), stand_in());
+    world.make_key().unwrap();
+    let sim = world.sim.clone();
+    let ledger = world.running().open(KEY, 8).unwrap();
+    let mut first = ledger.reserve(2).unwrap();
+    assert_eq!(first.take(1).unwrap().first(), 0);
+    sim.ground().boot += 1;
+    assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 8);
+    assert!(matches!(first.take(1), Err(LedgerError::Unsafe(_))));
+    first.close();
+    assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 9);
+}
