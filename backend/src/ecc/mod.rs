@@ -223,7 +223,7 @@ impl PeerKey<'_> {
         }
     }
 
-    /// As [`derive`].
+    /// As [`derive()`].
     pub fn derive(&self, curve: Curve, private: &[u8], shared: &mut [u8]) -> bool {
         match self {
             PeerKey::Encoded(bytes) => derive(curve, private, bytes, shared),
