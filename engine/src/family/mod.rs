@@ -23,6 +23,7 @@ pub(crate) mod hss;
 pub(crate) mod hybrid;
 pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
+mod plain;
 pub(crate) mod slh_dsa;
 
 use gabion_backend::Task;

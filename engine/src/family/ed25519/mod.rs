@@ -10,7 +10,7 @@ use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};
 use once_cell::race::OnceBox;
 
-use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart};
+use super::{SignLanes, SigningPart, VerifyLanes, VerifyPart, plain};
 use crate::entropy::{Entropy, OsEntropy};
 use crate::error::{Error, exact, unknown};
 use crate::route::Engine;
@@ -50,36 +50,6 @@ fn algorithm_of(rules: Rules) -> Algorithm {
         Rules::Strict => Algorithm::Ed25519,
         Rules::Zip215 => Algorithm::Ed25519Zip215,
     }
-}
-
-/// The message itself: Ed25519 has neither a context nor a pre-hash (those are Ed25519ctx and
-/// Ed25519ph, RFC 8032, section 5.1).
-fn plain<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
-    match *message {
-        Message::Pure { context: [], message } => Some(message),
-        _ => None,
-    }
-}
-
-/// Runs the lanes whose message has a form that Ed25519 knows; the others are refused.
-fn each_plain(
-    messages: &[Message<'_>],
-    status: &mut [Status],
-    run: impl FnOnce(&[usize], &[&[u8]], &mut [Status]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let lanes: Vec<usize> =
-        (0..messages.len()).filter(|&lane| plain(&messages[lane]).is_some()).collect();
-    let texts: Vec<&[u8]> = messages.iter().filter_map(plain).collect();
-    if lanes.len() == status.len() {
-        return run(&lanes, &texts, status);
-    }
-    let mut verdicts = vec![Status::NotRun; lanes.len()];
-    run(&lanes, &texts, &mut verdicts)?;
-    status.fill(Status::InvalidInput);
-    for (lane, verdict) in lanes.into_iter().zip(verdicts) {
-        status[lane] = verdict;
-    }
-    Ok(())
 }
 
 impl SigningPart for SigningKey {
@@ -135,7 +105,7 @@ impl SigningPart for SigningKey {
     fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
         let SignLanes { messages, randomness: _, signatures, lengths, status } = lanes;
         signatures.fill(0);
-        each_plain(messages, status, |lanes, messages, status| {
+        plain::each(messages, status, |lanes, messages, status| {
             let keys: Vec<_> = lanes.iter().map(|&lane| &keys[lane].0.signing).collect();
             let mut sig = vec![0; keys.len() * SIGNATURE_LEN];
             let operation = Ed25519::Sign { keys: &keys, messages, sig: &mut sig };
@@ -178,22 +148,14 @@ impl VerifyPart for VerifyKey {
     }
 
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
-        let operation = match message {
-            Message::Pure { context: [], .. } => return Ok(()),
-            Message::Pure { .. } => "sign with a context",
-            Message::Prehash { .. } => "sign a digest",
-            Message::Mu(_) => "sign a representative mu",
-            Message::Internal(_) => "sign a formatted message",
-        };
-        let algorithm = self.algorithm().name();
-        Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+        plain::check(self.algorithm(), message)
     }
 
     /// RFC 8032, section 5.1.7, or ZIP 215.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let Some(rules) = keys.first().map(|key| key.0.rules) else { return Ok(()) };
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
-        each_plain(messages, status, |lanes, messages, status| {
+        plain::each(messages, status, |lanes, messages, status| {
             let known: Vec<_> =
                 lanes.iter().filter_map(|&lane| keys[lane].0.key.as_ref()).collect();
             let sig: Vec<_> =

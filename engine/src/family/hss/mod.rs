@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use gabion_backend::{Batch, Hss, Operation};
 use gabion_scheme::message::Message;
-use gabion_scheme::{Algorithm, Status, lms};
+use gabion_scheme::{Algorithm, lms};
 
-use super::{VerifyLanes, VerifyPart};
+use super::{VerifyLanes, VerifyPart, plain};
 use crate::error::Error;
 use crate::memory;
 use crate::route::Engine;
@@ -17,14 +17,6 @@ pub(crate) mod self_test;
 /// A public key, which says what its sets are.
 #[derive(Clone)]
 pub(crate) struct VerifyKey(Arc<lms::VerifyKey>);
-
-/// The message itself: HSS has neither a context nor a pre-hash.
-fn plain<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
-    match *message {
-        Message::Pure { context: [], message } => Some(message),
-        _ => None,
-    }
-}
 
 impl VerifyPart for VerifyKey {
     fn algorithm(&self) -> Algorithm {
@@ -46,46 +38,23 @@ impl VerifyPart for VerifyKey {
     }
 
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
-        let operation = match message {
-            Message::Pure { context: [], .. } => return Ok(()),
-            Message::Pure { .. } => "sign with a context",
-            Message::Prehash { .. } => "sign a digest",
-            Message::Mu(_) => "sign a representative mu",
-            Message::Internal(_) => "sign a formatted message",
-        };
-        let algorithm = self.algorithm().name();
-        Err(Error::Input(gabion_scheme::Error::Unsupported { algorithm, operation }))
+        plain::check(self.algorithm(), message)
     }
 
     /// RFC 8554, Algorithm 6 and section 6.3, of the lanes whose message has a form that HSS knows; the others are
     /// refused.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
-        let n = keys.len();
         // Places are of one length; the signature has what is said of it.
-        let place = signatures.len() / n.max(1);
-        let mut known = memory::room::<&lms::VerifyKey>(n)?;
-        let (mut texts, mut sigs) = (memory::room(n)?, memory::room(n)?);
-        for (lane, text) in messages.iter().enumerate() {
-            let Some(text) = plain(text) else { continue };
-            known.push(&*keys[lane].0);
-            texts.push(text);
-            sigs.push(&signatures[lane * place..][..lengths[lane]]);
-        }
-        let run = |status: &mut [Status]| {
-            let verify = Hss::Verify { keys: &known, messages: &texts, signatures: &sigs };
+        let place = signatures.len() / keys.len().max(1);
+        plain::each(messages, status, |lanes, messages, status| {
+            let (mut known, mut sigs) = (memory::room(lanes.len())?, memory::room(lanes.len())?);
+            for &lane in lanes {
+                known.push(&*keys[lane].0);
+                sigs.push(&signatures[lane * place..][..lengths[lane]]);
+            }
+            let verify = Hss::Verify { keys: &known, messages, signatures: &sigs };
             engine.run(&mut Batch { operation: Operation::Hss(verify), status })
-        };
-        if known.len() == n {
-            return run(status);
-        }
-        let mut verdicts = memory::filled(known.len(), Status::NotRun)?;
-        run(&mut verdicts)?;
-        let mut verdicts = verdicts.into_iter();
-        for (status, message) in status.iter_mut().zip(messages) {
-            let verdict = plain(message).and_then(|_| verdicts.next());
-            *status = verdict.unwrap_or(Status::InvalidInput);
-        }
-        Ok(())
+        })
     }
 }
