@@ -30,8 +30,8 @@ pub(super) struct Secret {
     pub(super) ots: &'static LmOts,
     /// The identifier I, which is public.
     pub(super) id: [u8; 16],
-    /// 0xff || SEED, n bytes of it.
-    tail: [u8; 1 + N_MAX],
+    /// 0xff || SEED, n bytes of it. In a place of its own: trees move, and what they are moved out of is not wiped.
+    tail: Box<[u8; 1 + N_MAX]>,
 }
 
 impl Secret {
@@ -41,7 +41,7 @@ impl Secret {
         id: &[u8; 16],
         seed: &[u8],
     ) -> Self {
-        let mut tail = [0; 1 + N_MAX];
+        let mut tail = Box::new([0; 1 + N_MAX]);
         tail[0] = OF_SECRET;
         tail[1..][..lms.n].copy_from_slice(seed);
         Secret { lms, ots, id: *id, tail }
@@ -126,6 +126,6 @@ impl Secret {
 
 impl Drop for Secret {
     fn drop(&mut self) {
-        ct::wipe(&mut self.tail);
+        ct::wipe(&mut self.tail[..]);
     }
 }
