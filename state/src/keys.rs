@@ -315,8 +315,9 @@ pub fn recover(
             false => FileAnchor::create(disk, &path, &mark),
         };
         raised.map_err(|error| failed(&path, &error))?;
+        anchor.release();
     }
-    drop(lock);
+    lock.release();
     status(around, key)
 }
 

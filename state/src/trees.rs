@@ -5,16 +5,15 @@
 
 use std::path::PathBuf;
 
-use gabion_engine::ct;
 use gabion_engine::keys::stateful::digest_of;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2_hmac::Sha256;
 use zeroize::Zeroizing;
 
 use crate::disk::{Access, read_full, write_all};
 use crate::files::{Paths, Surroundings};
 
 const MAGIC: [u8; 8] = *b"gabtree1";
-/// Bytes of a block of SHA-256 (RFC 2104).
-const BLOCK: usize = 64;
 
 /// The cache of a key.
 pub struct Trees {
@@ -40,7 +39,7 @@ impl Trees {
         }
         let body = bytes.len().checked_sub(32)?;
         let tag = bytes.split_off(body);
-        let is_ours = bytes.starts_with(&MAGIC) && ct::eq_mask(&self.tag(&bytes), &tag) == u64::MAX;
+        let is_ours = bytes.starts_with(&MAGIC) && self.mac(&bytes).verify_slice(&tag).is_ok();
         is_ours.then(|| bytes.split_off(MAGIC.len()))
     }
 
@@ -48,7 +47,7 @@ impl Trees {
     /// the key. Only who has the key open may call this.
     pub fn save(&self, trees: &[u8]) -> bool {
         let mut bytes = [&MAGIC[..], trees].concat();
-        let tag = self.tag(&bytes);
+        let tag = self.mac(&bytes).finalize().into_bytes();
         bytes.extend_from_slice(&tag);
         let disk = &*self.around.disk;
         let mut new = self.paths.trees.as_os_str().to_owned();
@@ -68,14 +67,10 @@ impl Trees {
         written.is_ok()
     }
 
-    /// HMAC-SHA-256 (RFC 2104).
-    fn tag(&self, bytes: &[u8]) -> [u8; 32] {
-        let padded = |pad: u8| {
-            let mut block = Zeroizing::new(vec![pad; BLOCK]);
-            block.iter_mut().zip(self.key.iter()).for_each(|(byte, key)| *byte ^= key);
-            block
-        };
-        let inner = digest_of(&[&padded(0x36)[..], bytes].concat());
-        digest_of(&[&padded(0x5c)[..], &inner].concat())
+    /// HMAC-SHA-256 (RFC 2104), under a key of a block's length: there is none that could be refused.
+    fn mac(&self, bytes: &[u8]) -> Hmac<Sha256> {
+        let mut block = Zeroizing::new([0; 64]);
+        block[..32].copy_from_slice(&*self.key);
+        Hmac::<Sha256>::new((&*block).into()).chain_update(bytes)
     }
 }

@@ -12,17 +12,13 @@ use super::{
 /// Indexes `0..capacity`, in memory alone. A key that signs by it must never sign by another ledger, nor in
 /// another process.
 pub fn testing_only_ledger(capacity: u64) -> impl Ledger {
-    MemoryLedger(Arc::new(Mutex::new(State { next: 0, capacity, requests: HashMap::new() })))
+    MemoryLedger::new(capacity)
 }
 
 /// The same for the suite of all ledgers.
 #[cfg(test)]
 pub(super) fn testing_only_bench(capacity: u64) -> Box<dyn Bench> {
-    Box::new(MemoryLedger(Arc::new(Mutex::new(State {
-        next: 0,
-        capacity,
-        requests: HashMap::new(),
-    }))))
+    Box::new(MemoryLedger::new(capacity))
 }
 
 #[derive(Clone)]
@@ -35,6 +31,10 @@ struct State {
 }
 
 impl MemoryLedger {
+    fn new(capacity: u64) -> Self {
+        MemoryLedger(Arc::new(Mutex::new(State { next: 0, capacity, requests: HashMap::new() })))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // No holder panics between two changes that belong together.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
