@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::race::OnceBox;
 
-/// The token of the process that calls, as [`Process::token`], of one page that all of this library share. One
-/// load after the first call.
+/// The token of the process that calls, as [`Process::token`], of one page that all of this library share. Two
+/// loads after the first call; where there was no memory for the page the next call asks for it again.
 #[must_use]
 pub fn token() -> Option<u64> {
     static THIS: OnceBox<Process> = OnceBox::new();
-    THIS.get_or_init(|| Box::new(Process::new())).token()
+    let mapped = || Some(Process::new()).filter(|this| this.page.is_some()).map(Box::new).ok_or(());
+    THIS.get_or_try_init(mapped).ok()?.token()
 }
 
 /// Tells a process from the one that it was forked from, without a system call.
@@ -117,6 +118,33 @@ mod tests {
     fn refuses_unknown_advice() -> bool {
         // SAFETY: advice that does nothing, for no bytes.
         unsafe { libc::madvise(std::ptr::null_mut(), 0, super::NO_ADVICE) != 0 }
+    }
+
+    /// In a process of its own, which nothing else runs in.
+    #[test]
+    fn a_page_that_could_not_be_had_is_asked_for_again() {
+        const ALONE: &str = "GABION_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let name = "forks::tests::a_page_that_could_not_be_had_is_asked_for_again";
+            let program = std::env::current_exe().expect("this program");
+            let alone = std::process::Command::new(program)
+                .args(["--exact", name])
+                .env(ALONE, "1")
+                .status();
+            assert!(alone.expect("a process").success());
+            return;
+        }
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: limits of this process, which does nothing else meanwhile.
+        let without = unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut before), 0);
+            let none = libc::rlimit { rlim_cur: 0, ..before };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &none), 0);
+            let without = super::token();
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &before), 0);
+            without
+        };
+        assert_eq!((without, super::token().is_some()), (None, refuses_unknown_advice()));
     }
 
     #[test]
