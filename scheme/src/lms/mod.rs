@@ -43,6 +43,7 @@ pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
 pub use sign::{Kept, SigningKey};
+pub use signature::index_of;
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

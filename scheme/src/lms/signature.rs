@@ -1,6 +1,7 @@
 //! The encoding of signatures (RFC 8554, sections 5.4 and 6.2), taken apart.
 
 use super::keys::{Public, VerifyKey};
+use super::params::{LEVELS_MAX, LmOts, Lms};
 use crate::hbs::Reader;
 
 /// One tree's part of a signature: what it signs, and the key that is to verify it.
@@ -75,4 +76,62 @@ pub(super) fn read_part<'a>(reader: &mut Reader<'a>, public: Public<'a>) -> Opti
     reader.u32().filter(|typecode| *typecode == lms.typecode)?;
     let path = reader.bytes(lms.h as usize * lms.n)?;
     Some(Part { public, q, randomizer, values, path, message: &[] })
+}
+
+/// Which index of its key made a signature, of HSS or of a lone tree without the word in front: it stands in the
+/// signature, with the heights that it needs. `None` of other bytes. Nothing is verified.
+pub fn index_of(signature: &[u8]) -> Option<u64> {
+    let mut reader = Reader::new(signature);
+    let levels = reader.u32()? as usize + 1;
+    let hss = (levels <= LEVELS_MAX).then(|| index_of_levels(reader, levels)).flatten();
+    hss.or_else(|| index_of_levels(Reader::new(signature), 1))
+}
+
+fn index_of_levels(mut reader: Reader<'_>, levels: usize) -> Option<u64> {
+    let mut index = 0u64;
+    for level in 1..=levels {
+        let q = reader.u32()?;
+        let ots = LmOts::of_typecode(reader.u32()?)?;
+        reader.bytes(ots.signature_len() - 4)?;
+        let lms = Lms::of_typecode(reader.u32()?)?;
+        reader.bytes(lms.h as usize * lms.n)?;
+        if q >> lms.h > 0 {
+            return None;
+        }
+        // Beyond 2^64 nobody comes.
+        index = index.checked_mul(1 << lms.h)?.checked_add(q.into())?;
+        if level < levels {
+            Public::read(&mut reader)?;
+        }
+    }
+    reader.rest().is_empty().then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lms::{LM_OTS, LMS};
+
+    /// Bytes of a signature of one level, which nobody signed, and those of a key.
+    fn level(q: u32, height: usize) -> Vec<u8> {
+        let (lms, ots) = (&LMS[height], &LM_OTS[3]);
+        let [q, lms_number, ots_number] = [q, lms.typecode, ots.typecode].map(u32::to_be_bytes);
+        let (values, path) = (vec![7; ots.signature_len() - 4], vec![7; lms.h as usize * lms.n]);
+        [&q[..], &ots_number, &values, &lms_number, &path].concat()
+    }
+
+    #[test]
+    fn the_index_stands_in_the_signature() {
+        let key = [&LMS[0].typecode.to_be_bytes()[..], &LM_OTS[3].typecode.to_be_bytes(), &[7; 48]];
+        let two = [&[0, 0, 0, 1], &level(5, 1)[..], &key.concat(), &level(9, 0)].concat();
+        assert_eq!(index_of(&two), Some(5 << 5 | 9));
+        for q in [0, 1, 31] {
+            assert_eq!(index_of(&level(q, 0)), Some(q.into()));
+            assert_eq!(index_of(&[&[0; 4], &level(q, 0)[..]].concat()), Some(q.into()));
+        }
+        for bad in [&two[..two.len() - 1], &[&two[..], &[0]].concat(), &level(32, 0), &[], &[0; 4]]
+        {
+            assert_eq!(index_of(bad), None);
+        }
+    }
 }
