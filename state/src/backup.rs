@@ -3,14 +3,14 @@
 //! A backup has no anchor. Restored where the anchors are, it goes on only if nothing was signed since it was made;
 //! else, and where they are not, [`crate::recover`] has to be told how much to burn.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 
 use gabion_engine::keys::stateful::{LedgerError, digest_of};
 use zeroize::Zeroizing;
 
-use crate::disk::{Access, Disk, read_full, write_all};
-use crate::files::{Paths, Surroundings, failed, unsafe_state};
+use crate::disk::{Access, Disk, write_all};
+use crate::files::{Paths, Surroundings, failed, read_file, unsafe_state};
 use crate::lock::{self, Lock, Tried};
 use crate::record::Reader;
 
@@ -67,15 +67,6 @@ fn taken_apart(bytes: &[u8]) -> Option<[&[u8]; 3]> {
         reader.bytes(len)
     };
     Some([file()?, file()?, file()?])
-}
-
-fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let file = disk.open(path, Access::Read)?;
-    let mut bytes = Zeroizing::new(vec![0; file.size()? as usize]);
-    match read_full(&*file, &mut bytes, 0)? == bytes.len() {
-        true => Ok(bytes),
-        false => Err(ErrorKind::UnexpectedEof.into()),
-    }
 }
 
 /// Writes new files, all or none.

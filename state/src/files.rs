@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use gabion_engine::keys::stateful::LedgerError;
 use gabion_engine::{Entropy, OsEntropy};
+use zeroize::Zeroizing;
 
 use crate::anchor::default_path;
 use crate::disk::{Access, Disk, RealDisk, read_full};
@@ -108,6 +109,16 @@ pub fn read_state(
     let state = state.ok_or_else(damaged)?;
     let is_sound = (head.first..=head.end).contains(&state.next);
     if is_sound { Ok((head, slots, state)) } else { Err(damaged()) }
+}
+
+/// All of a file, which may be a secret.
+pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let file = disk.open(path, Access::Read)?;
+    let mut bytes = Zeroizing::new(vec![0; file.size()? as usize]);
+    match read_full(&*file, &mut bytes, 0)? == bytes.len() {
+        true => Ok(bytes),
+        false => Err(ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 /// Refuses a file or folder that other machines see, unless the owner of the key allowed it. Where it is not there

@@ -26,8 +26,10 @@ pub struct NewKey<'a> {
     pub secret: &'a [u8],
     /// The public key.
     pub public: &'a [u8],
-    /// The first index to hand out.
+    /// The first index that is this state's.
     pub first: u64,
+    /// The first index to hand out: those from `first` on were used elsewhere.
+    pub next: u64,
     /// One more than the last.
     pub end: u64,
     /// Remaining signatures at which to warn.
@@ -41,7 +43,7 @@ pub struct NewKey<'a> {
 }
 
 /// Makes the files of a key and its anchors, durably; the private key comes last, so that a key without a state is
-/// never there.
+/// never there. What a process left that was killed meanwhile is removed first: its lock says that it was at it.
 ///
 /// # Errors
 /// If one of them is there already, or can't be written. Then what was made is removed.
@@ -49,11 +51,7 @@ pub fn create(around: &Surroundings, new: &NewKey<'_>) -> Result<(), LedgerError
     let paths = Paths::of(new.key);
     check_network(around, paths.folder(), new.allow_network)?;
     let head = head_of(around, &paths, new)?;
-    for path in [&paths.key, &paths.state, &paths.log, &paths.lock, &paths.trees] {
-        if around.disk.identity(path).is_ok() {
-            return Err(failed(path, &ErrorKind::AlreadyExists.into()));
-        }
-    }
+    check_free(around, new.key)?;
     let mut made = Vec::new();
     let created = create_all(around, &paths, &head, new, &mut made);
     if created.is_err() {
@@ -65,8 +63,60 @@ pub fn create(around: &Surroundings, new: &NewKey<'_>) -> Result<(), LedgerError
     created
 }
 
+/// Whether a key of this name can be made, for whoever has long work to do before. It removes what [`create`] left
+/// where it was killed.
+///
+/// # Errors
+/// If there is such a key, or a file of one.
+pub fn check_free(around: &Surroundings, key: &Path) -> Result<(), LedgerError> {
+    let paths = Paths::of(key);
+    remove_unfinished(around, &paths)?;
+    for path in [&paths.key, &paths.state, &paths.log, &paths.lock, &paths.trees] {
+        if around.disk.identity(path).is_ok() {
+            return Err(failed(path, &ErrorKind::AlreadyExists.into()));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files of a key that was never finished. The lock is the first of them that is made, and says so until
+/// the private key is there. A state that anybody went on from stays, whatever its lock says.
+fn remove_unfinished(around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
+    let disk = &*around.disk;
+    let is_there = |path: &Path| disk.identity(path).is_ok();
+    if is_there(&paths.key) || !is_there(&paths.lock) {
+        return Ok(());
+    }
+    let at_lock = |error: io::Error| failed(&paths.lock, &error);
+    let file = disk.open(&paths.lock, Access::Write).map_err(at_lock)?;
+    let is_alone = !is_there(&paths.state) && !is_there(&paths.log);
+    if !lock::is_unfinished(&*file) && !is_alone {
+        return Ok(());
+    }
+    if !file.try_lock().map_err(at_lock)? {
+        return Err(LedgerError::Held("a process that makes it".to_owned()));
+    }
+    let mut files = vec![paths.state.clone(), paths.log.clone(), paths.lock.clone()];
+    if let Ok((head, _, state)) = read_state(disk, paths, Access::Read) {
+        if state.generation > 1 {
+            return Ok(());
+        }
+        for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
+            let mark = FileAnchor::new(Arc::clone(&around.disk), path.clone()).read();
+            if mark.is_ok_and(|mark| mark == Some(state.mark(&head.key))) {
+                files.insert(0, path);
+            }
+        }
+    }
+    // The lock goes last, so that whoever is killed here leaves what can be removed.
+    for path in files.iter().filter(|path| is_there(path)) {
+        disk.remove(path).map_err(|error| failed(path, &error))?;
+    }
+    Ok(())
+}
+
 fn head_of(around: &Surroundings, paths: &Paths, new: &NewKey<'_>) -> Result<Head, LedgerError> {
-    if new.first >= new.end {
+    if !(new.first..new.end).contains(&new.next) {
         return Err(LedgerError::Exhausted { wanted: 1, left: 0 });
     }
     let mut anchors = Vec::new();
@@ -104,6 +154,9 @@ fn create_all(
     made: &mut Vec<PathBuf>,
 ) -> Result<(), LedgerError> {
     let disk = &*around.disk;
+    let at_lock = |error: io::Error| failed(&paths.lock, &error);
+    let lock =
+        Lock::create(disk, &paths.lock, || made.push(paths.lock.clone())).map_err(at_lock)?;
     let note = note(around, new.note);
     let log = disk.open(&paths.log, Access::New).map_err(|error| failed(&paths.log, &error))?;
     made.push(paths.log.clone());
@@ -112,13 +165,12 @@ fn create_all(
         generation: 1,
         stamp: stamp(around)?,
         before: [0; 16],
-        next: head.first,
+        next: new.next,
         boot: around.machine.boot(),
         machine: around.machine.id(),
         log_len: end.len,
         log_chain: end.chain,
     };
-    write_lock(disk, paths, made)?;
     write_state(disk, paths, head, &state, made)?;
     for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
         check_network(around, &path, head.allow_network)?;
@@ -127,11 +179,8 @@ fn create_all(
         made.push(path);
     }
     write_new(disk, &paths.key, new.secret, made)?;
-    disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))
-}
-
-fn write_lock(disk: &dyn Disk, paths: &Paths, made: &mut Vec<PathBuf>) -> Result<(), LedgerError> {
-    write_new(disk, &paths.lock, &[b' '; lock::LEN], made)
+    disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
+    lock.finish().map_err(at_lock)
 }
 
 fn write_state(
@@ -199,11 +248,8 @@ pub struct Status {
 pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> {
     let disk = &*around.disk;
     let paths = Paths::of_existing(disk, key)?;
-    let holder = match Lock::try_take(disk, &paths.lock) {
-        Ok(Tried::Busy(holder)) => Some(holder),
-        Ok(Tried::Held(_)) => None,
-        Err(error) => return Err(failed(&paths.lock, &error)),
-    };
+    let holder = lock::holder_now(disk, &paths.lock);
+    let holder = holder.map_err(|error| failed(&paths.lock, &error))?;
     let (head, _, state) = read_state(disk, &paths, Access::Read)?;
     let file = disk.open(&paths.log, Access::Read).map_err(|error| failed(&paths.log, &error))?;
     let log = Log::open(file, &head.key, None).map_err(|error| failed(&paths.log, &error))?;

@@ -178,6 +178,17 @@ impl FilesLedger {
         self.shared.close_handle()
     }
 
+    /// Whether a request id has a signature.
+    ///
+    /// # Errors
+    /// If the state can't be told.
+    pub fn knows(&self, request: &str) -> Result<bool, LedgerError> {
+        self.shared.check_process()?;
+        let inner = self.shared.inner();
+        inner.check_usable()?;
+        Ok(inner.log.knows(request))
+    }
+
     /// Lets a request id be used again. What was signed under it stays in the log.
     ///
     /// # Errors
@@ -194,6 +205,20 @@ impl FilesLedger {
         shared.settle(&mut inner)?;
         let line = Line::Forgotten { request: request.to_owned() };
         shared.write_log(&mut inner, &[line], true)
+    }
+
+    /// Refuses a process that was forked from the one that opened the key, and takes no lock for it: whoever keeps
+    /// something beside the ledger asks before a lock of their own.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unsafe`].
+    pub fn check_process(&self) -> Result<(), LedgerError> {
+        self.shared.check_process()
+    }
+
+    /// The next index, as far as nobody else takes it meanwhile; the last one's successor where none is left.
+    pub fn next_index(&self) -> u64 {
+        self.shared.inner().block.start
     }
 
     /// The generation of the state.

@@ -6,8 +6,11 @@
 //!   KEY.trees   trees, which can be made again
 //!   elsewhere:  anchors, each of which saw the newest state
 //!
-//!   FilesLedger::reserve --> state, synced --> each anchor, synced --> indexes
+//!   Signer ----> FilesLedger::reserve --> state, synced --> each anchor, synced --> indexes
+//!     '--> StatefulKey of the engine: signatures, checked --> released
 //! ```
+//!
+//! [`Signer`] is the door for whoever signs: command line, provider of OpenSSL, C and Rust. [`Generated`] makes a key.
 //!
 //! [`FilesLedger`] is a [`Ledger`](gabion_engine::keys::stateful::Ledger). An index leaves it only after its
 //! reservation is durable in the state and in every anchor. A copy of a key's folder lacks the anchors; an older
@@ -16,6 +19,34 @@
 //! What it asks of the world goes through two seams: [`Disk`], each call of which may fail, tear or be the last one
 //! before the power is gone, and [`Machine`]. docs/state.md says which faults are survived, and which are not
 //! noticed.
+//!
+//! # Examples
+//! ```no_run
+//! use std::num::NonZero;
+//! use std::ops::ControlFlow;
+//! use std::path::Path;
+//!
+//! use gabion_engine::Engine;
+//! use gabion_engine::keys::stateful::Request;
+//! use gabion_state::{Encoding, Generated, Making, Opening, Signer, Surroundings};
+//!
+//! let (around, engine, key) = (Surroundings::real(), Engine::global()?, Path::new("key"));
+//! let sets = "LMS_SHA256_M32_H10_W4".parse()?;
+//! let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
+//! let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on)?;
+//! let made = made.ok_or("it was stopped")?;
+//! let (encoding, anchors) = (Encoding::Hss, &[][..]);
+//! let making = Making {
+//!     key, passphrase: None, encoding, next: 0, warn_at: None, anchors, allow_network: false, note: "made",
+//! };
+//! made.write(&around, &making)?;
+//!
+//! let signer = Signer::open(&around, engine, key, None, &Opening::default())?;
+//! let signed = signer.sign(&[Request { message: b"an image", id: Some("build 7") }])?;
+//! println!("index {}, {} left", signed[0].index, signed[0].remaining);
+//! signer.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +54,8 @@ mod anchor;
 mod backup;
 mod disk;
 mod files;
+mod foreign;
+mod key_file;
 mod keys;
 mod ledger;
 mod lock;
@@ -30,6 +63,8 @@ mod log;
 mod machine;
 mod record;
 mod registry;
+mod sets;
+mod signer;
 mod slots;
 mod trees;
 
@@ -37,9 +72,13 @@ pub use anchor::{Anchor, FileAnchor};
 pub use backup::{backup, restore};
 pub use disk::{Access, Disk, DiskFile, Identity, RealDisk, read_full, write_all};
 pub use files::{Paths, Surroundings};
-pub use keys::{NewKey, Reuse, Status, audit, create, log, recover, status};
+pub use foreign::Foreign;
+pub use key_file::{KeyFile, LABEL, Secret};
+pub use keys::{NewKey, Reuse, Status, audit, check_free, create, log, recover, status};
 pub use ledger::{FilesLedger, Opened, Options};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};
 pub use record::{KeyId, Mark, Stamp};
+pub use sets::{Encoding, Sets};
+pub use signer::{Generated, Making, Opening, Signature, Signer};
 pub use trees::Trees;

@@ -12,6 +12,8 @@ use crate::machine::Machine;
 
 /// Bytes for whoever holds it, in a file that is as long from the start.
 pub const LEN: usize = 256;
+/// What stands in the file as long as its key is being made.
+const UNFINISHED: &str = "a key is being made";
 
 /// The lock, held.
 pub struct Lock {
@@ -42,6 +44,34 @@ impl Lock {
         }
     }
 
+    /// Makes the file, and takes it; it says that a key is being made until [`Lock::finish`]. `made` is called when
+    /// the file is there.
+    pub fn create(disk: &dyn Disk, path: &Path, made: impl FnOnce()) -> io::Result<Self> {
+        let file = disk.open(path, Access::New)?;
+        made();
+        // Somebody may clean up meanwhile, who took it for what was left of a process that is gone.
+        let lock = Lock { identity: file.identity()?, file };
+        if !lock.file.try_lock()? || !lock.is_in_place(disk, path)? {
+            return Err(io::Error::other("somebody else makes a key of this name"));
+        }
+        lock.write(UNFINISHED)?;
+        Ok(lock)
+    }
+
+    /// Says that the key is made, and gives the lock back.
+    pub fn finish(self) -> io::Result<()> {
+        self.write("")?;
+        self.release();
+        Ok(())
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        let mut text = text.as_bytes().to_vec();
+        text.resize(LEN, b' ');
+        write_all(&*self.file, &text, 0)?;
+        self.file.sync()
+    }
+
     /// Whether the name still is this file's.
     pub fn is_in_place(&self, disk: &dyn Disk, path: &Path) -> io::Result<bool> {
         Ok(disk.identity(path)? == self.identity)
@@ -60,6 +90,20 @@ impl Lock {
         text.resize(LEN, b' ');
         let _ = write_all(&*self.file, &text, 0);
     }
+}
+
+/// Who has a lock, where somebody has. It asks for no right to write, and gives back at once what it had to take.
+pub fn holder_now(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
+    let file = disk.open(path, Access::Read)?;
+    if !file.try_lock()? {
+        return Ok(Some(holder(&*file)));
+    }
+    file.unlock().map(|()| None)
+}
+
+/// Whether a key was being made when the file was written last.
+pub fn is_unfinished(file: &dyn DiskFile) -> bool {
+    holder(file) == UNFINISHED
 }
 
 /// Who signed a lock's file last.

@@ -280,7 +280,8 @@ impl DiskFile for BrokenFile {
     fn try_lock(&self) -> io::Result<bool> {
         match self.which {
             Break::LockByExistence if is_lock(&self.path) => self.lock_by_existence(),
-            Break::LockOnRenamed if is_lock(&self.path) => {
+            // Whoever makes a key has no state to take the lock on.
+            Break::LockOnRenamed if is_lock(&self.path) && !self.is_new => {
                 let state = self.path.with_extension("state");
                 Ok(self.disk.lock_name(&state))
             }

@@ -4,4 +4,5 @@ mod broken;
 mod disk;
 mod faults;
 mod real;
+mod signer;
 mod world;

@@ -63,7 +63,7 @@ impl Machine for TestMachine {
     }
 }
 
-fn around(home: &Path, name: Option<u8>) -> Surroundings {
+pub fn around(home: &Path, name: Option<u8>) -> Surroundings {
     Surroundings {
         disk: Arc::new(RealDisk),
         machine: Arc::new(TestMachine { home: home.to_owned(), name }),
@@ -93,6 +93,7 @@ impl Place {
             secret: SECRET,
             public: PUBLIC,
             first: 0,
+            next: 0,
             end,
             warn_at: 1,
             anchors: &[],
@@ -433,6 +434,7 @@ fn an_anchor_beside_its_key_is_refused_and_several_have_to_agree() {
             secret: SECRET,
             public: PUBLIC,
             first: 0,
+            next: 0,
             end: 8,
             warn_at: 0,
             anchors,

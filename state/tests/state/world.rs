@@ -361,6 +361,7 @@ impl World {
             secret: SECRET,
             public: PUBLIC,
             first: 0,
+            next: 0,
             end: 32,
             warn_at: 2,
             anchors: &[],

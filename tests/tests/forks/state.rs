@@ -2,14 +2,18 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_engine::OsEntropy;
-use gabion_engine::keys::stateful::{Ledger, LedgerError};
+use gabion_engine::keys::stateful::hss::Progress;
+use gabion_engine::keys::stateful::{Ledger, LedgerError, Request};
+use gabion_engine::{Engine, Error, OsEntropy};
 use gabion_state::{
-    FilesLedger, Machine, NewKey, Options, Process, RealDisk, Surroundings, ThisMachine, create,
+    Encoding, FilesLedger, Generated, Machine, Making, NewKey, Opening, Options, Process, RealDisk,
+    Sets, Signer, Surroundings, ThisMachine, create,
 };
 
 use super::{BETWEEN_MAX, End, forked};
@@ -63,6 +67,7 @@ fn made(folder: &Path, is_broken: bool) -> Surroundings {
         secret: b"a private key",
         public: PUBLIC,
         first: 0,
+        next: 0,
         end: 1 << 20,
         warn_at: 0,
         anchors: &[],
@@ -179,4 +184,46 @@ fn a_reservation_that_a_child_uses_is_caught() {
     let around = made(folder.path(), true);
     let (parent, child) = indexes_of_both(folder.path(), &around);
     assert!(child.iter().any(|index| parent.contains(index)), "{parent:?} and {child:?}");
+}
+
+/// Defect 12 of others: a child that signs with what its parent has open, while another thread of its parent's signs.
+#[test]
+fn a_child_does_not_sign_by_its_parents_signer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (key, engine) = (folder.path().join("h"), Engine::global().expect("an engine"));
+    let around = made(folder.path(), false);
+    let sets: Sets = "LMS_SHA256_M32_H10_W2".parse().expect("a set");
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+    let making = Making {
+        key: &key,
+        passphrase: None,
+        encoding: Encoding::Hss,
+        next: 0,
+        warn_at: None,
+        anchors: &[],
+        allow_network: false,
+        note: "made",
+    };
+    made.expect("a key").expect("a whole one").write(&around, &making).expect("its files");
+    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
+    let open = || Signer::open(&around, engine, &key, None, &opening);
+    let signer = open().expect("the key");
+    let request = [Request { message: b"one", id: None }];
+    let sign = || signer.sign(&request).map(|signed| signed[0].index);
+    assert_eq!(sign(), Ok(0));
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| (0..50).all(|_| sign().is_ok()));
+        for _ in 0..4 {
+            let end = forked(BETWEEN_MAX, || {
+                let refused = matches!(sign(), Err(Error::Ledger(LedgerError::Unsafe(_))));
+                let held = matches!(open().err(), Some(Error::Ledger(LedgerError::Held(_))));
+                if refused && held { End::Well } else { End::Badly }
+            });
+            assert_eq!(end, End::Well);
+        }
+        assert!(other.join().expect("a thread"));
+    });
+    assert_eq!(sign(), Ok(51));
+    signer.close().expect("the parent's key");
 }

@@ -1,0 +1,316 @@
+//! KEY: the private key, which never changes.
+//!
+//! ```text
+//!   PEM of   magic | kind | encoding | protection | sets | public key | secret | SHA-256        lengths in front
+//!                                                                        |
+//!                         protection 0: as HssSecret::encode gives it  <-+->  1: in EncryptedPrivateKeyInfo (PBES2)
+//! ```
+//!
+//! No standard has a form for such a key, and one in PKCS#8 would be signed with by whoever reads PKCS#8 and keeps no
+//! state. So it is a form of its own, under a label of its own. Sets and public key are in the clear: what a
+//! signature's length is, and whose state lies beside, takes no passphrase.
+
+use std::fmt;
+use std::path::Path;
+
+use gabion_engine::key_file::{FileForm, encode_public};
+use gabion_engine::keys::stateful::digest_of;
+use gabion_engine::keys::stateful::hss::HssSecret;
+use gabion_engine::{Algorithm, Entropy, Error};
+use pkcs8::EncryptedPrivateKeyInfo;
+use pkcs8::der::pem::{self, LineEnding};
+use pkcs8::der::{Decode, Encode};
+use pkcs8::pkcs5::EncryptionScheme;
+use pkcs8::pkcs5::pbes2::Parameters;
+use zeroize::Zeroizing;
+
+use crate::disk::Disk;
+use crate::files::read_file;
+use crate::record::Reader;
+use crate::sets::{Encoding, KIND_HSS, Sets};
+
+/// The label of its PEM block.
+pub const LABEL: &str = "GABION STATEFUL PRIVATE KEY";
+/// The digit counts versions.
+const MAGIC: [u8; 8] = *b"gabkey01";
+/// Rounds of PBKDF2 that are written: a tenth of a second.
+const ROUNDS: u32 = 600_000;
+/// Most rounds that are run (RFC 8018, section 4.2).
+const ROUNDS_MAX: u32 = 10_000_000;
+/// Bytes of a file of this kind, at most.
+const FILE_MAX: usize = 16 << 10;
+
+/// The secret of a private key, by kind.
+pub enum Secret {
+    /// HSS, or LMS as HSS of one level.
+    Hss(HssSecret),
+}
+
+/// A private key's file, as it is read: what is in the clear, and the secret, which may need a passphrase.
+pub struct KeyFile {
+    sets: Sets,
+    encoding: Encoding,
+    pub(crate) public: Vec<u8>,
+    is_encrypted: bool,
+    secret: Zeroizing<Vec<u8>>,
+}
+
+impl Secret {
+    /// The sets.
+    pub fn sets(&self) -> Sets {
+        match self {
+            Secret::Hss(secret) => Sets::Hss(secret.levels().clone()),
+        }
+    }
+
+    /// What trees are authenticated under, and what a file holds.
+    pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        match self {
+            Secret::Hss(secret) => secret.encode(),
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Secret::Hss(_) => KIND_HSS,
+        }
+    }
+}
+
+impl KeyFile {
+    /// Reads the file of a private key.
+    ///
+    /// # Errors
+    /// [`Error::KeyFile`] if it can't be read, is damaged, or is none.
+    pub fn read(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
+        let refused = |reason: &str| Error::KeyFile(format!("{}: {reason}", path.display()));
+        let bytes = read_file(disk, path).map_err(|error| refused(&error.to_string()))?;
+        KeyFile::decode(&bytes).map_err(refused)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        let no_key = "it is no private key of `gabion hbs keygen`";
+        let begins = format!("-----BEGIN {LABEL}-----");
+        if bytes.len() > FILE_MAX || !bytes.starts_with(begins.as_bytes()) {
+            return Err(no_key);
+        }
+        let decoded = pem::decode_vec(bytes).map_err(|_| "its PEM is damaged or cut short")?;
+        let inside = Zeroizing::new(decoded.1);
+        let said = inside.len().checked_sub(32).ok_or("it is cut short")?;
+        let (said, sum) = inside.split_at(said);
+        if digest_of(said) != sum {
+            return Err("it is damaged");
+        }
+        let mut reader = Reader(said);
+        if reader.array() != Some(MAGIC) {
+            return Err("it is of a version that is not known here");
+        }
+        KeyFile::fields(&mut reader).ok_or("it is of a kind that is not known here")
+    }
+
+    fn fields(reader: &mut Reader<'_>) -> Option<Self> {
+        let [kind, encoding, protection] = reader.array()?;
+        let encoding = match encoding {
+            0 => Encoding::Hss,
+            1 => Encoding::Lms,
+            _ => return None,
+        };
+        let is_encrypted = match protection {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let mut field = || {
+            let len = usize::try_from(u32::from_be_bytes(reader.array()?)).ok()?;
+            reader.bytes(len)
+        };
+        let sets = Sets::decode(kind, field()?)?;
+        let (public, secret) = (field()?.to_vec(), Zeroizing::new(field()?.to_vec()));
+        let is_whole = reader.0.is_empty() && (encoding == Encoding::Hss || sets.is_one_tree());
+        is_whole.then_some(KeyFile { sets, encoding, public, is_encrypted, secret })
+    }
+
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// [`Error::Entropy`]; [`Error::KeyFile`] if it can't be encrypted.
+    pub(crate) fn encode(
+        secret: &Secret,
+        public: &[u8],
+        encoding: Encoding,
+        passphrase: Option<&[u8]>,
+        entropy: &dyn Entropy,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let clear = secret.encode();
+        let held = match passphrase {
+            None => clear,
+            Some(passphrase) => encrypt(&clear, passphrase, entropy)?,
+        };
+        let encoding = match encoding {
+            Encoding::Hss => 0,
+            Encoding::Lms => 1,
+        };
+        let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_MAX));
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&[secret.kind(), encoding, u8::from(passphrase.is_some())]);
+        for field in [&secret.sets().encode()[..], public, &held] {
+            bytes.extend_from_slice(&(field.len() as u32).to_be_bytes());
+            bytes.extend_from_slice(field);
+        }
+        let sum = digest_of(&bytes);
+        bytes.extend_from_slice(&sum);
+        let text = pem::encode_string(LABEL, LineEnding::LF, &bytes);
+        let text =
+            text.map_err(|cause| Error::KeyFile(format!("cannot write the key: {cause}")))?;
+        Ok(Zeroizing::new(text.into_bytes()))
+    }
+
+    /// The sets.
+    pub fn sets(&self) -> &Sets {
+        &self.sets
+    }
+
+    /// How its signatures are written.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// The public key, as HSS has it: what names the key's state.
+    pub fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    /// The public key as SubjectPublicKeyInfo (RFC 9802), in DER or else in PEM.
+    ///
+    /// # Errors
+    /// None that a key of these sets meets.
+    pub fn spki(&self, as_der: bool) -> Result<Vec<u8>, Error> {
+        spki(self.sets.algorithm(), &self.public, as_der)
+    }
+
+    /// Bytes of its signatures.
+    pub fn signature_len(&self) -> usize {
+        self.sets.signature_len(self.encoding)
+    }
+
+    /// Whether the secret needs a passphrase.
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    /// The secret.
+    ///
+    /// # Errors
+    /// [`Error::KeyFile`] if it does not open with this passphrase, or without one, or is not of these sets.
+    pub fn unlock(&self, passphrase: Option<&[u8]>) -> Result<Secret, Error> {
+        let refused = |reason: &str| Error::KeyFile(reason.to_owned());
+        let decrypted;
+        let clear = match (self.is_encrypted, passphrase) {
+            (false, _) => &self.secret,
+            (true, None) => return Err(refused("the key is encrypted, and needs its passphrase")),
+            (true, Some(passphrase)) => {
+                decrypted = decrypt(&self.secret, passphrase)?;
+                &decrypted
+            }
+        };
+        let secret = match &self.sets {
+            Sets::Hss(_) => Secret::Hss(HssSecret::decode(clear)?),
+        };
+        match secret.sets() == self.sets {
+            true => Ok(secret),
+            false => Err(refused("the key's secret is not of the sets that its file names")),
+        }
+    }
+}
+
+impl fmt::Debug for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyFile of {}", self.sets)
+    }
+}
+
+/// A public key as SubjectPublicKeyInfo.
+pub(crate) fn spki(algorithm: Algorithm, public: &[u8], as_der: bool) -> Result<Vec<u8>, Error> {
+    let form = FileForm::of(algorithm);
+    let form =
+        form.ok_or_else(|| Error::KeyFile(format!("{algorithm} keys have no file format")))?;
+    encode_public(form, public, as_der).map_err(Error::KeyFile)
+}
+
+fn encrypt(
+    clear: &[u8],
+    passphrase: &[u8],
+    entropy: &dyn Entropy,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let (mut salt, mut iv) = ([0; 16], [0; 16]);
+    entropy.fill(&mut salt)?;
+    entropy.fill(&mut iv)?;
+    let made = || {
+        let parameters = Parameters::pbkdf2_sha256_aes256cbc(ROUNDS, &salt, &iv)?;
+        let encrypted_data = parameters.encrypt(passphrase, clear)?;
+        let encryption_algorithm = EncryptionScheme::Pbes2(parameters);
+        Ok(EncryptedPrivateKeyInfo { encryption_algorithm, encrypted_data: &encrypted_data }
+            .to_der()?)
+    };
+    let made: Result<Vec<u8>, pkcs8::Error> = made();
+    let made = made.map_err(|cause| Error::KeyFile(format!("cannot encrypt the key: {cause}")))?;
+    Ok(Zeroizing::new(made))
+}
+
+fn decrypt(encrypted: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let refused = |reason: &str| Error::KeyFile(reason.to_owned());
+    let info = EncryptedPrivateKeyInfo::from_der(encrypted)
+        .map_err(|_| refused("the key is encrypted in a way that is not known here"))?;
+    let scheme = info.encryption_algorithm.pbes2();
+    let rounds = scheme.and_then(|scheme| scheme.kdf.pbkdf2()).map(|kdf| kdf.iteration_count);
+    if rounds.is_none_or(|rounds| rounds > ROUNDS_MAX) {
+        return Err(refused("the key is encrypted at a price that nobody asks for"));
+    }
+    let clear = info.encryption_algorithm.decrypt(passphrase, info.encrypted_data);
+    let wrong = |_| refused("the key does not open with this passphrase, or is damaged");
+    clear.map(Zeroizing::new).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gabion_engine::OsEntropy;
+    use gabion_engine::keys::stateful::hss::Levels;
+    use gabion_engine::lms::{LM_OTS, LMS};
+
+    fn secret() -> Secret {
+        let levels = Levels::new(&[(&LMS[0], &LM_OTS[3]), (&LMS[1], &LM_OTS[2])]).unwrap();
+        Secret::Hss(HssSecret::new(levels, [3; 16], &[7; 32]).unwrap())
+    }
+
+    #[test]
+    fn a_key_comes_back_from_its_file_with_its_passphrase_alone() {
+        for passphrase in [None, Some(&b"pass"[..])] {
+            let file = KeyFile::encode(&secret(), b"public", Encoding::Hss, passphrase, &OsEntropy);
+            let read = KeyFile::decode(&file.unwrap()).unwrap();
+            assert_eq!(read.is_encrypted(), passphrase.is_some());
+            assert_eq!((read.public(), read.sets()), (&b"public"[..], &secret().sets()));
+            let back = read.unlock(passphrase).unwrap();
+            assert_eq!(*back.encode(), *secret().encode());
+            let wrong = [None, Some(&b"Pass"[..])];
+            let opens = wrong.iter().filter(|wrong| read.unlock(**wrong).is_ok()).count();
+            assert_eq!(opens, if passphrase.is_some() { 0 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused() {
+        let file = KeyFile::encode(&secret(), b"public", Encoding::Hss, None, &OsEntropy).unwrap();
+        for len in 0..file.len() - 1 {
+            assert!(KeyFile::decode(&file[..len]).is_err(), "{len} bytes");
+        }
+        for at in 0..file.len() - 1 {
+            let mut bad = file.to_vec();
+            bad[at] ^= 2;
+            assert!(KeyFile::decode(&bad).is_err(), "byte {at}");
+        }
+        // One level alone has signatures without the word in front.
+        let lms = KeyFile::encode(&secret(), b"public", Encoding::Lms, None, &OsEntropy).unwrap();
+        assert!(KeyFile::decode(&lms).is_err());
+    }
+}

@@ -1,0 +1,443 @@
+//! The one door to a key that signing uses up: made here, and opened here, for every way in.
+//!
+//! ```text
+//!   Generated::generate --> Generated::write      KEY, state, log, lock, anchors, then KEY.trees
+//!
+//!   Signer::open    KEY --passphrase--> secret
+//!                   FilesLedger::open             the lock, and whether the state is safe
+//!   Signer::sign    trees, at the first one       KEY.trees, or made again
+//!                   sign_requests                 reserved, signed and checked, recorded, released
+//!   Signer::close   KEY.trees, where they changed; the unused tail goes back
+//! ```
+//!
+//! Signers of one key in one process share one ledger and one set of trees. A signature is checked before it leaves:
+//! that is the engine's, which [`sign_requests`] calls.
+
+use std::fmt;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::hss::{HssSecret, Progress, StatefulKey};
+use gabion_engine::keys::stateful::{
+    IndexedSigner, Indexes, Ledger, LedgerError, Remaining, Request, digest_of, sign_requests,
+};
+use gabion_engine::{Engine, Error};
+
+use crate::files::{Paths, Surroundings, failed, unsafe_state};
+use crate::key_file::{KeyFile, Secret, spki};
+use crate::keys::{NewKey, create};
+use crate::ledger::{FilesLedger, Options};
+use crate::registry::Chain;
+use crate::sets::{Encoding, Sets};
+use crate::trees::Trees;
+
+/// A private key with its trees, by kind.
+enum Key {
+    Hss(StatefulKey<'static>),
+}
+
+/// A key that was made and has no files yet.
+pub struct Generated {
+    secret: Secret,
+    key: Key,
+}
+
+/// Where and how the files of a key are made.
+pub struct Making<'a> {
+    /// The file of the private key. None of this name may be there.
+    pub key: &'a Path,
+    /// What the private key is encrypted with.
+    pub passphrase: Option<&'a [u8]>,
+    /// How its signatures are written.
+    pub encoding: Encoding,
+    /// The first index to sign with: those below it were used elsewhere.
+    pub next: u64,
+    /// Remaining signatures at which to warn; a hundredth of all where that is none.
+    pub warn_at: Option<u64>,
+    /// Files of anchors; the default one if there is none.
+    pub anchors: &'a [PathBuf],
+    /// Whether a file system of the network will do.
+    pub allow_network: bool,
+    /// What the log begins with.
+    pub note: &'a str,
+}
+
+impl Generated {
+    /// Makes a key of these sets, on up to `threads` threads. `watch` hears of each wave, and may stop it: then the
+    /// answer is `None`.
+    ///
+    /// # Errors
+    /// As [`StatefulKey::generate`]; [`Error::Entropy`].
+    pub fn generate(
+        around: &Surroundings,
+        engine: &'static Engine,
+        sets: Sets,
+        threads: NonZero<usize>,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<Self>, Error> {
+        let secret = match sets {
+            Sets::Hss(levels) => Secret::Hss(HssSecret::draw(levels, &*around.entropy)?),
+        };
+        Generated::of_secret(engine, secret, threads, watch)
+    }
+
+    /// The same of a secret that was drawn elsewhere.
+    ///
+    /// # Errors
+    /// As [`StatefulKey::generate`].
+    pub fn of_secret(
+        engine: &'static Engine,
+        secret: Secret,
+        threads: NonZero<usize>,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<Self>, Error> {
+        let key = match &secret {
+            Secret::Hss(secret) => {
+                StatefulKey::generate(engine, secret, &[], threads, watch)?.map(Key::Hss)
+            }
+        };
+        Ok(key.map(|key| Generated { secret, key }))
+    }
+
+    /// The public key, as HSS has it.
+    pub fn public(&self) -> &[u8] {
+        self.key.public()
+    }
+
+    /// The public key as SubjectPublicKeyInfo (RFC 9802), in DER or else in PEM.
+    ///
+    /// # Errors
+    /// None that a key of these sets meets.
+    pub fn spki(&self, as_der: bool) -> Result<Vec<u8>, Error> {
+        spki(self.secret.sets().algorithm(), self.public(), as_der)
+    }
+
+    /// Makes the files, all or none.
+    ///
+    /// # Errors
+    /// If one of them is there, or can't be written; if one-tree encoding is asked of several trees.
+    pub fn write(&self, around: &Surroundings, making: &Making<'_>) -> Result<(), Error> {
+        let sets = self.secret.sets();
+        if making.encoding == Encoding::Lms && !sets.is_one_tree() {
+            let reason = "a key of several levels has no encoding of LMS; expected one level";
+            return Err(Error::KeyFile(reason.to_owned()));
+        }
+        let Making { passphrase, encoding, .. } = *making;
+        let entropy = &*around.entropy;
+        let file = KeyFile::encode(&self.secret, self.public(), encoding, passphrase, entropy)?;
+        let end = sets.signatures();
+        let new = NewKey {
+            key: making.key,
+            secret: &file,
+            public: self.public(),
+            first: 0,
+            next: making.next,
+            end,
+            warn_at: making.warn_at.unwrap_or(end / 100),
+            anchors: making.anchors,
+            allow_network: making.allow_network,
+            note: making.note,
+        };
+        create(around, &new)?;
+        // They can be made again.
+        let _ = Trees::new(around, making.key, &self.secret.encode()).save(&self.key.trees());
+        Ok(())
+    }
+}
+
+/// How a key is opened for signing.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// How many indexes are reserved at once, at least: `?reserve=N`. More are quicker, and a crash burns more.
+    pub ahead: u64,
+    /// How long another process may keep the key before that is an error.
+    pub wait: Duration,
+    /// On how many threads a top tree is made that is not kept.
+    pub threads: NonZero<usize>,
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Opening { ahead: 1, wait: Duration::from_secs(30), threads: NonZero::<usize>::MIN }
+    }
+}
+
+/// A signature that may be released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// The signature, in the key's encoding.
+    pub bytes: Vec<u8>,
+    /// Its index.
+    pub index: u64,
+    /// How many signatures the key has left after it.
+    pub remaining: u64,
+    /// Whether it was made before, for the same request id. Then no index was used.
+    pub is_repeated: bool,
+    /// Whether the key should be replaced: its owner wants to be warned.
+    pub is_low: bool,
+}
+
+/// A private key, open for signing.
+pub struct Signer {
+    file: KeyFile,
+    ledger: Option<FilesLedger>,
+    shared: Arc<Shared>,
+    around: Surroundings,
+    path: PathBuf,
+}
+
+/// What all signers of a key in a process share.
+struct Shared {
+    engine: &'static Engine,
+    public: Vec<u8>,
+    secret: Secret,
+    threads: NonZero<usize>,
+    ready: Mutex<Option<Ready>>,
+}
+
+/// The key with its trees.
+struct Ready {
+    key: Key,
+    /// Digest of the trees that are kept.
+    kept: [u8; 32],
+}
+
+/// By the file of the private key.
+static OPEN: Chain<Shared> = Chain::new();
+
+impl Signer {
+    /// Opens the private key in the file `path`. It waits for another process that has it.
+    ///
+    /// # Errors
+    /// [`Error::KeyFile`] if the file is none, or does not open with the passphrase; [`Error::Ledger`] as
+    /// [`FilesLedger::open`]. None of them changes anything.
+    pub fn open(
+        around: &Surroundings,
+        engine: &'static Engine,
+        path: &Path,
+        passphrase: Option<&[u8]>,
+        opening: &Opening,
+    ) -> Result<Self, Error> {
+        let file = KeyFile::read(&*around.disk, path)?;
+        Signer::of_file(around, engine, path, file, passphrase, opening)
+    }
+
+    /// The same of a file that was read, for whoever asks for the passphrase only where there is need.
+    ///
+    /// # Errors
+    /// As [`Signer::open`].
+    pub fn of_file(
+        around: &Surroundings,
+        engine: &'static Engine,
+        path: &Path,
+        file: KeyFile,
+        passphrase: Option<&[u8]>,
+        opening: &Opening,
+    ) -> Result<Self, Error> {
+        let secret = file.unlock(passphrase)?;
+        let disk = &*around.disk;
+        let paths = Paths::of_existing(disk, path)?;
+        for part in [&paths.state, &paths.log, &paths.lock] {
+            if disk.identity(part).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+            {
+                let reason =
+                    "it is not there: the key was copied without its state, or that is lost";
+                return Err(unsafe_state(part, reason).into());
+            }
+        }
+        let options =
+            Options { ahead: opening.ahead.max(1), wait: opening.wait, ..Options::default() };
+        let ledger = FilesLedger::open(around, &paths.key, &file.public, options)?;
+        let shared = shared(around, engine, &paths.key, &file, secret, opening)?;
+        let (around, path) = (around.clone(), paths.key);
+        Ok(Signer { file, ledger: Some(ledger), shared, around, path })
+    }
+
+    /// The private key's file: sets, public key, lengths.
+    pub fn file(&self) -> &KeyFile {
+        &self.file
+    }
+
+    /// Signs each message with an index of its own, or with none where its request id has a signature already: one
+    /// reservation for all.
+    ///
+    /// # Errors
+    /// As [`sign_requests`]: [`Error::Ledger`] where the state is not safe or is used up, or a request id names another
+    /// message. Nothing is released then.
+    pub fn sign(&self, requests: &[Request<'_>]) -> Result<Vec<Signature>, Error> {
+        let ledger = self.ledger()?;
+        // A child must not wait for a lock that a thread of its parent had.
+        ledger.check_process()?;
+        let mut ready = self.shared.ready();
+        if ready.is_none() && ledger.remaining()?.left > 0 {
+            *ready = Some(self.made_ready(ledger.next_index())?);
+        }
+        let mut key = Hand(ready.as_mut().map(|ready| &mut ready.key));
+        let signed = sign_requests(ledger, &mut key, requests)?;
+        let Remaining { left, is_low, .. } = ledger.remaining()?;
+        drop(ready);
+        let mut behind = signed.iter().filter(|signed| !signed.is_repeated).count() as u64;
+        let left_out = self.file.encoding().left_out();
+        let signatures = signed.into_iter().map(|signed| {
+            behind -= u64::from(!signed.is_repeated);
+            let bytes = signed.signature.get(left_out..).unwrap_or_default().to_vec();
+            let (index, is_repeated) = (signed.index, signed.is_repeated);
+            Signature { bytes, index, remaining: left + behind, is_repeated, is_low }
+        });
+        Ok(signatures.collect())
+    }
+
+    /// Makes the trees ready that the next signature needs, which then takes no longer than any other.
+    ///
+    /// # Errors
+    /// As [`StatefulKey::open`].
+    pub fn prepare(&self) -> Result<(), Error> {
+        let ledger = self.ledger()?;
+        ledger.check_process()?;
+        let mut ready = self.shared.ready();
+        if ready.is_none() && ledger.remaining()?.left > 0 {
+            *ready = Some(self.made_ready(ledger.next_index())?);
+        }
+        Ok(())
+    }
+
+    /// What is left.
+    ///
+    /// # Errors
+    /// As [`Ledger::remaining`].
+    pub fn remaining(&self) -> Result<Remaining, Error> {
+        Ok(self.ledger()?.remaining()?)
+    }
+
+    /// Lets a request id be used again.
+    ///
+    /// # Errors
+    /// As [`FilesLedger::forget`].
+    pub fn forget(&self, request: &str) -> Result<(), Error> {
+        Ok(self.ledger()?.forget(request)?)
+    }
+
+    /// Ends it. The last one of a process gives back what it reserved and did not use, durably.
+    ///
+    /// # Errors
+    /// If that failed. Then it is burnt.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.keep_trees();
+        match self.ledger.take() {
+            Some(ledger) => Ok(ledger.close()?),
+            None => Ok(()),
+        }
+    }
+
+    fn ledger(&self) -> Result<&FilesLedger, Error> {
+        self.ledger.as_ref().ok_or(Error::Lost)
+    }
+
+    fn made_ready(&self, index: u64) -> Result<Ready, Error> {
+        let Shared { engine, public, secret, threads, .. } = &*self.shared;
+        let kept = self.trees().load().unwrap_or_default();
+        let key = match secret {
+            Secret::Hss(secret) => {
+                Key::Hss(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
+            }
+        };
+        Ok(Ready { key, kept: digest_of(&kept) })
+    }
+
+    fn trees(&self) -> Trees {
+        Trees::new(&self.around, &self.path, &self.shared.secret.encode())
+    }
+
+    /// Writes the trees down, where they have changed: as long as the ledger is open, so that nobody else does.
+    fn keep_trees(&self) {
+        if self.ledger.as_ref().is_none_or(|ledger| ledger.check_process().is_err()) {
+            return;
+        }
+        let mut ready = self.shared.ready();
+        let Some(ready) = ready.as_mut() else { return };
+        let trees = ready.key.trees();
+        let digest = digest_of(&trees);
+        // None are left of a key that a panic ended.
+        if !trees.is_empty() && digest != ready.kept && self.trees().save(&trees) {
+            ready.kept = digest;
+        }
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Signer of {:?}", self.path)
+    }
+}
+
+impl Drop for Signer {
+    fn drop(&mut self) {
+        if self.ledger.is_some() {
+            self.keep_trees();
+        }
+    }
+}
+
+impl Shared {
+    fn ready(&self) -> MutexGuard<'_, Option<Ready>> {
+        // What panics within is the engine's, which ends the key by itself.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What this process has of a key already, or a new one.
+fn shared(
+    around: &Surroundings,
+    engine: &'static Engine,
+    key: &Path,
+    file: &KeyFile,
+    secret: Secret,
+    opening: &Opening,
+) -> Result<Arc<Shared>, Error> {
+    let id = around.disk.identity(key).map_err(|error| failed(key, &error))?;
+    let no_forks = || LedgerError::Unsafe("this system does not tell forks".to_owned());
+    let (_, token) = around.machine.process().ok_or_else(no_forks)?;
+    let mut list = OPEN.of(token).list();
+    let known = list.get(&id).and_then(std::sync::Weak::upgrade);
+    if let Some(shared) = known.filter(|shared| shared.public == file.public()) {
+        return Ok(shared);
+    }
+    let public = file.public().to_vec();
+    let (threads, ready) = (opening.threads, Mutex::new(None));
+    let shared = Arc::new(Shared { engine, public, secret, threads, ready });
+    list.insert(id, Arc::downgrade(&shared));
+    Ok(shared)
+}
+
+impl Key {
+    fn public(&self) -> &[u8] {
+        match self {
+            Key::Hss(key) => key.verify_key().bytes(),
+        }
+    }
+
+    fn trees(&self) -> Vec<u8> {
+        match self {
+            Key::Hss(key) => key.trees(),
+        }
+    }
+}
+
+/// The key, for as long as one call signs. None where no index is left, and so none is handed to it.
+struct Hand<'a>(Option<&'a mut Key>);
+
+impl IndexedSigner for Hand<'_> {
+    fn sign_indexed(
+        &mut self,
+        indexes: Indexes,
+        messages: &[&[u8]],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        match &mut self.0 {
+            Some(Key::Hss(key)) => key.sign_indexed(indexes, messages),
+            None => Err(Error::Lost),
+        }
+    }
+}

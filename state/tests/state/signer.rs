@@ -1,0 +1,423 @@
+//! Real keys of LMS and HSS in files: made, opened, used up, copied, killed.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::hss::Levels;
+use gabion_engine::keys::stateful::{LedgerError, Request};
+use gabion_engine::lms::{LM_OTS, LMS};
+use gabion_engine::{Algorithm, Engine, Error, Message};
+use gabion_state::{
+    Access, Disk, DiskFile, Encoding, Generated, Identity, KeyFile, Making, Opening, RealDisk,
+    Sets, Signature, Signer, Surroundings, status,
+};
+use tempfile::TempDir;
+
+use crate::real::around;
+
+const ONE: NonZero<usize> = NonZero::<usize>::MIN;
+
+/// Keys in a folder of their own, and a home.
+struct Place {
+    folder: TempDir,
+    around: Surroundings,
+}
+
+fn engine() -> &'static Engine {
+    Engine::global().unwrap()
+}
+
+/// Levels of H5 with W4.
+fn small(levels: usize) -> Sets {
+    Sets::Hss(Levels::new(&vec![(&LMS[0], &LM_OTS[2]); levels]).unwrap())
+}
+
+fn generated(around: &Surroundings, sets: Sets) -> Generated {
+    let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
+    Generated::generate(around, engine(), sets, ONE, &mut go_on).unwrap().unwrap()
+}
+
+fn making(key: &Path) -> Making<'_> {
+    Making {
+        key,
+        passphrase: None,
+        encoding: Encoding::Hss,
+        next: 0,
+        warn_at: None,
+        anchors: &[],
+        allow_network: false,
+        note: "made",
+    }
+}
+
+impl Place {
+    fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("keys")).unwrap();
+        let around = around(&folder.path().join("home/anchors"), None);
+        Place { folder, around }
+    }
+
+    fn new(levels: usize) -> Self {
+        let place = Place::empty();
+        let key = generated(&place.around, small(levels));
+        key.write(&place.around, &making(&place.key())).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn key(&self) -> PathBuf {
+        self.path("keys/k")
+    }
+
+    fn open(&self, key: &Path) -> Result<Signer, Error> {
+        open(&self.around, key)
+    }
+
+    fn copy(&self, to: &str) -> PathBuf {
+        fs::create_dir_all(self.path(to)).unwrap();
+        for file in fs::read_dir(self.path("keys")).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), self.path(to).join(file.file_name())).unwrap();
+        }
+        self.path(to).join("k")
+    }
+}
+
+fn open(around: &Surroundings, key: &Path) -> Result<Signer, Error> {
+    let opening = Opening { wait: Duration::ZERO, ..Opening::default() };
+    Signer::open(around, engine(), key, None, &opening)
+}
+
+/// Signs a message, verifies what came, and closes.
+fn signed(signer: Signer, message: &[u8]) -> Signature {
+    let signature = signed_by(&signer, message, None).unwrap();
+    signer.close().unwrap();
+    signature
+}
+
+fn signed_by(signer: &Signer, message: &[u8], id: Option<&str>) -> Result<Signature, Error> {
+    let signed = signer.sign(&[Request { message, id }])?.remove(0);
+    assert_eq!(signed.bytes.len(), signer.file().signature_len());
+    let left_out = signer.file().encoding().left_out();
+    let whole = [&[0; 4][..left_out], &signed.bytes].concat();
+    let key = engine().signature_public(Algorithm::Hss, signer.file().public()).unwrap();
+    let message = Message::Pure { context: b"", message };
+    engine().verify(&key, message, &whole).unwrap();
+    Ok(signed)
+}
+
+fn is_unsafe<T>(result: Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Ledger(LedgerError::Unsafe(_))))
+}
+
+#[test]
+fn every_index_signs_once_and_then_the_key_says_that_it_is_used_up() {
+    let place = Place::new(1);
+    for index in 0..32 {
+        // Opened anew each time, as a command does.
+        let made = signed(place.open(&place.key()).unwrap(), &[index as u8]);
+        assert_eq!((made.index, made.remaining), (index, 31 - index));
+    }
+    for _ in 0..3 {
+        let signer = place.open(&place.key()).unwrap();
+        let refused = signed_by(&signer, b"one too many", None).unwrap_err();
+        assert_eq!(refused, Error::Ledger(LedgerError::Exhausted { wanted: 1, left: 0 }));
+        assert!(refused.to_string().contains("used up"), "{refused}");
+    }
+    let status = status(&place.around, &place.key()).unwrap();
+    assert_eq!((status.index, status.remaining.left, status.remaining.burnt), (32, 0, 0));
+}
+
+/// Defects 10 and 16 of others: across the end of a lower tree, with what is kept and without it.
+#[test]
+fn lower_trees_follow_each_other_whatever_is_kept_of_them() {
+    let place = Place::new(2);
+    let trees = place.path("keys/k.trees");
+    let first = fs::read(&trees).unwrap();
+    let mut last = None;
+    for round in 0..24u8 {
+        match round % 4 {
+            0 => fs::remove_file(&trees).unwrap(),
+            1 => fs::write(&trees, &first).unwrap(),
+            2 => {
+                let mut bad = fs::read(&trees).unwrap();
+                let middle = bad.len() / 2;
+                bad[middle] ^= 1;
+                fs::write(&trees, bad).unwrap();
+            }
+            _ => {}
+        }
+        let signer = place.open(&place.key()).unwrap();
+        let messages: Vec<[u8; 2]> = (0..5).map(|at| [round, at]).collect();
+        for message in &messages {
+            let made = signed_by(&signer, message, None).unwrap();
+            assert_eq!(Some(made.index), last.map_or(Some(0), |last: u64| last.checked_add(1)));
+            last = Some(made.index);
+        }
+        signer.close().unwrap();
+        assert!(fs::read(&trees).unwrap() != first, "round {round}");
+    }
+    assert_eq!(last, Some(119));
+}
+
+#[test]
+fn one_batch_is_one_reservation_and_ids_bring_signatures_back() {
+    let place = Place::new(1);
+    let signer = place.open(&place.key()).unwrap();
+    let request = |message, id| Request { message, id };
+    let batch = [request(&b"a"[..], None), request(b"b", Some("build 7")), request(b"c", None)];
+    let first = signer.sign(&batch).unwrap();
+    let indexes: Vec<_> = first.iter().map(|made| (made.index, made.remaining)).collect();
+    assert_eq!(indexes, [(0, 31), (1, 30), (2, 29)]);
+    assert_eq!(status(&place.around, &place.key()).unwrap().generation, 2);
+    let again = signed_by(&signer, b"b", Some("build 7")).unwrap();
+    assert_eq!((again.index, again.is_repeated, again.remaining), (1, true, 29));
+    assert_eq!(again.bytes, first[1].bytes);
+    let other = signed_by(&signer, b"x", Some("build 7")).unwrap_err();
+    assert!(matches!(other, Error::Ledger(LedgerError::RequestConflict(_))), "{other}");
+    signer.forget("build 7").unwrap();
+    assert_eq!(signed_by(&signer, b"x", Some("build 7")).unwrap().index, 3);
+    signer.close().unwrap();
+}
+
+/// Defect 11 of others: the same key, opened twice in a process.
+#[test]
+fn signers_of_a_process_share_index_and_trees() {
+    let place = Place::new(2);
+    let signers = [place.open(&place.key()).unwrap(), place.open(&place.key()).unwrap()];
+    let mut seen: Vec<u64> = std::thread::scope(|scope| {
+        let run = |signer| {
+            move || {
+                (0..40).map(|_| signed_by(signer, b"x", None).unwrap().index).collect::<Vec<_>>()
+            }
+        };
+        let threads = signers.each_ref().map(|signer| scope.spawn(run(signer)));
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    seen.sort_unstable();
+    assert_eq!(seen, (0..80).collect::<Vec<u64>>());
+    for signer in signers {
+        signer.close().unwrap();
+    }
+    assert_eq!(signed(place.open(&place.key()).unwrap(), b"y").index, 80);
+}
+
+/// Whichever of a key and its copy signs first goes on; the other is refused, in the same home and in another.
+#[test]
+fn of_a_key_and_its_copy_one_signs_on() {
+    for copy_first in [false, true] {
+        let place = Place::new(1);
+        assert_eq!(signed(place.open(&place.key()).unwrap(), b"one").index, 0);
+        let copy = place.copy("copy");
+        let keys = if copy_first { [copy, place.key()] } else { [place.key(), copy] };
+        let elsewhere = around(&place.path("elsewhere/anchors"), None);
+        assert!(is_unsafe(open(&elsewhere, &keys[0])));
+        assert_eq!(signed(place.open(&keys[0]).unwrap(), b"two").index, 1);
+        assert!(is_unsafe(place.open(&keys[1])));
+        assert_eq!(signed(place.open(&keys[0]).unwrap(), b"three").index, 2);
+    }
+    // The private key alone is none to sign with.
+    let place = Place::new(1);
+    fs::create_dir(place.path("alone")).unwrap();
+    fs::copy(place.key(), place.path("alone/k")).unwrap();
+    let refused = place.open(&place.path("alone/k")).unwrap_err();
+    assert!(refused.to_string().contains("without its state"), "{refused}");
+    assert!(is_unsafe::<()>(Err(refused)));
+}
+
+#[test]
+fn old_files_over_new_ones_are_refused() {
+    let place = Place::new(1);
+    let old = place.copy("old");
+    signed(place.open(&place.key()).unwrap(), b"one");
+    for file in fs::read_dir(old.parent().unwrap()).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), place.path("keys").join(file.file_name())).unwrap();
+    }
+    assert!(is_unsafe(place.open(&place.key())));
+}
+
+#[test]
+fn encodings_and_passphrases_are_kept() {
+    let place = Place::empty();
+    let key = generated(&place.around, small(1));
+    let (passphrase, encoding) = (Some(&b"correct"[..]), Encoding::Lms);
+    let (one, two) = (place.path("keys/k"), place.path("keys/two"));
+    let making = Making { passphrase, encoding, next: 7, ..making(&one) };
+    key.write(&place.around, &making).unwrap();
+    let file = KeyFile::read(&RealDisk, &place.key()).unwrap();
+    assert!(file.is_encrypted());
+    assert_eq!((file.public(), file.spki(true).unwrap().len()), (key.public(), 20 + 60));
+    for wrong in [None, Some(&b"wrong"[..])] {
+        let refused =
+            Signer::open(&place.around, engine(), &place.key(), wrong, &Opening::default());
+        assert!(matches!(refused, Err(Error::KeyFile(_))), "{wrong:?}");
+    }
+    let opened =
+        Signer::open(&place.around, engine(), &place.key(), passphrase, &Opening::default());
+    let made = signed(opened.unwrap(), b"one");
+    // Appendix A of RFC 8554: q comes first.
+    assert_eq!((made.index, &made.bytes[..4]), (7, &[0, 0, 0, 7][..]));
+    let several = generated(&place.around, small(2));
+    let refused = several.write(&place.around, &Making { key: &two, ..making });
+    assert!(matches!(refused, Err(Error::KeyFile(_))));
+}
+
+/// A disk that is gone after so many calls, as it is for a process that is killed; or one that nobody may write to.
+struct Frail {
+    calls: AtomicUsize,
+    most: usize,
+    writes: bool,
+}
+
+impl Frail {
+    fn around(around: &Surroundings, most: usize, writes: bool) -> Surroundings {
+        let frail = Frail { calls: AtomicUsize::new(0), most, writes };
+        Surroundings { disk: Arc::new(frail), ..around.clone() }
+    }
+
+    fn call<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self.calls.fetch_add(1, Ordering::Relaxed) < self.most {
+            true => call(),
+            false => Err(io::Error::other("gone")),
+        }
+    }
+}
+
+impl Disk for Frail {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
+        match access == Access::Read || self.writes {
+            true => self.call(|| RealDisk.open(path, access)),
+            false => Err(ErrorKind::PermissionDenied.into()),
+        }
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        self.call(|| RealDisk.make_folder(path))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        self.call(|| RealDisk.sync_folder(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(|| RealDisk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call(|| RealDisk.remove(path))
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        // Whether a file is there is no question of who may write.
+        self.call(|| RealDisk.identity(path))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.call(|| RealDisk.canonical(path))
+    }
+
+    fn is_network(&self, path: &Path) -> io::Result<bool> {
+        self.call(|| RealDisk.is_network(path))
+    }
+}
+
+/// Killed at any call while a key is made: what is left stands in nobody's way, and a key is whole or not there.
+#[test]
+fn a_killed_key_generation_does_not_block_the_next() {
+    let anchor = |place: &Place| [place.path("elsewhere/anchor")];
+    let mut unfinished = 0;
+    for most in 0.. {
+        let place = Place::empty();
+        let key = generated(&place.around, small(1));
+        let (path, anchors) = (place.key(), anchor(&place));
+        let making = Making { anchors: &anchors, ..making(&path) };
+        let frail = Frail::around(&place.around, most, true);
+        if key.write(&frail, &making).is_ok() {
+            assert!(most > 10, "{most} calls made a key");
+            break;
+        }
+        if !path.exists() {
+            unfinished += usize::from(place.path("keys/k.state").exists());
+            generated(&place.around, small(1)).write(&place.around, &making).unwrap();
+        }
+        assert_eq!(signed(place.open(&path).unwrap(), b"one").index, 0, "{most} calls");
+    }
+    assert!(unfinished > 3, "{unfinished} keys were left unfinished");
+    // A key that was moved away leaves its state, which is no rest of anything.
+    let place = Place::new(1);
+    signed(place.open(&place.key()).unwrap(), b"one");
+    fs::rename(place.key(), place.path("away")).unwrap();
+    let refused = generated(&place.around, small(1)).write(&place.around, &making(&place.key()));
+    assert!(refused.is_err());
+    assert!(place.path("keys/k.state").exists());
+}
+
+#[test]
+fn status_asks_for_no_right_to_write_and_no_lock() {
+    let place = Place::new(1);
+    signed(place.open(&place.key()).unwrap(), b"one");
+    let read_only = Frail::around(&place.around, usize::MAX, false);
+    let seen = status(&read_only, &place.key()).unwrap();
+    assert_eq!((seen.index, seen.holder), (1, None));
+    let signer = place.open(&place.key()).unwrap();
+    signed_by(&signer, b"two", None).unwrap();
+    let seen = status(&read_only, &place.key()).unwrap();
+    let pid = format!("process {} ", std::process::id());
+    assert!(seen.holder.unwrap().starts_with(&pid));
+    assert_eq!(signed(signer, b"three").index, 2);
+    assert!(is_unsafe(open(&read_only, &place.key())) || open(&read_only, &place.key()).is_err());
+}
+
+/// Run by the test below as a process of its own, and by itself for nothing.
+#[test]
+fn as_a_signing_child() {
+    let Ok(folder) = std::env::var("GABION_SIGNER_CHILD") else { return };
+    let folder = Path::new(&folder);
+    let signer = open(&around(&folder.join("home/anchors"), None), &folder.join("keys/k")).unwrap();
+    for message in 0..u32::MAX {
+        let made = signed_by(&signer, &message.to_be_bytes(), None).unwrap();
+        println!("released {}", made.index);
+    }
+}
+
+#[test]
+fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new(2);
+    let mut last = None;
+    for kill in 0..4 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "signer::as_a_signing_child", "--nocapture", "--test-threads=1"])
+            .env("GABION_SIGNER_CHILD", place.folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let index = |line: String| line.split_once("released ").map(|(_, index)| index.to_owned());
+        let mut indexes = lines.filter_map(index).map(|index| index.parse::<u64>().unwrap());
+        for _ in 0..=3 * kill {
+            let index = indexes.next().unwrap();
+            assert!(last.is_none_or(|last| index > last), "{index} after {last:?}");
+            last = Some(index);
+        }
+        child.kill().unwrap();
+        // What was on its way left, too.
+        last = indexes.last().or(last);
+        child.wait().unwrap();
+        let made = signed(place.open(&place.key()).unwrap(), b"mine");
+        assert!(made.index > last.unwrap());
+        last = Some(made.index);
+    }
+}
