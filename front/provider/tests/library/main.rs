@@ -6,6 +6,7 @@
 
 mod exchange;
 mod files;
+mod hss;
 mod hybrids;
 mod interop;
 mod parity;

@@ -8,9 +8,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gabion_engine::{Algorithm, Config, Engine, Family};
-use gabion_provider_testing::libcrypto::{Context, Params, Written};
+use gabion_provider_testing::hss::{self, Signer, W};
+use gabion_provider_testing::libcrypto::{Context, Key, Params, Written};
 use gabion_provider_testing::{
-    GROUPS, KEMS, LIB, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text,
+    GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text,
 };
 
 const STACK: usize = 1 << 20;
@@ -51,9 +52,9 @@ fn depth(work: &mut dyn FnMut()) -> usize {
     }
 }
 
-/// The signatures that the provider serves. Keys of the longer RSA take seconds to make, and those of
+/// The signatures whose keys the provider makes. Keys of the longer RSA take seconds to make, and those of
 /// composites differ in nothing else.
-fn is_served_signature(algorithm: &Algorithm) -> bool {
+fn is_made_here(algorithm: &Algorithm) -> bool {
     use Family::{Composite, FnDsa, MlDsa, SlhDsa};
     let is_long_rsa = ["RSA3072", "RSA4096-PKCS"].iter().any(|rsa| algorithm.name().contains(rsa));
     !is_long_rsa && matches!(algorithm.info().family, MlDsa | SlhDsa | FnDsa | Composite)
@@ -112,6 +113,31 @@ fn measure_signature(
                 }
             });
             busy.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Measures verification with HSS, whose keys and signatures another implementation makes: of one tree, and of so many
+/// that not all of them are verified together.
+fn measure_hss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut())) {
+    let none = Params::default();
+    for shape in [&[W::LmotsW8][..], &[W::LmotsW1, W::LmotsW2, W::LmotsW4, W::LmotsW8, W::LmotsW1]]
+    {
+        let mut signer = Signer::new(shape, 1);
+        let signature = signer.sign(b"m");
+        let (info, trees) = (signer.subject_public_key_info(), shape.len());
+        let parts = Params::default().octets("pub", &signer.public);
+        let verify = |key: Key<'_>| {
+            for _ in 0..5 {
+                assert!(key.verify(hss::NAME, OURS, &none, b"m", &signature));
+            }
+        };
+        // The first one tests the algorithm.
+        measure(format!("HSS of {trees} trees, read public, verify"), &mut || {
+            verify(context.read(Written::Public, &info).unwrap());
+        });
+        measure(format!("HSS of {trees} trees, import public, verify"), &mut || {
+            verify(context.import(hss::NAME, OURS, &parts).unwrap());
         });
     }
 }
@@ -175,6 +201,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
         measure(format!("{name} encaps"), &mut || drop(key.encapsulate(ours, &none).unwrap()));
     }
     measure_exchange(&context, &mut measure);
+    measure_hss(&context, &mut measure);
     for name in SIGNATURES {
         measure(format!("{name} first use"), &mut || drop(context.generate(name, ours, &none)));
         let key = context.generate(name, "provider=default", &none).unwrap();
@@ -197,7 +224,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
         let derived = context.kdf("TLS13-KDF", ours).unwrap().derive(48, Some(&schedule));
         assert!(derived.is_some());
     });
-    for algorithm in Algorithm::all().filter(is_served_signature) {
+    for algorithm in Algorithm::all().filter(is_made_here) {
         measure_signature(&context, algorithm, &mut measure);
     }
     deepest.sort();
