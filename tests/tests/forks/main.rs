@@ -15,7 +15,6 @@
 #![cfg(unix)]
 #![allow(clippy::expect_used)] // A panic is how a test fails.
 
-#[path = "forks/state.rs"]
 mod state;
 
 use std::num::NonZero;
