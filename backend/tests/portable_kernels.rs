@@ -37,6 +37,11 @@ fn lms_hashes() {
 }
 
 #[test]
+fn xmss_hashes() {
+    conformance::xmss::check(&Portable);
+}
+
+#[test]
 fn misuse() {
     conformance::misuse::check(&Portable);
 }

@@ -72,6 +72,18 @@ macro_rules! lms_kernels {
     };
 }
 
+/// The same for the kernels of XMSS.
+#[macro_export]
+macro_rules! xmss_kernels {
+    ($each:ident) => {
+        $each! {
+            fn xmss_chain_many(jobs: &mut [gabion_scheme::kernels::xmss::XmssChain<'_>]);
+            fn xmss_hash_many(jobs: &mut [gabion_scheme::kernels::xmss::XmssHash<'_>]);
+            fn xmss_secret_many(jobs: &mut [gabion_scheme::kernels::xmss::XmssSecret<'_>]);
+        }
+    };
+}
+
 /// Turns each `fn name<K: Kernels>(kernels: &K)` into the tests `portable::name`, `avx2::name` and
 /// `avx512::name`. On a machine without an instruction set its tests say so and pass.
 #[macro_export]

@@ -199,4 +199,5 @@ impl<K: Kernels> Kernels for Probe<'_, K> {
 
     crate::plain_kernels!(passed_on);
     crate::lms_kernels!(passed_on);
+    crate::xmss_kernels!(passed_on);
 }

@@ -212,4 +212,5 @@ impl<K: Kernels> Kernels for Stopwatch<K> {
     }
     crate::plain_kernels!(timed);
     crate::lms_kernels!(timed);
+    crate::xmss_kernels!(timed);
 }

@@ -77,4 +77,5 @@ impl<K: Kernels, T: Touch + Send + Sync> Kernels for Touched<K, T> {
     }
     crate::plain_kernels!(passed_on);
     crate::lms_kernels!(passed_on);
+    crate::xmss_kernels!(passed_on);
 }

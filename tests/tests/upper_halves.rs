@@ -94,6 +94,7 @@ impl<K: Kernels> Kernels for Watched<K> {
     }
     gabion_tests::plain_kernels!(watched);
     gabion_tests::lms_kernels!(watched);
+    gabion_tests::xmss_kernels!(watched);
 }
 
 /// Every operation of every algorithm alone and nine at once; the self-tests before them run theirs too.

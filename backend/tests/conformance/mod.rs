@@ -24,6 +24,7 @@ pub mod slh;
 mod slh_fors;
 pub mod sponge;
 pub mod x25519;
+pub mod xmss;
 
 /// Runs every check against `k`.
 #[allow(dead_code)]
@@ -35,6 +36,7 @@ pub fn check_all(k: &dyn Kernels) {
     dsa_rounding::check(k);
     slh::check(k);
     lms::check(k);
+    xmss::check(k);
     ed25519::check(k);
     x25519::check(k);
     misuse::check(k);

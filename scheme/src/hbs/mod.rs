@@ -5,7 +5,8 @@
 //!   bytes --Reader--> fields, never past their end
 //! ```
 //!
-//! No file here or in [`crate::lms`] holds a state or finds an index: a caller hands it over.
+//! No file here, in [`crate::lms`] or in [`crate::xmss`] holds a state or finds an index: a caller hands it
+//! over.
 
 mod digits;
 mod reader;

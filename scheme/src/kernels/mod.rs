@@ -26,6 +26,9 @@ pub mod sha512;
 pub mod slh;
 pub mod slh_fors;
 pub mod x25519;
+pub mod xmss;
+pub mod xmss_of_any;
+pub mod xmss_sha256;
 
 use ed25519::{EdEquation, EdVerify};
 use kem::{KemNoise, KemUniform};
@@ -33,6 +36,7 @@ use lms::{LmsChain, LmsHash, LmsLeaves};
 use sha512::Sha512;
 use slh::{SlhChain, SlhHash};
 use slh_fors::SlhForsTree;
+use xmss::{XmssChain, XmssHash, XmssSecret};
 
 pub use crate::poly::{DSA_Q, DsaPoly, KEM_Q, KemPoly, N};
 
@@ -277,6 +281,23 @@ pub trait Kernels: Send + Sync {
     /// Works leaves out. Time depends on their number, w and n.
     fn lms_leaves(&self, job: &mut LmsLeaves<'_>) {
         lms::leaves(self, job);
+    }
+
+    // ----- XMSS and XMSS^MT (RFC 8391) -----
+
+    /// Runs every chain to its end, in any order. The jobs of one call are of one family and one n.
+    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
+        xmss_of_any::chains(self, jobs);
+    }
+
+    /// Runs every hash, in any order. The jobs of one call are of one family and one n.
+    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
+        xmss_of_any::hashes(self, jobs);
+    }
+
+    /// Makes every secret, in any order. The jobs of one call are of one family, not SHA-512, and one n.
+    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
+        xmss_of_any::secrets(self, jobs);
     }
 
     // ----- Ed25519 (RFC 8032) -----

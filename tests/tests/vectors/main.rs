@@ -11,3 +11,4 @@ mod lms_sign;
 mod ml_dsa;
 mod ml_kem;
 mod slh_dsa;
+mod xmss;

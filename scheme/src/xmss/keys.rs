@@ -1,0 +1,104 @@
+//! Public keys of XMSS and XMSS^MT (RFC 8391, sections 4.1.7 and 4.2.2).
+
+use std::fmt;
+
+use super::params::{Scheme, Set};
+use crate::error::{Error, Status};
+use crate::hbs::Reader;
+use crate::kernels::xmss::{N_MAX, XmssContext};
+
+/// A public key. Nothing in it is secret.
+#[derive(Clone)]
+pub struct VerifyKey {
+    /// The encoding, where it is one: number of the set || root || SEED.
+    bytes: [u8; Self::LEN_MAX],
+    set: Option<(&'static Set, XmssContext)>,
+}
+
+impl VerifyKey {
+    /// Most bytes of an encoding.
+    pub const LEN_MAX: usize = 4 + 2 * N_MAX;
+
+    /// A key without a value.
+    pub fn blank() -> Self {
+        VerifyKey { bytes: [0; Self::LEN_MAX], set: None }
+    }
+
+    /// Reads a public key of a scheme: its number means another set in the other.
+    ///
+    /// # Errors
+    /// [`Error::PublicKey`] if the scheme has no set with this number, or the length is not that of the set.
+    pub fn decode(scheme: Scheme, bytes: &[u8]) -> Result<Self, Error> {
+        let refused = |reason| Error::PublicKey { algorithm: scheme.name(), reason };
+        let mut reader = Reader::new(bytes);
+        let number = reader.u32().ok_or(refused("it ends within the number of its set"))?;
+        let set = Set::of_number(scheme, number).ok_or(refused("its set is unknown"))?;
+        if bytes.len() != set.public_key_len() {
+            return Err(refused("its length is not that of its set"));
+        }
+        let mut key = Self::blank();
+        key.bytes[..bytes.len()].copy_from_slice(bytes);
+        key.set = Some((set, XmssContext::new(set.family, &bytes[4 + set.n..])));
+        Ok(key)
+    }
+
+    /// Whether this is a key, and not a blank or refused one.
+    pub fn is_expanded(&self) -> bool {
+        self.set.is_some()
+    }
+
+    /// The encoding; empty where it is blank.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.set().map_or(0, Set::public_key_len)]
+    }
+
+    /// The set; `None` where it is blank.
+    pub fn set(&self) -> Option<&'static Set> {
+        self.set.as_ref().map(|(set, _)| *set)
+    }
+
+    /// Bytes of a signature; 0 where it is blank.
+    pub fn signature_len(&self) -> usize {
+        self.set().map_or(0, Set::signature_len)
+    }
+
+    /// The set, the root, and what every hash begins with.
+    pub(super) fn parts(&self) -> Option<(&'static Set, &[u8], &XmssContext)> {
+        let (set, context) = self.set.as_ref()?;
+        Some((set, &self.bytes[4..4 + set.n], context))
+    }
+}
+
+impl PartialEq for VerifyKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.set() == other.set() && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for VerifyKey {}
+
+impl fmt::Debug for VerifyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerifyKey({})", self.set().map_or("blank", |set| set.name))
+    }
+}
+
+/// Decodes a public key of a scheme a lane. A lane ends as [`Status::Ok`], or as [`Status::InvalidKey`]
+/// with a blank key.
+///
+/// # Panics
+/// If the lengths do not fit each other.
+pub fn decode_verify_keys(
+    scheme: Scheme,
+    bytes: &[&[u8]],
+    keys: &mut [VerifyKey],
+    status: &mut [Status],
+) {
+    assert!(bytes.len() == keys.len() && keys.len() == status.len(), "one key a lane");
+    for ((bytes, key), status) in bytes.iter().zip(keys).zip(status) {
+        (*key, *status) = match VerifyKey::decode(scheme, bytes) {
+            Ok(key) => (key, Status::Ok),
+            Err(_) => (VerifyKey::blank(), Status::InvalidKey),
+        };
+    }
+}

@@ -1,0 +1,73 @@
+//! The encoding of signatures (RFC 8391, sections 4.1.8 and 4.2.3), taken apart.
+
+use super::params::Set;
+use crate::hbs::Reader;
+
+/// A signature of a set.
+#[derive(Clone, Copy)]
+pub(super) struct Signature<'a> {
+    /// Which leaf of all the lowest trees.
+    pub(super) index: u64,
+    /// The randomizer r.
+    pub(super) randomizer: &'a [u8],
+    /// The layers' parts, that of the lowest tree first.
+    layers: &'a [u8],
+}
+
+/// A layer's part of a signature.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layer<'a> {
+    /// Which layer, the lowest being 0.
+    pub(super) layer: u32,
+    /// Which tree of the layer.
+    pub(super) tree: u64,
+    /// Which leaf of the tree.
+    pub(super) leaf: u32,
+    /// A value of each chain.
+    pub(super) values: &'a [u8],
+    /// The authentication path, the leaf's sibling first.
+    pub(super) path: &'a [u8],
+}
+
+impl<'a> Signature<'a> {
+    /// Reads one. `None` where the length is not that of the set to the byte, or the index is that of no leaf.
+    pub(super) fn read(set: &Set, bytes: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let index = reader.bytes(set.index_len())?;
+        let index = index.iter().fold(0, |index, byte| index << 8 | u64::from(*byte));
+        let randomizer = reader.bytes(set.n)?;
+        let layers = reader.bytes(set.d as usize * set.layer_len())?;
+        let is_whole = reader.rest().is_empty() && index < set.signatures();
+        is_whole.then_some(Signature { index, randomizer, layers })
+    }
+
+    /// The part of a layer that there is.
+    pub(super) fn layer(&self, set: &Set, layer: u32) -> Layer<'a> {
+        let part = &self.layers[layer as usize * set.layer_len()..][..set.layer_len()];
+        let (values, path) = part.split_at(set.chains() * set.n);
+        let (tree, leaf) = place(set, self.index, layer);
+        Layer { layer, tree, leaf, values, path }
+    }
+}
+
+/// Which tree of a layer an index is below, and which leaf of it.
+pub(super) fn place(set: &Set, index: u64, layer: u32) -> (u64, u32) {
+    let height = set.tree_height();
+    let leaf = index >> (layer * height);
+    (leaf >> height, (leaf & ((1 << height) - 1)) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_a_leaf_of_every_layer() {
+        let Some(set) = Set::of_name("XMSSMT-SHA2_60/3_256") else { panic!("a set") };
+        let index = (5 << 40) + (6 << 20) + 7;
+        let places = [0, 1, 2].map(|layer| place(set, index, layer));
+        assert_eq!(places, [((5 << 20) + 6, 7), (5, 6), (0, 5)]);
+        let last = set.signatures() - 1;
+        assert_eq!(place(set, last, 0), ((1 << 40) - 1, (1 << 20) - 1));
+    }
+}
