@@ -59,6 +59,16 @@ fn lms_hashes_without_the_sha_extensions() {
 }
 
 #[test]
+fn xmss_hashes() {
+    on_avx2(|k| conformance::xmss::check(k));
+}
+
+#[test]
+fn xmss_hashes_without_the_sha_extensions() {
+    on_avx2(|k| conformance::xmss::check(&k.without_sha()));
+}
+
+#[test]
 fn ed25519_curve_work_and_sha512() {
     on_avx2(|k| conformance::ed25519::check(k));
 }

@@ -85,6 +85,29 @@ fn lms_hashes_by_the_sha_extensions_alone() {
 }
 
 #[test]
+fn xmss_hashes() {
+    on_avx512(|k| conformance::xmss::check(k));
+}
+
+#[test]
+fn xmss_hashes_with_sixteen_lanes_and_the_sha_extensions() {
+    on_avx512(|k| conformance::xmss::check(&k.with_lanes()));
+}
+
+#[test]
+fn xmss_hashes_without_the_sha_extensions() {
+    on_avx512(|k| conformance::xmss::check(&k.without_sha()));
+}
+
+#[test]
+fn xmss_hashes_by_the_sha_extensions_alone() {
+    on_avx512(|k| match k.without_lanes() {
+        Some(kernels) => conformance::xmss::check(&kernels),
+        None => eprintln!("Skipped: this processor lacks the SHA extensions."),
+    });
+}
+
+#[test]
 fn x25519_curve() {
     on_avx512(|k| conformance::x25519::check(k));
 }

@@ -58,6 +58,11 @@ fn lms_hashes() {
 }
 
 #[test]
+fn xmss_hashes() {
+    on_both(|k| conformance::xmss::check(k));
+}
+
+#[test]
 fn misuse() {
     on_neon(|k| conformance::misuse::check(k));
 }

@@ -16,7 +16,7 @@
 //!      |     |-- slh_sha512     on sha512: four messages side by side
 //!      |     |-- x86::sha_ni    SHA-256 by its own instructions, where there are some
 //!      |     `-- slh_sha256     where there are none, on sha256: eight messages side by side
-//!      |-- lms                  chains and tree hashes of LMS, on the same lanes and streams
+//!      |-- lms, xmss            chains and tree hashes of LMS and XMSS, on the same lanes and streams
 //!      |-- sha512               whole messages, for Ed25519
 //!      `-- registers            loads, stores, clearing
 //! ```
@@ -29,7 +29,8 @@
 use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
-use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+use gabion_scheme::kernels::xmss::{XmssChain, XmssFamily, XmssHash, XmssSecret};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, xmss_of_any};
 
 use crate::shared::polynomials::polynomial_methods;
 use crate::x86::sha_ni;
@@ -54,6 +55,7 @@ mod slh_sha256;
 mod slh_sha512;
 mod slh_shake;
 mod sponge;
+mod xmss;
 
 /// The functions behind `Kernels` over polynomials.
 mod polynomials {
@@ -146,6 +148,30 @@ impl Kernels for Avx2 {
             // SAFETY: `self` proves that the processor supports the kernel's features.
             Some(LmsFamily::Sha256) => unsafe { lms::hash_many(*self, jobs) },
             _ => hashes(self, jobs),
+        }
+    }
+
+    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
+        match jobs.first().map(|job| job.context.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(XmssFamily::Sha256) => unsafe { xmss::chain_many(*self, jobs) },
+            _ => xmss_of_any::chains(self, jobs),
+        }
+    }
+
+    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
+        match jobs.first().map(|job| job.context.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(XmssFamily::Sha256) => unsafe { xmss::hash_many(*self, jobs) },
+            _ => xmss_of_any::hashes(self, jobs),
+        }
+    }
+
+    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
+        match jobs.first().map(|job| job.context.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(XmssFamily::Sha256) => unsafe { xmss::secret_many(*self, jobs) },
+            _ => xmss_of_any::secrets(self, jobs),
         }
     }
 

@@ -14,7 +14,8 @@
 //!      |     |-- sha256         on sha256_lanes, where they are quicker than the SHA extensions
 //!      |     `-- fors           trees of FORS, a subtree in every lane: on keccak, sha256_lanes and sha512
 //!      |-- hbs
-//!      |     `-- lms, leaves    chains and tree hashes of LMS, on the same lanes and streams
+//!      |     |-- lms, leaves    chains and tree hashes of LMS, on the same lanes and streams
+//!      |     `-- xmss           the same of XMSS, and its secrets
 //!      |-- lattice
 //!      |     |-- kem_ntt, dsa_ntt     transforms and products: a polynomial stays in registers
 //!      |     |     |-- shuffle        exchanges between registers for layers within one
@@ -47,7 +48,8 @@ use gabion_scheme::kernels::lms::{
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
-use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+use gabion_scheme::kernels::xmss::{XmssChain, XmssFamily, XmssHash, XmssSecret};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, xmss_of_any};
 
 use crate::shared::polynomials::polynomial_methods;
 use crate::shared::sha512::Blocks;
@@ -63,7 +65,7 @@ mod slh;
 
 use self::sha2::{sha256, sha512, sha512_one};
 use curve25519::{ed25519, ed25519_vartime, x25519};
-use hbs::lms;
+use hbs::{lms, xmss};
 use keccak::sponge;
 use lattice::kem_sample;
 
@@ -250,6 +252,30 @@ impl Kernels for Avx512 {
                 ..*job
             },
         );
+    }
+
+    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
+        match jobs.first().map(|job| job.context.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(XmssFamily::Sha256) => unsafe { xmss::chain_many(*self, jobs) },
+            _ => xmss_of_any::chains(self, jobs),
+        }
+    }
+
+    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
+        match jobs.first().map(|job| job.context.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(XmssFamily::Sha256) => unsafe { xmss::hash_many(*self, jobs) },
+            _ => xmss_of_any::hashes(self, jobs),
+        }
+    }
+
+    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
+        match jobs.first().map(|job| job.context.family) {
+            // SAFETY: `self` proves that the processor supports the kernel's features.
+            Some(XmssFamily::Sha256) => unsafe { xmss::secret_many(*self, jobs) },
+            _ => xmss_of_any::secrets(self, jobs),
+        }
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

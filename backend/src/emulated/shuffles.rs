@@ -112,6 +112,19 @@ pub(crate) fn _mm512_unpackhi_epi32(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u32, 4>(a, b, |a, b| [a[2], b[2], a[3], b[3]])
 }
 
+/// The lower two 32-bit words of both, in turn; the upper two.
+#[inline(never)]
+pub(crate) fn _mm_unpacklo_epi32(a: __m128i, b: __m128i) -> __m128i {
+    let (a, b): ([u32; 4], [u32; 4]) = (cast(a), cast(b));
+    cast([a[0], b[0], a[1], b[1]])
+}
+
+#[inline(never)]
+pub(crate) fn _mm_unpackhi_epi32(a: __m128i, b: __m128i) -> __m128i {
+    let (a, b): ([u32; 4], [u32; 4]) = (cast(a), cast(b));
+    cast([a[2], b[2], a[3], b[3]])
+}
+
 #[inline(never)]
 pub(crate) fn _mm_unpacklo_epi64(a: __m128i, b: __m128i) -> __m128i {
     __m128i([a.0[0], b.0[0]])

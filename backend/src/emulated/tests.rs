@@ -281,6 +281,8 @@ same! { shuffles_are_the_processors:
     _mm512_unpackhi_epi32(a: __m512i, b: __m512i);
     _mm512_unpacklo_epi64(a: __m512i, b: __m512i);
     _mm512_unpackhi_epi64(a: __m512i, b: __m512i);
+    _mm_unpacklo_epi32(a: __m128i, b: __m128i);
+    _mm_unpackhi_epi32(a: __m128i, b: __m128i);
     _mm_unpacklo_epi64(a: __m128i, b: __m128i);
     _mm_unpackhi_epi64(a: __m128i, b: __m128i);
     _mm_alignr_epi8 [0 4 15 16 20 32 200](a: __m128i, b: __m128i);

@@ -7,6 +7,7 @@
 //!      |-- slh                  chains and tree hashes of SLH-DSA
 //!      |     |-- slh_shake      on keccak
 //!      |     `-- sha256         SHA-256 by the SHA2 extension
+//!      |-- xmss                 chains and tree hashes of XMSS, on the same
 //!      |-- sha512               SHA-512 by the extension that comes with SHA3
 //!      |-- kem_ntt, dsa_ntt     transforms and products, by the roots of constants
 //!      |     `-- shuffle        exchanges between registers for layers within one
@@ -32,7 +33,8 @@ use std::arch::is_aarch64_feature_detected;
 use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
-use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
+use gabion_scheme::kernels::xmss::{XmssChain, XmssFamily, XmssHash, XmssSecret};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, xmss_of_any};
 
 use crate::portable::Portable;
 use crate::shared::polynomials::polynomial_methods;
@@ -53,6 +55,7 @@ mod shuffle;
 mod slh;
 mod slh_shake;
 mod sponge;
+mod xmss;
 
 /// The functions behind `Kernels` over polynomials.
 mod polynomials {
@@ -167,6 +170,27 @@ impl Kernels for Neon {
             // SAFETY: the token proves that the processor has the extension.
             (Some(_), Some(LmsFamily::Sha256)) => unsafe { sha256::hash_many(jobs) },
             _ => hashes(self, jobs),
+        }
+    }
+
+    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
+        match (self.sha2, jobs.first().map(|job| job.context.family)) {
+            (Some(sha2), Some(XmssFamily::Sha256)) => xmss::chain_many(sha2, jobs),
+            _ => xmss_of_any::chains(self, jobs),
+        }
+    }
+
+    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
+        match (self.sha2, jobs.first().map(|job| job.context.family)) {
+            (Some(sha2), Some(XmssFamily::Sha256)) => xmss::hash_many(sha2, jobs),
+            _ => xmss_of_any::hashes(self, jobs),
+        }
+    }
+
+    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
+        match (self.sha2, jobs.first().map(|job| job.context.family)) {
+            (Some(sha2), Some(XmssFamily::Sha256)) => xmss::secret_many(sha2, jobs),
+            _ => xmss_of_any::secrets(self, jobs),
         }
     }
 

@@ -371,6 +371,40 @@ pub(super) fn hash_many<M: Message>(jobs: &mut [M]) {
     registers::clear();
 }
 
+/// One block into the first state, or into both, where a word of both is a row.
+#[inline(never)]
+#[target_feature(enable = "neon,sha2")]
+pub(super) fn compress_rows(state: &mut [[u32; 2]; 8], block: &[[u32; 2]; 16], count: usize) {
+    // Word 4 * i + j of each stream.
+    let words = |rows: &[[u32; 2]], stream: usize, i: usize| {
+        let words: [u32; 4] = core::array::from_fn(|j| rows[4 * i + j][stream]);
+        // SAFETY: four words.
+        unsafe { vld1q_u32(words.as_ptr()) }
+    };
+    let mut states: [State; 2] =
+        core::array::from_fn(|stream| core::array::from_fn(|i| words(&state[..], stream, i)));
+    let blocks: [Block; 2] =
+        core::array::from_fn(|stream| core::array::from_fn(|i| words(&block[..], stream, i)));
+    if count == 1 {
+        let mut one = [states[0]];
+        compress(&mut one, &[blocks[0]]);
+        states[0] = one[0];
+    } else {
+        compress(&mut states, &blocks);
+    }
+    for (stream, halves) in states.iter().enumerate() {
+        for (i, half) in halves.iter().enumerate() {
+            let mut words = [0; 4];
+            // SAFETY: four words.
+            unsafe { vst1q_u32(words.as_mut_ptr(), *half) };
+            for (row, word) in state[4 * i..].iter_mut().zip(words) {
+                row[stream] = word;
+            }
+        }
+    }
+    wipe(states.as_flattened_mut());
+}
+
 /// Hashes of one length, side by side.
 #[inline(never)]
 #[target_feature(enable = "neon,sha2")]

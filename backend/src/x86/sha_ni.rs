@@ -1,5 +1,5 @@
 //! SHA-256 by the SHA extensions, several streams side by side (FIPS 180-4, section 6.2), and what
-//! SLH-DSA (FIPS 205, section 11.2) and LMS (RFC 8554) make of it.
+//! SLH-DSA (FIPS 205, section 11.2), LMS (RFC 8554) and XMSS (RFC 8391) make of it.
 //!
 //! ```text
 //!   chain   [state after PK.seed] <- ADRSc || value || padding      one block a step; the value
@@ -8,7 +8,8 @@
 //!           [initial state] <- I || r || D || input || padding
 //! ```
 //!
-//! The two differ in a [`Layout`] and in how a [`Lane`] is filled ([`Streamed`]).
+//! The two differ in a [`Layout`] and in how a [`Lane`] is filled ([`Streamed`]). XMSS hashes rows of words
+//! ([`Rows`]), which are turned into blocks and back.
 //!
 //! A round waits for the one before it, four cycles for two rounds on Zen 4, while the unit could
 //! begin another every cycle. So streams share it, four at best; an instruction set that has a
@@ -28,9 +29,12 @@ use core::hint::black_box;
 use gabion_scheme::kernels::lms::{LmsChain, LmsHash, OF_SECRET as OF_LMS_SECRET, PREFIX};
 use gabion_scheme::kernels::slh::address_type::FORS_TREE;
 use gabion_scheme::kernels::slh::{SHA256_START, SlhAddress, SlhChain, SlhHash};
+use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
+use gabion_scheme::kernels::xmss_sha256::{Compress, Row};
 
 use crate::shared::chains::sha2::{ADDRESS, Message};
 use crate::shared::chains::sha256::OF_SECRET;
+use crate::shared::chains::xmss::{self as streams, Isa};
 use crate::shared::chains::{Chain, Queue};
 use crate::shared::sha2::SHA256_ROUNDS;
 
@@ -641,6 +645,131 @@ pub(crate) fn lms_hash_many<F: Four>(four: F, jobs: &mut [LmsHash<'_>]) {
         run.chunks_mut(STREAMS).for_each(|group| hash_group(four, group));
     }
     four.clear();
+}
+
+/// Streams of XMSS, of which the first so many are in use.
+#[derive(Clone, Copy)]
+struct Rows<F> {
+    four: F,
+    count: usize,
+}
+
+impl<F: Four> Compress<STREAMS> for Rows<F> {
+    #[inline(always)]
+    fn compress(self, state: &mut [Row<STREAMS>; 8], block: &[Row<STREAMS>; 16]) {
+        // SAFETY: functions of this module make this, which have the extensions.
+        unsafe { compress_rows(self, state, block) }
+    }
+}
+
+impl<F: Four> Isa<STREAMS> for Rows<F> {
+    #[inline(always)]
+    fn with_streams(self, count: usize) -> Self {
+        Rows { count, ..self }
+    }
+
+    #[inline(always)]
+    fn few(self) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn run_few(self, _: &mut [XmssChain<'_>]) {}
+
+    #[inline(always)]
+    fn hash_few(self, _: &mut [XmssHash<'_>]) {}
+
+    #[inline(always)]
+    fn make_few(self, _: &mut [XmssSecret<'_>]) {}
+
+    #[inline(always)]
+    fn clear(self) {
+        self.four.clear();
+    }
+}
+
+/// Word i of four streams, for four i, to four words of each stream; and back.
+#[inline]
+#[target_feature(enable = "sha,ssse3,bmi2")]
+fn transpose(rows: [&Row<STREAMS>; 4]) -> [__m128i; STREAMS] {
+    // SAFETY: a row is as long as a register, and needs no alignment here.
+    let [a, b, c, d] = rows.map(|row| unsafe { _mm_loadu_si128(row.as_ptr().cast()) });
+    quads([a, b, c, d])
+}
+
+/// The columns of four rows.
+#[inline]
+#[target_feature(enable = "sha,ssse3,bmi2")]
+fn quads([a, b, c, d]: [__m128i; 4]) -> [__m128i; 4] {
+    let (ab_0, ab_2) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+    let (cd_0, cd_2) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+    [
+        _mm_unpacklo_epi64(ab_0, cd_0),
+        _mm_unpackhi_epi64(ab_0, cd_0),
+        _mm_unpacklo_epi64(ab_2, cd_2),
+        _mm_unpackhi_epi64(ab_2, cd_2),
+    ]
+}
+
+/// One block into each state that is in use, row by row.
+#[inline(never)]
+#[target_feature(enable = "sha,ssse3,bmi2")]
+fn compress_rows<F: Four>(
+    rows: Rows<F>,
+    state: &mut [Row<STREAMS>; 8],
+    block: &[Row<STREAMS>; 16],
+) {
+    let [a, b, c, d, e, f, g, h] = state.each_ref();
+    let (abef, cdgh) = (transpose([f, e, b, a]), transpose([h, g, d, c]));
+    let mut states: [State; STREAMS] = core::array::from_fn(|i| [abef[i], cdgh[i]]);
+    let mut blocks = [[_mm_setzero_si128(); 4]; STREAMS];
+    for (i, rows) in block.as_chunks::<4>().0.iter().enumerate() {
+        for (block, words) in blocks.iter_mut().zip(transpose(rows.each_ref())) {
+            block[i] = words;
+        }
+    }
+    match rows.count {
+        1 => {
+            let (mut one, block) = ([states[0]], [blocks[0]]);
+            compress(&mut one, &block);
+            states[0] = one[0];
+        }
+        2 => {
+            let (mut two, block) = ([states[0], states[1]], [blocks[0], blocks[1]]);
+            compress(&mut two, &block);
+            states[..2].copy_from_slice(&two);
+        }
+        _ => rows.four.compress(&mut states, &blocks),
+    }
+    let [f, e, b, a] = quads(states.map(|[abef, _]| abef));
+    let [h, g, d, c] = quads(states.map(|[_, cdgh]| cdgh));
+    for (row, words) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+        // SAFETY: as in `transpose`.
+        unsafe { _mm_storeu_si128(row.as_mut_ptr().cast(), words) };
+    }
+    wipe(&mut states);
+    wipe(&mut blocks);
+}
+
+/// Runs every chain of XMSS to its end.
+#[inline(never)] // Into AVX code; see above.
+#[target_feature(enable = "sha,ssse3,bmi2")]
+pub(crate) fn xmss_chain_many<F: Four>(four: F, jobs: &mut [XmssChain<'_>]) {
+    streams::chain_many(Rows { four, count: STREAMS }, jobs);
+}
+
+/// Runs every hash of XMSS.
+#[inline(never)] // Into AVX code; see above.
+#[target_feature(enable = "sha,ssse3,bmi2")]
+pub(crate) fn xmss_hash_many<F: Four>(four: F, jobs: &mut [XmssHash<'_>]) {
+    streams::hash_many(Rows { four, count: STREAMS }, jobs);
+}
+
+/// Makes every secret of XMSS.
+#[inline(never)] // Into AVX code; see above.
+#[target_feature(enable = "sha,ssse3,bmi2")]
+pub(crate) fn xmss_secret_many<F: Four>(four: F, jobs: &mut [XmssSecret<'_>]) {
+    streams::secret_many(Rows { four, count: STREAMS }, jobs);
 }
 
 /// Hashes of one length, as many as there are streams at most.

@@ -2,3 +2,4 @@
 
 pub(super) mod leaves;
 pub(super) mod lms;
+pub(super) mod xmss;

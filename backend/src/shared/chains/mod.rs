@@ -5,6 +5,7 @@
 //!   jobs --longest first, in windows--> Queue --> lanes that are free    shake, sha256: lanes in memory
 //!
 //!   SLH-DSA, LMS  --Chain, Sha256Chain, Message--> what is hashed: a layout over the lanes
+//!   XMSS          --Chain, xmss--> what is hashed: rows of words, compressed by the lanes
 //! ```
 //!
 //! A lane keeps its chain to the end and then takes the next one. The longest go first, so that few
@@ -13,12 +14,14 @@
 
 use gabion_scheme::kernels::lms::LmsChain;
 use gabion_scheme::kernels::slh::SlhChain;
+use gabion_scheme::kernels::xmss::XmssChain;
 
 pub(crate) mod layout;
 pub(crate) mod sha2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod sha256;
 pub(crate) mod shake;
+pub(crate) mod xmss;
 
 /// Chains that are put in order at a time.
 const WINDOW: usize = 256;
@@ -92,6 +95,33 @@ impl Chain for LmsChain<'_> {
     fn length(&self) -> usize {
         let whole = (self.start + self.steps + 1) as usize;
         (self.steps as usize).div_ceil((whole / 16).max(1)) + usize::from(self.seed.is_some())
+    }
+
+    #[inline(always)]
+    fn value(&mut self) -> &mut [u8] {
+        self.value
+    }
+}
+
+impl Chain for XmssChain<'_> {
+    #[inline(always)]
+    fn assert_all(jobs: &[Self]) {
+        XmssChain::assert_all(jobs);
+    }
+
+    #[inline(always)]
+    fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    #[inline(always)]
+    fn has_secret(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn length(&self) -> usize {
+        self.steps as usize
     }
 
     #[inline(always)]

@@ -70,6 +70,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::slh::fors::sha256",
     "gabion_backend::avx512::slh::fors::sha2",
     "gabion_backend::avx512::sha2::sha256_lanes::advance",
+    "gabion_backend::avx512::hbs::xmss::compress",
     "gabion_backend::avx512::slh::sha256::hash",
     "gabion_backend::avx512::slh::sha256::run_together",
     "gabion_backend::avx512::sha2::sha512::compress",
@@ -78,6 +79,7 @@ const EXPECTED: &[&str] = &[
     "gabion_backend::avx512::sha2::sha512_one::compress_two",
     "gabion_backend::x86::sha_ni::compress",
     "gabion_backend::x86::sha_ni::advance",
+    "gabion_backend::x86::sha_ni::compress_rows",
     "gabion_backend::x86::sha_ni::hash",
     "gabion_backend::x86::sha_ni::hash_nodes",
     "gabion_backend::avx512::slh::hash_many",
@@ -156,7 +158,7 @@ const SPONGES: &[(&str, &[usize])] = &[
 /// Kernels that take descriptions of jobs, and which of their arguments point to them.
 const SAMPLERS: &[(&str, &[usize])] = &[("lattice::kem_sample::sample_cbd", &[ARGUMENTS[1]])];
 
-/// Functions that hand the hashes of SLH-DSA and of LMS to lanes. They follow descriptions of jobs to contexts
+/// Functions that hand the hashes of SLH-DSA, LMS and XMSS to lanes. They follow descriptions of jobs to contexts
 /// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
 const HASHES: &[&str] = &[
     "avx512::slh::chain_many",
@@ -173,6 +175,7 @@ const HASHES: &[&str] = &[
     "x86::sha_ni::chain_many",
     "x86::sha_ni::hash",
     "x86::sha_ni::lms_hash",
+    "x86::sha_ni::xmss_",
 ];
 
 /// How a function's inputs are to be read; none if it is not scanned.
@@ -189,7 +192,7 @@ fn model(name: &str) -> Option<Model> {
     // What schedules jobs on AVX2, full of descriptions beside data, is left to memcheck, which runs it.
     let scheduler = within("gabion_backend::avx2::");
     let schedules = |name: &str| {
-        ["sponge::", "slh", "lms::", "sha512::hash"]
+        ["sponge::", "slh", "lms::", "xmss::", "sha512::hash"]
             .iter()
             .any(|beginning| name.starts_with(beginning))
     };
