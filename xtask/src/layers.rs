@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-backend", &["gabion-scheme"]),
     ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
     ("gabion-state", &["gabion-engine"]),
+    ("gabion-rustls", &["gabion-engine"]),
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     ("gabion-bench", &["gabion-engine", "gabion-rows"]),

@@ -12,6 +12,7 @@ const ROOTS: &[&str] = &[
     "backend/src/lib.rs",
     "engine/src/lib.rs",
     "state/src/lib.rs",
+    "tls/rustls/src/lib.rs",
     "ship/src/lib.rs",
     "bench/src/lib.rs",
     "bench/rows/src/lib.rs",

@@ -1,0 +1,52 @@
+//! The engine's errors as those of rustls, which chooses the alert by them.
+
+use std::sync::Arc;
+
+use gabion_engine::{Engine, Error, Status};
+use rustls::{OtherError, PeerMisbehaved};
+
+/// The engine, or why there is none.
+pub(crate) fn engine() -> Result<&'static Engine, rustls::Error> {
+    Engine::global().map_err(ours)
+}
+
+/// What is no fault of the peer's: no memory, no randomness, no healthy backend, a key of our own.
+pub(crate) fn ours(error: Error) -> rustls::Error {
+    rustls::Error::Other(OtherError(Arc::new(error)))
+}
+
+/// What a peer's key share came to. rustls sends `illegal_parameter` for every error of an exchange; whether
+/// the peer is to blame is what its caller reads.
+pub(crate) fn of_share(error: Error) -> rustls::Error {
+    match error {
+        Error::Input(_) | Error::Lane { status: Status::InvalidKey | Status::InvalidInput, .. } => {
+            PeerMisbehaved::InvalidKeyShare.into()
+        }
+        other => ours(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gabion_engine::{Algorithm, InputError, Task};
+
+    #[test]
+    fn only_what_the_peer_sent_is_blamed_on_it() {
+        let lane = |status| Error::Lane {
+            algorithm: Algorithm::X25519MlKem768,
+            task: Task::Decaps,
+            status,
+        };
+        let length = InputError::Length { what: "the ciphertext", expected: 1120, got: 3 };
+        for blamed in [lane(Status::InvalidInput), lane(Status::InvalidKey), Error::Input(length)] {
+            let expected = rustls::Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
+            assert_eq!(of_share(blamed), expected);
+        }
+        for own in [lane(Status::Fault), lane(Status::NotRun), Error::NoMemory("a key")] {
+            let said = own.to_string();
+            let rustls::Error::Other(error) = of_share(own) else { panic!("{said}") };
+            assert_eq!(error.0.to_string(), said);
+        }
+    }
+}

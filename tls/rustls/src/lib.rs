@@ -1,0 +1,93 @@
+//! Post-quantum TLS for rustls: the engine as its `CryptoProvider`.
+//!
+//! ```text
+//!   rustls --SupportedKxGroup-----------------> groups      --+
+//!          --KeyProvider, SigningKey----------> signing     --+--> gabion-engine
+//!          --SignatureVerificationAlgorithm---> verifying   --+    (keys expanded once, OsEntropy)
+//!          --SecureRandom---------------------> this file   --+
+//!          --cipher suites, HKDF, RSA, P-521--> aws-lc-rs, as rustls has them
+//! ```
+//!
+//! - Handshakes agree on X25519MLKEM768 if both sides can; every group of TLS that the engine has is in
+//!   [`groups`].
+//! - Certificates may have keys of ML-DSA, Ed25519, ECDSA or RSA. A private key is read in every form of
+//!   Gabion's key files, is expanded once and stays so. One that is kept elsewhere is a
+//!   [`KeyElsewhere`](signing::KeyElsewhere).
+//! - Names and chains are webpki's business.
+//! - No thread is started. What is global is rustls's own default, once [`install_default`] was called, and
+//!   the bounded cache of peers' public keys (see [`verifying`]).
+//!
+//! # Examples
+//! ```
+//! gabion_rustls::install_default().expect("nobody else installed one");
+//!
+//! // From here on every configuration of this process is post-quantum.
+//! let roots = rustls::RootCertStore::empty();
+//! let config =
+//!     rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+//! assert_eq!(config.crypto_provider().kx_groups[0].name(), rustls::NamedGroup::X25519MLKEM768);
+//! ```
+
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "fips")]
+compile_error!(
+    "gabion-rustls has no feature `fips`: no module that holds the engine's code is validated by FIPS 140-3, \
+     so that a handshake through this provider can't be; use rustls with its own feature `fips` alone \
+     (docs/rustls.md)"
+);
+
+mod error;
+pub mod groups;
+mod schemes;
+pub mod signing;
+pub mod verifying;
+
+use std::sync::Arc;
+
+use gabion_engine::{Entropy, OsEntropy};
+use rustls::crypto::{CryptoProvider, GetRandomFailed, SecureRandom, aws_lc_rs};
+
+/// The provider: the engine's groups and signatures, and the cipher suites of aws-lc-rs.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+///
+/// let provider = Arc::new(gabion_rustls::provider());
+/// let roots = rustls::RootCertStore::empty();
+/// let config = rustls::ClientConfig::builder_with_provider(provider)
+///     .with_safe_default_protocol_versions()?
+///     .with_root_certificates(roots)
+///     .with_no_client_auth();
+/// assert!(!config.fips());
+/// # Ok::<(), rustls::Error>(())
+/// ```
+#[must_use]
+pub fn provider() -> CryptoProvider {
+    CryptoProvider {
+        cipher_suites: aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec(),
+        kx_groups: groups::DEFAULT.to_vec(),
+        signature_verification_algorithms: verifying::ALGORITHMS,
+        secure_random: &Random,
+        key_provider: &signing::Keys,
+    }
+}
+
+/// Makes it the provider of every configuration of this process that names none.
+///
+/// # Errors
+/// The provider that was installed before, which stays.
+pub fn install_default() -> Result<(), Arc<CryptoProvider>> {
+    provider().install_default()
+}
+
+/// What rustls draws by itself: the randoms of hellos, identifiers of sessions.
+#[derive(Debug)]
+struct Random;
+
+impl SecureRandom for Random {
+    fn fill(&self, out: &mut [u8]) -> Result<(), GetRandomFailed> {
+        OsEntropy.fill(out).map_err(|_| GetRandomFailed)
+    }
+}

@@ -1,0 +1,140 @@
+//! Keys that are elsewhere: in a device, in a service, in another process.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::sign::{Signer, SigningKey};
+use rustls::{Error, OtherError, SignatureAlgorithm, SignatureScheme};
+
+use crate::schemes::algorithm_of;
+
+/// A private key that this process does not have, and whoever signs with it.
+///
+/// rustls asks on the thread that runs the handshake and waits for the answer: a server with an event loop gives
+/// connections whose key is far away a thread of their own.
+///
+/// # Examples
+/// ```
+/// use gabion_engine::{Algorithm, Engine, Message, OsEntropy, SigningKey};
+/// use gabion_rustls::signing::{KeyElsewhere, key_elsewhere};
+/// use rustls::SignatureScheme;
+///
+/// /// Stands for a service that signs.
+/// struct Service(SigningKey);
+///
+/// impl KeyElsewhere for Service {
+///     fn schemes(&self) -> &[SignatureScheme] {
+///         &[SignatureScheme::ML_DSA_65]
+///     }
+///
+///     fn sign(
+///         &self,
+///         _: SignatureScheme,
+///         message: &[u8],
+///     ) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+///         let message = Message::Pure { context: b"", message };
+///         Ok(Engine::global()?.sign(&self.0, message, &OsEntropy)?)
+///     }
+/// }
+///
+/// let key = Engine::global()?.signature_generate(Algorithm::MlDsa65, &OsEntropy)?;
+/// let key = key_elsewhere(Service(key));
+/// // With the chain of its certificate: rustls::sign::CertifiedKey::new(chain, key).
+/// assert!(key.choose_scheme(&[SignatureScheme::ED25519]).is_none());
+/// assert!(key.choose_scheme(&[SignatureScheme::ML_DSA_65]).is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait KeyElsewhere: Send + Sync {
+    /// What the key can sign with, the preferred scheme first.
+    fn schemes(&self) -> &[SignatureScheme];
+
+    /// The public key, if it is known here: then rustls refuses a certificate of another one when it is told to
+    /// compare them.
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        None
+    }
+
+    /// Signs a message, which is not hashed yet, with one of the schemes.
+    ///
+    /// # Errors
+    /// Why there is no signature; the handshake fails with it.
+    fn sign(
+        &self,
+        scheme: SignatureScheme,
+        message: &[u8],
+    ) -> Result<Vec<u8>, Box<dyn StdError + Send + Sync>>;
+}
+
+/// A closure that signs with one scheme: `(scheme, |message: &[u8]| ...)`.
+impl<F> KeyElsewhere for (SignatureScheme, F)
+where
+    F: Fn(&[u8]) -> Result<Vec<u8>, Box<dyn StdError + Send + Sync>> + Send + Sync,
+{
+    fn schemes(&self) -> &[SignatureScheme] {
+        std::slice::from_ref(&self.0)
+    }
+
+    fn sign(
+        &self,
+        _: SignatureScheme,
+        message: &[u8],
+    ) -> Result<Vec<u8>, Box<dyn StdError + Send + Sync>> {
+        self.1(message)
+    }
+}
+
+/// Such a key as one of rustls's, for [`CertifiedKey::new`](rustls::sign::CertifiedKey::new).
+pub fn key_elsewhere(key: impl KeyElsewhere + 'static) -> Arc<dyn SigningKey> {
+    Arc::new(Elsewhere(Arc::new(key)))
+}
+
+struct Elsewhere(Arc<dyn KeyElsewhere>);
+
+impl SigningKey for Elsewhere {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let scheme = *self.0.schemes().iter().find(|scheme| offered.contains(scheme))?;
+        Some(Box::new(Asked { key: Arc::clone(&self.0), scheme }))
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        self.0.public_key()
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.0
+            .schemes()
+            .first()
+            .map_or(SignatureAlgorithm::Unknown(0), |&first| algorithm_of(first))
+    }
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elsewhere").field("schemes", &self.0.schemes()).finish()
+    }
+}
+
+/// The key, for one handshake.
+struct Asked {
+    key: Arc<dyn KeyElsewhere>,
+    scheme: SignatureScheme,
+}
+
+impl Signer for Asked {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let signed = self.key.sign(self.scheme, message);
+        signed.map_err(|error| Error::Other(OtherError(error.into())))
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        self.scheme
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("scheme", &self.scheme).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! Certificates that the tests make: a root, as many intermediates as are asked for, and a leaf for `localhost`.
+
+use std::sync::Arc;
+
+use gabion_engine::{Algorithm, Engine, OsEntropy};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, alg_id};
+use rustls::sign::SigningKey;
+use rustls::{RootCertStore, SignatureScheme};
+
+/// A chain with its private key, and the root that it leads to.
+#[derive(Clone)]
+pub struct Chain {
+    pub certificates: Vec<CertificateDer<'static>>,
+    pub key: Arc<dyn SigningKey>,
+    pub roots: Arc<RootCertStore>,
+}
+
+/// What a key is made for; RSA comes from aws-lc-rs, which alone makes one quickly enough for a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Ours(Algorithm),
+    Rsa,
+}
+
+/// Every key that a certificate of these tests has.
+pub const KEYS: [Key; 8] = [
+    Key::Ours(Algorithm::MlDsa44),
+    Key::Ours(Algorithm::MlDsa65),
+    Key::Ours(Algorithm::MlDsa87),
+    Key::Ours(Algorithm::Ed25519),
+    Key::Ours(Algorithm::EcdsaP256),
+    Key::Ours(Algorithm::EcdsaP384),
+    Key::Ours(Algorithm::EcdsaP521),
+    Key::Rsa,
+];
+
+impl Key {
+    /// PKCS#8 of a fresh key.
+    pub fn file(self) -> PrivateKeyDer<'static> {
+        let der = match self {
+            Key::Ours(algorithm) => {
+                use gabion_engine::key_file::{FileForm, encode_private};
+                use gabion_engine::keys::PrivateKey;
+                let engine = Engine::global().unwrap();
+                let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
+                let form = FileForm::of(algorithm).unwrap();
+                encode_private(form, &key.forms(), true).unwrap().to_vec()
+            }
+            Key::Rsa => {
+                use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+                let key = aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048);
+                let key = key.unwrap();
+                let der: Pkcs8V1Der<'_> = key.as_der().unwrap();
+                der.as_ref().to_vec()
+            }
+        };
+        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der))
+    }
+
+    /// A fresh key.
+    pub fn generate(self) -> Arc<dyn SigningKey> {
+        gabion_rustls::signing::signing_key(&self.file()).unwrap()
+    }
+
+    /// The scheme of certificates that it signs.
+    pub fn scheme(self) -> SignatureScheme {
+        match self {
+            Key::Ours(Algorithm::MlDsa44) => SignatureScheme::ML_DSA_44,
+            Key::Ours(Algorithm::MlDsa65) => SignatureScheme::ML_DSA_65,
+            Key::Ours(Algorithm::MlDsa87) => SignatureScheme::ML_DSA_87,
+            Key::Ours(Algorithm::Ed25519) => SignatureScheme::ED25519,
+            Key::Ours(Algorithm::EcdsaP256) => SignatureScheme::ECDSA_NISTP256_SHA256,
+            Key::Ours(Algorithm::EcdsaP384) => SignatureScheme::ECDSA_NISTP384_SHA384,
+            Key::Ours(Algorithm::EcdsaP521) => SignatureScheme::ECDSA_NISTP521_SHA512,
+            Key::Ours(other) => panic!("{other} signs no certificate here"),
+            Key::Rsa => SignatureScheme::RSA_PSS_SHA256,
+        }
+    }
+
+    /// The identifier of its signatures.
+    fn identifier(self) -> Vec<u8> {
+        let id = match self.scheme() {
+            SignatureScheme::ML_DSA_44 => alg_id::ML_DSA_44,
+            SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
+            SignatureScheme::ML_DSA_87 => alg_id::ML_DSA_87,
+            SignatureScheme::ED25519 => alg_id::ED25519,
+            SignatureScheme::ECDSA_NISTP256_SHA256 => alg_id::ECDSA_SHA256,
+            SignatureScheme::ECDSA_NISTP384_SHA384 => alg_id::ECDSA_SHA384,
+            SignatureScheme::ECDSA_NISTP521_SHA512 => alg_id::ECDSA_SHA512,
+            _ => alg_id::RSA_PSS_SHA256,
+        };
+        tlv(0x30, &[id.as_ref()])
+    }
+}
+
+/// A chain of a leaf and `intermediates` below a root, all with fresh keys of one kind.
+pub fn chain(key: Key, intermediates: usize) -> Chain {
+    let mut issuer = (key.generate(), "root".to_owned());
+    let root = certificate(key, &issuer, &issuer, true);
+    let mut roots = RootCertStore::empty();
+    roots.add(root).unwrap();
+    let mut certificates = Vec::new();
+    for number in 0..intermediates {
+        let subject = (key.generate(), format!("intermediate {number}"));
+        certificates.push(certificate(key, &issuer, &subject, true));
+        issuer = subject;
+    }
+    let leaf = (key.generate(), "localhost".to_owned());
+    certificates.push(certificate(key, &issuer, &leaf, false));
+    certificates.reverse();
+    Chain { certificates, key: leaf.0, roots: Arc::new(roots) }
+}
+
+type Named = (Arc<dyn SigningKey>, String);
+
+/// A certificate of version 3 (RFC 5280, section 4.1), for this century.
+fn certificate(
+    of_issuer: Key,
+    issuer: &Named,
+    subject: &Named,
+    is_ca: bool,
+) -> CertificateDer<'static> {
+    let identifier = of_issuer.identifier();
+    let validity = tlv(0x30, &[&tlv(0x17, &[b"200101000000Z"]), &tlv(0x17, &[b"491231235959Z"])]);
+    let public = subject.0.public_key();
+    // RSA's key of rustls does not say its public key as a structure in every edition.
+    let public = public.unwrap();
+    let extensions = match is_ca {
+        true => extension(&[0x55, 0x1d, 0x13], true, &tlv(0x30, &[&tlv(1, &[&[0xff]])])),
+        false => {
+            let names = tlv(0x30, &[&tlv(0x82, &[subject.1.as_bytes()])]);
+            extension(&[0x55, 0x1d, 0x11], false, &names)
+        }
+    };
+    let to_sign = tlv(
+        0x30,
+        &[
+            &tlv(0xa0, &[&tlv(2, &[&[2]])]),
+            &tlv(2, &[&[7]]),
+            &identifier,
+            &name(&issuer.1),
+            &validity,
+            &name(&subject.1),
+            public.as_ref(),
+            &tlv(0xa3, &[&tlv(0x30, &[&extensions])]),
+        ],
+    );
+    let signer = issuer.0.choose_scheme(&[of_issuer.scheme()]).unwrap();
+    let signature = signer.sign(&to_sign).unwrap();
+    let signature = tlv(3, &[&[0], &signature]);
+    tlv(0x30, &[&to_sign, &identifier, &signature]).into()
+}
+
+/// A name with a common name alone.
+fn name(common: &str) -> Vec<u8> {
+    let attribute = tlv(0x30, &[&[6, 3, 0x55, 4, 3], &tlv(0x0c, &[common.as_bytes()])]);
+    tlv(0x30, &[&tlv(0x31, &[&attribute])])
+}
+
+fn extension(oid: &[u8], is_critical: bool, value: &[u8]) -> Vec<u8> {
+    let critical = if is_critical { tlv(1, &[&[0xff]]) } else { Vec::new() };
+    tlv(0x30, &[&tlv(6, &[oid]), &critical, &tlv(4, &[value])])
+}
+
+/// A structure of DER.
+fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let content = parts.concat();
+    let head = match content.len() {
+        len @ 0..0x80 => vec![tag, len as u8],
+        len @ 0x80..0x100 => vec![tag, 0x81, len as u8],
+        len => [&[tag, 0x82][..], &(len as u16).to_be_bytes()].concat(),
+    };
+    [head, content].concat()
+}

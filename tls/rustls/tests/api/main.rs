@@ -1,0 +1,11 @@
+//! Handshakes in memory: gabion-rustls on one side or both, and rustls with aws-lc-rs on the other.
+
+#![allow(clippy::result_large_err)] // A failure of a test may be as large as it likes.
+
+mod certificates;
+mod groups;
+mod many;
+mod pair;
+mod sessions;
+mod shares;
+mod signatures;

@@ -1,0 +1,104 @@
+//! A client and a server that talk over memory.
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, Error, ServerConfig, ServerConnection};
+
+use super::certificates::Chain;
+
+/// What both sides came to: how it failed, of those that did.
+#[derive(Debug, PartialEq)]
+pub struct Failed {
+    pub client: Option<Error>,
+    pub server: Option<Error>,
+}
+
+pub type Both = (ClientConnection, ServerConnection);
+
+/// The engine's provider, with these groups.
+pub fn ours(groups: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider { kx_groups: groups.to_vec(), ..gabion_rustls::provider() })
+}
+
+/// rustls with aws-lc-rs, and all groups that it has.
+pub fn theirs() -> Arc<CryptoProvider> {
+    let kx_groups = rustls::crypto::aws_lc_rs::ALL_KX_GROUPS.to_vec();
+    Arc::new(CryptoProvider { kx_groups, ..rustls::crypto::aws_lc_rs::default_provider() })
+}
+
+pub fn certified(chain: &Chain) -> CertifiedKey {
+    CertifiedKey::new(chain.certificates.clone(), Arc::clone(&chain.key))
+}
+
+pub fn server(provider: &Arc<CryptoProvider>, chain: &Chain) -> ServerConfig {
+    ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(chain))))
+}
+
+pub fn client(provider: &Arc<CryptoProvider>, chain: &Chain) -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(Arc::clone(&chain.roots))
+        .with_no_client_auth()
+}
+
+/// Both ends of a connection that nothing was sent on.
+pub fn ends(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Both {
+    let name = "localhost".try_into().unwrap();
+    (
+        ClientConnection::new(Arc::clone(client), name).unwrap(),
+        ServerConnection::new(Arc::clone(server)).unwrap(),
+    )
+}
+
+/// Moves bytes until neither side has any: handshake, tickets, alerts.
+pub fn exchange((client, server): &mut Both) -> Result<(), Failed> {
+    let mut failed = Failed { client: None, server: None };
+    let mut bytes = Vec::new();
+    loop {
+        let mut moved = false;
+        while client.wants_write() {
+            client.write_tls(&mut bytes).unwrap();
+        }
+        while !bytes.is_empty() && failed.server.is_none() {
+            moved = true;
+            let mut left = &bytes[..];
+            server.read_tls(&mut left).unwrap();
+            let read = bytes.len() - left.len();
+            bytes.drain(..read);
+            failed.server = server.process_new_packets().err();
+        }
+        bytes.clear();
+        while server.wants_write() {
+            server.write_tls(&mut bytes).unwrap();
+        }
+        while !bytes.is_empty() && failed.client.is_none() {
+            moved = true;
+            let mut left = &bytes[..];
+            client.read_tls(&mut left).unwrap();
+            let read = bytes.len() - left.len();
+            bytes.drain(..read);
+            failed.client = client.process_new_packets().err();
+        }
+        bytes.clear();
+        if !moved {
+            break;
+        }
+    }
+    if failed.client.is_none() && failed.server.is_none() { Ok(()) } else { Err(failed) }
+}
+
+/// A handshake, and what it came to.
+pub fn shake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Result<Both, Failed> {
+    let mut both = ends(client, server);
+    exchange(&mut both)?;
+    assert!(!both.0.is_handshaking() && !both.1.is_handshaking());
+    Ok(both)
+}

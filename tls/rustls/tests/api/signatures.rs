@@ -1,0 +1,212 @@
+//! Certificates and signatures of handshakes: each algorithm, and what is wrong with them.
+
+use std::sync::Arc;
+
+use gabion_engine::Algorithm;
+use gabion_rustls::signing::key_elsewhere;
+use rustls::pki_types::CertificateDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, Error, PeerMisbehaved, ServerConfig,
+    SignatureAlgorithm, SignatureScheme,
+};
+
+use super::certificates::{Chain, KEYS, Key, chain};
+use super::pair::{certified, client, ours, server, shake, theirs};
+
+/// Certificates of each algorithm, with aws-lc-rs on either side.
+#[test]
+fn chains_of_every_algorithm_are_taken_both_ways() {
+    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    for key in KEYS {
+        let chain = chain(key, 1);
+        for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+            let both = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain)));
+            assert!(both.is_ok(), "{key:?}: {:?}", both.err());
+        }
+    }
+}
+
+/// A key that alters what another one signs, or says that it signed by another scheme.
+#[derive(Debug)]
+struct Lying {
+    key: Arc<dyn SigningKey>,
+    altered: bool,
+    says: Option<SignatureScheme>,
+}
+
+#[derive(Debug)]
+struct LyingSigner(Box<dyn Signer>, bool, SignatureScheme);
+
+impl SigningKey for Lying {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let signer = self.key.choose_scheme(offered)?;
+        let says = self.says.unwrap_or(signer.scheme());
+        Some(Box::new(LyingSigner(signer, self.altered, says)))
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.key.algorithm()
+    }
+}
+
+impl Signer for LyingSigner {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut signature = self.0.sign(message)?;
+        let last = signature.len() - 1;
+        signature[last] ^= u8::from(self.1);
+        Ok(signature)
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        self.2
+    }
+}
+
+fn with_key(chain: &Chain, altered: bool, says: Option<SignatureScheme>) -> Chain {
+    let key = Arc::new(Lying { key: Arc::clone(&chain.key), altered, says });
+    Chain { key, ..chain.clone() }
+}
+
+#[test]
+fn an_altered_signature_of_each_scheme_is_refused() {
+    let provider = ours(gabion_rustls::groups::DEFAULT);
+    for key in KEYS {
+        let chain = chain(key, 0);
+        let client = Arc::new(client(&provider, &chain));
+        let lying = with_key(&chain, true, None);
+        let failed = shake(&client, &Arc::new(server(&provider, &lying))).err().unwrap();
+        let expected = Error::InvalidCertificate(CertificateError::BadSignature);
+        assert_eq!(failed.client, Some(expected), "{key:?}");
+        let heard = Error::AlertReceived(AlertDescription::DecryptError);
+        assert_eq!(failed.server, Some(heard), "{key:?}");
+    }
+}
+
+#[test]
+fn an_altered_certificate_is_refused() {
+    let provider = ours(gabion_rustls::groups::DEFAULT);
+    for key in KEYS {
+        let mut chain = chain(key, 1);
+        let client = Arc::new(client(&provider, &chain));
+        let mut der = chain.certificates[0].to_vec();
+        let last = der.len() - 1;
+        der[last] ^= 1;
+        chain.certificates[0] = CertificateDer::from(der);
+        let failed = shake(&client, &Arc::new(server(&provider, &chain))).err().unwrap();
+        let expected = Error::InvalidCertificate(CertificateError::BadSignature);
+        assert_eq!(failed.client, Some(expected), "{key:?}");
+    }
+}
+
+/// CertificateVerify whose scheme is not the key's: of every pair that TLS 1.3 offers, and one that it does not.
+#[test]
+fn a_scheme_that_is_not_the_keys_is_refused() {
+    let provider = ours(gabion_rustls::groups::DEFAULT);
+    for key in KEYS {
+        let chain = chain(key, 0);
+        let client = Arc::new(client(&provider, &chain));
+        for says in KEYS.map(Key::scheme).into_iter().filter(|other| *other != key.scheme()) {
+            if key == Key::Rsa {
+                continue; // Its key signs by several schemes; see the altered one.
+            }
+            let lying = with_key(&chain, false, Some(says));
+            let failed = shake(&client, &Arc::new(server(&provider, &lying))).err().unwrap();
+            let said = format!("{:?}", failed.client);
+            assert!(
+                said.contains("UnsupportedSignatureAlgorithmForPublicKey"),
+                "{key:?} as {says:?}: {said}"
+            );
+            assert!(matches!(failed.server, Some(Error::AlertReceived(_))), "{failed:?}");
+        }
+        for says in [SignatureScheme::ED448, SignatureScheme::RSA_PKCS1_SHA1] {
+            let lying = with_key(&chain, false, Some(says));
+            let failed = shake(&client, &Arc::new(server(&provider, &lying))).err().unwrap();
+            let expected = PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme;
+            assert_eq!(failed.client, Some(Error::PeerMisbehaved(expected)), "{key:?} as {says:?}");
+        }
+    }
+}
+
+/// A chain of ML-DSA-87 that takes more than one record, and a key in each form of its file.
+#[test]
+fn a_chain_of_more_than_16_kib_is_taken() {
+    let chain = chain(Key::Ours(Algorithm::MlDsa87), 2);
+    assert!(chain.certificates.iter().map(|der| der.len()).sum::<usize>() > 16 << 10);
+    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+        assert!(shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain))).is_ok());
+    }
+}
+
+/// A server that asks for a certificate, and a client that proves itself by one of each algorithm; by another
+/// root's; by an altered signature; and by none.
+#[test]
+fn clients_prove_themselves() {
+    let provider = ours(gabion_rustls::groups::DEFAULT);
+    let of_server = chain(Key::Ours(Algorithm::EcdsaP256), 0);
+    for key in KEYS {
+        let (chain, other) = (chain(key, 0), chain(key, 0));
+        let roots = Arc::clone(&chain.roots);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13])
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(&of_server))));
+        let server = Arc::new(server);
+        let with = |chain: &Chain| {
+            let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+                .with_protocol_versions(&[&TLS13])
+                .unwrap()
+                .with_root_certificates(Arc::clone(&of_server.roots))
+                .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified(chain))));
+            shake(&Arc::new(config), &server)
+        };
+        let both = with(&chain).unwrap();
+        assert_eq!(both.1.peer_certificates(), Some(&chain.certificates[..]), "{key:?}");
+        let bad = Some(Error::InvalidCertificate(CertificateError::BadSignature));
+        assert_eq!(with(&with_key(&chain, true, None)).err().unwrap().server, bad, "{key:?}");
+        assert!(with(&other).err().unwrap().server.is_some(), "{key:?}");
+        let none = shake(&Arc::new(client(&provider, &of_server)), &server).err().unwrap();
+        assert_eq!(none.server, Some(Error::NoCertificatesPresented));
+    }
+}
+
+/// A closure signs, and one that fails takes the handshake with it, and nothing else.
+#[test]
+fn a_key_may_be_elsewhere() {
+    let provider = ours(gabion_rustls::groups::DEFAULT);
+    let chain = chain(Key::Ours(Algorithm::MlDsa65), 0);
+    let client = Arc::new(client(&provider, &chain));
+    let scheme = SignatureScheme::ML_DSA_65;
+    let signer = chain.key.choose_scheme(&[scheme]).unwrap();
+    let works = key_elsewhere((scheme, move |message: &[u8]| Ok(signer.sign(message)?)));
+    let fails = key_elsewhere((scheme, |_: &[u8]| Err("the service is away".into())));
+    for (key, is_served) in [(works, true), (fails, false)] {
+        let chain = Chain { key, ..chain.clone() };
+        match shake(&client, &Arc::new(server(&provider, &chain))) {
+            Ok(_) => assert!(is_served),
+            Err(failed) => {
+                assert!(!is_served, "{failed:?}");
+                assert!(failed.server.unwrap().to_string().contains("the service is away"));
+            }
+        }
+    }
+}
+
+/// The usual way into a configuration, by a file's bytes; a certificate of another key is refused.
+#[test]
+fn a_configuration_reads_keys_and_compares_them_with_certificates() {
+    let provider = ours(gabion_rustls::groups::DEFAULT);
+    for key in KEYS {
+        let file = key.file();
+        let made = gabion_rustls::signing::signing_key(&file).unwrap();
+        let of_other = chain(key, 0);
+        assert!(made.public_key().is_some(), "{key:?}");
+        let refused = CertifiedKey::from_der(of_other.certificates, file, &provider);
+        assert!(matches!(refused, Err(Error::InconsistentKeys(_))), "{key:?}");
+    }
+}
