@@ -12,6 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-engine", &["gabion-scheme", "gabion-backend"]),
     ("gabion-state", &["gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
+    ("gabion-kms", &["gabion-engine", "gabion-state"]),
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     ("gabion-bench", &["gabion-engine", "gabion-rows"]),

@@ -96,7 +96,8 @@ fn tidy(root: &Path) -> ExitCode {
     layers::check(root, &mut findings);
     rooms::check(root, &mut findings);
     let mut sources = Vec::new();
-    for top in ["scheme", "backend", "engine", "state", "front", "ship", "bench", "tests", "xtask"]
+    for top in
+        ["scheme", "backend", "engine", "state", "kms", "front", "ship", "bench", "tests", "xtask"]
     {
         collect_sources(&root.join(top), &mut sources);
     }

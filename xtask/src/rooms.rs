@@ -13,6 +13,7 @@ const ROOTS: &[&str] = &[
     "engine/src/lib.rs",
     "state/src/lib.rs",
     "tls/rustls/src/lib.rs",
+    "kms/core/src/lib.rs",
     "ship/src/lib.rs",
     "bench/src/lib.rs",
     "bench/rows/src/lib.rs",
@@ -37,6 +38,8 @@ const RULES: &[Rule] = &[
     ("backend", "portable", &["avx2", "avx512", "neon", "x86", "cpu"], ISA),
     ("backend", "batch", &["cpu", "portable", "avx2", "avx512", "neon"], SEAM),
     ("scheme", "kernels", &["ml_kem", "ml_dsa", "slh_dsa", "ed25519", "fn_dsa"], SEAM),
+    ("kms/core", "store", &["model", "seal", "operations", "audit"], "a store knows no keys"),
+    ("kms/core", "model", &["store", "seal", "operations", "audit"], "the model does nothing"),
     ("front/provider", "ffi", &["core", "border", "loaded"], "C's side is the lowest"),
 ];
 

@@ -1,0 +1,14 @@
+//! Keys with versions behind one store: what a key management service does, without its socket.
+//!
+//! ```text
+//!   store/    records with generations, changed by guarded transactions:
+//!               memory | SQLite | either of them under seeded faults, and one suite for all
+//! ```
+//!
+//! Nothing here is asynchronous, opens a socket or starts a thread. A call that began a change ends it: whoever
+//! serves this over a network stops waiting at the socket, never within. docs/kms.md says what there is and what is
+//! not there yet.
+
+#![forbid(unsafe_code)]
+
+pub mod store;

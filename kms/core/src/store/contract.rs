@@ -1,0 +1,97 @@
+//! What a store promises.
+
+use super::records::{Page, Read, RecordPath, Transaction};
+use super::terms::{Caps, Identity, Revision, StoreError};
+
+/// What became of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a transaction is committed only if this says so"]
+pub enum Outcome {
+    /// All of it is there.
+    Committed(Revision),
+    /// Nothing of it is there.
+    Conflict(Conflict),
+    /// Nobody knows, and it may still happen later. [`super::settle`] finds out.
+    Unknown,
+}
+
+/// A record that had another generation than a transaction expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The record.
+    pub path: RecordPath,
+    /// The generation that it has.
+    pub found: u64,
+}
+
+/// Where records are kept.
+///
+/// # Examples
+/// ```
+/// use gabion_kms::store::{MemoryStore, Outcome, RecordPath, Store, Transaction};
+///
+/// let store = MemoryStore::new();
+/// let path = RecordPath::new("keys/a")?;
+/// let write = Transaction::new().put(path.clone(), 0, b"value".to_vec());
+/// assert!(matches!(store.commit(&write)?, Outcome::Committed(_)));
+/// // The same again replaces a generation that is no longer there.
+/// assert!(matches!(store.commit(&write)?, Outcome::Conflict(_)));
+/// # Ok::<(), gabion_kms::store::StoreError>(())
+/// ```
+pub trait Store: Send + Sync {
+    /// What it can do.
+    fn caps(&self) -> Caps;
+
+    /// Which one it is.
+    fn identity(&self) -> Identity;
+
+    /// Reads records, all of the same moment, which is not before the last commit that was answered.
+    ///
+    /// # Errors
+    /// It does not answer; what is kept was damaged.
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError>;
+
+    /// Reads at most `most` of the records beneath a path that come after another one.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError>;
+
+    /// Runs a transaction, all of it or nothing.
+    ///
+    /// # Errors
+    /// Whatever they are, nothing of the transaction is there, and never will be.
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError>;
+}
+
+impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
+    fn caps(&self) -> Caps {
+        (**self).caps()
+    }
+
+    fn identity(&self) -> Identity {
+        (**self).identity()
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        (**self).read(paths)
+    }
+
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        (**self).list(under, after, most)
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        (**self).commit(transaction)
+    }
+}

@@ -1,0 +1,106 @@
+//! A store in memory, which ends with the process and writes nothing to any disk.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::contract::{Conflict, Outcome, Store};
+use super::records::{Page, Read, Record, RecordPath, Transaction};
+use super::terms::{Caps, Durability, Identity, Revision, StoreError};
+
+/// Records in memory.
+#[derive(Debug)]
+pub struct MemoryStore {
+    identity: Identity,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    revision: u64,
+    records: BTreeMap<RecordPath, Record>,
+}
+
+impl MemoryStore {
+    /// An empty one, with an identity of zeros: nothing of it is ever mistaken for another's, since it ends with the
+    /// process.
+    pub fn new() -> Self {
+        Self::with_id([0; 16])
+    }
+
+    /// An empty one of an identity.
+    pub fn with_id(id: [u8; 16]) -> Self {
+        MemoryStore { identity: Identity { id, incarnation: 0 }, kept: Mutex::default() }
+    }
+
+    /// A panic while it is locked leaves it whole: each change is made after all checks.
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Store for MemoryStore {
+    fn caps(&self) -> Caps {
+        Caps { durability: Durability::Volatile, value_max: 1 << 20, steps_max: 128 }
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        let kept = self.kept();
+        let records = paths.iter().map(|path| kept.records.get(path).cloned()).collect();
+        Ok(Read { revision: Revision(kept.revision), records })
+    }
+
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        let kept = self.kept();
+        let start = after.filter(|after| *after > under).unwrap_or(under);
+        // Other paths may lie between a path and what is beneath it: `a+b` comes before `a/b`.
+        let behind = kept.records.range((Bound::Excluded(start.clone()), Bound::Unbounded));
+        let end = format!("{under}0"); // The byte after `/` is `0`.
+        let records = behind
+            .take_while(|(path, _)| path.as_str() < end.as_str())
+            .filter(|(path, _)| path.is_under(under))
+            .take(most)
+            .map(|(path, record)| (path.clone(), record.clone()))
+            .collect();
+        Ok(Page { revision: Revision(kept.revision), records })
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        transaction.check(&self.caps())?;
+        let mut kept = self.kept();
+        let expected = transaction.guards().iter().map(|guard| (&guard.path, guard.generation));
+        let replaced = transaction.writes().iter().map(|write| (&write.path, write.before));
+        for (path, generation) in expected.chain(replaced) {
+            let found = kept.records.get(path).map_or(0, |record| record.generation);
+            if found != generation {
+                return Ok(Outcome::Conflict(Conflict { path: path.clone(), found }));
+            }
+        }
+        for write in transaction.writes() {
+            if kept.records.get(&write.path).is_some_and(|record| record.value.is_none()) {
+                return Err(StoreError::Buried(write.path.to_string()));
+            }
+        }
+        for write in transaction.writes() {
+            let record = Record { generation: write.before + 1, value: write.value.clone() };
+            kept.records.insert(write.path.clone(), record);
+        }
+        kept.revision += 1;
+        Ok(Outcome::Committed(Revision(kept.revision)))
+    }
+}

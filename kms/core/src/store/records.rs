@@ -1,0 +1,198 @@
+//! Records, their paths, and transactions over them.
+
+use std::fmt;
+
+use super::terms::{Caps, Revision, StoreError};
+
+/// Most bytes of a path. etcd and PostgreSQL take longer ones.
+pub const PATH_MAX: usize = 512;
+
+/// Where a record is: segments of `0-9A-Za-z_.+-` with a `/` between them. Ordered by bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordPath(String);
+
+impl RecordPath {
+    /// Takes a path.
+    ///
+    /// # Errors
+    /// [`StoreError::Path`].
+    pub fn new(text: impl Into<String>) -> Result<Self, StoreError> {
+        let text = text.into();
+        let is_segment = |segment: &str| {
+            !segment.is_empty()
+                && segment
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte))
+        };
+        match text.len() <= PATH_MAX && text.split('/').all(is_segment) {
+            true => Ok(RecordPath(text)),
+            false => Err(StoreError::Path(text)),
+        }
+    }
+
+    /// The path one segment further.
+    ///
+    /// # Errors
+    /// [`StoreError::Path`].
+    pub fn join(&self, segment: &str) -> Result<Self, StoreError> {
+        match segment.contains('/') {
+            true => Err(StoreError::Path(segment.to_owned())),
+            false => Self::new(format!("{}/{segment}", self.0)),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is beneath another one, and not that one itself.
+    pub fn is_under(&self, other: &RecordPath) -> bool {
+        self.0.strip_prefix(&other.0).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for RecordPath {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// A record as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// How often it was written.
+    pub generation: u64,
+    /// What it says. None where it is buried.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Records of one moment, in the order in which they were asked for. None where none was ever written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The moment.
+    pub revision: Revision,
+    /// The records.
+    pub records: Vec<Option<Record>>,
+}
+
+/// Some of the records beneath a path, in the order of their paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The moment.
+    pub revision: Revision,
+    /// The records, those that are buried too.
+    pub records: Vec<(RecordPath, Record)>,
+}
+
+/// That a record has a generation: 0 where none was ever written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// The record.
+    pub path: RecordPath,
+    /// Its generation.
+    pub generation: u64,
+}
+
+/// One record's next generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The record.
+    pub path: RecordPath,
+    /// The generation that this replaces: 0 where none was ever written.
+    pub before: u64,
+    /// What it says from now on. None buries it.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Writes that happen together, if all generations are what they are expected to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    guards: Vec<Guard>,
+    writes: Vec<Write>,
+}
+
+impl Transaction {
+    /// One of nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Expects a record to be of a generation, without writing it.
+    #[must_use]
+    pub fn expect(mut self, path: RecordPath, generation: u64) -> Self {
+        self.guards.push(Guard { path, generation });
+        self
+    }
+
+    /// Writes a record, in place of a generation.
+    #[must_use]
+    pub fn put(mut self, path: RecordPath, before: u64, value: Vec<u8>) -> Self {
+        self.writes.push(Write { path, before, value: Some(value) });
+        self
+    }
+
+    /// Buries a record, in place of a generation.
+    #[must_use]
+    pub fn bury(mut self, path: RecordPath, before: u64) -> Self {
+        self.writes.push(Write { path, before, value: None });
+        self
+    }
+
+    /// What it expects.
+    pub fn guards(&self) -> &[Guard] {
+        &self.guards
+    }
+
+    /// What it writes.
+    pub fn writes(&self) -> &[Write] {
+        &self.writes
+    }
+
+    /// Refuses what no store of these limits takes: nothing to write, a path twice, too much.
+    ///
+    /// # Errors
+    /// [`StoreError::Malformed`] and [`StoreError::TooLarge`].
+    pub fn check(&self, caps: &Caps) -> Result<(), StoreError> {
+        let steps = self.guards.len() + self.writes.len();
+        if steps > caps.steps_max {
+            return Err(StoreError::TooLarge { what: "steps", most: caps.steps_max, got: steps });
+        }
+        for value in self.writes.iter().filter_map(|write| write.value.as_ref()) {
+            if value.len() > caps.value_max {
+                let (most, got) = (caps.value_max, value.len());
+                return Err(StoreError::TooLarge { what: "bytes of a value", most, got });
+            }
+        }
+        let mut paths: Vec<&RecordPath> = self.guards.iter().map(|guard| &guard.path).collect();
+        paths.extend(self.writes.iter().map(|write| &write.path));
+        paths.sort_unstable();
+        if paths.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(StoreError::Malformed("it names a path twice"));
+        }
+        match self.writes.is_empty() {
+            true => Err(StoreError::Malformed("it writes nothing")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_or_refused() {
+        for good in ["a", "keys/default/0a-b", "A.b/c_d/+"] {
+            assert_eq!(RecordPath::new(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "/", "a/", "/a", "a//b", "a b", "a#1", "\u{e4}", &"x".repeat(PATH_MAX + 1)]
+        {
+            assert_eq!(RecordPath::new(bad), Err(StoreError::Path(bad.to_owned())));
+        }
+        let path = RecordPath::new("keys/a").unwrap();
+        assert!(path.join("b/c").is_err());
+        assert!(path.join("b").unwrap().is_under(&path));
+        assert!(!path.is_under(&path) && !RecordPath::new("keys/ab").unwrap().is_under(&path));
+    }
+}

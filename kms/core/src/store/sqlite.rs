@@ -1,0 +1,503 @@
+//! A store in one file, by SQLite.
+//!
+//! ```text
+//!   STORE        the database          STORE.lock   the kernel's lock; never renamed, never removed
+//!   STORE-wal    SQLite's log: part of the store. A copy of STORE alone is an older store
+//! ```
+//!
+//! - A transaction is answered after its log was synced (WAL, `synchronous=FULL`). It begins as `IMMEDIATE`, on the one
+//!   connection that there is; other processes are kept out by the lock, and by SQLite's exclusive mode.
+//! - A commit that fails is [`Outcome::Unknown`], and the store does nothing more until it is opened again: after a
+//!   failed sync nobody knows what is on the disk, and another sync that succeeds says nothing about it.
+//! - Each record has a digest, so that a damaged one is no other record's value.
+//! - The file says which programs may read and write it, since its first format.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gabion_engine::forks;
+use gabion_state::{Access, Disk, DiskFile, RealDisk};
+use rusqlite::config::DbConfig;
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params,
+};
+use sha2_hmac::{Digest, Sha256};
+
+use super::contract::{Conflict, Outcome, Store};
+use super::records::{Page, Read, Record, RecordPath, Transaction};
+use super::terms::{Caps, Durability, Identity, Revision, StoreError};
+
+/// The format that this program writes. It reads what asks for this one or an older one.
+pub const FORMAT: u64 = 1;
+
+/// "GBKM", in the header of the file (https://www.sqlite.org/fileformat.html, section 1.3.13).
+const APPLICATION: i64 = 0x4742_4b4d;
+
+/// Bytes of a page: SQLite's default.
+const PAGE: u64 = 4096;
+
+const SCHEMA: &str = "
+    CREATE TABLE store (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        min_reader INTEGER NOT NULL,
+        min_writer INTEGER NOT NULL,
+        id BLOB NOT NULL CHECK (length(id) = 16),
+        incarnation INTEGER NOT NULL,
+        revision INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE records (
+        path TEXT PRIMARY KEY NOT NULL,
+        generation INTEGER NOT NULL,
+        value BLOB,
+        digest BLOB NOT NULL
+    ) STRICT;
+    CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
+        BEGIN SELECT RAISE(ABORT, 'records are never deleted'); END;
+    CREATE TRIGGER generations_count BEFORE UPDATE ON records
+        WHEN NEW.generation <> OLD.generation + 1 OR OLD.value IS NULL OR NEW.path <> OLD.path
+        BEGIN SELECT RAISE(ABORT, 'a record counts its writes, and a buried one stays'); END;
+";
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Most bytes of the database, its log not counted. None for as many as there is room for.
+    pub size_max: Option<u64>,
+}
+
+/// Records in one file.
+pub struct SqliteStore {
+    identity: Identity,
+    is_writable: bool,
+    /// The token of the process that opened it.
+    process: Option<u64>,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    /// None only in a process that does not own it, which must not even close it.
+    connection: Option<Connection>,
+    /// Why it does nothing more.
+    broken: Option<StoreError>,
+    lock: Box<dyn DiskFile>,
+}
+
+impl SqliteStore {
+    /// Makes an empty store.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is a file of that name; a folder that is not there or on a network's file system.
+    pub fn create(path: &Path) -> Result<(), StoreError> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        in_place(path, &mut |connection| {
+            let transaction = connection.transaction().map_err(error_of)?;
+            transaction.execute_batch(SCHEMA).map_err(error_of)?;
+            transaction
+                .execute(
+                    "INSERT INTO store VALUES (1, ?1, ?1, ?2, 0, 0)",
+                    params![FORMAT as i64, &id[..]],
+                )
+                .map_err(error_of)?;
+            transaction.commit().map_err(error_of)
+        })
+    }
+
+    /// Opens a store.
+    ///
+    /// # Errors
+    /// [`StoreError::Held`], [`StoreError::NotAStore`], [`StoreError::TooOld`], [`StoreError::Corrupt`].
+    pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
+        let path = in_its_folder(path)?;
+        if !path.is_file() {
+            return Err(StoreError::NotAStore(format!("`{}` is no file", path.display())));
+        }
+        let lock = locked(&path)?;
+        let connection = connected(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let opened = Self::prepared(&connection, options);
+        match opened {
+            Ok((identity, is_writable)) => Ok(SqliteStore {
+                identity,
+                is_writable,
+                process: forks::token(),
+                open: Mutex::new(Open { connection: Some(connection), broken: None, lock }),
+            }),
+            Err(error) => {
+                // The lock goes back before whoever waits for it hears of this.
+                drop(connection);
+                let _ = lock.unlock();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a copy that is whole, while the store is in use. Commits wait until it is made.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is a file of that name; what the copy could not be written or read for.
+    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let open = self.opened()?;
+        let Some(from) = &open.connection else { return Err(StoreError::Forked) };
+        in_place(to, &mut |copy| copied(from, copy))
+    }
+
+    /// Makes a store of a backup. It is the same store's next incarnation.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if there is a file of that name; a backup that is damaged.
+    pub fn restore(backup: &Path, to: &Path) -> Result<(), StoreError> {
+        let backup = in_its_folder(backup)?;
+        if !backup.is_file() {
+            return Err(StoreError::NotAStore(format!("`{}` is no file", backup.display())));
+        }
+        let from = connected(&backup, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        Self::prepared(&from, Options::default())?;
+        in_place(to, &mut |copy| {
+            copied(&from, copy)?;
+            let next = "UPDATE store SET incarnation = incarnation + 1";
+            copy.execute(next, ()).map(drop).map_err(error_of)
+        })
+    }
+
+    /// Reads all of the store and says what is damaged: minutes for millions of records.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`].
+    pub fn check(&self) -> Result<(), StoreError> {
+        let open = self.opened()?;
+        let Some(connection) = &open.connection else { return Err(StoreError::Forked) };
+        whole(connection)?;
+        let all = "SELECT path, generation, value, digest FROM records";
+        let mut statement = connection.prepare(all).map_err(error_of)?;
+        let mut rows = statement.query(()).map_err(error_of)?;
+        while let Some(row) = rows.next().map_err(error_of)? {
+            record_of(row)?;
+        }
+        Ok(())
+    }
+
+    /// Settles how the connection works, and reads what the file says of itself.
+    fn prepared(connection: &Connection, options: Options) -> Result<(Identity, bool), StoreError> {
+        let application: i64 = connection
+            .query_row("PRAGMA application_id", (), |row| row.get(0))
+            .map_err(error_of)?;
+        if application != APPLICATION {
+            return Err(StoreError::NotAStore("it was written by another program".to_owned()));
+        }
+        let columns = "SELECT min_reader, min_writer, id, incarnation FROM store";
+        let (reader, writer, id, incarnation): (i64, i64, [u8; 16], i64) = connection
+            .query_row(columns, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+            .map_err(error_of)?;
+        if reader as u64 > FORMAT {
+            return Err(StoreError::TooOld { what: "read", wanted: reader as u64, has: FORMAT });
+        }
+        let mode: String = connection
+            .query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0))
+            .map_err(error_of)?;
+        if mode != "wal" {
+            return Err(StoreError::Unavailable(format!("its log is of mode `{mode}`, not `wal`")));
+        }
+        connection
+            .execute_batch("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;")
+            .map_err(error_of)?;
+        if let Some(most) = options.size_max {
+            let pages = (most / PAGE).max(1);
+            connection
+                .query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(()))
+                .map_err(error_of)?;
+        }
+        Ok((Identity { id, incarnation: incarnation as u64 }, writer as u64 <= FORMAT))
+    }
+
+    fn opened(&self) -> Result<MutexGuard<'_, Open>, StoreError> {
+        if forks::token() != self.process {
+            return Err(StoreError::Forked);
+        }
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        match &open.broken {
+            Some(why) => Err(why.clone()),
+            None => Ok(open),
+        }
+    }
+
+    /// Runs something on the connection, and remembers what it must not be used after.
+    fn with<T>(
+        &self,
+        run: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut open = self.opened()?;
+        let Some(connection) = &mut open.connection else { return Err(StoreError::Forked) };
+        let ran = run(connection);
+        if let Err(why @ (StoreError::Corrupt(_) | StoreError::Unavailable(_))) = &ran {
+            open.broken = Some(why.clone());
+        }
+        ran
+    }
+}
+
+impl Store for SqliteStore {
+    fn caps(&self) -> Caps {
+        Caps { durability: Durability::SyncedSingle, value_max: 1 << 20, steps_max: 128 }
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        // One lock over all of it, and one connection: no commit comes between.
+        self.with(|connection| {
+            let records =
+                paths.iter().map(|path| one(connection, path)).collect::<Result<_, _>>()?;
+            Ok(Read { revision: revision(connection)?, records })
+        })
+    }
+
+    fn list(
+        &self,
+        under: &RecordPath,
+        after: Option<&RecordPath>,
+        most: usize,
+    ) -> Result<Page, StoreError> {
+        let (start, end) = (format!("{under}/"), format!("{under}0")); // The byte after `/` is `0`.
+        let start = after.map_or(start.as_str(), |after| after.as_str().max(&start));
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        self.with(|connection| {
+            let text = "SELECT path, generation, value, digest FROM records \
+                        WHERE path > ?1 AND path < ?2 ORDER BY path LIMIT ?3";
+            let mut statement = connection.prepare(text).map_err(error_of)?;
+            let mut rows = statement.query(params![start, end, most]).map_err(error_of)?;
+            let mut records = Vec::new();
+            while let Some(row) = rows.next().map_err(error_of)? {
+                records.push(record_of(row)?);
+            }
+            Ok(Page { revision: revision(connection)?, records })
+        })
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        transaction.check(&self.caps())?;
+        if !self.is_writable {
+            return Err(StoreError::TooOld { what: "write", wanted: FORMAT + 1, has: FORMAT });
+        }
+        let mut open = self.opened()?;
+        let Open { connection: Some(connection), broken, .. } = &mut *open else {
+            return Err(StoreError::Forked);
+        };
+        let ran = run(connection, transaction);
+        match &ran {
+            Ok(Outcome::Unknown) => {
+                *broken =
+                    Some(StoreError::Unavailable("a commit failed; open it again".to_owned()));
+            }
+            Err(why @ (StoreError::Corrupt(_) | StoreError::Unavailable(_))) => {
+                *broken = Some(why.clone());
+            }
+            Ok(Outcome::Committed(_) | Outcome::Conflict(_)) | Err(_) => {}
+        }
+        ran
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if forks::token() == self.process {
+            drop(open.connection.take());
+            // It goes back here, not when a child that has the same handle ends.
+            let _ = open.lock.unlock();
+        } else {
+            // SQLite's rule: a child does not touch its parent's connection, nor close it.
+            std::mem::forget(open.connection.take());
+        }
+    }
+}
+
+/// Runs a transaction. What fails before its commit has not happened.
+fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Outcome, StoreError> {
+    let started = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = started.map_err(error_of)?;
+    let expected = wanted.guards().iter().map(|guard| (&guard.path, guard.generation));
+    let replaced = wanted.writes().iter().map(|write| (&write.path, write.before));
+    for (path, generation) in expected.chain(replaced) {
+        let found = one(&transaction, path)?.map_or(0, |record| record.generation);
+        if found != generation {
+            return Ok(Outcome::Conflict(Conflict { path: path.clone(), found }));
+        }
+    }
+    for write in wanted.writes() {
+        if one(&transaction, &write.path)?.is_some_and(|record| record.value.is_none()) {
+            return Err(StoreError::Buried(write.path.to_string()));
+        }
+        let record = Record { generation: write.before + 1, value: write.value.clone() };
+        let upsert = "INSERT INTO records VALUES (?1, ?2, ?3, ?4) ON CONFLICT (path) DO UPDATE \
+                      SET generation = excluded.generation, value = excluded.value, digest = excluded.digest";
+        let digest = digest(write.path.as_str(), &record);
+        let row = params![write.path.as_str(), record.generation as i64, record.value, &digest[..]];
+        transaction.execute(upsert, row).map_err(error_of)?;
+    }
+    transaction.execute("UPDATE store SET revision = revision + 1", ()).map_err(error_of)?;
+    let revision = revision(&transaction)?;
+    Ok(transaction.commit().map_or(Outcome::Unknown, |()| Outcome::Committed(revision)))
+}
+
+fn revision(connection: &Connection) -> Result<Revision, StoreError> {
+    let revision: i64 = connection
+        .query_row("SELECT revision FROM store", (), |row| row.get(0))
+        .map_err(error_of)?;
+    Ok(Revision(revision as u64))
+}
+
+fn one(connection: &Connection, path: &RecordPath) -> Result<Option<Record>, StoreError> {
+    let text = "SELECT path, generation, value, digest FROM records WHERE path = ?1";
+    let found = connection.query_row(text, [path.as_str()], |row| Ok(record_of(row))).optional();
+    match found.map_err(error_of)? {
+        None => Ok(None),
+        Some(record) => record.map(|(_, record)| Some(record)),
+    }
+}
+
+/// A row as a record, if its digest is that of the rest.
+fn record_of(row: &Row<'_>) -> Result<(RecordPath, Record), StoreError> {
+    let path: String = row.get(0).map_err(error_of)?;
+    let generation: i64 = row.get(1).map_err(error_of)?;
+    let value: Option<Vec<u8>> = row.get(2).map_err(error_of)?;
+    let found: Vec<u8> = row.get(3).map_err(error_of)?;
+    let record = Record { generation: generation as u64, value };
+    let damaged = || StoreError::Corrupt(format!("the record `{path}`"));
+    match digest(&path, &record)[..] == found[..] {
+        true => Ok((RecordPath::new(path.clone()).map_err(|_| damaged())?, record)),
+        false => Err(damaged()),
+    }
+}
+
+/// The first half of SHA-256 over path, generation and value. It tells accidents, not intent.
+fn digest(path: &str, record: &Record) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update((path.len() as u64).to_le_bytes());
+    hash.update(path);
+    hash.update(record.generation.to_le_bytes());
+    hash.update([u8::from(record.value.is_some())]);
+    hash.update(record.value.as_deref().unwrap_or_default());
+    let mut half = [0; 16];
+    half.copy_from_slice(&hash.finalize()[..16]);
+    half
+}
+
+/// Fails for what SQLite itself finds damaged.
+fn whole(connection: &Connection) -> Result<(), StoreError> {
+    let said: String = connection
+        .query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))
+        .map_err(error_of)?;
+    if said == "ok" { Ok(()) } else { Err(StoreError::Corrupt(said)) }
+}
+
+/// Copies a database, page by page, into an empty one, and checks the copy.
+fn copied(from: &Connection, to: &mut Connection) -> Result<(), StoreError> {
+    {
+        let backup = rusqlite::backup::Backup::new(from, to).map_err(error_of)?;
+        match backup.step(-1).map_err(error_of)? {
+            rusqlite::backup::StepResult::Done => {}
+            _ => {
+                return Err(StoreError::Unavailable("the copy did not come to its end".to_owned()));
+            }
+        }
+    }
+    whole(to)
+}
+
+/// Makes a database under another name, and gives it its name when it is whole and durable. A crash leaves nothing
+/// under that name.
+fn in_place(
+    path: &Path,
+    make: &mut dyn FnMut(&mut Connection) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let path = in_its_folder(path)?;
+    if path.symlink_metadata().is_ok() {
+        return Err(StoreError::Exists(path.display().to_string()));
+    }
+    let partial = beside(&path, ".partial");
+    // What a crash left; whoever makes a store of this name at the same time fails below.
+    let _ = std::fs::remove_file(&partial);
+    drop(RealDisk.open(&partial, Access::New).map_err(unavailable)?);
+    let made = (|| {
+        let mut connection = connected(&partial, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA synchronous = FULL;");
+        connection.execute_batch(&marks).map_err(error_of)?;
+        make(&mut connection)?;
+        connection.close().map_err(|(_, error)| error_of(error))?;
+        RealDisk.open(&partial, Access::Write).and_then(|file| file.sync()).map_err(unavailable)?;
+        // Unlike a rename, it replaces nothing.
+        std::fs::hard_link(&partial, &path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
+            _ => unavailable(error),
+        })
+    })();
+    let _ = std::fs::remove_file(&partial);
+    let _ = std::fs::remove_file(beside(&partial, "-wal"));
+    made?;
+    RealDisk.sync_folder(path.parent().unwrap_or(Path::new("/"))).map_err(unavailable)
+}
+
+fn connected(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let connection = Connection::open_with_flags(path, flags).map_err(error_of)?;
+    for (config, is_on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+    ] {
+        connection.set_db_config(config, is_on).map_err(error_of)?;
+    }
+    // Before anything is read: then no other process has a share in the log.
+    let exclusive = "PRAGMA locking_mode = EXCLUSIVE";
+    connection.query_row(exclusive, (), |_| Ok(())).map_err(error_of)?;
+    connection.execute_batch("PRAGMA cell_size_check = ON").map_err(error_of)?;
+    Ok(connection)
+}
+
+/// Takes the kernel's lock beside a store. Its file stays.
+fn locked(path: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
+    let path = beside(path, ".lock");
+    let open = |access| RealDisk.open(&path, access);
+    let file = open(Access::Write).or_else(|_| open(Access::New)).or_else(|_| open(Access::Write));
+    let file = file.map_err(unavailable)?;
+    match file.try_lock().map_err(unavailable)? {
+        true => Ok(file),
+        false => Err(StoreError::Held(path.display().to_string())),
+    }
+}
+
+/// The path without links in its folder, if that is where locks and syncs do what they say.
+fn in_its_folder(path: &Path) -> Result<PathBuf, StoreError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = RealDisk.canonical(folder.unwrap_or(Path::new("."))).map_err(unavailable)?;
+    let Some(name) = path.file_name() else {
+        return Err(StoreError::NotAStore(format!("`{}` names no file", path.display())));
+    };
+    if RealDisk.is_network(&folder).map_err(unavailable)? {
+        let why = format!("`{}` is on a network's file system", folder.display());
+        return Err(StoreError::NotAStore(why));
+    }
+    Ok(folder.join(name))
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn unavailable(error: std::io::Error) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+fn error_of(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt(error.to_string()),
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore(error.to_string()),
+        Some(_) => StoreError::Unavailable(error.to_string()),
+        // A column of another type than the schema has, or a row that must be there.
+        None => StoreError::Corrupt(error.to_string()),
+    }
+}

@@ -1,0 +1,5 @@
+//! What the crate promises, from outside.
+
+mod kill;
+mod sqlite;
+mod stores;
