@@ -1,6 +1,7 @@
 //! Keys with versions behind one store: what a key management service does, without its socket.
 //!
 //! ```text
+//!   model/    names, ids, versions, and what may be done with which: values, no effects
 //!   store/    records with generations, changed by guarded transactions:
 //!               memory | SQLite | either of them under seeded faults, and one suite for all
 //! ```
@@ -11,4 +12,8 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod model;
 pub mod store;
+
+pub use error::{Code, Error};

@@ -1,5 +1,6 @@
 //! What the crate promises, from outside.
 
+mod keyid_and_roundtrip;
 mod kill;
 mod sqlite;
 mod stores;

@@ -1,0 +1,285 @@
+//! The crate's errors, and the closed list of codes that callers outside of Rust see.
+
+use gabion_engine::Error as EngineError;
+
+use crate::store::StoreError;
+
+/// Lists the codes once: name, text, whether trying again may help.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident $text:literal $again:literal;)*) => {
+        /// What went wrong, for callers outside of Rust: a closed list, whose texts never change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[$doc])* $code,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$code,)*];
+
+            /// The code as it is written.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$code => $text,)*
+                }
+            }
+
+            /// Whether the same request may succeed later.
+            pub fn is_retryable(self) -> bool {
+                match self {
+                    $(Code::$code => $again,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A name, an id or a parameter can't be one.
+    BadRequest "bad_request" false;
+    /// A signature that can't be one of this algorithm's.
+    Malformed "malformed" false;
+    /// There is no such key or version, or the caller may not see it.
+    NotFound "not_found" false;
+    /// The name is taken.
+    Exists "exists" false;
+    /// Somebody else changed the key meanwhile.
+    Conflict "conflict" true;
+    /// The key does not do that.
+    Unsupported "unsupported" false;
+    /// The version may not be used for that.
+    VersionNotAllowed "version_not_allowed" false;
+    /// The version is disabled.
+    VersionDisabled "version_disabled" false;
+    /// The version was trimmed or destroyed.
+    VersionDestroyed "version_destroyed" false;
+    /// The key is deleted, and can be restored.
+    KeyDeleted "key_deleted" false;
+    /// The key was destroyed.
+    KeyDestroyed "key_destroyed" false;
+    /// More than there may be.
+    TooLarge "too_large" false;
+    /// The store does not answer, or has no room.
+    StoreUnavailable "store_unavailable" true;
+    /// A change that may have happened.
+    OutcomeUnknown "outcome_unknown" false;
+    /// What is kept was damaged or exchanged.
+    IntegrityFailed "integrity_failed" false;
+    /// No memory, no randomness, no free backend.
+    Busy "busy" true;
+    /// A defect.
+    Internal "internal" false;
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// Why something was not done. No message has a secret in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that can't be one.
+    #[error("`{text}` is no name of a {what}; expected {expected}")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// What was given.
+        text: String,
+        /// What is one.
+        expected: &'static str,
+    },
+    /// An id that can't be one.
+    #[error(
+        "`{0}` is no id of a key; expected tenant/purpose/algorithm/uuid, and #vN for a version"
+    )]
+    KeyId(
+        /// What was given.
+        String,
+    ),
+    /// A parameter that can't be one.
+    #[error("{0}")]
+    Parameter(
+        /// What is wrong with it.
+        String,
+    ),
+    /// No such key.
+    #[error("there is no key `{0}`")]
+    NoKey(
+        /// Its name or id.
+        String,
+    ),
+    /// No such version.
+    #[error("the key has no version {version}; its newest is {latest}")]
+    NoVersion {
+        /// What was asked for.
+        version: u32,
+        /// What there is.
+        latest: u32,
+    },
+    /// The name is taken.
+    #[error("there is a key `{0}` already")]
+    Exists(
+        /// The name.
+        String,
+    ),
+    /// Somebody else changed it meanwhile.
+    #[error("the key was changed meanwhile; look at it again")]
+    Conflict,
+    /// A version that may not be used for that.
+    #[error("version {version} may not {what}; the oldest that may is {oldest}")]
+    NotAllowed {
+        /// The version.
+        version: u32,
+        /// What was to be done with it.
+        what: &'static str,
+        /// The oldest that may.
+        oldest: u32,
+    },
+    /// The version is disabled.
+    #[error("version {0} is disabled")]
+    Disabled(
+        /// The version.
+        u32,
+    ),
+    /// The version was trimmed or destroyed.
+    #[error("version {0} was destroyed")]
+    VersionDestroyed(
+        /// The version.
+        u32,
+    ),
+    /// The key is deleted, and can be restored.
+    #[error("the key is deleted; restore it to use it")]
+    Deleted,
+    /// The key was destroyed, for good.
+    #[error("the key was destroyed")]
+    Destroyed,
+    /// The key does not do that.
+    #[error("{0}")]
+    Unsupported(
+        /// What can't be done.
+        String,
+    ),
+    /// More than there may be.
+    #[error("{got} {what}; at most {most} are possible")]
+    TooLarge {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much there may be.
+        most: usize,
+        /// How much came.
+        got: usize,
+    },
+    /// A signature that can't be one.
+    #[error("that can't be a signature of {0}")]
+    Malformed(
+        /// The algorithm.
+        &'static str,
+    ),
+    /// A change that may have happened.
+    #[error("the store lost track of the change, which may have happened; look at the key")]
+    OutcomeUnknown,
+    /// What is kept was damaged or exchanged.
+    #[error("what the store has under `{path}` can't be right: {reason}")]
+    Integrity {
+        /// Where.
+        path: String,
+        /// What was found.
+        reason: String,
+    },
+    /// The store's.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The engine's.
+    #[error(transparent)]
+    Engine(EngineError),
+}
+
+impl Error {
+    /// The code that callers outside of Rust see.
+    pub fn code(&self) -> Code {
+        match self {
+            Error::Name { .. } | Error::KeyId(_) | Error::Parameter(_) => Code::BadRequest,
+            Error::NoKey(_) | Error::NoVersion { .. } => Code::NotFound,
+            Error::Exists(_) => Code::Exists,
+            Error::Conflict => Code::Conflict,
+            Error::NotAllowed { .. } => Code::VersionNotAllowed,
+            Error::Disabled(_) => Code::VersionDisabled,
+            Error::VersionDestroyed(_) => Code::VersionDestroyed,
+            Error::Deleted => Code::KeyDeleted,
+            Error::Destroyed => Code::KeyDestroyed,
+            Error::Unsupported(_) => Code::Unsupported,
+            Error::TooLarge { .. } => Code::TooLarge,
+            Error::Malformed(_) => Code::Malformed,
+            Error::OutcomeUnknown => Code::OutcomeUnknown,
+            Error::Integrity { .. } => Code::IntegrityFailed,
+            Error::Store(error) => code_of_store(error),
+            Error::Engine(error) => code_of_engine(error),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Error::Store(error)
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        Error::Engine(error)
+    }
+}
+
+fn code_of_store(error: &StoreError) -> Code {
+    match error {
+        StoreError::TooLarge { .. } => Code::TooLarge,
+        StoreError::Corrupt(_) => Code::IntegrityFailed,
+        StoreError::Path(_) | StoreError::Malformed(_) => Code::Internal,
+        StoreError::Buried(_) => Code::KeyDestroyed,
+        StoreError::Full
+        | StoreError::Unavailable(_)
+        | StoreError::Held(_)
+        | StoreError::NotAStore(_)
+        | StoreError::Exists(_)
+        | StoreError::TooOld { .. }
+        | StoreError::Forked => Code::StoreUnavailable,
+    }
+}
+
+fn code_of_engine(error: &EngineError) -> Code {
+    match error {
+        EngineError::Input(_)
+        | EngineError::WrongAlgorithm { .. }
+        | EngineError::NotBuilt(_)
+        | EngineError::Lane { .. }
+        | EngineError::KeyFile(_) => Code::BadRequest,
+        EngineError::TooLong { .. } | EngineError::TooMany { .. } => Code::TooLarge,
+        EngineError::NoMemory(_)
+        | EngineError::Entropy(_)
+        | EngineError::Busy
+        | EngineError::Unserved { .. } => Code::Busy,
+        EngineError::Pairwise(_) => Code::IntegrityFailed,
+        // BadSignature is a verdict here, never an error; the rest are defects or a broken machine.
+        _ => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever wrote a program against a code finds it again.
+    #[test]
+    fn codes_are_a_golden_list() {
+        let lines: Vec<String> = Code::ALL
+            .iter()
+            .map(|code| {
+                format!("{code} {}", if code.is_retryable() { "retryable" } else { "final" })
+            })
+            .collect();
+        assert_eq!(lines.join("\n"), include_str!("../tests/golden/codes.txt").trim_end());
+    }
+}

@@ -1,0 +1,238 @@
+//! The state of a key and of its versions, and what may be done with them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::id::KeyId;
+use super::name::Label;
+use crate::error::Error;
+
+/// Most labels of a key.
+pub const LABELS_MAX: usize = 64;
+
+/// Most bytes of a label's value.
+const LABEL_MAX: usize = 256;
+
+/// What a version is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// To sign.
+    Sign,
+    /// To verify.
+    Verify,
+}
+
+/// Which of the smallest versions is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Minimum {
+    /// Of those that sign. 0 says that only the newest does.
+    Sign,
+    /// Of those that verify.
+    Verify,
+    /// Of those that decrypt.
+    Decrypt,
+}
+
+/// A key, as far as it is not secret and not of one version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Which one.
+    pub id: KeyId,
+    /// What its tenant calls it.
+    pub name: Label,
+    /// When it was made, in milliseconds since 1970, by a clock that may be wrong.
+    pub created_ms: u64,
+    /// What people note down.
+    pub labels: BTreeMap<String, String>,
+    /// The newest version.
+    pub latest: u32,
+    /// The oldest version that was not trimmed.
+    pub min_available: u32,
+    /// The oldest version that signs. 0: only the newest one.
+    pub min_sign: u32,
+    /// The oldest version that verifies.
+    pub min_verify: u32,
+    /// The oldest version that decrypts.
+    pub min_decrypt: u32,
+    /// When it was deleted; it can be restored.
+    pub deleted_ms: Option<u64>,
+}
+
+/// Whether a version may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It may.
+    Enabled,
+    /// Not until it is enabled again.
+    Disabled,
+}
+
+/// A version, as far as it is not secret. One that was destroyed has no record that says anything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// Its number, from 1.
+    pub version: u32,
+    /// When it was made, in milliseconds since 1970, by a clock that may be wrong.
+    pub created_ms: u64,
+    /// Whether it may be used.
+    pub state: State,
+}
+
+impl Key {
+    /// A new key with one version.
+    pub fn new(id: KeyId, name: Label, now_ms: u64) -> Self {
+        Key {
+            id,
+            name,
+            created_ms: now_ms,
+            labels: BTreeMap::new(),
+            latest: 1,
+            min_available: 1,
+            min_sign: 0,
+            min_verify: 1,
+            min_decrypt: 1,
+            deleted_ms: None,
+        }
+    }
+
+    /// The version that is meant, if it may be used so as far as the key says: the newest one where none is named.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`], [`Error::NoVersion`], [`Error::VersionDestroyed`], [`Error::NotAllowed`].
+    pub fn version_for(&self, what: Use, version: Option<u32>) -> Result<u32, Error> {
+        self.check_not_deleted()?;
+        let version = self.existing(version.unwrap_or(self.latest))?;
+        let (oldest, what) = match (what, self.min_sign) {
+            (Use::Sign, 0) => (self.latest, "sign"),
+            (Use::Sign, oldest) => (oldest, "sign"),
+            (Use::Verify, _) => (self.min_verify, "verify"),
+        };
+        match version < oldest {
+            true => Err(Error::NotAllowed { version, what, oldest }),
+            false => Ok(version),
+        }
+    }
+
+    /// A version of this key that was not trimmed.
+    ///
+    /// # Errors
+    /// [`Error::NoVersion`] and [`Error::VersionDestroyed`].
+    pub fn existing(&self, version: u32) -> Result<u32, Error> {
+        match version {
+            version if version == 0 || version > self.latest => {
+                Err(Error::NoVersion { version, latest: self.latest })
+            }
+            version if version < self.min_available => Err(Error::VersionDestroyed(version)),
+            version => Ok(version),
+        }
+    }
+
+    /// The key with one version more.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`]; four thousand million versions.
+    pub fn rotated(&self) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        let latest = self.latest.checked_add(1).ok_or(Error::TooLarge {
+            what: "versions",
+            most: u32::MAX as usize,
+            got: u32::MAX as usize,
+        })?;
+        Ok(Key { latest, ..self.clone() })
+    }
+
+    /// The key with another smallest version for a use.
+    ///
+    /// # Errors
+    /// [`Error::NoVersion`]; a version that was trimmed.
+    pub fn with_minimum(&self, of: Minimum, version: u32) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        let mut key = self.clone();
+        let field = match of {
+            Minimum::Sign => &mut key.min_sign,
+            Minimum::Verify => &mut key.min_verify,
+            Minimum::Decrypt => &mut key.min_decrypt,
+        };
+        *field = match (of, version) {
+            (Minimum::Sign, 0) => 0,
+            (Minimum::Sign | Minimum::Verify | Minimum::Decrypt, version) => {
+                self.existing(version)?
+            }
+        };
+        Ok(key)
+    }
+
+    /// The key without the versions before one, for good. None of them may be in use.
+    ///
+    /// # Errors
+    /// [`Error::NoVersion`]; a version that some use still allows.
+    pub fn trimmed(&self, before: u32) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        self.existing(before)?;
+        let in_use = [self.min_verify, self.min_decrypt, self.min_sign];
+        match in_use.iter().filter(|&&oldest| oldest != 0).any(|&oldest| oldest < before) {
+            true => Err(Error::Parameter(format!(
+                "versions before {before} may still be used; raise min_sign, min_verify and min_decrypt to it first"
+            ))),
+            false => Ok(Key { min_available: before, ..self.clone() }),
+        }
+    }
+
+    /// The key, deleted: nothing uses it until it is restored.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`].
+    pub fn deleted(&self, now_ms: u64) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        Ok(Key { deleted_ms: Some(now_ms), ..self.clone() })
+    }
+
+    /// The key, restored.
+    ///
+    /// # Errors
+    /// A key that is not deleted.
+    pub fn restored(&self) -> Result<Self, Error> {
+        match self.deleted_ms {
+            Some(_) => Ok(Key { deleted_ms: None, ..self.clone() }),
+            None => Err(Error::Parameter("the key is not deleted".to_owned())),
+        }
+    }
+
+    /// The key with other labels.
+    ///
+    /// # Errors
+    /// Too many; one whose name is none, or whose value is too long.
+    pub fn labelled(&self, labels: BTreeMap<String, String>) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        let limit = |what, most, got| {
+            if got > most { Err(Error::TooLarge { what, most, got }) } else { Ok(()) }
+        };
+        limit("labels", LABELS_MAX, labels.len())?;
+        for (name, value) in &labels {
+            Label::new("label", name)?;
+            limit("bytes of a label", LABEL_MAX, value.len())?;
+        }
+        Ok(Key { labels, ..self.clone() })
+    }
+
+    fn check_not_deleted(&self) -> Result<(), Error> {
+        if self.deleted_ms.is_some() { Err(Error::Deleted) } else { Ok(()) }
+    }
+}
+
+impl Version {
+    /// Refuses a version that is disabled.
+    ///
+    /// # Errors
+    /// [`Error::Disabled`].
+    pub fn check_enabled(&self) -> Result<(), Error> {
+        match self.state {
+            State::Enabled => Ok(()),
+            State::Disabled => Err(Error::Disabled(self.version)),
+        }
+    }
+}

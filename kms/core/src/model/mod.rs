@@ -1,0 +1,19 @@
+//! What a key is, without its bytes: names, ids, versions, and what may be done with which.
+//!
+//! ```text
+//!   tenant/purpose/algorithm/uuid#vN     a version: VersionId        Label   a name in Vault's charset
+//!   tenant/purpose/algorithm/uuid        a key: KeyId                Key     its state; Version  one version's state
+//!
+//!   versions   1 ... min_available ... min_verify, min_decrypt, min_sign ... latest
+//!              trimmed                 what may be used
+//! ```
+//!
+//! Nothing here reads a clock, draws a number or writes anything: a change is a value that takes another.
+
+mod id;
+mod key;
+mod name;
+
+pub use id::{KeyAlgorithm, KeyId, Uuid, VersionId};
+pub use key::{Key, LABELS_MAX, Minimum, State, Use, Version};
+pub use name::{Label, NAME_MAX};
