@@ -63,6 +63,8 @@ codes! {
     StoreUnavailable "store_unavailable" true;
     /// A change that may have happened.
     OutcomeUnknown "outcome_unknown" false;
+    /// What was given does not open the seal.
+    UnsealFailed "unseal_failed" false;
     /// What is kept was damaged or exchanged.
     IntegrityFailed "integrity_failed" false;
     /// No memory, no randomness, no free backend.
@@ -75,6 +77,78 @@ impl std::fmt::Display for Code {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(self.as_str())
     }
+}
+
+/// What is wrong with shares.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShareError {
+    /// A text that is none.
+    #[error("that is no share; expected gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM")]
+    Form,
+    /// A share with a mistake in it.
+    #[error("the share has a mistake in it: its checksum is another")]
+    Checksum,
+    /// Shares of several sets.
+    #[error("share {index} is of the set {found}; expected {wanted}")]
+    OtherSet {
+        /// The share's number.
+        index: u8,
+        /// Its set.
+        found: String,
+        /// The other set.
+        wanted: String,
+    },
+    /// Too few different ones.
+    #[error("{got} different shares; {needed} are needed")]
+    TooFew {
+        /// How many there are.
+        got: usize,
+        /// How many are needed.
+        needed: u8,
+    },
+}
+
+/// Why a seal does not open.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealError {
+    /// It was never made.
+    #[error("the store has no seal yet; make one first")]
+    None,
+    /// It was made already.
+    #[error("the store has a seal already")]
+    Exists,
+    /// A share, or shares that do not belong together.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// The passphrase is another.
+    #[error("the passphrase does not open the seal")]
+    Passphrase,
+    /// There is no passphrase.
+    #[error("the seal has no passphrase; use shares")]
+    NoPassphrase,
+    /// Shares that make another key.
+    #[error("these shares do not open the seal, although they belong together")]
+    Shares,
+    /// Numbers of shares that make no sense, or costs.
+    #[error("{0}")]
+    Parameter(
+        /// What is wrong.
+        &'static str,
+    ),
+    /// What the store says of the seal can't be right.
+    #[error("what the store says of its seal can't be right: {0}")]
+    Damaged(
+        /// What was found.
+        String,
+    ),
+    /// No randomness, no memory.
+    #[error("{0}")]
+    Resource(
+        /// What there is none of.
+        String,
+    ),
 }
 
 /// Why something was not done. No message has a secret in it.
@@ -189,6 +263,9 @@ pub enum Error {
         /// What was found.
         reason: String,
     },
+    /// The seal does not open.
+    #[error(transparent)]
+    Seal(SealError),
     /// The store's.
     #[error(transparent)]
     Store(StoreError),
@@ -215,9 +292,16 @@ impl Error {
             Error::Malformed(_) => Code::Malformed,
             Error::OutcomeUnknown => Code::OutcomeUnknown,
             Error::Integrity { .. } => Code::IntegrityFailed,
+            Error::Seal(error) => code_of_seal(error),
             Error::Store(error) => code_of_store(error),
             Error::Engine(error) => code_of_engine(error),
         }
+    }
+}
+
+impl From<SealError> for Error {
+    fn from(error: SealError) -> Self {
+        Error::Seal(error)
     }
 }
 
@@ -230,6 +314,20 @@ impl From<StoreError> for Error {
 impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         Error::Engine(error)
+    }
+}
+
+fn code_of_seal(error: &SealError) -> Code {
+    match error {
+        SealError::Share(_)
+        | SealError::Passphrase
+        | SealError::NoPassphrase
+        | SealError::Shares
+        | SealError::None => Code::UnsealFailed,
+        SealError::Exists => Code::Exists,
+        SealError::Parameter(_) => Code::BadRequest,
+        SealError::Damaged(_) => Code::IntegrityFailed,
+        SealError::Resource(_) => Code::Busy,
     }
 }
 

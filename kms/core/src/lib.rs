@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   model/    names, ids, versions, and what may be done with which: values, no effects
+//!   seal/     root key --> a key for each record; shares and passphrases that open it
 //!   store/    records with generations, changed by guarded transactions:
 //!               memory | SQLite | either of them under seeded faults, and one suite for all
 //! ```
@@ -14,6 +15,7 @@
 
 mod error;
 pub mod model;
+pub mod seal;
 pub mod store;
 
-pub use error::{Code, Error};
+pub use error::{Code, Error, SealError, ShareError};

@@ -2,5 +2,6 @@
 
 mod keyid_and_roundtrip;
 mod kill;
+mod seals;
 mod sqlite;
 mod stores;

@@ -1,0 +1,24 @@
+//! Records that only an unsealed process reads, and the ways to unseal it.
+//!
+//! ```text
+//!   share, share, share --Shamir--+                       HKDF-SHA-256(root, store's id, path)
+//!   passphrase --Argon2id---------+--> key of a slot --> root key --> key of a record --> AES-256-GCM-SIV
+//!                                                                     data beside it: store, path, root's version, generation
+//! ```
+//!
+//! - The root key is drawn once. Each slot of `seal/config` has it, wrapped by another key. Other passphrases and shares
+//!   wrap it anew; no record is touched.
+//! - A record that is exchanged for another one's, for that of another store or for an older one of its own does not open,
+//!   as long as its generation is the store's. A store that was put back as a whole is not noticed here.
+//! - There always is a recovery set of shares. It alone changes the slots.
+
+mod config;
+mod hex;
+mod record;
+mod share;
+mod slot;
+
+pub use config::{Opens, Shares, Slots, change_slots, init, is_initialised, unseal};
+pub use record::{OVERHEAD, Sealer};
+pub use share::Share;
+pub use slot::{Cost, Key};

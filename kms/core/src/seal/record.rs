@@ -1,0 +1,158 @@
+//! The root key, and what is sealed under it.
+
+use aes_gcm_siv::aead::{Aead, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
+use gabion_engine::{Entropy, OsEntropy};
+use hkdf::Hkdf;
+use sha2_hmac::Sha256;
+use zeroize::Zeroizing;
+
+use super::slot::Key;
+use crate::error::Error;
+use crate::store::RecordPath;
+
+/// The format of a sealed record.
+const FORMAT: u8 = 1;
+
+/// Bytes before the ciphertext: format, version of the root key, nonce.
+const HEAD: usize = 1 + 4 + NONCE;
+
+const NONCE: usize = 12;
+
+/// Bytes that sealing adds.
+pub const OVERHEAD: usize = HEAD + 16;
+
+/// What seals and opens the records of one store.
+pub struct Sealer {
+    root: Key,
+    root_version: u32,
+    store: [u8; 16],
+}
+
+impl Sealer {
+    /// One with a root key of its own that is written nowhere: what it seals ends with it.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn volatile(store: [u8; 16]) -> Result<Self, Error> {
+        Ok(Sealer { root: Key::drawn()?, root_version: 1, store })
+    }
+
+    pub(super) fn new(root: Key, root_version: u32, store: [u8; 16]) -> Self {
+        Sealer { root, root_version, store }
+    }
+
+    /// Seals what a record is to say at a generation.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn seal(&self, path: &RecordPath, generation: u64, plain: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut nonce = [0; NONCE];
+        OsEntropy.fill(&mut nonce).map_err(|error| Error::Engine(error.into()))?;
+        let beside = self.beside(path, self.root_version, generation);
+        let payload = Payload { msg: plain, aad: &beside };
+        let sealed = self.cipher(path)?.encrypt(&Nonce::from(nonce), payload);
+        let sealed = sealed.map_err(|_| too_long(plain.len()))?;
+        let mut record = Vec::with_capacity(HEAD + sealed.len());
+        record.push(FORMAT);
+        record.extend_from_slice(&self.root_version.to_le_bytes());
+        record.extend_from_slice(&nonce);
+        record.extend_from_slice(&sealed);
+        Ok(record)
+    }
+
+    /// Opens what a record says at a generation.
+    ///
+    /// # Errors
+    /// [`Error::Integrity`]: it is not what was sealed there.
+    pub fn open(
+        &self,
+        path: &RecordPath,
+        generation: u64,
+        record: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let refused =
+            |reason: &str| Error::Integrity { path: path.to_string(), reason: reason.to_owned() };
+        let Some((head, sealed)) = record.split_at_checked(HEAD) else {
+            return Err(refused("it is too short"));
+        };
+        let mut version = [0; 4];
+        version.copy_from_slice(&head[1..5]);
+        let version = u32::from_le_bytes(version);
+        if head[0] != FORMAT || version != self.root_version {
+            return Err(refused("it is of another format, or under another root key"));
+        }
+        let mut nonce = [0; NONCE];
+        nonce.copy_from_slice(&head[5..]);
+        let beside = self.beside(path, version, generation);
+        let payload = Payload { msg: sealed, aad: &beside };
+        match self.cipher(path)?.decrypt(&Nonce::from(nonce), payload) {
+            Ok(plain) => Ok(Zeroizing::new(plain)),
+            Err(_) => {
+                Err(refused("it was sealed for another place, another time or another store"))
+            }
+        }
+    }
+
+    /// A key for each record, so that no key sees more than the writes of one.
+    fn cipher(&self, path: &RecordPath) -> Result<Aes256GcmSiv, Error> {
+        let mut key = Zeroizing::new([0; 32]);
+        let info = [b"gabion kms record ", path.as_str().as_bytes()];
+        Hkdf::<Sha256>::new(Some(&self.store), self.root.bytes())
+            .expand_multi_info(&info, &mut *key)
+            .map_err(|_| too_long(key.len()))?;
+        Aes256GcmSiv::new_from_slice(&*key).map_err(|_| too_long(key.len()))
+    }
+
+    /// What has to be the same again: each part has one length, but for the path, which stands last.
+    fn beside(&self, path: &RecordPath, root_version: u32, generation: u64) -> Vec<u8> {
+        let mut beside = vec![FORMAT];
+        beside.extend_from_slice(&self.store);
+        beside.extend_from_slice(&root_version.to_le_bytes());
+        beside.extend_from_slice(&generation.to_le_bytes());
+        beside.extend_from_slice(path.as_str().as_bytes());
+        beside
+    }
+}
+
+/// Lengths that no record has: the store refuses longer ones first.
+fn too_long(got: usize) -> Error {
+    Error::TooLarge { what: "bytes to seal", most: 1 << 36, got }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RecordPath {
+        RecordPath::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_record_opens_where_and_when_it_was_sealed_only() {
+        let sealer = Sealer::volatile([7; 16]).unwrap();
+        let sealed = sealer.seal(&path("keys/a"), 3, b"secret").unwrap();
+        assert_eq!(sealed.len(), b"secret".len() + OVERHEAD);
+        assert_eq!(&**sealer.open(&path("keys/a"), 3, &sealed).unwrap(), b"secret");
+        assert!(sealer.open(&path("keys/b"), 3, &sealed).is_err());
+        assert!(sealer.open(&path("keys/a"), 2, &sealed).is_err());
+        let elsewhere = Sealer::new(Key::of(*sealer.root.bytes()), 1, [8; 16]);
+        assert!(elsewhere.open(&path("keys/a"), 3, &sealed).is_err());
+        let later = Sealer::new(Key::of(*sealer.root.bytes()), 2, [7; 16]);
+        assert!(later.open(&path("keys/a"), 3, &sealed).is_err());
+        assert!(Sealer::volatile([7; 16]).unwrap().open(&path("keys/a"), 3, &sealed).is_err());
+        for place in 0..sealed.len() {
+            let mut other = sealed.clone();
+            other[place] ^= 1;
+            assert!(sealer.open(&path("keys/a"), 3, &other).is_err(), "byte {place}");
+            assert!(sealer.open(&path("keys/a"), 3, &sealed[..place]).is_err(), "{place} bytes");
+        }
+    }
+
+    #[test]
+    fn the_same_is_never_sealed_the_same() {
+        let sealer = Sealer::volatile([7; 16]).unwrap();
+        let seal = || sealer.seal(&path("a"), 1, b"x").unwrap();
+        assert_ne!(seal(), seal());
+    }
+}

@@ -1,0 +1,223 @@
+//! Shares of a key (Shamir), as people keep them.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use blahaj::Sharks;
+use gabion_engine::{Entropy, OsEntropy};
+use rand_core::{TryCryptoRng, TryRng};
+use sha2_hmac::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use super::hex;
+use super::slot::Key;
+use crate::error::{SealError, ShareError};
+
+/// Bytes that name a set.
+const SET: usize = 8;
+
+/// What every share begins with.
+const PREFIX: &str = "gbs1";
+
+/// One share of a key: of which set it is, its number there, how many of them make the key, and a checksum, so that a
+/// wrong one is told by itself. Secret.
+///
+/// Written as `gbs1-SET-THRESHOLD-INDEX-SHARE-CHECKSUM`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Share {
+    set: [u8; SET],
+    threshold: u8,
+    index: u8,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl Share {
+    /// Which set it is of.
+    pub fn set(&self) -> String {
+        hex::encode(&self.set)
+    }
+
+    /// Its number in the set, from 1.
+    pub fn index(&self) -> u8 {
+        self.index
+    }
+
+    /// How many of the set make the key.
+    pub fn threshold(&self) -> u8 {
+        self.threshold
+    }
+
+    /// Everything but the checksum.
+    fn text(&self) -> Zeroizing<String> {
+        let (set, bytes) = (self.set(), Zeroizing::new(hex::encode(&self.bytes)));
+        Zeroizing::new(format!("{PREFIX}-{set}-{}-{}-{}", self.threshold, self.index, *bytes))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text();
+        write!(out, "{}-{}", *text, checksum(&text))
+    }
+}
+
+/// Without the share itself.
+impl fmt::Debug for Share {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Share {} of set {}", self.index, self.set())
+    }
+}
+
+impl FromStr for Share {
+    type Err = ShareError;
+
+    fn from_str(text: &str) -> Result<Self, ShareError> {
+        let text = text.trim();
+        let parts: Vec<&str> = text.split('-').collect();
+        let [PREFIX, set, threshold, index, bytes, sum] = parts[..] else {
+            return Err(ShareError::Form);
+        };
+        let share = || {
+            Some(Share {
+                set: hex::decode(set)?.try_into().ok()?,
+                threshold: threshold.parse().ok().filter(|&threshold| threshold > 0)?,
+                index: index.parse().ok().filter(|&index| index > 0)?,
+                bytes: Zeroizing::new(hex::decode(bytes).filter(|bytes| bytes.len() == 32)?),
+            })
+        };
+        let share = share().ok_or(ShareError::Form)?;
+        // Numbers with zeros before them have another checksum, too.
+        match *share.text() == text[..text.len() - 1 - sum.len()] && checksum(&share.text()) == sum
+        {
+            true => Ok(share),
+            false => Err(ShareError::Checksum),
+        }
+    }
+}
+
+/// Splits a key. There are `threshold <= shares`, both from 1 to 255.
+pub fn split(
+    key: &Key,
+    set: [u8; SET],
+    threshold: u8,
+    shares: u8,
+) -> Result<Vec<Share>, SealError> {
+    let mut random = Drawn { failure: None };
+    let dealt = Sharks(threshold).dealer_rng(key.bytes(), &mut random).take(usize::from(shares));
+    let shares = dealt
+        .map(|share| {
+            let bytes = Zeroizing::new(Vec::from(&share));
+            let (index, bytes) = (bytes[0], Zeroizing::new(bytes[1..].to_vec()));
+            Share { set, threshold, index, bytes }
+        })
+        .collect();
+    match random.failure {
+        None => Ok(shares),
+        Some(failure) => Err(SealError::Resource(failure)),
+    }
+}
+
+/// The operating system's randomness: a generator in memory would give a forked process what it gives this one.
+struct Drawn {
+    /// Why some of it is none. Then nothing that was made of it may be used.
+    failure: Option<String>,
+}
+
+impl TryRng for Drawn {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        let mut bytes = [0; 4];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        let mut bytes = [0; 8];
+        self.try_fill_bytes(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Infallible> {
+        if let Err(error) = OsEntropy.fill(out) {
+            self.failure = Some(error.to_string());
+        }
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Drawn {}
+
+/// Puts a key together, of shares of one set.
+pub fn combine(shares: &[Share], set: [u8; SET], threshold: u8) -> Result<Key, ShareError> {
+    if let Some(other) =
+        shares.iter().find(|share| share.set != set || share.threshold != threshold)
+    {
+        let (index, found, wanted) = (other.index, other.set(), hex::encode(&set));
+        return Err(ShareError::OtherSet { index, found, wanted });
+    }
+    let mut different: Vec<&Share> = shares.iter().collect();
+    different.sort_by_key(|share| share.index);
+    different.dedup_by_key(|share| share.index);
+    let too_few = ShareError::TooFew { got: different.len(), needed: threshold };
+    if different.len() < usize::from(threshold) {
+        return Err(too_few);
+    }
+    let shares: Result<Vec<blahaj::Share>, _> = different
+        .iter()
+        .map(|share| {
+            let bytes = Zeroizing::new([&[share.index], &share.bytes[..]].concat());
+            blahaj::Share::try_from(&bytes[..])
+        })
+        .collect();
+    let shares = shares.map_err(|_| ShareError::Form)?;
+    let bytes = Zeroizing::new(Sharks(threshold).recover(&shares).map_err(|_| too_few)?);
+    let bytes = <[u8; 32]>::try_from(&bytes[..]).map(Zeroizing::new);
+    Ok(Key::of(*bytes.map_err(|_| ShareError::Form)?))
+}
+
+/// The first four bytes of SHA-256.
+fn checksum(text: &str) -> String {
+    hex::encode(&Sha256::digest(text)[..4])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_shares_of_a_set_make_the_key() {
+        let key = Key::of([0xa5; 32]);
+        let shares = split(&key, [1; SET], 3, 5).unwrap();
+        for (a, b, c) in [(0, 1, 2), (4, 2, 0), (1, 3, 4)] {
+            let some = [a, b, c].map(|n: usize| shares[n].clone());
+            assert_eq!(combine(&some, [1; SET], 3).unwrap().bytes(), key.bytes());
+        }
+        let all = [&shares[..], &shares[..2]].concat();
+        assert_eq!(combine(&all, [1; SET], 3).unwrap().bytes(), key.bytes());
+        let twice = [shares[0].clone(), shares[1].clone(), shares[1].clone()];
+        let too_few = ShareError::TooFew { got: 2, needed: 3 };
+        assert_eq!(combine(&twice, [1; SET], 3).err(), Some(too_few));
+        let mut mixed = shares;
+        mixed[1] = split(&key, [2; SET], 3, 5).unwrap().remove(1);
+        assert!(matches!(combine(&mixed, [1; SET], 3), Err(ShareError::OtherSet { index: 2, .. })));
+    }
+
+    #[test]
+    fn a_share_is_written_and_read_and_a_mistake_is_told() {
+        let share = split(&Key::of([9; 32]), [0x1f; SET], 2, 2).unwrap().remove(1);
+        let text = share.to_string();
+        assert_eq!(text.parse::<Share>().unwrap(), share);
+        assert_eq!(format!(" {text}\n").parse::<Share>().unwrap(), share);
+        assert!(text.starts_with("gbs1-1f1f1f1f1f1f1f1f-2-2-"), "{text}");
+        for place in 0..text.len() {
+            let mut other = text.clone().into_bytes();
+            other[place] = if other[place] == b'0' { b'1' } else { b'0' };
+            let other = String::from_utf8(other).unwrap();
+            assert!(other.parse::<Share>().is_err(), "{other}");
+            assert!(text[..place].parse::<Share>().is_err());
+        }
+        assert!(!format!("{share:?}").contains(&hex::encode(&share.bytes)));
+    }
+}

@@ -1,0 +1,122 @@
+//! Keys of the seal, and what wraps the root key.
+
+use aes_gcm_siv::aead::{Aead, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
+use argon2::{Algorithm, Argon2, Params, Version};
+use gabion_engine::{Entropy, OsEntropy};
+use zeroize::Zeroizing;
+
+use crate::error::{Error, SealError};
+
+/// 32 secret bytes.
+pub struct Key(Box<Zeroizing<[u8; 32]>>);
+
+impl Key {
+    /// A new one.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn drawn() -> Result<Self, Error> {
+        let mut key = Key(Box::default());
+        OsEntropy.fill(&mut **key.0).map_err(|error| Error::Engine(error.into()))?;
+        Ok(key)
+    }
+
+    pub(super) fn of(bytes: [u8; 32]) -> Self {
+        Key(Box::new(Zeroizing::new(bytes)))
+    }
+
+    /// The bytes. Secret.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// What guessing a passphrase costs (Argon2id, RFC 9106).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Memory, in KiB.
+    pub memory_kib: u32,
+    /// Passes over it.
+    pub passes: u32,
+}
+
+impl Default for Cost {
+    /// RFC 9106, section 4, second choice, but for its four lanes, which are one here.
+    fn default() -> Self {
+        Cost { memory_kib: 64 << 10, passes: 3 }
+    }
+}
+
+/// Most that a file may ask for: a file that was exchanged must not take all memory.
+const MEMORY_KIB_MAX: u32 = 1 << 20;
+const PASSES_MAX: u32 = 64;
+
+/// The key of a passphrase.
+pub fn of_passphrase(passphrase: &str, salt: &[u8], cost: Cost) -> Result<Key, SealError> {
+    if !(8..=MEMORY_KIB_MAX).contains(&cost.memory_kib) || !(1..=PASSES_MAX).contains(&cost.passes)
+    {
+        return Err(SealError::Parameter("a passphrase costs 8 KiB to 1 GiB and 1 to 64 passes"));
+    }
+    let resource = |error: argon2::Error| SealError::Resource(error.to_string());
+    let params = Params::new(cost.memory_kib, cost.passes, 1, Some(32)).map_err(resource)?;
+    let mut bytes = Zeroizing::new([0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into(passphrase.as_bytes(), salt, &mut *bytes)
+        .map_err(resource)?;
+    Ok(Key::of(*bytes))
+}
+
+/// Wraps the root key. Each wrapping key wraps one, so that the nonce may be zero.
+pub fn wrap(with: &Key, root: &Key, beside: &[u8]) -> Result<Vec<u8>, SealError> {
+    let payload = Payload { msg: &root.bytes()[..], aad: beside };
+    cipher(with)?.encrypt(&Nonce::from([0; 12]), payload).map_err(|_| broken())
+}
+
+/// Unwraps it. None if the key is another, or what stands beside it.
+pub fn unwrap(with: &Key, wrapped: &[u8], beside: &[u8]) -> Result<Option<Key>, SealError> {
+    let payload = Payload { msg: wrapped, aad: beside };
+    let opened = cipher(with)?.decrypt(&Nonce::from([0; 12]), payload).map(Zeroizing::new);
+    let bytes = opened
+        .ok()
+        .and_then(|opened| Some(Zeroizing::new(<[u8; 32]>::try_from(&opened[..]).ok()?)));
+    Ok(bytes.map(|bytes| Key::of(*bytes)))
+}
+
+fn cipher(key: &Key) -> Result<Aes256GcmSiv, SealError> {
+    Aes256GcmSiv::new_from_slice(key.bytes()).map_err(|_| broken())
+}
+
+fn broken() -> SealError {
+    SealError::Damaged("a key of another length".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passphrase_costs_what_it_is_told_to() {
+        let cost = Cost { memory_kib: 64, passes: 1 };
+        let key = of_passphrase("correct horse", &[1; 16], cost).unwrap();
+        for (text, salt, other) in [
+            ("correct horsf", [1; 16], cost),
+            ("correct horse", [2; 16], cost),
+            ("correct horse", [1; 16], Cost { passes: 2, ..cost }),
+        ] {
+            assert_ne!(of_passphrase(text, &salt, other).unwrap().bytes(), key.bytes());
+        }
+        for cost in [Cost { memory_kib: 7, passes: 1 }, Cost { memory_kib: u32::MAX, passes: 1 }] {
+            assert!(matches!(of_passphrase("x", &[1; 16], cost), Err(SealError::Parameter(_))));
+        }
+    }
+
+    #[test]
+    fn a_wrapped_key_opens_with_its_own_only() {
+        let [with, other, root] = [1, 2, 3].map(|byte| Key::of([byte; 32]));
+        let wrapped = wrap(&with, &root, b"beside").unwrap();
+        assert_eq!(unwrap(&with, &wrapped, b"beside").unwrap().unwrap().bytes(), &[3; 32]);
+        assert!(unwrap(&other, &wrapped, b"beside").unwrap().is_none());
+        assert!(unwrap(&with, &wrapped, b"besid").unwrap().is_none());
+    }
+}
