@@ -1,10 +1,13 @@
 //! Keys with versions behind one store: what a key management service does, without its socket.
 //!
 //! ```text
-//!   model/    names, ids, versions, and what may be done with which: values, no effects
-//!   seal/     root key --> a key for each record; shares and passphrases that open it
-//!   store/    records with generations, changed by guarded transactions:
-//!               memory | SQLite | either of them under seeded faults, and one suite for all
+//!   operations/   one verb a file: create, rotate, sign, verify, verify_batch, attest, and changes
+//!        |  |  \
+//!        |  |   model/   names, ids, versions, and what may be done with which: values, no effects
+//!        |  seal/        root key --> a key for each record; shares and passphrases that open it
+//!        |  |
+//!      store/            records with generations, changed by guarded transactions
+//!                          memory | SQLite | either of them under seeded faults, and one suite for all
 //! ```
 //!
 //! Nothing here is asynchronous, opens a socket or starts a thread. A call that began a change ends it: whoever
@@ -15,7 +18,9 @@
 
 mod error;
 pub mod model;
+pub mod operations;
 pub mod seal;
 pub mod store;
 
 pub use error::{Code, Error, SealError, ShareError};
+pub use gabion_engine::{Message, Prehash};

@@ -11,7 +11,7 @@ pub enum Outcome {
     Committed(Revision),
     /// Nothing of it is there.
     Conflict(Conflict),
-    /// Nobody knows, and it may still happen later. [`super::settle`] finds out.
+    /// Nobody knows, and it may still happen later. [`super::settle()`] finds out.
     Unknown,
 }
 

@@ -1,0 +1,178 @@
+//! What a key is, signed: a JWS whose key is ML-DSA-44 (RFC 7515, RFC 9964).
+
+use gabion_engine::keys::PrivateKey;
+use gabion_engine::{Algorithm, Message, OsEntropy, SigningKey};
+use serde::{Deserialize, Serialize};
+use sha2_hmac::{Digest, Sha256};
+
+use super::kms::{Kms, now_ms};
+use super::metrics::Verb;
+use super::records::{damaged, opened_bytes, read_pair, read_state, versions_path, write_pair};
+use crate::error::Error;
+use crate::model::{KeyAlgorithm, KeyId, State, Version};
+use crate::store::{RecordPath, Settled, Transaction, settle};
+
+/// What is said of a key. It claims no hardware.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attest {
+    /// Which key.
+    pub key: KeyId,
+    /// Its algorithm, as the table calls it.
+    pub algorithm: String,
+    /// The newest version.
+    pub head: u32,
+    /// The versions that there are.
+    pub versions: Vec<Version>,
+    /// When the key was made, in milliseconds since 1970, by a clock that may be wrong.
+    pub created_ms: u64,
+    /// What holds it: `software`.
+    pub label: String,
+    /// What computes.
+    pub backend: String,
+    /// What the caller gave, so that an older answer is not taken for a new one.
+    pub nonce: String,
+}
+
+/// A description, and the same signed: a JWS in compact form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attested {
+    /// What is said.
+    pub attest: Attest,
+    /// The same, signed by the service's attestation key.
+    pub jws: String,
+}
+
+/// Most bytes of a nonce.
+const NONCE_MAX: usize = 128;
+
+/// Versions that are read together.
+const READ_TOGETHER: usize = 256;
+
+const ALGORITHM: Algorithm = Algorithm::MlDsa44;
+
+impl Kms {
+    /// Describes a key and signs that. The attestation key is made at the first call.
+    ///
+    /// # Errors
+    /// No such key; a nonce of more than 128 bytes; the engine's, the store's.
+    pub fn attest(&self, id: &KeyId, nonce: &str) -> Result<Attested, Error> {
+        self.counted(Verb::Attest, id.algorithm, || {
+            if nonce.len() > NONCE_MAX {
+                let got = nonce.len();
+                return Err(Error::TooLarge { what: "bytes of a nonce", most: NONCE_MAX, got });
+            }
+            let key = self.key(id)?.key;
+            let algorithm = id.algorithm.algorithm();
+            let attest = Attest {
+                key: id.clone(),
+                algorithm: algorithm.name().to_owned(),
+                head: key.latest,
+                versions: self.versions(id)?,
+                created_ms: key.created_ms,
+                label: "software".to_owned(),
+                backend: self.kept.engine.backend_for(algorithm)?.name().to_owned(),
+                nonce: nonce.to_owned(),
+            };
+            let payload =
+                serde_json::to_vec(&attest).map_err(|error| Error::Parameter(error.to_string()))?;
+            let (head, signer) = self.attestation()?;
+            let signed = format!("{}.{}", base64url(head.as_bytes()), base64url(&payload));
+            let message = Message::Pure { context: &[], message: signed.as_bytes() };
+            let signature = self.kept.engine.sign(&signer, message, &OsEntropy)?;
+            Ok(Attested { attest, jws: format!("{signed}.{}", base64url(&signature)) })
+        })
+    }
+
+    /// The public key of [`Self::attest`] as a JWK (RFC 9964).
+    ///
+    /// # Errors
+    /// The engine's, the store's.
+    pub fn attestation_jwk(&self) -> Result<String, Error> {
+        let (_, signer) = self.attestation()?;
+        let (kid, public) = (kid(&signer), base64url(signer.public_bytes()));
+        Ok(format!(r#"{{"kty":"AKP","alg":"{ALGORITHM}","kid":"{kid}","pub":"{public}"}}"#))
+    }
+
+    /// The versions of a key that were not destroyed.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn versions(&self, id: &KeyId) -> Result<Vec<Version>, Error> {
+        let under = versions_path(id)?;
+        let (mut versions, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.kept.store.list(&under, after.as_ref(), READ_TOGETHER)?;
+            let Some((last, _)) = page.records.last() else { return Ok(versions) };
+            after = Some(last.clone());
+            for (path, record) in &page.records {
+                let Some(value) = &record.value else { continue };
+                let bytes = self.kept.sealer.open(path, record.generation, value)?;
+                versions.push(read_state(path, &bytes)?);
+            }
+        }
+    }
+
+    /// The head of a JWS, and its key.
+    fn attestation(&self) -> Result<(String, SigningKey), Error> {
+        let (path, algorithm) =
+            (RecordPath::new("system/attestation")?, KeyAlgorithm::new(ALGORITHM)?);
+        let _changing = self.changing();
+        if opened_bytes(&self.kept, &path)?.is_none() {
+            let version = Version { version: 1, created_ms: now_ms(), state: State::Enabled };
+            let pair = PrivateKey::generate(&self.kept.engine, ALGORITHM, &OsEntropy)?;
+            let sealed = self.kept.sealer.seal(&path, 1, &write_pair(&version, &pair)?)?;
+            match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
+                // What is there is read below, whosever it is.
+                Settled::Committed | Settled::Conflict(_) => {}
+                Settled::Unknown => return Err(Error::OutcomeUnknown),
+            }
+        }
+        let Some((bytes, _)) = opened_bytes(&self.kept, &path)? else {
+            return Err(damaged(&path, "it is missing"));
+        };
+        let pair = read_pair(&self.kept.engine, algorithm, &bytes);
+        let (_, signer) = pair.map_err(|reason| damaged(&path, &reason))?;
+        Ok((format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer))
+    }
+}
+
+/// The first half of the SHA-256 of a public key.
+fn kid(signer: &SigningKey) -> String {
+    base64url(&Sha256::digest(signer.public_bytes())[..16])
+}
+
+/// RFC 4648, section 5, without padding.
+fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let at = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for digit in 0..=chunk.len() {
+            text.push(char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64url;
+
+    /// RFC 4648, section 10.
+    #[test]
+    fn base64url_is_the_standards() {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg"),
+            ("fo", "Zm8"),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg"),
+            ("fooba", "Zm9vYmE"),
+        ] {
+            assert_eq!(base64url(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64url(&[0xfb, 0xff]), "-_8");
+    }
+}

@@ -1,0 +1,205 @@
+//! What is kept of keys between two uses, bounded in bytes.
+//!
+//! A change forgets the views of its key, under the same lock that views are put in by, and counts the epoch up. A view
+//! that was read before that is not put in: whoever reads notes the epoch first.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use gabion_engine::{SigningKey, VerifyKey};
+
+use crate::error::Error;
+use crate::model::{Key, Uuid, Version};
+
+/// A key, and the generation of its record.
+#[derive(Clone)]
+pub struct KeyView {
+    pub key: Arc<Key>,
+    pub generation: u64,
+}
+
+/// A version, expanded.
+#[derive(Clone)]
+pub struct VersionView(Arc<Expanded>);
+
+/// What a version's view holds.
+pub struct Expanded {
+    pub version: Version,
+    pub signing: SigningKey,
+    pub verify: VerifyKey,
+}
+
+impl VersionView {
+    pub fn new(expanded: Expanded) -> Self {
+        VersionView(Arc::new(expanded))
+    }
+}
+
+impl std::ops::Deref for VersionView {
+    type Target = Expanded;
+
+    fn deref(&self) -> &Expanded {
+        &self.0
+    }
+}
+
+/// Views of keys.
+pub struct Cache {
+    epoch: AtomicU64,
+    /// Counts uses: what was not used for longest has the smallest number.
+    clock: AtomicU64,
+    bytes_max: usize,
+    kept: RwLock<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    keys: HashMap<Uuid, Of>,
+    bytes: usize,
+}
+
+/// What is kept of one key.
+struct Of {
+    view: Option<KeyView>,
+    versions: HashMap<u32, VersionView>,
+    bytes: usize,
+    used: AtomicU64,
+}
+
+/// Bytes of a key's view and of its place, about.
+const KEY_BYTES: usize = 1024;
+
+/// How many times the encoded keys an expanded one takes, at most, about: 54 KiB of 4 KiB for ML-DSA-65.
+const EXPANSION: usize = 14;
+
+impl Cache {
+    pub fn new(bytes_max: usize) -> Self {
+        Cache {
+            epoch: AtomicU64::new(0),
+            clock: AtomicU64::new(0),
+            bytes_max,
+            kept: RwLock::default(),
+        }
+    }
+
+    /// How many changes there were.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub fn key(&self, uuid: &Uuid) -> Option<KeyView> {
+        let kept = self.kept();
+        let of = kept.keys.get(uuid)?;
+        of.used.store(self.tick(), Ordering::Relaxed);
+        of.view.clone()
+    }
+
+    pub fn version(&self, uuid: &Uuid, number: u32) -> Option<VersionView> {
+        self.kept().keys.get(uuid)?.versions.get(&number).cloned()
+    }
+
+    /// Reads a key's view and keeps it.
+    pub fn load_key(
+        &self,
+        uuid: &Uuid,
+        read: impl Fn() -> Result<KeyView, Error>,
+    ) -> Result<KeyView, Error> {
+        self.load(read, |kept, view: &KeyView| {
+            let of = self.place(kept, uuid);
+            of.view = Some(view.clone());
+        })
+    }
+
+    /// Reads a version's view and keeps it.
+    pub fn load_version(
+        &self,
+        uuid: &Uuid,
+        number: u32,
+        read: impl Fn() -> Result<VersionView, Error>,
+    ) -> Result<VersionView, Error> {
+        self.load(read, |kept, view: &VersionView| {
+            let encoded = view.signing.bytes().len() + view.verify.bytes().len();
+            let bytes = KEY_BYTES + EXPANSION * encoded;
+            let of = self.place(kept, uuid);
+            if of.versions.insert(number, view.clone()).is_none() {
+                of.bytes += bytes;
+                kept.bytes += bytes;
+            }
+        })
+    }
+
+    /// Forgets a key, after a change that may have happened.
+    pub fn forget(&self, uuid: &Uuid) {
+        let mut kept = self.kept_mut();
+        if let Some(of) = kept.keys.remove(uuid) {
+            kept.bytes -= of.bytes;
+        }
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Bytes that are kept, about.
+    pub fn bytes(&self) -> usize {
+        self.kept().bytes
+    }
+
+    fn load<V>(
+        &self,
+        read: impl Fn() -> Result<V, Error>,
+        keep: impl FnOnce(&mut Kept, &V),
+    ) -> Result<V, Error> {
+        loop {
+            let before = self.epoch();
+            let view = read()?;
+            let mut kept = self.kept_mut();
+            if self.epoch() == before {
+                keep(&mut kept, &view);
+                self.bound(&mut kept);
+                return Ok(view);
+            }
+        }
+    }
+
+    fn place<'k>(&self, kept: &'k mut Kept, uuid: &Uuid) -> &'k mut Of {
+        let Kept { keys, bytes } = kept;
+        keys.entry(*uuid).or_insert_with(|| {
+            *bytes += KEY_BYTES;
+            let used = AtomicU64::new(self.tick());
+            Of { view: None, versions: HashMap::new(), bytes: KEY_BYTES, used }
+        })
+    }
+
+    /// Lets go of what was not used for longest, an eighth of it at a time, so that not each new key pays for a look
+    /// at all of them.
+    fn bound(&self, kept: &mut Kept) {
+        if kept.bytes <= self.bytes_max {
+            return;
+        }
+        let mut by_use: Vec<(u64, Uuid)> =
+            kept.keys.iter().map(|(uuid, of)| (of.used.load(Ordering::Relaxed), *uuid)).collect();
+        by_use.sort_unstable();
+        let wanted = self.bytes_max - self.bytes_max / 8;
+        // The newest stays: it is about to be used.
+        by_use.pop();
+        for (_, uuid) in by_use {
+            if kept.bytes <= wanted {
+                break;
+            }
+            if let Some(of) = kept.keys.remove(&uuid) {
+                kept.bytes -= of.bytes;
+            }
+        }
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn kept(&self) -> RwLockReadGuard<'_, Kept> {
+        self.kept.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept_mut(&self) -> RwLockWriteGuard<'_, Kept> {
+        self.kept.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,201 @@
+//! Changes of keys and versions that make no new ones.
+
+use std::collections::BTreeMap;
+
+use super::cache::KeyView;
+use super::kms::{Kms, now_ms};
+use super::metrics::Verb;
+use super::records::{
+    key_path, name_path, opened, opened_bytes, read_key, rewrite_pair, sealed, version_path,
+    versions_path,
+};
+use crate::error::Error;
+use crate::model::{Key, KeyId, Label, Minimum, State, Version};
+use crate::store::{RecordPath, Transaction};
+
+/// Records that are buried together.
+const BURIED_TOGETHER: usize = 100;
+
+impl Kms {
+    /// A key's state.
+    ///
+    /// # Errors
+    /// No such key; the store's.
+    pub fn describe(&self, id: &KeyId) -> Result<Key, Error> {
+        Ok((*self.key(id)?.key).clone())
+    }
+
+    /// The keys of a tenant in the order of their names, at most `most` that come after a name.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn list(
+        &self,
+        tenant: &Label,
+        after: Option<&Label>,
+        most: usize,
+    ) -> Result<Vec<(Label, KeyId)>, Error> {
+        let under = RecordPath::new(format!("names/{tenant}"))?;
+        let mut after = after.map(|name| name_path(tenant, name)).transpose()?;
+        let mut keys = Vec::new();
+        while keys.len() < most {
+            let page = self.kept.store.list(&under, after.as_ref(), most - keys.len())?;
+            let Some((last, _)) = page.records.last() else { break };
+            after = Some(last.clone());
+            for (path, record) in &page.records {
+                let Some(value) = &record.value else { continue };
+                let plain = self.kept.sealer.open(path, record.generation, value)?;
+                let id: Option<KeyId> = serde_json::from_slice(&plain).map_err(|error| {
+                    Error::Integrity { path: path.to_string(), reason: error.to_string() }
+                })?;
+                let name = path.as_str().rsplit('/').next().unwrap_or_default();
+                if let Some(id) = id {
+                    keys.push((Label::new("key", name)?, id));
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Sets the oldest version that may be used for something.
+    ///
+    /// # Errors
+    /// As [`Key::with_minimum`]; the store's.
+    pub fn set_minimum(&self, id: &KeyId, of: Minimum, version: u32) -> Result<(), Error> {
+        self.change(id, |key| key.with_minimum(of, version))
+    }
+
+    /// Replaces a key's labels.
+    ///
+    /// # Errors
+    /// As [`Key::labelled`]; the store's.
+    pub fn set_labels(&self, id: &KeyId, labels: &BTreeMap<String, String>) -> Result<(), Error> {
+        self.change(id, |key| key.labelled(labels.clone()))
+    }
+
+    /// Deletes a key. Nothing uses it until it is restored; its name stays taken.
+    ///
+    /// # Errors
+    /// One that is deleted already; the store's.
+    pub fn delete(&self, id: &KeyId) -> Result<(), Error> {
+        self.change(id, |key| key.deleted(now_ms()))
+    }
+
+    /// Restores a key that was deleted.
+    ///
+    /// # Errors
+    /// One that is not deleted; the store's.
+    pub fn restore(&self, id: &KeyId) -> Result<(), Error> {
+        self.change(id, Key::restored)
+    }
+
+    /// Takes a version out of use, or puts it into use again.
+    ///
+    /// # Errors
+    /// No such key or version; the store's.
+    pub fn set_state(&self, id: &KeyId, number: u32, state: State) -> Result<(), Error> {
+        self.counted(Verb::Change, id.algorithm, || {
+            let _changing = self.changing();
+            let view = self.key(id)?;
+            view.key.existing(number)?;
+            let path = version_path(id, number)?;
+            let (bytes, before) = match opened_bytes(&self.kept, &path) {
+                Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
+                found => found?.ok_or(Error::VersionDestroyed(number))?,
+            };
+            let known = self.version(id, number)?;
+            let version = Version { state, ..known.version.clone() };
+            let sealed =
+                self.kept.sealer.seal(&path, before + 1, &rewrite_pair(&version, &bytes)?)?;
+            self.commit(id, &Transaction::new().put(path, before, sealed))
+        })
+    }
+
+    /// Destroys the versions before one, for good. None of them may be in use.
+    ///
+    /// # Errors
+    /// As [`Key::trimmed`]; the store's. Called again, it goes on where it stopped.
+    pub fn trim(&self, id: &KeyId, before: u32) -> Result<(), Error> {
+        self.change(id, |key| key.trimmed(before))?;
+        self.bury(id, &version_path(id, before)?)
+    }
+
+    /// Destroys a key that is deleted, for good, with all its versions. Its name is free then.
+    ///
+    /// # Errors
+    /// One that is not deleted; the store's. Called again, it goes on where it stopped.
+    pub fn destroy(&self, id: &KeyId) -> Result<(), Error> {
+        self.counted(Verb::Change, id.algorithm, || {
+            let changing = self.changing();
+            match read_key(&self.kept, id) {
+                // It was interrupted after it had buried the key.
+                Err(Error::Destroyed) => {}
+                found => self.bury_key(id, &found?)?,
+            }
+            drop(changing);
+            self.bury(id, &version_path(id, u32::MAX)?)
+        })
+    }
+
+    /// Buries a key's record and frees its name. From here on no version of it is found.
+    fn bury_key(&self, id: &KeyId, view: &KeyView) -> Result<(), Error> {
+        if view.key.id != *id {
+            return Err(Error::NoKey(id.to_string()));
+        }
+        if view.key.deleted_ms.is_none() {
+            return Err(Error::Parameter("delete the key before it is destroyed".to_owned()));
+        }
+        let name = name_path(&id.tenant, &view.key.name)?;
+        let taken = opened::<Option<KeyId>>(&self.kept, &name)?;
+        let mut transaction = Transaction::new().bury(key_path(id)?, view.generation);
+        if let Some((Some(owner), before)) = taken
+            && owner == *id
+        {
+            let free = sealed(&self.kept, &name, before + 1, &None::<KeyId>)?;
+            transaction = transaction.put(name, before, free);
+        }
+        self.commit(id, &transaction)
+    }
+
+    /// Buries the versions of a key that come before a path, or are it where it is the last there can be.
+    fn bury(&self, id: &KeyId, before: &RecordPath) -> Result<(), Error> {
+        let under = versions_path(id)?;
+        let is_all = *before == version_path(id, u32::MAX)?;
+        let mut after = None;
+        loop {
+            let page = self.kept.store.list(&under, after.as_ref(), BURIED_TOGETHER)?;
+            let Some((last, _)) = page.records.last() else { return Ok(()) };
+            let is_last = last >= before && !is_all;
+            after = Some(last.clone());
+            let doomed = page
+                .records
+                .iter()
+                .filter(|(path, record)| (path < before || is_all) && record.value.is_some());
+            let transaction = doomed.fold(Transaction::new(), |transaction, (path, record)| {
+                transaction.bury(path.clone(), record.generation)
+            });
+            if !transaction.writes().is_empty() {
+                let _changing = self.changing();
+                self.commit(id, &transaction)?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Replaces a key's state.
+    fn change(
+        &self,
+        id: &KeyId,
+        change: impl FnOnce(&Key) -> Result<Key, Error>,
+    ) -> Result<(), Error> {
+        self.counted(Verb::Change, id.algorithm, || {
+            let _changing = self.changing();
+            let view = self.key(id)?;
+            let (key, path) = (change(&view.key)?, key_path(id)?);
+            let sealed = sealed(&self.kept, &path, view.generation + 1, &key)?;
+            self.commit(id, &Transaction::new().put(path, view.generation, sealed))
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! The service's heart: engine, store, seal, and what is kept of keys.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use gabion_engine::{Config, Engine};
+
+use super::cache::{Cache, KeyView, VersionView};
+use super::metrics::{Metrics, Verb};
+use super::records::{self, Kept};
+use crate::error::Error;
+use crate::model::{KeyAlgorithm, KeyId};
+use crate::seal::Sealer;
+use crate::store::{Settled, Store, Transaction, settle};
+
+/// How a service is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Most bytes that expanded keys may take, about. The ones that were not used for longest go first.
+    pub cache_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { cache_bytes_max: 64 << 20 }
+    }
+}
+
+/// Keys with versions, and what is done with them. Everything is sealed before it is kept.
+///
+/// # Examples
+/// ```
+/// use gabion_kms::model::Label;
+/// use gabion_kms::operations::{Kms, NewKey};
+/// use gabion_kms::Message;
+///
+/// let kms = Kms::in_memory()?;
+/// let [tenant, purpose, name] = ["default", "transit", "firmware"].map(|text| Label::new("key", text));
+/// let (tenant, purpose, name) = (tenant?, purpose?, name?);
+/// let algorithm = "ml-dsa-65".parse()?;
+/// let id = kms.create(&NewKey { tenant, purpose, name, algorithm })?;
+/// let message = Message::Pure { context: b"", message: b"image" };
+/// let signed = kms.sign(&id.key, None, message)?;
+/// assert!(kms.verify(&signed.by, message, &signed.signature)?);
+/// # Ok::<(), gabion_kms::Error>(())
+/// ```
+pub struct Kms {
+    pub(super) kept: Kept,
+    pub(super) cache: Cache,
+    metrics: Metrics,
+    /// One change at a time. Uses don't wait for it.
+    changes: Mutex<()>,
+}
+
+impl Kms {
+    /// A service over an unsealed store. No other may use the store at the same time.
+    ///
+    /// # Errors
+    /// The engine's: there is no backend of the name that the environment asks for.
+    pub fn new(store: Arc<dyn Store>, sealer: Sealer, options: Options) -> Result<Self, Error> {
+        let engine =
+            Engine::new(&Config { verify_after_sign: true, ..Config::from_environment() })?;
+        Ok(Kms {
+            kept: Kept { engine, store, sealer },
+            cache: Cache::new(options.cache_bytes_max),
+            metrics: Metrics::new(),
+            changes: Mutex::new(()),
+        })
+    }
+
+    /// A service that ends with the process and writes nothing to any disk.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; no randomness.
+    pub fn in_memory() -> Result<Self, Error> {
+        let store = Arc::new(crate::store::MemoryStore::new());
+        let sealer = Sealer::volatile(store.identity().id)?;
+        Self::new(store, sealer, Options::default())
+    }
+
+    /// What was counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Bytes that expanded keys take, about.
+    pub fn cached_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// Counts and times a verb.
+    pub(super) fn counted<T>(
+        &self,
+        verb: Verb,
+        algorithm: KeyAlgorithm,
+        run: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let start = Instant::now();
+        let ran = run();
+        let code = ran.as_ref().err().map(Error::code);
+        self.metrics.count(verb, algorithm, code, start.elapsed());
+        ran
+    }
+
+    /// Uses a version, and looks afterwards whether it still may be used so: what was withdrawn meanwhile is not
+    /// released.
+    pub(super) fn used<T>(
+        &self,
+        may: impl Fn() -> Result<(KeyView, VersionView), Error>,
+        run: impl FnOnce(&VersionView) -> Result<T, Error>,
+    ) -> Result<(T, VersionView), Error> {
+        let before = self.cache.epoch();
+        let (_, version) = may()?;
+        let made = run(&version)?;
+        if self.cache.epoch() != before {
+            may()?;
+        }
+        Ok((made, version))
+    }
+
+    /// One change at a time.
+    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commits a change of a key, and forgets what was known of it, whatever came of the change.
+    pub(super) fn commit(&self, key: &KeyId, transaction: &Transaction) -> Result<(), Error> {
+        let settled = settle(&*self.kept.store, transaction);
+        self.cache.forget(&key.uuid);
+        match settled? {
+            Settled::Committed => Ok(()),
+            Settled::Conflict(_) => Err(Error::Conflict),
+            Settled::Unknown => Err(Error::OutcomeUnknown),
+        }
+    }
+
+    /// A key as it is now. One of the same number and another name for tenant, purpose or algorithm is none.
+    pub(super) fn key(&self, id: &KeyId) -> Result<KeyView, Error> {
+        let view = match self.cache.key(&id.uuid) {
+            Some(view) => view,
+            None => self.cache.load_key(&id.uuid, || records::read_key(&self.kept, id))?,
+        };
+        match view.key.id == *id {
+            true => Ok(view),
+            false => Err(Error::NoKey(id.to_string())),
+        }
+    }
+
+    /// A version of a key as it is now.
+    pub(super) fn version(&self, id: &KeyId, number: u32) -> Result<VersionView, Error> {
+        match self.cache.version(&id.uuid, number) {
+            Some(view) => Ok(view),
+            None => self
+                .cache
+                .load_version(&id.uuid, number, || records::read_version(&self.kept, id, number)),
+        }
+    }
+}
+
+/// Milliseconds since 1970, by a clock that may be wrong.
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

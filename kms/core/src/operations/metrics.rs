@@ -1,0 +1,171 @@
+//! What was done how often and how long it took, in the names of the text format of Prometheus.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::error::Code;
+use crate::model::KeyAlgorithm;
+
+/// Lists the verbs once.
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $verb:ident $text:literal;)*) => {
+        /// What is done with keys.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Verb {
+            $($(#[$doc])* $verb,)*
+        }
+
+        impl Verb {
+            /// Every one.
+            pub const ALL: &[Verb] = &[$(Verb::$verb,)*];
+
+            /// Its name.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Verb::$verb => $text,)*
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    /// A key is made.
+    Create "create";
+    /// A version is made.
+    Rotate "rotate";
+    /// The state of a key or version is changed.
+    Change "change";
+    /// A signature is made.
+    Sign "sign";
+    /// A signature is verified.
+    Verify "verify";
+    /// A signature is verified, with others.
+    VerifyBatch "verify_batch";
+    /// A key is described.
+    Attest "attest";
+}
+
+/// Upper bounds of the histogram, in microseconds.
+const BOUNDS: [u64; 16] = [
+    10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000,
+    500_000, 1_000_000,
+];
+
+/// Counters. They only grow.
+pub struct Metrics {
+    /// By verb, and by algorithm in the order of the table.
+    operations: Vec<Vec<AtomicU64>>,
+    /// By verb and code.
+    failures: Vec<Vec<AtomicU64>>,
+    latency: Vec<Histogram>,
+    batches: AtomicU64,
+    batch_items: AtomicU64,
+}
+
+struct Histogram {
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    nanoseconds: AtomicU64,
+}
+
+impl Metrics {
+    pub(super) fn new() -> Self {
+        let by_verb = |width: usize| {
+            let row = || (0..width).map(|_| AtomicU64::new(0)).collect();
+            Verb::ALL.iter().map(|_| row()).collect()
+        };
+        let histogram = || Histogram {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            nanoseconds: AtomicU64::new(0),
+        };
+        Metrics {
+            operations: by_verb(gabion_engine::ALGORITHMS.len()),
+            failures: by_verb(Code::ALL.len()),
+            latency: Verb::ALL.iter().map(|_| histogram()).collect(),
+            batches: AtomicU64::new(0),
+            batch_items: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn count(
+        &self,
+        verb: Verb,
+        algorithm: KeyAlgorithm,
+        failure: Option<Code>,
+        took: Duration,
+    ) {
+        let add = |counter: &AtomicU64, n| {
+            counter.fetch_add(n, Ordering::Relaxed);
+        };
+        add(&self.operations[verb as usize][algorithm.algorithm() as usize], 1);
+        if let Some(code) = failure {
+            add(&self.failures[verb as usize][code as usize], 1);
+        }
+        let histogram = &self.latency[verb as usize];
+        let microseconds = took.as_micros() as u64;
+        let bucket = BOUNDS.partition_point(|&bound| bound < microseconds);
+        add(&histogram.buckets[bucket], 1);
+        add(&histogram.nanoseconds, took.as_nanos() as u64);
+    }
+
+    pub(super) fn batch(&self, items: usize) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.batch_items.fetch_add(items as u64, Ordering::Relaxed);
+    }
+
+    /// How often a verb was done, failures included.
+    pub fn operations(&self, verb: Verb) -> u64 {
+        self.operations[verb as usize].iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// All of it, in the text format of Prometheus.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut line = |text: String| {
+            out.push_str(&text);
+            out.push('\n');
+        };
+        line("# TYPE kms_ops_total counter".to_owned());
+        for (verb, row) in Verb::ALL.iter().zip(&self.operations) {
+            for (info, count) in
+                gabion_engine::ALGORITHMS.iter().zip(row).filter(|row| read(row.1) > 0)
+            {
+                let (op, alg) = (verb.as_str(), info.name.to_ascii_lowercase());
+                line(format!("kms_ops_total{{op=\"{op}\",alg=\"{alg}\"}} {}", read(count)));
+            }
+        }
+        line("# TYPE kms_failures_total counter".to_owned());
+        for (verb, row) in Verb::ALL.iter().zip(&self.failures) {
+            for (kind, count) in Code::ALL.iter().zip(row).filter(|row| read(row.1) > 0) {
+                let op = verb.as_str();
+                line(format!("kms_failures_total{{op=\"{op}\",kind=\"{kind}\"}} {}", read(count)));
+            }
+        }
+        line("# TYPE kms_op_latency_seconds histogram".to_owned());
+        for (verb, histogram) in Verb::ALL.iter().zip(&self.latency) {
+            let counts = histogram.buckets.each_ref().map(read);
+            let total: u64 = counts.iter().sum();
+            let (op, mut below) = (verb.as_str(), 0);
+            if total == 0 {
+                continue;
+            }
+            let name = "kms_op_latency_seconds";
+            for (count, bound) in counts.iter().zip(BOUNDS) {
+                below += count;
+                let le = bound as f64 / 1e6;
+                line(format!("{name}_bucket{{op=\"{op}\",le=\"{le}\"}} {below}"));
+            }
+            line(format!("{name}_bucket{{op=\"{op}\",le=\"+Inf\"}} {total}"));
+            line(format!(
+                "{name}_sum{{op=\"{op}\"}} {}",
+                read(&histogram.nanoseconds) as f64 / 1e9
+            ));
+            line(format!("{name}_count{{op=\"{op}\"}} {total}"));
+        }
+        line("# TYPE kms_batch_len summary".to_owned());
+        line(format!("kms_batch_len_sum {}", read(&self.batch_items)));
+        line(format!("kms_batch_len_count {}", read(&self.batches)));
+        out
+    }
+}

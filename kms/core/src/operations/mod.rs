@@ -1,0 +1,31 @@
+//! What is done with keys: one verb a file.
+//!
+//! ```text
+//!   verb --> view of key and version (cache, else store --> seal) --> may it? --> engine --> may it still? --> answer
+//!   change --> one transaction over sealed records --> views are forgotten --> answer
+//! ```
+//!
+//! - A change that was answered is seen by every use that is answered later: a use looks again, after it was computed,
+//!   whether anything was changed meanwhile.
+//! - Every signature is verified, or made twice (SLH-DSA), before it is released: the engine does that, by the
+//!   configuration that [`Kms::new`] gives it.
+//! - A key one may not see answers as one that does not exist: both are the caller's to make so, and `not_found` here.
+
+mod attest;
+mod cache;
+mod change;
+mod create;
+mod kms;
+mod metrics;
+mod records;
+mod rotate;
+mod sign;
+mod verify;
+mod verify_batch;
+
+pub use attest::{Attest, Attested};
+pub use create::NewKey;
+pub use kms::{Kms, Options};
+pub use metrics::{Metrics, Verb};
+pub use sign::Signed;
+pub use verify_batch::Item;

@@ -1,0 +1,191 @@
+//! What the store has of a key: where, and how it is written.
+//!
+//! ```text
+//!   names/TENANT/NAME            the id of the key that has the name, or null
+//!   keys/TENANT/UUID             the key's state
+//!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key
+//! ```
+
+use std::sync::Arc;
+
+use gabion_engine::keys::{Forms, PrivateKey};
+use gabion_engine::{Engine, SigningKey};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use super::cache::{Expanded, KeyView, VersionView};
+use crate::error::Error;
+use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
+use crate::seal::Sealer;
+use crate::store::{RecordPath, Store};
+
+/// What a service works with.
+pub struct Kept {
+    pub engine: Engine,
+    pub store: Arc<dyn Store>,
+    pub sealer: Sealer,
+}
+
+/// What a record says, opened. It may be secret.
+type Plain = Zeroizing<Vec<u8>>;
+
+pub fn name_path(tenant: &Label, name: &Label) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("names/{tenant}/{name}"))?)
+}
+
+pub fn key_path(id: &KeyId) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("keys/{}/{}", id.tenant, id.uuid))?)
+}
+
+/// Beneath it are the versions.
+pub fn versions_path(id: &KeyId) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("versions/{}/{}", id.tenant, id.uuid))?)
+}
+
+pub fn version_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
+    // Ten digits, so that they are in the order of their numbers.
+    Ok(versions_path(id)?.join(&format!("{number:010}"))?)
+}
+
+/// Seals a value as JSON, for a generation.
+pub fn sealed<T: Serialize>(
+    kept: &Kept,
+    path: &RecordPath,
+    generation: u64,
+    value: &T,
+) -> Result<Vec<u8>, Error> {
+    let text = serde_json::to_vec(value).map_err(|error| damaged(path, &error.to_string()))?;
+    kept.sealer.seal(path, generation, &text)
+}
+
+/// A value of JSON, and its generation. None where there is none.
+pub fn opened<T: DeserializeOwned>(
+    kept: &Kept,
+    path: &RecordPath,
+) -> Result<Option<(T, u64)>, Error> {
+    let Some((text, generation)) = opened_bytes(kept, path)? else { return Ok(None) };
+    let value = serde_json::from_slice(&text).map_err(|error| damaged(path, &error.to_string()))?;
+    Ok(Some((value, generation)))
+}
+
+/// What a record says, and its generation.
+pub fn opened_bytes(kept: &Kept, path: &RecordPath) -> Result<Option<(Plain, u64)>, Error> {
+    let read = kept.store.read(std::slice::from_ref(path))?;
+    let Some(record) = read.records.into_iter().next().flatten() else { return Ok(None) };
+    match record.value {
+        None => Err(Error::Destroyed),
+        Some(value) => {
+            let plain = kept.sealer.open(path, record.generation, &value)?;
+            Ok(Some((plain, record.generation)))
+        }
+    }
+}
+
+pub fn read_key(kept: &Kept, id: &KeyId) -> Result<KeyView, Error> {
+    let path = key_path(id)?;
+    let (key, generation): (Key, u64) =
+        opened(kept, &path)?.ok_or_else(|| Error::NoKey(id.to_string()))?;
+    // Everything under a path was sealed for it; a key of another number is one that we mistook.
+    match key.id.uuid == id.uuid {
+        true => Ok(KeyView { key: key.into(), generation }),
+        false => Err(damaged(&path, "the key is another")),
+    }
+}
+
+pub fn read_version(kept: &Kept, id: &KeyId, number: u32) -> Result<VersionView, Error> {
+    let path = version_path(id, number)?;
+    let found = match opened_bytes(kept, &path) {
+        Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
+        found => found?,
+    };
+    let Some((bytes, _)) = found else { return Err(damaged(&path, "it is missing")) };
+    let (version, signing) =
+        read_pair(&kept.engine, id.algorithm, &bytes).map_err(|reason| damaged(&path, &reason))?;
+    match version.version == number {
+        true => {
+            let verify = signing.public();
+            Ok(VersionView::new(Expanded { version, signing, verify }))
+        }
+        false => Err(damaged(&path, "the version is another")),
+    }
+}
+
+/// Writes a version with its key: its state as JSON, the public key, and one form of the private key, each with its
+/// length before it.
+pub fn write_pair(version: &Version, key: &PrivateKey) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
+    let forms = key.forms();
+    let (form, secret) = match (forms.seed, forms.expanded) {
+        (Some(seed), _) => (SEED, seed),
+        (None, expanded) => (EXPANDED, expanded.unwrap_or_default()),
+    };
+    let public = key.public_bytes();
+    let len = 3 * 4 + 1 + state.len() + public.len() + secret.len();
+    // At once, so that no smaller one is left behind in memory.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(len));
+    for part in [&state[..], public, secret] {
+        bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes.push(form);
+    Ok(bytes)
+}
+
+/// Writes a version anew, in another state.
+pub fn rewrite_pair(version: &Version, bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
+    let rest = part(&mut &*bytes).map_or(0, |old| 4 + old.len());
+    let mut new = Zeroizing::new(Vec::with_capacity(4 + state.len() + bytes.len()));
+    new.extend_from_slice(&(state.len() as u32).to_le_bytes());
+    new.extend_from_slice(&state);
+    new.extend_from_slice(&bytes[rest..]);
+    Ok(new)
+}
+
+/// The state of a version, without its key.
+pub fn read_state(path: &RecordPath, bytes: &[u8]) -> Result<Version, Error> {
+    let state = part(&mut &*bytes).ok_or_else(|| damaged(path, "it is too short"))?;
+    serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))
+}
+
+const SEED: u8 = 1;
+const EXPANDED: u8 = 2;
+
+/// Reads a version with its key.
+pub fn read_pair(
+    engine: &Engine,
+    algorithm: KeyAlgorithm,
+    bytes: &[u8],
+) -> Result<(Version, SigningKey), String> {
+    let rest = &mut &*bytes;
+    let parts = (|| Some([part(rest)?, part(rest)?, part(rest)?]))();
+    let (Some([state, public, secret]), &[form]) = (parts, &**rest) else {
+        return Err("its parts have other lengths than it has".to_owned());
+    };
+    let version: Version = serde_json::from_slice(state).map_err(|error| error.to_string())?;
+    let mut forms = Forms { public: Some(public), ..Forms::default() };
+    match form {
+        SEED => forms.seed = Some(secret),
+        EXPANDED => forms.expanded = Some(secret),
+        _ => return Err(format!("a key of the form {form}")),
+    }
+    match PrivateKey::import(engine, algorithm.algorithm(), &forms) {
+        Ok(PrivateKey::Signature(key)) => Ok((version, key)),
+        Ok(PrivateKey::Kem(_) | PrivateKey::Exchange(_)) => {
+            Err("a key that does not sign".to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, more) = rest.split_first_chunk::<4>()?;
+    let (part, more) = more.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    *rest = more;
+    Some(part)
+}
+
+pub fn damaged(path: &RecordPath, reason: &str) -> Error {
+    Error::Integrity { path: path.to_string(), reason: reason.to_owned() }
+}

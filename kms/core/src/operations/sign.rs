@@ -1,0 +1,60 @@
+//! Signing.
+
+use gabion_engine::{Message, OsEntropy};
+
+use super::cache::{KeyView, VersionView};
+use super::kms::Kms;
+use super::metrics::Verb;
+use crate::error::Error;
+use crate::model::{KeyId, Use, VersionId};
+
+/// A signature, and which version made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The version.
+    pub by: VersionId,
+    /// The signature.
+    pub signature: Vec<u8>,
+}
+
+impl Kms {
+    /// Signs with a version, or with the newest one.
+    ///
+    /// # Errors
+    /// No such key or version; one that may not sign; a message that the algorithm does not take.
+    pub fn sign(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        message: Message<'_>,
+    ) -> Result<Signed, Error> {
+        self.counted(Verb::Sign, id.algorithm, || {
+            // The newest one is that of the beginning, also where a rotation comes between.
+            let number = self.key(id)?.key.version_for(Use::Sign, version)?;
+            let may = || self.permitted(id, number, Use::Sign, version.is_none());
+            let (signature, _) = self.used(may, |view| {
+                Ok(self.kept.engine.sign(&view.signing, message, &OsEntropy)?)
+            })?;
+            Ok(Signed { by: VersionId { key: id.clone(), version: number }, signature })
+        })
+    }
+
+    /// A version, if it may be used so now.
+    pub(super) fn permitted(
+        &self,
+        id: &KeyId,
+        number: u32,
+        what: Use,
+        was_newest: bool,
+    ) -> Result<(KeyView, VersionView), Error> {
+        let key = self.key(id)?;
+        match key.key.version_for(what, Some(number)) {
+            // It was the newest when the request came, and a rotation withdraws nothing.
+            Err(Error::NotAllowed { .. }) if was_newest && key.key.min_sign == 0 => {}
+            allowed => drop(allowed?),
+        }
+        let version = self.version(id, number)?;
+        version.version.check_enabled()?;
+        Ok((key, version))
+    }
+}

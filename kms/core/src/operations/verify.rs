@@ -1,0 +1,46 @@
+//! Verifying.
+
+use gabion_engine::{Error as EngineError, Message, Size, VerifyKey};
+
+use super::kms::Kms;
+use super::metrics::Verb;
+use crate::error::Error;
+use crate::model::{Use, VersionId};
+
+impl Kms {
+    /// Whether a signature is that version's. One that can't be a signature is an error, one that is wrong is false.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`]; no such key or version; one that may not verify; a message that the algorithm does not
+    /// take.
+    pub fn verify(
+        &self,
+        id: &VersionId,
+        message: Message<'_>,
+        signature: &[u8],
+    ) -> Result<bool, Error> {
+        self.counted(Verb::Verify, id.key.algorithm, || {
+            let may = || self.permitted(&id.key, id.version, Use::Verify, false);
+            let (verdict, _) = self.used(may, |view| {
+                check_form(&view.verify, signature)?;
+                match self.kept.engine.verify(&view.verify, message, signature) {
+                    Ok(()) => Ok(true),
+                    Err(EngineError::BadSignature) => Ok(false),
+                    Err(error) => Err(error.into()),
+                }
+            })?;
+            Ok(verdict)
+        })
+    }
+}
+
+/// Refuses what has no length of a signature.
+pub fn check_form(key: &VerifyKey, signature: &[u8]) -> Result<(), Error> {
+    let algorithm = key.algorithm();
+    let len = signature.len();
+    let can_be = match algorithm.info().output {
+        Size::Fixed(exact) => len == exact,
+        Size::UpTo(_) | Size::OfKey(_) => (1..=key.signature_len_max()).contains(&len),
+    };
+    if can_be { Ok(()) } else { Err(Error::Malformed(algorithm.name())) }
+}

@@ -1,0 +1,70 @@
+//! What is said of a key, and that it is signed.
+
+use gabion_engine::{Algorithm, Engine, Message};
+use gabion_kms::Code;
+use gabion_kms::model::State;
+use gabion_kms::operations::{Attest, Kms};
+
+use crate::verbs::create;
+
+fn from_base64url(text: &str) -> Vec<u8> {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let (mut bytes, mut bits, mut len) = (Vec::new(), 0_u32, 0);
+    for byte in text.bytes() {
+        bits = bits << 6 | digits.iter().position(|&digit| digit == byte).unwrap() as u32;
+        len += 6;
+        if len >= 8 {
+            len -= 8;
+            bytes.push((bits >> len) as u8);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn attest_names_head_and_versions_and_its_signature_verifies() {
+    let kms = Kms::in_memory().unwrap();
+    let id = create(&kms, "firmware", "ml-dsa-65").key;
+    kms.rotate(&id).unwrap();
+    kms.rotate(&id).unwrap();
+    kms.set_state(&id, 2, State::Disabled).unwrap();
+    let attested = kms.attest(&id, "nonce 1").unwrap();
+    let Attest { head, versions, algorithm, label, nonce, key, .. } = &attested.attest;
+    assert_eq!(
+        (*head, &algorithm[..], &label[..], &nonce[..]),
+        (3, "ML-DSA-65", "software", "nonce 1")
+    );
+    let states: Vec<_> = versions.iter().map(|version| (version.version, version.state)).collect();
+    assert_eq!(states, [(1, State::Enabled), (2, State::Disabled), (3, State::Enabled)]);
+    assert_eq!(*key, id);
+    // Somebody who has nothing but the JWK.
+    let jwk: serde_json::Value = serde_json::from_str(&kms.attestation_jwk().unwrap()).unwrap();
+    assert_eq!((&jwk["kty"], &jwk["alg"]), (&"AKP".into(), &"ML-DSA-44".into()));
+    let (signed, signature) = attested.jws.rsplit_once('.').unwrap();
+    let (head, payload) = signed.split_once('.').unwrap();
+    let head: serde_json::Value = serde_json::from_slice(&from_base64url(head)).unwrap();
+    assert_eq!((&head["alg"], &head["kid"]), (&jwk["alg"], &jwk["kid"]));
+    assert_eq!(
+        serde_json::from_slice::<Attest>(&from_base64url(payload)).unwrap(),
+        attested.attest
+    );
+    let engine = Engine::global().unwrap();
+    let public = from_base64url(jwk["pub"].as_str().unwrap());
+    let public = engine.signature_public(Algorithm::MlDsa44, &public).unwrap();
+    let verify = |text: &str| {
+        let message = Message::Pure { context: &[], message: text.as_bytes() };
+        engine.verify(&public, message, &from_base64url(signature))
+    };
+    assert_eq!(verify(signed), Ok(()));
+    assert!(verify(&signed[1..]).is_err());
+    // The key stays the same one.
+    assert_eq!(kms.attestation_jwk().unwrap(), kms.attestation_jwk().unwrap());
+    assert_eq!(kms.attest(&id, &"n".repeat(129)).unwrap_err().code(), Code::TooLarge);
+}
+
+#[test]
+fn attest_json_is_golden() {
+    let golden = include_str!("../golden/attest.json").trim_end();
+    let attest: Attest = serde_json::from_str(golden).unwrap();
+    assert_eq!(serde_json::to_string(&attest).unwrap(), golden);
+}
