@@ -9,18 +9,22 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+fn zeros(n: usize) -> String {
+    hex(&vec![0; n])
+}
+
+fn file(algorithm: &str, mode: &str, revision: &str, group: Value, test: Value) -> Vec<u8> {
+    let (mut group, mut test) = (group, test);
+    test["tcId"] = json!(1);
+    group["tgId"] = json!(1);
+    group["tests"] = json!([test]);
+    let file = json!({ "vsId": 0, "algorithm": algorithm, "mode": mode, "revision": revision,
+                       "isSample": false, "testGroups": [group] });
+    file.to_string().into_bytes()
+}
+
 /// A small file of every algorithm and mode.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let file = |algorithm: &str, mode: &str, revision: &str, group: Value, test: Value| {
-        let (mut group, mut test) = (group, test);
-        test["tcId"] = json!(1);
-        group["tgId"] = json!(1);
-        group["tests"] = json!([test]);
-        let file = json!({ "vsId": 0, "algorithm": algorithm, "mode": mode, "revision": revision,
-                           "isSample": false, "testGroups": [group] });
-        file.to_string().into_bytes()
-    };
-    let zeros = |n: usize| hex(&vec![0; n]);
     let kem = |function: &str, test| {
         let group = json!({ "parameterSet": "ML-KEM-512", "function": function });
         file("ML-KEM", "encapDecap", "FIPS203", group, test)
@@ -34,6 +38,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let mut group = group;
         group["parameterSet"] = json!("SLH-DSA-SHAKE-128f");
         file("SLH-DSA", mode, "FIPS205", group, test)
+    };
+    let lms = |mode: &str, revision: &str, test| {
+        let group = json!({ "lmsMode": "LMS_SHA256_M24_H5", "lmOtsMode": "LMOTS_SHA256_N24_W1" });
+        file("LMS", mode, revision, group, test)
     };
     let pure = json!({ "signatureInterface": "external", "preHash": "pure",
                        "deterministic": true });
@@ -69,20 +77,33 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ),
         slh("sigGen", prehash, json!({ "sk": zeros(64), "message": "", "hashAlg": "SHAKE-128" })),
         slh("sigVer", pure, json!({ "pk": zeros(32), "message": "", "signature": "00" })),
+        lms("keyGen", "1.0", json!({ "seed": zeros(24), "i": zeros(16) })),
+        lms("sigGen", "1.0", json!({ "message": "00" })),
+        lms("sigGen", "SP800-208", json!({ "message": "", "signature": "00", "publicKey": "00" })),
+        lms("sigVer", "SP800-208", {
+            let key = format!("0000000a00000005{}", zeros(40));
+            json!({ "publicKey": key, "message": "", "signature": zeros(4952) })
+        }),
     ]
 }
 
-/// A file is refused with a reason, or gives answers: the same each time, every test once, and right
-/// when they are compared with themselves.
+/// Sets of LMS whose keys take seconds, or hours.
+const HIGH: [&[u8]; 3] = [b"_H15", b"_H20", b"_H25"];
+
+/// A file is refused with a reason, or gives answers: the same each time unless a key is drawn for them, every test
+/// once, and right when they are compared with themselves.
 pub fn run(data: &[u8]) {
+    if HIGH.iter().any(|set| data.windows(set.len()).any(|bytes| bytes == *set)) {
+        return;
+    }
     let Ok(file) = serde_json::from_slice::<Value>(data) else { return };
     let _ = acvp::expected(&file);
     let Ok(first) = acvp::run(engine(), &file) else { return };
     let again = acvp::run(engine(), &file).expect("it ran before");
-    assert_eq!(first.results, again.results, "two runs, two answers");
+    assert!(!first.is_repeatable() || first.results == again.results, "two runs, two answers");
     assert!(!first.answers.is_empty() || !first.refused.is_empty());
     let expected = acvp::expected(&first.results).expect("answers have the shape of answers");
-    let (right, wrong) = acvp::compare(&first.answers, first.answers.keys().copied(), &expected);
+    let (right, wrong) = first.check(engine(), &expected).expect("a machine that can judge");
     let ids: std::collections::BTreeSet<_> =
         first.answers.keys().chain(first.refused.iter().map(|(id, _)| id)).collect();
     assert_eq!(expected.len(), ids.len(), "a test without an answer or a refusal");

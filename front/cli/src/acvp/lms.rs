@@ -1,9 +1,146 @@
 //! LMS: NIST's keys and signatures are bare, those of one tree.
+//!
+//! A private key of a sigGen file stays with whoever signs, so that each group gets a fresh one here, and an answer is
+//! judged by the public key beside it.
 
-use gabion_engine::lms::{LmOts, Lms};
-use gabion_engine::{Algorithm, Engine, Message};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::ops::ControlFlow;
 
-use super::{Answer, Test, Trouble, passed};
+use gabion_engine::keys::stateful::hss::{HssSecret, Levels, StatefulKey};
+use gabion_engine::keys::stateful::{Ledger, Request, sign_requests, testing_only_ledger};
+use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
+use gabion_engine::{Algorithm, Engine, Message, OsEntropy};
+use serde_json::{Map, Value};
+
+use super::{Answer, Id, Test, Trouble, answer, passed, upper_hex};
+use crate::failure::Failure;
+
+/// `seed` and `i` to `publicKey`.
+pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
+    let levels = levels(test)?;
+    let (id, seed) = (test.array("i")?, test.bytes("seed")?);
+    if seed.len() != levels.n() {
+        let text = format!("field `seed` has {} bytes; expected {}", seed.len(), levels.n());
+        return Err(Trouble::File(text));
+    }
+    let key = generate(engine, &HssSecret::new(levels, id, &seed)?)?;
+    Ok(answer([("publicKey", bare(key.verify_key().bytes()))]))
+}
+
+/// A key that signs the tests of a group. Its state is kept in memory: no other group and no other run has it.
+pub struct GroupKey<'e> {
+    levels: Levels,
+    key: StatefulKey<'e>,
+    ledger: Box<dyn Ledger>,
+}
+
+impl<'e> GroupKey<'e> {
+    fn draw(engine: &'e Engine, levels: Levels) -> Result<Self, Trouble> {
+        let key = generate(engine, &HssSecret::draw(levels.clone(), &OsEntropy)?)?;
+        let ledger = Box::new(testing_only_ledger(key.signatures()));
+        Ok(GroupKey { levels, key, ledger })
+    }
+
+    /// What is printed of it.
+    pub fn answer(&self) -> Answer {
+        answer([("publicKey", bare(self.key.verify_key().bytes()))])
+    }
+}
+
+/// A message to `signature`, by the next index of the group's key.
+pub fn siggen<'e>(
+    engine: &'e Engine,
+    test: &Test<'_>,
+    key: &mut Option<GroupKey<'e>>,
+) -> Result<Answer, Trouble> {
+    let (levels, message) = (levels(test)?, test.bytes("message")?);
+    let key = match key {
+        Some(key) if key.levels == levels => key,
+        // A test is free to name sets of its own; the group has one key.
+        Some(_) => return Err(Trouble::File("its sets are not those of its group".to_owned())),
+        None => key.insert(GroupKey::draw(engine, levels)?),
+    };
+    let request = Request { message: &message, id: None };
+    let signed = match sign_requests(&*key.ledger, &mut key.key, &[request]) {
+        // Its tree has no leaf left.
+        Err(gabion_engine::Error::Ledger(error)) => {
+            return Err(Trouble::Refused(error.to_string()));
+        }
+        signed => signed?,
+    };
+    let signature = signed.first().map(|signed| bare(&signed.signature));
+    Ok(answer([("signature", signature.unwrap_or_default())]))
+}
+
+/// The fields that a signature of a test is judged by, beside the key and the signature.
+pub fn what_is_signed(test: &Test<'_>) -> Map<String, Value> {
+    let fields = ["lmsMode", "lmOtsMode", "message"];
+    let fields =
+        fields.into_iter().filter_map(|name| Some((name.to_owned(), test.get(name)?.clone())));
+    fields.collect()
+}
+
+/// Judges signatures by the public keys beside them: how many are good, and a line for each that is not. A key that
+/// signs two messages by one leaf is given away, however good both signatures are.
+///
+/// # Errors
+/// [`Failure::NotReady`] when the machine can't verify.
+pub fn judge(
+    engine: &Engine,
+    signed: &BTreeMap<Id, Map<String, Value>>,
+    expected: &BTreeMap<Id, Answer>,
+) -> Result<(usize, Vec<String>), Failure> {
+    let all: BTreeSet<Id> = signed.keys().chain(expected.keys()).copied().collect();
+    let (mut wrong, mut leaves) = (Vec::new(), BTreeMap::new());
+    for id in &all {
+        let fault = match (signed.get(id), expected.get(id)) {
+            (None, _) => Some("no signature was asked for".to_owned()),
+            (_, None) => Some("it has no answer".to_owned()),
+            (Some(signed), Some(answer)) => match fault(engine, signed, answer)? {
+                None => reused(&mut leaves, signed, answer),
+                fault => fault,
+            },
+        };
+        wrong.extend(fault.map(|text| format!("tgId {}, tcId {}: {text}", id.0, id.1)));
+    }
+    Ok((all.len() - wrong.len(), wrong))
+}
+
+/// What is wrong with a signature, by itself.
+fn fault(
+    engine: &Engine,
+    signed: &Map<String, Value>,
+    theirs: &Answer,
+) -> Result<Option<String>, Failure> {
+    let mut test = signed.clone();
+    for name in ["publicKey", "signature"] {
+        test.extend(theirs.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let test = Test { family: Algorithm::Hss.info().family, group: &Map::new(), test: &test };
+    match sigver(engine, &test) {
+        Ok(verdict) if verdict.get("testPassed") == Some(&true.into()) => Ok(None),
+        Ok(_) => Ok(Some("`signature` does not verify under `publicKey`".to_owned())),
+        Err(Trouble::File(text) | Trouble::Refused(text)) => Ok(Some(text)),
+        Err(Trouble::Machine(error)) => Err(error.into()),
+    }
+}
+
+/// A leaf of a key: the key, and the first word of the signature.
+type Leaf = (String, String);
+
+/// Whether another message was signed by the leaf of a good signature, which is noted.
+fn reused(
+    leaves: &mut BTreeMap<Leaf, Value>,
+    signed: &Map<String, Value>,
+    theirs: &Answer,
+) -> Option<String> {
+    let text = |name: &str| theirs.get(name).and_then(Value::as_str).map(str::to_uppercase);
+    let leaf = (text("publicKey")?, text("signature")?.get(..8)?.to_owned());
+    let message = signed.get("message")?;
+    let other = leaves.insert(leaf.clone(), message.clone())?;
+    (other != *message).then(|| format!("leaf {} of its key has signed another message", leaf.1))
+}
 
 /// sigVer, in either revision.
 pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, Trouble> {
@@ -34,4 +171,65 @@ fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+/// The sets that a test or its group names, as one level.
+fn levels(test: &Test<'_>) -> Result<Levels, Trouble> {
+    let unknown = |field: &str, name: &str| Trouble::File(format!("unknown {field} `{name}`"));
+    let (tree, one_time) = (test.text("lmsMode")?, test.text("lmOtsMode")?);
+    let lms = LMS.iter().find(|set| set.name == tree).ok_or_else(|| unknown("lmsMode", tree))?;
+    let ots = LM_OTS.iter().find(|set| set.name == one_time);
+    let ots = ots.ok_or_else(|| unknown("lmOtsMode", one_time))?;
+    let other_hash = |_| Trouble::File(format!("`{tree}` and `{one_time}` are not of one hash"));
+    Levels::new(&[(lms, ots)]).map_err(other_hash)
+}
+
+/// Makes a key on all cores.
+fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e>, Trouble> {
+    let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let key =
+        StatefulKey::generate(engine, secret, &[], threads, &mut |_| ControlFlow::Continue(()))?;
+    key.ok_or(Trouble::Machine(gabion_engine::Error::Lost))
+}
+
+/// A key or a signature without the word that HSS has in front.
+fn bare(bytes: &[u8]) -> Value {
+    upper_hex(bytes.get(4..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Both signatures are good, and the key is given away: a leaf may sign one message, as often as it wants.
+    #[test]
+    fn a_leaf_that_signs_two_messages_is_wrong() {
+        let engine = Engine::global().unwrap();
+        let levels = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap();
+        let secret = HssSecret::new(levels, [1; 16], &[2; 32]).unwrap();
+        let mut key = generate(engine, &secret).unwrap();
+        let public = bare(key.verify_key().bytes());
+        let mut judged = |tests: &[(u64, &str)]| {
+            let (mut signed, mut answers) = (BTreeMap::new(), BTreeMap::new());
+            for (id, (leaf, message)) in tests.iter().enumerate() {
+                let bytes = hex::decode(message).unwrap();
+                let signatures = key.testing_only_sign_at(*leaf, &[&bytes]).unwrap();
+                let fields = [
+                    ("lmsMode", json!("LMS_SHA256_M32_H5")),
+                    ("lmOtsMode", json!("LMOTS_SHA256_N32_W4")),
+                    ("message", json!(message)),
+                ];
+                signed.insert((1, id as u64), answer(fields));
+                let fields = [("publicKey", public.clone()), ("signature", bare(&signatures[0]))];
+                answers.insert((1, id as u64), answer(fields));
+            }
+            judge(engine, &signed, &answers).unwrap()
+        };
+        assert_eq!(judged(&[(0, "00"), (1, "01"), (1, "01")]), (3, vec![]));
+        let (right, wrong) = judged(&[(3, "00"), (4, "01"), (3, "02")]);
+        assert_eq!(right, 2);
+        assert_eq!(wrong, ["tgId 1, tcId 2: leaf 00000003 of its key has signed another message"]);
+    }
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A test never sees its own answer: [`Mode::answers`] names the fields that hold one, and a lane
-//! reads its inputs by name. To add an algorithm, add rows to [`MODES`].
+//! reads its inputs by name. Where a signature may be any of many, there is nothing to compare: what the file has
+//! is verified under the public key that it has. To add an algorithm, add rows to [`MODES`].
 
 mod dsa;
 mod kem;
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use gabion_engine::{Algorithm, Engine, Family};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
@@ -55,20 +56,32 @@ struct Mode {
     family: Family,
     mode: &'static str,
     revision: &'static str,
-    /// Runs one test.
-    run: fn(&Engine, &Test<'_>) -> Result<Answer, Trouble>,
+    run: Run,
     /// The fields that hold an answer, for a group.
     answers: fn(&Test<'_>) -> &'static [&'static str],
 }
 
+/// How a mode runs one test.
+#[derive(Clone, Copy)]
+enum Run {
+    /// By itself: the answer is one alone.
+    Alone(fn(&Engine, &Test<'_>) -> Result<Answer, Trouble>),
+    /// With a fresh key, which the first test of a group makes for all of them.
+    Signing(Sign),
+}
+
+/// Signs with the key of a group.
+type Sign =
+    for<'e> fn(&'e Engine, &Test<'_>, &mut Option<lms::GroupKey<'e>>) -> Result<Answer, Trouble>;
+
 /// Everything that can be run.
-const MODES: [Mode; 10] = [
+const MODES: [Mode; 13] = [
     Mode {
         algorithm: "ML-KEM",
         family: Family::MlKem,
         mode: "keyGen",
         revision: "FIPS203",
-        run: kem::keygen,
+        run: Run::Alone(kem::keygen),
         answers: |_| &["ek", "dk"],
     },
     Mode {
@@ -76,7 +89,7 @@ const MODES: [Mode; 10] = [
         family: Family::MlKem,
         mode: "encapDecap",
         revision: "FIPS203",
-        run: kem::encap_decap,
+        run: Run::Alone(kem::encap_decap),
         answers: kem::encap_decap_answers,
     },
     Mode {
@@ -84,7 +97,7 @@ const MODES: [Mode; 10] = [
         family: Family::MlDsa,
         mode: "keyGen",
         revision: "FIPS204",
-        run: dsa::keygen,
+        run: Run::Alone(dsa::keygen),
         answers: |_| &["pk", "sk"],
     },
     Mode {
@@ -92,7 +105,7 @@ const MODES: [Mode; 10] = [
         family: Family::MlDsa,
         mode: "sigGen",
         revision: "FIPS204",
-        run: dsa::siggen,
+        run: Run::Alone(dsa::siggen),
         answers: |_| &["signature"],
     },
     Mode {
@@ -100,7 +113,7 @@ const MODES: [Mode; 10] = [
         family: Family::MlDsa,
         mode: "sigVer",
         revision: "FIPS204",
-        run: dsa::sigver,
+        run: Run::Alone(dsa::sigver),
         answers: |_| &["testPassed"],
     },
     Mode {
@@ -108,7 +121,7 @@ const MODES: [Mode; 10] = [
         family: Family::SlhDsa,
         mode: "keyGen",
         revision: "FIPS205",
-        run: slh::keygen,
+        run: Run::Alone(slh::keygen),
         answers: |_| &["pk", "sk"],
     },
     Mode {
@@ -116,7 +129,7 @@ const MODES: [Mode; 10] = [
         family: Family::SlhDsa,
         mode: "sigGen",
         revision: "FIPS205",
-        run: slh::siggen,
+        run: Run::Alone(slh::siggen),
         answers: |_| &["signature"],
     },
     Mode {
@@ -124,15 +137,39 @@ const MODES: [Mode; 10] = [
         family: Family::SlhDsa,
         mode: "sigVer",
         revision: "FIPS205",
-        run: slh::sigver,
+        run: Run::Alone(slh::sigver),
         answers: |_| &["testPassed"],
+    },
+    Mode {
+        algorithm: "LMS",
+        family: Family::Hss,
+        mode: "keyGen",
+        revision: "1.0",
+        run: Run::Alone(lms::keygen),
+        answers: |_| &["publicKey"],
+    },
+    Mode {
+        algorithm: "LMS",
+        family: Family::Hss,
+        mode: "sigGen",
+        revision: "1.0",
+        run: Run::Signing(lms::siggen),
+        answers: |_| &["signature"],
+    },
+    Mode {
+        algorithm: "LMS",
+        family: Family::Hss,
+        mode: "sigGen",
+        revision: "SP800-208",
+        run: Run::Signing(lms::siggen),
+        answers: |_| &["signature"],
     },
     Mode {
         algorithm: "LMS",
         family: Family::Hss,
         mode: "sigVer",
         revision: "1.0",
-        run: lms::sigver,
+        run: Run::Alone(lms::sigver),
         answers: |_| &["testPassed"],
     },
     Mode {
@@ -140,7 +177,7 @@ const MODES: [Mode; 10] = [
         family: Family::Hss,
         mode: "sigVer",
         revision: "SP800-208",
-        run: lms::sigver,
+        run: Run::Alone(lms::sigver),
         answers: |_| &["testPassed"],
     },
 ];
@@ -276,6 +313,35 @@ pub struct Outcome {
     pub refused: Vec<(Id, String)>,
     /// The answers that the file itself carries: not empty for an internalProjection.
     pub carried: BTreeMap<Id, Answer>,
+    /// What was to be signed, where a signature is judged and not compared.
+    signed: Option<BTreeMap<Id, Map<String, Value>>>,
+}
+
+impl Outcome {
+    /// Whether another run gives the same answers: nothing was drawn for them.
+    pub fn is_repeatable(&self) -> bool {
+        self.signed.is_none()
+    }
+
+    /// Holds what was expected against the answers, or, where a signature may be any of many, against what was to be
+    /// signed: how many tests are right, and a line for each that is not.
+    ///
+    /// # Errors
+    /// [`Failure::NotReady`] when the machine can't judge.
+    pub fn check(
+        &self,
+        engine: &Engine,
+        expected: &BTreeMap<Id, Answer>,
+    ) -> Result<(usize, Vec<String>), Failure> {
+        match &self.signed {
+            Some(signed) => lms::judge(engine, signed, expected),
+            None => {
+                let refused = self.refused.iter().map(|(id, _)| id);
+                let tests = self.answers.keys().chain(refused).copied();
+                Ok(compare(&self.answers, tests, expected))
+            }
+        }
+    }
 }
 
 /// The object with the test groups; some files wrap it in an array after a version object.
@@ -331,17 +397,21 @@ pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
         answers: BTreeMap::new(),
         refused: Vec::new(),
         carried: BTreeMap::new(),
+        signed: matches!(mode.run, Run::Signing(_)).then(BTreeMap::new),
     };
     let mut groups = Vec::new();
     for (group_id, group) in objects(body, "testGroups", "tgId").map_err(usage)? {
-        let mut tests = Vec::new();
+        let (mut tests, mut key) = (Vec::new(), None);
         for (test_id, test) in objects(group, "tests", "tcId").map_err(usage)? {
             let id = (group_id, test_id);
             let test = Test { family: mode.family, group, test };
-            let result = run_test(engine, mode, &test, id, &mut outcome)?;
+            let result = run_test(engine, mode, &test, &mut key, id, &mut outcome)?;
             tests.push(Value::Object(result));
         }
-        groups.push(json!({ "tgId": group_id, "tests": tests }));
+        let mut result = key.map(|key| key.answer()).unwrap_or_default();
+        result.insert("tgId".to_owned(), group_id.into());
+        result.insert("tests".to_owned(), Value::Array(tests));
+        groups.push(Value::Object(result));
     }
     if outcome.answers.is_empty() && outcome.refused.is_empty() {
         // Or "0 of 0 right" would pass for success.
@@ -359,23 +429,33 @@ pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
 }
 
 /// Runs one test, files its answer, and gives it with its tcId.
-fn run_test(
-    engine: &Engine,
+fn run_test<'e>(
+    engine: &'e Engine,
     mode: &Mode,
     test: &Test<'_>,
+    key: &mut Option<lms::GroupKey<'e>>,
     id: Id,
     outcome: &mut Outcome,
 ) -> Result<Answer, Failure> {
-    let carried: Answer = (mode.answers)(test)
+    let mut carried: Answer = (mode.answers)(test)
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), test.test.get(*name)?.clone())))
         .collect();
     if !carried.is_empty() {
+        inherit(&mut carried, test.group);
         outcome.carried.insert(id, carried);
     }
     let mut result = Answer::new();
     result.insert("tcId".to_owned(), id.1.into());
-    match (mode.run)(engine, test) {
+    let ran = match mode.run {
+        Run::Alone(run) => run(engine, test),
+        Run::Signing(run) => {
+            let signed = outcome.signed.get_or_insert_default();
+            signed.insert(id, lms::what_is_signed(test));
+            run(engine, test, key)
+        }
+    };
+    match ran {
         Ok(answer) => {
             result.extend(answer.clone());
             outcome.answers.insert(id, answer);
@@ -419,12 +499,21 @@ pub fn expected(file: &Value) -> Result<BTreeMap<Id, Answer>, Failure> {
         let mut all = BTreeMap::new();
         for (group_id, group) in objects(body(file)?, "testGroups", "tgId")? {
             for (test_id, test) in objects(group, "tests", "tcId")? {
-                all.insert((group_id, test_id), test.clone());
+                let mut answer = test.clone();
+                inherit(&mut answer, group);
+                all.insert((group_id, test_id), answer);
             }
         }
         Ok(all)
     };
     read().map_err(Failure::Usage)
+}
+
+/// Puts the public key of a group to an answer that has none of its own.
+fn inherit(answer: &mut Answer, group: &Map<String, Value>) {
+    if let Some(key) = group.get("publicKey") {
+        answer.entry("publicKey").or_insert_with(|| key.clone());
+    }
 }
 
 /// Compares answers with what was expected: how many are right, and a line for each that is not.
@@ -463,6 +552,8 @@ fn difference(ours: &Answer, theirs: &Answer) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn answers(list: &[(Id, &str, Value)]) -> BTreeMap<Id, Answer> {

@@ -48,7 +48,7 @@ fn spoil(test: &mut Value, names: &[&str]) {
     };
 }
 
-const ANSWERS: [&str; 7] = ["k", "c", "dk", "sk", "signature", "testPassed", "pk"];
+const ANSWERS: [&str; 8] = ["k", "c", "dk", "sk", "signature", "testPassed", "pk", "publicKey"];
 
 #[test]
 fn every_file_is_right_and_a_changed_answer_is_noticed() {
@@ -58,7 +58,7 @@ fn every_file_is_right_and_a_changed_answer_is_noticed() {
     for entry in std::fs::read_dir(root).unwrap() {
         let folder = entry.unwrap().path();
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
-        if !name.starts_with("ML-") && !name.starts_with("LMS-sigVer") {
+        if !name.starts_with("ML-") && !name.starts_with("LMS-") {
             continue;
         }
         files += 1;
@@ -89,14 +89,22 @@ fn every_file_is_right_and_a_changed_answer_is_noticed() {
         for name in ["vsId", "algorithm", "mode", "revision"] {
             assert_eq!(ours[name], expected[name]);
         }
-        assert_eq!(ours["testGroups"], expected["testGroups"], "{name}");
+        if name.starts_with("LMS-sigGen") {
+            // Signed by keys of our own: other signatures, and as good.
+            assert_ne!(ours["testGroups"], expected["testGroups"], "{name}");
+            work.write("ours", &done.out);
+            let done = work.gabion(&["acvp", &text(&prompt), "--check", "ours"]).ok();
+            assert!(done.err.contains(&format!("{all} of {all} right")), "{name}: {}", done.err);
+        } else {
+            assert_eq!(ours["testGroups"], expected["testGroups"], "{name}");
+        }
         spoil(first_test(&mut expected), &ANSWERS);
         work.write("spoilt", expected.to_string());
         let done = work.gabion(&["acvp", &text(&prompt), "--check", "spoilt"]);
         assert_eq!(done.code, Some(1), "{name}");
         assert!(done.err.contains(&format!("{} of {all} right", all - 1)), "{}", done.err);
     }
-    assert_eq!(files, 7);
+    assert_eq!(files, 10);
 }
 
 #[test]
@@ -198,6 +206,84 @@ fn files_that_are_not_as_they_should_be_are_refused() {
         work.write("file", change("/testGroups/0/parameterSet", json!(name)));
         let done = work.gabion(&["acvp", "file"]).fails(2);
         done.says(name).says("expected ML-KEM-512, ML-KEM-768, ML-KEM-1024");
+    }
+}
+
+/// Signatures of LMS are judged by the public key beside them, in the answers of others and in an internalProjection.
+#[test]
+fn signatures_of_lms_are_judged_and_not_compared() {
+    let work = Work::new();
+    let test = |id: u64| json!({ "tcId": id, "message": format!("{id:04}") });
+    let prompt = |tests: Vec<Value>| {
+        json!({ "algorithm": "LMS", "mode": "sigGen", "revision": "SP800-208",
+            "testGroups": [{ "tgId": 1, "lmsMode": "LMS_SHA256_M24_H5",
+                "lmOtsMode": "LMOTS_SHA256_N24_W4", "tests": tests }] })
+    };
+    work.write("prompt", prompt((0..4).map(test).collect()).to_string());
+    let check = ["acvp", "prompt", "--check", "answers"];
+    let answers = work.gabion(&["acvp", "prompt"]).ok().json();
+    let public = &answers["testGroups"][0]["publicKey"];
+    assert!(public.as_str().is_some_and(|key| key.starts_with("0000000A00000007")), "{public}");
+    work.write("answers", answers.to_string());
+    work.gabion(&check).ok().says("4 of 4 right");
+    let with = |at: &str, value: Value, count: &str, word: &str| {
+        let mut other = answers.clone();
+        *other.pointer_mut(at).unwrap() = value;
+        work.write("answers", other.to_string());
+        let done = work.gabion(&check);
+        assert_eq!(done.code, Some(1), "{at}");
+        done.says(count).says(word);
+    };
+    // Another key of the same sets, one of others, and none.
+    let again = work.gabion(&["acvp", "prompt"]).ok().json();
+    let key = "/testGroups/0/publicKey";
+    assert_ne!(&again["testGroups"][0]["publicKey"], public, "a fresh key each time");
+    with(key, again["testGroups"][0]["publicKey"].clone(), "0 of 4 right", "does not verify");
+    let other = public.as_str().unwrap().replace("0000000A00000007", "0000000A00000008");
+    with(key, json!(other), "0 of 4 right", "LMOTS_SHA256_N24_W8");
+    with(key, json!(null), "0 of 4 right", "no field `publicKey`");
+    let signature = answers["testGroups"][0]["tests"][1]["signature"].clone();
+    with("/testGroups/0/tests/2/signature", signature, "3 of 4 right", "tcId 2");
+    with("/testGroups/0/tests/3/tcId", json!(7), "3 of 5 right", "no signature was asked for");
+    // A key that signs all that its leaves can, and no more.
+    work.write("prompt", prompt((0..34).map(test).collect()).to_string());
+    let done = work.gabion(&["acvp", "prompt"]).fails(1);
+    done.says("tcId 32 has no answer").says("2 tests without an answer");
+    // In a projection what is signed, and by what, stand together.
+    let mut projection = prompt(vec![test(0)]);
+    projection["testGroups"][0]["publicKey"] = public.clone();
+    let signature = &answers["testGroups"][0]["tests"][0]["signature"];
+    projection["testGroups"][0]["tests"][0]["signature"] = signature.clone();
+    work.write("file", projection.to_string());
+    work.gabion(&["acvp", "file"]).ok().says("1 of 1 right");
+    projection["testGroups"][0]["tests"][0]["message"] = json!("0001");
+    work.write("file", projection.to_string());
+    assert_eq!(work.gabion(&["acvp", "file"]).says("0 of 1 right").code, Some(1));
+}
+
+/// What a key or a signature of LMS is made of has to fit the sets that are named.
+#[test]
+fn lms_files_that_are_not_as_they_should_be_are_refused() {
+    let work = Work::new();
+    let keygen = |name: &str, value: &str| {
+        let mut test = json!({ "tcId": 1, "lmsMode": "LMS_SHAKE_M24_H5",
+            "lmOtsMode": "LMOTS_SHAKE_N24_W1", "seed": "07".repeat(24), "i": "09".repeat(16) });
+        test[name] = json!(value);
+        let file = json!({ "algorithm": "LMS", "mode": "keyGen", "revision": "1.0",
+            "testGroups": [{ "tgId": 1, "tests": [test] }] });
+        work.write("file", file.to_string());
+        work.gabion(&["acvp", "file"])
+    };
+    keygen("seed", &"08".repeat(24)).ok();
+    for (name, value, word) in [
+        ("seed", &*"07".repeat(32), "32 bytes; expected 24"),
+        ("i", &*"09".repeat(15), "15 bytes; expected 16"),
+        ("lmsMode", "LMS_SHA256_M24_H5", "not of one hash"),
+        ("lmsMode", "LMS_SHAKE_M32_H5", "not of one hash"),
+        ("lmsMode", "LMS_SHAKE_M24_H6", "unknown lmsMode"),
+        ("lmOtsMode", "LMOTS_SHAKE_N24_W3", "unknown lmOtsMode"),
+    ] {
+        keygen(name, value).fails(2).says(word);
     }
 }
 
