@@ -1,5 +1,6 @@
 //! The flows of the standards, step by step.
 
+mod defects;
 mod lms;
 mod ml_dsa;
 mod slh_dsa;
