@@ -98,5 +98,6 @@ replays!(
     provider_keys,
     public_keys,
     queue,
-    signatures
+    signatures,
+    stateful_keys
 );

@@ -27,7 +27,7 @@ c962393f2b",
 ];
 
 /// Algorithms of every form of file that takes microseconds to use.
-const CHOICES: [Algorithm; 8] = [
+const CHOICES: [Algorithm; 9] = [
     Algorithm::MlKem512,
     Algorithm::MlDsa44,
     Algorithm::SlhDsaShake128f,
@@ -36,6 +36,7 @@ const CHOICES: [Algorithm; 8] = [
     Algorithm::EcdhP256,
     Algorithm::FnDsa512,
     Algorithm::Falcon512,
+    Algorithm::Hss,
 ];
 
 /// A public and a private key in every form, as PEM and as DER; something encrypted.
@@ -48,6 +49,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
         let (expanded, public) = (Some(&known.private[..]), Some(&known.public[..]));
         for as_der in [false, true] {
             seeds.push(der::encode_public(form, &known.public, as_der).expect("it encodes"));
+            if algorithm == Algorithm::Hss {
+                // What was written before RFC 9802, and no private key.
+                let old = known::old_hss(&known.public);
+                seeds.extend(
+                    old.map(|old| der::encode_public(form, &old, as_der).expect("it does")),
+                );
+                continue;
+            }
             for (seed, expanded) in [(seed, None), (None, expanded), (seed, expanded)] {
                 let file = der::encode_private(form, &Forms { seed, expanded, public }, as_der);
                 seeds.push(file.expect("it encodes").to_vec());
@@ -96,6 +105,10 @@ fn decode(bytes: &[u8]) -> Result<Encoded, String> {
 fn same(encoded: &Encoded, key: &Key) {
     let algorithm = key.algorithm();
     match encoded {
+        // Which may be in an OCTET STRING, and lack the word in front.
+        Encoded::Public(file) if algorithm == Algorithm::Hss => {
+            assert!(file.bytes.ends_with(&key.public_bytes()[4..]), "{algorithm}");
+        }
         Encoded::Public(file) => assert_eq!(key.public_bytes(), file.bytes, "{algorithm}"),
         Encoded::Private(file) => {
             let forms = key.private().expect("a private key").forms();

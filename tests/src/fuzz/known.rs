@@ -132,6 +132,12 @@ fn hss() -> Result<Known, Error> {
     Ok(Known { algorithm: Algorithm::Hss, public, private, seed, output, shared })
 }
 
+/// A public key of HSS as others put it into files: in an OCTET STRING, without the word in front, and both.
+pub fn old_hss(key: &[u8]) -> [Vec<u8>; 3] {
+    let octets = |bytes: &[u8]| [&[4, bytes.len() as u8], bytes].concat();
+    [octets(key), key[4..].to_vec(), octets(&key[4..])]
+}
+
 fn make(algorithm: Algorithm) -> Result<Known, Error> {
     let (engine, entropy) = (engine(), Fixed::new(algorithm as u64));
     let seed_of = |seed: Option<&[u8]>| seed.unwrap_or_default().to_vec();

@@ -25,6 +25,7 @@ mod provider_keys;
 mod public_keys;
 mod queue;
 mod signatures;
+mod stateful_keys;
 
 use std::path::Path;
 
@@ -41,7 +42,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
@@ -51,6 +52,7 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "public_keys", run: public_keys::run, seeds: public_keys::seeds },
     Target { name: "queue", run: queue::run, seeds: queue::seeds },
     Target { name: "signatures", run: signatures::run, seeds: signatures::seeds },
+    Target { name: "stateful_keys", run: stateful_keys::run, seeds: stateful_keys::seeds },
 ];
 
 /// Runs the target of that name.
