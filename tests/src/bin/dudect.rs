@@ -14,10 +14,14 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::io::Write as _;
+use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::slice::from_ref;
 
 use gabion_backend::portable::Portable;
+use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
+use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Config, Engine, ExchangePrivateKey, OsEntropy, Randomness};
 use gabion_scheme::Algorithm::{
     self, EcdhP256, EcdhP384, EcdhP521, EcdsaP256, EcdsaP384, EcdsaP521, Ed25519, X25519,
@@ -411,6 +415,47 @@ fn slh_dsa(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Er
     Ok(())
 }
 
+/// The key of a secret of LMS, as it is written down.
+fn made<'e>(engine: &'e Engine, secret: &[u8]) -> Option<StatefulKey<'e>> {
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let secret = HssSecret::decode(secret).ok()?;
+    StatefulKey::generate(engine, &secret, &[], NonZero::<usize>::MIN, &mut go_on).ok()?
+}
+
+/// Keys of LMS, and signatures at one leaf of a message that is another each time, so that the digits that chains are cut
+/// by, which a signature makes public, are random in both classes.
+fn hss<'e>(engine: &'e Engine, report: &mut Report) -> Result<(), gabion_engine::Error> {
+    let failures = Cell::new(0);
+    let count = |worked: bool| failures.set(failures.get() + u32::from(!worked));
+    let samples = report.samples;
+    report.samples = (samples / 20).max(500);
+    // 5 high, with digits of 4 bits, of SHA-256 and of SHAKE256.
+    for (lms, ots) in [(0, 2), (10, 10)] {
+        let levels = Levels::new(&[(&LMS[lms], &LM_OTS[ots])])?;
+        let secret = || Ok(HssSecret::draw(levels.clone(), &OsEntropy)?.encode().to_vec());
+        let classes = one_and_random(secret)?;
+        let copy = |copy: &mut Vec<u8>, secret: &Vec<u8>| copy.clone_from(secret);
+        let name = format!("key of {}, one seed and random", LMS[lms].name);
+        report.test(&name, [&classes[0], &classes[1]], &mut Vec::new(), copy, |secret| {
+            count(made(engine, secret).is_some());
+        });
+        let prepare = |(key, turn): &mut (Option<StatefulKey<'e>>, u64), secret: &Vec<u8>| {
+            *key = None; // Its memory first, so that the next key lies where this one lay.
+            *key = made(engine, secret);
+            *turn += 1;
+        };
+        let name = format!("sign {}, one key and random", LMS[lms].name);
+        report.test(&name, [&classes[0], &classes[1]], &mut (None, 0), prepare, |(key, turn)| {
+            let sign =
+                |key: &mut StatefulKey<'_>| key.testing_only_sign_at(7, &[&turn.to_le_bytes()]);
+            count(key.as_mut().is_some_and(|key| sign(key).is_ok()));
+        });
+    }
+    report.samples = samples;
+    report.complain_of(failures.get(), "operations of LMS");
+    Ok(())
+}
+
 /// A class of one private key and a class of many.
 fn one_and_random(
     make: impl Fn() -> Result<Vec<u8>, gabion_engine::Error>,
@@ -455,7 +500,8 @@ fn run<K: Kernels>(k: &K, samples: usize) -> bool {
     let through_engine = |engine: Engine| {
         curves(&engine, &mut report)?;
         many(&engine, &mut report)?;
-        slh_dsa(&engine, &mut report)
+        slh_dsa(&engine, &mut report)?;
+        hss(&engine, &mut report)
     };
     if let Err(error) = Engine::new(&config).and_then(through_engine) {
         eprintln!("error: {error}");
