@@ -3,6 +3,7 @@
 pub mod command;
 pub mod engine;
 mod error;
+pub mod hbs;
 pub mod memory;
 mod ossl;
 mod outcome;

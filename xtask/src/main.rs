@@ -1,5 +1,6 @@
 //! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
-//! as docs/performance.md, from bench/results; `cargo run -p xtask -- tidy` makes the checks that no lint makes:
+//! as docs/performance.md, from bench/results, and `hbs NAME` that of hash-based signatures with a state;
+//! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
 //!
 //! - layers: a crate depends only on stations below its own, by whatever table of its manifest;
 //! - modules: no circle inside a crate, and the rules of [`rooms`];
@@ -69,23 +70,28 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy(&root),
-        ["performance", name] => match performance::write(&root, name) {
-            // The page is what `make bench` shows at its end; a reader that went away has the file.
-            Ok(page) => {
-                use std::io::Write;
-                let _ = std::io::stdout().write_all(page.as_bytes());
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::from(3)
-            }
-        },
+        ["performance", name] => show(performance::write(&root, name)),
+        ["hbs", name] => show(performance::hbs::write(&root, name)),
         _ => {
             eprintln!(
-                "error: expected `tidy` or `performance NAME`; example: cargo run -p xtask -- tidy"
+                "error: expected `tidy`, `performance NAME` or `hbs NAME`; example: cargo run -p xtask -- tidy"
             );
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Shows a page at the end of `make bench`, or why there is none; a reader that went away has the file.
+fn show(page: Result<String, String>) -> ExitCode {
+    match page {
+        Ok(page) => {
+            use std::io::Write;
+            let _ = std::io::stdout().write_all(page.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(3)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A machine's page from the raw rows in bench/results: `xtask performance NAME`. Its prose is page.md's.
 
 mod aims;
+pub mod hbs;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +20,12 @@ pub fn write(root: &Path, name: &str) -> Result<String, String> {
     let first = root.join("docs/performance.md");
     let is_first = fs::read_to_string(&first).is_ok_and(|page| page.contains(&command(name)));
     let path = if is_first { first } else { root.join(format!("docs/performance-{name}.md")) };
-    fs::write(&path, &page).map_err(|error| format!("{}: {error}", path.display()))?;
+    put(&path, page)
+}
+
+/// Writes a page, and gives it back.
+fn put(path: &Path, page: String) -> Result<String, String> {
+    fs::write(path, &page).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(page)
 }
 

@@ -15,6 +15,7 @@ pub mod commands;
 pub mod compare;
 pub mod connections;
 pub mod handshakes;
+pub mod hbs;
 pub mod inputs;
 pub mod machine;
 pub mod operations;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::commands::{Pkeyutl, Speed};
 use crate::connections::{Memory, Wire};
 use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Switch};
+use crate::hbs::Hbs;
 use crate::machine::Machine;
 use crate::operations::{Beside, Floor, Peer, Recorded, Threads};
 use crate::size::Module;
@@ -128,6 +129,8 @@ pub enum Row {
     Switch(Switch),
     /// `gabion bench size`.
     Size(Module),
+    /// `gabion bench hbs`.
+    Hbs(Box<Hbs>),
     /// The program `floors`.
     Floor(Floor),
     /// bench/results/recorded.ndjson.
@@ -146,6 +149,8 @@ impl Row {
             Row::Handshake(parse("bench tls", value)?)
         } else if has("worker_us_per_connection") {
             Row::Server(parse("servers", value)?)
+        } else if has("set") && has("cycles_per_compression") {
+            Row::Hbs(Box::new(parse("bench hbs", value)?))
         } else if has("floor_cycles") {
             Row::Floor(parse("floors", value)?)
         } else if has("ns_per_op") && has("peer") {
@@ -324,6 +329,7 @@ mod tests {
                     Row::Pkeyutl(row) => serde_json::to_value(row),
                     Row::Switch(row) => serde_json::to_value(row),
                     Row::Size(row) => serde_json::to_value(row),
+                    Row::Hbs(row) => serde_json::to_value(row),
                     Row::Floor(row) => serde_json::to_value(row),
                     Row::Recorded(row) => serde_json::to_value(row),
                     // A script writes those of servers.

@@ -566,6 +566,54 @@ fn example(help: &str) -> String {
     after.lines().take_while(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n")
 }
 
+/// Rows of a set with its floor and the slowest signature, beside other libraries' of this processor and of no other.
+#[test]
+fn hash_based_signatures_are_measured_beside_peers() {
+    let work = Work::new();
+    let bench = ["bench", "hbs", "--filter", "^L3_H5_W2:", "--seconds", "0.001"];
+    let table = work.gabion(&bench).ok().text();
+    assert!(table.contains("max/med") && table.contains("L3_H5_W2  13496 keygen"), "{table}");
+    let peer = |cpu: &Value, cycles: f64| {
+        serde_json::json!({ "algorithm": "HSS-L3_H5_W2", "operation": "sign", "key": "cached",
+            "backend": "wolfssl-5.9.4", "batch": 1, "threads": 1,
+            "ns_per_op": { "p50": 1.0, "p99": 1.0 }, "core_cycles_per_op": cycles,
+            "ops_per_s": 1.0, "samples": 1, "machine": { "cpu": cpu }, "randomness": "drawn",
+            "peer": { "name": "", "version": "", "license": "", "build": "" } })
+    };
+    let lines = |peers: &[Value]| -> Vec<Value> {
+        let text: Vec<String> = peers.iter().map(Value::to_string).collect();
+        work.write("peers", text.join("\n"));
+        let json = [&bench[..], &["--peers", "peers", "--json"]].concat();
+        let text = work.gabion(&json).ok().text();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let of_elsewhere = lines(&[peer(&"another".into(), 1.0)]);
+    assert!(of_elsewhere.iter().all(|row| row["peer"].is_null() && row["ratio"].is_null()));
+    let cpu = &of_elsewhere[0]["machine"]["cpu"];
+    let rows = lines(&[peer(cpu, 1e12)]);
+    let of = |operation: &str, batch: u64| {
+        let is_it = |row: &&Value| row["operation"] == operation && row["batch"] == batch;
+        rows.iter().find(is_it).unwrap()
+    };
+    for (operation, batch) in
+        [("keygen", 1), ("sign", 1), ("sign", 64), ("verify", 1), ("verify", 64)]
+    {
+        let row = of(operation, batch);
+        assert_eq!((&row["set"], &row["signature_bytes"]), (&"L3_H5_W2".into(), &13496.into()));
+        let number = |name: &str| row[name].as_f64().unwrap_or(0.0) > 0.0;
+        for name in ["core_cycles_per_op", "ops_per_s", "floor_cycles", "over_floor"] {
+            assert!(number(name), "{operation} {batch}: {name} of {row}");
+        }
+        assert_eq!(number("max_over_median"), operation == "sign", "{row}");
+        assert_eq!(number("ratio") && row["peer"] == "wolfssl-5.9.4", operation == "sign", "{row}");
+    }
+    work.write("peers", "{\"a\": 1}");
+    let no_peers = [&bench[..], &["--peers", "peers"]].concat();
+    work.gabion(&no_peers).fails(2).says("no rows of other libraries");
+    work.gabion(&["bench", "hbs", "--filter", "L9"]).fails(2).says("L2_H10_W4:sign");
+    work.gabion(&["bench", "hbs", "--seconds", "0"]).fails(2).says("more than 0");
+}
+
 #[test]
 fn help_opens_with_a_sentence_and_an_example_that_works() {
     let work = Work::new();

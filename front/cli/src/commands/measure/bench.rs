@@ -1,6 +1,7 @@
 //! `gabion bench`: what operations and handshakes cost.
 
 pub mod engine;
+mod hbs;
 mod memory;
 mod openssl;
 mod setup;
@@ -24,6 +25,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum What {
     Engine(engine::Args),
+    Hbs(hbs::Args),
     Memory(memory::Args),
     Openssl(openssl::SpeedArgs),
     Pkeyutl(openssl::PkeyutlArgs),
@@ -40,6 +42,7 @@ enum What {
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.what {
         What::Engine(args) => engine::run(args),
+        What::Hbs(args) => hbs::run(args),
         What::Memory(args) => memory::run(args),
         What::Openssl(args) => openssl::run_speed(args),
         What::Pkeyutl(args) => openssl::run_pkeyutl(args),
