@@ -1,22 +1,32 @@
 #!/bin/sh
-# Builds wolfSSL 5.9.4 three times, for measuring only: nothing of it is linked into the product.
+# Builds wolfSSL 5.9.4, for measuring and comparing only: nothing of it is linked into the product. Three times:
 #
 #   plain    nothing kept between calls: every operation expands matrix A itself
 #   cached   matrix A and the key's vectors in the transform domain stay in the key object
 #   avx2     plain, with the AVX-512 code left out: the quicker one for some rows on AMD Zen 4
 #
 # The cached build spends memory and clears it, so the plain one is not slowed by options it does
-# not use: they are separate libraries.
+# not use: they are separate libraries. And with --hbs those of hash-based signatures with a state, twice:
 #
-#   usage: build-wolfssl.sh [--force]
+#   default        LMS and XMSS with all their sets, otherwise as configure has them
+#   large-caches   more of each tree of LMS kept in the key object
+#
+#   usage: build-wolfssl.sh [--hbs] [--force]
 #
 # Source: the tree inside the package wolfssl-sys 5.3.0, fetched by cargo and refused unless its
 # SHA-256 is the one below. The package's own build turns ML-DSA and SLH-DSA off; this one does not.
-# Result: $GABION_CACHE/peers/wolfssl-5.9.4/{plain,cached,avx2}/lib/libwolfssl.so with FLAGS beside
-# lib, which says how it was made. GABION_CACHE defaults to ~/.cache/gabion.
+# Result: $GABION_CACHE/peers/wolfssl-5.9.4/{plain,cached,avx2}/lib/libwolfssl.so, or
+# wolfssl-hbs-5.9.4/{default,large-caches}, with FLAGS beside lib, which says how it was made. GABION_CACHE defaults to
+# ~/.cache/gabion.
 set -eu
 
 LIBRARY=wolfSSL
+variants='plain cached avx2'
+if [ "${1:-}" = --hbs ]; then
+    shift
+    LIBRARY=wolfSSL-hbs
+    variants='default large-caches'
+fi
 PACKAGE=wolfssl-sys
 PACKAGE_VERSION=5.3.0
 PACKAGE_SHA256=e04fb531435ec8ba1852ee9df66ab351cdb1e3aec1da4013787ae93efa3adac6
@@ -37,6 +47,13 @@ if [ -z "${WOLFSSL_DEFINES+set}" ] && grep -q AuthenticAMD /proc/cpuinfo &&
 fi
 CACHED="-DWOLFSSL_MLKEM_CACHE_A -DWC_MLDSA_CACHE_MATRIX_A -DWC_MLDSA_CACHE_PRIV_VECTORS
     -DWC_MLDSA_CACHE_PUB_VECTORS"
+
+if [ "$LIBRARY" = wolfSSL-hbs ]; then
+    CONFIGURE="--enable-intelasm --enable-lms=yes,sha256-192,shake256 --enable-xmss --disable-mlkem
+        --enable-shared --disable-static --disable-examples --disable-crypttests --disable-benchmark"
+    AVX512=
+    CACHED=-DWOLFSSL_LMS_LARGE_CACHES
+fi
 
 # shellcheck source=bench/peers/build-common.sh
 . "$(dirname "$0")/build-common.sh"
@@ -77,10 +94,10 @@ build() {
         make -j"${JOBS:-$(nproc)}" src/libwolfssl.la
 }
 
-for variant in plain cached avx2; do
+for variant in $variants; do
     case $variant in
-        plain) defines="$AVX512" ;;
-        cached) defines="$AVX512 $(echo $CACHED)" ;;
+        plain | default) defines="$AVX512" ;;
+        cached | large-caches) defines="$AVX512${AVX512:+ }$(echo $CACHED)" ;;
         avx2) defines="-DNO_AVX512_SUPPORT" ;;
     esac
     flags="$OPTIMISATION${defines:+ $defines}"
@@ -92,7 +109,7 @@ for variant in plain cached avx2; do
 done
 
 rm -f "$prefix/BUILD"
-for variant in plain cached avx2; do
+for variant in $variants; do
     rm -rf "${prefix:?}/$variant"
     mv "$prefix/$variant.new" "$prefix/$variant"
 done

@@ -62,6 +62,7 @@ if [ "${1:-}" = --only ]; then
 fi
 
 "$here/build-wolfssl.sh"
+"$here/build-wolfssl.sh" --hbs
 "$here/build-liboqs.sh"
 "$here/build-botan.sh"
 

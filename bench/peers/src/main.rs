@@ -204,6 +204,9 @@ fn load(options: &Options) -> Result<Vec<Box<dyn Peer>>> {
         for configuration in wolfssl::Wolfssl::load(options.wolfssl_prefix.clone())? {
             peers.push(Box::new(configuration));
         }
+        for configuration in wolfssl::WolfHbs::load()? {
+            peers.push(Box::new(configuration));
+        }
     }
     if wanted(Name::Liboqs) {
         peers.push(Box::new(liboqs::Liboqs::load()?));

@@ -216,8 +216,9 @@ pub trait Peer {
     }
 }
 
-/// Signature schemes beside ML-DSA, by the names that `gabion bench engine` uses.
-pub const SIGNERS: [&str; 22] = [
+/// Signature schemes beside ML-DSA, by the names that `gabion bench engine` uses; those of HSS are the sets of
+/// `gabion bench hbs`.
+pub const SIGNERS: [&str; 33] = [
     "SLH-DSA-SHAKE-128f",
     "SLH-DSA-SHAKE-128s",
     "SLH-DSA-SHAKE-192f",
@@ -240,6 +241,17 @@ pub const SIGNERS: [&str; 22] = [
     "ECDSA-P-256",
     "ECDSA-P-384",
     "ECDSA-P-521",
+    "HSS-L1_H10_W4",
+    "HSS-L1_H15_W2",
+    "HSS-L1_H15_W4",
+    "HSS-L2_H10_W2",
+    "HSS-L2_H10_W4",
+    "HSS-L2_H10_W8",
+    "HSS-L3_H5_W2",
+    "HSS-L3_H5_W4",
+    "HSS-L3_H5_W8",
+    "HSS-L3_H10_W4",
+    "HSS-L4_H5_W8",
 ];
 
 /// Key exchanges, by the names that `gabion bench engine` uses, and the bytes of a private key.

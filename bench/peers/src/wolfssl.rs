@@ -18,7 +18,10 @@ use crate::peer::{
 };
 
 mod ed25519;
+mod hbs;
 mod slh;
+
+pub use hbs::WolfHbs;
 
 /// The version that build-wolfssl.sh builds.
 const VERSION: &str = "5.9.4";
@@ -198,33 +201,45 @@ struct Functions {
     library: Library,
 }
 
+/// Opens one library, which is of the right version, and begins to use it.
+fn opened(path: &Path) -> Result<Library> {
+    let missing = |error: libloading::Error| {
+        Error::Environment(format!(
+            "wolfSSL is not usable from {}: {error}; run bench/peers/build-wolfssl.sh",
+            path.display()
+        ))
+    };
+    // SAFETY: the library has no constructors with preconditions. It is opened by a path
+    // with a slash, so both variants load although they share a name inside.
+    let library = unsafe { Library::new(path) }.map_err(missing)?;
+    // SAFETY: each type below is the one in the headers of the version checked here.
+    unsafe {
+        let version = library
+            .get::<unsafe extern "C" fn() -> *const c_char>(b"wolfSSL_lib_version\0")
+            .map_err(missing)?;
+        let version = CStr::from_ptr(version()).to_string_lossy().into_owned();
+        if version != VERSION {
+            return Err(Error::Environment(format!(
+                "{} is wolfSSL {version}, expected {VERSION}",
+                path.display()
+            )));
+        }
+        let init = library
+            .get::<unsafe extern "C" fn() -> c_int>(b"wolfCrypt_Init\0")
+            .map_err(missing)?;
+        check("wolfCrypt_Init", init())?;
+    }
+    Ok(library)
+}
+
 impl Functions {
     fn load(path: &Path) -> Result<Functions> {
+        let library = opened(path)?;
         let missing = |error: libloading::Error| {
-            Error::Environment(format!(
-                "wolfSSL is not usable from {}: {error}; run bench/peers/build-wolfssl.sh",
-                path.display()
-            ))
+            Error::Environment(format!("{} is not whole: {error}", path.display()))
         };
-        // SAFETY: the library has no constructors with preconditions. It is opened by a path
-        // with a slash, so both variants load although they share a name inside.
-        let library = unsafe { Library::new(path) }.map_err(missing)?;
-        // SAFETY: each type below is the one in the headers of the version checked here.
+        // SAFETY: each type below is the one in the headers of the version that was checked.
         unsafe {
-            let version = library
-                .get::<unsafe extern "C" fn() -> *const c_char>(b"wolfSSL_lib_version\0")
-                .map_err(missing)?;
-            let version = CStr::from_ptr(version()).to_string_lossy().into_owned();
-            if version != VERSION {
-                return Err(Error::Environment(format!(
-                    "{} is wolfSSL {version}, expected {VERSION}",
-                    path.display()
-                )));
-            }
-            let init = library
-                .get::<unsafe extern "C" fn() -> c_int>(b"wolfCrypt_Init\0")
-                .map_err(missing)?;
-            check("wolfCrypt_Init", init())?;
             macro_rules! symbol {
                 ($name:literal) => {
                     *library.get(concat!($name, "\0").as_bytes()).map_err(missing)?
