@@ -33,6 +33,7 @@ mod ed25519;
 mod falcon;
 mod fn_dsa;
 mod hss;
+mod hss_wolfssl;
 mod ml_dsa;
 mod ml_kem;
 mod slh_dsa;
