@@ -1,13 +1,16 @@
 //! `gabion hbs params`: the sets, how long their signatures are, and what they would cost on this machine.
 //!
-//! Nothing is signed for it: a verification of any bytes takes the hashes that it would take of a signature. Each set of
-//! one-time signatures is measured under one tree, since how full lanes are depends on it; other trees and operations
-//! follow by their hashes.
+//! Each set of one-time signatures makes a tree 5 high and signs with it, which takes milliseconds. Higher trees follow: key
+//! generation by the number of their leaves, and signing by whether a tree is so high that not all of it is kept. Verification is
+//! measured with bytes that nobody signed, which take the hashes of a signature.
 
+use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms, LmsFamily};
-use gabion_engine::{Algorithm, Engine, Error, Message, Status};
+use gabion_engine::keys::stateful::hss::{HssSecret, Levels, StatefulKey};
+use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
+use gabion_engine::{Algorithm, Engine, Error, Message, OsEntropy};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -20,9 +23,9 @@ use crate::table::{Align, Table};
 ///   gabion hbs params
 ///   gabion hbs params --json
 ///
-/// Times are of one thread of this machine, estimated from some verifications that are measured, with lanes as full
-/// as each operation fills them. Signing has the tree in memory. HSS puts up to 8 trees under each other: lengths
-/// and times of verification add up.
+/// Times are of one thread of this machine, from keys with trees 5 high that are made and used. Signing has the tree in memory,
+/// or what is kept of a high one, and includes the check of the signature. HSS puts up to 8 trees under each other: lengths,
+/// and times of verification, add up.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -31,10 +34,14 @@ pub struct Args {
     json: bool,
 }
 
-/// Lanes that are measured together, as many as fill what the widest kernels have.
-const LANES: usize = 16;
-/// How long each set is measured at least.
-const MEASURED: Duration = Duration::from_millis(10);
+/// How long each figure is measured at least.
+const MEASURED: Duration = Duration::from_millis(3);
+/// Fewest runs of which a figure is the median.
+const RUNS_MIN: usize = 3;
+/// The height of trees that are made for it.
+const LOW: u32 = 5;
+/// The greatest height of which the engine keeps all nodes.
+const KEPT_WHOLE: u32 = 16;
 
 /// A pair of sets that belong together, and its costs in seconds.
 struct Row {
@@ -59,89 +66,103 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 
 fn rows(engine: &Engine) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    let mut known: Vec<(u32, [f64; 2])> = Vec::new();
-    for lms in &LMS {
+    for lms in LMS.iter().filter(|lms| lms.h == LOW) {
         let is_pair = |ots: &&LmOts| (ots.family, ots.n) == (lms.family, lms.n);
         for ots in LM_OTS.iter().filter(is_pair) {
-            let found = known.iter().find(|(typecode, _)| *typecode == ots.typecode);
-            let [alone, many] = match found {
-                Some((_, costs)) => *costs,
-                None => {
-                    let costs = [measure(engine, lms, ots, 1)?, measure(engine, lms, ots, LANES)?];
-                    known.push((ots.typecode, costs));
-                    costs
-                }
-            };
-            let leaves = 2f64.powi(lms.h as i32);
-            let keygen = leaves * (hashes_of_leaf(ots) + node(lms)) * many;
-            // Secrets, half of all steps, and the message; then the path, which is there.
-            let sign = (ots.chains() as f64 + steps(ots) + 2.0) * alone;
-            rows.push(Row {
-                lms,
-                ots,
-                keygen,
-                sign,
-                verify: hashes_of_verification(lms, ots) * alone,
-            });
+            let costs = Costs::measure(engine, lms, ots)?;
+            let is_tree = |tree: &&Lms| (tree.family, tree.n) == (lms.family, lms.n);
+            for lms in LMS.iter().filter(is_tree) {
+                rows.push(Row {
+                    lms,
+                    ots,
+                    keygen: costs.leaf * f64::from(1u32 << lms.h),
+                    sign: if lms.h > KEPT_WHOLE { costs.sign_high } else { costs.sign },
+                    verify: verification(engine, lms, ots)?,
+                });
+            }
         }
     }
+    // As the standards number them.
+    rows.sort_by_key(|row| (row.lms.typecode, row.ots.typecode));
     Ok(rows)
 }
 
-/// Steps of all chains on average: half of them, since digits of a digest are anything.
-fn steps(ots: &LmOts) -> f64 {
-    ots.chains() as f64 * f64::from(ots.last()) / 2.0
+/// What a set of one-time signatures takes in a tree 5 high, in seconds.
+struct Costs {
+    /// A leaf, with its share of the nodes above it.
+    leaf: f64,
+    /// A signature with all nodes kept.
+    sign: f64,
+    /// A signature where the next subtree at the bottom grows meanwhile.
+    sign_high: f64,
 }
 
-/// Blocks of a hash of so many bytes behind the 22 of each: of SHA-256, or of SHAKE256.
-fn blocks(family: LmsFamily, len: usize) -> f64 {
-    match family {
-        LmsFamily::Sha256 => (22 + len + 9).div_ceil(64) as f64,
-        LmsFamily::Shake256 => (22 + len + 1).div_ceil(136) as f64,
+impl Costs {
+    fn measure(engine: &Engine, lms: &'static Lms, ots: &'static LmOts) -> Result<Costs, Failure> {
+        let levels = Levels::new(&[(lms, ots)]).map_err(Error::from)?;
+        let secret = HssSecret::draw(levels.clone(), &OsEntropy)?;
+        let key = median(|_, took| timed(took, || generate(engine, &secret).map(drop)))?;
+        let mut whole = generate(engine, &secret)?;
+        let leaves = whole.signatures();
+        let sign = median(|run, took| sign(&mut whole, run % leaves, took))?;
+        // In the lower half of a tree, while the subtree behind it grows.
+        let secret = HssSecret::draw(levels.keeping(1), &OsEntropy)?;
+        let sign_high = median(|_, took| {
+            let mut key = generate(engine, &secret)?;
+            self::sign(&mut key, 0, &mut Vec::new())?;
+            (1..leaves / 2).try_for_each(|index| self::sign(&mut key, index, took))
+        })?;
+        Ok(Costs { leaf: key / leaves as f64, sign, sign_high })
     }
 }
 
-fn node(lms: &Lms) -> f64 {
-    blocks(lms.family, 2 * lms.n)
+/// Signs at a leaf a message that goes with it.
+fn sign(key: &mut StatefulKey<'_>, index: u64, took: &mut Vec<f64>) -> Result<(), Error> {
+    timed(took, || key.testing_only_sign_at(index, &[&index.to_le_bytes()]).map(drop))
 }
 
-/// Secrets, whole chains, the public key of the one-time signature and the leaf.
-fn hashes_of_leaf(ots: &LmOts) -> f64 {
-    let ends = blocks(ots.family, ots.chains() * ots.n);
-    ots.chains() as f64 * (1.0 + f64::from(ots.last())) + ends + 1.0
+fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e>, Error> {
+    let one = NonZero::<usize>::MIN;
+    let key = StatefulKey::generate(engine, secret, &[], one, &mut |_| ControlFlow::Continue(()))?;
+    key.ok_or(Error::Lost)
 }
 
-fn hashes_of_verification(lms: &Lms, ots: &LmOts) -> f64 {
-    let ends = blocks(ots.family, ots.chains() * ots.n);
-    steps(ots) + ends + 1.0 + f64::from(lms.h) * node(lms)
-}
-
-/// Seconds of a block, in verifications of so many lanes: bytes that nobody signed take as long.
-fn measure(engine: &Engine, lms: &Lms, ots: &LmOts, lanes: usize) -> Result<f64, Failure> {
+/// Seconds of a verification: bytes that nobody signed take as long.
+fn verification(engine: &Engine, lms: &Lms, ots: &LmOts) -> Result<f64, Error> {
     let [lms_number, ots_number] = [lms.typecode, ots.typecode].map(u32::to_be_bytes);
     let key = [&[0, 0, 0, 1], &lms_number[..], &ots_number, &vec![7; 16 + lms.n]].concat();
     let key = engine.signature_public(Algorithm::Hss, &key)?;
     let one_time = vec![7; ots.signature_len() - 4];
     let path = vec![7; lms.h as usize * lms.n];
-    let parts = [&[0; 8], &ots_number[..], &one_time, &lms_number, &path];
-    let signature = parts.concat();
-    let texts: Vec<[u8; 1]> = (0..lanes).map(|lane| [lane as u8]).collect();
-    let messages: Vec<_> =
-        texts.iter().map(|message| Message::Pure { context: b"", message }).collect();
-    let (keys, signatures) = (vec![&key; lanes], signature.repeat(lanes));
-    let (lengths, mut status) = (vec![signature.len(); lanes], vec![Status::NotRun; lanes]);
-    let mut best = Duration::MAX;
-    let begun = Instant::now();
-    // The first one runs the self-test.
-    while best == Duration::MAX || begun.elapsed() < MEASURED {
-        let start = Instant::now();
-        engine.verify_many(&keys, &messages, &signatures, &lengths, &mut status)?;
-        best = best.min(start.elapsed());
-        if status.iter().any(|status| *status != Status::InvalidSignature) {
-            return Err(Error::BadSignature.into());
-        }
+    let signature = [&[0; 8], &ots_number[..], &one_time, &lms_number, &path].concat();
+    median(|run, took| {
+        // Another message each time: its digits say how many steps there are.
+        let message = Message::Pure { context: b"", message: &run.to_le_bytes() };
+        timed(took, || match engine.verify(&key, message, &signature) {
+            Err(Error::BadSignature) => Ok(()),
+            Ok(()) => Err(Error::Lost),
+            Err(error) => Err(error),
+        })
+    })
+}
+
+/// The median of all times that runs have put down. The first one is not counted: it may run a self-test.
+fn median(mut run: impl FnMut(u64, &mut Vec<f64>) -> Result<(), Error>) -> Result<f64, Error> {
+    run(0, &mut Vec::new())?;
+    let (begun, mut took) = (Instant::now(), Vec::new());
+    while took.len() < RUNS_MIN || begun.elapsed() < MEASURED {
+        run(took.len() as u64 + 1, &mut took)?;
     }
-    Ok(best.as_secs_f64() / (lanes as f64 * hashes_of_verification(lms, ots)))
+    took.sort_unstable_by(f64::total_cmp);
+    Ok(took[took.len() / 2])
+}
+
+/// Puts down how many seconds something takes.
+fn timed(took: &mut Vec<f64>, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    let start = Instant::now();
+    work()?;
+    took.push(start.elapsed().as_secs_f64());
+    Ok(())
 }
 
 fn name(row: &Row) -> String {
