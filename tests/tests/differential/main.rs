@@ -12,7 +12,7 @@
 //! | ML-DSA | libcrux | AWS-LC |
 //! | Ed25519, strict and ZIP 215 | ed25519-dalek, AWS-LC | |
 //! | SLH-DSA | slh-dsa, fips205 | |
-//! | LMS, HSS | hbs-lms | |
+//! | LMS, HSS | hbs-lms; wolfSSL where it is built | |
 //! | Falcon | | pqcrypto-falcon; its definition, written down |
 //! | FN-DSA | | its definition, written down; keys by pqcrypto-falcon |
 //!
