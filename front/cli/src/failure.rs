@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use gabion_engine::keys::stateful::LedgerError;
+
 /// A failed command. The variant decides the exit code.
 #[derive(Debug)]
 pub enum Failure {
@@ -11,6 +13,8 @@ pub enum Failure {
     Usage(String),
     /// The environment is not ready: no bundle, no FIPS provider. Exit code 3.
     NotReady(String),
+    /// The state of a key is not safe, or the key is used up. Exit code 4.
+    Refused(String),
 }
 
 impl Failure {
@@ -20,6 +24,7 @@ impl Failure {
             Failure::No(_) => 1,
             Failure::Usage(_) => 2,
             Failure::NotReady(_) => 3,
+            Failure::Refused(_) => 4,
         }
     }
 }
@@ -27,9 +32,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::No(text) | Failure::Usage(text) | Failure::NotReady(text) => {
-                f.write_str(&plain(text))
-            }
+            Failure::No(text)
+            | Failure::Usage(text)
+            | Failure::NotReady(text)
+            | Failure::Refused(text) => f.write_str(&plain(text)),
         }
     }
 }
@@ -77,6 +83,7 @@ impl From<gabion_engine::Error> for Failure {
         use gabion_engine::Error;
         let text = error.to_string();
         match error {
+            Error::Ledger(error) => error.into(),
             Error::BadSignature => Failure::No(text),
             Error::Input(_)
             | Error::WrongAlgorithm { .. }
@@ -85,6 +92,21 @@ impl From<gabion_engine::Error> for Failure {
             | Error::KeyFile(_)
             | Error::TooMany { .. } => Failure::Usage(text),
             // No randomness, no such backend, no healthy backend, and what the future adds.
+            _ => Failure::NotReady(text),
+        }
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Failure {
+        let text = error.to_string();
+        match error {
+            LedgerError::Exhausted { .. } | LedgerError::Unsafe(_) => Failure::Refused(text),
+            LedgerError::Held(_) | LedgerError::Unavailable(_) => Failure::NotReady(text),
+            LedgerError::RequestId
+            | LedgerError::RequestConflict(_)
+            | LedgerError::RequestKnown(_) => Failure::Usage(text),
+            // What the future adds.
             _ => Failure::NotReady(text),
         }
     }

@@ -44,7 +44,9 @@ impl From<gabion_engine::Error> for Trouble {
         }
         match Failure::from(error.clone()) {
             Failure::NotReady(_) => Trouble::Machine(error),
-            Failure::No(text) | Failure::Usage(text) => Trouble::Refused(text),
+            Failure::No(text) | Failure::Usage(text) | Failure::Refused(text) => {
+                Trouble::Refused(text)
+            }
         }
     }
 }

@@ -131,6 +131,9 @@ fn unwrap_pem(bytes: &[u8], half: Half) -> Result<Zeroizing<Vec<u8>>, Reason> {
             "holds `{label}`, an old form; convert it with `openssl pkcs8 -topk8 -nocrypt`"
         ));
     }
+    if foreign == Some(gabion_state::LABEL) {
+        return Err("holds a key of `gabion hbs keygen`, which signing uses up; sign with `gabion hbs sign`".to_owned());
+    }
     let found = foreign.map_or("no complete PEM block".to_owned(), |label| format!("`{label}`"));
     Err(format!("holds {found}; expected one of {}", LABELS.join(", ")))
 }

@@ -12,9 +12,11 @@ use clap::Args;
 use gabion_engine::key_file;
 use gabion_engine::keys::{Forms, Key, PrivateKey, PublicKey};
 use gabion_engine::{
-    Algorithm, Engine, ExchangePrivateKey, ExchangePublicKey, KemPrivateKey, KemPublicKey, Kind,
-    OLD_NAMES, OldName, SigningKey, UnknownAlgorithm, VerifyKey,
+    Algorithm, Engine, ExchangePrivateKey, ExchangePublicKey, Family, KemPrivateKey, KemPublicKey,
+    Kind, OLD_NAMES, OldName, SigningKey, UnknownAlgorithm, VerifyKey,
 };
+
+use gabion_state::Sets;
 
 pub use gabion_engine::key_file::of_identifier;
 
@@ -78,6 +80,24 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
             },
         })),
     }
+}
+
+/// Refuses what has a state beside its key, and commands of its own.
+///
+/// # Errors
+/// [`Failure::Usage`], naming those.
+pub fn check_stateless(name: &str) -> Result<(), Failure> {
+    let is_hss = |(algorithm, _): (Algorithm, _)| algorithm.info().family == Family::Hss;
+    let is_stateful = Algorithm::lookup(name).is_some_and(is_hss)
+        || name.eq_ignore_ascii_case("LMS")
+        || name.parse::<Sets>().is_ok();
+    if is_stateful {
+        return Err(Failure::Usage(format!(
+            "each signature uses a key of {name} up by one, and which were made is kept beside it; use \
+             `gabion hbs keygen` and `gabion hbs sign`"
+        )));
+    }
+    Ok(())
 }
 
 /// The algorithms that have a name which differs from `name` in case and punctuation only; if there

@@ -12,6 +12,7 @@ mod draft_keys;
 mod ed25519;
 mod fips_guard;
 mod harness;
+mod hbs;
 mod hss;
 mod keys;
 mod raw_keys;

@@ -625,9 +625,8 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         assert!(before.contains("Example"), "{command:?} has its example too late:\n{help}");
         let script = example(&help);
         assert!(script.contains("gabion"), "{command:?}: {script}");
-        // These need a bundle, or build one, or their verdict is one of time; `bench_tables.rs` runs its tables, and
-        // `hss.rs` what nothing here makes keys for.
-        let needs = ["bundle", "exec", "provider", "run", "preflight", "doctor", "tls", "hbs"];
+        // These need a bundle, or build one, or their verdict is one of time; `bench_tables.rs` runs its tables.
+        let needs = ["bundle", "exec", "provider", "run", "preflight", "doctor", "tls"];
         let tables = ["wire", "memory", "size", "openssl", "pkeyutl", "switches"];
         let is_named = |name: &String| needs.iter().chain(&tables).any(|named| named == name);
         if command.iter().any(is_named) {
@@ -639,6 +638,7 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", &script.replace("--seconds 10", "--seconds 1")]);
         shell.env("PATH", path).current_dir(place.folder());
+        shell.env("XDG_STATE_HOME", place.path("state-home"));
         Done::of(shell.output().unwrap()).ok();
     }
     work.gabion(&["no-such-command"]).fails(2);

@@ -1,17 +1,38 @@
 //! Hash-based signatures whose keys change with every signature.
+//!
+//! A key is several files, whose rules are `gabion_state`'s; here options become calls, and what comes back is printed.
+//! The state is never written from here.
 
+mod audit;
+mod copies;
+mod forget;
+mod import;
+mod keygen;
+mod log;
+mod new_key;
 mod params;
+mod recover;
+mod sign;
+mod status;
 mod verify;
 
+use std::path::{Path, PathBuf};
+
 use clap::Subcommand;
+use gabion_state::{KeyFile, Surroundings};
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Hash-based signatures with state: LMS and HSS
 ///
 /// Example:
-///   gabion hbs params
-///   gabion hbs verify --key pub.pem --sig firmware.sig firmware.bin
+///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key --pub pub.pem --anchor anchors/key
+///   echo hi > firmware.bin && gabion hbs sign --key key firmware.bin
+///   gabion hbs verify --key pub.pem --sig firmware.bin.sig firmware.bin
+///
+/// A key signs a fixed number of messages, each with an index of its own. An index that signs two gives the key away, so
+/// which are used is kept beside the key, and a copy that may be old is refused: docs/hbs.md, docs/state.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -21,14 +42,58 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    Audit(audit::Args),
+    Backup(copies::BackupArgs),
+    Forget(forget::Args),
+    Import(import::Args),
+    Keygen(keygen::Args),
+    Log(log::Args),
     Params(params::Args),
+    Recover(recover::Args),
+    Restore(copies::RestoreArgs),
+    Sign(sign::Args),
+    Status(status::Args),
     Verify(verify::Args),
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.command {
+        Command::Audit(args) => audit::run(args),
+        Command::Backup(args) => copies::backup(args),
+        Command::Forget(args) => forget::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Keygen(args) => keygen::run(args),
+        Command::Log(args) => log::run(args),
         Command::Params(args) => params::run(args),
+        Command::Recover(args) => recover::run(args),
+        Command::Restore(args) => copies::restore(args),
+        Command::Sign(args) => sign::run(args),
+        Command::Status(args) => status::run(args),
         Command::Verify(args) => verify::run(args),
     }
+}
+
+/// A private key that is there: the file that `gabion hbs keygen` wrote.
+#[derive(clap::Args)]
+struct KeyPath {
+    /// Private key, beside which its state is
+    #[arg(value_name = "KEY")]
+    key: PathBuf,
+}
+
+/// What is in the clear of a private key's file.
+fn key_file(around: &Surroundings, key: &Path) -> Result<KeyFile, Failure> {
+    named_file("KEY", key)?;
+    Ok(KeyFile::read(&*around.disk, key)?)
+}
+
+/// Refuses `-`, where files beside the named one count.
+fn named_file(option: &str, path: &Path) -> Result<(), Failure> {
+    if files::is_dash(path) {
+        return Err(Failure::Usage(format!(
+            "{option} is `-`; expected the name of a file, since a key has its state beside it"
+        )));
+    }
+    Ok(())
 }

@@ -13,6 +13,8 @@ use crate::keys::{self, KeyArgs};
 /// Verify an HSS or LMS signature over a file or standard input
 ///
 /// Example:
+///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key --pub pub.pem
+///   echo hi > firmware.bin && gabion hbs sign --key key --out firmware.sig firmware.bin
 ///   gabion hbs verify --key pub.pem --sig firmware.sig firmware.bin
 ///
 /// The key is a file of RFC 9802, a certificate, or raw bytes. Raw keys and signatures are those of HSS

@@ -44,6 +44,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    keys::check_stateless(&args.algorithm)?;
     let algorithm = keys::algorithm(&args.algorithm)?;
     let existing = args.force.existing();
     let out = ("--out", args.out.as_path());

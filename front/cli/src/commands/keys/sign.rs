@@ -37,6 +37,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    args.key.algorithm.as_deref().map_or(Ok(()), keys::check_stateless)?;
     args.key.check_standard_input(&[("FILE", args.mode.file())])?;
     let inputs = [args.key.inputs(), vec![("FILE", args.mode.file())]].concat();
     let existing = args.force.existing();

@@ -99,6 +99,8 @@ impl Work {
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        // Anchors of keys go there, and not into the home of whoever runs the tests.
+        command.env("XDG_STATE_HOME", self.path("state-home"));
         command
     }
 

@@ -1,0 +1,69 @@
+//! `gabion hbs import`: goes on with a key of another library.
+
+use std::path::PathBuf;
+
+use gabion_state::{Foreign, Generated, Surroundings};
+
+use super::new_key::{NewKeyArgs, watched};
+use crate::failure::Failure;
+use crate::files;
+use crate::keys;
+
+/// Go on with a private key of hash-sigs or wolfSSL
+///
+/// Example:
+///   printf '\0\0\0\0\0\0\0\0\124\377\377\377\377\377\377\377%048d' 7 > other.prv
+///   gabion hbs import other.prv --out key --pub pub.pem --next 12 --margin 3 --i-have-destroyed-the-original
+///
+/// A key that signs here and there signs an index twice, which gives it away. So say which index is next, how many to leave out
+/// for what nobody remembers, and that the original is gone. The log keeps what you said.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Private key of the other library: 64 bytes (SHA-256 and SHAKE-256), or 56 (n = 24)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    new: NewKeyArgs,
+    /// The index that comes next, as the other library had it last
+    #[arg(long, value_name = "INDEX")]
+    next: u64,
+    /// How many indexes from there on to leave out
+    #[arg(long, value_name = "N")]
+    margin: u64,
+    /// The original and all its copies are gone, and nobody signs with them again
+    #[arg(long, required = true)]
+    i_have_destroyed_the_original: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let Args { file, new, next, margin, i_have_destroyed_the_original: _ } = args;
+    let around = Surroundings::real();
+    let new = new.checked(&around, &[("FILE", &file)])?;
+    let bytes = files::read(&file, files::SMALL_MAX)?;
+    let name = files::shown(&file, "standard input");
+    let refused = |reason: String| Failure::Usage(format!("{name}: {reason}"));
+    let Foreign { secret, next: said } = Foreign::decode(&bytes).map_err(refused)?;
+    let sets = secret.sets();
+    new.check_levels(&sets)?;
+    if next < said {
+        return Err(Failure::Usage(format!(
+            "--next {next} was used already: {name} says that {said} comes next"
+        )));
+    }
+    let most = sets.signatures();
+    let first = next.checked_add(margin).filter(|first| *first < most).ok_or_else(|| {
+        Failure::Refused(format!(
+            "nothing would be left: the key makes {most} signatures, --next is {next} and --margin {margin}"
+        ))
+    })?;
+    let engine = keys::engine()?;
+    let made = Generated::of_secret(engine, secret, new.threads(), &mut watched())?;
+    let made = made.ok_or_else(|| Failure::NotReady("the key was not made".to_owned()))?;
+    let note = format!(
+        "imported: {sets}, next index {next}, {margin} left out; the original is destroyed, says who imported it"
+    );
+    new.write(&around, &made, first, &note)?;
+    Ok(0)
+}

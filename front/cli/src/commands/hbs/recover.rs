@@ -1,0 +1,34 @@
+//! `gabion hbs recover`: goes on with a key whose state is not safe.
+
+use gabion_state::{Surroundings, recover};
+
+use super::status::{print, verdict};
+use super::{KeyPath, key_file};
+use crate::failure::Failure;
+
+/// Go on with a key whose state is not safe, by burning indexes
+///
+/// Example:
+///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
+///   gabion hbs recover key --burn 8
+///
+/// Burns every index that state, log or an anchor saw, and N more, and makes the anchors that are missing. N has to
+/// cover what was signed where none of these witnesses was: with a lost disk, or by a copy. It asks nothing.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyPath,
+    /// How many indexes to burn, more than the highest that any witness saw
+    #[arg(long, value_name = "N")]
+    burn: u64,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let around = Surroundings::real();
+    let file = key_file(&around, &args.key.key)?;
+    let status = recover(&around, &args.key.key, file.public(), args.burn)?;
+    print(&status)?;
+    verdict(&status)
+}

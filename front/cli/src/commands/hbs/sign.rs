@@ -1,0 +1,199 @@
+//! `gabion hbs sign`: signatures over files, each with an index that is used for nothing else.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::Request;
+use gabion_state::{Opening, Signature, Signer, Surroundings};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::key_file;
+use crate::failure::Failure;
+use crate::files::{self, Access, Force, Output, Place};
+use crate::keys;
+use crate::keys::passin::PassIn;
+
+/// Sign files with a key of `gabion hbs keygen`
+///
+/// Example:
+///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key --pub pub.pem
+///   echo one > a.img && echo two > b.img
+///   gabion hbs sign --key key --request-id build-7 --out a.sig a.img
+///   gabion hbs sign --key key --json a.img b.img
+///
+/// Of one FILE the signature goes to --out, else to FILE.sig; of several to FILE.sig beside each, and all are one
+/// batch. Every index is used up durably before its signature leaves. Exits 4 where the state is not safe or the key is used
+/// up. A request id names a message for ever: signed again, it gets the same signature, and no index is used.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Private key, beside which its state is
+    #[arg(long, value_name = "KEY")]
+    key: PathBuf,
+    /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
+    #[arg(long, value_name = "SOURCE")]
+    passin: Option<PassIn>,
+    /// File for the signature of one FILE; `-` is standard output, which then is no terminal [default: FILE.sig]
+    #[arg(long, value_name = "SIG")]
+    out: Option<PathBuf>,
+    /// Name of the request, up to 128 printable characters: asked again, it gets the same signature
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Reserve so many indexes at once, at least; what is left of them goes back at the end
+    #[arg(long, value_name = "N", default_value = "1")]
+    reserve: NonZero<u64>,
+    /// FILE holds a digest that somebody else made, of 24 to 64 bytes or in hexadecimal as sha256sum prints it; the
+    /// digest is the message
+    #[arg(long)]
+    digest: bool,
+    /// How many seconds to wait for another process that signs with the key
+    #[arg(long, value_name = "S", default_value = "30")]
+    wait: u64,
+    /// Print a JSON object for each FILE: file, index, remaining, sig_file
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    force: Force,
+    /// The messages; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let places = places(&args)?;
+    let messages = args.files.iter().map(|file| message(file, args.digest));
+    let messages: Vec<_> = messages.collect::<Result<_, _>>()?;
+    let around = Surroundings::real();
+    let file = key_file(&around, &args.key)?;
+    let passphrase = match (file.is_encrypted(), &args.passin) {
+        (true, None) => {
+            return Err(Failure::Usage(format!(
+                "{} is encrypted; give its password with --passin (pass:TEXT, env:NAME, file:PATH, \
+                 fd:NUMBER or stdin)",
+                files::shown(&args.key, "-")
+            )));
+        }
+        (true, Some(source)) => Some(source.password()?),
+        (false, _) => None,
+    };
+    let opening = Opening {
+        ahead: args.reserve.get(),
+        wait: Duration::from_secs(args.wait),
+        threads: std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
+    };
+    let passphrase = passphrase.as_deref().map(Vec::as_slice);
+    let engine = keys::engine()?;
+    let signer = Signer::of_file(&around, engine, &args.key, file, passphrase, &opening)?;
+    let id = args.request_id.as_deref();
+    let requests = messages.iter().map(|message| Request { message, id });
+    let signed = signer.sign(&requests.collect::<Vec<_>>());
+    // What was reserved and not used goes back in any case.
+    let closed = signer.close();
+    let signed = signed?;
+    let existing = args.force.existing();
+    let outputs = places.into_iter().zip(&signed);
+    let outputs =
+        outputs.map(|(place, made)| Output::prepare(place, &made.bytes, Access::Public, existing));
+    files::commit(outputs.collect::<Result<Vec<_>, _>>()?)?;
+    tell(&args, &signed)?;
+    closed?;
+    Ok(0)
+}
+
+/// Where signatures go, before one is made.
+fn places(args: &Args) -> Result<Vec<Place>, Failure> {
+    let several = args.files.len() > 1;
+    for (is_given, option) in
+        [(args.out.is_some(), "--out"), (args.request_id.is_some(), "--request-id")]
+    {
+        if several && is_given {
+            return Err(Failure::Usage(format!(
+                "{option} is for one FILE; expected one, or the option left out"
+            )));
+        }
+    }
+    let is_passin = args.passin.as_ref().is_some_and(PassIn::is_stdin);
+    let mut standard = vec![("--passin", is_passin)];
+    standard.extend(args.files.iter().map(|file| ("FILE", files::is_standard_input(file))));
+    files::one_standard_input(&standard)?;
+    let mut inputs = vec![("--key", args.key.as_path())];
+    inputs.extend(args.files.iter().map(|file| ("FILE", file.as_path())));
+    let mut places: Vec<Place> = Vec::new();
+    for file in &args.files {
+        let out = out_of(args, file)?;
+        let option = if args.out.is_some() { "--out" } else { "FILE.sig" };
+        let [place] = files::places([(option, &out)], &inputs, args.force.existing())?;
+        if places.iter().any(|other| place.is_same(other)) {
+            return Err(Failure::Usage(format!(
+                "{} is named twice; expected each FILE once",
+                files::shown(file, "standard input")
+            )));
+        }
+        places.push(place);
+    }
+    files::not_a_terminal(&places)?;
+    Ok(places)
+}
+
+fn out_of(args: &Args, file: &Path) -> Result<PathBuf, Failure> {
+    match &args.out {
+        Some(out) => Ok(out.clone()),
+        None if files::is_dash(file) => Err(Failure::Usage(
+            "standard input has no name to put .sig behind; expected --out".to_owned(),
+        )),
+        None => {
+            let mut out = file.as_os_str().to_owned();
+            out.push(".sig");
+            Ok(out.into())
+        }
+    }
+}
+
+fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    if !is_digest {
+        return files::read(file, files::LARGE_MAX);
+    }
+    let bytes = files::read(file, files::SMALL_MAX)?;
+    let is_one = |bytes: &[u8]| [24, 28, 32, 48, 64].contains(&bytes.len());
+    if is_one(&bytes) {
+        return Ok(bytes);
+    }
+    // As sha256sum prints it: the digest, and the name of what it is of.
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    let digest = text.split_ascii_whitespace().next().and_then(|word| hex::decode(word).ok());
+    match digest.filter(|digest| is_one(digest) && text.trim_end().lines().count() == 1) {
+        Some(digest) => Ok(Zeroizing::new(digest)),
+        None => Err(Failure::Usage(format!(
+            "{} holds no digest; expected 24, 28, 32, 48 or 64 bytes, or one line of as many in hexadecimal",
+            files::shown(file, "standard input")
+        ))),
+    }
+}
+
+fn tell(args: &Args, signed: &[Signature]) -> Result<(), Failure> {
+    for (file, made) in args.files.iter().zip(signed) {
+        let out = out_of(args, file).unwrap_or_default();
+        let (file, is_out) = (files::shown(file, "-"), files::is_dash(&out));
+        let sig_file = files::shown(&out, "-");
+        let Signature { index, remaining, .. } = made;
+        if args.json && !is_out {
+            let row = json!({
+                "file": file, "index": index, "remaining": remaining, "sig_file": sig_file,
+            });
+            say!("{row}");
+        } else if !is_out {
+            let before = if made.is_repeated { ", made before" } else { "" };
+            say!("{sig_file}: index {index}{before}, {remaining} left");
+        }
+    }
+    if let Some(last) = signed.last().filter(|last| last.is_low) {
+        eprintln!(
+            "warning: {} signatures are left of this key; make the next one while it can still sign for it",
+            last.remaining
+        );
+    }
+    Ok(())
+}

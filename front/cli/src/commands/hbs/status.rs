@@ -1,0 +1,85 @@
+//! `gabion hbs status`: what is used of a key, and whether it may sign.
+
+use gabion_state::{Status, Surroundings, status};
+use serde_json::json;
+
+use super::{KeyPath, key_file};
+use crate::failure::Failure;
+
+/// Say what is used of a key and what is left, and whether it may sign
+///
+/// Example:
+///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key
+///   gabion hbs status key
+///   gabion hbs status key --json
+///
+/// Changes nothing and needs no password. Exits 4 where the state is not safe, or the key is used up.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    key: KeyPath,
+    /// Print one JSON object: index, remaining, burnt, generation, anchors, holder
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let around = Surroundings::real();
+    let file = key_file(&around, &args.key.key)?;
+    let status = status(&around, &args.key.key)?;
+    if args.json {
+        say!("{}", as_json(&status));
+    } else {
+        say!("set         {}", file.sets());
+        print(&status)?;
+    }
+    verdict(&status)
+}
+
+/// What forbids signing.
+pub fn verdict(status: &Status) -> Result<u8, Failure> {
+    let anchors = status.anchors.iter();
+    let anchor =
+        anchors.filter_map(|(name, refusal)| Some(format!("{name}: {}", refusal.as_ref()?)));
+    let mut refusals = status.refusal.clone().into_iter().chain(anchor);
+    match refusals.next() {
+        Some(reason) => {
+            Err(Failure::Refused(format!("the state is not safe to sign with: {reason}")))
+        }
+        None if status.remaining.left == 0 => {
+            Err(Failure::Refused("the key is used up".to_owned()))
+        }
+        None => Ok(0),
+    }
+}
+
+/// As people read it.
+pub fn print(status: &Status) -> Result<(), Failure> {
+    let Status { index, remaining, generation, .. } = status;
+    let low = if remaining.is_low { ", which is few" } else { "" };
+    say!("next index  {index}");
+    say!("remaining   {}{low}", remaining.left);
+    say!("burnt       {} at most", remaining.burnt);
+    say!("generation  {generation}");
+    for (name, refusal) in &status.anchors {
+        say!("anchor      {name}: {}", refusal.as_deref().unwrap_or("agrees"));
+    }
+    say!("holder      {}", status.holder.as_deref().unwrap_or("nobody"));
+    Ok(())
+}
+
+fn as_json(status: &Status) -> serde_json::Value {
+    let anchor =
+        |(name, refusal): &(String, Option<String>)| json!({"name": name, "refusal": refusal});
+    json!({
+        "index": status.index,
+        "remaining": status.remaining.left,
+        "burnt": status.remaining.burnt,
+        "generation": status.generation,
+        "anchors": status.anchors.iter().map(anchor).collect::<Vec<_>>(),
+        "holder": status.holder,
+        "refusal": status.refusal,
+    })
+}

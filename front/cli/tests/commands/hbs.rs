@@ -1,0 +1,293 @@
+//! `gabion hbs`: keys with a state, from making them to the end of their indexes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::harness::{Done, Work};
+
+const SET: &str = "LMS_SHA256_M32_H5:LMOTS_SHA256_N32_W8";
+
+/// A key `k`, its public key `p` and a message `f`.
+fn with_key(options: &[&str]) -> Work {
+    let work = Work::new();
+    work.write("f", "an image\n");
+    work.gabion(&[&["hbs", "keygen", SET, "--out", "k", "--pub", "p"], options].concat()).ok();
+    work
+}
+
+impl Work {
+    fn hbs(&self, arguments: &[&str]) -> Done {
+        self.gabion(&[&["hbs"], arguments].concat())
+    }
+
+    fn status(&self) -> Value {
+        self.hbs(&["status", "k", "--json"]).json()
+    }
+
+    /// Every file but what `status` may have looked at.
+    fn files(&self, folder: &str) -> Vec<(String, Vec<u8>)> {
+        let mut all: Vec<_> = fs::read_dir(self.path(folder))
+            .unwrap()
+            .map(|file| file.unwrap())
+            .filter(|file| file.path().is_file())
+            .map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()))
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn copy(&self, to: &str) {
+        fs::create_dir_all(self.path(to)).unwrap();
+        for (name, bytes) in self.files(".") {
+            fs::write(self.path(to).join(name), bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_key_signs_and_everybody_verifies_until_it_is_used_up() {
+    let work = with_key(&["--warn-at", "30"]);
+    let mode = fs::metadata(work.path("k")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(work.status()["index"], 0);
+    let made = work.hbs(&["sign", "--key", "k", "--json", "f"]).ok();
+    let row = serde_json::json!({"file": "f", "index": 0, "remaining": 31, "sig_file": "f.sig"});
+    assert_eq!(made.json(), row);
+    assert!(!made.err.contains("warning"), "{made:?}");
+    for verify in [vec!["hbs", "verify"], vec!["verify"]] {
+        let verify = [&verify[..], &["--key", "p", "--sig", "f.sig", "f"]].concat();
+        work.gabion(&verify).ok();
+        work.write("f", "another\n");
+        work.gabion(&verify).fails(1);
+        work.write("f", "an image\n");
+    }
+    // Two more leave 29, which is less than what its owner wants to be warned at.
+    work.hbs(&["sign", "--key", "k", "--force", "f"]).ok();
+    let low = work.hbs(&["sign", "--key", "k", "--out", "s", "f"]).ok();
+    assert!(
+        low.text().contains("s: index 2, 29 left") && low.err.contains("warning: 29"),
+        "{low:?}"
+    );
+    let many: Vec<String> = (0..29).map(|at| format!("m{at}")).collect();
+    for name in &many {
+        work.write(name, name);
+    }
+    let sign = ["hbs", "sign", "--key", "k", "--json"].map(str::to_owned);
+    let made = work.gabion(&[&sign[..], &many].concat()).ok();
+    let rows: Vec<Value> =
+        made.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!((&row["index"], &row["remaining"]), (&(at + 3).into(), &(28 - at).into()));
+        let sig = row["sig_file"].as_str().unwrap();
+        work.hbs(&["verify", "--key", "p", "--sig", sig, &many[at]]).ok();
+    }
+    let before = work.files(".");
+    for _ in 0..2 {
+        work.hbs(&["sign", "--key", "k", "--out", "t", "f"]).fails(4).says("used up");
+    }
+    assert!(before == work.files("."), "a refusal changed something");
+    let end = work.hbs(&["status", "k", "--json"]).fails(4).says("used up");
+    assert_eq!((&end.json()["remaining"], &end.json()["burnt"]), (&0.into(), &0.into()));
+    work.hbs(&["audit", "k", "f.sig", "s", "m0.sig"]).ok();
+}
+
+/// Of a key and its copy whichever signs first goes on, in the same home; in another both are refused.
+#[test]
+fn copies_and_old_files_are_refused() {
+    let work = with_key(&[]);
+    work.hbs(&["sign", "--key", "k", "f"]).ok();
+    work.copy("copy");
+    let mut elsewhere = work.command(&["hbs", "sign", "--key", "copy/k", "--out", "copy/s", "f"]);
+    elsewhere.env("XDG_STATE_HOME", work.path("another-home"));
+    Done::of(elsewhere.output().unwrap()).fails(4).says("no anchor");
+    let copied = work.hbs(&["sign", "--key", "copy/k", "--json", "--out", "s1", "f"]).ok();
+    assert_eq!(copied.json()["index"], 1);
+    let before = work.files(".");
+    work.hbs(&["sign", "--key", "k", "--out", "s2", "f"]).fails(4).says("not safe");
+    work.hbs(&["status", "k"]).fails(4).says("older than the anchor");
+    assert!(before == work.files("."), "a refusal changed something");
+    // The old files over the copy's new ones.
+    for (name, bytes) in before.iter().filter(|(name, _)| name.starts_with("k")) {
+        fs::write(work.path("copy").join(name), bytes).unwrap();
+    }
+    work.hbs(&["sign", "--key", "copy/k", "--out", "s2", "f"]).fails(4).says("not safe");
+    work.hbs(&["recover", "k", "--burn", "31"]).fails(4).says("30 are left");
+    let recovered = work.hbs(&["recover", "k", "--burn", "5"]).ok();
+    assert!(recovered.text().contains("next index  7"), "{recovered:?}");
+    let made = work.hbs(&["sign", "--key", "k", "--json", "--out", "s2", "f"]).ok();
+    assert_eq!(made.json()["index"], 7);
+    assert!(!work.has("t"));
+}
+
+#[test]
+fn a_request_id_names_a_message_until_it_is_forgotten() {
+    let work = with_key(&[]);
+    work.write("g", "another image\n");
+    let sign = |file, out| {
+        work.hbs(&["sign", "--key", "k", "--request-id", "build 7", "--json", "--out", out, file])
+    };
+    assert_eq!(sign("f", "s1").ok().json()["index"], 0);
+    assert_eq!(sign("f", "s2").ok().json()["index"], 0);
+    assert_eq!(work.read("s1"), work.read("s2"));
+    sign("g", "s3").fails(2).says("another message");
+    assert!(!work.has("s3"));
+    work.hbs(&["forget", "k", "build 8"]).fails(2).says("build 8");
+    work.hbs(&["forget", "k", "build 7"]).ok();
+    assert_eq!(sign("g", "s3").ok().json()["index"], 1);
+    let bad = ["sign", "--key", "k", "--request-id", "a\nb", "--out", "s4", "f"];
+    work.hbs(&bad).fails(2).says("printable");
+    let several = ["sign", "--key", "k", "--request-id", "x", "f", "g"];
+    work.hbs(&several).fails(2).says("--request-id is for one FILE");
+    let log = work.hbs(&["log", "k", "--json"]).ok().text();
+    let kinds: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].take())
+        .collect();
+    assert_eq!(kinds, ["note", "signed", "forgotten", "signed"]);
+    assert!(work.hbs(&["log", "k"]).ok().text().contains("build 7"));
+}
+
+#[test]
+fn encodings_passwords_and_digests() {
+    let work = with_key(&["--encoding", "lms", "--passin", "pass:word"]);
+    assert_eq!(work.read("p").len(), 56);
+    work.hbs(&["status", "k"]).ok();
+    let sign = ["sign", "--key", "k", "--out", "s", "f"];
+    work.hbs(&sign).fails(2).says("--passin");
+    work.hbs(&[&sign[..], &["--passin", "pass:wrong"]].concat()).fails(2).says("passphrase");
+    work.hbs(&[&sign[..], &["--passin", "pass:word"]].concat()).ok();
+    // q comes first: RFC 8554, section 5.4.
+    assert_eq!((work.read("s").len(), &work.read("s")[..4]), (1292, &[0; 4][..]));
+    work.hbs(&["verify", "--key", "p", "--sig", "s", "f"]).ok();
+    // What sha256sum prints, and the same bytes.
+    let digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+    work.write("d", format!("{digest}  f\n"));
+    work.write("b", hex::decode(digest).unwrap());
+    for (file, out) in [("d", "sd"), ("b", "sb")] {
+        let sign = ["sign", "--key", "k", "--passin", "pass:word", "--digest", "--out", out, file];
+        work.hbs(&sign).ok();
+        work.hbs(&["verify", "--key", "p", "--sig", out, "b"]).ok();
+    }
+    work.write("n", "no digest");
+    let sign = ["sign", "--key", "k", "--passin", "pass:word", "--digest", "n"];
+    work.hbs(&sign).fails(2).says("no digest");
+    assert_eq!(work.status()["index"], 3);
+    let two = format!("{SET},{SET}");
+    let make = ["keygen", &two, "--encoding", "lms", "--out", "two"];
+    work.hbs(&make).fails(2).says("one level");
+    assert!(!work.has("two"));
+}
+
+/// Nothing is half-written, and no index is used, where the command line or a file is wrong.
+#[test]
+fn what_is_wrong_uses_no_index_and_writes_nothing() {
+    let work = with_key(&[]);
+    let before = work.files(".");
+    let keygen = |set: &str, options: &[&str], says: &str| {
+        work.hbs(&[&["keygen", set], options].concat()).fails(2).says(says);
+    };
+    keygen(SET, &["--out", "k", "--force"], "never replaced");
+    keygen(SET, &["--out", "-"], "expected the name of a file");
+    keygen(SET, &["--out", "n", "--pub", "n"], "same file");
+    keygen(SET, &["--out", "n", "--pub", "p"], "p exists");
+    keygen("LMS_SHA256_M32_H6", &["--out", "n"], "gabion hbs params");
+    let two = format!("{SET},{SET}");
+    keygen(&two, &["--out", "n", "--profile", "cnsa2"], "CNSA 2.0");
+    work.hbs(&["keygen", SET, "--out", "n", "--anchor", "a"]).fails(4).says("another folder");
+    let sign = |arguments: &[&str], code, says: &str| {
+        work.hbs(&[&["sign", "--key"], arguments].concat()).fails(code).says(says);
+    };
+    sign(&["k", "no-such-file"], 2, "no-such-file");
+    sign(&["k", "-"], 2, "expected --out");
+    sign(&["k", "f", "f"], 2, "named twice");
+    sign(&["k", "--out", "s", "f", "p"], 2, "--out is for one FILE");
+    sign(&["k", "--out", "k", "f"], 2, "same file");
+    sign(&["f", "--out", "s", "f"], 2, "gabion hbs keygen");
+    sign(&["k.state", "--out", "s", "f"], 2, "gabion hbs keygen");
+    sign(&["none", "--out", "s", "f"], 2, "none");
+    assert!(before == work.files("."), "{:?}", work.names());
+    // The private key without its state.
+    fs::create_dir(work.path("alone")).unwrap();
+    fs::copy(work.path("k"), work.path("alone/k")).unwrap();
+    sign(&["alone/k", "--out", "s", "f"], 4, "without its state");
+    work.gabion(&["sign", "--key", "k", "--out", "s", "f"]).fails(2).says("gabion hbs sign");
+    assert_eq!(work.status()["index"], 0);
+    let several = ["--anchor", "one/a", "--anchor", "two/b"];
+    work.hbs(&[&["keygen", SET, "--out", "n"], &several[..]].concat()).ok();
+    fs::remove_file(work.path("two/b")).unwrap();
+    sign(&["n", "--out", "s", "f"], 4, "no anchor");
+}
+
+#[test]
+fn a_backup_goes_on_where_nothing_was_signed_since() {
+    let work = with_key(&[]);
+    work.hbs(&["sign", "--key", "k", "f"]).ok();
+    work.hbs(&["backup", "k", "--out", "b"]).ok();
+    work.hbs(&["backup", "k", "--out", "b"]).fails(2).says("b exists");
+    work.hbs(&["restore", "b", "--out", "k"]).fails(2).says("k exists");
+    fs::create_dir(work.path("new")).unwrap();
+    work.hbs(&["restore", "b", "--out", "new/k"]).ok();
+    let made = work.hbs(&["sign", "--key", "new/k", "--json", "--out", "s", "f"]).ok();
+    assert_eq!(made.json()["index"], 1);
+    work.hbs(&["restore", "b", "--out", "late"]).ok();
+    work.hbs(&["sign", "--key", "late", "--out", "t", "f"]).fails(4);
+    work.write("b", "no backup");
+    assert_ne!(work.hbs(&["restore", "b", "--out", "bad"]).code, Some(0));
+    assert!(!work.has("bad") && !work.has("bad.state"));
+}
+
+/// Another library's key, made of known bytes; its signatures are those that its seed makes here.
+#[test]
+fn keys_of_other_libraries_go_on_behind_their_last_index() {
+    let work = Work::new();
+    work.write("f", "an image\n");
+    let other = [&5u64.to_be_bytes()[..], &[0x54], &[0xff; 7], &[7; 48]].concat();
+    work.write("other", &other);
+    let import =
+        |options: &[&str]| work.hbs(&[&["import", "other", "--pub", "p"], options].concat());
+    let gone = "--i-have-destroyed-the-original";
+    import(&["--out", "k", "--next", "5", "--margin", "2"]).fails(2).says(gone);
+    import(&["--out", "k", "--next", "4", "--margin", "2", gone]).fails(2).says("5 comes next");
+    import(&["--out", "k", "--next", "30", "--margin", "2", gone])
+        .fails(4)
+        .says("nothing would be left");
+    assert_eq!(work.names().len(), 2, "{:?}", work.names());
+    import(&["--out", "k", "--next", "6", "--margin", "2", gone]).ok();
+    let made = work.hbs(&["sign", "--key", "k", "--json", "f"]).ok();
+    assert_eq!((&made.json()["index"], &made.json()["remaining"]), (&8.into(), &23.into()));
+    work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+    assert!(work.hbs(&["log", "k"]).ok().text().contains("original is destroyed"));
+    // Imported once more, it would sign with the same indexes.
+    let again = work.hbs(&["import", "other", "--out", "k2", "--next", "9", "--margin", "0", gone]);
+    assert_ne!(again.code, Some(0));
+    assert!(!work.has("k2"));
+    work.write("other", &other[..48]);
+    let short = work.hbs(&["import", "other", "--out", "k3", "--next", "9", "--margin", "0", gone]);
+    short.fails(2).says("SECRET_METHOD");
+}
+
+#[test]
+fn an_index_that_signed_twice_is_found() {
+    let work = with_key(&[]);
+    work.write("g", "another image\n");
+    work.hbs(&["backup", "k", "--out", "b"]).ok();
+    work.hbs(&["sign", "--key", "k", "f"]).ok();
+    // What nobody can notice: everything restored, the anchor too.
+    fs::remove_dir_all(work.path("state-home")).unwrap();
+    fs::create_dir(work.path("host2")).unwrap();
+    work.hbs(&["restore", "b", "--out", "host2/k"]).ok();
+    work.hbs(&["recover", "host2/k", "--burn", "0"]).ok();
+    work.hbs(&["sign", "--key", "host2/k", "g"]).ok();
+    let exported = work.hbs(&["log", "host2/k", "--json"]).ok();
+    work.write("host2.ndjson", exported.out);
+    for sources in [["k", "host2.ndjson"], ["f.sig", "g.sig"], ["k", "g.sig"], ["k", "host2/k"]] {
+        let found = work.hbs(&["audit", sources[0], sources[1]]).fails(1).says("replace the key");
+        assert!(found.text().starts_with("index 0 signed two messages"), "{sources:?}: {found:?}");
+    }
+    work.hbs(&["audit", "k", "f.sig"]).ok();
+    work.hbs(&["audit", "f"]).fails(2).says("no signature");
+    work.hbs(&["keygen", SET, "--out", "other"]).ok();
+    work.hbs(&["audit", "k", "other"]).fails(2).says("two keys");
+}
