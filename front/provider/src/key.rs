@@ -122,17 +122,23 @@ pub struct Key {
     /// Its algorithm.
     pub algorithm: Served,
     material: OnceLock<keys::Key>,
+    /// Set for a key of one tree that came in raw and without the word that counts trees: OpenSSL's own LMS has such
+    /// ones, and signatures without that word.
+    bare: OnceLock<()>,
 }
+
+/// Bytes of the word.
+pub const WORD: usize = 4;
 
 impl Key {
     /// A key without material.
     pub fn empty(provider: ProviderRef, algorithm: Served) -> Self {
-        Key { provider, algorithm, material: OnceLock::new() }
+        Key { provider, algorithm, material: OnceLock::new(), bare: OnceLock::new() }
     }
 
     /// A key with material.
     pub fn with(provider: ProviderRef, algorithm: Served, material: keys::Key) -> Self {
-        Key { provider, algorithm, material: OnceLock::from(material) }
+        Key { material: OnceLock::from(material), ..Key::empty(provider, algorithm) }
     }
 
     /// Fills an empty key.
@@ -143,6 +149,23 @@ impl Key {
         self.material.set(material).map_err(|_| {
             Failure::Misuse("the key already holds a key and cannot be changed; make a new one")
         })
+    }
+
+    /// Notes, before it is filled, that the key came in bare.
+    pub fn set_bare(&self) {
+        // It is set or it was.
+        let _ = self.bare.set(());
+    }
+
+    /// Whether the key came in bare.
+    pub fn is_bare(&self) -> bool {
+        self.bare.get().is_some()
+    }
+
+    /// The public key in the form that it came in.
+    pub fn public_bytes(&self) -> Option<&[u8]> {
+        let bytes = self.material()?.public_bytes();
+        bytes.get(if self.is_bare() { WORD } else { 0 }..)
     }
 
     /// The material, if there is any.

@@ -3,11 +3,12 @@
 //! One set of functions serves every algorithm; [`TABLES`] binds a row of [`SERVED`] to
 //! the two that are called before there is a key (`new` and `gen_init`).
 
+use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use gabion_engine::keys::{self, Forms, PrivateKey, PublicKey};
-use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind, Size};
+use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind, Size, lms};
 use zeroize::Zeroizing;
 
 use crate::border::{
@@ -16,7 +17,7 @@ use crate::border::{
 use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Callback, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name, select};
-use crate::key::{self, Key};
+use crate::key::{self, Key, WORD};
 use crate::loaded::{Provider, ProviderRef};
 use crate::served::{SERVED, Served, at, for_each_served};
 use crate::stats::{self, Operation};
@@ -287,7 +288,8 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
         }
         key.fill(match forms {
             Forms { seed: None, expanded: None, public: Some(public) } => {
-                key::public_of(&key.provider, key.algorithm, public)?
+                let public = as_hss(key, public);
+                key::public_of(&key.provider, key.algorithm, &public)?
             }
             forms => {
                 let is_kem = key.algorithm.info().kind == Kind::Kem;
@@ -297,6 +299,16 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
         })?;
         Ok(1)
     })
+}
+
+/// A raw public key in the form of its algorithm: one of LMS, without the number of levels that HSS has in front, is noted
+/// as bare.
+fn as_hss<'a>(key: &Key, public: &'a [u8]) -> Cow<'a, [u8]> {
+    if key.algorithm.info().family != Family::Hss || !lms::is_bare_key(public) {
+        return Cow::Borrowed(public);
+    }
+    key.set_bare();
+    Cow::Owned([&1u32.to_be_bytes(), public].concat())
 }
 
 /// Whether the provider was told not to try out expanded private keys of KEMs that come in, in the words of
@@ -328,6 +340,9 @@ unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_v
     };
     border(Some(&key.provider), null_mut(), || {
         let copy = Key::empty(key.provider, key.algorithm);
+        if key.is_bare() {
+            copy.set_bare();
+        }
         match (selection & select::KEYPAIR, key.material()) {
             (0, _) | (_, None) => {}
             (select::PUBLIC_KEY, Some(material)) => {
@@ -353,7 +368,8 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         let public = key.material().filter(|_| is_of_key).map(keys::Key::public);
         let (key_len, size) = match (&public, info.kind) {
             (Some(PublicKey::Signature(public)), _) => {
-                (public.bytes().len(), public.signature_len_max())
+                let word = if key.is_bare() { WORD } else { 0 };
+                (public.bytes().len() - word, public.signature_len_max() - word)
             }
             (_, Kind::KeyExchange) => (info.public_key.max(), info.shared_secret),
             (_, Kind::Kem | Kind::Signature) => (info.public_key.max(), info.output.max()),
@@ -373,7 +389,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         let Some(material) = key.material() else {
             return Ok(1);
         };
-        params.octets(name::PUB, material.public_bytes())?;
+        params.octets(name::PUB, key.public_bytes().unwrap_or_default())?;
         if info.kind != Kind::Signature {
             params.octets(name::ENCODED_PUB, material.public_bytes())?;
         }

@@ -6,6 +6,7 @@
 //! pieces are hashed as they come; else they are gathered. [`left_out`] says which parameters an algorithm
 //! takes; all else is the same for all.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
@@ -21,7 +22,7 @@ use crate::border::{
 use crate::core::engine;
 use crate::error::Failure;
 use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, c_text, entry, function, name};
-use crate::key::Key;
+use crate::key::{Key, WORD};
 use crate::loaded::ProviderRef;
 use crate::served::{SERVED, Served, algorithm_identifier, at, for_each_served};
 use crate::stats::{self, Operation};
@@ -116,6 +117,8 @@ enum Role {
     None,
     Sign(SigningKey),
     Verify(VerifyKey),
+    /// By a key of LMS that came in bare, as its signatures do.
+    VerifyBare(VerifyKey),
 }
 
 impl TakesParams for Context {
@@ -328,12 +331,16 @@ impl Context {
 
     /// 1 if the signature is good, 0 if not: that is an answer, not an error.
     fn verify(&self, message: Given<'_>, signature: &[u8]) -> Result<c_int, Failure> {
-        let Role::Verify(key) = &self.role else {
-            return Err(Failure::Misuse("verification was not initialised"));
+        let (key, signature) = match &self.role {
+            Role::Verify(key) => (key, Cow::Borrowed(signature)),
+            Role::VerifyBare(key) => (key, Cow::Owned([&[0; WORD], signature].concat())),
+            Role::None | Role::Sign(_) => {
+                return Err(Failure::Misuse("verification was not initialised"));
+            }
         };
         let mut digest = Vec::new();
         let message = self.message(message, &mut digest)?;
-        match engine()?.verify(key, message, signature) {
+        match engine()?.verify(key, message, &signature) {
             Ok(()) => Ok(1),
             Err(Error::BadSignature) => Ok(0),
             Err(error) => Err(error.into()),
@@ -393,7 +400,13 @@ unsafe extern "C" fn verify_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: as the core vouches for this entry point.
-    unsafe { init(context, key, params, |key| Ok(Role::Verify(key.verify()?))) }
+    unsafe {
+        init(context, key, params, |key| {
+            let role: fn(VerifyKey) -> Role =
+                if key.is_bare() { Role::VerifyBare } else { Role::Verify };
+            Ok(role(key.verify()?))
+        })
+    }
 }
 
 /// The algorithms hash the message themselves: no digest may be named.

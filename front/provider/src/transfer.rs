@@ -49,7 +49,7 @@ pub unsafe extern "C" fn export(
             add(name::PRIV, Some(private.bytes()));
         }
         if selection & select::PUBLIC_KEY != 0 {
-            add(name::PUB, Some(material.public_bytes()));
+            add(name::PUB, key.public_bytes());
         }
         // Where the default provider has the algorithm, it hands over no parts at all, but of ML-DSA.
         let may_be_none = [Family::MlKem, Family::Hybrid, Family::SlhDsa];

@@ -139,10 +139,32 @@ pub fn with_every_openssl(test: &str) {
         let cache = prefixes[0].parent().unwrap();
         prefixes.extend(["3.6.3", "4.0.3"].map(|version| cache.join(version)));
     }
+    run_with(test, &prefixes, |prefix| {
+        eprintln!("{}: not there; {test} was not run with it", prefix.display());
+    });
+}
+
+/// The same for OpenSSLs that front/go/script/openssl builds where it is asked for them.
+pub fn with_openssls(test: &str, names: &[&str]) {
+    let prefix = prefix();
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/gabion/openssl"));
+    // A copy of the bundle lies elsewhere.
+    let folders = [prefix.parent().map(Path::to_owned), home];
+    for name in names {
+        let of = |folder: &PathBuf| folder.join(name);
+        let there =
+            folders.iter().flatten().map(of).find(|path| path.join("bin/openssl").is_file());
+        run_with(test, &[there.unwrap_or_else(|| PathBuf::from(name))], |_| {
+            eprintln!("skipped: no OpenSSL {name}; front/go/script/openssl {name} builds it");
+        });
+    }
+}
+
+fn run_with(test: &str, prefixes: &[PathBuf], missing: impl Fn(&Path)) {
     let place = Place::new();
     for (round, prefix) in prefixes.iter().enumerate() {
         if !prefix.join("lib/libssl.so").is_file() {
-            eprintln!("{}: not there; {test} was not run with it", prefix.display());
+            missing(prefix);
             continue;
         }
         let output = Command::new(std::env::current_exe().unwrap())
@@ -226,6 +248,14 @@ impl Place {
     pub fn configure(&self, line: &str) {
         let config = std::fs::read_to_string(self.path("gabion.cnf")).unwrap();
         let config = config.replace("[gab]\n", &format!("[gab]\n{line}\n"));
+        std::fs::write(self.path("gabion.cnf"), config).unwrap();
+    }
+
+    /// Names our provider before the default one, in whose order they are loaded.
+    pub fn load_ours_first(&self) {
+        let config = std::fs::read_to_string(self.path("gabion.cnf")).unwrap();
+        let config =
+            config.replace("default = def\ngabion = gab\n", "gabion = gab\ndefault = def\n");
         std::fs::write(self.path("gabion.cnf"), config).unwrap();
     }
 

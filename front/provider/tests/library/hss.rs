@@ -3,7 +3,7 @@
 
 use gabion_engine::Prehash;
 use gabion_provider_testing::hss::{NAME, Signer, W};
-use gabion_provider_testing::libcrypto::Written;
+use gabion_provider_testing::libcrypto::{Params, Written};
 use gabion_provider_testing::{OURS, Place, Side, all_text, both, none};
 
 const CONTENT: &[u8] = b"an image of some firmware\n";
@@ -163,3 +163,29 @@ fn damaged_keys_and_signatures_are_refused() {
         assert!(!verifies(&changed), "byte {at}");
     }
 }
+
+/// A raw key of one tree without the number of trees, as OpenSSL's own LMS has it: its signatures are bare, and no others.
+#[test]
+fn a_bare_key_has_bare_signatures() {
+    let (_place, context) = both();
+    let mut signer = Signer::new(&[W::LmotsW8], 5);
+    let signature = signer.sign(CONTENT);
+    let (word, bare) = signer.public.split_at(4);
+    assert_eq!(word, [0, 0, 0, 1]);
+    for (public, good, other) in
+        [(bare, &signature[4..], &signature[..]), (&signer.public, &signature, &signature[4..])]
+    {
+        let key = context.import(NAME, OURS, &Params::default().octets("pub", public)).unwrap();
+        assert_eq!(key.part("pub").as_deref(), Some(public));
+        assert_eq!(key.data(PUBLIC), Some(vec![("pub".to_owned(), public.to_vec())]));
+        assert_eq!(key.number("max-size"), Some(good.len() as i32));
+        for (signature, verdict) in [(good, true), (other, false), (&good[1..], false)] {
+            assert_eq!(key.verify(NAME, OURS, &none(), CONTENT, signature), verdict);
+        }
+        // In files both are the same.
+        assert_eq!(key.write(Written::Public), Some(signer.subject_public_key_info()));
+    }
+}
+
+/// EVP_PKEY_PUBLIC_KEY.
+const PUBLIC: i32 = 0x86;

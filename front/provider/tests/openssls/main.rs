@@ -6,3 +6,4 @@
 
 mod groups;
 mod key_schedule;
+mod lms;
