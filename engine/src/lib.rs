@@ -69,6 +69,7 @@ pub use gabion_scheme::algorithms::{
 };
 pub use gabion_scheme::message::Message;
 pub use gabion_scheme::prehash::Prehash;
+pub use gabion_scheme::room::with_room;
 pub use gabion_scheme::{Algorithm, Status, ct, ed25519, lms, ml_dsa, ml_kem, slh_dsa};
 pub use keys::exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
 pub use keys::kem::{KemPrivateKey, KemPublicKey, SharedSecret};

@@ -19,8 +19,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-bench", &["gabion-engine", "gabion-rows", "gabion-scheme"]),
     ("gabion-provider-stats", &[]),
     ("gabion-provider-testing", &["gabion-provider-stats"]),
-    ("gabion-provider", &["gabion-engine", "gabion-provider-stats"]),
-    ("gabion-capi", &["gabion-engine"]),
+    ("gabion-provider", &["gabion-engine", "gabion-state", "gabion-provider-stats"]),
+    ("gabion-capi", &["gabion-engine", "gabion-state"]),
     (
         "gabion-cli",
         &[

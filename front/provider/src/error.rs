@@ -165,6 +165,7 @@ impl Failure {
             Failure::Engine(Error::Entropy(_)) => ERROR_RETRIEVING_ENTROPY,
             Failure::Engine(Error::NoSuchBackend { .. } | Error::Unserved { .. }) => NOT_SUPPORTED,
             Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
+            Failure::Engine(Error::Ledger(_)) => OPERATION_FAIL,
             Failure::Panic(_) => INTERNAL_ERROR,
             // What every library of OpenSSL's says where there is no memory.
             Failure::Engine(Error::NoMemory(_)) => MALLOC_FAILURE,
@@ -211,6 +212,7 @@ const WRONG_CIPHERTEXT_SIZE: u32 = 251;
 const COMMON: u32 = 2 << 18;
 const FATAL: u32 = 3 << 18;
 const PASSED_INVALID_ARGUMENT: u32 = 262 | COMMON;
+const OPERATION_FAIL: u32 = 263 | FATAL;
 const INTERNAL_ERROR: u32 = 259 | FATAL;
 const MALLOC_FAILURE: u32 = 256 | FATAL;
 

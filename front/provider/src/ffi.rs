@@ -574,6 +574,8 @@ pub mod operation {
     pub const SIGNATURE: c_int = 12;
     /// Key encapsulation.
     pub const KEM: c_int = 14;
+    /// Loaders of a store.
+    pub const STORE: c_int = 22;
     /// Encoders.
     pub const ENCODER: c_int = 20;
     /// Decoders.
@@ -621,6 +623,7 @@ pub mod name {
     pub const SIGNATURE: &CStr = c"signature";
     pub const CIPHER: &CStr = c"cipher";
     pub const PROPERTIES: &CStr = c"properties";
+    pub const EXPECT: &CStr = c"expect";
     pub const OBJECT_TYPE: &CStr = c"type";
     pub const OBJECT_DATA_TYPE: &CStr = c"data-type";
     pub const OBJECT_REFERENCE: &CStr = c"reference";

@@ -1,6 +1,7 @@
 //! A key as OpenSSL holds it: empty when made, filled once, never changed again.
 
-use std::sync::OnceLock;
+use std::ffi::c_int;
+use std::sync::{Arc, OnceLock};
 
 use gabion_engine::keys::{self, Forms, PrivateKey, PublicKey};
 use gabion_engine::{
@@ -11,8 +12,10 @@ use zeroize::Zeroizing;
 
 use crate::core::{Clamped, engine};
 use crate::error::Failure;
+use crate::ffi::select;
 use crate::loaded::{Provider, ProviderRef};
 use crate::served::Served;
+use crate::stateful::{Opened, Signer};
 use crate::stats::{self, Operation};
 
 /// Takes a key in whatever forms it came, which must belong together. `untested` where somebody has said
@@ -112,6 +115,8 @@ pub fn matches(one: &keys::Key, other: &keys::Key, private: bool) -> bool {
     }
 }
 
+const STAYS: &str = "signing uses this private key up: it is neither handed out nor copied";
+
 /// What OpenSSL calls key data.
 ///
 /// Threads share it. Its material is set once, before OpenSSL shows the key to anybody else, and
@@ -125,6 +130,8 @@ pub struct Key {
     /// Set for a key of one tree that came in raw and without the word that counts trees: OpenSSL's own LMS has such
     /// ones, and signatures without that word.
     bare: OnceLock<()>,
+    /// What signs, where that uses the key up: the material is public then.
+    signer: Option<Arc<Signer>>,
 }
 
 /// Bytes of the word.
@@ -133,12 +140,18 @@ pub const WORD: usize = 4;
 impl Key {
     /// A key without material.
     pub fn empty(provider: ProviderRef, algorithm: Served) -> Self {
-        Key { provider, algorithm, material: OnceLock::new(), bare: OnceLock::new() }
+        Key { provider, algorithm, material: OnceLock::new(), bare: OnceLock::new(), signer: None }
     }
 
     /// A key with material.
     pub fn with(provider: ProviderRef, algorithm: Served, material: keys::Key) -> Self {
         Key { material: OnceLock::from(material), ..Key::empty(provider, algorithm) }
+    }
+
+    /// A key that signing uses up, or the public half of one.
+    pub fn stateful(provider: ProviderRef, algorithm: Served, opened: Opened) -> Self {
+        let material = keys::Key::Public(opened.public);
+        Key { signer: opened.signer, ..Key::with(provider, algorithm, material) }
     }
 
     /// Fills an empty key.
@@ -171,6 +184,28 @@ impl Key {
     /// The material, if there is any.
     pub fn material(&self) -> Option<&keys::Key> {
         self.material.get()
+    }
+
+    /// What signs with a key that signing uses up.
+    pub fn signer(&self) -> Option<&Arc<Signer>> {
+        self.signer.as_ref()
+    }
+
+    /// Whether it can do what takes a private key.
+    pub fn is_private(&self) -> bool {
+        self.signer.is_some() || self.private().is_some()
+    }
+
+    /// Refuses to hand out or to copy the private part of a key that signing uses up: whoever had it could use an index
+    /// again.
+    ///
+    /// # Errors
+    /// The selection has the private part, and the key is such a one.
+    pub fn check_stays(&self, selection: c_int) -> Result<(), Failure> {
+        match selection & select::PRIVATE_KEY != 0 && self.signer.is_some() {
+            true => Err(Failure::Misuse(STAYS)),
+            false => Ok(()),
+        }
     }
 
     fn public(&self) -> Option<PublicKey> {

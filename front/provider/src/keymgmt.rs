@@ -86,7 +86,7 @@ unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
         let answer = match selection & select::KEYPAIR {
             0 => true,
             select::PUBLIC_KEY => key.material().is_some(),
-            _ => key.material().is_some_and(|key| key.private().is_some()),
+            _ => key.is_private(),
         };
         Ok(c_int::from(answer))
     })
@@ -121,7 +121,7 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
             (_, None) => return Ok(0),
             (_, Some(material)) => material,
         };
-        if selection & select::PRIVATE_KEY != 0 && material.private().is_none() {
+        if selection & select::PRIVATE_KEY != 0 && !key.is_private() {
             return Ok(0);
         }
         // What the standards check of one half was checked when it came in.
@@ -339,6 +339,7 @@ unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_v
         return null_mut();
     };
     border(Some(&key.provider), null_mut(), || {
+        key.check_stays(selection)?;
         let copy = Key::empty(key.provider, key.algorithm);
         if key.is_bare() {
             copy.set_bare();

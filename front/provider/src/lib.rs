@@ -11,6 +11,7 @@
 //!       +-- EVP_PKEY_derive --> exchange --------+   (behind a switch)
 //!       +-- sign, verify -----> signature -------+   (in asynchronous jobs: paused)
 //!       +-- EVP_KDF_derive ---> kdf -------------+
+//!       +-- OSSL_STORE -------> store --> stateful: keys that signing uses up, in files (gabion_state)
 //!                                  |
 //!                                  +--> stats: calls and errors, for GABION_STATS
 //! ```
@@ -44,7 +45,9 @@ mod say;
 mod served;
 mod settings;
 mod signature;
+mod stateful;
 mod stats;
+mod store;
 mod tables;
 mod transfer;
 

@@ -6,9 +6,9 @@ use gabion_engine::{Algorithm, Kind};
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::AlgorithmEntry;
-use crate::served::{SERVED, Served};
+use crate::served::{HSS, SERVED, Served};
 use crate::tables::{END, Names, Tables};
-use crate::{exchange, kdf, kem, keymgmt, signature};
+use crate::{exchange, kdf, kem, keymgmt, signature, store};
 
 /// The property that fetches can ask for.
 const PROPERTIES: &CStr = c"provider=gabion";
@@ -40,6 +40,7 @@ pub fn tables(exchanges: bool) -> Tables {
         exchange: list(Some(Kind::KeyExchange), |_| exchange::TABLE.as_ptr()),
         signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
         kdf: [kdf::entry(PROPERTIES), END],
+        stores: HSS.is_built().then(|| store::entry(PROPERTIES)).into_iter().chain([END]).collect(),
         decoders,
         encoders,
         names,

@@ -144,6 +144,9 @@ served! {
         "SLH-DSA-SHAKE-256f-WITH-SHAKE256", "id-hash-slh-dsa-shake-256f-with-shake256";
 }
 
+/// HSS, which the store loader hands out keys of.
+pub const HSS: Served = Served { algorithm: Algorithm::Hss, hash: None };
+
 /// The places of pre-hash variants begin here; below stand the rows of the table of algorithms.
 pub const HASHED_FROM: usize = ALGORITHMS.len();
 

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use gabion_engine::host::Uncancelled;
 use gabion_engine::{
@@ -25,6 +26,7 @@ use crate::ffi::{Dispatch, Param, ParamsIn, ParamsOut, bytes, c_text, entry, fun
 use crate::key::{Key, WORD};
 use crate::loaded::ProviderRef;
 use crate::served::{SERVED, Served, algorithm_identifier, at, for_each_served};
+use crate::stateful::Signer;
 use crate::stats::{self, Operation};
 
 /// The dispatch tables, in the order of [`SERVED`]; only rows of signatures are
@@ -116,6 +118,8 @@ enum Given<'a> {
 enum Role {
     None,
     Sign(SigningKey),
+    /// By a key that signing uses up. The context has no index, for it may be copied.
+    UseUp(Arc<Signer>),
     Verify(VerifyKey),
     /// By a key of LMS that came in bare, as its signatures do.
     VerifyBare(VerifyKey),
@@ -294,9 +298,23 @@ impl Context {
         })
     }
 
+    /// Bytes of a signature, at most.
+    fn signature_len(&self) -> usize {
+        match &self.role {
+            Role::UseUp(key) => key.signature_len(),
+            Role::None | Role::Sign(_) | Role::Verify(_) | Role::VerifyBare(_) => {
+                self.algorithm.info().output.max()
+            }
+        }
+    }
+
     fn sign(&self, held: &Uncancelled, message: Given<'_>) -> Result<Vec<u8>, Failure> {
-        let Role::Sign(key) = &self.role else {
-            return Err(Failure::Misuse("signing was not initialised"));
+        let key = match (&self.role, message) {
+            (Role::Sign(key), _) => key,
+            (Role::UseUp(key), Given::Whole(message)) => return key.sign(message),
+            (Role::None | Role::UseUp(_) | Role::Verify(_) | Role::VerifyBare(_), _) => {
+                return Err(Failure::Misuse("signing was not initialised"));
+            }
         };
         let mut digest = Vec::new();
         let message = self.message(message, &mut digest)?;
@@ -334,7 +352,7 @@ impl Context {
         let (key, signature) = match &self.role {
             Role::Verify(key) => (key, Cow::Borrowed(signature)),
             Role::VerifyBare(key) => (key, Cow::Owned([&[0; WORD], signature].concat())),
-            Role::None | Role::Sign(_) => {
+            Role::None | Role::Sign(_) | Role::UseUp(_) => {
                 return Err(Failure::Misuse("verification was not initialised"));
             }
         };
@@ -391,7 +409,12 @@ unsafe extern "C" fn sign_init(
     params: *const Param,
 ) -> c_int {
     // SAFETY: as the core vouches for this entry point.
-    unsafe { init(context, key, params, |key| Ok(Role::Sign(key.signing()?))) }
+    unsafe {
+        init(context, key, params, |key| match key.signer() {
+            Some(signer) => Ok(Role::UseUp(Arc::clone(signer))),
+            None => Ok(Role::Sign(key.signing()?)),
+        })
+    }
 }
 
 unsafe extern "C" fn verify_init(
@@ -459,7 +482,7 @@ unsafe fn write_signature(
         };
         (context, signature_len.as_mut())
     };
-    let expected = context.algorithm.info().output.max();
+    let expected = context.signature_len();
     if signature.is_null() {
         let asked = signature_len.is_some();
         signature_len.into_iter().for_each(|len| *len = expected);

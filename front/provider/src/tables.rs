@@ -17,6 +17,8 @@ pub struct Tables {
     pub signature: Vec<AlgorithmEntry>,
     /// Key derivation.
     pub kdf: [AlgorithmEntry; 2],
+    /// Loaders of a store.
+    pub stores: Vec<AlgorithmEntry>,
     /// Decoders.
     pub decoders: Vec<AlgorithmEntry>,
     /// Encoders.
@@ -40,6 +42,7 @@ impl Tables {
             operation::KEYEXCH => self.exchange.as_ptr(),
             operation::SIGNATURE => self.signature.as_ptr(),
             operation::KDF => self.kdf.as_ptr(),
+            operation::STORE => self.stores.as_ptr(),
             operation::DECODER => self.decoders.as_ptr(),
             operation::ENCODER => self.encoders.as_ptr(),
             _ => ptr::null(),

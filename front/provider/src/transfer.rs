@@ -29,6 +29,7 @@ pub unsafe extern "C" fn export(
             let why = "parameters alone were asked for; expected a key, which has no parameters";
             return Err(Failure::Misuse(why));
         }
+        key.check_stays(selection)?;
         let missing = |part| {
             let (algorithm, operation) = (key.algorithm, "export");
             Failure::MissingKey { algorithm, part, operation }

@@ -172,7 +172,10 @@ unsafe extern "C" fn decode(
 }
 
 /// Hands a key to the core, which takes it by `load`, or exports it, or leaves it.
-unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c_int {
+///
+/// # Safety
+/// The core's callback, with its argument.
+pub unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) -> c_int {
     let provider = key.provider;
     let served = key.algorithm;
     border(Some(&provider), 0, || {

@@ -114,7 +114,7 @@ type EncodeKey = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 /// Gives a password (OSSL_PASSPHRASE_CALLBACK).
-type Password =
+pub type Password =
     unsafe extern "C" fn(*mut c_char, usize, *mut usize, *const Param, *mut c_void) -> c_int;
 
 /// An encoding that was begun; used from one thread.
@@ -228,12 +228,18 @@ unsafe extern "C" fn encode(
     })
 }
 
-/// Asks for the password to encrypt with.
-unsafe fn ask(
+/// Asks for the password of a private key.
+///
+/// # Errors
+/// There is none.
+///
+/// # Safety
+/// The core's callback, or null, with its argument.
+pub unsafe fn ask(
     callback: Option<Password>,
     argument: *mut c_void,
 ) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    const NONE: Failure = Failure::Misuse("no password was given to encrypt the private key with");
+    const NONE: Failure = Failure::Misuse("no password was given for the private key");
     let callback = callback.ok_or(NONE)?;
     let mut password = Zeroizing::new(vec![0u8; PASSWORD_MAX]);
     let mut len = 0;
@@ -266,6 +272,7 @@ impl Encoder {
             Output::Text | Output::Parameters => text(key, material, selection),
             Output::Public(wrap) => public(key, material, wrap),
             Output::Private(wrap) | Output::Encrypted(wrap) => {
+                key.check_stays(select::PRIVATE_KEY)?;
                 let secret = material.private().ok_or(missing("private key"))?;
                 match (self.cipher, self.output) {
                     (Some(cipher), _) => {

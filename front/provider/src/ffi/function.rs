@@ -86,6 +86,14 @@ pub const DECODER_DOES_SELECTION: c_int = 10;
 pub const DECODER_DECODE: c_int = 11;
 pub const DECODER_EXPORT_OBJECT: c_int = 20;
 
+pub const STORE_OPEN: c_int = 1;
+pub const STORE_SETTABLE_CTX_PARAMS: c_int = 3;
+pub const STORE_SET_CTX_PARAMS: c_int = 4;
+pub const STORE_LOAD: c_int = 5;
+pub const STORE_EOF: c_int = 6;
+pub const STORE_CLOSE: c_int = 7;
+pub const STORE_EXPORT_OBJECT: c_int = 8;
+
 pub const SIGNATURE_NEWCTX: c_int = 1;
 pub const SIGNATURE_SIGN: c_int = 3;
 pub const SIGNATURE_VERIFY: c_int = 5;

@@ -6,6 +6,7 @@
 pub mod hss;
 pub mod libcrypto;
 pub mod libssl;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -216,6 +216,12 @@ functions! {
     EVP_KDF_CTX_settable_params(Ptr) -> *const Param;
     EVP_KDF_CTX_get_kdf_size(Ptr) -> usize;
     EVP_KDF_derive(Ptr, *mut u8, usize, *const Param) -> c_int;
+    OSSL_STORE_open_ex(*const c_char, Ptr, *const c_char, Ptr, Ptr, *const Param, Ptr, Ptr) -> Ptr;
+    OSSL_STORE_load(Ptr) -> Ptr;
+    OSSL_STORE_eof(Ptr) -> c_int;
+    OSSL_STORE_close(Ptr) -> c_int;
+    OSSL_STORE_INFO_get1_PKEY(Ptr) -> Ptr;
+    OSSL_STORE_INFO_free(Ptr) -> ();
     ERR_clear_error() -> ();
     ERR_get_error() -> c_ulong;
     ERR_peek_error() -> c_ulong;

@@ -11,4 +11,5 @@ mod hybrids;
 mod interop;
 mod parity;
 mod signatures;
+mod stateful;
 mod threads;

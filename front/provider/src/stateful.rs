@@ -1,0 +1,177 @@
+//! Keys that signing uses up: where an address leads, and how a message is signed with what is there.
+//!
+//! ```text
+//!   gabion-hbs:/path/key?reserve=8 --Address::read--> Address --open--> Opened { public key, Signer }
+//!                                                                                 |
+//!   signature context --sign(message)--> room on the stack --> index, signature
+//! ```
+//!
+//! No index is in a signature context, which OpenSSL copies: it is taken in the key where a message is signed. Handles
+//! of one key in one process share its state (`gabion_state`).
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gabion_engine::keys::PublicKey;
+use gabion_engine::keys::stateful::Request;
+use gabion_engine::{Algorithm, Error, memory, with_room};
+use gabion_state::{Encoding, KeyFile, Opening, Surroundings};
+use zeroize::Zeroizing;
+
+use crate::core::engine;
+use crate::error::Failure;
+use crate::loaded::Provider;
+
+/// The scheme of addresses.
+pub const SCHEME: &CStr = c"gabion-hbs";
+
+/// Where a key is, and how its indexes are reserved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The file of the private key.
+    pub key: PathBuf,
+    /// How many indexes are reserved at once.
+    pub reserve: u64,
+}
+
+impl Address {
+    /// Reads `gabion-hbs:PATH[?reserve=N]`, or `gabion-hbs://PATH` where the path begins with a slash. Nothing in it
+    /// is escaped.
+    ///
+    /// # Errors
+    /// Another form.
+    pub fn read(uri: &CStr) -> Result<Self, Failure> {
+        const FORM: Failure = Failure::Misuse(
+            "the address of a key has the form gabion-hbs:PATH or gabion-hbs:PATH?reserve=N, with N from 1 on",
+        );
+        let (scheme, rest) = split_once(uri.to_bytes(), b':').ok_or(FORM)?;
+        if !scheme.eq_ignore_ascii_case(SCHEME.to_bytes()) {
+            return Err(FORM);
+        }
+        let rest = rest.strip_prefix(b"//").filter(|path| path.starts_with(b"/")).unwrap_or(rest);
+        let (path, reserve) = match split_once(rest, b'?') {
+            None => (rest, 1),
+            Some((path, query)) => {
+                let number = query.strip_prefix(b"reserve=").and_then(|n| str::from_utf8(n).ok());
+                // A sign would be read, too.
+                let number = number.filter(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+                let number = number.and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+                (path, number.ok_or(FORM)?)
+            }
+        };
+        if path.is_empty() {
+            return Err(FORM);
+        }
+        Ok(Address { key: PathBuf::from(OsStr::from_bytes(path)), reserve })
+    }
+}
+
+fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let place = bytes.iter().position(|byte| *byte == at)?;
+    Some((&bytes[..place], &bytes[place + 1..]))
+}
+
+/// A key that was opened.
+pub struct Opened {
+    /// Its public half.
+    pub public: PublicKey,
+    /// What signs; none where only the public key was asked for.
+    pub signer: Option<Arc<Signer>>,
+}
+
+/// A private key with its state, open for signing: with the lock on it that keeps other processes out.
+pub struct Signer(gabion_state::Signer);
+
+impl Signer {
+    /// Bytes of a signature, which carries Nspk, whatever encoding the key was made for (RFC 9802, section 4).
+    pub fn signature_len(&self) -> usize {
+        self.0.file().sets().signature_len(Encoding::Hss)
+    }
+
+    /// Signs a message with an index of its own.
+    ///
+    /// # Errors
+    /// The state is not safe or is used up, or this process was forked from the one that opened the key: then there is
+    /// no signature.
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
+        memory::check()?;
+        let request = [Request { message, id: None }];
+        let signed = with_room(|| self.0.sign(&request)).map_err(Error::from)??;
+        let signature = signed.into_iter().next().ok_or(Error::Lost)?.bytes;
+        Ok(match self.0.file().encoding() {
+            Encoding::Hss => signature,
+            // A lone tree's signature lacks the word that says so.
+            Encoding::Lms => [&0u32.to_be_bytes()[..], &signature].concat(),
+        })
+    }
+}
+
+/// Opens the key at an address: for signing, or for its public half alone, which needs neither lock nor password.
+///
+/// # Errors
+/// There is no key, or it does not open with the password; its state is not safe to sign with, or another process has it
+/// for longer than is waited.
+pub fn open(
+    provider: &Provider,
+    address: &Address,
+    is_public: bool,
+    password: &mut dyn FnMut() -> Result<Zeroizing<Vec<u8>>, Failure>,
+) -> Result<Opened, Failure> {
+    let engine = engine()?;
+    let around = Surroundings::real();
+    let file = KeyFile::read(&*around.disk, &address.key)?;
+    let public = provider.public_keys.find(engine, Algorithm::Hss, file.public())?;
+    if is_public {
+        return Ok(Opened { public, signer: None });
+    }
+    let password = if file.is_encrypted() { Some(password()?) } else { None };
+    let password = password.as_deref().map(Vec::as_slice);
+    let opening = Opening { ahead: address.reserve, ..Opening::default() };
+    let opened = with_room(|| {
+        gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)
+    });
+    let signer = opened.map_err(Error::from)??;
+    Ok(Opened { public, signer: Some(Arc::new(Signer(signer))) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(uri: &CStr) -> Option<(PathBuf, u64)> {
+        Address::read(uri).ok().map(|address| (address.key, address.reserve))
+    }
+
+    #[test]
+    fn addresses_name_a_file_and_how_much_is_reserved() {
+        for (uri, path, reserve) in [
+            (c"gabion-hbs:/keys/k", "/keys/k", 1),
+            (c"gabion-hbs:k", "k", 1),
+            (c"gabion-hbs:../a:b c", "../a:b c", 1),
+            (c"GABION-HBS:///keys/k?reserve=64", "/keys/k", 64),
+            (c"gabion-hbs:k?reserve=1", "k", 1),
+        ] {
+            assert_eq!(read(uri), Some((PathBuf::from(path), reserve)), "{uri:?}");
+        }
+        for uri in [
+            c"",
+            c"k",
+            c"gabion-hbs:",
+            c"gabion-hbs:?reserve=1",
+            c"gabion-kbs:k",
+            c"gabion-hbs:k?",
+            c"gabion-hbs:k?reserve",
+            c"gabion-hbs:k?reserve=",
+            c"gabion-hbs:k?reserve=0",
+            c"gabion-hbs:k?reserve=-1",
+            c"gabion-hbs:k?reserve=+1",
+            c"gabion-hbs:k?reserve=18446744073709551616",
+            c"gabion-hbs:k?reserve=1&reserve=2",
+            c"gabion-hbs:k?wait=1",
+        ] {
+            assert_eq!(read(uri), None, "{uri:?}");
+        }
+    }
+}
