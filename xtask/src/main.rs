@@ -48,6 +48,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "front/capi/tests/interface/hss.rs", // calls the C functions themselves
     "front/capi/tests/interface/key_batches.rs", // as does this
     "front/capi/tests/interface/randomness.rs", // as does this
+    "front/capi/tests/interface/stateful.rs", // as does this
     "front/cli/src/",
     "ship/src/",
     "tests/",

@@ -77,6 +77,8 @@ typedef int32_t gabion_status;
 #define GABION_E_BACKEND (-10)   /* no implementation that passed its self-test */
 #define GABION_E_MEMORY (-11)    /* no memory, or no stack, which is memory too, for a call or for the
                                     self-test before it: any call may say so, and succeed later */
+#define GABION_E_STATE (-12)     /* of a key that signing uses up: it is used up, in use elsewhere, not safe to
+                                    sign with, or its files can't be read or written */
 
 /* A text for a status; never NULL, valid for ever. */
 const char *gabion_status_text(gabion_status status);
@@ -279,6 +281,67 @@ gabion_status gabion_verify_many(const gabion_public_key *const *keys,
                                  const gabion_message *messages, size_t n,
                                  const uint8_t *signatures, size_t signatures_len,
                                  const size_t *signature_lens, gabion_status *status)
+    GABION_MUST_CHECK;
+
+/* ----- Private keys that signing uses up: HSS and LMS ----- */
+
+/* `gabion hbs keygen` makes such a key in files: what is secret, its state, and a witness of it elsewhere
+ * (docs/state.md). No call exports or copies the secret. An index is durably used before its signature is
+ * released; a state that may not be the newest one is refused, and so is a process that was forked from the
+ * one that opened the key. Verify with gabion_verify() and a public key of "HSS". */
+typedef struct gabion_stateful_key gabion_stateful_key;
+
+/* What is known of a key. */
+typedef struct gabion_stateful_status {
+    uint64_t index;      /* the next one */
+    uint64_t remaining;  /* signatures that are left */
+    uint64_t burnt;      /* indexes that signed nothing and never will, at most */
+    uint64_t generation; /* of the state: one more with each reservation */
+    uint32_t is_low;     /* 1: fewer are left than its owner wants to be warned at */
+    uint32_t is_safe;    /* 1: nothing forbids signing */
+} gabion_stateful_status;
+
+/* What is told of a signature. */
+typedef struct gabion_stateful_signed {
+    uint64_t index;       /* the one that signed */
+    uint64_t remaining;   /* signatures that are left */
+    uint32_t is_low;      /* as above */
+    uint32_t is_repeated; /* 1: made before, for the same request id; no index was used */
+} gabion_stateful_signed;
+
+/* Opens the private key in the file `path` for signing, and keeps other processes out until it is closed;
+ * waits 30 s for one that has it. passphrase: NULL where the key is not encrypted. reserve: how many indexes
+ * are made durable at once; 1 loses none to a crash, more are quicker. Handles of one key in one process
+ * share its state. The trees that are not kept beside the key are made at the first signature, which may
+ * take long then. Errors: ARGUMENT, INPUT (reserve is 0), KEY (no such file, or no key, or another
+ * passphrase), STATE, BACKEND. */
+gabion_status gabion_stateful_key_open(const char *path, const char *passphrase, uint64_t reserve,
+                                       gabion_stateful_key **key) GABION_MUST_CHECK;
+
+/* Writes the public key, in HSS's encoding. Errors: ARGUMENT, LENGTH. */
+gabion_status gabion_stateful_key_public(const gabion_stateful_key *key, uint8_t *bytes,
+                                         size_t *len) GABION_MUST_CHECK;
+
+/* Signs a message, in the encoding that the key was made for, with an index of its own. Any number of
+ * threads may sign with one key, one after the other.
+ * request_id: NULL, or 1 to 128 printable characters of ASCII. Asked again, the same id and message get the
+ * same signature, and no index is used; the same id with another message is STATE.
+ * signature_len: the room on the way in, the signature's length on the way out. Where there is too little
+ * room, and with a NULL buffer, no index is used. about: may be NULL.
+ * Errors: ARGUMENT, LENGTH, INPUT (the request id), STATE, BACKEND. After an error nothing is released; an
+ * index may be lost. */
+gabion_status gabion_stateful_key_sign(const gabion_stateful_key *key, const uint8_t *message,
+                                       size_t message_len, const char *request_id,
+                                       uint8_t *signature, size_t *signature_len,
+                                       gabion_stateful_signed *about) GABION_MUST_CHECK;
+
+/* Ends a key, which is not used again, whatever the answer. The last handle of a process gives back what was
+ * reserved and not used. NULL does nothing. Errors: STATE (then what was to be given back is lost). */
+gabion_status gabion_stateful_key_close(gabion_stateful_key *key);
+
+/* Looks at the key in the file `path`, and changes nothing. What forbids signing is no error.
+ * Errors: ARGUMENT, STATE (its files can't be read). */
+gabion_status gabion_stateful_key_status(const char *path, gabion_stateful_status *status)
     GABION_MUST_CHECK;
 
 /* ----- Names and sizes, one group an algorithm; made from the library's table ----- */

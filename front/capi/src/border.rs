@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gabion_engine::host::Uncancelled;
+use gabion_engine::keys::stateful::LedgerError;
 use gabion_engine::{Engine, Error, InputError, Status, memory};
 
 use crate::last;
@@ -27,10 +28,11 @@ pub mod code {
     pub const FAULT: Code = -9;
     pub const BACKEND: Code = -10;
     pub const MEMORY: Code = -11;
+    pub const STATE: Code = -12;
 }
 
 /// The text of each code; a code that is none has the last.
-static TEXTS: [&CStr; 13] = [
+static TEXTS: [&CStr; 14] = [
     c"ok",
     c"the lane was not run",
     c"an argument is NULL, not aligned, not text, or overlaps another",
@@ -43,6 +45,7 @@ static TEXTS: [&CStr; 13] = [
     c"a check of the library failed",
     c"no implementation passed its self-test",
     c"no memory",
+    c"the key's state forbids it",
     c"unknown status",
 ];
 
@@ -77,6 +80,9 @@ impl From<Error> for Failure {
                 code::BACKEND
             }
             Error::NoMemory(_) => code::MEMORY,
+            Error::Ledger(LedgerError::RequestId) => code::INPUT,
+            Error::Ledger(_) => code::STATE,
+            Error::KeyFile(_) => code::KEY,
             _ => code::FAULT,
         };
         Failure { code, text: error.to_string() }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   C ---> keys, kem, signature ---> border (panics stop, errors become codes) ---> gabion_engine
+//!   C ---> stateful --> border --> gabion_state
 //!                  |
 //!                  +--> input: pointers and lengths become slices, here and nowhere else
 //! ```
@@ -17,6 +18,7 @@ mod kem;
 mod keys;
 mod last;
 mod signature;
+mod stateful;
 
 pub use algorithms::{
     Sizes, gabion_abi, gabion_algorithm_count, gabion_algorithm_name, gabion_algorithm_sizes,
@@ -37,4 +39,9 @@ pub use keys::{
 pub use signature::{
     Message, gabion_sign, gabion_sign_many, gabion_sign_with_randomness, gabion_verify,
     gabion_verify_many,
+};
+pub use stateful::{
+    StatefulKey, StatefulSigned, StatefulStatus, gabion_stateful_key_close,
+    gabion_stateful_key_open, gabion_stateful_key_public, gabion_stateful_key_sign,
+    gabion_stateful_key_status,
 };

@@ -4,3 +4,4 @@ mod c;
 mod hss;
 mod key_batches;
 mod randomness;
+mod stateful;
