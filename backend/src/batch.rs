@@ -2,7 +2,8 @@
 //!
 //! A batch is one operation of one parameter set over `n` lanes. Inputs and outputs are contiguous
 //! arrays of fixed-size byte strings, `[lane][byte]`, so that a device can take them as they are;
-//! messages and signatures of HSS, whose lengths differ, come as slices. Keys come encoded (fresh) or expanded (known).
+//! messages and signatures of HSS and XMSS, whose lengths differ, come as slices. Keys come encoded (fresh) or
+//! expanded (known).
 //!
 //! # Contract of every backend
 //! - It answers [`Ran`]: done; declined, before any output; or lost on the way. What was not done goes to the next
@@ -30,6 +31,7 @@ mod slh;
 mod split;
 mod task;
 mod x25519;
+mod xmss;
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::error::{Error, Status};
@@ -43,6 +45,7 @@ pub use kem::Kem;
 pub use slh::Slh;
 pub use task::Task;
 pub use x25519::X25519;
+pub use xmss::Xmss;
 
 /// The keys of a batch.
 pub enum Keys<'a, T> {
@@ -134,6 +137,8 @@ operation! {
     Hss,
     /// X25519.
     X25519,
+    /// XMSS and XMSS^MT.
+    Xmss,
 }
 
 /// One operation over `status.len()` lanes.

@@ -242,6 +242,7 @@ fn measure_case(
         }
         Family::FnDsa
         | Family::Hss
+        | Family::Xmss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid

@@ -41,9 +41,12 @@ fn code_of_part(part: Part, backend: &dyn Backend) -> Vec<&'static str> {
             Some(curve) => vec![ecc::library(curve)],
             None => vec![backend.name()],
         },
-        Family::MlKem | Family::MlDsa | Family::SlhDsa | Family::Hss | Family::Ed25519 => {
-            vec![backend.name()]
-        }
+        Family::MlKem
+        | Family::MlDsa
+        | Family::SlhDsa
+        | Family::Hss
+        | Family::Xmss
+        | Family::Ed25519 => vec![backend.name()],
         // Their parts were named, which have no parts themselves.
         Family::Hybrid | Family::Composite => vec![],
     }
@@ -67,8 +70,8 @@ mod tests {
         assert_eq!(code(Algorithm::MlDsa87EcdsaP521Sha512), "portable + p521");
         for algorithm in Algorithm::all() {
             let family = algorithm.info().family;
-            let kernels =
-                [Family::MlKem, Family::MlDsa, Family::SlhDsa, Family::Hss].contains(&family);
+            let hashes = [Family::SlhDsa, Family::Hss, Family::Xmss].contains(&family);
+            let kernels = hashes || [Family::MlKem, Family::MlDsa].contains(&family);
             assert_eq!(code(algorithm) == "portable", kernels, "{algorithm}");
         }
     }

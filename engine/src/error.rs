@@ -311,6 +311,7 @@ fn public_reason(family: Family) -> &'static str {
         | Family::Ed25519
         | Family::FnDsa
         | Family::Hss
+        | Family::Xmss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid
@@ -331,6 +332,7 @@ fn private_reason(family: Family) -> &'static str {
         Family::Ed25519
         | Family::FnDsa
         | Family::Hss
+        | Family::Xmss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid

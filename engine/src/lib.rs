@@ -59,7 +59,7 @@ pub use config::{BACKEND_VARIABLE, Config, VERIFY_VARIABLE};
 pub use entropy::{Entropy, OsEntropy, Randomness};
 pub use error::{EntropyError, Error};
 pub use gabion_backend::{
-    Backend, Batch, Dsa, Ed25519, FnDsa, Hss, Kem, Keys, Operation, Ran, Slh, Task, X25519,
+    Backend, Batch, Dsa, Ed25519, FnDsa, Hss, Kem, Keys, Operation, Ran, Slh, Task, X25519, Xmss,
 };
 pub use gabion_backend::{forks, host, rights};
 pub use gabion_scheme::Error as InputError;
@@ -70,7 +70,7 @@ pub use gabion_scheme::algorithms::{
 pub use gabion_scheme::message::Message;
 pub use gabion_scheme::prehash::Prehash;
 pub use gabion_scheme::room::with_room;
-pub use gabion_scheme::{Algorithm, Status, ct, ed25519, lms, ml_dsa, ml_kem, slh_dsa};
+pub use gabion_scheme::{Algorithm, Status, ct, ed25519, lms, ml_dsa, ml_kem, slh_dsa, xmss};
 pub use keys::exchange::{ExchangePrivateKey, ExchangePublicKey, clamp};
 pub use keys::kem::{KemPrivateKey, KemPublicKey, SharedSecret};
 pub use keys::signature::{SigningKey, VerifyKey};

@@ -86,6 +86,8 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Fai
         family::ed25519::self_test::run(backend, rules, lanes)
     } else if algorithm == Algorithm::Hss && Family::Hss.is_built() {
         family::hss::self_test::run(backend)
+    } else if let Some(scheme) = algorithm.xmss().filter(|_| Family::Xmss.is_built()) {
+        family::xmss::self_test::run(backend, scheme)
     } else {
         Err("there is no self-test for it".to_owned())
     };

@@ -27,6 +27,7 @@ pub(super) fn of_processor(algorithm: Algorithm, task: Task) -> usize {
         Family::SlhDsa
         | Family::FnDsa
         | Family::Hss
+        | Family::Xmss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Composite => SLOW_LANES_MIN,

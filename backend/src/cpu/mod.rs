@@ -8,6 +8,7 @@ mod kem;
 mod scratch;
 mod slh;
 mod x25519;
+mod xmss;
 
 use gabion_scheme::algorithms::Family;
 use gabion_scheme::error::Status;
@@ -90,6 +91,9 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
         Operation::X25519(operation) if Family::Ecdh.is_built() => {
             x25519::run(k, operation, status);
         }
+        Operation::Xmss(operation) if Family::Xmss.is_built() => {
+            xmss::run(k, operation, status, &mut scratch.xmss);
+        }
         // Of a family that is not in this build, which the engine has refused.
         Operation::Kem(_)
         | Operation::Dsa(_)
@@ -97,7 +101,8 @@ fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> Ran {
         | Operation::Ed25519(_)
         | Operation::FnDsa(_)
         | Operation::Hss(_)
-        | Operation::X25519(_) => return Ran::Declined,
+        | Operation::X25519(_)
+        | Operation::Xmss(_) => return Ran::Declined,
     }
     Ran::Done
 }

@@ -15,7 +15,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use gabion_scheme::{lms, ml_dsa, slh_dsa};
+use gabion_scheme::{lms, ml_dsa, slh_dsa, xmss};
 
 use super::kem;
 
@@ -26,6 +26,7 @@ pub(super) struct Scratch {
     pub(super) dsa: ml_dsa::Scratch,
     pub(super) slh: slh_dsa::Scratch,
     pub(super) hss: lms::Scratch,
+    pub(super) xmss: xmss::Scratch,
 }
 
 /// More than batches run at the same time on most machines; those beyond it make their own.

@@ -25,6 +25,7 @@ pub(crate) mod ml_dsa;
 pub(crate) mod ml_kem;
 mod plain;
 pub(crate) mod slh_dsa;
+pub(crate) mod xmss;
 
 use gabion_backend::Task;
 use gabion_scheme::message::Message;

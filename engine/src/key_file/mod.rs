@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::keys::{Key, PrivateKey, PublicKey};
 use crate::route::Engine;
 use gabion_scheme::Algorithm;
-use gabion_scheme::algorithms::{Family, Kind};
+use gabion_scheme::algorithms::{AlgorithmInfo, Family, Kind};
 use gabion_scheme::lms;
 use pkcs8::der::Decode;
 use pkcs8::der::asn1::OctetStringRef;
@@ -63,15 +63,17 @@ pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &Encoded) -> Resul
     }
 }
 
-/// A public key as RFC 9802 has it, of what stood in the BIT STRING before: HSS keys in an OCTET STRING (RFC 8708), and
-/// a lone tree's LMS key without the word that says so. Neither is written. Lengths tell the forms apart.
+/// A public key as RFC 9802 has it, of what stood in the BIT STRING before: keys in an OCTET STRING (RFC 8708 for HSS,
+/// Botan and BouncyCastle for XMSS), and a lone tree's LMS key without the word that says so. Neither is written.
+/// Lengths tell the forms apart; an OCTET STRING begins with 4, and a number of XMSS with three zeros.
 pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
-    if algorithm.info().family != Family::Hss {
+    let family = algorithm.info().family;
+    if !matches!(family, Family::Hss | Family::Xmss) {
         return Cow::Borrowed(bytes);
     }
     let wrapped = OctetStringRef::from_der(bytes).map(|octets| octets.as_bytes());
     let bytes = wrapped.unwrap_or(bytes);
-    if lms::is_bare_key(bytes) {
+    if family == Family::Hss && lms::is_bare_key(bytes) {
         return Cow::Owned([&1u32.to_be_bytes(), bytes].concat());
     }
     Cow::Borrowed(bytes)
@@ -83,7 +85,11 @@ pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
 /// # Errors
 /// Parameters that do not belong beside the identifier.
 pub fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algorithm>, String> {
-    let of_oid = || Algorithm::all().filter(|a| a.info().oid == Some(&identifier.oid));
+    let is_named = |info: &AlgorithmInfo| {
+        let oid = Some(identifier.oid.as_str());
+        info.oid == oid || info.oid_before == oid
+    };
+    let of_oid = || Algorithm::all().filter(|algorithm| is_named(algorithm.info()));
     let fits =
         |algorithm: &Algorithm| match (algorithm.info().parameters_oid, &identifier.parameters) {
             (None, Parameters::Absent) => true,
@@ -115,8 +121,10 @@ impl FileForm {
     pub fn of(algorithm: Algorithm) -> Option<FileForm> {
         let info = algorithm.info();
         let inside = match info.family {
-            // Of HSS there are only public keys.
-            Family::SlhDsa | Family::Hss | Family::Composite | Family::Hybrid => Inside::Bytes,
+            // Of HSS and XMSS there are only public keys.
+            Family::SlhDsa | Family::Hss | Family::Xmss | Family::Composite | Family::Hybrid => {
+                Inside::Bytes
+            }
             Family::FnDsa => Inside::WithPublic(info.private_key.max()),
             Family::MlKem | Family::MlDsa | Family::Ed25519 | Family::Ecdh | Family::Ecdsa => {
                 info.parameters_oid.map_or(Inside::Choice, Inside::Curve)

@@ -277,7 +277,7 @@ families! {
         MlKem: family::ml_kem::PrivateKey, family::ml_kem::PublicKey;
         Hybrid: family::hybrid::PrivateKey, family::hybrid::PublicKey;
     }
-    others { MlDsa SlhDsa Ed25519 FnDsa Hss Ecdh Ecdsa Composite }
+    others { MlDsa SlhDsa Ed25519 FnDsa Hss Xmss Ecdh Ecdsa Composite }
 }
 
 /// Which algorithms the operations of this file take.

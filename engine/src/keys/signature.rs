@@ -277,6 +277,7 @@ families! {
     }
     verify {
         Hss: family::hss::VerifyKey;
+        Xmss: family::xmss::VerifyKey;
     }
     others { MlKem Ecdh Hybrid }
 }

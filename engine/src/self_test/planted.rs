@@ -8,6 +8,7 @@ use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
 use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, LmsLeaves};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
+use gabion_scheme::kernels::xmss::{XmssChain, XmssHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 use super::*;
@@ -42,6 +43,13 @@ enum Bug {
     LastLeaf,
     /// A chain of LMS that begins with its secret and has no step is wrong.
     Secret,
+    /// Chains of XMSS are wrong where one is short, its start is not the first step, or its hash values have 24 bytes.
+    ShortChainOfXmss,
+    LateChainOfXmss,
+    ChainOf24Bytes,
+    /// Hashes of XMSS from the ninth on are wrong, or those of 64 bytes.
+    NinthHashOfXmss,
+    HashOf64Bytes,
 }
 
 struct Planted(Bug);
@@ -171,6 +179,31 @@ impl Kernels for Planted {
         others.for_each(|job| job.output[0] ^= 1);
     }
 
+    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
+        Portable.xmss_chain_many(jobs);
+        for job in jobs {
+            let is_planted = match self.0 {
+                Bug::ShortChainOfXmss => job.steps == 1,
+                Bug::LateChainOfXmss => job.steps > 0 && job.start == 7,
+                Bug::ChainOf24Bytes => job.context.n == 24,
+                _ => false,
+            };
+            job.value[0] ^= u8::from(is_planted);
+        }
+    }
+
+    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
+        Portable.xmss_hash_many(jobs);
+        for (at, job) in jobs.iter_mut().enumerate() {
+            let is_planted = match self.0 {
+                Bug::NinthHashOfXmss => at >= 8,
+                Bug::HashOf64Bytes => job.context.n == 64,
+                _ => false,
+            };
+            job.output[0] ^= u8::from(is_planted);
+        }
+    }
+
     passed_on! {
         fn kem_ntt(polys: &mut [KemPoly]);
         fn kem_inv_ntt(polys: &mut [KemPoly]);
@@ -223,8 +256,13 @@ fn bugs_of_kernels_are_caught() {
         (Bug::NinthHash, &[A::Hss]),
         (Bug::LastLeaf, &[A::Hss]),
         (Bug::Secret, &[A::Hss]),
+        (Bug::ShortChainOfXmss, &[A::Xmss, A::XmssMt]),
+        (Bug::LateChainOfXmss, &[A::Xmss, A::XmssMt]),
+        (Bug::ChainOf24Bytes, &[A::Xmss, A::XmssMt]),
+        (Bug::NinthHashOfXmss, &[A::Xmss, A::XmssMt]),
+        (Bug::HashOf64Bytes, &[A::Xmss]),
     ];
-    for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519, A::Hss]) {
+    for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519, A::Hss, A::Xmss, A::XmssMt]) {
         assert_eq!(run(&Cpu::new(Planted(Bug::None)), *algorithm), Ok(()));
     }
     for (bug, algorithms) in bugs {

@@ -11,3 +11,4 @@ mod single;
 mod stateful_hss;
 mod verdicts;
 mod x25519;
+mod xmss;

@@ -366,7 +366,12 @@ fn hedged() -> impl Iterator<Item = (Algorithm, usize)> {
             Family::Composite if info.has_rsa() => None,
             Family::Composite => Some((algorithm, ml_dsa()?.info().output.max())),
             // Deterministic, or no signature.
-            Family::Ed25519 | Family::Hss | Family::MlKem | Family::Ecdh | Family::Hybrid => None,
+            Family::Ed25519
+            | Family::Hss
+            | Family::Xmss
+            | Family::MlKem
+            | Family::Ecdh
+            | Family::Hybrid => None,
         }
     })
 }

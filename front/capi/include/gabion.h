@@ -274,7 +274,7 @@ gabion_status gabion_sign_many(const gabion_private_key *const *keys,
                                gabion_status *status) GABION_MUST_CHECK;
 
 /* n verifications of signatures laid out the same way. signature_lens may be NULL where lengths do
- * not vary; one that is longer than a place is no signature, and nothing of its lane is read. Of HSS, whose
+ * not vary; one that is longer than a place is no signature, and nothing of its lane is read. Of HSS and XMSS, whose
  * keys say how long signatures are, a place has signatures_len / n bytes, as many as suit the caller's keys.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
 gabion_status gabion_verify_many(const gabion_public_key *const *keys,
@@ -642,6 +642,14 @@ gabion_status gabion_stateful_key_status(const char *path, gabion_stateful_statu
 #define GABION_HSS "HSS"
 #define GABION_HSS_PUBLIC_KEY_BYTES 60
 #define GABION_HSS_SIGNATURE_BYTES 74988
+
+#define GABION_XMSS "XMSS"
+#define GABION_XMSS_PUBLIC_KEY_BYTES 132
+#define GABION_XMSS_SIGNATURE_BYTES 9732
+
+#define GABION_XMSSMT "XMSSMT"
+#define GABION_XMSSMT_PUBLIC_KEY_BYTES 132
+#define GABION_XMSSMT_SIGNATURE_BYTES 104520
 /* sizes: end */
 
 #ifdef __cplusplus

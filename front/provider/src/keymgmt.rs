@@ -364,7 +364,7 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
         // SAFETY: the core passes a list with an end that is ours for the call, or null.
         let mut params = unsafe { ParamsOut::new(params) };
         let info = key.algorithm.info();
-        // A key of HSS says itself how long it and its signatures are.
+        // A key of HSS or XMSS says itself how long it and its signatures are.
         let is_of_key = matches!(info.output, Size::OfKey(_));
         let public = key.material().filter(|_| is_of_key).map(keys::Key::public);
         let (key_len, size) = match (&public, info.kind) {

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use gabion_engine::{Algorithm, Kind};
+use gabion_engine::Kind;
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::AlgorithmEntry;
@@ -101,8 +101,8 @@ fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
 impl Names {
     fn of(served: Served) -> Self {
         let mut names = served.names();
-        let is_hss = served.algorithm == Algorithm::Hss;
-        if served.hash.is_some() || is_hss {
+        let is_stateful = served.info().stateful;
+        if served.hash.is_some() || is_stateful {
             // CMS looks for the first name of a key among OpenSSL's objects, which have this one.
             names.swap(0, 1);
         }
@@ -113,8 +113,8 @@ impl Names {
         let is_unknown = served.info().kind == Kind::Signature && !served.is_known_object();
         let object = served.oid().filter(|_| is_unknown).map(|oid| {
             let short = served.names().get(1).copied().unwrap_or(served.name());
-            // OpenSSL 4.0 knows HSS by one name.
-            let long = if is_hss { short } else { served.name() };
+            // OpenSSL 4.0 knows HSS by one name; XMSS, which no OpenSSL knows, is called by the same rule.
+            let long = if is_stateful { short } else { served.name() };
             [oid, short, long].map(|text| c(text.to_owned()))
         });
         Names { all: c(all), description: c(description), object }

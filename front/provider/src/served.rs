@@ -111,6 +111,8 @@ served! {
     MlDsa87Rsa4096PssSha512,
     MlDsa87EcdsaP521Sha512,
     Hss,
+    Xmss,
+    XmssMt,
     ;
     MlDsa44 with Sha2_512, "HashML-DSA-44-with-SHA512",
         "HASH-ML-DSA-44-WITH-SHA512", "id-hash-ml-dsa-44-with-sha512";
@@ -207,7 +209,12 @@ impl Served {
         }
     }
 
-    /// Every name, the main one first and the object identifier last. They are the default
+    /// The object identifier that public keys had before, which is read and not written.
+    pub fn oid_before(self) -> Option<&'static str> {
+        self.info().oid_before.filter(|_| self.hash.is_none())
+    }
+
+    /// Every name, the main one first and the object identifiers last, of which one may be read alone. They are the default
     /// provider's where it has the algorithm; else the standard's, that of TLS and those that wolfSSL
     /// and Open Quantum Safe gave it.
     pub fn names(self) -> Vec<&'static str> {
@@ -221,6 +228,7 @@ impl Served {
             None => names.extend([info.name].into_iter().chain(others.into_iter().flatten())),
         }
         names.extend(self.oid());
+        names.extend(self.oid_before());
         let mut unique: Vec<&'static str> = Vec::new();
         for name in names {
             if !unique.iter().any(|known| known.eq_ignore_ascii_case(name)) {

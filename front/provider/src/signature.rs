@@ -639,7 +639,7 @@ fn left_out(served: Served) -> usize {
             _ => 4,
         },
         // A message and nothing else.
-        Family::Hss => 5,
+        Family::Hss | Family::Xmss => 5,
         Family::Ed25519
         | Family::Ecdsa
         | Family::Composite

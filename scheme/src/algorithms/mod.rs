@@ -23,6 +23,7 @@ mod ml_dsa;
 mod ml_kem;
 mod old;
 mod slh_dsa;
+mod xmss;
 
 use std::fmt;
 use std::str::FromStr;
@@ -181,6 +182,10 @@ algorithms! {
     // Hash-based signatures whose keys change with each signature
     /// HSS, LMS trees under each other (RFC 8554); one tree is HSS with one level.
     Hss = hss::HSS,
+    /// XMSS (RFC 8391).
+    Xmss = xmss::XMSS,
+    /// XMSS^MT, trees of XMSS under each other (RFC 8391).
+    XmssMt = xmss::XMSS_MT,
 }
 
 /// What an algorithm is for.
@@ -220,6 +225,8 @@ pub enum Family {
     FnDsa,
     /// RFC 8554, RFC 9858 and SP 800-208: LMS and HSS.
     Hss,
+    /// RFC 8391 and SP 800-208: XMSS and XMSS^MT.
+    Xmss,
     /// X25519 and ECDH.
     Ecdh,
     /// ECDSA.
@@ -240,6 +247,7 @@ impl Family {
             Family::Ed25519 => "ed25519",
             Family::FnDsa => "fn-dsa",
             Family::Hss => "hss",
+            Family::Xmss => "xmss",
             Family::Ecdh | Family::Ecdsa => "ecc",
             Family::Hybrid => "hybrid",
             Family::Composite => "composite",
@@ -256,6 +264,7 @@ impl Family {
             Family::Ed25519 => cfg!(feature = "ed25519"),
             Family::FnDsa => cfg!(feature = "fn-dsa"),
             Family::Hss => cfg!(feature = "hss"),
+            Family::Xmss => cfg!(feature = "xmss"),
             Family::Ecdh | Family::Ecdsa => cfg!(feature = "ecc"),
             Family::Hybrid => cfg!(feature = "hybrid"),
             Family::Composite => cfg!(feature = "composite"),
@@ -270,7 +279,7 @@ pub enum Size {
     Fixed(usize),
     /// From one value to the next another number, so many at most.
     UpTo(usize),
-    /// What the key says, as with HSS, whose keys carry the parameter set; so many at most, whatever the key.
+    /// What the key says, as with HSS and XMSS, whose keys carry the parameter set; so many at most, whatever the key.
     /// Who makes room for a signature asks the key, or makes room for far too much.
     OfKey(usize),
 }
@@ -369,6 +378,8 @@ pub struct AlgorithmInfo {
     pub security_bits: u16,
     /// Object identifier, dotted.
     pub oid: Option<&'static str>,
+    /// An object identifier that its public keys had before, which is read and never written.
+    pub oid_before: Option<&'static str>,
     /// The object identifier that stands beside it as a parameter: the curve of `id-ecPublicKey`.
     pub parameters_oid: Option<&'static str>,
     /// The name that goes with the object identifier in the RFC that assigns it.
@@ -423,6 +434,7 @@ impl AlgorithmInfo {
             category,
             security_bits,
             oid: None,
+            oid_before: None,
             parameters_oid: None,
             oid_name: None,
             tls: None,
@@ -575,6 +587,7 @@ mod tests {
                 let same_key = a.parameters_oid.is_some() && a.kind != b.kind;
                 let id = |row: &AlgorithmInfo| row.oid.map(|oid| (oid, row.parameters_oid));
                 assert!(id(a).is_none() || id(a) != id(b) || same_key, "{} {}", a.name, b.name);
+                assert!(a.oid_before.is_none() || a.oid_before != b.oid_before);
                 assert!(a.prehash_oid.is_none() || a.prehash_oid != b.prehash_oid);
                 let numbers = |row: &AlgorithmInfo| {
                     [row.tls, row.tls_before].map(|tls| tls.map(|tls| tls.number))

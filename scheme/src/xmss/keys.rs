@@ -5,6 +5,7 @@ use std::fmt;
 use super::params::{Scheme, Set};
 use crate::error::{Error, Status};
 use crate::hbs::Reader;
+use crate::identity::Identity;
 use crate::kernels::xmss::{N_MAX, XmssContext};
 
 /// A public key. Nothing in it is secret.
@@ -13,6 +14,7 @@ pub struct VerifyKey {
     /// The encoding, where it is one: number of the set || root || SEED.
     bytes: [u8; Self::LEN_MAX],
     set: Option<(&'static Set, XmssContext)>,
+    identity: Identity,
 }
 
 impl VerifyKey {
@@ -21,7 +23,7 @@ impl VerifyKey {
 
     /// A key without a value.
     pub fn blank() -> Self {
-        VerifyKey { bytes: [0; Self::LEN_MAX], set: None }
+        VerifyKey { bytes: [0; Self::LEN_MAX], set: None, identity: Identity::new() }
     }
 
     /// Reads a public key of a scheme: its number means another set in the other.
@@ -40,6 +42,11 @@ impl VerifyKey {
         key.bytes[..bytes.len()].copy_from_slice(bytes);
         key.set = Some((set, XmssContext::new(set.family, &bytes[4 + set.n..])));
         Ok(key)
+    }
+
+    /// The number that names this key, and no other one of this process.
+    pub fn id(&self) -> u64 {
+        self.identity.get()
     }
 
     /// Whether this is a key, and not a blank or refused one.

@@ -21,13 +21,16 @@
 //! panic.
 
 mod keys;
+mod known;
 mod ots;
 mod params;
 mod signature;
 mod tree;
 mod verify;
 
+pub use crate::kernels::xmss::XmssFamily;
 pub use keys::{VerifyKey, decode_verify_keys};
+pub use known::testing_only_signed;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
 pub use verify::verify;
 

@@ -32,6 +32,21 @@ pub(super) fn chains<'a>(
     })
 }
 
+/// The chains that make a one-time signature of `message` under an address of type OTS, from their secrets
+/// (Algorithm 5).
+pub(super) fn chains_to<'a>(
+    context: &'a XmssContext,
+    address: XmssAddress,
+    message: &[u8],
+    values: &'a mut [u8],
+) -> impl Iterator<Item = XmssChain<'a>> {
+    let digits = digits(message);
+    values.chunks_exact_mut(context.n).enumerate().map(move |(i, value)| {
+        let address = address.with(XmssAddress::CHAIN, i as u32);
+        XmssChain { context, address, start: 0, steps: digit(&digits, i, DIGIT), value }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,11 +24,19 @@ impl Scheme {
         }
     }
 
-    /// The name.
+    /// The name of its row.
     pub const fn name(self) -> &'static str {
         match self {
             Scheme::Xmss => "XMSS",
-            Scheme::XmssMt => "XMSS^MT",
+            Scheme::XmssMt => "XMSSMT",
+        }
+    }
+
+    /// Most bytes of a signature, whatever its key: of the set with the highest and the most trees, and 64 bytes of hash.
+    pub const fn signature_len_max(self) -> usize {
+        match self {
+            Scheme::Xmss => set((self, 6, ""), (Sha512, 512), 20, 1).signature_len(),
+            Scheme::XmssMt => set((self, 16, ""), (Sha512, 512), 60, 12).signature_len(),
         }
     }
 }
@@ -262,6 +270,10 @@ mod tests {
         ] {
             let sizes = Set::of_name(name).map(|set| (set.public_key_len(), set.signature_len()));
             assert_eq!(sizes, Some((public, signature)), "{name}");
+        }
+        for scheme in [Scheme::Xmss, Scheme::XmssMt] {
+            let most = scheme.sets().iter().map(Set::signature_len).max();
+            assert_eq!(most, Some(scheme.signature_len_max()));
         }
     }
 }

@@ -417,7 +417,7 @@ fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
     match algorithm.info().family {
         Family::FnDsa => false,
         // Nothing of what is verified is secret.
-        Family::Hss => false,
+        Family::Hss | Family::Xmss => false,
         Family::Composite => !algorithm.info().has_rsa(),
         Family::SlhDsa => !name.ends_with('s'),
         Family::MlKem

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gabion_backend::portable::Portable;
+use gabion_engine::xmss::{Scheme, Set, testing_only_signed};
 use gabion_engine::{
     ALGORITHMS, Algorithm, Config, Engine, Entropy, EntropyError, Error, Family, Kind, Message,
     Status, lms,
@@ -138,11 +139,32 @@ pub fn old_hss(key: &[u8]) -> [Vec<u8>; 3] {
     [octets(key), key[4..].to_vec(), octets(&key[4..])]
 }
 
+/// A key of which one leaf of each tree is known, with what that signs.
+fn xmss(scheme: Scheme, entropy: &Fixed) -> Known {
+    // 10 high, and four layers of 5, whose hashes have 24 bytes.
+    let number = match scheme {
+        Scheme::Xmss => 13,
+        Scheme::XmssMt => 0x22,
+    };
+    let set = Set::of_number(scheme, number).expect("XMSS-SHA2_10_192, XMSSMT-SHA2_20/4_192");
+    let mut take = |len| {
+        let mut bytes = vec![0; len];
+        entropy.fill(&mut bytes).expect("fixed bytes");
+        bytes
+    };
+    let [public, output] = testing_only_signed(&Portable, set, 700, MESSAGE, &mut take);
+    let (private, seed, shared) = Default::default();
+    Known { algorithm: scheme.into(), public, private, seed, output, shared }
+}
+
 fn make(algorithm: Algorithm) -> Result<Known, Error> {
     let (engine, entropy) = (engine(), Fixed::new(algorithm as u64));
     let seed_of = |seed: Option<&[u8]>| seed.unwrap_or_default().to_vec();
     if algorithm == Algorithm::Hss {
         return hss();
+    }
+    if let Some(scheme) = algorithm.xmss() {
+        return Ok(xmss(scheme, &entropy));
     }
     Ok(match algorithm.info().kind {
         Kind::Kem => {

@@ -423,6 +423,7 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
         | Family::SlhDsa
         | Family::Ed25519
         | Family::Hss
+        | Family::Xmss
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid => {}

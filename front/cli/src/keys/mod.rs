@@ -37,6 +37,9 @@ pub struct KeyArgs {
     /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     pub passin: Option<PassIn>,
+    /// What raw bytes are where nobody says: of a command for one algorithm.
+    #[arg(skip)]
+    pub raw: Option<Algorithm>,
 }
 
 /// The engine of this process.
@@ -196,7 +199,7 @@ impl KeyArgs {
         let file = name_of(&self.key);
         let bytes = files::read(&self.key, files::SMALL_MAX)?;
         let is_structure = der::is_structure(&bytes);
-        if let Some(claimed) = claimed.filter(|_| !is_structure) {
+        if let Some(claimed) = claimed.or(self.raw).filter(|_| !is_structure) {
             return self.load_raw(engine, &bytes, claimed, what, (kind, half));
         }
         let password = || match &self.passin {
@@ -264,7 +267,7 @@ impl KeyArgs {
         let fits_private =
             len == info.private_key.max() || (varies && len < info.private_key.max());
         // Lengths that are the same are told apart by what the command needs.
-        // A key that says its own sets has a length of its own; of HSS there are only public ones.
+        // A key that says its own sets has a length of its own; of HSS and XMSS there are only public ones.
         let fits_public = info.public_key.exact().is_none_or(|exact| len == exact);
         let is_private = fits_private && (half == Half::Private || !fits_public);
         if !is_private && (half == Half::Private || !fits_public) {

@@ -270,6 +270,11 @@ impl Decoder {
             && READING.iter().any(|(of, names)| *of == family && names.iter().any(is_told))
     }
 
+    /// Whether this is an identifier of its public keys.
+    fn names(&self, oid: &str) -> bool {
+        [self.served.oid(), self.served.oid_before()].contains(&Some(oid))
+    }
+
     /// The structure, if it carries a key of this decoder's algorithm.
     fn recognise(&self, der: &[u8]) -> Option<Known> {
         let form = file_form(self.served)?;
@@ -280,7 +285,7 @@ impl Decoder {
                     return Some(Known::Public(key.to_vec()));
                 }
                 match Public::from_der(der) {
-                    Ok(key) if key.identifier.oid == form.oid => {
+                    Ok(key) if self.names(&key.identifier.oid) => {
                         Some(Known::public(key, self.served))
                     }
                     Ok(_) => None,

@@ -431,16 +431,54 @@ fn trust_anchors_of_others_verify() {
     assert_eq!((verified.len(), others.len(), keys), (44, 3, 60));
 }
 
-/// The certificate of RFC 9802's examples, which signs itself with HSS: read, shown, written and verified by every
-/// command, and refused where anything of it is changed.
+/// The certificates of RFC 9802's examples, which sign themselves: read, shown, written and verified by every
+/// command, and refused where anything of them is changed.
 #[test]
 fn a_certificate_of_hss_verifies() {
+    verifies("hss_cert.pem", "id-alg-hss-lms-hashsig", "HSS");
+}
+
+#[test]
+fn a_certificate_of_xmss_verifies() {
+    verifies("xmss_cert.pem", "id-alg-xmss-hashsig", "XMSS");
+}
+
+/// What was written before RFC 9802: another identifier, and an OCTET STRING in the BIT STRING (botan PR 5933, bc-java
+/// 2336). It is read, and written as the standard has it.
+#[test]
+fn an_old_public_key_of_xmss_is_read() {
     let Some(root) = vectors() else {
         return;
     };
     let place = Place::new();
-    let name = "id-alg-hss-lms-hashsig";
-    let file = root.parent().unwrap().join("lamps/shbs/hss_cert.pem");
+    std::fs::copy(root.parent().unwrap().join("lamps/shbs/xmss_cert.pem"), place.path("cert.pem"))
+        .unwrap();
+    place.openssl(Side::Gabion, "x509 -in cert.pem -noout -pubkey -out pub.pem");
+    place.openssl(Side::Gabion, "pkey -pubin -in pub.pem -pubout -outform DER -out pub.der");
+    let public = place.bytes("pub.der");
+    let structure = |tag: u8, content: &[u8]| [&[tag, content.len() as u8], content].concat();
+    let (head, key) = public.split_at(17);
+    assert_eq!(head[..14], *b"\x30\x53\x30\x0a\x06\x08\x2b\x06\x01\x05\x05\x07\x06\x22");
+    let new = &head[4..14];
+    let before = structure(6, b"\x04\x00\x7f\x00\x0f\x01\x01\x0d\x00");
+    for (identifier, key) in
+        [(new, structure(4, key)), (&before, key.to_vec()), (&before, structure(4, key))]
+    {
+        let bits = structure(3, &[&[0], &key[..]].concat());
+        let old = structure(0x30, &[structure(0x30, identifier), bits].concat());
+        std::fs::write(place.path("old.der"), old).unwrap();
+        let read = "pkey -pubin -inform DER -in old.der -pubout -outform DER -out again.der";
+        place.openssl(Side::Gabion, read);
+        assert_eq!(place.bytes("again.der"), public);
+    }
+}
+
+fn verifies(file: &str, name: &str, algorithm: &str) {
+    let Some(root) = vectors() else {
+        return;
+    };
+    let place = Place::new();
+    let file = root.parent().unwrap().join("lamps/shbs").join(file);
     std::fs::copy(file, place.path("cert.pem")).unwrap();
     let text = place.openssl(Side::Gabion, "x509 -in cert.pem -noout -text");
     assert_eq!(text.matches(&format!("Algorithm: {name}")).count(), 3, "{text}");
@@ -479,7 +517,7 @@ fn a_certificate_of_hss_verifies() {
     // There are no private keys here that signing does not use up.
     let text = place.openssl_refuses(Side::Gabion, &format!("genpkey -algorithm {name}"));
     assert!(text.contains("only verified"), "{text}");
-    let verified = place.count("HSS", "verify");
+    let verified = place.count(algorithm, "verify");
     assert!(verified.0 >= 10 && verified.1 == 0, "{verified:?}");
 }
 

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::{self, KeyArgs};
 
-/// Verify an HSS or LMS signature over a file or standard input
+/// Verify an HSS, LMS, XMSS or XMSS^MT signature over a file or standard input
 ///
 /// Example:
 ///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key --pub pub.pem
@@ -19,13 +19,17 @@ use crate::keys::{self, KeyArgs};
 ///
 /// The key is a file of RFC 9802, a certificate, or raw bytes. Raw keys and signatures are those of HSS
 /// (RFC 8554, section 6), or of one tree without the number of levels in front, as mcuboot, ACVP and OpenSSL's own
-/// LMS have them: their lengths say which. Exits 0 when it verifies and 1 when it does not.
+/// LMS have them: their lengths say which. Raw keys of XMSS and XMSS^MT need --algorithm, since a number
+/// in one scheme is another set's in the other. Exits 0 when it verifies and 1 when it does not.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Public key, PEM, DER or raw bytes, or a certificate; `-` is standard input
     #[arg(long, value_name = "PUB")]
     key: PathBuf,
+    /// What raw bytes are: HSS, XMSS or XMSSMT [default: HSS]
+    #[arg(long, value_name = "NAME")]
+    algorithm: Option<String>,
     /// File with the signature; `-` is standard input
     #[arg(long, value_name = "SIG")]
     sig: PathBuf,
@@ -35,11 +39,17 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let Args { key, sig, mode } = args;
-    let key = KeyArgs { key, algorithm: Some(Algorithm::Hss.name().to_owned()), passin: None };
+    let Args { key, algorithm, sig, mode } = args;
+    let key = KeyArgs { key, algorithm, passin: None, raw: Some(Algorithm::Hss) };
     key.check_standard_input(&[("--sig", &sig), ("FILE", mode.file())])?;
     let engine = keys::engine()?;
     let key = key.verify_key(engine)?;
+    if !key.algorithm().info().stateful {
+        return Err(Failure::Usage(format!(
+            "--key is a key of {}, and this command takes those of HSS, XMSS and XMSSMT; gabion verify takes any",
+            key.algorithm()
+        )));
+    }
     let signature = files::read(&sig, files::SMALL_MAX)?;
     let signature = as_hss(&key, &signature);
     mode.with_message(|message| engine.verify(&key, message, &signature))?;
@@ -50,7 +60,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 /// A signature in HSS's encoding: one of a lone tree may lack the word in front, which is zero. Under a key of one level a
 /// signature has one length, so that no other is taken for it.
 fn as_hss<'a>(key: &VerifyKey, signature: &'a [u8]) -> Cow<'a, [u8]> {
-    let is_one_tree = key.bytes().starts_with(&1u32.to_be_bytes());
+    let is_one_tree =
+        key.algorithm() == Algorithm::Hss && key.bytes().starts_with(&1u32.to_be_bytes());
     if is_one_tree && signature.len() + 4 == key.signature_len_max() {
         return Cow::Owned([&[0; 4], signature].concat());
     }

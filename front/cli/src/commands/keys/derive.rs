@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let key = args.key.exchange_key(engine)?;
     // Both keys are of one algorithm, but either may be raw beside a PEM file.
     let algorithm = args.key.algorithm;
-    let peer = KeyArgs { key: args.peer, algorithm, passin: None }.peer_key(engine)?;
+    let peer = KeyArgs { key: args.peer, algorithm, passin: None, raw: None }.peer_key(engine)?;
     if peer.algorithm() != key.algorithm() {
         return Err(Failure::Usage(format!(
             "the private key is of {} and the other side's of {}; both must be of one",

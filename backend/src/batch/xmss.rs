@@ -1,0 +1,60 @@
+//! What a batch of XMSS and XMSS^MT does.
+
+use gabion_scheme::Algorithm;
+use gabion_scheme::xmss::{Scheme, VerifyKey};
+
+use super::Task;
+
+/// An operation of XMSS or XMSS^MT over `n` lanes. Nobody signs with one key in many lanes: each signature changes it.
+pub enum Xmss<'a> {
+    /// Verification (RFC 8391, Algorithms 14 and 17).
+    Verify {
+        /// Of which of the two the keys are.
+        scheme: Scheme,
+        /// Public keys, of any of its sets.
+        keys: &'a [&'a VerifyKey],
+        /// What was signed.
+        messages: &'a [&'a [u8]],
+        /// Signatures, of any length: what is none fails its own lane.
+        signatures: &'a [&'a [u8]],
+    },
+}
+
+impl<'a> Xmss<'a> {
+    /// The operation for the lanes before `lane`, and for those from there on.
+    pub(super) fn split_at(self, lane: usize) -> (Self, Self) {
+        let Xmss::Verify { scheme, keys, messages, signatures } = self;
+        let (keys, messages) = (keys.split_at(lane), messages.split_at(lane));
+        let signatures = signatures.split_at(lane);
+        let piece =
+            |keys, messages, signatures| Xmss::Verify { scheme, keys, messages, signatures };
+        (piece(keys.0, messages.0, signatures.0), piece(keys.1, messages.1, signatures.1))
+    }
+
+    /// The same operation for a shorter time.
+    pub(super) fn reborrow(&mut self) -> Xmss<'_> {
+        let &mut Xmss::Verify { scheme, keys, messages, signatures } = self;
+        Xmss::Verify { scheme, keys, messages, signatures }
+    }
+
+    pub(super) fn algorithm(&self) -> Algorithm {
+        let Xmss::Verify { scheme, .. } = self;
+        (*scheme).into()
+    }
+
+    pub(super) fn task(&self) -> Task {
+        match self {
+            Xmss::Verify { .. } => Task::Verify,
+        }
+    }
+
+    /// Whether the arrays are those of `n` lanes, and every key is one of the scheme.
+    pub(super) fn fits(&self, n: usize) -> bool {
+        let Xmss::Verify { scheme, keys, messages, signatures } = self;
+        [keys.len(), messages.len(), signatures.len()] == [n; 3]
+            && keys.iter().all(|key| key.set().is_some_and(|set| set.scheme == *scheme))
+    }
+
+    /// A verification has no output but its status.
+    pub(super) fn clear(&mut self, _lane: usize) {}
+}

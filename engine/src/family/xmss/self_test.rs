@@ -1,0 +1,144 @@
+//! The self-test of XMSS and XMSS^MT: signatures of keys of which one leaf of each tree is known.
+//!
+//! Any secrets and any path lead to some root, so that a key of every set stands here as its root alone, and signs by
+//! portable code. The roots were made by a program of RFC 8391's algorithms over Python's hashlib.
+
+use gabion_backend::portable::Portable;
+use gabion_backend::{Backend, Batch, Operation, Xmss};
+use gabion_scheme::Status;
+use gabion_scheme::xmss::{Scheme, Set, VerifyKey, testing_only_signed};
+
+/// The number of a set, the index, and the root that the lane's bytes lead to: every hash function and length.
+const CASES: [(u32, u64, &str); 7] = [
+    (13, 700, "b0a17b52b146b221d72bedf3887caa84fc5cab8c7354ca57"),
+    (2, 40_000, "7530be4460fe974e11d739ab938938a1d24fd868bb63228c645517aa8efbde04"),
+    (
+        4,
+        1023,
+        "5486bf1a91fea2c0aa3ac25ecb0d90dc9cfd417a14ba4d8fb29e036837c02848\
+         f5bcee8f964a2e206dbea9380ba5e9f50ce12d7715bcfec0059216c9f3c26957",
+    ),
+    (7, 0, "25723e865daa703c66249f2b1f1ab61588afd241d81860560eea89406f734606"),
+    (19, 5, "cbbb1f8fd7adb18480fb558b965530e88b22136527bf3919"),
+    (16, 511, "6c48fb589d4fdd3c248a3c7c28511d0294ba7ea342e523cf6bb4bbce2a14d86b"),
+    (
+        10,
+        77,
+        "7d7d82f943a5775b422b42674bf322a45c5ac5dcbe5605177ca215447cd57d93\
+         8d9974fd418bda5818450f29baa00a5cb48daa2a6d81c1513e1606f9ef2587b5",
+    ),
+];
+/// The same of XMSS^MT: four, eight and twelve layers, whose hashes are those of XMSS.
+const LAYERS: [(u32, u64, &str); 4] = [
+    (0x02, 0xabcde, "99b2c3a12d3c35da5c158d675df1dad856edb03765129083e3e4b090e959ee39"),
+    (0x28, (1 << 60) - 2 - (3 << 33), "774e76d1361aeced123c00818519c82c9a9fafbb4f5f8c8c"),
+    (0x32, 1, "cd6c159fcb11cca2111cda0097d09d394d0c846da8817d67"),
+    (0x15, 0x5a_5a5a_5a5a, "40dab4c6ac880669f8377115080a95746d0065e3fbbeab85f9df47607f7b62ff"),
+];
+
+/// What is verified in a lane.
+#[derive(Clone)]
+struct Lane {
+    key: VerifyKey,
+    message: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+pub(crate) fn run(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
+    let lanes = lanes(scheme)?;
+    let ok = vec![Status::Ok; lanes.len()];
+    all_say(backend, scheme, &lanes, &ok, "known signatures")?;
+    for (at, lane) in lanes.chunks(1).enumerate().take(lanes.len() / 2) {
+        all_say(backend, scheme, lane, &ok[..1], &format!("known signature {at} by itself"))?;
+    }
+    // One thing after the other is wrong, in every lane but one.
+    for turn in 0..8 {
+        let spared = turn % lanes.len();
+        let mut wrong = lanes.clone();
+        for (_, lane) in wrong.iter_mut().enumerate().filter(|(at, _)| *at != spared) {
+            spoil(lane, turn)?;
+        }
+        let mut expected = vec![Status::InvalidSignature; wrong.len()];
+        expected[spared] = Status::Ok;
+        let what = format!("signatures with a fault ({turn})");
+        all_say(backend, scheme, &wrong, &expected, &what)?;
+    }
+    Ok(())
+}
+
+/// Changes the index, r, the first or the last chain or the end of the path of the lowest tree; the message; the length.
+fn spoil(lane: &mut Lane, turn: usize) -> Result<(), String> {
+    let set = lane.key.set().ok_or("a key without a set")?;
+    let (index, n) = (set.index_len(), set.n);
+    let values = index + n + set.chains() * n;
+    match turn {
+        0 => lane.signature[index - 1] ^= 1,
+        1 => lane.signature[index] ^= 0x10,
+        2 => lane.signature[index + n] ^= 0x10,
+        3 => lane.signature[values - 1] ^= 0x10,
+        4 => lane.signature[values + set.tree_height() as usize * n - 1] ^= 0x10,
+        5 => lane.message[0] ^= 1,
+        6 => lane.signature.truncate(lane.signature.len() - 1),
+        _ => lane.signature.push(0),
+    }
+    Ok(())
+}
+
+/// Two lanes for each case, with two messages of one length and more.
+fn lanes(scheme: Scheme) -> Result<Vec<Lane>, String> {
+    let cases = match scheme {
+        Scheme::Xmss => &CASES[..],
+        Scheme::XmssMt => &LAYERS,
+    };
+    let mut lanes = Vec::new();
+    for turn in 0..2 {
+        for (at, (number, index, root)) in (0..).zip(cases) {
+            let set = Set::of_number(scheme, *number).ok_or("a set is missing")?;
+            let message = vec![turn; 50 + 37 * at as usize];
+            let mut take = bytes_of(at);
+            let [key, signature] = testing_only_signed(&Portable, set, *index, &message, &mut take);
+            let found = hex(&key[4..4 + set.n]);
+            if found != *root {
+                return Err(format!("{}: the root is {found}", set.name));
+            }
+            let key = VerifyKey::decode(scheme, &key).map_err(|error| error.to_string())?;
+            lanes.push(Lane { key, message, signature });
+        }
+    }
+    Ok(lanes)
+}
+
+/// The numbers of a linear congruence.
+fn bytes_of(at: u32) -> impl FnMut(usize) -> Vec<u8> {
+    let mut state = at;
+    move |len| {
+        let byte = |_| {
+            state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            (state >> 16) as u8
+        };
+        (0..len).map(byte).collect()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Verifies lanes and insists on a status for each.
+fn all_say(
+    backend: &dyn Backend,
+    scheme: Scheme,
+    lanes: &[Lane],
+    expected: &[Status],
+    what: &str,
+) -> Result<(), String> {
+    let keys: Vec<_> = lanes.iter().map(|lane| &lane.key).collect();
+    let messages: Vec<_> = lanes.iter().map(|lane| &lane.message[..]).collect();
+    let signatures: Vec<_> = lanes.iter().map(|lane| &lane.signature[..]).collect();
+    let mut status = vec![Status::NotRun; lanes.len()];
+    let verify = Xmss::Verify { scheme, keys: &keys, messages: &messages, signatures: &signatures };
+    let mut batch = Batch { operation: Operation::Xmss(verify), status: &mut status };
+    batch.check().map_err(|error| error.to_string())?;
+    backend.run(&mut batch).check_done(&status)?;
+    if status == expected { Ok(()) } else { Err(format!("{what}: {status:?}")) }
+}
