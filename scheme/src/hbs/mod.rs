@@ -8,8 +8,37 @@
 //! No file here, in [`crate::lms`] or in [`crate::xmss`] holds a state or finds an index: a caller hands it
 //! over.
 
+use crate::kernels::Kernels;
+
 mod digits;
 mod reader;
 
 pub(crate) use digits::{checksum, digit};
 pub(crate) use reader::Reader;
+
+/// What the leaves of one tree derive from, and how its nodes are hashed.
+pub(crate) trait TreeSecret {
+    /// What an error calls the algorithm.
+    const NAME: &'static str;
+    /// Working memory.
+    type Scratch;
+
+    /// Bytes of a node.
+    fn n(&self) -> usize;
+
+    /// How high the tree is.
+    fn height(&self) -> u32;
+
+    /// The leaves from number `first` on, as many as `out` has room for: `[leaf][n]`. They are public.
+    fn leaves<K: Kernels + ?Sized>(
+        &self,
+        k: &K,
+        first: u32,
+        out: &mut [u8],
+        scratch: &mut Self::Scratch,
+    );
+
+    /// Neighbouring nodes of one row from number `first` on, by their children, `[node][2][n]`. The root is number 1,
+    /// and node r is above 2r and 2r + 1.
+    fn hash_nodes<K: Kernels + ?Sized>(&self, k: &K, first: u32, input: &[u8], output: &mut [u8]);
+}

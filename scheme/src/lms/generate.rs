@@ -10,34 +10,22 @@
 //! the seed beside it is not.
 
 use super::Scratch;
+use super::growth::{Growth, Part};
 use super::levels::Levels;
-use super::nodes::Nodes;
 use super::secret::Secret;
 use super::sign::SigningKey;
 use super::tree::Tree;
 use crate::error::Error;
 use crate::kernels::Kernels;
 
-/// Leaves of a piece, where its tree has so many: a millisecond's work where w is 1, ten where it is 8.
-const PIECE: u32 = 64;
-/// The same of the lowest trees, which are to be more than one piece.
-const SMALL_PIECE: u32 = 16;
-
 /// A key that is being made.
 pub struct Generation {
     levels: Levels,
-    tree: Tree,
+    growth: Growth<Secret>,
 }
 
 /// A part of the row of a tree that is being made. Nothing it does depends on another.
-pub struct Piece<'a> {
-    secret: &'a Secret,
-    /// How high above the leaves the row is.
-    low: u32,
-    /// The first node, and where all go.
-    first: u32,
-    out: &'a mut [u8],
-}
+pub struct Piece<'a>(Part<'a, Secret>);
 
 impl Generation {
     /// Begins a key with these sets, this identifier I and this seed, of [`Levels::n`] bytes. Both are drawn
@@ -48,7 +36,7 @@ impl Generation {
     pub fn new(levels: Levels, id: &[u8; 16], seed: &[u8]) -> Result<Self, Error> {
         Error::check_length("a seed of HSS", levels.n(), seed)?;
         let tree = Tree::new(Secret::new(levels.sets()[0], id, seed), levels.low(0))?;
-        Ok(Generation { levels, tree })
+        Ok(Generation { levels, growth: Growth(tree) })
     }
 
     /// Goes on from what [`Generation::row`] gave, which may be a whole row: then nothing is left to do.
@@ -57,35 +45,28 @@ impl Generation {
     /// # Errors
     /// [`Error::PrivateKey`] if the row is longer than that of the tree, or ends within a node.
     pub fn resume<K: Kernels + ?Sized>(mut self, k: &K, row: &[u8]) -> Result<Self, Error> {
-        self.tree.resume(k, row)?;
+        self.growth.0.resume(k, row)?;
         Ok(self)
     }
 
     /// How many leaves are done, and how many there are.
     pub fn progress(&self) -> (u32, u32) {
-        let all = 1 << self.levels.sets()[0].0.h;
-        (all - self.tree.missing(), all)
+        self.growth.progress()
     }
 
     /// The row as far as it is done. Public.
     pub fn row(&self) -> &[u8] {
-        self.tree.top.row()
+        self.growth.row()
     }
 
     /// The next pieces, `count` at most; none if all is done.
     pub fn wave(&mut self, count: usize) -> Vec<Piece<'_>> {
-        let (n, nodes) = (self.levels.n(), self.nodes_of_wave(count));
-        let size = self.nodes_of_piece() as usize;
-        let Tree { secret, top, low, .. } = &mut self.tree;
-        let (secret, low) = (&*secret, *low);
-        let pieces = (top.filled()..).step_by(size).zip(top.next_mut(nodes).chunks_mut(size * n));
-        pieces.map(|(first, out)| Piece { secret, low, first, out }).collect()
+        self.growth.wave(count).map(Piece).collect()
     }
 
     /// Closes a wave of `count` pieces, all of which have run without an error.
     pub fn close<K: Kernels + ?Sized>(&mut self, k: &K, count: usize) {
-        let nodes = self.nodes_of_wave(count);
-        self.tree.top.raise(k, nodes);
+        self.growth.close(k, count);
     }
 
     /// The key, where all is done.
@@ -93,24 +74,7 @@ impl Generation {
     /// # Errors
     /// [`Error::PrivateKey`] if something is left to do.
     pub fn finish(self) -> Result<SigningKey, Error> {
-        if self.tree.missing() > 0 {
-            let reason = "its top tree is not whole";
-            return Err(Error::PrivateKey { algorithm: "HSS", reason });
-        }
-        SigningKey::new(self.levels, self.tree)
-    }
-
-    /// Nodes of the row in a piece.
-    fn nodes_of_piece(&self) -> u32 {
-        let h = self.levels.sets()[0].0.h;
-        let leaves = if 1 << h <= PIECE { SMALL_PIECE } else { PIECE };
-        (leaves >> self.tree.low).max(1)
-    }
-
-    fn nodes_of_wave(&self, count: usize) -> u32 {
-        let missing = self.tree.top.missing();
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        count.saturating_mul(self.nodes_of_piece()).min(missing)
+        SigningKey::new(self.levels, self.growth.finish()?)
     }
 }
 
@@ -120,20 +84,7 @@ impl Piece<'_> {
     /// # Errors
     /// [`Error::NoMemory`].
     pub fn run<K: Kernels + ?Sized>(&mut self, k: &K, scratch: &mut Scratch) -> Result<(), Error> {
-        let Secret { lms, id, .. } = self.secret;
-        let low = self.low;
-        if low == 0 {
-            self.secret.leaves(k, self.first, self.out, scratch);
-            return Ok(());
-        }
-        let row = 1 << (lms.h - low);
-        for (place, out) in (self.first..).zip(self.out.chunks_exact_mut(lms.n)) {
-            let mut subtree = Nodes::new(lms, id, low, row + place)?;
-            self.secret.leaves(k, place << low, subtree.next_mut(1 << low), scratch);
-            subtree.raise(k, 1 << low);
-            out.copy_from_slice(subtree.root());
-        }
-        Ok(())
+        self.0.run(k, scratch)
     }
 }
 

@@ -76,15 +76,8 @@ impl Levels {
     }
 
     /// How high the trees of this level and of those below it are together.
-    pub(super) fn height_below(&self, level: usize) -> u32 {
+    fn height_below(&self, level: usize) -> u32 {
         self.sets[level..].iter().map(|(lms, _)| lms.h).sum()
-    }
-
-    /// The tree of a level that has an index, and the leaf in it.
-    pub(super) fn position(&self, level: usize, index: u64) -> (u64, u32) {
-        let leaf = index.checked_shr(self.height_below(level + 1)).unwrap_or(0);
-        let h = self.sets[level].0.h;
-        (leaf >> h, (leaf & ((1 << h) - 1)) as u32)
     }
 }
 
@@ -100,8 +93,6 @@ mod tests {
         let levels = levels.expect("sets that fit each other");
         assert_eq!((levels.public_key_len(), levels.signatures()), (60, 1 << 15));
         assert_eq!(levels.signature_len(), 4 + 2508 + 56 + 1292);
-        assert_eq!(levels.position(0, 0x7fff), (0, 0x3ff));
-        assert_eq!(levels.position(1, 0x7fde), (0x3fe, 0x1e));
     }
 
     #[test]
@@ -128,7 +119,5 @@ mod tests {
         assert!(Levels::new(&[(&LMS[0], &LM_OTS[3]); 9]).is_err());
         let most = Levels::new(&[(&LMS[4], &LM_OTS[3]); 8]).expect("eight levels");
         assert_eq!(most.signatures(), u64::MAX);
-        assert_eq!(most.position(0, u64::MAX), (0, 0));
-        assert_eq!(most.position(7, u64::MAX), (u64::MAX >> 25, (1 << 25) - 1));
     }
 }

@@ -24,7 +24,9 @@
 //! and so are the digits of a digest, which say how long a chain is (Algorithm 4b takes them from public
 //! bytes).
 
+mod forest;
 mod generate;
+mod growth;
 mod hash;
 mod keys;
 mod levels;
@@ -38,11 +40,12 @@ mod tree;
 mod verify;
 
 pub use crate::kernels::lms::LmsFamily;
+pub use forest::Kept;
 pub use generate::{Generation, Piece, generate};
 pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
-pub use sign::{Kept, SigningKey};
+pub use sign::SigningKey;
 pub use signature::index_of;
 pub use verify::verify;
 

@@ -8,20 +8,18 @@
 //!
 //! Nothing here is secret.
 
-use super::params::Lms;
 use crate::error::Error;
+use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
-use crate::kernels::lms::{D_INTR, LmsHash, prefix};
 
-/// Nodes that are hashed in one call, which bounds their descriptions to 18 KiB.
+/// Nodes that are hashed in one call, which bounds their descriptions to some 20 KiB.
 const HASHES_MAX: usize = 256;
 
 /// A subtree's nodes.
-pub(super) struct Nodes {
-    lms: &'static Lms,
-    id: [u8; 16],
+pub(crate) struct Nodes {
+    n: usize,
     height: u32,
-    /// The number of its root in the whole tree: r of section 5.3.
+    /// The number of its root in the whole tree: that of the tree's is 1, and node r is above 2r and 2r + 1.
     root: u32,
     /// `[number within the subtree][n]`; there is no number 0.
     bytes: Vec<u8>,
@@ -34,52 +32,52 @@ impl Nodes {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn new(
-        lms: &'static Lms,
-        id: &[u8; 16],
-        height: u32,
-        root: u32,
-    ) -> Result<Self, Error> {
-        let (mut bytes, len) = (Vec::new(), (2 << height) * lms.n);
+    pub(crate) fn new(n: usize, height: u32, root: u32) -> Result<Self, Error> {
+        let (mut bytes, len) = (Vec::new(), (2 << height) * n);
         bytes.try_reserve_exact(len).map_err(|_| Error::NoMemory("the nodes of a tree"))?;
         bytes.resize(len, 0);
-        Ok(Nodes { lms, id: *id, height, root, bytes, filled: 0 })
+        Ok(Nodes { n, height, root, bytes, filled: 0 })
     }
 
     /// How many of the lowest row are there.
-    pub(super) fn filled(&self) -> u32 {
+    pub(crate) fn filled(&self) -> u32 {
         self.filled
     }
 
     /// How many of the lowest row are not there yet.
-    pub(super) fn missing(&self) -> u32 {
+    pub(crate) fn missing(&self) -> u32 {
         (1 << self.height) - self.filled
     }
 
     /// Which node of its row in the whole tree the root is: the first is 0.
-    pub(super) fn place(&self) -> u32 {
+    pub(crate) fn place(&self) -> u32 {
         self.root - (1 << self.root.ilog2())
     }
 
     /// The number of the first node of its lowest row among all of that row in the whole tree.
-    pub(super) fn first(&self) -> u32 {
+    pub(crate) fn first(&self) -> u32 {
         self.place() << self.height
     }
 
     /// The lowest row as far as it is there.
-    pub(super) fn row(&self) -> &[u8] {
-        &self.bytes[self.at(1 << self.height)..][..self.filled as usize * self.lms.n]
+    pub(crate) fn row(&self) -> &[u8] {
+        &self.bytes[self.at(1 << self.height)..][..self.filled as usize * self.n]
     }
 
     /// The next `count` nodes of the lowest row, to be written before [`Nodes::raise`].
-    pub(super) fn next_mut(&mut self, count: u32) -> &mut [u8] {
+    pub(crate) fn next_mut(&mut self, count: u32) -> &mut [u8] {
         let at = self.at((1 << self.height) + self.filled);
-        &mut self.bytes[at..][..count as usize * self.lms.n]
+        &mut self.bytes[at..][..count as usize * self.n]
     }
 
     /// Takes the next `count` nodes of the lowest row for written, and works out what is above them.
-    pub(super) fn raise<K: Kernels + ?Sized>(&mut self, k: &K, count: u32) {
-        let n = self.lms.n;
+    pub(crate) fn raise<K: Kernels + ?Sized>(
+        &mut self,
+        k: &K,
+        secret: &impl TreeSecret,
+        count: u32,
+    ) {
+        let n = self.n;
         let mut first = (1 << self.height) + self.filled;
         let mut end = first + count;
         self.filled += count;
@@ -90,44 +88,37 @@ impl Nodes {
                 break;
             }
             let (above, below) = self.bytes.split_at_mut(2 * first as usize * n);
-            let above = above[first as usize * n..].chunks_exact_mut(n);
-            let nodes = (first..end).zip(above).zip(below.chunks_exact(2 * n));
-            let mut jobs = nodes.map(|((node, output), input)| {
-                let number = (self.root << depth) + node - (1 << depth);
-                let prefix = prefix(&self.id, number, D_INTR);
-                LmsHash { family: self.lms.family, prefix, input, output }
-            });
-            loop {
-                let mut jobs: Vec<_> = jobs.by_ref().take(HASHES_MAX).collect();
-                if jobs.is_empty() {
-                    break;
-                }
-                k.lms_hash_many(&mut jobs);
+            let above = &mut above[first as usize * n..end as usize * n];
+            let below = &below[..2 * (end - first) as usize * n];
+            let groups = below.chunks(2 * HASHES_MAX * n).zip(above.chunks_mut(HASHES_MAX * n));
+            for (first, (input, output)) in (first..).step_by(HASHES_MAX).zip(groups) {
+                let number = (self.root << depth) + first - (1 << depth);
+                secret.hash_nodes(k, number, input, output);
             }
         }
     }
 
     /// The root, where all is there.
-    pub(super) fn root(&self) -> &[u8] {
+    pub(crate) fn root(&self) -> &[u8] {
         self.node(1)
     }
 
     /// Node i of the lowest row.
-    pub(super) fn low(&self, i: u32) -> &[u8] {
+    pub(crate) fn low(&self, i: u32) -> &[u8] {
         self.node((1 << self.height) + i)
     }
 
     /// The path from node i of the lowest row up to, but without, the root: its sibling first.
-    pub(super) fn path(&self, i: u32) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn path(&self, i: u32) -> impl Iterator<Item = &[u8]> {
         let leaf = (1 << self.height) + i;
         (0..self.height).map(move |level| self.node(leaf >> level ^ 1))
     }
 
     fn node(&self, number: u32) -> &[u8] {
-        &self.bytes[self.at(number)..][..self.lms.n]
+        &self.bytes[self.at(number)..][..self.n]
     }
 
     fn at(&self, number: u32) -> usize {
-        number as usize * self.lms.n
+        number as usize * self.n
     }
 }

@@ -28,7 +28,7 @@ pub(super) const SIGNATURES_MAX: usize = 16;
 /// [`Error::Fault`]; then `out` is zero.
 pub(super) fn sign<K: Kernels + ?Sized>(
     k: &K,
-    tree: &Tree,
+    tree: &Tree<Secret>,
     q: u32,
     messages: &[&[u8]],
     out: &mut [&mut [u8]],
@@ -92,7 +92,7 @@ fn values<K: Kernels + ?Sized>(
 /// Whether each signature, read from its bytes, leads to the leaf that the tree has.
 fn check<K: Kernels + ?Sized>(
     k: &K,
-    tree: &Tree,
+    tree: &Tree<Secret>,
     q: u32,
     messages: &[&[u8]],
     out: &[&mut [u8]],

@@ -16,8 +16,9 @@ use super::Scratch;
 use super::params::{LmOts, Lms, N_MAX};
 use crate::ct;
 use crate::error::Error;
+use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
-use crate::kernels::lms::{LmsHash, LmsLeaves, OF_SECRET, prefix};
+use crate::kernels::lms::{D_INTR, LmsHash, LmsLeaves, OF_SECRET, prefix};
 
 /// Which i stands for what, beside the chains.
 const RANDOMIZER: u16 = 0xfffd;
@@ -25,7 +26,7 @@ const CHILD_SEED: u16 = 0xfffe;
 const CHILD_ID: u16 = 0xffff;
 
 /// What all one-time keys of a tree derive from. Wiped when dropped.
-pub(super) struct Secret {
+pub(crate) struct Secret {
     pub(super) lms: &'static Lms,
     pub(super) ots: &'static LmOts,
     /// The identifier I, which is public.
@@ -89,8 +90,31 @@ impl Secret {
         k.lms_hash_many(&mut jobs.collect::<Vec<_>>());
     }
 
-    /// The leaves from number `first` on, as many as `out` has room for: `[leaf][n]`.
-    pub(super) fn leaves<K: Kernels + ?Sized>(
+    /// SEED.
+    pub(super) fn seed(&self) -> &[u8] {
+        &self.tail[1..][..self.lms.n]
+    }
+
+    /// H(I || u32str(q) || u16str(i) || 0xff || SEED).
+    fn derived<'a>(&'a self, q: u32, i: u16, output: &'a mut [u8]) -> LmsHash<'a> {
+        let input = &self.tail[..1 + self.lms.n];
+        LmsHash { family: self.lms.family, prefix: prefix(&self.id, q, i), input, output }
+    }
+}
+
+impl TreeSecret for Secret {
+    const NAME: &'static str = "HSS";
+    type Scratch = Scratch;
+
+    fn n(&self) -> usize {
+        self.lms.n
+    }
+
+    fn height(&self) -> u32 {
+        self.lms.h
+    }
+
+    fn leaves<K: Kernels + ?Sized>(
         &self,
         k: &K,
         first: u32,
@@ -112,15 +136,16 @@ impl Secret {
         ct::declassify(out);
     }
 
-    /// SEED.
-    pub(super) fn seed(&self) -> &[u8] {
-        &self.tail[1..][..self.lms.n]
-    }
-
-    /// H(I || u32str(q) || u16str(i) || 0xff || SEED).
-    fn derived<'a>(&'a self, q: u32, i: u16, output: &'a mut [u8]) -> LmsHash<'a> {
-        let input = &self.tail[..1 + self.lms.n];
-        LmsHash { family: self.lms.family, prefix: prefix(&self.id, q, i), input, output }
+    fn hash_nodes<K: Kernels + ?Sized>(&self, k: &K, first: u32, input: &[u8], output: &mut [u8]) {
+        let (n, family) = (self.lms.n, self.lms.family);
+        let nodes = input.chunks_exact(2 * n).zip(output.chunks_exact_mut(n));
+        let jobs = (first..).zip(nodes).map(|(number, (input, output))| LmsHash {
+            family,
+            prefix: prefix(&self.id, number, D_INTR),
+            input,
+            output,
+        });
+        k.lms_hash_many(&mut jobs.collect::<Vec<_>>());
     }
 }
 

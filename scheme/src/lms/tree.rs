@@ -1,7 +1,7 @@
 //! A tree of one level with the nodes that are kept of it.
 //!
 //! ```text
-//!            T[1]
+//!            root
 //!          /      \            top: all nodes down to the leaves where the tree is 16 high at most,
 //!         ..      ..                and 15 levels where it is higher
 //!        /  \    /  \
@@ -13,32 +13,31 @@
 //! 16 levels of 32 bytes a node are 4 MiB; of a tree 20 high are kept 2 MiB and two subtrees of 2 KiB, of one
 //! 25 high 2 MiB and two of 64 KiB.
 
-use super::Scratch;
 use super::nodes::Nodes;
-use super::secret::Secret;
 use crate::error::Error;
+use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
 
 /// A tree and its secret.
-pub(super) struct Tree {
-    pub(super) secret: Secret,
+pub(crate) struct Tree<S> {
+    pub(crate) secret: S,
     /// How high the subtrees at the bottom are.
     pub(super) low: u32,
     /// All nodes above them, and their roots.
-    pub(super) top: Nodes,
+    pub(crate) top: Nodes,
     /// The subtree that has the leaves that sign; none where `low` is 0, or nobody has asked.
     bottom: Option<Nodes>,
     /// The subtree that grows.
     next: Option<Nodes>,
 }
 
-impl Tree {
+impl<S: TreeSecret> Tree<S> {
     /// A tree that has its secret and no node yet, with subtrees at the bottom that are `low` high.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn new(secret: Secret, low: u32) -> Result<Self, Error> {
-        let top = Nodes::new(secret.lms, &secret.id, secret.lms.h - low, 1)?;
+    pub(crate) fn new(secret: S, low: u32) -> Result<Self, Error> {
+        let top = Nodes::new(secret.n(), secret.height() - low, 1)?;
         Ok(Tree { secret, low, top, bottom: None, next: None })
     }
 
@@ -46,20 +45,20 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if there are more than there could be, or they end within a node.
-    pub(super) fn resume<K: Kernels + ?Sized>(&mut self, k: &K, row: &[u8]) -> Result<(), Error> {
-        let n = self.secret.lms.n;
+    pub(crate) fn resume<K: Kernels + ?Sized>(&mut self, k: &K, row: &[u8]) -> Result<(), Error> {
+        let n = self.secret.n();
         let nodes = row.len() / n;
         if !row.len().is_multiple_of(n) || nodes > self.top.missing() as usize {
             let reason = "the nodes that are kept of it are not those of its sets";
-            return Err(Error::PrivateKey { algorithm: "HSS", reason });
+            return Err(Error::PrivateKey { algorithm: S::NAME, reason });
         }
         self.top.next_mut(nodes as u32).copy_from_slice(row);
-        self.top.raise(k, nodes as u32);
+        self.top.raise(k, &self.secret, nodes as u32);
         Ok(())
     }
 
     /// How many leaves are yet to be worked out until it is whole.
-    pub(super) fn missing(&self) -> u32 {
+    pub(crate) fn missing(&self) -> u32 {
         let begun = if self.top.missing() == 0 { None } else { self.next.as_ref() };
         (self.top.missing() << self.low) - begun.map_or(0, Nodes::filled)
     }
@@ -68,11 +67,11 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn grow<K: Kernels + ?Sized>(
+    pub(crate) fn grow<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
         leaves: u32,
-        scratch: &mut Scratch,
+        scratch: &mut S::Scratch,
     ) -> Result<(), Error> {
         let mut left = leaves.min(self.missing());
         if self.low == 0 {
@@ -93,7 +92,7 @@ impl Tree {
                 continue;
             }
             self.top.next_mut(1).copy_from_slice(subtree.root());
-            self.top.raise(k, 1);
+            self.top.raise(k, &self.secret, 1);
             if place == 0 {
                 self.bottom = Some(subtree);
             }
@@ -101,21 +100,14 @@ impl Tree {
         Ok(())
     }
 
-    /// T[1], where the tree is whole.
-    pub(super) fn root(&self) -> &[u8] {
+    /// The root, where the tree is whole.
+    pub(crate) fn root(&self) -> &[u8] {
         self.top.root()
     }
 
-    /// `u32str(type) || u32str(otstype) || I || T[1]` (section 5.3).
-    pub(super) fn public(&self) -> Vec<u8> {
-        let Secret { lms, ots, id, .. } = &self.secret;
-        let types = [lms.typecode.to_be_bytes(), ots.typecode.to_be_bytes()].concat();
-        [&types[..], id, self.root()].concat()
-    }
-
     /// How many leaves there are from q on, up to the end of what [`Tree::reach`] makes ready.
-    pub(super) fn run(&self, q: u32) -> u32 {
-        let size = 1 << if self.low == 0 { self.secret.lms.h } else { self.low };
+    pub(crate) fn run(&self, q: u32) -> u32 {
+        let size = 1 << if self.low == 0 { self.secret.height() } else { self.low };
         size - q % size
     }
 
@@ -123,11 +115,11 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::NoMemory`], and [`Error::Fault`] if it does not fit.
-    pub(super) fn reach<K: Kernels + ?Sized>(
+    pub(crate) fn reach<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
         q: u32,
-        scratch: &mut Scratch,
+        scratch: &mut S::Scratch,
     ) -> Result<(), Error> {
         let place = q >> self.low;
         let is_there = |subtree: &Option<Nodes>| {
@@ -143,7 +135,7 @@ impl Tree {
         let missing = subtree.missing();
         grow(k, &self.secret, &mut subtree, missing, scratch);
         if subtree.root() != self.top.low(place) {
-            return Err(Error::Fault("HSS"));
+            return Err(Error::Fault(S::NAME));
         }
         self.bottom = Some(subtree);
         Ok(())
@@ -153,15 +145,15 @@ impl Tree {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn advance<K: Kernels + ?Sized>(
+    pub(crate) fn advance<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
         q: u32,
         count: u32,
-        scratch: &mut Scratch,
+        scratch: &mut S::Scratch,
     ) -> Result<(), Error> {
         let place = (q >> self.low) + 1;
-        if self.low == 0 || place >> (self.secret.lms.h - self.low) > 0 {
+        if self.low == 0 || place >> (self.secret.height() - self.low) > 0 {
             return Ok(());
         }
         let mut next = match self.next.take() {
@@ -175,7 +167,7 @@ impl Tree {
     }
 
     /// A leaf that was made ready.
-    pub(super) fn leaf(&self, q: u32) -> Option<&[u8]> {
+    pub(crate) fn leaf(&self, q: u32) -> Option<&[u8]> {
         match &self.bottom {
             _ if self.low == 0 => Some(self.top.low(q)),
             Some(bottom) if bottom.place() == q >> self.low => {
@@ -186,7 +178,7 @@ impl Tree {
     }
 
     /// The path of a leaf that was made ready, its sibling first: h nodes.
-    pub(super) fn path(&self, q: u32) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn path(&self, q: u32) -> impl Iterator<Item = &[u8]> {
         let within = q & ((1 << self.low) - 1);
         let bottom = self.bottom.iter().filter(|_| self.low > 0);
         bottom.flat_map(move |bottom| bottom.path(within)).chain(self.top.path(q >> self.low))
@@ -194,25 +186,25 @@ impl Tree {
 
     /// A subtree at the bottom, without a node yet.
     fn subtree(&self, place: u32) -> Result<Nodes, Error> {
-        let Secret { lms, id, .. } = &self.secret;
-        Nodes::new(lms, id, self.low, (1 << (lms.h - self.low)) + place)
+        let root = (1 << (self.secret.height() - self.low)) + place;
+        Nodes::new(self.secret.n(), self.low, root)
     }
 }
 
 /// How much of what is left is due with `count` of `chances` left: so much that the last finds little.
-pub(super) fn share(left: u64, count: u64, chances: u64) -> u64 {
+pub(crate) fn share(left: u64, count: u64, chances: u64) -> u64 {
     (left * count).div_ceil(chances).min(left)
 }
 
 /// The next `count` leaves of a subtree whose lowest row is leaves.
-fn grow<K: Kernels + ?Sized>(
+fn grow<K: Kernels + ?Sized, S: TreeSecret>(
     k: &K,
-    secret: &Secret,
+    secret: &S,
     nodes: &mut Nodes,
     count: u32,
-    scratch: &mut Scratch,
+    scratch: &mut S::Scratch,
 ) {
     let first = nodes.first() + nodes.filled();
     secret.leaves(k, first, nodes.next_mut(count), scratch);
-    nodes.raise(k, count);
+    nodes.raise(k, secret, count);
 }

@@ -1,0 +1,114 @@
+//! A tree that is made in pieces that several threads can work at.
+//!
+//! ```text
+//!   row of the tree    [ done ][ piece ][ piece ][ piece ] ...        leaves, or roots of subtrees
+//!                              '-------- wave --------'               where not all nodes are kept
+//! ```
+//!
+//! Pieces of a wave are independent of each other. Where all have run, the wave is closed, and the next one is
+//! taken. What is done can be written down between waves, to go on from there another day: it is public,
+//! the seed beside it is not.
+
+use super::nodes::Nodes;
+use super::tree::Tree;
+use crate::error::Error;
+use crate::hbs::TreeSecret;
+use crate::kernels::Kernels;
+
+/// Leaves of a piece, where its tree has so many: a millisecond's work where w is 1, ten where it is 8.
+const PIECE: u32 = 64;
+/// The same of the lowest trees, which are to be more than one piece.
+const SMALL_PIECE: u32 = 16;
+
+/// A tree that is being made.
+pub(crate) struct Growth<S>(pub(crate) Tree<S>);
+
+/// A part of the row of a tree that is being made. Nothing it does depends on another.
+pub(crate) struct Part<'a, S> {
+    secret: &'a S,
+    /// How high above the leaves the row is.
+    low: u32,
+    /// The first node, and where all go.
+    first: u32,
+    out: &'a mut [u8],
+}
+
+impl<S: TreeSecret> Growth<S> {
+    /// How many leaves are done, and how many there are.
+    pub(crate) fn progress(&self) -> (u32, u32) {
+        let all = 1 << self.0.secret.height();
+        (all - self.0.missing(), all)
+    }
+
+    /// The row as far as it is done. Public.
+    pub(crate) fn row(&self) -> &[u8] {
+        self.0.top.row()
+    }
+
+    /// The next pieces, `count` at most; none if all is done.
+    pub(crate) fn wave(&mut self, count: usize) -> impl Iterator<Item = Part<'_, S>> {
+        let nodes = self.nodes_of_wave(count);
+        let size = self.nodes_of_piece() as usize;
+        let Tree { secret, top, low, .. } = &mut self.0;
+        let (secret, low, n) = (&*secret, *low, secret.n());
+        let pieces = (top.filled()..).step_by(size).zip(top.next_mut(nodes).chunks_mut(size * n));
+        pieces.map(move |(first, out)| Part { secret, low, first, out })
+    }
+
+    /// Closes a wave of `count` pieces, all of which have run without an error.
+    pub(crate) fn close<K: Kernels + ?Sized>(&mut self, k: &K, count: usize) {
+        let nodes = self.nodes_of_wave(count);
+        self.0.top.raise(k, &self.0.secret, nodes);
+    }
+
+    /// The tree, where all is done.
+    ///
+    /// # Errors
+    /// [`Error::PrivateKey`] if something is left to do.
+    pub(crate) fn finish(self) -> Result<Tree<S>, Error> {
+        if self.0.missing() > 0 {
+            let reason = "its top tree is not whole";
+            return Err(Error::PrivateKey { algorithm: S::NAME, reason });
+        }
+        Ok(self.0)
+    }
+
+    /// Nodes of the row in a piece.
+    fn nodes_of_piece(&self) -> u32 {
+        let h = self.0.secret.height();
+        let leaves = if 1 << h <= PIECE { SMALL_PIECE } else { PIECE };
+        (leaves >> self.0.low).max(1)
+    }
+
+    fn nodes_of_wave(&self, count: usize) -> u32 {
+        let missing = self.0.top.missing();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        count.saturating_mul(self.nodes_of_piece()).min(missing)
+    }
+}
+
+impl<S: TreeSecret> Part<'_, S> {
+    /// Works it out.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn run<K: Kernels + ?Sized>(
+        &mut self,
+        k: &K,
+        scratch: &mut S::Scratch,
+    ) -> Result<(), Error> {
+        let (secret, low) = (self.secret, self.low);
+        if low == 0 {
+            secret.leaves(k, self.first, self.out, scratch);
+            return Ok(());
+        }
+        let row = 1 << (secret.height() - low);
+        for (place, out) in (self.first..).zip(self.out.chunks_exact_mut(secret.n())) {
+            let mut subtree = Nodes::new(secret.n(), low, row + place)?;
+            secret.leaves(k, place << low, subtree.next_mut(1 << low), scratch);
+            subtree.raise(k, secret, 1 << low);
+            out.copy_from_slice(subtree.root());
+        }
+        Ok(())
+    }
+}
