@@ -3,6 +3,10 @@
 //! ```text
 //!   digest --digits--> where each chain of a one-time signature stands
 //!   bytes --Reader--> fields, never past their end
+//!
+//!   TreeSecret --leaves, nodes--> Nodes --> Tree, of which not all nodes need be kept
+//!                                             |-- Growth   a key's top tree, made in pieces
+//!                                             `-- Forest   the trees of all levels, each there when it is due
 //! ```
 //!
 //! No file here, in [`crate::lms`] or in [`crate::xmss`] holds a state or finds an index: a caller hands it
@@ -11,10 +15,18 @@
 use crate::kernels::Kernels;
 
 mod digits;
+mod forest;
+mod growth;
+mod nodes;
 mod reader;
+mod tree;
 
 pub(crate) use digits::{checksum, digit};
+pub use forest::Kept;
+pub(crate) use forest::{Forest, Layers};
+pub(crate) use growth::{Growth, Part};
 pub(crate) use reader::Reader;
+pub(crate) use tree::Tree;
 
 /// What the leaves of one tree derive from, and how its nodes are hashed.
 pub(crate) trait TreeSecret {

@@ -10,12 +10,11 @@
 //! the seed beside it is not.
 
 use super::Scratch;
-use super::growth::{Growth, Part};
 use super::levels::Levels;
 use super::secret::Secret;
 use super::sign::SigningKey;
-use super::tree::Tree;
 use crate::error::Error;
+use crate::hbs::{Growth, Part, Tree};
 use crate::kernels::Kernels;
 
 /// A key that is being made.

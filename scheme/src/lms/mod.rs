@@ -24,23 +24,19 @@
 //! and so are the digits of a digest, which say how long a chain is (Algorithm 4b takes them from public
 //! bytes).
 
-mod forest;
 mod generate;
-mod growth;
 mod hash;
 mod keys;
 mod levels;
-mod nodes;
 mod one_time;
 mod params;
 mod secret;
 mod sign;
 mod signature;
-mod tree;
 mod verify;
 
+pub use crate::hbs::Kept;
 pub use crate::kernels::lms::LmsFamily;
-pub use forest::Kept;
 pub use generate::{Generation, Piece, generate};
 pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
 pub use levels::Levels;

@@ -6,11 +6,10 @@ use super::keys::Public;
 use super::params::N_MAX;
 use super::secret::Secret;
 use super::signature::read_part;
-use super::tree::Tree;
 use super::verify;
 use crate::ct;
 use crate::error::Error;
-use crate::hbs::{Reader, digit};
+use crate::hbs::{Reader, Tree, digit};
 use crate::kernels::Kernels;
 use crate::kernels::lms::{LmsChain, prefix};
 

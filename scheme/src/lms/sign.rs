@@ -1,19 +1,18 @@
 //! Signing keys of HSS and what they sign with (RFC 8554, sections 6.1 and 6.2).
 //!
-//! Which trees are there when is `forest.rs`'s: of each level the one that signs, and the one behind it,
+//! Which trees are there when is [`crate::hbs::Forest`]'s: of each level the one that signs, and the one behind it,
 //! which grows meanwhile.
 
 use std::fmt;
 
 use super::Scratch;
-use super::forest::{Forest, Kept, Layers};
 use super::keys::VerifyKey;
 use super::levels::Levels;
 use super::one_time::{self, SIGNATURES_MAX};
 use super::secret::Secret;
-use super::tree::Tree;
 use super::verify;
 use crate::error::{Error, Status};
+use crate::hbs::{Forest, Kept, Layers, Tree};
 use crate::kernels::Kernels;
 
 impl Layers for Levels {

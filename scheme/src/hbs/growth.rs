@@ -9,10 +9,10 @@
 //! taken. What is done can be written down between waves, to go on from there another day: it is public,
 //! the seed beside it is not.
 
+use super::TreeSecret;
 use super::nodes::Nodes;
 use super::tree::Tree;
 use crate::error::Error;
-use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
 
 /// Leaves of a piece, where its tree has so many: a millisecond's work where w is 1, ten where it is 8.

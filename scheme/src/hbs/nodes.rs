@@ -8,8 +8,8 @@
 //!
 //! Nothing here is secret.
 
+use super::TreeSecret;
 use crate::error::Error;
-use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
 
 /// Nodes that are hashed in one call, which bounds their descriptions to some 20 KiB.

@@ -13,9 +13,9 @@
 //! 16 levels of 32 bytes a node are 4 MiB; of a tree 20 high are kept 2 MiB and two subtrees of 2 KiB, of one
 //! 25 high 2 MiB and two of 64 KiB.
 
+use super::TreeSecret;
 use super::nodes::Nodes;
 use crate::error::Error;
-use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
 
 /// A tree and its secret.

@@ -18,9 +18,9 @@
 
 use std::ops::Range;
 
+use super::TreeSecret;
 use super::tree::{Tree, share};
 use crate::error::Error;
-use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
 
 /// The working memory of a key's scheme.
