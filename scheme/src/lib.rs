@@ -12,7 +12,7 @@
 //! - [`kernels`]: the seam to an instruction set.
 //! - [`ml_kem`], [`ml_dsa`]: the flows, over whole batches; a single operation is a batch of one.
 //! - [`lms`]: LMS and HSS, which sign with an index that the caller hands over.
-//! - [`xmss`]: XMSS and XMSS^MT, verification.
+//! - [`xmss`]: XMSS and XMSS^MT, which sign the same way.
 //! - [`fn_dsa`]: FN-DSA and Falcon over the crates that compute them.
 //! - [`composite`], [`rsa`]: composite ML-DSA signatures, and their RSA.
 //! - [`ct`]: constant-time selection and comparison, and the marks where a value becomes public.

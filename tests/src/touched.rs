@@ -5,6 +5,7 @@ use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
+use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 /// What is done with jobs that are finished. Without a method of its own it is nothing.
@@ -17,6 +18,12 @@ pub trait Touch {
     fn hashes(&self, _: &mut [SlhHash<'_>]) {}
     /// After `slh_fors_many`.
     fn fors(&self, _: &mut [SlhForsTree<'_>]) {}
+    /// After `xmss_chain_many`.
+    fn xmss_chains(&self, _: &mut [XmssChain<'_>]) {}
+    /// After `xmss_hash_many`.
+    fn xmss_hashes(&self, _: &mut [XmssHash<'_>]) {}
+    /// After `xmss_secret_many`.
+    fn xmss_secrets(&self, _: &mut [XmssSecret<'_>]) {}
 }
 
 /// Passes everything on to `inner`, and hands what comes out to `touch`.
@@ -66,6 +73,21 @@ impl<K: Kernels, T: Touch + Send + Sync> Kernels for Touched<K, T> {
         self.touch.fors(jobs);
     }
 
+    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
+        self.inner.xmss_chain_many(jobs);
+        self.touch.xmss_chains(jobs);
+    }
+
+    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
+        self.inner.xmss_hash_many(jobs);
+        self.touch.xmss_hashes(jobs);
+    }
+
+    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
+        self.inner.xmss_secret_many(jobs);
+        self.touch.xmss_secrets(jobs);
+    }
+
     passed_on! {
         fn kem_rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize;
         fn kem_sample_ntt_vartime(jobs: &mut [KemUniform<'_>]);
@@ -77,5 +99,4 @@ impl<K: Kernels, T: Touch + Send + Sync> Kernels for Touched<K, T> {
     }
     crate::plain_kernels!(passed_on);
     crate::lms_kernels!(passed_on);
-    crate::xmss_kernels!(passed_on);
 }

@@ -96,7 +96,8 @@ pub struct Kept<'a> {
 
 /// Signatures of neighbouring leaves of the lowest tree.
 pub(crate) struct Run {
-    /// The first leaf.
+    /// The first index, and its leaf.
+    pub(crate) index: u64,
     pub(crate) q: u32,
     /// Which of the messages.
     pub(crate) messages: Range<usize>,
@@ -165,7 +166,7 @@ impl<L: Layers> Forest<L> {
             let (_, q) = self.position(lowest, index);
             let run = self.levels[lowest].tree.run(q) as usize;
             let now = (count - done).min(run).min(together);
-            sign(self, Run { q, messages: done..done + now }, scratch)?;
+            sign(self, Run { index, q, messages: done..done + now }, scratch)?;
             match self.advance(k, index, now as u32, scratch) {
                 // The signature is good, and what is missing is made when it is needed.
                 Ok(()) | Err(Error::NoMemory(_)) => {}

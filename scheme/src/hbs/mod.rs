@@ -23,7 +23,7 @@ mod tree;
 
 pub(crate) use digits::{checksum, digit};
 pub use forest::Kept;
-pub(crate) use forest::{Forest, Layers};
+pub(crate) use forest::{Forest, Layers, Run};
 pub(crate) use growth::{Growth, Part};
 pub(crate) use reader::Reader;
 pub(crate) use tree::Tree;

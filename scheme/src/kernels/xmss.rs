@@ -118,9 +118,9 @@ impl XmssContext {
     pub fn new(family: XmssFamily, seed: &[u8]) -> Self {
         let n = seed.len();
         assert!(family.has(n), "a set of the family has this n");
-        let mut context = XmssContext { family, n, seed: [0; N_MAX], prf: [0; 8] };
+        let mut context = XmssContext { family, n, seed: [0; N_MAX], prf: SHA256_START };
         context.seed[..n].copy_from_slice(seed);
-        context.prf = keyed_state(family, domain::PRF, seed);
+        take_key(&mut context.prf, family, domain::PRF, seed);
         context
     }
 
@@ -130,33 +130,29 @@ impl XmssContext {
     }
 }
 
-/// The state of SHA-256 after toByte(x, 32) || key where n is 32, and else the initial one.
-fn keyed_state(family: XmssFamily, domain: usize, key: &[u8]) -> [u32; 8] {
-    match (family, key.len()) {
-        (XmssFamily::Sha256, 32) => after_block(prefix(domain, 32), key),
-        _ => SHA256_START,
+/// Takes a state of SHA-256 from its start to behind toByte(x, 32) || key, where n is 32.
+fn take_key(state: &mut [u32; 8], family: XmssFamily, domain: usize, key: &[u8]) {
+    if (family, key.len()) != (XmssFamily::Sha256, 32) {
+        return;
     }
-}
-
-/// The state after the first block: 32 bytes and 32 more.
-fn after_block(head: &[u8], tail: &[u8]) -> [u32; 8] {
     let mut block = [0u8; 64];
-    block[..32].copy_from_slice(head);
-    block[32..].copy_from_slice(tail);
-    let mut state = SHA256_START;
-    sha2::compress256(&mut state, core::slice::from_ref(GenericArray::from_slice(&block)));
+    block[..32].copy_from_slice(prefix(domain, 32));
+    block[32..].copy_from_slice(key);
+    sha2::compress256(state, core::slice::from_ref(GenericArray::from_slice(&block)));
     ct::wipe(&mut block);
-    state
 }
 
 /// A secret that a hash is keyed with: the seed that the secrets of all chains come from, S_XMSS, or that of
-/// randomizers, SK_PRF (SP 800-208, section 6.2).
+/// randomizers, SK_PRF (SP 800-208, section 6.2). Wiped when dropped.
+///
+/// It has a place of its own: what a value is moved out of is not wiped.
+pub struct XmssSecretSeed(Box<Seed>);
+
 #[derive(Zeroize, ZeroizeOnDrop)]
-pub struct XmssSecretSeed {
+struct Seed {
     bytes: [u8; 32],
     n: usize,
-    /// The state of SHA-256 after the block of the function's number and it, where n is 32.
-    pub state: [u32; 8],
+    state: [u32; 8],
 }
 
 impl XmssSecretSeed {
@@ -179,15 +175,20 @@ impl XmssSecretSeed {
     fn of(family: XmssFamily, domain: usize, seed: &[u8]) -> Self {
         let n = seed.len();
         assert!(family.has(n) && n <= 32, "a seed of a set of SP 800-208");
-        let mut all =
-            XmssSecretSeed { bytes: [0; 32], n, state: keyed_state(family, domain, seed) };
+        let mut all = Box::new(Seed { bytes: [0; 32], n, state: SHA256_START });
         all.bytes[..n].copy_from_slice(seed);
-        all
+        take_key(&mut all.state, family, domain, seed);
+        XmssSecretSeed(all)
     }
 
     /// The n bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.n]
+        &self.0.bytes[..self.0.n]
+    }
+
+    /// The state of SHA-256 after the block of the function's number and them, where n is 32.
+    pub fn state(&self) -> &[u32; 8] {
+        &self.0.state
     }
 }
 

@@ -93,7 +93,7 @@ impl<const N: usize> Streams<N> {
     #[inline(always)]
     pub fn begin_secret(&mut self, stream: usize, job: &XmssSecret<'_>) {
         self.begin(stream, job.context, &job.address);
-        Self::put_words(&mut self.start, stream, &job.seed.state);
+        Self::put_words(&mut self.start, stream, job.seed.state());
         Self::put(&mut self.secret, stream, job.seed.bytes());
     }
 
@@ -318,7 +318,7 @@ pub(super) fn secret(job: &mut XmssSecret<'_>) {
 /// PRF of an index, keyed with a secret: its number stands where an address does.
 pub(super) fn randomizer(seed: &XmssSecretSeed, index: u64, output: &mut [u8]) {
     let mut one = Streams::<1>::ZERO;
-    Streams::put_words(&mut one.start, 0, &seed.state);
+    Streams::put_words(&mut one.start, 0, seed.state());
     Streams::put(&mut one.seed, 0, seed.bytes());
     one.address[XmssAddress::HASH] = [(index >> 32) as u32];
     match seed.bytes().len() {

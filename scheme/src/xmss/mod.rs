@@ -1,4 +1,4 @@
-//! XMSS and XMSS^MT (RFC 8391, SP 800-208) over whole batches: verification.
+//! XMSS and XMSS^MT (RFC 8391, SP 800-208): verification over whole batches, key generation, signing.
 //!
 //! ```text
 //!   key        number of the set || root || SEED
@@ -13,25 +13,34 @@
 //!   without its [`Scheme`], which a caller knows from a container, a name or an option.
 //! - [`VerifyKey`], [`decode_verify_keys`]: public keys.
 //! - [`verify()`]: the batch operation.
+//! - [`Generation`] makes a private key in pieces, [`generate`] at once.
+//! - [`SigningKey`]: signs with an index that the caller hands over, and never finds one.
 //! - [`Scratch`]: buffers that are kept from call to call.
 //!
 //! A layer's chains wait for the root below, which no signature holds. So what runs side by side is one layer of
-//! all signatures of a batch, and a layer that several of them share is worked out once. Nothing here is secret.
-//! Bytes of any kind and number are a verdict; slices of different lengths and blank keys are a misuse and
-//! panic.
+//! all signatures of a batch, and a layer that several of them share is worked out once. Bytes of any
+//! kind and number are a verdict; slices of different lengths and blank keys are a misuse and panic.
+//!
+//! Secret are S_XMSS and SK_PRF, and what chains pass through, up to where a signature has it. Nodes of trees are
+//! public, and so are the digits of a digest, which say how long a chain is.
 
 mod keys;
 mod known;
+mod one_time;
 mod ots;
 mod params;
+mod secret;
+mod sign;
 mod signature;
 mod tree;
 mod verify;
 
+pub use crate::hbs::Kept;
 pub use crate::kernels::xmss::XmssFamily;
 pub use keys::{VerifyKey, decode_verify_keys};
 pub use known::testing_only_signed;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
+pub use sign::{Generation, Piece, SigningKey, generate};
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

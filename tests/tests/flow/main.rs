@@ -4,3 +4,4 @@ mod defects;
 mod lms;
 mod ml_dsa;
 mod slh_dsa;
+mod xmss;
