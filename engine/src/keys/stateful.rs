@@ -22,6 +22,8 @@
 pub mod conformance;
 pub mod hss;
 mod memory;
+mod signer;
+pub mod xmss;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -32,6 +34,7 @@ use crate::error::Error;
 
 pub use crate::error::{LedgerError, REQUEST_ID_MAX};
 pub use memory::testing_only_ledger;
+pub use signer::{Progress, Secret, StatefulKey};
 
 /// Hands out the indexes of one key, each once, whatever happens to the process or to the machine.
 ///

@@ -8,7 +8,7 @@ use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{self, KemNoise};
 use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, LmsLeaves};
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
-use gabion_scheme::kernels::xmss::{XmssChain, XmssHash};
+use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
 use super::*;
@@ -50,6 +50,9 @@ enum Bug {
     /// Hashes of XMSS from the ninth on are wrong, or those of 64 bytes.
     NinthHashOfXmss,
     HashOf64Bytes,
+    /// Secrets of XMSS from the seventeenth on are wrong, or those of 24 bytes.
+    SeventeenthSecret,
+    SecretOf24Bytes,
 }
 
 struct Planted(Bug);
@@ -204,6 +207,18 @@ impl Kernels for Planted {
         }
     }
 
+    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
+        Portable.xmss_secret_many(jobs);
+        for (at, job) in jobs.iter_mut().enumerate() {
+            let is_planted = match self.0 {
+                Bug::SeventeenthSecret => at >= 16,
+                Bug::SecretOf24Bytes => job.context.n == 24,
+                _ => false,
+            };
+            job.output[0] ^= u8::from(is_planted);
+        }
+    }
+
     passed_on! {
         fn kem_ntt(polys: &mut [KemPoly]);
         fn kem_inv_ntt(polys: &mut [KemPoly]);
@@ -261,6 +276,8 @@ fn bugs_of_kernels_are_caught() {
         (Bug::ChainOf24Bytes, &[A::Xmss, A::XmssMt]),
         (Bug::NinthHashOfXmss, &[A::Xmss, A::XmssMt]),
         (Bug::HashOf64Bytes, &[A::Xmss]),
+        (Bug::SeventeenthSecret, &[A::Xmss, A::XmssMt]),
+        (Bug::SecretOf24Bytes, &[A::Xmss, A::XmssMt]),
     ];
     for algorithm in kems.iter().chain(dsas).chain(&[A::Ed25519, A::Hss, A::Xmss, A::XmssMt]) {
         assert_eq!(run(&Cpu::new(Planted(Bug::None)), *algorithm), Ok(()));

@@ -9,6 +9,7 @@ mod many;
 mod parallel;
 mod single;
 mod stateful_hss;
+mod stateful_xmss;
 mod verdicts;
 mod x25519;
 mod xmss;

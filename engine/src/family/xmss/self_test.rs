@@ -6,7 +6,12 @@
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Operation, Xmss};
 use gabion_scheme::Status;
-use gabion_scheme::xmss::{Scheme, Set, VerifyKey, testing_only_signed};
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::kernels::xmss::{
+    XmssAddress, XmssContext, XmssSecret, XmssSecretSeed, address_type,
+};
+use gabion_scheme::prehash::Prehash;
+use gabion_scheme::xmss::{Scheme, Set, VerifyKey, XmssFamily, testing_only_signed};
 
 /// The number of a set, the index, and the root that the lane's bytes lead to: every hash function and length.
 const CASES: [(u32, u64, &str); 7] = [
@@ -36,6 +41,17 @@ const LAYERS: [(u32, u64, &str); 4] = [
     (0x15, 0x5a_5a5a_5a5a, "40dab4c6ac880669f8377115080a95746d0065e3fbbeab85f9df47607f7b62ff"),
 ];
 
+/// The hash functions that keys sign with, and SHA-256 of the secrets that [`SECRETS`] chains begin with. By a program over
+/// Python's hashlib, too.
+const OF_SECRETS: [(XmssFamily, usize, &str); 4] = [
+    (XmssFamily::Sha256, 24, "206545c909c76aa7cbc8ae1014a2a9efa715a931547f3ec09d1ffe492d16b128"),
+    (XmssFamily::Sha256, 32, "964a9cc9eb676df88492e5776cd8de4249c850d93e13bb2b37dac1a6630a62d0"),
+    (XmssFamily::Shake256, 24, "a041d01d7301f30fc14cca75c5abf82417f1fd21deb1019de22e9c734599aab2"),
+    (XmssFamily::Shake256, 32, "a9ce618ce4b0876bfb70dee77b0158cfa75546053af84cd0d57d1d72417356f7"),
+];
+/// Two groups of lanes, and some more.
+const SECRETS: u32 = 37;
+
 /// What is verified in a lane.
 #[derive(Clone)]
 struct Lane {
@@ -62,6 +78,30 @@ pub(crate) fn run(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
         expected[spared] = Status::Ok;
         let what = format!("signatures with a fault ({turn})");
         all_say(backend, scheme, &wrong, &expected, &what)?;
+    }
+    backend.kernels().map_or(Ok(()), secrets)
+}
+
+/// What keys that sign have beside verification: the secrets that chains begin with.
+fn secrets(k: &dyn Kernels) -> Result<(), String> {
+    for (family, n, expected) in OF_SECRETS {
+        let bytes = |first: u8, step: u8| -> Vec<u8> {
+            (0..n as u8).map(|at| first.wrapping_add(step.wrapping_mul(at))).collect()
+        };
+        let context = &XmssContext::new(family, &bytes(0x2f, 0xff));
+        let seed = &XmssSecretSeed::new(family, &bytes(0x70, 1));
+        let mut secrets = vec![0; SECRETS as usize * n];
+        let jobs = (0..SECRETS).zip(secrets.chunks_exact_mut(n)).map(|(at, output)| {
+            let address = XmssAddress::new(3, 1 << 32 | 2, address_type::OTS)
+                .with(XmssAddress::KEY_PAIR, 5 + at / 7)
+                .with(XmssAddress::CHAIN, at);
+            XmssSecret { context, seed, address, output }
+        });
+        k.xmss_secret_many(&mut jobs.collect::<Vec<_>>());
+        let found = hex(&Prehash::Sha2_256.digest(&secrets));
+        if found != expected {
+            return Err(format!("secrets of {family:?} with {n} bytes have the digest {found}"));
+        }
     }
     Ok(())
 }

@@ -1,0 +1,463 @@
+//! Keys that signing uses up, with the trees they sign with: made on several threads, with word of how far they are,
+//! closed and opened again.
+//!
+//! ```text
+//!   secret --StatefulKey::generate: waves of pieces on threads--> StatefulKey --sign_indexed(Indexes)--> signatures
+//!      |                      |        ^                               |    ^
+//!      | encode()             v        |                       trees() |    | open()
+//!      v                 Progress { row }, to go on from               v    |
+//!   key file                                                     what is kept beside the key file
+//! ```
+//!
+//! The secret is the private key: of HSS [`HssSecret`](super::hss::HssSecret), of XMSS and XMSS^MT [`XmssSecret`](super::xmss::XmssSecret).
+//! Everything else can be made from it again, in as much time as it took. A [`StatefulKey`] is not `Clone`, knows no
+//! index, and takes [`Indexes`] by value: see [`super`].
+//!
+//! What [`StatefulKey::trees`] gives is public. But a signer believes it: with a node of another tree an upper leaf
+//! would sign twice. So whoever keeps it authenticates it.
+
+use std::fmt;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use gabion_backend::Task;
+use gabion_scheme::kernels::Kernels;
+use gabion_scheme::lms::Kept;
+use gabion_scheme::{Algorithm, Status};
+
+use super::{IndexedSigner, Indexes};
+use crate::error::{Error, lane_error, private_key};
+use crate::memory;
+use crate::route::Engine;
+use crate::threads::on_threads;
+
+/// Pieces of a wave for each thread: some tens of milliseconds, beside which starting threads is nothing.
+const PIECES_EACH: usize = 8;
+/// Bytes before the row of a tree in [`StatefulKey::trees`]: level, number, length of the row, length of what the tree
+/// above says of it.
+const KEPT_HEAD: usize = 4 + 8 + 8 + 4;
+
+/// How far key generation is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Leaves of the top tree that are done.
+    pub done: u32,
+    /// All of them.
+    pub all: u32,
+    /// What is done, to go on from another time. Public, and as much worth guarding as what
+    /// [`StatefulKey::trees`] gives.
+    pub row: &'a [u8],
+}
+
+/// What a private key is, and how its scheme makes its trees and signs with them.
+pub trait Secret {
+    /// A key that is being made.
+    type Making;
+    /// A piece of it.
+    type Piece<'a>: Send;
+    /// A key that signs.
+    type Key;
+    /// The public key.
+    type Public: Clone + fmt::Debug;
+    /// Working memory.
+    type Scratch: Default;
+
+    /// The row of the table.
+    fn algorithm(&self) -> Algorithm;
+
+    /// Begins to make its trees.
+    ///
+    /// # Errors
+    /// As the scheme's `Generation::new`.
+    fn begin(&self) -> Result<Self::Making, gabion_scheme::Error>;
+
+    /// How many signatures a key makes.
+    fn signatures(key: &Self::Key) -> u64;
+
+    /// Bytes of a signature.
+    fn signature_len(key: &Self::Key) -> usize;
+
+    /// As `Generation::resume`.
+    ///
+    /// # Errors
+    /// As that.
+    fn resume(
+        making: Self::Making,
+        k: &dyn Kernels,
+        row: &[u8],
+    ) -> Result<Self::Making, gabion_scheme::Error>;
+
+    /// As `Generation::progress`.
+    fn progress(making: &Self::Making) -> (u32, u32);
+
+    /// As `Generation::row`.
+    fn row(making: &Self::Making) -> &[u8];
+
+    /// As `Generation::wave`.
+    fn wave(making: &mut Self::Making, count: usize) -> Vec<Self::Piece<'_>>;
+
+    /// As `Piece::run`.
+    ///
+    /// # Errors
+    /// As that.
+    fn run(piece: Self::Piece<'_>, k: &dyn Kernels) -> Result<(), gabion_scheme::Error>;
+
+    /// As `Generation::close`.
+    fn close(making: &mut Self::Making, k: &dyn Kernels, count: usize);
+
+    /// As `Generation::finish`.
+    ///
+    /// # Errors
+    /// As that.
+    fn finish(making: Self::Making) -> Result<Self::Key, gabion_scheme::Error>;
+
+    /// The public key of a key.
+    fn public(key: &Self::Key) -> &Self::Public;
+
+    /// Its encoding.
+    fn public_bytes(public: &Self::Public) -> &[u8];
+
+    /// As `SigningKey::kept`.
+    fn kept(key: &Self::Key) -> Vec<Kept<'_>>;
+
+    /// As `SigningKey::restore`.
+    ///
+    /// # Errors
+    /// As that.
+    fn restore(
+        key: &mut Self::Key,
+        k: &dyn Kernels,
+        kept: Kept<'_>,
+        scratch: &mut Self::Scratch,
+    ) -> Result<(), gabion_scheme::Error>;
+
+    /// As `SigningKey::reach`.
+    ///
+    /// # Errors
+    /// As that.
+    fn reach(
+        key: &mut Self::Key,
+        k: &dyn Kernels,
+        index: u64,
+        scratch: &mut Self::Scratch,
+    ) -> Result<(), gabion_scheme::Error>;
+
+    /// As `SigningKey::sign`: messages from an index on.
+    ///
+    /// # Errors
+    /// As that.
+    fn sign(
+        key: &mut Self::Key,
+        k: &dyn Kernels,
+        messages: (u64, &[&[u8]]),
+        out: &mut [u8],
+        scratch: &mut Self::Scratch,
+    ) -> Result<(), gabion_scheme::Error>;
+}
+
+/// What every scheme's module has under one name.
+macro_rules! of_scheme {
+    ($scheme:ident) => {
+        type Making = $scheme::Generation;
+        type Piece<'a> = $scheme::Piece<'a>;
+        type Key = $scheme::SigningKey;
+        type Public = $scheme::VerifyKey;
+        type Scratch = $scheme::Scratch;
+
+        fn resume(
+            making: Self::Making,
+            k: &dyn gabion_scheme::kernels::Kernels,
+            row: &[u8],
+        ) -> Result<Self::Making, gabion_scheme::Error> {
+            making.resume(k, row)
+        }
+
+        fn progress(making: &Self::Making) -> (u32, u32) {
+            making.progress()
+        }
+
+        fn row(making: &Self::Making) -> &[u8] {
+            making.row()
+        }
+
+        fn wave(making: &mut Self::Making, count: usize) -> Vec<Self::Piece<'_>> {
+            making.wave(count)
+        }
+
+        fn run(
+            mut piece: Self::Piece<'_>,
+            k: &dyn gabion_scheme::kernels::Kernels,
+        ) -> Result<(), gabion_scheme::Error> {
+            piece.run(k, &mut Self::Scratch::default())
+        }
+
+        fn close(making: &mut Self::Making, k: &dyn gabion_scheme::kernels::Kernels, count: usize) {
+            making.close(k, count);
+        }
+
+        fn finish(making: Self::Making) -> Result<Self::Key, gabion_scheme::Error> {
+            making.finish()
+        }
+
+        fn public(key: &Self::Key) -> &Self::Public {
+            key.verify_key()
+        }
+
+        fn public_bytes(public: &Self::Public) -> &[u8] {
+            public.bytes()
+        }
+
+        fn kept(key: &Self::Key) -> Vec<$scheme::Kept<'_>> {
+            key.kept()
+        }
+
+        fn restore(
+            key: &mut Self::Key,
+            k: &dyn gabion_scheme::kernels::Kernels,
+            kept: $scheme::Kept<'_>,
+            scratch: &mut Self::Scratch,
+        ) -> Result<(), gabion_scheme::Error> {
+            key.restore(k, kept, scratch)
+        }
+
+        fn reach(
+            key: &mut Self::Key,
+            k: &dyn gabion_scheme::kernels::Kernels,
+            index: u64,
+            scratch: &mut Self::Scratch,
+        ) -> Result<(), gabion_scheme::Error> {
+            key.reach(k, index, scratch)
+        }
+
+        fn sign(
+            key: &mut Self::Key,
+            k: &dyn gabion_scheme::kernels::Kernels,
+            (index, messages): (u64, &[&[u8]]),
+            out: &mut [u8],
+            scratch: &mut Self::Scratch,
+        ) -> Result<(), gabion_scheme::Error> {
+            key.sign(k, index, messages, out, scratch)
+        }
+    };
+}
+pub(super) use of_scheme;
+
+/// A private key that signs, with the trees it signs with.
+pub struct StatefulKey<'e, S: Secret> {
+    engine: &'e Engine,
+    algorithm: Algorithm,
+    /// None after a panic, which may have left a tree that is none.
+    key: Option<S::Key>,
+    public: S::Public,
+    scratch: S::Scratch,
+}
+
+impl<'e, S: Secret> StatefulKey<'e, S> {
+    /// Makes the key of a secret, from `row` on, which an earlier [`Progress`] gave or which is empty, on up to
+    /// `threads` threads. `watch` hears of each wave, a fraction of a second, and may stop there: then the
+    /// answer is `None`.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the row is none of this key's; no healthy backend; no memory.
+    pub fn generate(
+        engine: &'e Engine,
+        secret: &S,
+        row: &[u8],
+        threads: NonZero<usize>,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<Self>, Error> {
+        memory::check()?;
+        let algorithm = secret.algorithm();
+        let kernels = engine.kernels_for(algorithm)?;
+        let made = guarded((algorithm, Task::Keygen), || {
+            let mut made = S::resume(secret.begin()?, kernels, row)?;
+            let pieces = threads.get().saturating_mul(PIECES_EACH);
+            loop {
+                let (done, all) = S::progress(&made);
+                if watch(Progress { done, all, row: S::row(&made) }).is_break() {
+                    return Ok(None);
+                }
+                if done == all {
+                    return Ok(Some(S::finish(made)?));
+                }
+                let run = |piece: S::Piece<'_>| S::run(piece, kernels).map_err(Error::from);
+                on_threads(threads.get(), S::wave(&mut made, pieces), run)?;
+                S::close(&mut made, kernels, pieces);
+            }
+        })?;
+        Ok(made.map(|key| {
+            let public = S::public(&key).clone();
+            let scratch = S::Scratch::default();
+            StatefulKey { engine, algorithm, key: Some(key), public, scratch }
+        }))
+    }
+
+    /// Opens a key that was made, whose public key is `public`, to sign from `index` on. `trees` is what
+    /// [`StatefulKey::trees`] gave, authenticated, or empty: what it lacks is made again, on up to `threads` threads
+    /// where it is the top tree. The first signature takes no longer than any other then.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the secret does not make the public key, or there is no such index; no healthy
+    /// backend; no memory.
+    pub fn open(
+        engine: &'e Engine,
+        secret: &S,
+        public: &[u8],
+        trees: &[u8],
+        index: u64,
+        threads: NonZero<usize>,
+    ) -> Result<Self, Error> {
+        let kept: Vec<_> = Kepts(trees).collect();
+        let row = kept.iter().find(|kept| kept.level == 0).map_or(&[][..], |kept| kept.row);
+        let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+        let mut made = Self::generate(engine, secret, row, threads, &mut go_on);
+        if matches!(made, Err(Error::Input(_))) && !row.is_empty() {
+            made = Self::generate(engine, secret, &[], threads, &mut go_on);
+        }
+        let mut key = made?.ok_or(Error::Lost)?;
+        if S::public_bytes(&key.public) != public {
+            let reason = "its trees do not lead to its public key";
+            return Err(private_key(key.algorithm, reason));
+        }
+        key.run(Task::DecodePrivate, |key, kernels, scratch| {
+            for kept in kept.into_iter().filter(|kept| kept.level > 0) {
+                match S::restore(key, kernels, kept, scratch) {
+                    // What does not fit is made again when it is needed.
+                    Ok(()) | Err(gabion_scheme::Error::PrivateKey { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            S::reach(key, kernels, index, scratch)
+        })?;
+        Ok(key)
+    }
+
+    /// The sets, and the public key.
+    pub fn verify_key(&self) -> &S::Public {
+        &self.public
+    }
+
+    /// How many signatures the key makes in all.
+    pub fn signatures(&self) -> u64 {
+        self.key.as_ref().map_or(0, S::signatures)
+    }
+
+    /// Bytes of a signature.
+    pub fn signature_len(&self) -> usize {
+        self.key.as_ref().map_or(0, S::signature_len)
+    }
+
+    /// What is worth keeping of its trees where it is closed: nodes, and the signed keys of lower trees. Public; see
+    /// the module.
+    pub fn trees(&self) -> Vec<u8> {
+        let kept = self.key.as_ref().map(S::kept).unwrap_or_default();
+        let mut bytes = Vec::new();
+        for Kept { level, number, row, signed } in kept {
+            bytes.extend_from_slice(&(level as u32).to_be_bytes());
+            bytes.extend_from_slice(&number.to_be_bytes());
+            bytes.extend_from_slice(&(row.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(&(signed.len() as u32).to_be_bytes());
+            bytes.extend_from_slice(row);
+            bytes.extend_from_slice(signed);
+        }
+        bytes
+    }
+
+    /// Signs by any index. Whoever signs two messages by one has given the key away: for tests and benchmarks
+    /// alone.
+    ///
+    /// # Errors
+    /// As [`IndexedSigner::sign_indexed`].
+    pub fn testing_only_sign_at(
+        &mut self,
+        index: u64,
+        messages: &[&[u8]],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        memory::check()?;
+        let len = self.signature_len();
+        let bytes = messages.len().checked_mul(len);
+        let mut all = memory::filled(bytes.ok_or(Error::TooMany { lanes: messages.len() })?, 0)?;
+        self.run(Task::Sign, |key, kernels, scratch| {
+            S::sign(key, kernels, (index, messages), &mut all, scratch)
+        })?;
+        Ok(all.chunks_exact(len).map(<[u8]>::to_vec).collect())
+    }
+
+    /// Does something with the key on the best healthy kernels. A panic ends the key; after a fault the backend is
+    /// tested again.
+    fn run(
+        &mut self,
+        task: Task,
+        work: impl FnOnce(
+            &mut S::Key,
+            &dyn Kernels,
+            &mut S::Scratch,
+        ) -> Result<(), gabion_scheme::Error>,
+    ) -> Result<(), Error> {
+        let algorithm = self.algorithm;
+        let kernels = self.engine.kernels_for(algorithm)?;
+        let mut key = self.key.take().ok_or(Error::Lost)?;
+        let scratch = &mut self.scratch;
+        let (key, done) = guarded((algorithm, task), || {
+            let done = work(&mut key, kernels, scratch);
+            Ok((key, done))
+        })?;
+        self.key = Some(key);
+        done.map_err(|error| match error {
+            gabion_scheme::Error::Fault(_) => {
+                self.engine.suspect(algorithm, "a signature by an index failed its check");
+                lane_error(algorithm, task, Status::Fault)
+            }
+            error => error.into(),
+        })
+    }
+}
+
+impl<S: Secret> IndexedSigner for StatefulKey<'_, S> {
+    fn sign_indexed(
+        &mut self,
+        indexes: Indexes,
+        messages: &[&[u8]],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        if indexes.count() != messages.len() as u64 {
+            return Err(Error::Lost);
+        }
+        self.testing_only_sign_at(indexes.first(), messages)
+    }
+}
+
+impl<S: Secret> fmt::Debug for StatefulKey<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StatefulKey of {:?}", self.public)
+    }
+}
+
+/// The trees of [`StatefulKey::trees`], as far as they are whole.
+struct Kepts<'a>(&'a [u8]);
+
+impl<'a> Iterator for Kepts<'a> {
+    type Item = Kept<'a>;
+
+    fn next(&mut self) -> Option<Kept<'a>> {
+        let (head, rest) = self.0.split_first_chunk::<KEPT_HEAD>()?;
+        let number = |from: usize, to: usize| {
+            head[from..to].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte))
+        };
+        let [level, row, signed] = [number(0, 4), number(12, 20), number(20, 24)]
+            .map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        let number = number(4, 12);
+        let (row, rest) = rest.split_at_checked(row)?;
+        let (signed, rest) = rest.split_at_checked(signed)?;
+        self.0 = rest;
+        Some(Kept { level, number, row, signed })
+    }
+}
+
+/// Runs something over kernels, and makes an error of a panic.
+fn guarded<T>(
+    (algorithm, task): (Algorithm, Task),
+    work: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Panicked { algorithm, task }))
+}
