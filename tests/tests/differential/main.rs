@@ -13,6 +13,7 @@
 //! | Ed25519, strict and ZIP 215 | ed25519-dalek, AWS-LC | |
 //! | SLH-DSA | slh-dsa, fips205 | |
 //! | LMS, HSS | hbs-lms; wolfSSL where it is built | |
+//! | XMSS^MT | xmss | |
 //! | Falcon | | pqcrypto-falcon; its definition, written down |
 //! | FN-DSA | | its definition, written down; keys by pqcrypto-falcon |
 //!
@@ -37,6 +38,7 @@ mod hss_wolfssl;
 mod ml_dsa;
 mod ml_kem;
 mod slh_dsa;
+mod xmss;
 
 use std::io::Write;
 use std::ops::Range;
