@@ -29,7 +29,7 @@ pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), Ledge
     }
     let mut bytes = Zeroizing::new(MAGIC.to_vec());
     for path in [&paths.key, &paths.state, &paths.log] {
-        let file = read_file(disk, path).map_err(|error| failed(path, &error))?;
+        let file = read_file(disk, path, u64::MAX).map_err(|error| failed(path, &error))?;
         bytes.extend_from_slice(&(file.len() as u64).to_be_bytes());
         bytes.extend_from_slice(&file);
     }
@@ -44,7 +44,7 @@ pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), Ledge
 /// If it is damaged; if one of the files is there already, or can't be written. Then none is.
 pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), LedgerError> {
     let disk = &*around.disk;
-    let bytes = read_file(disk, backup).map_err(|error| failed(backup, &error))?;
+    let bytes = read_file(disk, backup, u64::MAX).map_err(|error| failed(backup, &error))?;
     let files = taken_apart(&bytes);
     let [secret, state, log] =
         files.ok_or_else(|| unsafe_state(backup, "it is no whole backup"))?;

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 /// Which file a name or a handle stands for: its device and its number there.
 pub type Identity = (u64, u64);
 
@@ -164,10 +166,16 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(access != Access::Read);
-        if access == Access::New {
-            options.create_new(true).mode(0o600);
+        match access {
+            Access::New => options.create_new(true).mode(0o600),
+            // A pipe under this name would have the caller wait for whoever writes into it.
+            Access::Read | Access::Write => options.custom_flags(OFlags::NONBLOCK.bits() as i32),
+        };
+        let file = options.open(path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(Box::new(RealFile(file))),
+            false => Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file")),
         }
-        Ok(Box::new(RealFile(options.open(path)?)))
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {

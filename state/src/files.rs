@@ -111,10 +111,15 @@ pub fn read_state(
     if is_sound { Ok((head, slots, state)) } else { Err(damaged()) }
 }
 
-/// All of a file, which may be a secret.
-pub fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+/// All of a file, which may be a secret. One that is longer than `most` is refused before any memory is asked for, and
+/// memory that is not to be had is an error: what the name leads to is somebody else's choice.
+pub fn read_file(disk: &dyn Disk, path: &Path, most: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = disk.open(path, Access::Read)?;
-    let mut bytes = Zeroizing::new(vec![0; file.size()? as usize]);
+    let len = file.size()?;
+    let len = usize::try_from(len).ok().filter(|_| len <= most).ok_or(ErrorKind::FileTooLarge)?;
+    let mut bytes = Zeroizing::new(Vec::new());
+    bytes.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
+    bytes.resize(len, 0);
     match read_full(&*file, &mut bytes, 0)? == bytes.len() {
         true => Ok(bytes),
         false => Err(ErrorKind::UnexpectedEof.into()),

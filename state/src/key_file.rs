@@ -38,7 +38,7 @@ const ROUNDS: u32 = 600_000;
 /// Most rounds that are run (RFC 8018, section 4.2).
 const ROUNDS_MAX: u32 = 10_000_000;
 /// Bytes of a file of this kind, at most.
-const FILE_MAX: usize = 16 << 10;
+const FILE_MAX: u64 = 16 << 10;
 
 /// The secret of a private key, by kind.
 pub enum Secret {
@@ -84,14 +84,14 @@ impl KeyFile {
     /// [`Error::KeyFile`] if it can't be read, is damaged, or is none.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
         let refused = |reason: &str| Error::KeyFile(format!("{}: {reason}", path.display()));
-        let bytes = read_file(disk, path).map_err(|error| refused(&error.to_string()))?;
+        let bytes = read_file(disk, path, FILE_MAX).map_err(|error| refused(&error.to_string()))?;
         KeyFile::decode(&bytes).map_err(refused)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let no_key = "it is no private key of `gabion hbs keygen`";
         let begins = format!("-----BEGIN {LABEL}-----");
-        if bytes.len() > FILE_MAX || !bytes.starts_with(begins.as_bytes()) {
+        if !bytes.starts_with(begins.as_bytes()) {
             return Err(no_key);
         }
         let decoded = pem::decode_vec(bytes).map_err(|_| "its PEM is damaged or cut short")?;
@@ -150,7 +150,7 @@ impl KeyFile {
             Encoding::Hss => 0,
             Encoding::Lms => 1,
         };
-        let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_MAX));
+        let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_MAX as usize));
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&[secret.kind(), encoding, u8::from(passphrase.is_some())]);
         for field in [&secret.sets().encode()[..], public, &held] {

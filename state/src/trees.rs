@@ -10,10 +10,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2_hmac::Sha256;
 use zeroize::Zeroizing;
 
-use crate::disk::{Access, read_full, write_all};
-use crate::files::{Paths, Surroundings};
+use crate::disk::{Access, write_all};
+use crate::files::{Paths, Surroundings, read_file};
 
 const MAGIC: [u8; 8] = *b"gabtree1";
+/// Bytes of a file of this kind, at most: eight trees 16 high of 32 bytes a node, twice, and more.
+const TREES_MAX: u64 = 256 << 20;
 
 /// The cache of a key.
 pub struct Trees {
@@ -32,11 +34,8 @@ impl Trees {
 
     /// What was kept; none where nothing was, or anything about it is wrong.
     pub fn load(&self) -> Option<Vec<u8>> {
-        let file = self.around.disk.open(&self.paths.trees, Access::Read).ok()?;
-        let mut bytes = vec![0; usize::try_from(file.size().ok()?).ok()?];
-        if read_full(&*file, &mut bytes, 0).ok()? < bytes.len() {
-            return None;
-        }
+        let disk = &*self.around.disk;
+        let mut bytes = read_file(disk, &self.paths.trees, TREES_MAX).ok()?;
         let body = bytes.len().checked_sub(32)?;
         let tag = bytes.split_off(body);
         let is_ours = bytes.starts_with(&MAGIC) && self.mac(&bytes).verify_slice(&tag).is_ok();

@@ -18,6 +18,7 @@ use gabion_state::{
     Access, Disk, DiskFile, Encoding, Generated, Identity, KeyFile, Making, Opening, RealDisk,
     Sets, Signature, Signer, Surroundings, status,
 };
+use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
 
 use crate::real::around;
@@ -246,6 +247,27 @@ fn old_files_over_new_ones_are_refused() {
         fs::copy(file.path(), place.path("keys").join(file.file_name())).unwrap();
     }
     assert!(is_unsafe(place.open(&place.key())));
+}
+
+#[test]
+fn what_is_no_key_is_refused_at_once_whatever_it_is() {
+    let place = Place::empty();
+    let key = place.key();
+    let refused = |says: &str| {
+        let reason = KeyFile::read(&RealDisk, &key).map(drop).unwrap_err().to_string();
+        assert!(reason.contains(says), "{says}: {reason}");
+    };
+    // A pipe that nobody writes into, a folder, and more bytes than any memory has.
+    mkfifoat(CWD, &key, Mode::RUSR).unwrap();
+    refused("regular file");
+    fs::remove_file(&key).unwrap();
+    fs::create_dir(&key).unwrap();
+    refused("regular file");
+    fs::remove_dir(&key).unwrap();
+    fs::File::create(&key).unwrap().set_len(1 << 40).unwrap();
+    refused("large");
+    fs::remove_file(&key).unwrap();
+    refused("No such file");
 }
 
 #[test]
