@@ -1,33 +1,14 @@
-//! One side of a TLS 1.3 connection for tests/interop/tls.sh, over rustls and AWS-LC.
-//!
-//! ```text
-//! peer server PORT CERT KEY GROUPS [CA]     answers connections one after another; asks for a certificate
-//!                                           that CA has signed
-//! peer client PORT CA GROUPS [CERT KEY]     sends a line and prints the first line of the answer
-//! ```
-//!
-//! GROUPS is a list with colons; a client's key share is of the first.
+//! A peer of tests/interop/tls.sh: rustls over AWS-LC.
 
-use std::error::Error;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+mod peer;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, ALL_KX_GROUPS};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
-use rustls::version::TLS13;
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, Stream,
-};
-
-type Outcome = Result<(), Box<dyn Error>>;
 
 /// AWS-LC with these groups.
-fn provider(groups: &str) -> Result<Arc<CryptoProvider>, Box<dyn Error>> {
+fn provider(groups: &str) -> peer::Outcome<Arc<CryptoProvider>> {
     let named = |name: &str| {
         let same = |group: &str| group.eq_ignore_ascii_case(name);
         let found = ALL_KX_GROUPS.iter().find(|group| same(&format!("{:?}", group.name())));
@@ -37,81 +18,6 @@ fn provider(groups: &str) -> Result<Arc<CryptoProvider>, Box<dyn Error>> {
     Ok(Arc::new(CryptoProvider { kx_groups, ..aws_lc_rs::default_provider() }))
 }
 
-fn chain(file: &str) -> Result<Vec<CertificateDer<'static>>, Box<dyn Error>> {
-    Ok(CertificateDer::pem_file_iter(file)?.collect::<Result<_, _>>()?)
-}
-
-fn roots(file: &str) -> Result<Arc<RootCertStore>, Box<dyn Error>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(file)?)?;
-    Ok(Arc::new(roots))
-}
-
-fn accept(config: &Arc<ServerConfig>, mut socket: TcpStream) -> Outcome {
-    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-    let mut connection = ServerConnection::new(Arc::clone(config))?;
-    let mut tls = Stream::new(&mut connection, &mut socket);
-    let mut line = [0; 256];
-    let n = tls.read(&mut line)?;
-    tls.write_all(&line[..n])?;
-    connection.send_close_notify();
-    connection.complete_io(&mut socket)?;
-    Ok(())
-}
-
-fn server(port: &str, cert: &str, key: &str, groups: &str, ca: Option<&str>) -> Outcome {
-    let provider = provider(groups)?;
-    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&TLS13])?;
-    let config = match ca {
-        Some(ca) => config.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(roots(ca)?, provider).build()?,
-        ),
-        None => config.with_no_client_auth(),
-    }
-    .with_single_cert(chain(cert)?, PrivateKeyDer::from_pem_file(key)?)?;
-    let config = Arc::new(config);
-    for socket in TcpListener::bind(format!("127.0.0.1:{port}"))?.incoming() {
-        if let Err(error) = accept(&config, socket?) {
-            eprintln!("{error}");
-        }
-    }
-    Ok(())
-}
-
-fn client(port: &str, ca: &str, groups: &str, pair: Option<(&str, &str)>) -> Outcome {
-    let config = ClientConfig::builder_with_provider(provider(groups)?)
-        .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(roots(ca)?);
-    let config = match pair {
-        Some((cert, key)) => {
-            config.with_client_auth_cert(chain(cert)?, PrivateKeyDer::from_pem_file(key)?)?
-        }
-        None => config.with_no_client_auth(),
-    };
-    let mut connection =
-        ClientConnection::new(Arc::new(config), ServerName::try_from("localhost")?)?;
-    let mut socket = TcpStream::connect(format!("127.0.0.1:{port}"))?;
-    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-    let mut tls = Stream::new(&mut connection, &mut socket);
-    tls.write_all(b"hello\n")?;
-    let mut line = [0; 256];
-    let n = tls.read(&mut line)?;
-    print!("{}", String::from_utf8_lossy(&line[..n]));
-    connection.send_close_notify();
-    let _ = connection.complete_io(&mut socket);
-    Ok(())
-}
-
-fn main() -> Outcome {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["server", port, cert, key, groups] => server(port, cert, key, groups, None),
-        ["server", port, cert, key, groups, ca] => server(port, cert, key, groups, Some(ca)),
-        ["client", port, ca, groups] => client(port, ca, groups, None),
-        ["client", port, ca, groups, cert, key] => client(port, ca, groups, Some((cert, key))),
-        _ => Err("expected peer server PORT CERT KEY GROUPS [CA], or \
-                  peer client PORT CA GROUPS [CERT KEY]"
-            .into()),
-    }
+fn main() -> peer::Outcome<()> {
+    peer::run(provider)
 }
