@@ -63,6 +63,9 @@ impl Openssl {
                 providers.extend(words(&["-propquery", "fips=yes"]));
             }
             Provider::Offload => environment.push(("GABION_OFFLOAD", "1".into())),
+            Provider::AwsLcRs => {
+                return Err(Error::Usage("the provider `aws-lc-rs` is one of rustls".into()));
+            }
         }
         // A command that was moved, or built without a run path, finds its libraries beside it.
         if let Some(lib) = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"))

@@ -16,6 +16,7 @@ mod credentials;
 mod lane;
 mod names;
 mod remote;
+mod rustls;
 mod serve;
 mod slice;
 mod statistics;
@@ -26,7 +27,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use gabion_rows::handshakes::{Handshake as Row, Provider, RowSpread, Spread};
+pub use gabion_rows::handshakes::{Handshake as Row, Provider, RowSpread, Spread, Stack};
 pub use names::{groups, signatures};
 pub use serve::serve;
 pub use table::render;
@@ -52,8 +53,10 @@ pub struct Config {
     pub signature: String,
     /// Cipher suite, as TLS names it; none leaves the choice to OpenSSL.
     pub cipher: Option<String>,
+    /// Stacks whose providers take turns; none means libssl's alone.
+    pub stacks: Vec<Stack>,
     /// Providers that take turns; none means default and gabion, or gabion alone where OpenSSL does
-    /// not have the group or the signature.
+    /// not have the group or the signature; of rustls aws-lc-rs and gabion.
     pub providers: Vec<Provider>,
     /// Time for each provider, in seconds; more than 0 and at most 3600. Below 2.5 the slices get
     /// shorter, so that there are always at least ten.
@@ -75,6 +78,7 @@ impl Config {
             group: "X25519MLKEM768".into(),
             signature: "ML-DSA-65".into(),
             cipher: None,
+            stacks: Vec::new(),
             providers: Vec::new(),
             seconds: 5.0,
             threads: 1,
@@ -86,6 +90,9 @@ impl Config {
 /// What one handshake, made and checked before anything is timed, was like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
+    /// The TLS that made it.
+    #[serde(default)]
+    pub stack: Stack,
     /// Whose code was asked to serve.
     pub provider: Provider,
     /// TLS version.
@@ -163,10 +170,13 @@ pub fn compare_watched(config: &Config, witness: &mut dyn Witness) -> Result<Vec
     let ossl = Ossl::load(&prefix)?;
     let credentials = Credentials::make(ossl, plan.modules.as_deref(), plan.signature)?;
     let mut lanes = Vec::new();
-    for provider in &plan.providers {
-        lanes.push(match provider {
-            Provider::Offload => Lane::elsewhere(config, &prefix, &plan, &credentials)?,
-            _ => Lane::open(ossl, *provider, &plan, &credentials, witness)?,
+    for (stack, provider) in &plan.lanes {
+        lanes.push(match (stack, provider) {
+            (Stack::Rustls, _) => Lane::rustls(*provider, &plan, &credentials)?,
+            (Stack::Openssl, Provider::Offload) => {
+                Lane::elsewhere(config, &prefix, &plan, &credentials)?
+            }
+            (Stack::Openssl, _) => Lane::open(ossl, *provider, &plan, &credentials, witness)?,
         });
     }
     let measured = lane::measure(&lanes, &plan)?;
@@ -186,7 +196,7 @@ struct Plan {
     group: &'static Group,
     signature: &'static Signature,
     cipher: Option<String>,
-    providers: Vec<Provider>,
+    lanes: Vec<(Stack, Provider)>,
     slices: usize,
     slice_s: f64,
     threads: usize,
@@ -218,7 +228,7 @@ impl Plan {
             group,
             signature,
             cipher: config.cipher.as_deref().map(str::to_ascii_uppercase),
-            providers: providers(&config.providers, group, signature)?,
+            lanes: lanes(config, group, signature)?,
             slices: ((config.seconds / slice_s).round() as usize).max(SLICES_MIN),
             slice_s,
             threads: config.threads,
@@ -232,12 +242,70 @@ impl Plan {
     }
 }
 
-/// Who takes turns; refuses to measure somebody who does not have what is asked for.
+/// Who takes turns, stack by stack.
+fn lanes(
+    config: &Config,
+    group: &Group,
+    signature: &Signature,
+) -> Result<Vec<(Stack, Provider)>, Error> {
+    let mut stacks = config.stacks.clone();
+    stacks.dedup();
+    if stacks.is_empty() {
+        stacks.push(Stack::Openssl);
+    }
+    // A provider of one stack says nothing of the other, unless there is only one.
+    let asked = |stack: Stack| -> Vec<Provider> {
+        let its = |provider: &Provider| stacks.len() == 1 || is_of(stack, *provider);
+        config.providers.iter().copied().filter(its).collect()
+    };
+    let mut lanes = Vec::new();
+    for &stack in &stacks {
+        let providers = match stack {
+            Stack::Openssl => providers(&asked(stack), group, signature)?,
+            Stack::Rustls => rustls_providers(&asked(stack), group)?,
+        };
+        lanes.extend(providers.into_iter().map(|provider| (stack, provider)));
+    }
+    Ok(lanes)
+}
+
+/// Whether a stack has a provider of that name; `default` is aws-lc-rs under rustls.
+fn is_of(stack: Stack, provider: Provider) -> bool {
+    match provider {
+        Provider::Gabion | Provider::Default => true,
+        Provider::Fips | Provider::Offload => stack == Stack::Openssl,
+        Provider::AwsLcRs => stack == Stack::Rustls,
+    }
+}
+
+/// Who takes turns under rustls.
+fn rustls_providers(asked: &[Provider], group: &Group) -> Result<Vec<Provider>, Error> {
+    if asked.is_empty() {
+        let lacks = group.only_ours || ["SecP384r1MLKEM1024", "MLKEM512"].contains(&group.name);
+        let both = vec![Provider::AwsLcRs, Provider::Gabion];
+        return Ok(if lacks { vec![Provider::Gabion] } else { both });
+    }
+    let its = |&provider: &Provider| match provider {
+        Provider::Default => Ok(Provider::AwsLcRs),
+        Provider::Gabion | Provider::AwsLcRs => Ok(provider),
+        Provider::Fips | Provider::Offload => Err(Error::Usage(format!(
+            "rustls has no provider `{}` here: only gabion and aws-lc-rs, which is its default",
+            provider.name()
+        ))),
+    };
+    asked.iter().map(its).collect()
+}
+
+/// Who takes turns under libssl; refuses to measure somebody who does not have what is asked for.
 fn providers(
     asked: &[Provider],
     group: &Group,
     signature: &Signature,
 ) -> Result<Vec<Provider>, Error> {
+    if let Some(other) = asked.iter().find(|&&provider| !is_of(Stack::Openssl, provider)) {
+        let why = "is one of rustls: --stack rustls has it";
+        return Err(Error::Usage(format!("the provider `{}` {why}", other.name())));
+    }
     let missing = match (group.only_ours, signature.draft) {
         (true, _) => Some(group.name),
         (_, true) => Some(signature.name),
@@ -284,6 +352,9 @@ pub(crate) fn context_for(
             let settings = if drafts { &settings[..] } else { &[] };
             Context::with_settings(ossl, modules, &names, property, settings)
         }
+        Provider::AwsLcRs => Err(ossl::Error::NotReady(
+            "the provider `aws-lc-rs` is one of rustls, and serves no libssl".into(),
+        )),
         // `base` decodes certificates and keys, which the FIPS provider does not.
         Provider::Fips => Context::new(ossl, modules, &["fips", "base"], Some("fips=yes")),
     }

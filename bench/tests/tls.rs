@@ -7,7 +7,9 @@
 #![allow(clippy::expect_used)] // A panic is how a test fails, in its helpers too.
 
 use gabion_bench::Error;
-use gabion_bench::tls::{self, Config, Probe, Provider, Row, Witness, compare, compare_watched};
+use gabion_bench::tls::{
+    self, Config, Probe, Provider, Row, Stack, Witness, compare, compare_watched,
+};
 use gabion_ship::environment::Settings;
 
 /// The bundle's place, as every command finds it.
@@ -51,6 +53,70 @@ fn check(row: &Row, config: &Config, scheme: &str) {
     assert!(row.spread.handshakes_per_cpu_s.p20 < bound);
     let spread = &row.spread.server_us;
     assert!(spread.p20 <= row.server_us && row.server_us <= spread.p80);
+}
+
+/// rustls with either provider, beside libssl with either, in one run.
+#[test]
+fn rustls_takes_turns_with_libssl() {
+    if !bundle() {
+        return;
+    }
+    let stacks = vec![Stack::Openssl, Stack::Rustls];
+    let config = Config { stacks, ..config(&[]) };
+    let rows = compare(&config).unwrap();
+    let lanes: Vec<_> = rows.iter().map(|row| (row.stack, row.provider)).collect();
+    let of_libssl = [Provider::Default, Provider::Gabion].map(|name| (Stack::Openssl, name));
+    let of_rustls = [Provider::AwsLcRs, Provider::Gabion].map(|name| (Stack::Rustls, name));
+    assert_eq!(lanes, [of_libssl, of_rustls].concat());
+    for row in &rows {
+        check(row, &config, "mldsa65");
+        // A ClientHello has a share of ML-KEM-768, and a server's flight two keys and signatures of ML-DSA-65.
+        assert!(row.bytes_c2s > 1216 && row.bytes_s2c > 2 * 3309 + 1952, "{row:?}");
+    }
+    assert!(tls::render(&rows).contains("rustls"));
+}
+
+/// Every signature that libssl has, and groups that aws-lc-rs lacks.
+#[test]
+fn rustls_is_measured_with_every_certificate_and_group() {
+    if !bundle() {
+        return;
+    }
+    let base = Config { stacks: vec![Stack::Rustls], seconds: 0.02, ..config(&[]) };
+    for (signature, scheme) in [
+        ("ML-DSA-44", "mldsa44"),
+        ("ML-DSA-87", "mldsa87"),
+        ("ECDSA-P-256", "ecdsa_secp256r1_sha256"),
+        ("ECDSA-P-384", "ecdsa_secp384r1_sha384"),
+        ("Ed25519", "ed25519"),
+        ("RSA-2048", "rsa_pss_rsae_sha256"),
+    ] {
+        let config = Config { signature: signature.into(), ..base.clone() };
+        for row in compare(&config).unwrap() {
+            assert_eq!((row.stack, &row.signature_scheme[..]), (Stack::Rustls, scheme));
+            let rsa = signature == "RSA-2048";
+            let signs = if rsa { Provider::AwsLcRs } else { row.provider };
+            assert_eq!(row.signature_provider, signs.name());
+        }
+    }
+    for (group, count) in [
+        ("default", 2),
+        ("MLKEM512", 1),
+        ("SecP384r1MLKEM1024", 1),
+        ("SecP521r1MLKEM1024", 1),
+        ("x25519", 2),
+    ] {
+        let config =
+            Config { group: group.into(), signature: "ECDSA-P-256".into(), ..base.clone() };
+        assert_eq!(compare(&config).unwrap().len(), count, "{group}");
+    }
+    let both = |providers: &[Provider]| Config { providers: providers.to_vec(), ..base.clone() };
+    assert_eq!(compare(&both(&[Provider::Default])).unwrap()[0].provider, Provider::AwsLcRs);
+    assert!(matches!(compare(&both(&[Provider::Fips])), Err(Error::Usage(_))));
+    let of_libssl = config(&[Provider::AwsLcRs]);
+    assert!(matches!(compare(&of_libssl), Err(Error::Usage(_))));
+    let lacking = Config { group: "MLKEM512".into(), ..both(&[Provider::AwsLcRs]) };
+    assert!(matches!(compare(&lacking), Err(Error::NotReady(_))));
 }
 
 #[test]

@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     // Kernels by themselves are timed for what hashes would cost.
-    ("gabion-bench", &["gabion-engine", "gabion-rows", "gabion-scheme"]),
+    ("gabion-bench", &["gabion-engine", "gabion-rows", "gabion-rustls", "gabion-scheme"]),
     ("gabion-provider-stats", &[]),
     ("gabion-provider-testing", &["gabion-provider-stats"]),
     ("gabion-provider", &["gabion-engine", "gabion-state", "gabion-provider-stats"]),

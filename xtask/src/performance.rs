@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use gabion_rows::compare::{FAMILIES, compare, summary};
-use gabion_rows::handshakes::{Handshake, Provider};
+use gabion_rows::handshakes::{Handshake, Provider, Stack};
 use gabion_rows::operations::{Floor, Peer, Recorded, RecordedKind, Subject, Threads, Timing};
 use serde::de::DeserializeOwned;
 
@@ -225,7 +225,7 @@ fn handshakes(tls: &[Handshake]) -> String {
         let of = |provider: Provider| {
             tls.iter().find(|other| {
                 (other.provider, &other.group, &other.sig) == (provider, &row.group, &row.sig)
-                    && other.cipher == suite
+                    && (other.cipher.as_str(), other.stack) == (suite, Stack::Openssl)
             })
         };
         Some((of(Provider::Default)?, of(Provider::Gabion)?))

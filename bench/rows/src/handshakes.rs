@@ -5,6 +5,27 @@ use serde::{Deserialize, Serialize};
 use crate::Status;
 use crate::machine::Machine;
 
+/// The TLS that makes the handshake.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stack {
+    /// libssl, the only one of rows that name none.
+    #[default]
+    Openssl,
+    /// rustls.
+    Rustls,
+}
+
+impl Stack {
+    /// The name in options and rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stack::Openssl => "openssl",
+            Stack::Rustls => "rustls",
+        }
+    }
+}
+
 /// Whose code serves the handshake's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -12,13 +33,16 @@ pub enum Provider {
     /// OpenSSL's own default provider, alone. Servers' rows call it `stock`.
     #[serde(alias = "stock")]
     Default,
-    /// The default provider, and ours preferred by `?provider=gabion`.
+    /// The default provider, and ours preferred by `?provider=gabion`; of rustls the engine's.
     Gabion,
     /// OpenSSL's FIPS provider, by `fips=yes`.
     Fips,
     /// OpenSSL's default provider over a libcrypto with the core patch, switched on; in a process of
     /// its own.
     Offload,
+    /// aws-lc-rs, which rustls takes where it is told of no other.
+    #[serde(rename = "aws-lc-rs")]
+    AwsLcRs,
 }
 
 impl Provider {
@@ -29,6 +53,7 @@ impl Provider {
             Provider::Gabion => "gabion",
             Provider::Fips => "fips",
             Provider::Offload => "offload",
+            Provider::AwsLcRs => "aws-lc-rs",
         }
     }
 }
@@ -51,7 +76,8 @@ pub struct Handshake {
     /// Handshakes for each second of CPU time of the whole loop: both sides, and making and
     /// freeing their connections. Median over the slices.
     pub handshakes_per_cpu_s: f64,
-    /// CPU time of the server inside SSL_do_handshake, in microseconds. Median over the slices.
+    /// CPU time of the server inside SSL_do_handshake, in microseconds. Median over the slices. Of rustls: of making
+    /// its connection and of reading and writing until the handshake is done.
     pub server_us: f64,
     /// CPU time of the client inside SSL_do_handshake, in microseconds. Median over the slices.
     pub client_us: f64,
@@ -73,10 +99,13 @@ pub struct Handshake {
     pub kem_provider: String,
     /// Provider that signed for the server.
     pub signature_provider: String,
-    /// The OpenSSL that was loaded.
+    /// The OpenSSL that was loaded; it makes the certificates of rustls's handshakes too.
     pub openssl: String,
     /// How far the slices lie apart.
     pub spread: RowSpread,
+    /// The TLS that made the handshakes.
+    #[serde(default)]
+    pub stack: Stack,
     /// What both sides asked for: a group, or `default` where libssl's own list was left to it. The client
     /// then makes two key shares.
     #[serde(default)]

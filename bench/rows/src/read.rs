@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::commands::{Pkeyutl, Speed};
 use crate::connections::{Memory, Wire};
-use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Switch};
+use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Stack, Switch};
 use crate::hbs::Hbs;
 use crate::machine::Machine;
 use crate::operations::{Beside, Floor, Peer, Recorded, Threads};
@@ -228,6 +228,7 @@ impl RunFile {
             openssl: String::new(),
             spread: RowSpread::default(),
             groups: String::new(),
+            stack: Stack::Openssl,
         };
         let handshakes = [Provider::Default, Provider::Gabion].map(handshake).map(Row::Handshake);
         let rows = engine.into_iter().map(Row::Engine).chain(handshakes);

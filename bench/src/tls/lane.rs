@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 use super::credentials::{Credentials, HOST};
 use super::names::Exchange;
 use super::remote::Remote;
-use super::slice::{Handshake, Slice};
-use super::{Config, Plan, Probe, Provider, Witness};
+use super::rustls::Ends;
+use super::slice::{Handshake, Slice, TURNS_MAX};
+use super::{Config, Plan, Probe, Provider, Stack, Witness};
 use crate::Error;
 use crate::machine::thread_cpu_ns;
 use crate::ossl::{
     self, Certificate, Connection, Context, Endpoint, Key, Negotiated, Ossl, Step, Wire,
 };
-
-/// A handshake of TLS 1.3 takes two turns of each side; one with a retry, three.
-const TURNS_MAX: usize = 8;
 
 /// One provider, ready to shake hands.
 pub(super) struct Lane {
@@ -30,9 +28,36 @@ pub(super) struct Lane {
 enum Place {
     Here { server: Endpoint, client: Endpoint },
     There(Remote),
+    Rustls(Ends),
 }
 
 impl Lane {
+    /// Configures rustls with the provider, and makes and checks one handshake.
+    pub(super) fn rustls(
+        provider: Provider,
+        plan: &Plan,
+        credentials: &Credentials,
+    ) -> Result<Lane, Error> {
+        let (ends, probe) = Ends::open(provider, plan, credentials)?;
+        let mut lane = Lane { place: Place::Rustls(ends), probe };
+        lane.check(plan)?;
+        Ok(lane)
+    }
+
+    /// Makes the handshake that every later one has to repeat.
+    fn check(&mut self, plan: &Plan) -> Result<(), Error> {
+        let (handshake, negotiated) = self.shake(true)?;
+        check_negotiated(self.probe.provider, plan, negotiated.as_ref())?;
+        (self.probe.bytes_c2s, self.probe.bytes_s2c) = (handshake.bytes_c2s, handshake.bytes_s2c);
+        if let Some(negotiated) = negotiated {
+            self.probe.version = negotiated.version;
+            self.probe.group = negotiated.group;
+            self.probe.signature_scheme = negotiated.signature;
+            self.probe.cipher = negotiated.cipher;
+        }
+        Ok(())
+    }
+
     /// Starts a process with the core patch's switch on, which makes and checks one handshake.
     pub(super) fn elsewhere(
         config: &Config,
@@ -50,7 +75,7 @@ impl Lane {
     /// Ends what the lane has elsewhere, which has to show that it did these handshakes.
     pub(super) fn finish(self, plan: &Plan, handshakes: u64) -> Result<(), Error> {
         match self.place {
-            Place::Here { .. } => Ok(()),
+            Place::Here { .. } | Place::Rustls(_) => Ok(()),
             Place::There(remote) => remote.finish(plan, handshakes),
         }
     }
@@ -78,6 +103,7 @@ impl Lane {
         let server = Endpoint::server(&context, group, cipher, &key, &leaf).map_err(setup)?;
         let client = Endpoint::client(&context, group, cipher, &root).map_err(setup)?;
         let probe = Probe {
+            stack: Stack::Openssl,
             provider,
             version: String::new(),
             group: String::new(),
@@ -91,15 +117,7 @@ impl Lane {
         let mut lane = Lane { place: Place::Here { server, client }, probe };
         lane.check_serving(plan)?;
         witness.before(provider).map_err(Error::Failed)?;
-        let (handshake, negotiated) = lane.shake(true)?;
-        check_negotiated(provider, plan, negotiated.as_ref())?;
-        (lane.probe.bytes_c2s, lane.probe.bytes_s2c) = (handshake.bytes_c2s, handshake.bytes_s2c);
-        if let Some(negotiated) = negotiated {
-            lane.probe.version = negotiated.version;
-            lane.probe.group = negotiated.group;
-            lane.probe.signature_scheme = negotiated.signature;
-            lane.probe.cipher = negotiated.cipher;
-        }
+        lane.check(plan)?;
         witness.after(&lane.probe).map_err(Error::Failed)?;
         Ok(lane)
     }
@@ -129,6 +147,7 @@ impl Lane {
     fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiated>), Error> {
         match &self.place {
             Place::Here { server, client } => shake(server, client, tell),
+            Place::Rustls(ends) => ends.shake(tell),
             Place::There(_) => {
                 Err(Error::Failed("the lane's handshakes are made elsewhere".into()))
             }
@@ -273,7 +292,7 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
                 continue;
             }
             let measured = match &lanes[turn.lane].place {
-                Place::Here { .. } => lanes[turn.lane].slice(plan, length),
+                Place::Here { .. } | Place::Rustls(_) => lanes[turn.lane].slice(plan, length),
                 // That process has threads of its own; here, one waits for it and the others too.
                 Place::There(remote) if thread == 0 => remote.slice(),
                 Place::There(_) => continue,

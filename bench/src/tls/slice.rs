@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// A handshake of TLS 1.3 takes two turns of each side; one with a retry, three.
+pub(super) const TURNS_MAX: usize = 8;
+
 /// What one handshake took.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Handshake {

@@ -58,6 +58,7 @@ pub(super) fn row(
             client_us: spread(&client),
         },
         groups: plan.group.name.into(),
+        stack: probe.stack,
     })
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Row;
 use super::names::DEFAULT;
+use super::{Row, Stack};
 
 /// One line of the table.
 struct Line {
@@ -55,6 +55,9 @@ pub fn render(rows: &[Row]) -> String {
         first.version, group, first.sig, first.cipher, first.openssl, first.threads, first.samples,
     );
     push_line(&mut out, rows, "", |row| row.provider.name().into(), None);
+    if rows.iter().any(|row| row.stack == Stack::Rustls) {
+        push_line(&mut out, rows, "TLS of", |row| row.stack.name().into(), None);
+    }
     for line in LINES {
         let value = |row: &Row| format!("{:.*}", line.digits, (line.value)(row));
         let factor = |row: &Row| factor((line.value)(row) / (line.value)(first));

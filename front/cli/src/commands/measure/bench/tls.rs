@@ -2,20 +2,21 @@
 
 use clap::{Parser, ValueEnum};
 use gabion_bench::seed;
-use gabion_bench::tls::{self, Config, Provider};
+use gabion_bench::tls::{self, Config, Provider, Stack};
 
 use super::setup::{Setup, lines, print};
 use crate::failure::Failure;
 
-/// Measure full TLS 1.3 handshakes of the bundle's libssl, server and client apart.
+/// Measure full TLS 1.3 handshakes of the bundle's libssl, or of rustls, server and client apart.
 ///
 /// Each handshake is a full one, in memory: the server signs, the client verifies chain and name,
 /// nothing is resumed. Without --provider, default and gabion take turns in slices of 0.25 s, or
 /// gabion is alone where OpenSSL lacks the group or the signature; the figures are CPU time, medians
-/// over the slices.
+/// over the slices. rustls has the providers gabion and aws-lc-rs, which is its default.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10
+  gabion bench tls --stack openssl,rustls --cipher TLS_AES_256_GCM_SHA384
   gabion bench tls --table seed --seconds 2 --threads 2\n
 Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
             x25519, secp256r1, secp384r1; default: no group is named, libssl's own list stands, and
@@ -45,6 +46,9 @@ pub struct Args {
     /// --threads threads, for each of its groups
     #[arg(long, value_enum, conflicts_with = "group")]
     table: Option<TableName>,
+    /// The TLS that shakes hands; several may be given, and their providers take turns [default: openssl]
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "table")]
+    stack: Vec<StackName>,
     /// Measure this provider only; several may be given, and take turns
     #[arg(long, value_enum, value_delimiter = ',')]
     provider: Vec<LaneName>,
@@ -72,6 +76,26 @@ enum LaneName {
     Fips,
     /// OpenSSL's own, over a libcrypto with the core patch and GABION_OFFLOAD=1; not with --table
     Offload,
+    /// aws-lc-rs, of rustls alone
+    AwsLcRs,
+}
+
+/// `--stack`.
+#[derive(Clone, Copy, ValueEnum)]
+enum StackName {
+    /// The bundle's libssl
+    Openssl,
+    /// rustls
+    Rustls,
+}
+
+impl From<StackName> for Stack {
+    fn from(name: StackName) -> Stack {
+        match name {
+            StackName::Openssl => Stack::Openssl,
+            StackName::Rustls => Stack::Rustls,
+        }
+    }
 }
 
 impl From<LaneName> for Provider {
@@ -81,6 +105,7 @@ impl From<LaneName> for Provider {
             LaneName::Gabion => Provider::Gabion,
             LaneName::Fips => Provider::Fips,
             LaneName::Offload => Provider::Offload,
+            LaneName::AwsLcRs => Provider::AwsLcRs,
         }
     }
 }
@@ -138,6 +163,7 @@ fn config(args: Args) -> Result<Config, Failure> {
         group: args.group,
         signature: args.sig.unwrap_or_else(|| "ML-DSA-65".to_owned()),
         cipher: args.cipher,
+        stacks: args.stack.into_iter().map(Stack::from).collect(),
         providers: args.provider.into_iter().map(Provider::from).collect(),
         seconds: args.seconds,
         threads: args.threads,

@@ -50,6 +50,7 @@ pub fn called(provider: Provider) -> &'static str {
         Provider::Default => "OpenSSL alone",
         Provider::Gabion => "with Gabion",
         Provider::Offload => "with the core patch",
+        Provider::AwsLcRs => "aws-lc-rs",
         Provider::Fips => "fips",
     }
 }

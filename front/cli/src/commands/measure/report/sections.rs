@@ -2,7 +2,7 @@
 
 use gabion_rows::commands::{Pkeyutl, Speed, Times};
 use gabion_rows::connections::{Memory, Mode, Side, Table, Usage, Wire};
-use gabion_rows::handshakes::{Connections, Handshake, Provider};
+use gabion_rows::handshakes::{Connections, Handshake, Provider, Stack};
 use gabion_rows::machine::Machine;
 use gabion_rows::operations::{Beside, Key, Operation};
 use gabion_rows::size::Module;
@@ -129,7 +129,8 @@ macro_rules! of {
 fn all<'r>(records: &[&'r Record]) -> Vec<Section> {
     let operations = of!(records, Engine);
     [
-        tls(&of!(records, Handshake)),
+        tls(&of!(records, Handshake), Stack::Openssl),
+        tls(&of!(records, Handshake), Stack::Rustls),
         compared::servers(&of!(records, Server)),
         engine(&operations),
         compared::libraries(&operations, &of!(records, Peer)),
@@ -146,6 +147,12 @@ fn all<'r>(records: &[&'r Record]) -> Vec<Section> {
     .flatten()
     .collect()
 }
+
+const OF_LIBSSL: &str = "What one full TLS 1.3 handshake of OpenSSL's libssl costs each side: with OpenSSL alone \
+                         and with Gabion as a provider, nothing else changed; the core patch is another way \
+                         from OpenSSL's code to Gabion's.";
+const OF_RUSTLS: &str = "What one full TLS 1.3 handshake of rustls costs each side: with aws-lc-rs alone, and with \
+                         Gabion for key exchange and signatures.";
 
 /// What makes a handshake one of its own, as [`handshake`] names it.
 fn shaken(row: &Handshake) -> (&str, &str, &str, usize) {
@@ -178,9 +185,15 @@ fn runs<'r>(rows: &[&'r Handshake]) -> Vec<&'r Handshake> {
     chosen.concat()
 }
 
-fn tls(rows: &[&Handshake]) -> Option<Section> {
-    rows.first()?;
-    let rows = runs(rows);
+/// The handshakes of one stack.
+fn tls(rows: &[&Handshake], stack: Stack) -> Option<Section> {
+    let of_stack: Vec<_> = rows.iter().filter(|row| row.stack == stack).copied().collect();
+    of_stack.first()?;
+    let rows = runs(&of_stack);
+    let (id, title, alone, words) = match stack {
+        Stack::Openssl => ("tls", "TLS handshakes", Provider::Default, OF_LIBSSL),
+        Stack::Rustls => ("rustls", "TLS handshakes of rustls", Provider::AwsLcRs, OF_RUSTLS),
+    };
     let providers = distinct(rows.iter().map(|row| row.provider));
     let mut charts = [
         of_providers("Server CPU of a full handshake, microseconds (less is better)", &providers),
@@ -198,7 +211,7 @@ fn tls(rows: &[&Handshake]) -> Option<Section> {
         for (chart, us) in charts.iter_mut().zip(sides) {
             chart.group(label.clone(), providers.iter().map(|name| of(*name).map(us)).collect());
         }
-        if let (Some(default), Some(ours)) = (of(Provider::Default), of(Provider::Gabion)) {
+        if let (Some(default), Some(ours)) = (of(alone), of(Provider::Gabion)) {
             gains.push((default.server_us / ours.server_us, label.clone()));
         }
         for provider in &providers {
@@ -233,13 +246,9 @@ fn tls(rows: &[&Handshake]) -> Option<Section> {
         "bytes to client",
     ];
     Some(Section {
-        id: "tls",
-        title: "TLS handshakes".into(),
-        words: format!(
-            "What one full TLS 1.3 handshake of OpenSSL's libssl costs each side: with OpenSSL alone and \
-             with Gabion as a provider, nothing else changed; the core patch is another way from OpenSSL's \
-             code to Gabion's.{best}"
-        ),
+        id,
+        title: title.into(),
+        words: format!("{words}{best}"),
         body: charts.map(|chart| chart.render()).concat()
             + &table("All figures", &head, &table_rows),
     })
