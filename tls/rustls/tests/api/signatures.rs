@@ -210,3 +210,33 @@ fn a_configuration_reads_keys_and_compares_them_with_certificates() {
         assert!(matches!(refused, Err(Error::InconsistentKeys(_))), "{key:?}");
     }
 }
+
+/// TLS 1.2, which has no ML-DSA and no KEMs: a scheme says which hash, and the key which curve.
+#[test]
+#[cfg(feature = "tls12")]
+fn peers_of_tls_1_2_are_served() {
+    use rustls::version::TLS12;
+    let (ours, theirs) = (ours(gabion_rustls::groups::DEFAULT), theirs());
+    for key in KEYS {
+        let chain = chain(key, 0);
+        for (a, b) in [(&ours, &ours), (&ours, &theirs), (&theirs, &ours)] {
+            let client = ClientConfig::builder_with_provider(Arc::clone(a))
+                .with_protocol_versions(&[&TLS12])
+                .unwrap()
+                .with_root_certificates(Arc::clone(&chain.roots))
+                .with_no_client_auth();
+            let server = ServerConfig::builder_with_provider(Arc::clone(b))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(&chain))));
+            let both = shake(&Arc::new(client), &Arc::new(server));
+            let is_ml_dsa =
+                matches!(key, Key::Ours(algorithm) if algorithm.name().starts_with("ML-DSA"));
+            assert_eq!(both.is_err(), is_ml_dsa, "{key:?}: {:?}", both.as_ref().err());
+            let Ok((client, _)) = both else { continue };
+            let group = client.negotiated_key_exchange_group().unwrap().name();
+            assert_eq!(group, rustls::NamedGroup::X25519);
+        }
+    }
+}
