@@ -65,7 +65,8 @@ secrets portable
 if grep -qw avx2 /proc/cpuinfo && grep -qw bmi2 /proc/cpuinfo; then
     secrets avx2
     # The same kernels but for SHA-256, which is that of lanes.
-    secrets avx2-without-sha SLH-DSA-SHA2-128f SLH-DSA-SHA2-192f SLH-DSA-SHA2-256f HSS-keys
+    secrets avx2-without-sha SLH-DSA-SHA2-128f SLH-DSA-SHA2-192f SLH-DSA-SHA2-256f HSS-keys \
+        XMSS-keys
 else
     echo "ctgrind: this processor lacks AVX2, so its kernels are not checked" >&2
 fi

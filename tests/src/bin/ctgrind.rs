@@ -4,6 +4,7 @@
 //!     tests/constant-time/ctgrind.sh            builds, runs, and insists that the leaky demo is flagged
 //!     ctgrind BACKEND [ALGORITHM...]            most algorithms, or these, on that backend
 //!     ctgrind BACKEND HSS-keys                  key generation and signing of HSS alone
+//!     ctgrind BACKEND XMSS-keys                 the same of XMSS^MT
 //!     ctgrind slh-kernels                       the AVX-512 kernels of every set of SLH-DSA
 //!     ctgrind leaky [KERNEL]                    a leak, or one behind a kernel of AVX-512
 //!
@@ -27,6 +28,7 @@ use gabion_scheme::kernels::{
     slh_fors::SlhForsTree,
 };
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch};
+use gabion_scheme::xmss::{self, XMSSMT};
 
 /// Bytes that memcheck takes for secret from here on.
 struct SecretEntropy;
@@ -211,6 +213,30 @@ fn hss(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
                 &mut scratch,
             );
             assert_eq!(status, [Status::Ok], "of hash {hash}, index {index}");
+        }
+    }
+    Ok(())
+}
+
+/// How keys of XMSS^MT are called, for the same reason.
+const XMSS_KEYS: &str = "XMSS-keys";
+
+/// The same of four layers of XMSS^MT, of each hash function and n of SP 800-208.
+fn xmss_keys(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
+    let sets = XMSSMT.iter().filter(|set| set.can_sign() && (set.h, set.d) == (20, 4));
+    for set in sets {
+        let mut scratch = xmss::Scratch::new();
+        let mut seeds = vec![7; 3 * set.n];
+        ct::secret(&seeds[..2 * set.n]);
+        let mut key = xmss::generate(kernels, set, &seeds, &mut scratch)?;
+        ct::wipe(&mut seeds);
+        for index in [31, 32] {
+            let mut signature = vec![0; set.signature_len()];
+            key.sign(kernels, index, &[b"ctgrind"], &mut signature, &mut scratch)?;
+            let (mut status, public) = ([Status::NotRun], key.verify_key());
+            let (messages, sigs) = ([&b"ctgrind"[..]], [&signature[..]]);
+            xmss::verify(kernels, &[public], &messages, &sigs, &mut status, &mut scratch);
+            assert_eq!(status, [Status::Ok], "{}, index {index}", set.name);
         }
     }
     Ok(())
@@ -435,6 +461,11 @@ fn run(engine: &Engine, backend: &str, wanted: &[String]) -> Result<(), gabion_e
     if wanted.is_empty() || wanted.iter().any(|name| name == HSS_KEYS) {
         hss(&*kernels_of(backend).ok_or(gabion_engine::Error::Lost)?)?;
         println!("{HSS_KEYS} on {backend}: done");
+        ran += 1;
+    }
+    if wanted.is_empty() || wanted.iter().any(|name| name == XMSS_KEYS) {
+        xmss_keys(&*kernels_of(backend).ok_or(gabion_engine::Error::Lost)?)?;
+        println!("{XMSS_KEYS} on {backend}: done");
         ran += 1;
     }
     for algorithm in Algorithm::all().filter(|algorithm| is_wanted(*algorithm, wanted)) {

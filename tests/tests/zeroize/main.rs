@@ -25,8 +25,11 @@ use std::task::{Context, Poll, Waker};
 use curve25519_dalek::scalar::{Scalar, clamp_integer};
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Cpu, Dsa, Kem, Keys, Operation};
+use gabion_engine::keys::stateful;
 use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
+use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::lms::{LmOts, Lms};
+use gabion_engine::xmss::Set;
 use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Family, KemPrivateKey, KeyCache, Limits,
     Message, Queue, SharedSecret, Status, Ticket, ml_dsa, ml_kem,
@@ -502,6 +505,33 @@ fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
     publish(public, &sigs[0]);
 }
 
+/// The same of four layers of XMSS^MT, whose trees are all of one seed.
+fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
+    let set = Set::of_name("XMSSMT-SHA2_20/4_256").expect("a set");
+    let secret = XmssSecret::draw(set, &Recorded).expect("randomness");
+    let encoded = secret.encode();
+    let (secrets, seed) = encoded[4..].split_at(64);
+    record(&secrets[..32]);
+    record(&secrets[32..]);
+    publish(public, seed);
+    let threads = NonZero::<usize>::MIN.saturating_add(1);
+    let secret = &XmssSecret::decode(set.scheme, &encoded).expect("what it wrote");
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let made = stateful::StatefulKey::generate(engine, secret, &[], threads, &mut go_on);
+    let mut key = made.expect("keygen").expect("nobody stopped it");
+    let messages = [&b"zeroise this"[..]; 34];
+    key.testing_only_sign_at(0, &messages)
+        .expect("sign")
+        .iter()
+        .for_each(|sig| publish(public, sig));
+    let (bytes, trees) = (key.verify_key().bytes().to_vec(), key.trees());
+    drop(key);
+    let opened = stateful::StatefulKey::open(engine, secret, &bytes, &trees, 34, threads);
+    let mut key = opened.expect("a key that was closed");
+    let sigs = key.testing_only_sign_at(34, &messages[..1]).expect("sign");
+    publish(public, &sigs[0]);
+}
+
 /// Keys of a key exchange, alone and in lanes, and their secrets.
 fn run_exchange(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let one = alone(|| engine.exchange_generate(algorithm, &Recorded)).expect("keygen");
@@ -727,6 +757,12 @@ fn windows_of_small_numbers_have_hashes_of_their_own() {
 #[test]
 fn freed_memory_holds_no_secret_of_hss() {
     let hits = watched(Of::Keys, run_hss);
+    assert_eq!(hits, [], "(size, place) in freed blocks");
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_xmss() {
+    let hits = watched(Of::Keys, run_xmss);
     assert_eq!(hits, [], "(size, place) in freed blocks");
 }
 
