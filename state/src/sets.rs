@@ -220,7 +220,7 @@ mod tests {
         }
         let mixed = "LMS_SHA256_M32_H5:LMOTS_SHA256_N32_W4,LMS_SHAKE_M32_H5:LMOTS_SHAKE_N32_W4";
         assert!(mixed.parse::<Sets>().unwrap_err().contains("several hash functions"));
-        let nine = vec!["LMS_SHA256_M32_H5_W8"; 9].join(",");
+        let nine = ["LMS_SHA256_M32_H5_W8"; 9].join(",");
         assert!(nine.parse::<Sets>().unwrap_err().contains("1 to 8"));
         assert!("WC_LMS_PARM_L9_H5_W8".parse::<Sets>().is_err());
     }
