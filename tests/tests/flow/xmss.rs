@@ -91,7 +91,7 @@ fn known_answers_of_keys<K: Kernels>(k: &K) {
     let content = String::from_utf8(bytes).expect("text");
     for block in content.split("\n\n") {
         let field = |name: &str| {
-            block.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(" = ")?))
+            block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
         };
         let Some(name) = field("Params").filter(|name| !name.contains("SHA2_10_")) else {
             continue;

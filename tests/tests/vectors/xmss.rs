@@ -292,7 +292,7 @@ fn lengths<K: Kernels>(k: &K) {
         let Some(good) = of_liboqs(file) else { return };
         let length = good.signature.len();
         // All of short ones, and of long ones here and there and about the end.
-        let few = |len: &usize| length < 3000 || len % 61 == 0 || length - len < 40;
+        let few = |len: &usize| length < 3000 || len.is_multiple_of(61) || length - len < 40;
         let longer = [1, 2, 3, 4, 24, 32, 1000, length].map(|more| length + more);
         let cases: Vec<_> = (0..length)
             .filter(few)
