@@ -322,10 +322,11 @@ fn a_row_has_the_promised_fields() {
         "openssl",
         "spread",
         "groups",
+        "stack",
     ] {
         assert!(object.contains_key(field), "{field} is missing");
     }
-    assert_eq!(object.len(), 20);
+    assert_eq!(object.len(), 21);
     assert_eq!(json["provider"], "default");
     for field in ["cpu", "cores", "features", "kernel", "compiler"] {
         assert!(!json["machine"][field].is_null(), "machine.{field} is missing");

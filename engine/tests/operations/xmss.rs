@@ -19,13 +19,18 @@ const SCHEMES: [(Scheme, Algorithm); 2] =
 
 /// A key and a signature of a message, both of bytes that follow from `seed`.
 fn signed(scheme: Scheme, number: u32, seed: u8, message: &[u8]) -> [Vec<u8>; 2] {
+    signed_at((scheme, number), u64::from(seed), seed, message)
+}
+
+fn signed_at(set: (Scheme, u32), index: u64, seed: u8, message: &[u8]) -> [Vec<u8>; 2] {
+    let (scheme, number) = set;
     let set = Set::of_number(scheme, number).expect("a set");
     let mut next = seed;
     let mut take = |len| {
         next = next.wrapping_add(101);
         (0..len).map(|at| next.wrapping_mul(at as u8 | 1) ^ (at >> 8) as u8).collect()
     };
-    testing_only_signed(&Portable, set, u64::from(seed), message, &mut take)
+    testing_only_signed(&Portable, set, index, message, &mut take)
 }
 
 fn text(lane: usize) -> Vec<u8> {
@@ -43,6 +48,24 @@ fn verdict(engine: &Engine, key: &VerifyKey, message: Message<'_>, signature: &[
         Err(Error::BadSignature) => Status::InvalidSignature,
         Err(Error::Input(_)) => Status::InvalidInput,
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// A tree that does not exist has leaves that could be computed, so that such a signature is right but for its index.
+#[test]
+fn an_index_beyond_the_last_is_refused() {
+    let engine = Engine::new(&Config::default()).unwrap();
+    // 10 high, and 20: the bytes of an index have room for more.
+    for (set, signatures) in [((Scheme::Xmss, 13), 1 << 10), ((Scheme::XmssMt, 0x22), 1 << 20)] {
+        let algorithm = set.0.into();
+        for (index, expected) in
+            [(signatures - 1, true), (signatures, false), (signatures + 7, false)]
+        {
+            let [key, signature] = signed_at(set, index, 3, b"text");
+            let key = engine.signature_public(algorithm, &key).unwrap();
+            let verified = engine.verify(&key, pure(b"text"), &signature).is_ok();
+            assert_eq!(verified, expected, "{algorithm}, index {index}");
+        }
     }
 }
 

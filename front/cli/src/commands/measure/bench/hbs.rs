@@ -16,8 +16,7 @@ use crate::stamp::Stamped;
 /// Measure key generation, signing and verification of LMS and HSS, and how far they are from their hashes
 ///
 /// Example:
-///   gabion bench hbs --filter L3_H5_W4 --seconds 0.2
-///   gabion bench hbs --peers bench/results/peers-epyc-zen4.ndjson
+///   gabion bench hbs --filter L3_H5_W4 --seconds 0.2 --json
 ///
 /// Sets are levels, height and bits of a digit, as wolfSSL names them, with SHA-256 and n = 32. Keys are made with all trees
 /// that the first signature needs, on one thread and on all. Signing takes its indexes from a state in memory, and includes
