@@ -185,8 +185,11 @@ fn model(name: &str) -> Option<Model> {
     if name.contains("_vartime") || name.ends_with("::detect") {
         return None;
     }
-    // The kernels of LMS schedule what hashes, which is a function of its own; they are left to memcheck as well.
-    if name.contains(" as gabion_scheme::kernels::Kernels>::lms_") {
+    // The kernels of LMS and XMSS schedule what hashes, which are functions of their own; they are left to memcheck as
+    // well.
+    let scheduled =
+        ["lms_", "xmss_"].map(|of| format!(" as gabion_scheme::kernels::Kernels>::{of}"));
+    if scheduled.iter().any(|kernel| name.contains(kernel)) {
         return None;
     }
     // What schedules jobs on AVX2, full of descriptions beside data, is left to memcheck, which runs it.
