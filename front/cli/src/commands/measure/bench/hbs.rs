@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::stamp::Stamped;
 
-/// Measure key generation, signing and verification of LMS and HSS, and how far they are from their hashes
+/// Measure keys, signatures and verifications of HSS, XMSS and XMSS^MT, and how far they are from their hashes
 ///
 /// Example:
 ///   gabion bench hbs --filter L3_H5_W4 --seconds 0.2 --json
