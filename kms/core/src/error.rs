@@ -1,6 +1,6 @@
 //! The crate's errors, and the closed list of codes that callers outside of Rust see.
 
-use gabion_engine::Error as EngineError;
+use gabion_engine::{Error as EngineError, Status};
 
 use crate::store::StoreError;
 
@@ -143,6 +143,14 @@ pub enum SealError {
         /// What was found.
         String,
     ),
+    /// A newer program wrote it.
+    #[error("the seal wants a program of format {wanted}; this one is of format {has}")]
+    TooOld {
+        /// The format that it takes.
+        wanted: u32,
+        /// This program's.
+        has: u32,
+    },
     /// No randomness, no memory.
     #[error("{0}")]
     Resource(
@@ -265,13 +273,13 @@ pub enum Error {
     },
     /// The seal does not open.
     #[error(transparent)]
-    Seal(SealError),
+    Seal(#[from] SealError),
     /// The store's.
     #[error(transparent)]
-    Store(StoreError),
+    Store(#[from] StoreError),
     /// The engine's.
     #[error(transparent)]
-    Engine(EngineError),
+    Engine(#[from] EngineError),
 }
 
 impl Error {
@@ -299,24 +307,6 @@ impl Error {
     }
 }
 
-impl From<SealError> for Error {
-    fn from(error: SealError) -> Self {
-        Error::Seal(error)
-    }
-}
-
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Self {
-        Error::Store(error)
-    }
-}
-
-impl From<EngineError> for Error {
-    fn from(error: EngineError) -> Self {
-        Error::Engine(error)
-    }
-}
-
 fn code_of_seal(error: &SealError) -> Code {
     match error {
         SealError::Share(_)
@@ -327,6 +317,7 @@ fn code_of_seal(error: &SealError) -> Code {
         SealError::Exists => Code::Exists,
         SealError::Parameter(_) => Code::BadRequest,
         SealError::Damaged(_) => Code::IntegrityFailed,
+        SealError::TooOld { .. } => Code::StoreUnavailable,
         SealError::Resource(_) => Code::Busy,
     }
 }
@@ -334,7 +325,7 @@ fn code_of_seal(error: &SealError) -> Code {
 fn code_of_store(error: &StoreError) -> Code {
     match error {
         StoreError::TooLarge { .. } => Code::TooLarge,
-        StoreError::Corrupt(_) => Code::IntegrityFailed,
+        StoreError::Corrupt(_) | StoreError::Damaged(_) => Code::IntegrityFailed,
         StoreError::Path(_) | StoreError::Malformed(_) => Code::Internal,
         StoreError::Buried(_) => Code::KeyDestroyed,
         StoreError::Full
@@ -349,18 +340,19 @@ fn code_of_store(error: &StoreError) -> Code {
 
 fn code_of_engine(error: &EngineError) -> Code {
     match error {
-        EngineError::Input(_)
-        | EngineError::WrongAlgorithm { .. }
-        | EngineError::NotBuilt(_)
-        | EngineError::Lane { .. }
-        | EngineError::KeyFile(_) => Code::BadRequest,
+        // A lane that a kernel could not run to its end; what it was given was looked at before.
+        EngineError::Lane { status: Status::Fault | Status::NotRun, .. } => Code::Internal,
+        EngineError::Input(_) | EngineError::Lane { .. } | EngineError::KeyFile(_) => {
+            Code::BadRequest
+        }
+        EngineError::WrongAlgorithm { .. } | EngineError::NotBuilt(_) => Code::Unsupported,
         EngineError::TooLong { .. } | EngineError::TooMany { .. } => Code::TooLarge,
         EngineError::NoMemory(_)
         | EngineError::Entropy(_)
         | EngineError::Busy
         | EngineError::Unserved { .. } => Code::Busy,
-        EngineError::Pairwise(_) => Code::IntegrityFailed,
-        // BadSignature is a verdict here, never an error; the rest are defects or a broken machine.
+        // BadSignature is a verdict here, never an error; the rest are defects or a broken machine, as a pair of
+        // which both halves were made and don't belong together.
         _ => Code::Internal,
     }
 }

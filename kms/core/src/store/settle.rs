@@ -1,7 +1,9 @@
 //! What became of a transaction whose outcome nobody knows.
 
+use std::cmp::Ordering;
+
 use super::contract::{Conflict, Outcome, Store};
-use super::records::Transaction;
+use super::records::{Record, Transaction, Write};
 use super::terms::StoreError;
 
 /// How often a transaction is sent before its outcome stays unknown.
@@ -22,11 +24,12 @@ pub enum Settled {
 /// Commits a transaction, and finds out what became of it where the store does not know.
 ///
 /// It is sent again: each write replaces one generation, so that it can't happen twice, and generations never come
-/// back, so that a conflict stays one. What a conflict leaves open is whose write it was. So the first value has to be
-/// one that nobody else writes: a sealed one has a random nonce.
+/// back, so that a conflict stays one. What a conflict leaves open is whose writes there are. So at least one value has
+/// to be one that nobody else writes: a sealed one has a random nonce. Burials look alike, whosever they are: a
+/// transaction of nothing else may stay unknown.
 ///
 /// # Errors
-/// Those of a first try: then nothing of it is there, and never will be.
+/// Those of a first try: then nothing of it is there, and never will be. [`StoreError::Buried`] of any.
 pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<Settled, StoreError> {
     let mut is_open = false;
     for _ in 0..TRIES {
@@ -40,7 +43,9 @@ pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<Settled, S
             }
             Ok(Outcome::Unknown) => is_open = true,
             // The last try can't happen any more; the ones before may.
-            Err(StoreError::Buried(_)) | Err(StoreError::Unavailable(_)) if is_open => {}
+            Err(StoreError::Unavailable(_)) if is_open => {}
+            // Nothing is ever written to a record that was buried when a try came, or before.
+            Err(error @ StoreError::Buried(_)) => return Err(error),
             Err(error) if !is_open => return Err(error),
             Err(_) => return Ok(Settled::Unknown),
         }
@@ -48,18 +53,50 @@ pub fn settle(store: &dyn Store, transaction: &Transaction) -> Result<Settled, S
     Ok(Settled::Unknown)
 }
 
-/// Whether a conflict is with the transaction itself, which happened at an earlier try.
+/// Whose a record is that a transaction was to write.
+enum Whose {
+    Ours,
+    Another,
+    /// It was replaced since, or buried as it was to be: it does not say.
+    Open,
+}
+
+/// Whether a conflict is with the transaction itself, which happened at an earlier try. None where the store does not
+/// answer.
 fn whose(store: &dyn Store, transaction: &Transaction, conflict: Conflict) -> Option<Settled> {
-    let first = transaction.writes().first()?;
-    let read = store.read(std::slice::from_ref(&first.path)).ok()?;
-    let found = read.records.first()?.as_ref();
-    match found.map_or(0, |record| record.generation) {
-        // It was there and was replaced, or it was never there: the record does not say.
-        generation if generation > first.before + 1 => Some(Settled::Unknown),
-        generation if generation == first.before + 1 => {
-            let is_ours = found.is_some_and(|record| record.value == first.value);
-            Some(if is_ours { Settled::Committed } else { Settled::Conflict(conflict) })
+    let guards = transaction.guards().iter().map(|guard| (&guard.path, guard.generation));
+    let mut expected =
+        transaction.writes().iter().map(|write| (&write.path, write.before)).chain(guards);
+    if expected.any(|(path, generation)| *path == conflict.path && generation > conflict.found) {
+        // A generation that is to come: the transaction may still happen then.
+        return None;
+    }
+    let paths: Vec<_> = transaction.writes().iter().map(|write| write.path.clone()).collect();
+    let found = store.read(&paths).ok()?.records;
+    let (mut is_ours, mut is_anothers) = (false, false);
+    for (write, found) in transaction.writes().iter().zip(&found) {
+        match whose_record(write, found.as_ref()) {
+            Whose::Ours => is_ours = true,
+            Whose::Another => is_anothers = true,
+            Whose::Open => {}
         }
-        _ => Some(Settled::Conflict(conflict)),
+    }
+    Some(match (is_anothers, is_ours) {
+        (true, _) => Settled::Conflict(conflict),
+        // All of it happened, or nothing.
+        (false, true) => Settled::Committed,
+        (false, false) => Settled::Unknown,
+    })
+}
+
+fn whose_record(write: &Write, found: Option<&Record>) -> Whose {
+    let generation = found.map_or(0, |record| record.generation);
+    let value = found.and_then(|record| record.value.as_ref());
+    match (generation.cmp(&(write.before + 1)), &write.value) {
+        (Ordering::Less, _) => Whose::Another,
+        (Ordering::Greater, _) => Whose::Open,
+        (Ordering::Equal, None) if value.is_none() => Whose::Open,
+        (Ordering::Equal, wanted) if wanted.as_ref() == value => Whose::Ours,
+        (Ordering::Equal, _) => Whose::Another,
     }
 }

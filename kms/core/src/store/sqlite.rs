@@ -9,14 +9,16 @@
 //!   connection that there is; other processes are kept out by the lock, and by SQLite's exclusive mode.
 //! - A commit that fails is [`Outcome::Unknown`], and the store does nothing more until it is opened again: after a
 //!   failed sync nobody knows what is on the disk, and another sync that succeeds says nothing about it.
-//! - Each record has a digest, so that a damaged one is no other record's value.
+//! - Each record has a digest, so that a damaged one is no other record's value. It alone is refused then.
+//! - After a commit the name has to be that of the same file still: what is written into one that was moved or replaced
+//!   is nobody's.
 //! - The file says which programs may read and write it, since its first format.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gabion_engine::forks;
-use gabion_state::{Access, Disk, DiskFile, RealDisk};
+use gabion_engine::{Entropy, OsEntropy, forks};
+use gabion_state::{Access, Disk, DiskFile, Identity as FileIdentity, RealDisk};
 use rusqlite::config::DbConfig;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params,
@@ -28,7 +30,7 @@ use super::records::{Page, Read, Record, RecordPath, Transaction};
 use super::terms::{Caps, Durability, Identity, Revision, StoreError};
 
 /// The format that this program writes. It reads what asks for this one or an older one.
-pub const FORMAT: u64 = 1;
+const FORMAT: u64 = 1;
 
 /// "GBKM", in the header of the file (https://www.sqlite.org/fileformat.html, section 1.3.13).
 const APPLICATION: i64 = 0x4742_4b4d;
@@ -51,6 +53,10 @@ const SCHEMA: &str = "
         value BLOB,
         digest BLOB NOT NULL
     ) STRICT;
+    CREATE TRIGGER generations_begin BEFORE INSERT ON records
+        WHEN NEW.generation <> 1 + coalesce((SELECT generation FROM records WHERE path = NEW.path), 0)
+            OR EXISTS (SELECT 1 FROM records WHERE path = NEW.path AND value IS NULL)
+        BEGIN SELECT RAISE(ABORT, 'a record counts its writes, and a buried one stays'); END;
     CREATE TRIGGER records_are_never_deleted BEFORE DELETE ON records
         BEGIN SELECT RAISE(ABORT, 'records are never deleted'); END;
     CREATE TRIGGER generations_count BEFORE UPDATE ON records
@@ -67,8 +73,10 @@ pub struct Options {
 
 /// Records in one file.
 pub struct SqliteStore {
-    identity: Identity,
-    is_writable: bool,
+    path: PathBuf,
+    /// Which file it is.
+    file: FileIdentity,
+    marks: Marks,
     /// The token of the process that opened it.
     process: Option<u64>,
     open: Mutex<Open>,
@@ -79,7 +87,25 @@ struct Open {
     connection: Option<Connection>,
     /// Why it does nothing more.
     broken: Option<StoreError>,
+    /// Whether the log may have values that were buried since.
+    has_buried: bool,
     lock: Box<dyn DiskFile>,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy)]
+struct Marks {
+    identity: Identity,
+    /// The oldest format of a program that may write it.
+    min_writer: u64,
+}
+
+/// What came of running a transaction.
+enum Ran {
+    Committed(Revision),
+    Conflict(Conflict),
+    /// The commit itself failed: it may have happened.
+    Failed(String),
 }
 
 impl SqliteStore {
@@ -89,7 +115,7 @@ impl SqliteStore {
     /// [`StoreError::Exists`] if there is a file of that name; a folder that is not there or on a network's file system.
     pub fn create(path: &Path) -> Result<(), StoreError> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        OsEntropy.fill(&mut id).map_err(|error| StoreError::Unavailable(error.to_string()))?;
         in_place(path, &mut |connection| {
             let transaction = connection.transaction().map_err(error_of)?;
             transaction.execute_batch(SCHEMA).map_err(error_of)?;
@@ -113,47 +139,66 @@ impl SqliteStore {
             return Err(StoreError::NotAStore(format!("`{}` is no file", path.display())));
         }
         let lock = locked(&path)?;
-        let connection = connected(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let opened = Self::prepared(&connection, options);
+        let opened = (|| {
+            let file = RealDisk.identity(&path).map_err(of_file(&path))?;
+            let connection = connected(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            let marks = prepared(&connection, options)?;
+            Ok((file, connection, marks))
+        })();
         match opened {
-            Ok((identity, is_writable)) => Ok(SqliteStore {
-                identity,
-                is_writable,
-                process: forks::token(),
-                open: Mutex::new(Open { connection: Some(connection), broken: None, lock }),
-            }),
+            Ok((file, connection, marks)) => {
+                let open =
+                    Open { connection: Some(connection), broken: None, has_buried: true, lock };
+                let process = forks::token();
+                Ok(SqliteStore { path, file, marks, process, open: Mutex::new(open) })
+            }
             Err(error) => {
                 // The lock goes back before whoever waits for it hears of this.
-                drop(connection);
                 let _ = lock.unlock();
                 Err(error)
             }
         }
     }
 
-    /// Makes a copy that is whole, while the store is in use. Commits wait until it is made.
+    /// Makes a copy that is whole, while the store is in use. Reads and commits wait while it is copied, and not while
+    /// the copy is checked.
     ///
     /// # Errors
     /// [`StoreError::Exists`] if there is a file of that name; what the copy could not be written or read for.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let open = self.opened()?;
-        let Some(from) = &open.connection else { return Err(StoreError::Forked) };
-        in_place(to, &mut |copy| copied(from, copy))
+        in_place(to, &mut |copy| {
+            {
+                let open = self.opened()?;
+                copied(open.connection.as_ref().ok_or(StoreError::Forked)?, copy)?;
+            }
+            is_whole(copy)
+        })
     }
 
     /// Makes a store of a backup. It is the same store's next incarnation.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if there is a file of that name; a backup that is damaged.
+    /// [`StoreError::Exists`] if there is a file of that name; [`StoreError::NotAStore`] for a store that is open or was
+    /// not closed; [`StoreError::TooOld`]; a backup that is damaged.
     pub fn restore(backup: &Path, to: &Path) -> Result<(), StoreError> {
         let backup = in_its_folder(backup)?;
         if !backup.is_file() {
             return Err(StoreError::NotAStore(format!("`{}` is no file", backup.display())));
         }
-        let from = connected(&backup, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        Self::prepared(&from, Options::default())?;
+        let logs = ["-wal", "-journal"].map(|ending| beside(&backup, ending));
+        if let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) {
+            let why =
+                format!("`{}` has a part of it; open the store, or take a backup", log.display());
+            return Err(StoreError::NotAStore(why));
+        }
+        // Nothing is written beside it.
+        let uri = uri_of(&backup)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let from = connected(Path::new(&uri), flags)?;
+        Self::check_writable(&marks(&from)?)?;
         in_place(to, &mut |copy| {
             copied(&from, copy)?;
+            is_whole(copy)?;
             let next = "UPDATE store SET incarnation = incarnation + 1";
             copy.execute(next, ()).map(drop).map_err(error_of)
         })
@@ -162,51 +207,23 @@ impl SqliteStore {
     /// Reads all of the store and says what is damaged: minutes for millions of records.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`].
+    /// [`StoreError::Corrupt`]; [`StoreError::Damaged`] for the first such record.
     pub fn check(&self) -> Result<(), StoreError> {
-        let open = self.opened()?;
-        let Some(connection) = &open.connection else { return Err(StoreError::Forked) };
-        whole(connection)?;
-        let all = "SELECT path, generation, value, digest FROM records";
-        let mut statement = connection.prepare(all).map_err(error_of)?;
-        let mut rows = statement.query(()).map_err(error_of)?;
-        while let Some(row) = rows.next().map_err(error_of)? {
-            record_of(row)?;
-        }
-        Ok(())
+        is_whole(self.opened()?.connection.as_ref().ok_or(StoreError::Forked)?)
     }
 
-    /// Settles how the connection works, and reads what the file says of itself.
-    fn prepared(connection: &Connection, options: Options) -> Result<(Identity, bool), StoreError> {
-        let application: i64 = connection
-            .query_row("PRAGMA application_id", (), |row| row.get(0))
-            .map_err(error_of)?;
-        if application != APPLICATION {
-            return Err(StoreError::NotAStore("it was written by another program".to_owned()));
+    fn check_writable(marks: &Marks) -> Result<(), StoreError> {
+        match marks.min_writer > FORMAT {
+            true => {
+                Err(StoreError::TooOld { what: "write", wanted: marks.min_writer, has: FORMAT })
+            }
+            false => Ok(()),
         }
-        let columns = "SELECT min_reader, min_writer, id, incarnation FROM store";
-        let (reader, writer, id, incarnation): (i64, i64, [u8; 16], i64) = connection
-            .query_row(columns, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .map_err(error_of)?;
-        if reader as u64 > FORMAT {
-            return Err(StoreError::TooOld { what: "read", wanted: reader as u64, has: FORMAT });
-        }
-        let mode: String = connection
-            .query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0))
-            .map_err(error_of)?;
-        if mode != "wal" {
-            return Err(StoreError::Unavailable(format!("its log is of mode `{mode}`, not `wal`")));
-        }
-        connection
-            .execute_batch("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;")
-            .map_err(error_of)?;
-        if let Some(most) = options.size_max {
-            let pages = (most / PAGE).max(1);
-            connection
-                .query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(()))
-                .map_err(error_of)?;
-        }
-        Ok((Identity { id, incarnation: incarnation as u64 }, writer as u64 <= FORMAT))
+    }
+
+    /// Whether the name is that of another file by now, or of none.
+    fn is_replaced(&self) -> bool {
+        RealDisk.identity(&self.path).ok() != Some(self.file)
     }
 
     fn opened(&self) -> Result<MutexGuard<'_, Open>, StoreError> {
@@ -241,7 +258,7 @@ impl Store for SqliteStore {
     }
 
     fn identity(&self) -> Identity {
-        self.identity
+        self.marks.identity
     }
 
     fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
@@ -277,25 +294,35 @@ impl Store for SqliteStore {
 
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
         transaction.check(&self.caps())?;
-        if !self.is_writable {
-            return Err(StoreError::TooOld { what: "write", wanted: FORMAT + 1, has: FORMAT });
-        }
+        Self::check_writable(&self.marks)?;
         let mut open = self.opened()?;
-        let Open { connection: Some(connection), broken, .. } = &mut *open else {
+        let Open { connection: Some(connection), broken, has_buried, .. } = &mut *open else {
             return Err(StoreError::Forked);
         };
-        let ran = run(connection, transaction);
-        match &ran {
-            Ok(Outcome::Unknown) => {
-                *broken =
-                    Some(StoreError::Unavailable("a commit failed; open it again".to_owned()));
+        let revision = match run(connection, transaction) {
+            Ok(Ran::Committed(revision)) => revision,
+            Ok(Ran::Conflict(conflict)) => return Ok(Outcome::Conflict(conflict)),
+            Ok(Ran::Failed(why)) => {
+                let why = format!("a commit failed ({why}); open it again");
+                *broken = Some(StoreError::Unavailable(why));
+                return Ok(Outcome::Unknown);
             }
-            Err(why @ (StoreError::Corrupt(_) | StoreError::Unavailable(_))) => {
-                *broken = Some(why.clone());
+            Err(why) => {
+                if let StoreError::Corrupt(_) | StoreError::Unavailable(_) = &why {
+                    *broken = Some(why.clone());
+                }
+                return Err(why);
             }
-            Ok(Outcome::Committed(_) | Outcome::Conflict(_)) | Err(_) => {}
+        };
+        if self.is_replaced() {
+            let why = format!("`{}` is another file, or none", self.path.display());
+            *broken = Some(StoreError::Unavailable(why));
+            return Ok(Outcome::Unknown);
         }
-        ran
+        *has_buried |= transaction.writes().iter().any(|write| write.value.is_none());
+        // What can't be done now is done after the next commit.
+        *has_buried = *has_buried && !is_log_emptied(connection);
+        Ok(Outcome::Committed(revision))
     }
 }
 
@@ -314,7 +341,7 @@ impl Drop for SqliteStore {
 }
 
 /// Runs a transaction. What fails before its commit has not happened.
-fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Outcome, StoreError> {
+fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Ran, StoreError> {
     let started = connection.transaction_with_behavior(TransactionBehavior::Immediate);
     let transaction = started.map_err(error_of)?;
     let expected = wanted.guards().iter().map(|guard| (&guard.path, guard.generation));
@@ -322,7 +349,7 @@ fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Outcome, Sto
     for (path, generation) in expected.chain(replaced) {
         let found = one(&transaction, path)?.map_or(0, |record| record.generation);
         if found != generation {
-            return Ok(Outcome::Conflict(Conflict { path: path.clone(), found }));
+            return Ok(Ran::Conflict(Conflict { path: path.clone(), found }));
         }
     }
     for write in wanted.writes() {
@@ -338,14 +365,74 @@ fn run(connection: &mut Connection, wanted: &Transaction) -> Result<Outcome, Sto
     }
     transaction.execute("UPDATE store SET revision = revision + 1", ()).map_err(error_of)?;
     let revision = revision(&transaction)?;
-    Ok(transaction.commit().map_or(Outcome::Unknown, |()| Outcome::Committed(revision)))
+    match transaction.commit() {
+        Ok(()) => Ok(Ran::Committed(revision)),
+        Err(error) => Ok(Ran::Failed(error.to_string())),
+    }
+}
+
+/// Copies the log into the database and cuts it to nothing. It says whether it did.
+fn is_log_emptied(connection: &Connection) -> bool {
+    let is_busy =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get::<_, bool>(0));
+    is_busy.is_ok_and(|is_busy| !is_busy)
+}
+
+/// What a file says of itself, if this program may read it.
+fn marks(connection: &Connection) -> Result<Marks, StoreError> {
+    let application: i64 =
+        connection.query_row("PRAGMA application_id", (), |row| row.get(0)).map_err(error_of)?;
+    if application != APPLICATION {
+        return Err(StoreError::NotAStore("it was written by another program".to_owned()));
+    }
+    // By itself: a newer format may have other columns.
+    let reader = connection.query_row("SELECT min_reader FROM store", (), |row| row.get(0));
+    let reader = number(reader.map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::Unknown) => StoreError::NotAStore(error.to_string()),
+        _ => error_of(error),
+    })?)?;
+    if reader > FORMAT {
+        return Err(StoreError::TooOld { what: "read", wanted: reader, has: FORMAT });
+    }
+    let columns = "SELECT min_writer, id, incarnation FROM store";
+    let (writer, id, incarnation) = connection
+        .query_row(columns, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .map_err(error_of)?;
+    let identity = Identity { id, incarnation: number(incarnation)? };
+    Ok(Marks { identity, min_writer: number(writer)? })
+}
+
+/// Settles how the connection of a store works, after a look at its marks.
+fn prepared(connection: &Connection, options: Options) -> Result<Marks, StoreError> {
+    let marks = marks(connection)?;
+    let mode: String = connection
+        .query_row("PRAGMA journal_mode = WAL", (), |row| row.get(0))
+        .map_err(error_of)?;
+    if mode != "wal" {
+        return Err(StoreError::Unavailable(format!("its log is of mode `{mode}`, not `wal`")));
+    }
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;")
+        .map_err(error_of)?;
+    if let Some(most) = options.size_max {
+        let pages = (most / PAGE).max(1);
+        connection
+            .query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(()))
+            .map_err(error_of)?;
+    }
+    Ok(marks)
+}
+
+/// A number that the file has, of those that are written there.
+fn number(found: i64) -> Result<u64, StoreError> {
+    u64::try_from(found).map_err(|_| StoreError::Corrupt(format!("{found} of something")))
 }
 
 fn revision(connection: &Connection) -> Result<Revision, StoreError> {
     let revision: i64 = connection
         .query_row("SELECT revision FROM store", (), |row| row.get(0))
         .map_err(error_of)?;
-    Ok(Revision(revision as u64))
+    Ok(Revision(number(revision)?))
 }
 
 fn one(connection: &Connection, path: &RecordPath) -> Result<Option<Record>, StoreError> {
@@ -359,16 +446,15 @@ fn one(connection: &Connection, path: &RecordPath) -> Result<Option<Record>, Sto
 
 /// A row as a record, if its digest is that of the rest.
 fn record_of(row: &Row<'_>) -> Result<(RecordPath, Record), StoreError> {
-    let path: String = row.get(0).map_err(error_of)?;
-    let generation: i64 = row.get(1).map_err(error_of)?;
-    let value: Option<Vec<u8>> = row.get(2).map_err(error_of)?;
-    let found: Vec<u8> = row.get(3).map_err(error_of)?;
-    let record = Record { generation: generation as u64, value };
-    let damaged = || StoreError::Corrupt(format!("the record `{path}`"));
-    match digest(&path, &record)[..] == found[..] {
-        true => Ok((RecordPath::new(path.clone()).map_err(|_| damaged())?, record)),
-        false => Err(damaged()),
-    }
+    let path = row.get(0).unwrap_or_else(|_| "?".to_owned());
+    let read = || {
+        let generation = u64::try_from(row.get::<_, i64>(1).ok()?).ok()?;
+        let record = Record { generation, value: row.get(2).ok()? };
+        let found: Vec<u8> = row.get(3).ok()?;
+        let is_whole = digest(&path, &record)[..] == found[..];
+        Some((RecordPath::new(path.clone()).ok()?, record)).filter(|_| is_whole)
+    };
+    read().ok_or_else(|| StoreError::Damaged(path.clone()))
 }
 
 /// The first half of SHA-256 over path, generation and value. It tells accidents, not intent.
@@ -384,59 +470,111 @@ fn digest(path: &str, record: &Record) -> [u8; 16] {
     half
 }
 
-/// Fails for what SQLite itself finds damaged.
-fn whole(connection: &Connection) -> Result<(), StoreError> {
+/// Fails for what SQLite itself finds damaged, and for a record that is.
+fn is_whole(connection: &Connection) -> Result<(), StoreError> {
     let said: String = connection
         .query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))
         .map_err(error_of)?;
-    if said == "ok" { Ok(()) } else { Err(StoreError::Corrupt(said)) }
+    if said != "ok" {
+        return Err(StoreError::Corrupt(said));
+    }
+    let all = "SELECT path, generation, value, digest FROM records";
+    let mut statement = connection.prepare(all).map_err(error_of)?;
+    let mut rows = statement.query(()).map_err(error_of)?;
+    while let Some(row) = rows.next().map_err(error_of)? {
+        record_of(row)?;
+    }
+    Ok(())
 }
 
-/// Copies a database, page by page, into an empty one, and checks the copy.
+/// Copies a database, page by page, into an empty one.
 fn copied(from: &Connection, to: &mut Connection) -> Result<(), StoreError> {
-    {
-        let backup = rusqlite::backup::Backup::new(from, to).map_err(error_of)?;
-        match backup.step(-1).map_err(error_of)? {
-            rusqlite::backup::StepResult::Done => {}
-            _ => {
-                return Err(StoreError::Unavailable("the copy did not come to its end".to_owned()));
-            }
-        }
+    let backup = rusqlite::backup::Backup::new(from, to).map_err(error_of)?;
+    match backup.step(-1).map_err(error_of)? {
+        rusqlite::backup::StepResult::Done => Ok(()),
+        _ => Err(StoreError::Unavailable("the copy did not come to its end".to_owned())),
     }
-    whole(to)
 }
 
 /// Makes a database under another name, and gives it its name when it is whole and durable. A crash leaves nothing
-/// under that name.
+/// under that name. One process at a time does that: the lock of the name is held meanwhile, and its file stays.
 fn in_place(
     path: &Path,
     make: &mut dyn FnMut(&mut Connection) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let path = in_its_folder(path)?;
-    if path.symlink_metadata().is_ok() {
-        return Err(StoreError::Exists(path.display().to_string()));
-    }
-    let partial = beside(&path, ".partial");
-    // What a crash left; whoever makes a store of this name at the same time fails below.
-    let _ = std::fs::remove_file(&partial);
-    drop(RealDisk.open(&partial, Access::New).map_err(unavailable)?);
+    check_free(&path)?;
+    let lock = locked(&path)?;
+    let made = made_in_place(&path, make);
+    let _ = lock.unlock();
+    made
+}
+
+fn made_in_place(
+    path: &Path,
+    make: &mut dyn FnMut(&mut Connection) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    // Whoever had the lock may have made one.
+    check_free(path)?;
+    let partial = beside(path, ".partial");
+    let clear = || {
+        for ending in ["", "-wal", "-journal"] {
+            let _ = std::fs::remove_file(beside(&partial, ending));
+        }
+    };
+    // What a crash left.
+    clear();
     let made = (|| {
+        drop(RealDisk.open(&partial, Access::New).map_err(of_file(&partial))?);
         let mut connection = connected(&partial, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let marks = format!("PRAGMA application_id = {APPLICATION}; PRAGMA synchronous = FULL;");
         connection.execute_batch(&marks).map_err(error_of)?;
         make(&mut connection)?;
+        // All of it is in this one file then. Closing alone would not say if it is not.
+        let mode: String = connection
+            .query_row("PRAGMA journal_mode = DELETE", (), |row| row.get(0))
+            .map_err(error_of)?;
+        if mode != "delete" {
+            return Err(StoreError::Unavailable(format!("its log stays one of mode `{mode}`")));
+        }
         connection.close().map_err(|(_, error)| error_of(error))?;
-        RealDisk.open(&partial, Access::Write).and_then(|file| file.sync()).map_err(unavailable)?;
+        let synced = RealDisk.open(&partial, Access::Write).and_then(|file| file.sync());
+        synced.map_err(of_file(&partial))?;
         // Unlike a rename, it replaces nothing.
-        std::fs::hard_link(&partial, &path).map_err(|error| match error.kind() {
+        std::fs::hard_link(&partial, path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => StoreError::Exists(path.display().to_string()),
-            _ => unavailable(error),
+            _ => of_file(path)(error),
         })
     })();
-    let _ = std::fs::remove_file(&partial);
-    let _ = std::fs::remove_file(beside(&partial, "-wal"));
+    clear();
     made?;
-    RealDisk.sync_folder(path.parent().unwrap_or(Path::new("/"))).map_err(unavailable)
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    RealDisk.sync_folder(folder).map_err(of_file(folder))
+}
+
+/// Refuses a name that a file has, or a log: SQLite would take that for one of the new file.
+fn check_free(path: &Path) -> Result<(), StoreError> {
+    let found = ["", "-wal", "-journal"].map(|ending| beside(path, ending));
+    match found.iter().find(|path| path.symlink_metadata().is_ok()) {
+        Some(found) => Err(StoreError::Exists(found.display().to_string())),
+        None => Ok(()),
+    }
+}
+
+/// A file that nobody writes to, as SQLite names one (https://www.sqlite.org/uri.html).
+fn uri_of(path: &Path) -> Result<String, StoreError> {
+    let not_text = || StoreError::NotAStore(format!("`{}` is no text", path.display()));
+    let mut uri = "file:".to_owned();
+    for part in path.to_str().ok_or_else(not_text)?.chars() {
+        match part {
+            '%' => uri.push_str("%25"),
+            '?' => uri.push_str("%3f"),
+            '#' => uri.push_str("%23"),
+            part => uri.push(part),
+        }
+    }
+    uri.push_str("?immutable=1");
+    Ok(uri)
 }
 
 fn connected(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
@@ -460,8 +598,12 @@ fn locked(path: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
     let path = beside(path, ".lock");
     let open = |access| RealDisk.open(&path, access);
     let file = open(Access::Write).or_else(|_| open(Access::New)).or_else(|_| open(Access::Write));
-    let file = file.map_err(unavailable)?;
-    match file.try_lock().map_err(unavailable)? {
+    let file = file.map_err(of_file(&path))?;
+    // The name may have gone to another file while this one was opened.
+    let is_in_place = |file: &dyn DiskFile| -> std::io::Result<bool> {
+        Ok(file.try_lock()? && file.identity()? == RealDisk.identity(&path)?)
+    };
+    match is_in_place(&*file).map_err(of_file(&path))? {
         true => Ok(file),
         false => Err(StoreError::Held(path.display().to_string())),
     }
@@ -470,11 +612,12 @@ fn locked(path: &Path) -> Result<Box<dyn DiskFile>, StoreError> {
 /// The path without links in its folder, if that is where locks and syncs do what they say.
 fn in_its_folder(path: &Path) -> Result<PathBuf, StoreError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = RealDisk.canonical(folder.unwrap_or(Path::new("."))).map_err(unavailable)?;
+    let folder = folder.unwrap_or(Path::new("."));
+    let folder = RealDisk.canonical(folder).map_err(of_file(folder))?;
     let Some(name) = path.file_name() else {
         return Err(StoreError::NotAStore(format!("`{}` names no file", path.display())));
     };
-    if RealDisk.is_network(&folder).map_err(unavailable)? {
+    if RealDisk.is_network(&folder).map_err(of_file(&folder))? {
         let why = format!("`{}` is on a network's file system", folder.display());
         return Err(StoreError::NotAStore(why));
     }
@@ -487,8 +630,9 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn unavailable(error: std::io::Error) -> StoreError {
-    StoreError::Unavailable(error.to_string())
+/// What the system says of a file.
+fn of_file(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+    move |error| StoreError::Unavailable(format!("`{}`: {error}", path.display()))
 }
 
 fn error_of(error: rusqlite::Error) -> StoreError {

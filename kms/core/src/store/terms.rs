@@ -114,6 +114,12 @@ pub enum StoreError {
         /// What was found.
         String,
     ),
+    /// One record was damaged. The others are as they were.
+    #[error("the record `{0}` is damaged; restore a backup")]
+    Damaged(
+        /// Which.
+        String,
+    ),
     /// It belongs to the process that forked this one.
     #[error("the store belongs to the process that forked this one; open it here again")]
     Forked,

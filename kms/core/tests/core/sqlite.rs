@@ -34,7 +34,7 @@ fn holds(store: &SqliteStore, n: usize) -> Option<bool> {
         Ok(read) => Some(read.records.iter().enumerate().all(|(n, record)| {
             record.as_ref().is_some_and(|record| record.value == Some(vec![n as u8; 700]))
         })),
-        Err(StoreError::Corrupt(_) | StoreError::Unavailable(_)) => None,
+        Err(StoreError::Corrupt(_) | StoreError::Damaged(_) | StoreError::Unavailable(_)) => None,
         Err(error) => panic!("{error}"),
     }
 }
@@ -83,8 +83,21 @@ fn a_newer_programs_store_is_read_or_refused_as_it_says() {
     let write = Transaction::new().put(path("new"), 0, Vec::new());
     assert!(matches!(store.commit(&write), Err(StoreError::TooOld { what: "write", .. })));
     drop(store);
+    // A restored store is a written one.
+    let again = folder.path().join("again");
+    let refused = SqliteStore::restore(&at, &again);
+    assert!(matches!(refused, Err(StoreError::TooOld { what: "write", .. })), "{refused:?}");
     set("min_reader");
     assert!(matches!(open(&at), Err(StoreError::TooOld { what: "read", .. })));
+    // One of which this program knows nothing but that.
+    let connection = rusqlite::Connection::open(&at).unwrap();
+    connection.execute_batch("ALTER TABLE store RENAME COLUMN incarnation TO other").unwrap();
+    drop(connection);
+    assert!(matches!(open(&at), Err(StoreError::TooOld { what: "read", .. })));
+    let connection = rusqlite::Connection::open(&at).unwrap();
+    connection.execute_batch("DROP TABLE store").unwrap();
+    drop(connection);
+    assert!(matches!(open(&at), Err(StoreError::NotAStore(_))));
 }
 
 #[test]
@@ -102,6 +115,9 @@ fn sql_can_not_delete_nor_revive() {
         "DELETE FROM records",
         "UPDATE records SET generation = 1",
         "UPDATE records SET generation = 3, value = x'00' WHERE path = 'r/1'",
+        "INSERT OR REPLACE INTO records VALUES ('r/1', 3, x'00', x'00')",
+        "INSERT OR REPLACE INTO records VALUES ('r/0', 1, x'00', x'00')",
+        "INSERT INTO records VALUES ('new', 2, x'00', x'00')",
     ] {
         assert!(connection.execute(sql, ()).is_err(), "{sql}");
     }
@@ -125,6 +141,129 @@ fn a_backup_is_whole_and_a_restored_one_is_another_incarnation() {
     assert_eq!(restored.identity().id, store.identity().id);
     assert_eq!((store.identity().incarnation, restored.identity().incarnation), (0, 1));
     assert!(restored.check().is_ok() && store.check().is_ok());
+}
+
+/// A log beside a name is a part of what had that name before: SQLite would write it into the new file.
+#[test]
+fn no_file_is_made_beside_a_log_that_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let [at, copy] = ["store", "copy"].map(|name| folder.path().join(name));
+    let store = filled(&at, 9);
+    store.backup(&copy).unwrap();
+    for ending in ["-wal", "-journal"] {
+        let name = format!("new{ending}");
+        let new = folder.path().join("new");
+        fs::write(folder.path().join(&name), b"left").unwrap();
+        let made =
+            [SqliteStore::create(&new), SqliteStore::restore(&copy, &new), store.backup(&new)];
+        for made in made {
+            assert!(
+                matches!(&made, Err(StoreError::Exists(found)) if found.ends_with(&name)),
+                "{made:?}"
+            );
+        }
+        fs::remove_file(folder.path().join(&name)).unwrap();
+    }
+    // Nor is a part of a store taken for a backup.
+    assert!(matches!(
+        SqliteStore::restore(&at, &folder.path().join("new")),
+        Err(StoreError::NotAStore(_))
+    ));
+}
+
+/// Whatever a crash left is cleared, and nothing is left beside a copy but its lock.
+#[test]
+fn copies_leave_nothing_behind_and_wait_for_no_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [at, copy, again] = ["store", "copy%3f", "again"].map(|name| folder.path().join(name));
+    let store = filled(&at, 9);
+    for ending in ["", "-wal", "-journal"] {
+        fs::write(folder.path().join(format!("copy%3f.partial{ending}")), b"left").unwrap();
+    }
+    store.backup(&copy).unwrap();
+    let before = fs::read(&copy).unwrap();
+    SqliteStore::restore(&copy, &again).unwrap();
+    assert_eq!(fs::read(&copy).unwrap(), before);
+    let mut names: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let wanted =
+        ["again", "again.lock", "copy%3f", "copy%3f.lock", "store", "store-wal", "store.lock"];
+    assert_eq!(names, wanted);
+    assert_eq!(holds(&open(&again).unwrap(), 9), Some(true));
+    // Somebody else is making one of this name.
+    let other = fs::File::create(folder.path().join("busy.lock")).unwrap();
+    other.lock().unwrap();
+    let busy = store.backup(&folder.path().join("busy"));
+    assert!(matches!(busy, Err(StoreError::Held(_))), "{busy:?}");
+}
+
+#[test]
+fn a_store_that_was_moved_away_takes_no_more_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let [at, away] = ["store", "away"].map(|name| folder.path().join(name));
+    let store = filled(&at, 2);
+    let write = |n| Transaction::new().put(path("w"), n, Vec::new());
+    assert!(matches!(store.commit(&write(0)), Ok(Outcome::Committed(_))));
+    fs::rename(&at, &away).unwrap();
+    fs::copy(&away, &at).unwrap();
+    assert_eq!(store.commit(&write(1)), Ok(Outcome::Unknown));
+    assert!(matches!(store.commit(&write(2)), Err(StoreError::Unavailable(_))));
+}
+
+#[test]
+fn a_buried_value_is_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("store");
+    SqliteStore::create(&at).unwrap();
+    let store = open(&at).unwrap();
+    let secret = b"a value that is buried".repeat(40);
+    let commit = |transaction: &Transaction| {
+        assert!(matches!(store.commit(transaction), Ok(Outcome::Committed(_))));
+    };
+    let is_there = || {
+        fs::read_dir(folder.path()).unwrap().any(|entry| {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            bytes.windows(22).any(|window| window == &secret[..22])
+        })
+    };
+    commit(&Transaction::new().put(path("first"), 0, Vec::new()));
+    commit(&Transaction::new().put(path("a"), 0, secret.clone()));
+    assert!(is_there());
+    commit(&Transaction::new().bury(path("a"), 1));
+    assert!(!is_there());
+}
+
+/// One record that is damaged is refused by itself.
+#[test]
+fn a_damaged_record_leaves_the_others_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("store");
+    drop(filled(&at, 3));
+    let connection = rusqlite::Connection::open(&at).unwrap();
+    for sql in [
+        "DROP TRIGGER generations_count",
+        "UPDATE records SET value = x'00' WHERE path = 'r/0'",
+        "UPDATE records SET generation = -1 WHERE path = 'r/1'",
+    ] {
+        connection.execute(sql, ()).unwrap();
+    }
+    drop(connection);
+    let store = open(&at).unwrap();
+    for name in ["r/0", "r/1"] {
+        let (why, write) = (StoreError::Damaged(name.to_owned()), Transaction::new());
+        assert_eq!(store.read(&[path(name)]).unwrap_err(), why);
+        assert_eq!(store.commit(&write.put(path(name), 1, Vec::new())).unwrap_err(), why);
+    }
+    assert!(store.read(&[path("r/2")]).unwrap().records[0].is_some());
+    let write = Transaction::new().put(path("new"), 0, Vec::new());
+    assert!(matches!(store.commit(&write), Ok(Outcome::Committed(_))));
+    assert!(matches!(store.check(), Err(StoreError::Damaged(_))));
+    let copy = folder.path().join("copy");
+    assert!(matches!(store.backup(&copy), Err(StoreError::Damaged(_))));
+    assert!(!copy.exists());
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! One suite for every store, and one script of faults.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use gabion_kms::store::conformance::{self, Bench, Told};
-use gabion_kms::store::{Faults, MemoryStore, Options, Sim, SqliteStore, Store, StoreError};
+use gabion_kms::store::{
+    Caps, Faults, Identity, MemoryStore, Options, Outcome, Page, Read, RecordPath, Settled, Sim,
+    SqliteStore, Store, StoreError, Transaction, settle,
+};
 use tempfile::TempDir;
 
 /// What goes wrong often enough that all of it meets in a few hundred rounds.
@@ -76,4 +79,64 @@ fn a_seed_gives_the_same_faults_again() {
     let run = |seed| conformance::faults(&Sim::new(MemoryStore::new(), seed, FAULTS), 0, 300);
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
+}
+
+/// A store that loses the first transaction it is asked for, while another one happens.
+struct Loses {
+    store: MemoryStore,
+    meanwhile: Mutex<Option<Transaction>>,
+}
+
+impl Store for Loses {
+    fn caps(&self) -> Caps {
+        self.store.caps()
+    }
+
+    fn identity(&self) -> Identity {
+        self.store.identity()
+    }
+
+    fn read(&self, paths: &[RecordPath]) -> Result<Read, StoreError> {
+        self.store.read(paths)
+    }
+
+    fn list(&self, u: &RecordPath, a: Option<&RecordPath>, m: usize) -> Result<Page, StoreError> {
+        self.store.list(u, a, m)
+    }
+
+    fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError> {
+        match self.meanwhile.lock().unwrap().take() {
+            Some(other) => self.store.commit(&other).map(|_| Outcome::Unknown),
+            None => self.store.commit(transaction),
+        }
+    }
+}
+
+/// What is there after a lost answer is somebody's: only what nobody else writes is ours.
+#[test]
+fn another_ones_burial_is_no_success_of_ours() {
+    let [a, b] = ["a", "b"].map(|path| RecordPath::new(path).unwrap());
+    let both = || Transaction::new().put(a.clone(), 0, vec![1]).put(b.clone(), 0, vec![1]);
+    let bury_a = || Transaction::new().bury(a.clone(), 1);
+    let settled = |meanwhile, ours| {
+        let store = MemoryStore::new();
+        let _ = store.commit(&both()).unwrap();
+        settle(&Loses { store, meanwhile: Mutex::new(Some(meanwhile)) }, &ours)
+    };
+    let ours = || bury_a().put(b.clone(), 1, b"ours".to_vec());
+    assert_eq!(settled(ours(), ours()), Ok(Settled::Committed));
+    // The same burial, and nothing that is ours beside it.
+    assert!(matches!(settled(bury_a(), ours()), Ok(Settled::Conflict(_))));
+    let theirs = bury_a().put(b.clone(), 1, b"theirs".to_vec());
+    assert!(matches!(settled(theirs, ours()), Ok(Settled::Conflict(_))));
+    // Nobody can tell whose it was.
+    assert_eq!(settled(bury_a(), bury_a()), Ok(Settled::Unknown));
+    // What was buried before is final.
+    let store = MemoryStore::new();
+    let _ = store.commit(&both()).unwrap();
+    let _ = store.commit(&bury_a()).unwrap();
+    let other = Transaction::new().put(b.clone(), 1, vec![2]);
+    let store = Loses { store, meanwhile: Mutex::new(Some(other)) };
+    let late = Transaction::new().put(a.clone(), 2, vec![3]);
+    assert_eq!(settle(&store, &late), Err(StoreError::Buried("a".to_owned())));
 }
