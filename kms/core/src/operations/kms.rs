@@ -56,8 +56,10 @@ impl Kms {
     /// A service over an unsealed store. No other may use the store at the same time.
     ///
     /// # Errors
-    /// The engine's: there is no backend of the name that the environment asks for.
+    /// A seal of another store, or a volatile one over a store that outlives it; the engine's: there is no backend of
+    /// the name that the environment asks for.
     pub fn new(store: Arc<dyn Store>, sealer: Sealer, options: Options) -> Result<Self, Error> {
+        sealer.check_fits(&*store)?;
         let engine =
             Engine::new(&Config { verify_after_sign: true, ..Config::from_environment() })?;
         Ok(Kms {

@@ -1,8 +1,8 @@
 //! What a store says of its seal: who can open it, and what else has to be true.
 
+use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use serde::{Deserialize, Serialize};
 
-use super::hex;
 use super::record::Sealer;
 use super::share::{self, Share};
 use super::slot::{self, Cost, Key};
@@ -14,6 +14,12 @@ const FORMAT: u32 = 1;
 
 /// The only version of the root key that there is so far.
 const ROOT: u32 = 1;
+
+/// Most slots of a seal.
+const SLOTS_MAX: usize = 8;
+
+/// Bytes of a passphrase's salt.
+const SALT: usize = 16;
 
 /// How a recovery set is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +47,20 @@ struct Config {
     slots: Vec<Slot>,
 }
 
+/// The same of any format, newer ones too.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
 /// The root key, wrapped.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Slot {
-    #[serde(with = "hex::serde")]
+    #[serde(with = "hex")]
     id: Vec<u8>,
     way: Way,
-    #[serde(with = "hex::serde")]
+    #[serde(with = "hex")]
     wrapped: Vec<u8>,
 }
 
@@ -70,110 +82,143 @@ pub fn is_initialised(store: &dyn Store) -> Result<bool, Error> {
     Ok(read(store)?.0.is_some())
 }
 
-/// Gives a store its seal: a root key, and what opens it. The shares are given out here, and never again.
+/// What is to open a seal: dealt, and not yet in the store. Its shares are handed out first, and it is adopted when
+/// whoever has them gives enough of them back: a seal that nobody can open never comes about.
 ///
 /// # Examples
 /// ```
-/// use gabion_kms::seal::{Shares, Slots, init, unseal};
+/// use gabion_kms::seal::{By, Shares, Slots, init, unseal};
 /// use gabion_kms::store::MemoryStore;
 ///
 /// let store = MemoryStore::new();
 /// let slots = Slots { recovery: Shares { shares: 5, threshold: 3 }, passphrase: None };
-/// let (_sealer, shares) = init(&store, &slots)?;
-/// assert!(unseal(&store, &shares[1..4]).is_ok());
-/// assert!(unseal(&store, &shares[..2]).is_err());
+/// let dealt = init(&store, &slots)?;
+/// let written_down = dealt.shares().to_vec();
+/// let _sealer = dealt.adopt(&store, &written_down[..3])?;
+/// assert!(unseal(&store, By::Shares(&written_down[1..4])).is_ok());
+/// assert!(unseal(&store, By::Shares(&written_down[..2])).is_err());
 /// # Ok::<(), gabion_kms::Error>(())
 /// ```
+#[must_use = "nothing is in the store before it is adopted"]
+pub struct Dealt {
+    config: Config,
+    /// The generation of the record that it replaces.
+    before: u64,
+    shares: Vec<Share>,
+}
+
+impl Dealt {
+    /// The recovery set, to hand out.
+    pub fn shares(&self) -> &[Share] {
+        &self.shares
+    }
+
+    /// Puts it into the store, in place of what opened the seal before: enough of its shares open it, so they were
+    /// written down.
+    ///
+    /// # Errors
+    /// Shares that don't open it; [`SealError::Exists`] and [`Error::Conflict`] if the store has another meanwhile; the
+    /// store's. After [`Error::OutcomeUnknown`] either these or the shares of before open it: keep both, and call this
+    /// again.
+    pub fn adopt(&self, store: &dyn Store, given: &[Share]) -> Result<Sealer, Error> {
+        let id = store.identity().id;
+        let root = by_shares(&self.config, id, given)?;
+        let value = serde_json::to_vec(&self.config)
+            .map_err(|error| Error::from(SealError::Damaged(error.to_string())))?;
+        let transaction = Transaction::new().put(place()?, self.before, value.clone());
+        let is_there = match settle(store, &transaction)? {
+            Settled::Committed => true,
+            // A call before this one may have put it there.
+            Settled::Conflict(_) => {
+                let found = store.read(&[place()?])?.records.into_iter().next().flatten();
+                found.is_some_and(|record| record.value == Some(value))
+            }
+            Settled::Unknown => return Err(Error::OutcomeUnknown),
+        };
+        match (is_there, self.before) {
+            (true, _) => Sealer::new(&root, ROOT, id),
+            (false, 0) => Err(SealError::Exists.into()),
+            (false, _) => Err(Error::Conflict),
+        }
+    }
+}
+
+/// Deals a seal for a store that has none: a root key, and what opens it.
 ///
 /// # Errors
 /// [`SealError::Exists`]; numbers that make no sense; the store's.
-pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<(Sealer, Vec<Share>), Error> {
-    let (config, generation) = read(store)?;
+pub fn init(store: &dyn Store, slots: &Slots<'_>) -> Result<Dealt, Error> {
+    let (config, before) = read(store)?;
     if config.is_some() {
         return Err(SealError::Exists.into());
     }
-    let root = Key::drawn()?;
-    let shares = write(store, &root, slots, generation)?;
-    Ok((Sealer::new(root, ROOT, store.identity().id), shares))
+    dealt(store, &Key::drawn()?, slots, before)
 }
 
 /// What opens a seal.
-pub trait Opens {
-    /// The root key, of the slots that there are.
-    #[doc(hidden)]
-    fn open(&self, slots: &Found<'_>) -> Result<Key, SealError>;
+#[derive(Clone, Copy)]
+pub enum By<'a> {
+    /// A passphrase.
+    Passphrase(&'a str),
+    /// Shares of the recovery set, as many as it needs or more.
+    Shares(&'a [Share]),
 }
 
-/// Slots of a store.
-pub struct Found<'a> {
-    config: &'a Config,
-    store: [u8; 16],
-}
-
-/// Opens the seal, by a passphrase (`&str`) or by shares (`&[Share]`).
+/// Opens the seal.
 ///
 /// # Errors
 /// [`Error::Seal`]; the store's.
-pub fn unseal<P: Opens + ?Sized>(store: &dyn Store, by: &P) -> Result<Sealer, Error> {
+pub fn unseal(store: &dyn Store, by: By<'_>) -> Result<Sealer, Error> {
     let config = read(store)?.0.ok_or(SealError::None)?;
     let id = store.identity().id;
-    let root = by.open(&Found { config: &config, store: id })?;
-    Ok(Sealer::new(root, ROOT, id))
+    let root = match by {
+        By::Passphrase(passphrase) => by_passphrase(&config, id, passphrase)?,
+        By::Shares(shares) => by_shares(&config, id, shares)?,
+    };
+    Sealer::new(&root, ROOT, id)
 }
 
-/// Replaces everything that opens the seal. The recovery set alone may do that. What opened it before does no more; a
-/// copy of the store of before still opens by it.
+/// Deals what is to open a seal from now on, in place of everything that does. The recovery set alone may do that. As
+/// soon as it is adopted, what opened the seal before does no more; a copy of the store of before still opens by it.
 ///
 /// # Errors
-/// [`Error::Seal`]; the store's. After [`Error::OutcomeUnknown`] either the old or the new ones open it.
+/// [`Error::Seal`]; the store's.
 pub fn change_slots(
     store: &dyn Store,
     recovery: &[Share],
     slots: &Slots<'_>,
-) -> Result<Vec<Share>, Error> {
-    let (config, generation) = read(store)?;
+) -> Result<Dealt, Error> {
+    let (config, before) = read(store)?;
     let config = config.ok_or(SealError::None)?;
-    let root = recovery.open(&Found { config: &config, store: store.identity().id })?;
-    write(store, &root, slots, generation)
+    let root = by_shares(&config, store.identity().id, recovery)?;
+    dealt(store, &root, slots, before)
 }
 
-impl Opens for str {
-    fn open(&self, slots: &Found<'_>) -> Result<Key, SealError> {
-        let mut is_any = false;
-        for found in &slots.config.slots {
-            if let Way::Passphrase { memory_kib, passes } = found.way {
-                is_any = true;
-                let with = slot::of_passphrase(self, &found.id, Cost { memory_kib, passes })?;
-                if let Some(root) =
-                    slot::unwrap(&with, &found.wrapped, &beside(found, slots.store)?)?
-                {
-                    return Ok(root);
-                }
+fn by_passphrase(config: &Config, store: [u8; 16], passphrase: &str) -> Result<Key, SealError> {
+    let mut is_any = false;
+    for found in &config.slots {
+        if let Way::Passphrase { memory_kib, passes } = found.way {
+            is_any = true;
+            let with = slot::of_passphrase(passphrase, &found.id, Cost { memory_kib, passes })?;
+            if let Some(root) = slot::unwrap(&with, &found.wrapped, &beside(found, store))? {
+                return Ok(root);
             }
         }
-        Err(if is_any { SealError::Passphrase } else { SealError::NoPassphrase })
     }
+    Err(if is_any { SealError::Passphrase } else { SealError::NoPassphrase })
 }
 
-impl Opens for [Share] {
-    fn open(&self, slots: &Found<'_>) -> Result<Key, SealError> {
-        for found in &slots.config.slots {
-            if let Way::Recovery { threshold, .. } = found.way {
-                let set = found.id[..].try_into();
-                let set = set.map_err(|_| SealError::Damaged("the id of a set".to_owned()))?;
-                let with = share::combine(self, set, threshold)?;
-                let root = slot::unwrap(&with, &found.wrapped, &beside(found, slots.store)?)?;
-                return root.ok_or(SealError::Shares);
-            }
+fn by_shares(config: &Config, store: [u8; 16], shares: &[Share]) -> Result<Key, SealError> {
+    for found in &config.slots {
+        if let Way::Recovery { threshold, .. } = found.way {
+            let set = found.id[..].try_into();
+            let set = set.map_err(|_| SealError::Damaged("the id of a set".to_owned()))?;
+            let with = share::combine(shares, set, threshold)?;
+            let root = slot::unwrap(&with, &found.wrapped, &beside(found, store))?;
+            return root.ok_or(SealError::Shares);
         }
-        Err(SealError::Damaged("it has no recovery set".to_owned()))
     }
-}
-
-impl Opens for Vec<Share> {
-    fn open(&self, slots: &Found<'_>) -> Result<Key, SealError> {
-        self[..].open(slots)
-    }
+    Err(SealError::Damaged("it has no recovery set".to_owned()))
 }
 
 fn place() -> Result<RecordPath, Error> {
@@ -183,22 +228,44 @@ fn place() -> Result<RecordPath, Error> {
 fn read(store: &dyn Store) -> Result<(Option<Config>, u64), Error> {
     let read = store.read(&[place()?])?;
     let Some(record) = read.records.into_iter().next().flatten() else { return Ok((None, 0)) };
-    let damaged = |why: String| Error::from(SealError::Damaged(why));
-    let value = record.value.ok_or_else(|| damaged("it was buried".to_owned()))?;
-    let config: Config =
-        serde_json::from_slice(&value).map_err(|error| damaged(error.to_string()))?;
-    match config.format == FORMAT && config.root == ROOT {
-        true => Ok((Some(config), record.generation)),
-        false => Err(damaged("it is of another format".to_owned())),
-    }
+    let value = record.value.ok_or_else(|| SealError::Damaged("it was buried".to_owned()))?;
+    Ok((Some(understood(&value)?), record.generation))
 }
 
-fn write(
-    store: &dyn Store,
-    root: &Key,
-    slots: &Slots<'_>,
-    generation: u64,
-) -> Result<Vec<Share>, Error> {
+/// What a store says of its seal, as far as it can be right: whoever can write there must not have this process derive
+/// keys for hours.
+fn understood(value: &[u8]) -> Result<Config, SealError> {
+    let damaged = |why: String| SealError::Damaged(why);
+    // First of all: another format may have other fields.
+    let Format { format } =
+        serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
+    if format > FORMAT {
+        return Err(SealError::TooOld { wanted: format, has: FORMAT });
+    }
+    let config: Config =
+        serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
+    if config.format != FORMAT || config.root != ROOT || config.slots.len() > SLOTS_MAX {
+        return Err(damaged(
+            "a format, a root key or a number of slots that there is not".to_owned(),
+        ));
+    }
+    for slot in &config.slots {
+        let can_be = match slot.way {
+            Way::Recovery { threshold, shares } => {
+                slot.id.len() == share::SET && threshold > 0 && threshold <= shares
+            }
+            Way::Passphrase { memory_kib, passes } => {
+                slot.id.len() == SALT && Cost { memory_kib, passes }.check().is_ok()
+            }
+        };
+        if !can_be {
+            return Err(damaged("a slot of another form".to_owned()));
+        }
+    }
+    Ok(config)
+}
+
+fn dealt(store: &dyn Store, root: &Key, slots: &Slots<'_>, before: u64) -> Result<Dealt, Error> {
     let Shares { shares, threshold } = slots.recovery;
     if threshold == 0 || threshold > shares || (threshold == 1 && shares > 1) {
         let why = "a recovery set has 2 to 255 shares, of which 2 or more open it; or one";
@@ -206,25 +273,21 @@ fn write(
     }
     let id = store.identity().id;
     let with = Key::drawn()?;
-    let set = Key::drawn()?;
-    let mut name = [0; 8];
-    name.copy_from_slice(&set.bytes()[..8]);
-    let mut made = vec![wrapped(&with, root, &name, Way::Recovery { threshold, shares }, id)?];
+    let mut set = [0; share::SET];
+    OsEntropy.fill(&mut set).map_err(EngineError::from)?;
+    let mut made = vec![wrapped(&with, root, &set, Way::Recovery { threshold, shares }, id)?];
     if let Some((passphrase, cost)) = slots.passphrase {
-        let salt = Key::drawn()?;
-        let with = slot::of_passphrase(passphrase, &salt.bytes()[..16], cost)?;
+        if passphrase.is_empty() {
+            return Err(SealError::Parameter("a passphrase has at least one character").into());
+        }
+        let mut salt = [0; SALT];
+        OsEntropy.fill(&mut salt).map_err(EngineError::from)?;
+        let with = slot::of_passphrase(passphrase, &salt, cost)?;
         let way = Way::Passphrase { memory_kib: cost.memory_kib, passes: cost.passes };
-        made.push(wrapped(&with, root, &salt.bytes()[..16], way, id)?);
+        made.push(wrapped(&with, root, &salt, way, id)?);
     }
-    let shares = share::split(&with, name, threshold, shares)?;
-    let config = Config { format: FORMAT, root: ROOT, slots: made };
-    let value = serde_json::to_vec(&config)
-        .map_err(|error| Error::from(SealError::Damaged(error.to_string())))?;
-    match settle(store, &Transaction::new().put(place()?, generation, value))? {
-        Settled::Committed => Ok(shares),
-        Settled::Conflict(_) => Err(Error::Conflict),
-        Settled::Unknown => Err(Error::OutcomeUnknown),
-    }
+    let shares = share::split(&with, set, threshold, shares)?;
+    Ok(Dealt { config: Config { format: FORMAT, root: ROOT, slots: made }, before, shares })
 }
 
 fn wrapped(
@@ -235,18 +298,24 @@ fn wrapped(
     store: [u8; 16],
 ) -> Result<Slot, SealError> {
     let mut slot = Slot { id: id.to_vec(), way, wrapped: Vec::new() };
-    slot.wrapped = slot::wrap(with, root, &beside(&slot, store)?)?;
+    slot.wrapped = slot::wrap(with, root, &beside(&slot, store))?;
     Ok(slot)
 }
 
 /// What a wrapped key is bound to: the store, the slot, and how its key comes about.
-fn beside(slot: &Slot, store: [u8; 16]) -> Result<Vec<u8>, SealError> {
+fn beside(slot: &Slot, store: [u8; 16]) -> Vec<u8> {
     let mut beside = b"gabion kms root ".to_vec();
     beside.extend_from_slice(&store);
     beside.extend_from_slice(&ROOT.to_le_bytes());
     beside.push(slot.id.len() as u8);
     beside.extend_from_slice(&slot.id);
-    let way = serde_json::to_vec(&slot.way);
-    beside.extend_from_slice(&way.map_err(|error| SealError::Damaged(error.to_string()))?);
-    Ok(beside)
+    match slot.way {
+        Way::Recovery { threshold, shares } => beside.extend_from_slice(&[1, threshold, shares]),
+        Way::Passphrase { memory_kib, passes } => {
+            beside.push(2);
+            beside.extend_from_slice(&memory_kib.to_le_bytes());
+            beside.extend_from_slice(&passes.to_le_bytes());
+        }
+    }
+    beside
 }

@@ -10,15 +10,15 @@
 //!   wrap it anew; no record is touched.
 //! - A record that is exchanged for another one's, for that of another store or for an older one of its own does not open,
 //!   as long as its generation is the store's. A store that was put back as a whole is not noticed here.
-//! - There always is a recovery set of shares. It alone changes the slots.
+//! - There always is a recovery set of shares. It alone changes the slots. Slots are dealt first, and adopted by the
+//!   shares that were handed out.
 
 mod config;
-mod hex;
 mod record;
 mod share;
 mod slot;
 
-pub use config::{Opens, Shares, Slots, change_slots, init, is_initialised, unseal};
-pub use record::{OVERHEAD, Sealer};
+pub use config::{By, Dealt, Shares, Slots, change_slots, init, is_initialised, unseal};
+pub use record::Sealer;
 pub use share::Share;
 pub use slot::{Cost, Key};

@@ -5,11 +5,11 @@ use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
 use gabion_engine::{Entropy, OsEntropy};
 use hkdf::Hkdf;
 use sha2_hmac::Sha256;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::slot::Key;
-use crate::error::Error;
-use crate::store::RecordPath;
+use crate::error::{Error, SealError};
+use crate::store::{Durability, RecordPath, Store};
 
 /// The format of a sealed record.
 const FORMAT: u8 = 1;
@@ -20,11 +20,16 @@ const HEAD: usize = 1 + 4 + NONCE;
 const NONCE: usize = 12;
 
 /// Bytes that sealing adds.
-pub const OVERHEAD: usize = HEAD + 16;
+#[cfg(test)]
+const OVERHEAD: usize = HEAD + 16;
+
+/// The version of a root key that is written nowhere.
+const VOLATILE: u32 = 0;
 
 /// What seals and opens the records of one store.
 pub struct Sealer {
-    root: Key,
+    /// What HKDF extracts of the root key, with the store's id as salt (RFC 5869, section 2.2).
+    extracted: Key,
     root_version: u32,
     store: [u8; 16],
 }
@@ -35,11 +40,27 @@ impl Sealer {
     /// # Errors
     /// No randomness.
     pub fn volatile(store: [u8; 16]) -> Result<Self, Error> {
-        Ok(Sealer { root: Key::drawn()?, root_version: 1, store })
+        Self::new(&Key::drawn()?, VOLATILE, store)
     }
 
-    pub(super) fn new(root: Key, root_version: u32, store: [u8; 16]) -> Self {
-        Sealer { root, root_version, store }
+    pub(super) fn new(root: &Key, root_version: u32, store: [u8; 16]) -> Result<Self, Error> {
+        let (mut extracted, _) = Hkdf::<Sha256>::extract(Some(&store), root.bytes());
+        let key = Key::of(&extracted).ok_or_else(|| too_long(extracted.len()));
+        extracted.as_mut_slice().zeroize();
+        Ok(Sealer { extracted: key?, root_version, store })
+    }
+
+    /// Refuses a store that is another one, and one that outlives the root key.
+    pub(crate) fn check_fits(&self, store: &dyn Store) -> Result<(), SealError> {
+        let is_lost = self.root_version == VOLATILE
+            && !matches!(store.caps().durability, Durability::Volatile);
+        match store.identity().id == self.store {
+            false => Err(SealError::Parameter("the seal is that of another store")),
+            true if is_lost => Err(SealError::Parameter(
+                "the store outlives a root key that is written nowhere; give it a seal",
+            )),
+            true => Ok(()),
+        }
     }
 
     /// Seals what a record is to say at a generation.
@@ -79,8 +100,11 @@ impl Sealer {
         let mut version = [0; 4];
         version.copy_from_slice(&head[1..5]);
         let version = u32::from_le_bytes(version);
+        if head[0] > FORMAT {
+            return Err(refused("a newer program sealed it"));
+        }
         if head[0] != FORMAT || version != self.root_version {
-            return Err(refused("it is of another format, or under another root key"));
+            return Err(refused("it is of no format that there is, or under another root key"));
         }
         let mut nonce = [0; NONCE];
         nonce.copy_from_slice(&head[5..]);
@@ -98,7 +122,8 @@ impl Sealer {
     fn cipher(&self, path: &RecordPath) -> Result<Aes256GcmSiv, Error> {
         let mut key = Zeroizing::new([0; 32]);
         let info = [b"gabion kms record ", path.as_str().as_bytes()];
-        Hkdf::<Sha256>::new(Some(&self.store), self.root.bytes())
+        Hkdf::<Sha256>::from_prk(self.extracted.bytes())
+            .map_err(|_| too_long(key.len()))?
             .expand_multi_info(&info, &mut *key)
             .map_err(|_| too_long(key.len()))?;
         Aes256GcmSiv::new_from_slice(&*key).map_err(|_| too_long(key.len()))
@@ -130,16 +155,15 @@ mod tests {
 
     #[test]
     fn a_record_opens_where_and_when_it_was_sealed_only() {
-        let sealer = Sealer::volatile([7; 16]).unwrap();
+        let of = |version, store| Sealer::new(&Key::of(&[5; 32]).unwrap(), version, store).unwrap();
+        let sealer = of(1, [7; 16]);
         let sealed = sealer.seal(&path("keys/a"), 3, b"secret").unwrap();
         assert_eq!(sealed.len(), b"secret".len() + OVERHEAD);
         assert_eq!(&**sealer.open(&path("keys/a"), 3, &sealed).unwrap(), b"secret");
         assert!(sealer.open(&path("keys/b"), 3, &sealed).is_err());
         assert!(sealer.open(&path("keys/a"), 2, &sealed).is_err());
-        let elsewhere = Sealer::new(Key::of(*sealer.root.bytes()), 1, [8; 16]);
-        assert!(elsewhere.open(&path("keys/a"), 3, &sealed).is_err());
-        let later = Sealer::new(Key::of(*sealer.root.bytes()), 2, [7; 16]);
-        assert!(later.open(&path("keys/a"), 3, &sealed).is_err());
+        assert!(of(1, [8; 16]).open(&path("keys/a"), 3, &sealed).is_err());
+        assert!(of(2, [7; 16]).open(&path("keys/a"), 3, &sealed).is_err());
         assert!(Sealer::volatile([7; 16]).unwrap().open(&path("keys/a"), 3, &sealed).is_err());
         for place in 0..sealed.len() {
             let mut other = sealed.clone();

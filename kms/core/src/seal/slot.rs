@@ -17,13 +17,22 @@ impl Key {
     /// # Errors
     /// No randomness.
     pub fn drawn() -> Result<Self, Error> {
+        Self::filled(|bytes| OsEntropy.fill(bytes)).map_err(|error| Error::Engine(error.into()))
+    }
+
+    /// One that is written where it is to be, so that the stack has no copy of it.
+    pub(super) fn filled<E>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
         let mut key = Key(Box::default());
-        OsEntropy.fill(&mut **key.0).map_err(|error| Error::Engine(error.into()))?;
+        fill(&mut key.0)?;
         Ok(key)
     }
 
-    pub(super) fn of(bytes: [u8; 32]) -> Self {
-        Key(Box::new(Zeroizing::new(bytes)))
+    /// A copy of bytes, if there are as many of them as a key has.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; 32] = bytes.try_into().ok()?;
+        let mut key = Key(Box::default());
+        key.0.copy_from_slice(bytes);
+        Some(key)
     }
 
     /// The bytes. Secret.
@@ -52,19 +61,28 @@ impl Default for Cost {
 const MEMORY_KIB_MAX: u32 = 1 << 20;
 const PASSES_MAX: u32 = 64;
 
+impl Cost {
+    /// Refuses what is too little to be one, and more than anybody pays.
+    pub(super) fn check(&self) -> Result<(), SealError> {
+        let can_be = (8..=MEMORY_KIB_MAX).contains(&self.memory_kib)
+            && (1..=PASSES_MAX).contains(&self.passes);
+        match can_be {
+            true => Ok(()),
+            false => {
+                Err(SealError::Parameter("a passphrase costs 8 KiB to 1 GiB and 1 to 64 passes"))
+            }
+        }
+    }
+}
+
 /// The key of a passphrase.
 pub fn of_passphrase(passphrase: &str, salt: &[u8], cost: Cost) -> Result<Key, SealError> {
-    if !(8..=MEMORY_KIB_MAX).contains(&cost.memory_kib) || !(1..=PASSES_MAX).contains(&cost.passes)
-    {
-        return Err(SealError::Parameter("a passphrase costs 8 KiB to 1 GiB and 1 to 64 passes"));
-    }
+    cost.check()?;
     let resource = |error: argon2::Error| SealError::Resource(error.to_string());
     let params = Params::new(cost.memory_kib, cost.passes, 1, Some(32)).map_err(resource)?;
-    let mut bytes = Zeroizing::new([0; 32]);
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into(passphrase.as_bytes(), salt, &mut *bytes)
-        .map_err(resource)?;
-    Ok(Key::of(*bytes))
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    Key::filled(|bytes| argon2.hash_password_into(passphrase.as_bytes(), salt, bytes))
+        .map_err(resource)
 }
 
 /// Wraps the root key. Each wrapping key wraps one, so that the nonce may be zero.
@@ -77,10 +95,7 @@ pub fn wrap(with: &Key, root: &Key, beside: &[u8]) -> Result<Vec<u8>, SealError>
 pub fn unwrap(with: &Key, wrapped: &[u8], beside: &[u8]) -> Result<Option<Key>, SealError> {
     let payload = Payload { msg: wrapped, aad: beside };
     let opened = cipher(with)?.decrypt(&Nonce::from([0; 12]), payload).map(Zeroizing::new);
-    let bytes = opened
-        .ok()
-        .and_then(|opened| Some(Zeroizing::new(<[u8; 32]>::try_from(&opened[..]).ok()?)));
-    Ok(bytes.map(|bytes| Key::of(*bytes)))
+    Ok(opened.ok().and_then(|opened| Key::of(&opened)))
 }
 
 fn cipher(key: &Key) -> Result<Aes256GcmSiv, SealError> {
@@ -113,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_wrapped_key_opens_with_its_own_only() {
-        let [with, other, root] = [1, 2, 3].map(|byte| Key::of([byte; 32]));
+        let [with, other, root] = [1, 2, 3].map(|byte| Key::of(&[byte; 32]).unwrap());
         let wrapped = wrap(&with, &root, b"beside").unwrap();
         assert_eq!(unwrap(&with, &wrapped, b"beside").unwrap().unwrap().bytes(), &[3; 32]);
         assert!(unwrap(&other, &wrapped, b"beside").unwrap().is_none());

@@ -7,9 +7,10 @@ use std::time::Instant;
 use gabion_kms::Code;
 use gabion_kms::model::{Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, Options};
-use gabion_kms::seal::{Share, Shares, Slots, init, unseal};
+use gabion_kms::seal::{By, Share, Shares, Slots, init, unseal};
 use gabion_kms::store::{MemoryStore, Store};
 
+use crate::seals::adopted;
 use crate::verbs::{create, pure};
 
 /// A key as the pages describe one.
@@ -105,7 +106,8 @@ impl History {
     fn new(algorithm: &str, seed: u64) -> Self {
         let store = Arc::new(MemoryStore::new());
         let recovery = Shares { shares: 3, threshold: 2 };
-        let (sealer, shares) = init(&*store, &Slots { recovery, passphrase: None }).unwrap();
+        let slots = Slots { recovery, passphrase: None };
+        let (sealer, shares) = adopted(&*store, init(&*store, &slots));
         let kms = Kms::new(Arc::clone(&store) as Arc<dyn Store>, sealer, Options::default());
         let kms = kms.unwrap();
         let id = create(&kms, "key", algorithm);
@@ -198,7 +200,7 @@ impl History {
 
     /// What a process that starts again knows is what the store has.
     fn restart(&mut self) {
-        let sealer = unseal(&*self.store, &self.shares[..2]).unwrap();
+        let sealer = unseal(&*self.store, By::Shares(&self.shares[..2])).unwrap();
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         self.kms = Kms::new(store, sealer, Options::default()).unwrap();
     }
