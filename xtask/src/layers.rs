@@ -55,6 +55,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),
+    ("gabion-tests", "gabion-kms"),
 ];
 
 /// Asks cargo for the workspace's crates and compares what they depend on with the layers.

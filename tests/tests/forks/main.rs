@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 use gabion_engine::{
     Algorithm, Engine, Error, Kind, Limits, Message, OsEntropy, Queue, SigningKey,
 };
+use gabion_kms::model::Label;
+use gabion_kms::operations::{Kms, NewKey};
+use gabion_kms::store::StoreError;
 
 /// How long a worker may take. Its work takes milliseconds.
 const WORKER_MAX: Duration = Duration::from_secs(20);
@@ -202,4 +205,26 @@ fn a_child_is_told_that_its_parents_workers_are_not_there() {
         });
         assert_eq!(end, End::Well, "{} bytes", text.len());
     }
+}
+
+/// What a child knows of keys gets old: it would go on to sign with one that its parent has withdrawn.
+#[test]
+fn a_child_uses_no_key_of_its_parents_service() {
+    let kms = Kms::in_memory().expect("a service");
+    let [tenant, purpose, name] =
+        ["default", "transit", "a"].map(|text| Label::new("key", text).expect("a name"));
+    let algorithm = "ed25519".parse().expect("an algorithm");
+    let id = kms.create(&NewKey { tenant, purpose, name, algorithm }).expect("a key");
+    let signed = kms.sign(&id.key, None, MESSAGE).expect("a signature");
+    let end = forked(WORKER_MAX, || {
+        let forked = Some(gabion_kms::Error::Store(StoreError::Forked));
+        let refused = [
+            kms.sign(&id.key, None, MESSAGE).err(),
+            kms.verify(&id, MESSAGE, &signed.signature).err(),
+            kms.rotate(&id.key).err(),
+        ];
+        if refused.iter().all(|error| *error == forked) { End::Well } else { End::Badly }
+    });
+    assert_eq!(end, End::Well);
+    kms.sign(&id.key, None, MESSAGE).expect("the parent goes on");
 }

@@ -219,7 +219,11 @@ impl Key {
         Ok(Key { labels, ..self.clone() })
     }
 
-    fn check_not_deleted(&self) -> Result<(), Error> {
+    /// Refuses a key that is deleted.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`].
+    pub fn check_not_deleted(&self) -> Result<(), Error> {
         if self.deleted_ms.is_some() { Err(Error::Deleted) } else { Ok(()) }
     }
 }

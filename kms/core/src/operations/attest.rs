@@ -1,6 +1,6 @@
 //! What a key is, signed: a JWS whose key is ML-DSA-44 (RFC 7515, RFC 9964).
 
-use gabion_engine::keys::PrivateKey;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use gabion_engine::{Algorithm, Message, OsEntropy, SigningKey};
 use serde::{Deserialize, Serialize};
 use sha2_hmac::{Digest, Sha256};
@@ -55,20 +55,26 @@ impl Kms {
     /// Describes a key and signs that. The attestation key is made at the first call.
     ///
     /// # Errors
-    /// No such key; a nonce of more than 128 bytes; the engine's, the store's.
+    /// No such key; one that is deleted; a nonce of more than 128 bytes; the engine's, the store's.
     pub fn attest(&self, id: &KeyId, nonce: &str) -> Result<Attested, Error> {
         self.counted(Verb::Attest, id.algorithm, || {
             if nonce.len() > NONCE_MAX {
                 let got = nonce.len();
                 return Err(Error::TooLarge { what: "bytes of a nonce", most: NONCE_MAX, got });
             }
-            let key = self.key(id)?.key;
+            let (key, versions) = {
+                // Both are of one moment.
+                let _changing = self.changing();
+                let key = self.key(id)?.key;
+                key.check_not_deleted()?;
+                (key, self.versions(id)?)
+            };
             let algorithm = id.algorithm.algorithm();
             let attest = Attest {
                 key: id.clone(),
                 algorithm: algorithm.name().to_owned(),
                 head: key.latest,
-                versions: self.versions(id)?,
+                versions,
                 created_ms: key.created_ms,
                 label: "software".to_owned(),
                 backend: self.kept.engine.backend_for(algorithm)?.name().to_owned(),
@@ -77,10 +83,17 @@ impl Kms {
             let payload =
                 serde_json::to_vec(&attest).map_err(|error| Error::Parameter(error.to_string()))?;
             let (head, signer) = self.attestation()?;
-            let signed = format!("{}.{}", base64url(head.as_bytes()), base64url(&payload));
+            let signed = format!(
+                "{}.{}",
+                Base64UrlUnpadded::encode_string(head.as_bytes()),
+                Base64UrlUnpadded::encode_string(&payload)
+            );
             let message = Message::Pure { context: &[], message: signed.as_bytes() };
             let signature = self.kept.engine.sign(&signer, message, &OsEntropy)?;
-            Ok(Attested { attest, jws: format!("{signed}.{}", base64url(&signature)) })
+            Ok(Attested {
+                attest,
+                jws: format!("{signed}.{}", Base64UrlUnpadded::encode_string(&signature)),
+            })
         })
     }
 
@@ -90,7 +103,7 @@ impl Kms {
     /// The engine's, the store's.
     pub fn attestation_jwk(&self) -> Result<String, Error> {
         let (_, signer) = self.attestation()?;
-        let (kid, public) = (kid(&signer), base64url(signer.public_bytes()));
+        let (kid, public) = (kid(&signer), Base64UrlUnpadded::encode_string(signer.public_bytes()));
         Ok(format!(r#"{{"kty":"AKP","alg":"{ALGORITHM}","kid":"{kid}","pub":"{public}"}}"#))
     }
 
@@ -120,7 +133,7 @@ impl Kms {
         let _changing = self.changing();
         if opened_bytes(&self.kept, &path)?.is_none() {
             let version = Version { version: 1, created_ms: now_ms(), state: State::Enabled };
-            let pair = PrivateKey::generate(&self.kept.engine, ALGORITHM, &OsEntropy)?;
+            let pair = self.pair(algorithm)?;
             let sealed = self.kept.sealer.seal(&path, 1, &write_pair(&version, &pair)?)?;
             match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
                 // What is there is read below, whosever it is.
@@ -131,48 +144,12 @@ impl Kms {
         let Some((bytes, _)) = opened_bytes(&self.kept, &path)? else {
             return Err(damaged(&path, "it is missing"));
         };
-        let pair = read_pair(&self.kept.engine, algorithm, &bytes);
-        let (_, signer) = pair.map_err(|reason| damaged(&path, &reason))?;
+        let (_, signer) = read_pair(&self.kept.engine, &path, algorithm, &bytes)?;
         Ok((format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer))
     }
 }
 
 /// The first half of the SHA-256 of a public key.
 fn kid(signer: &SigningKey) -> String {
-    base64url(&Sha256::digest(signer.public_bytes())[..16])
-}
-
-/// RFC 4648, section 5, without padding.
-fn base64url(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for digit in 0..=chunk.len() {
-            text.push(char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]));
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64url;
-
-    /// RFC 4648, section 10.
-    #[test]
-    fn base64url_is_the_standards() {
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg"),
-            ("fo", "Zm8"),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg"),
-            ("fooba", "Zm9vYmE"),
-        ] {
-            assert_eq!(base64url(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64url(&[0xfb, 0xff]), "-_8");
-    }
+    Base64UrlUnpadded::encode_string(&Sha256::digest(signer.public_bytes())[..16])
 }

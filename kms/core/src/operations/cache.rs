@@ -1,7 +1,8 @@
 //! What is kept of keys between two uses, bounded in bytes.
 //!
 //! A change forgets the views of its key, under the same lock that views are put in by, and counts the epoch up. A view
-//! that was read before that is not put in: whoever reads notes the epoch first.
+//! that was read before that is not put in: whoever reads notes the epoch first. Of a key with a change whose outcome
+//! nobody knows nothing is put in until a later change has settled it: it may still happen.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use gabion_engine::{SigningKey, VerifyKey};
 
 use crate::error::Error;
 use crate::model::{Key, Uuid, Version};
+use crate::store::{RecordPath, Transaction};
 
 /// A key, and the generation of its record.
 #[derive(Clone)]
@@ -57,6 +59,8 @@ pub struct Cache {
 struct Kept {
     keys: HashMap<Uuid, Of>,
     bytes: usize,
+    /// The records of changes that may still happen, a change an entry.
+    doubtful: HashMap<Uuid, Vec<Vec<RecordPath>>>,
 }
 
 /// What is kept of one key.
@@ -103,9 +107,9 @@ impl Cache {
     pub fn load_key(
         &self,
         uuid: &Uuid,
-        read: impl Fn() -> Result<KeyView, Error>,
+        read: impl FnOnce() -> Result<KeyView, Error>,
     ) -> Result<KeyView, Error> {
-        self.load(read, |kept, view: &KeyView| {
+        self.load(uuid, read, |kept, view: &KeyView| {
             let of = self.place(kept, uuid);
             of.view = Some(view.clone());
         })
@@ -116,9 +120,9 @@ impl Cache {
         &self,
         uuid: &Uuid,
         number: u32,
-        read: impl Fn() -> Result<VersionView, Error>,
+        read: impl FnOnce() -> Result<VersionView, Error>,
     ) -> Result<VersionView, Error> {
-        self.load(read, |kept, view: &VersionView| {
+        self.load(uuid, read, |kept, view: &VersionView| {
             let encoded = view.signing.bytes().len() + view.verify.bytes().len();
             let bytes = KEY_BYTES + EXPANSION * encoded;
             let of = self.place(kept, uuid);
@@ -129,12 +133,37 @@ impl Cache {
         })
     }
 
-    /// Forgets a key, after a change that may have happened.
+    /// Forgets a key, before it is known what became of a change.
     pub fn forget(&self, uuid: &Uuid) {
+        self.forgotten(uuid, |_| {});
+    }
+
+    /// Forgets a key, and keeps nothing of it any more: the change may still happen.
+    pub fn doubt(&self, uuid: &Uuid, change: &Transaction) {
+        let records = change.writes().iter().map(|write| write.path.clone()).collect();
+        self.forgotten(uuid, |kept| kept.doubtful.entry(*uuid).or_default().push(records));
+    }
+
+    /// Forgets a key after a change that happened. Others of the same records can't happen any more: they were to
+    /// replace what is gone.
+    pub fn changed(&self, uuid: &Uuid, change: &Transaction) {
+        self.forgotten(uuid, |kept| {
+            let Some(doubtful) = kept.doubtful.get_mut(uuid) else { return };
+            let is_settled =
+                |path: &RecordPath| change.writes().iter().any(|write| write.path == *path);
+            doubtful.retain(|records| !records.iter().any(is_settled));
+            if doubtful.is_empty() {
+                kept.doubtful.remove(uuid);
+            }
+        });
+    }
+
+    fn forgotten(&self, uuid: &Uuid, and: impl FnOnce(&mut Kept)) {
         let mut kept = self.kept_mut();
         if let Some(of) = kept.keys.remove(uuid) {
             kept.bytes -= of.bytes;
         }
+        and(&mut kept);
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -145,23 +174,23 @@ impl Cache {
 
     fn load<V>(
         &self,
-        read: impl Fn() -> Result<V, Error>,
+        uuid: &Uuid,
+        read: impl FnOnce() -> Result<V, Error>,
         keep: impl FnOnce(&mut Kept, &V),
     ) -> Result<V, Error> {
-        loop {
-            let before = self.epoch();
-            let view = read()?;
-            let mut kept = self.kept_mut();
-            if self.epoch() == before {
-                keep(&mut kept, &view);
-                self.bound(&mut kept);
-                return Ok(view);
-            }
+        let before = self.epoch();
+        let view = read()?;
+        let mut kept = self.kept_mut();
+        // What may be old already is used once: whoever does looks again afterwards.
+        if self.epoch() == before && !kept.doubtful.contains_key(uuid) {
+            keep(&mut kept, &view);
+            self.bound(&mut kept);
         }
+        Ok(view)
     }
 
     fn place<'k>(&self, kept: &'k mut Kept, uuid: &Uuid) -> &'k mut Of {
-        let Kept { keys, bytes } = kept;
+        let Kept { keys, bytes, .. } = kept;
         keys.entry(*uuid).or_insert_with(|| {
             *bytes += KEY_BYTES;
             let used = AtomicU64::new(self.tick());
@@ -180,7 +209,7 @@ impl Cache {
         by_use.sort_unstable();
         let wanted = self.bytes_max - self.bytes_max / 8;
         // The newest stays: it is about to be used.
-        by_use.pop();
+        let newest = by_use.pop();
         for (_, uuid) in by_use {
             if kept.bytes <= wanted {
                 break;
@@ -188,6 +217,14 @@ impl Cache {
             if let Some(of) = kept.keys.remove(&uuid) {
                 kept.bytes -= of.bytes;
             }
+        }
+        // But not the versions of one that fills it all alone.
+        if kept.bytes > self.bytes_max
+            && let Some(of) = newest.and_then(|(_, uuid)| kept.keys.get_mut(&uuid))
+        {
+            of.versions.clear();
+            kept.bytes -= of.bytes - KEY_BYTES;
+            of.bytes = KEY_BYTES;
         }
     }
 

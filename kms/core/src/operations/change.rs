@@ -6,8 +6,8 @@ use super::cache::KeyView;
 use super::kms::{Kms, now_ms};
 use super::metrics::Verb;
 use super::records::{
-    key_path, name_path, opened, opened_bytes, read_key, rewrite_pair, sealed, version_path,
-    versions_path,
+    key_path, name_path, opened, opened_bytes, read_key, read_state, rewrite_pair, sealed,
+    version_path, versions_path,
 };
 use crate::error::Error;
 use crate::model::{Key, KeyId, Label, Minimum, State, Version};
@@ -103,10 +103,10 @@ impl Kms {
                 Err(Error::Destroyed) => return Err(Error::VersionDestroyed(number)),
                 found => found?.ok_or(Error::VersionDestroyed(number))?,
             };
-            let known = self.version(id, number)?;
-            let version = Version { state, ..known.version.clone() };
-            let sealed =
-                self.kept.sealer.seal(&path, before + 1, &rewrite_pair(&version, &bytes)?)?;
+            // A version whose key no backend takes can be disabled, too.
+            let version = Version { state, ..read_state(&path, &bytes)? };
+            let bytes = rewrite_pair(&path, &version, &bytes)?;
+            let sealed = self.kept.sealer.seal(&path, before + 1, &bytes)?;
             self.commit(id, &Transaction::new().put(path, before, sealed))
         })
     }

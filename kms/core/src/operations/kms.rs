@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use gabion_engine::{Config, Engine};
+use gabion_engine::{Config, Engine, forks};
 
 use super::cache::{Cache, KeyView, VersionView};
 use super::metrics::{Metrics, Verb};
@@ -11,7 +11,7 @@ use super::records::{self, Kept};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId};
 use crate::seal::Sealer;
-use crate::store::{Settled, Store, Transaction, settle};
+use crate::store::{Settled, Store, StoreError, Transaction, settle};
 
 /// How a service is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Kms {
     metrics: Metrics,
     /// One change at a time. Uses don't wait for it.
     changes: Mutex<()>,
+    /// The token of the process that made it: what another one knows of keys gets old there.
+    process: Option<u64>,
 }
 
 impl Kms {
@@ -67,6 +69,7 @@ impl Kms {
             cache: Cache::new(options.cache_bytes_max),
             metrics: Metrics::new(),
             changes: Mutex::new(()),
+            process: forks::token(),
         })
     }
 
@@ -99,9 +102,20 @@ impl Kms {
     ) -> Result<T, Error> {
         let start = Instant::now();
         let ran = run();
+        self.told(verb, algorithm, start, &ran);
+        ran
+    }
+
+    /// Counts a verb that was begun at a time. An item of a batch takes as long as the batch did.
+    pub(super) fn told<T>(
+        &self,
+        verb: Verb,
+        algorithm: KeyAlgorithm,
+        start: Instant,
+        ran: &Result<T, Error>,
+    ) {
         let code = ran.as_ref().err().map(Error::code);
         self.metrics.count(verb, algorithm, code, start.elapsed());
-        ran
     }
 
     /// Uses a version, and looks afterwards whether it still may be used so: what was withdrawn meanwhile is not
@@ -110,14 +124,14 @@ impl Kms {
         &self,
         may: impl Fn() -> Result<(KeyView, VersionView), Error>,
         run: impl FnOnce(&VersionView) -> Result<T, Error>,
-    ) -> Result<(T, VersionView), Error> {
+    ) -> Result<T, Error> {
         let before = self.cache.epoch();
         let (_, version) = may()?;
         let made = run(&version)?;
         if self.cache.epoch() != before {
             may()?;
         }
-        Ok((made, version))
+        Ok(made)
     }
 
     /// One change at a time.
@@ -127,17 +141,38 @@ impl Kms {
 
     /// Commits a change of a key, and forgets what was known of it, whatever came of the change.
     pub(super) fn commit(&self, key: &KeyId, transaction: &Transaction) -> Result<(), Error> {
-        let settled = settle(&*self.kept.store, transaction);
-        self.cache.forget(&key.uuid);
-        match settled? {
-            Settled::Committed => Ok(()),
-            Settled::Conflict(_) => Err(Error::Conflict),
-            Settled::Unknown => Err(Error::OutcomeUnknown),
+        self.check_process()?;
+        match settle(&*self.kept.store, transaction) {
+            Ok(Settled::Committed) => {
+                self.cache.changed(&key.uuid, transaction);
+                Ok(())
+            }
+            Ok(Settled::Conflict(_)) => {
+                self.cache.forget(&key.uuid);
+                Err(Error::Conflict)
+            }
+            Ok(Settled::Unknown) => {
+                self.cache.doubt(&key.uuid, transaction);
+                Err(Error::OutcomeUnknown)
+            }
+            Err(error) => {
+                self.cache.forget(&key.uuid);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Refuses a process that was forked: it would not hear of changes.
+    fn check_process(&self) -> Result<(), Error> {
+        match forks::token() == self.process {
+            true => Ok(()),
+            false => Err(StoreError::Forked.into()),
         }
     }
 
     /// A key as it is now. One of the same number and another name for tenant, purpose or algorithm is none.
     pub(super) fn key(&self, id: &KeyId) -> Result<KeyView, Error> {
+        self.check_process()?;
         let view = match self.cache.key(&id.uuid) {
             Some(view) => view,
             None => self.cache.load_key(&id.uuid, || records::read_key(&self.kept, id))?,

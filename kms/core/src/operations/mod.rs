@@ -5,8 +5,7 @@
 //!   change --> one transaction over sealed records --> views are forgotten --> answer
 //! ```
 //!
-//! - A change that was answered is seen by every use that is answered later: a use looks again, after it was computed,
-//!   whether anything was changed meanwhile.
+//! - A use that begins after a change was answered sees it; one that is under way looks again before it answers.
 //! - Every signature is verified, or made twice (SLH-DSA), before it is released: the engine does that, by the
 //!   configuration that [`Kms::new`] gives it.
 //! - A key one may not see answers as one that does not exist: both are the caller's to make so, and `not_found` here.

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use gabion_engine::keys::{Forms, PrivateKey};
-use gabion_engine::{Engine, SigningKey};
+use gabion_engine::{Engine, Error as EngineError, SigningKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -100,8 +100,7 @@ pub fn read_version(kept: &Kept, id: &KeyId, number: u32) -> Result<VersionView,
         found => found?,
     };
     let Some((bytes, _)) = found else { return Err(damaged(&path, "it is missing")) };
-    let (version, signing) =
-        read_pair(&kept.engine, id.algorithm, &bytes).map_err(|reason| damaged(&path, &reason))?;
+    let (version, signing) = read_pair(&kept.engine, &path, id.algorithm, &bytes)?;
     match version.version == number {
         true => {
             let verify = signing.public();
@@ -133,13 +132,18 @@ pub fn write_pair(version: &Version, key: &PrivateKey) -> Result<Zeroizing<Vec<u
 }
 
 /// Writes a version anew, in another state.
-pub fn rewrite_pair(version: &Version, bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub fn rewrite_pair(
+    path: &RecordPath,
+    version: &Version,
+    bytes: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, Error> {
     let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
-    let rest = part(&mut &*bytes).map_or(0, |old| 4 + old.len());
-    let mut new = Zeroizing::new(Vec::with_capacity(4 + state.len() + bytes.len()));
+    let rest = &mut &*bytes;
+    part(rest).ok_or_else(|| damaged(path, "it is too short"))?;
+    let mut new = Zeroizing::new(Vec::with_capacity(4 + state.len() + rest.len()));
     new.extend_from_slice(&(state.len() as u32).to_le_bytes());
     new.extend_from_slice(&state);
-    new.extend_from_slice(&bytes[rest..]);
+    new.extend_from_slice(rest);
     Ok(new)
 }
 
@@ -155,27 +159,36 @@ const EXPANDED: u8 = 2;
 /// Reads a version with its key.
 pub fn read_pair(
     engine: &Engine,
+    path: &RecordPath,
     algorithm: KeyAlgorithm,
     bytes: &[u8],
-) -> Result<(Version, SigningKey), String> {
+) -> Result<(Version, SigningKey), Error> {
+    let damaged = |reason: &str| damaged(path, reason);
     let rest = &mut &*bytes;
     let parts = (|| Some([part(rest)?, part(rest)?, part(rest)?]))();
     let (Some([state, public, secret]), &[form]) = (parts, &**rest) else {
-        return Err("its parts have other lengths than it has".to_owned());
+        return Err(damaged("its parts have other lengths than it has"));
     };
-    let version: Version = serde_json::from_slice(state).map_err(|error| error.to_string())?;
+    let version: Version =
+        serde_json::from_slice(state).map_err(|error| damaged(&error.to_string()))?;
     let mut forms = Forms { public: Some(public), ..Forms::default() };
     match form {
         SEED => forms.seed = Some(secret),
         EXPANDED => forms.expanded = Some(secret),
-        _ => return Err(format!("a key of the form {form}")),
+        _ => return Err(damaged(&format!("a key of the form {form}"))),
     }
     match PrivateKey::import(engine, algorithm.algorithm(), &forms) {
         Ok(PrivateKey::Signature(key)) => Ok((version, key)),
         Ok(PrivateKey::Kem(_) | PrivateKey::Exchange(_)) => {
-            Err("a key that does not sign".to_owned())
+            Err(damaged("a key that does not sign"))
         }
-        Err(error) => Err(error.to_string()),
+        Err(
+            error @ (EngineError::Input(_)
+            | EngineError::KeyFile(_)
+            | EngineError::WrongAlgorithm { .. }),
+        ) => Err(damaged(&error.to_string())),
+        // No memory, no backend: the record is what it was.
+        Err(error) => Err(error.into()),
     }
 }
 

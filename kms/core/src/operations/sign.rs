@@ -32,7 +32,7 @@ impl Kms {
             // The newest one is that of the beginning, also where a rotation comes between.
             let number = self.key(id)?.key.version_for(Use::Sign, version)?;
             let may = || self.permitted(id, number, Use::Sign, version.is_none());
-            let (signature, _) = self.used(may, |view| {
+            let signature = self.used(may, |view| {
                 Ok(self.kept.engine.sign(&view.signing, message, &OsEntropy)?)
             })?;
             Ok(Signed { by: VersionId { key: id.clone(), version: number }, signature })

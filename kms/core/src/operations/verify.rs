@@ -21,15 +21,14 @@ impl Kms {
     ) -> Result<bool, Error> {
         self.counted(Verb::Verify, id.key.algorithm, || {
             let may = || self.permitted(&id.key, id.version, Use::Verify, false);
-            let (verdict, _) = self.used(may, |view| {
+            self.used(may, |view| {
                 check_form(&view.verify, signature)?;
                 match self.kept.engine.verify(&view.verify, message, signature) {
                     Ok(()) => Ok(true),
                     Err(EngineError::BadSignature) => Ok(false),
                     Err(error) => Err(error.into()),
                 }
-            })?;
-            Ok(verdict)
+            })
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Verifying many signatures of any keys together.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use gabion_engine::{Algorithm, Message, Status, VerifyKey};
 
@@ -10,6 +11,9 @@ use super::metrics::Verb;
 use super::verify::check_form;
 use crate::error::Error;
 use crate::model::{Use, VersionId};
+
+/// Most signatures that are verified together: more fill no lane more, and take memory.
+const LANES_MAX: usize = 256;
 
 /// A signature to verify.
 #[derive(Clone, Copy)]
@@ -26,6 +30,7 @@ impl Kms {
     /// Verifies signatures of any keys and algorithms. Each has an answer of its own, in their order, which is that of
     /// [`Self::verify`]; those of one algorithm are verified together, so that lanes fill.
     pub fn verify_batch(&self, items: &[Item<'_>]) -> Vec<Result<bool, Error>> {
+        let start = Instant::now();
         self.metrics().batch(items.len());
         let before = self.cache.epoch();
         let mut answers: Vec<Option<Result<bool, Error>>> = items.iter().map(|_| None).collect();
@@ -43,7 +48,7 @@ impl Kms {
                 Err(error) => answers[place] = Some(Err(error)),
             }
         }
-        for group in groups.values() {
+        for group in groups.values().flat_map(|group| group.chunks(LANES_MAX)) {
             for (&(place, _), answer) in group.iter().zip(self.verified(items, group)) {
                 answers[place] = Some(answer);
             }
@@ -53,14 +58,14 @@ impl Kms {
             .iter()
             .zip(answers)
             .map(|(item, answer)| {
-                let again = || is_changed.then(|| self.admitted(item)).transpose();
-                self.counted(Verb::VerifyBatch, item.by.key.algorithm, || {
-                    // An item that neither a group nor a refusal answered has none.
-                    let answer =
-                        answer.unwrap_or(Err(Error::Engine(gabion_engine::Error::Lost)))?;
-                    again()?;
-                    Ok(answer)
-                })
+                // An item that neither a group nor a refusal answered has none.
+                let answer = answer.unwrap_or(Err(Error::Engine(gabion_engine::Error::Lost)));
+                let answer = match is_changed {
+                    true => answer.and_then(|answer| self.admitted(item).map(|_| answer)),
+                    false => answer,
+                };
+                self.told(Verb::VerifyBatch, item.by.key.algorithm, start, &answer);
+                answer
             })
             .collect()
     }

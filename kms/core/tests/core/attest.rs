@@ -60,6 +60,8 @@ fn attest_names_head_and_versions_and_its_signature_verifies() {
     // The key stays the same one.
     assert_eq!(kms.attestation_jwk().unwrap(), kms.attestation_jwk().unwrap());
     assert_eq!(kms.attest(&id, &"n".repeat(129)).unwrap_err().code(), Code::TooLarge);
+    kms.delete(&id).unwrap();
+    assert_eq!(kms.attest(&id, "n").unwrap_err().code(), Code::KeyDeleted);
 }
 
 #[test]

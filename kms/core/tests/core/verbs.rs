@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use gabion_kms::model::{KeyAlgorithm, KeyId, Label, Minimum, State, VersionId};
 use gabion_kms::operations::{Kms, NewKey, Options};
-use gabion_kms::seal::Sealer;
-use gabion_kms::store::{MemoryStore, RecordPath, Store, Transaction};
+use gabion_kms::seal::{By, Sealer, Shares, Slots, init, unseal};
+use gabion_kms::store::{Faults, MemoryStore, RecordPath, Sim, Store, Transaction};
 use gabion_kms::{Code, Error, Message};
+
+use crate::seals::adopted;
 
 pub fn label(text: &str) -> Label {
     Label::new("key", text).unwrap()
@@ -184,6 +186,27 @@ fn what_is_disabled_does_nothing_until_it_is_enabled() {
     assert_eq!(code(kms.sign(&id.key, Some(0), pure(b"x"))), Code::NotFound);
 }
 
+/// A damaged version can be taken out of use: that needs its state, not its key.
+#[test]
+fn a_version_that_no_backend_takes_can_be_disabled() {
+    let store = Arc::new(MemoryStore::new());
+    let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
+    let (sealer, shares) = adopted(&*store, init(&*store, &slots));
+    let kms = Kms::new(Arc::clone(&store) as Arc<dyn Store>, sealer, Options::default()).unwrap();
+    let id = create(&kms, "a", "ed25519").key;
+    let path = RecordPath::new(format!("versions/default/{}/0000000001", id.uuid)).unwrap();
+    let record = store.read(std::slice::from_ref(&path)).unwrap().records.remove(0).unwrap();
+    let sealer = unseal(&*store, By::Shares(&shares)).unwrap();
+    let mut plain = sealer.open(&path, 1, &record.value.unwrap()).unwrap();
+    // The last byte says which form the key has.
+    *plain.last_mut().unwrap() = 9;
+    let other = Transaction::new().put(path.clone(), 1, sealer.seal(&path, 2, &plain).unwrap());
+    let _ = store.commit(&other).unwrap();
+    assert_eq!(code(kms.sign(&id, None, pure(b"x"))), Code::IntegrityFailed);
+    kms.set_state(&id, 1, State::Disabled).unwrap();
+    assert_eq!(kms.versions(&id).unwrap()[0].state, State::Disabled);
+}
+
 #[test]
 fn expanded_keys_take_as_much_memory_as_they_may() {
     let store = Arc::new(MemoryStore::new());
@@ -199,6 +222,16 @@ fn expanded_keys_take_as_much_memory_as_they_may() {
         }
     }
     assert!(kms.cached_bytes() > 200_000);
+    // The versions of one key are no more than those of many.
+    let id = &ids[0].key;
+    kms.set_minimum(id, Minimum::Sign, 1).unwrap();
+    for _ in 0..12 {
+        kms.rotate(id).unwrap();
+    }
+    for version in 1..=13 {
+        kms.sign(id, Some(version), pure(b"x")).unwrap();
+        assert!(kms.cached_bytes() <= options.cache_bytes_max, "{}", kms.cached_bytes());
+    }
 }
 
 #[test]
@@ -223,4 +256,30 @@ fn metrics_count_every_verb_and_failure() {
         text.contains(r#"op="sign",le="0.00001"}"#) || text.contains(r#"op="sign",le="1e-5"}"#),
         "{text}"
     );
+}
+
+/// What nobody knows to have happened may happen at any time: until a change settles it, no old view is kept.
+#[test]
+fn a_change_that_happens_later_is_seen() {
+    let below = Arc::new(MemoryStore::new());
+    let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
+    let (sealer, shares) = adopted(&*below, init(&*below, &slots));
+    let made = Kms::new(Arc::clone(&below) as Arc<dyn Store>, sealer, Options::default()).unwrap();
+    let key = create(&made, "a", "ed25519").key;
+    made.rotate(&key).unwrap();
+    let late = Faults { late: 1000, ..Faults::default() };
+    for seed in 0..20 {
+        let kms = |store| {
+            let sealer = unseal(&*below, By::Shares(&shares)).unwrap();
+            Kms::new(store, sealer, Options::default()).unwrap()
+        };
+        kms(Arc::clone(&below) as Arc<dyn Store>).set_state(&key, 2, State::Enabled).unwrap();
+        let kms = kms(Arc::new(Sim::new(Arc::clone(&below), seed, late)));
+        kms.sign(&key, None, pure(b"x")).unwrap();
+        assert_eq!(code(kms.set_state(&key, 2, State::Disabled)), Code::OutcomeUnknown);
+        // Each use that reads the store may be the one that comes after it.
+        let uses = (0..200).take_while(|_| kms.sign(&key, None, pure(b"x")).is_ok());
+        assert!(uses.count() < 200, "seed {seed}");
+        assert_eq!(code(kms.sign(&key, None, pure(b"x"))), Code::VersionDisabled);
+    }
 }
