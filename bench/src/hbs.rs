@@ -1,8 +1,8 @@
-//! What keys of HSS take to be made, to sign with and to verify with, and how far that is from the hashes that it is
+//! What keys of HSS, XMSS and XMSS^MT take to be made, to sign with and to verify with, and how far that is from the hashes that it is
 //! made of.
 //!
 //! ```text
-//!   Set ──> HssSecret ──keygen, 1 thread and all──> StatefulKey ──sign, by a ledger in memory──> verify
+//!   Set ──> Secret ──keygen, 1 thread and all──> StatefulKey ──sign, by a ledger in memory──> verify
 //!    │                                                                 │
 //!    └─counts: compressions in lanes, and alone ──x── price of one, ───┴──> Hbs { cycles, floor, slowest }
 //!                                                     on these kernels
@@ -19,9 +19,10 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use gabion_engine::keys::stateful::hss::{HssSecret, Progress, StatefulKey};
-use gabion_engine::keys::stateful::{Ledger, Request, sign_requests, testing_only_ledger};
-use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Status};
+use gabion_engine::keys::stateful::{
+    Ledger, Progress, Request, Secret, StatefulKey, sign_requests, testing_only_ledger,
+};
+use gabion_engine::{Algorithm, Engine, Message, Status};
 pub use gabion_rows::hbs::Hbs as Row;
 use gabion_rows::operations::Operation;
 use gabion_scheme::kernels::Kernels;
@@ -38,6 +39,8 @@ use sets::{Count, SETS, Set};
 const BATCH: usize = 64;
 /// Fewest keys of which a row is the median.
 const KEYS_MIN: usize = 3;
+/// Those of a set.
+const OPERATIONS: [Operation; 3] = [Operation::Keygen, Operation::Sign, Operation::Verify];
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -61,35 +64,21 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
         let name = format!("{}:{}", set.name(), operation.word());
         config.filter.as_ref().is_none_or(|filter| filter.is_match(&name))
     };
-    const ALL: [Operation; 3] = [Operation::Keygen, Operation::Sign, Operation::Verify];
-    let mut wanted = SETS.iter().filter(|set| ALL.iter().any(|one| wants(set, *one))).peekable();
-    if wanted.peek().is_none() {
+    let of = |set: &Set| OPERATIONS.into_iter().filter(|one| wants(set, *one)).collect::<Vec<_>>();
+    let wanted = SETS.iter().map(|set| (set, of(set))).filter(|(_, wanted)| !wanted.is_empty());
+    let wanted = wanted.collect::<Vec<_>>();
+    if wanted.is_empty() {
         let text = "no row matches the filter; rows are named like L2_H10_W4:sign";
         return Err(Error::Usage(text.to_owned()));
     }
     let mut bench = Bench::new(config.seconds)?;
-    for set in wanted {
-        let secret = HssSecret::draw(set.levels()?, &OsEntropy)?;
-        if wants(set, ALL[0]) {
-            for threads in bench.threads() {
-                if !emit(bench.keygen(set, &secret, threads)?) {
-                    return Ok(());
-                }
-            }
-        }
-        if !wants(set, ALL[1]) && !wants(set, ALL[2]) {
-            continue;
-        }
-        let mut key = key(bench.engine, &secret, NonZero::<usize>::MIN)?;
-        for batch in [1, BATCH] {
-            if wants(set, ALL[1]) && !emit(bench.sign(set, &mut key, batch)?) {
-                return Ok(());
-            }
-        }
-        for batch in [1, BATCH] {
-            if wants(set, ALL[2]) && !emit(bench.verify(set, &mut key, batch)?) {
-                return Ok(());
-            }
+    for (set, wanted) in wanted {
+        let goes_on = match set.secret()? {
+            sets::Secret::Hss(secret) => bench.rows(set, &secret, &wanted, &mut emit)?,
+            sets::Secret::Xmss(secret) => bench.rows(set, &secret, &wanted, &mut emit)?,
+        };
+        if goes_on.is_break() {
+            break;
         }
     }
     Ok(())
@@ -153,11 +142,44 @@ impl Bench {
         [Some(NonZero::<usize>::MIN), all].into_iter().flatten()
     }
 
-    /// With the first signature, which makes the trees below the top.
-    fn keygen(
+    /// The rows of one set.
+    fn rows<S: Secret + Sync>(
         &mut self,
         set: &Set,
-        secret: &HssSecret,
+        secret: &S,
+        wanted: &[Operation],
+        emit: &mut impl FnMut(Row) -> bool,
+    ) -> Result<ControlFlow<()>, Error> {
+        if wanted.contains(&Operation::Keygen) {
+            for threads in self.threads() {
+                if !emit(self.keygen(set, secret, threads)?) {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        if wanted == [Operation::Keygen] {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut key = key(self.engine, secret, NonZero::<usize>::MIN)?;
+        for batch in [1, BATCH] {
+            if wanted.contains(&Operation::Sign) && !emit(self.sign(set, &mut key, batch)?) {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        for batch in [1, BATCH] {
+            let of = (set, secret.algorithm());
+            if wanted.contains(&Operation::Verify) && !emit(self.verify(of, &mut key, batch)?) {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// With the first signature, which makes the trees below the top.
+    fn keygen<S: Secret + Sync>(
+        &mut self,
+        set: &Set,
+        secret: &S,
         threads: NonZero<usize>,
     ) -> Result<Row, Error> {
         let (plan, engine) = (self.plan(Centre::Median, KEYS_MIN, 1), self.engine);
@@ -169,7 +191,12 @@ impl Bench {
         Ok(self.row(&what, &figures, &set.keygen(), None))
     }
 
-    fn sign(&mut self, set: &Set, key: &mut StatefulKey<'_>, batch: usize) -> Result<Row, Error> {
+    fn sign<S: Secret>(
+        &mut self,
+        set: &Set,
+        key: &mut StatefulKey<'_, S>,
+        batch: usize,
+    ) -> Result<Row, Error> {
         let signer = RefCell::new(Signer::new(key, batch));
         let plan = self.plan(Centre::Mean, 1, batch);
         let figures = self.clock.measure_prepared(
@@ -182,8 +209,14 @@ impl Bench {
         Ok(self.row(&what, &figures, &set.sign(), Some(worst)))
     }
 
-    fn verify(&mut self, set: &Set, key: &mut StatefulKey<'_>, batch: usize) -> Result<Row, Error> {
-        let public = self.engine.signature_public(Algorithm::Hss, key.verify_key().bytes())?;
+    fn verify<S: Secret>(
+        &mut self,
+        (set, algorithm): (&Set, Algorithm),
+        key: &mut StatefulKey<'_, S>,
+        batch: usize,
+    ) -> Result<Row, Error> {
+        let public = S::public_bytes(key.verify_key());
+        let public = self.engine.signature_public(algorithm, public)?;
         let message = &inputs::message(0)[..];
         let signatures = key.testing_only_sign_at(0, &vec![message; batch])?;
         let message = Message::Pure { context: &[], message };
@@ -239,25 +272,25 @@ impl Bench {
 }
 
 /// The key of a secret, with its top tree.
-fn key<'e>(
+fn key<'e, S: Secret + Sync>(
     engine: &'e Engine,
-    secret: &HssSecret,
+    secret: &S,
     threads: NonZero<usize>,
-) -> Result<StatefulKey<'e>, Error> {
+) -> Result<StatefulKey<'e, S>, Error> {
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let key = StatefulKey::generate(engine, secret, &[], threads, &mut go_on)?;
     key.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))
 }
 
 /// A key that signs by a ledger in memory, from the first index on and then again.
-struct Signer<'k, 'e> {
-    key: &'k mut StatefulKey<'e>,
+struct Signer<'k, 'e, S: Secret> {
+    key: &'k mut StatefulKey<'e, S>,
     ledger: Box<dyn Ledger>,
     messages: Vec<[u8; 32]>,
 }
 
-impl<'k, 'e> Signer<'k, 'e> {
-    fn new(key: &'k mut StatefulKey<'e>, batch: usize) -> Self {
+impl<'k, 'e, S: Secret> Signer<'k, 'e, S> {
+    fn new(key: &'k mut StatefulKey<'e, S>, batch: usize) -> Self {
         let ledger = Box::new(testing_only_ledger(key.signatures()));
         Signer { key, ledger, messages: (0..batch).map(inputs::message).collect() }
     }

@@ -276,7 +276,12 @@ impl Signer {
             *ready = Some(self.made_ready(ledger.next_index())?);
         }
         let mut key = Hand(ready.as_mut().map(|ready| &mut ready.key));
-        let signed = sign_requests(ledger, &mut key, requests)?;
+        let signed = sign_requests(ledger, &mut key, requests);
+        if ready.as_ref().is_some_and(|ready| ready.key.is_over()) {
+            // The next one makes it again, rather than burn an index for nothing.
+            *ready = None;
+        }
+        let signed = signed?;
         let Remaining { left, is_low, .. } = ledger.remaining()?;
         drop(ready);
         let mut behind = signed.iter().filter(|signed| !signed.is_repeated).count() as u64;
@@ -416,6 +421,13 @@ impl Key {
     fn public(&self) -> &[u8] {
         match self {
             Key::Hss(key) => key.verify_key().bytes(),
+        }
+    }
+
+    /// Whether a panic ended it.
+    fn is_over(&self) -> bool {
+        match self {
+            Key::Hss(key) => key.signatures() == 0,
         }
     }
 

@@ -383,12 +383,10 @@ pub(super) fn compress_rows(state: &mut [[u32; 2]; 8], block: &[[u32; 2]; 16], c
     };
     let mut states: [State; 2] =
         core::array::from_fn(|stream| core::array::from_fn(|i| words(&state[..], stream, i)));
-    let blocks: [Block; 2] =
+    let mut blocks: [Block; 2] =
         core::array::from_fn(|stream| core::array::from_fn(|i| words(&block[..], stream, i)));
     if count == 1 {
-        let mut one = [states[0]];
-        compress(&mut one, &[blocks[0]]);
-        states[0] = one[0];
+        compress(core::array::from_mut(&mut states[0]), core::array::from_ref(&blocks[0]));
     } else {
         compress(&mut states, &blocks);
     }
@@ -403,6 +401,7 @@ pub(super) fn compress_rows(state: &mut [[u32; 2]; 8], block: &[[u32; 2]; 16], c
         }
     }
     wipe(states.as_flattened_mut());
+    wipe(blocks.as_flattened_mut());
 }
 
 /// Hashes of one length, side by side.

@@ -730,14 +730,15 @@ fn compress_rows<F: Four>(
     }
     match rows.count {
         1 => {
-            let (mut one, block) = ([states[0]], [blocks[0]]);
-            compress(&mut one, &block);
-            states[0] = one[0];
+            let (one, block) = (&mut states[0], &blocks[0]);
+            compress(core::array::from_mut(one), core::array::from_ref(block));
         }
         2 => {
-            let (mut two, block) = ([states[0], states[1]], [blocks[0], blocks[1]]);
+            let (mut two, mut block) = ([states[0], states[1]], [blocks[0], blocks[1]]);
             compress(&mut two, &block);
             states[..2].copy_from_slice(&two);
+            wipe(&mut two);
+            wipe(&mut block);
         }
         _ => rows.four.compress(&mut states, &blocks),
     }

@@ -218,7 +218,7 @@ pub trait Peer {
 
 /// Signature schemes beside ML-DSA, by the names that `gabion bench engine` uses; those of HSS are the sets of
 /// `gabion bench hbs`.
-pub const SIGNERS: [&str; 33] = [
+pub const SIGNERS: [&str; 41] = [
     "SLH-DSA-SHAKE-128f",
     "SLH-DSA-SHAKE-128s",
     "SLH-DSA-SHAKE-192f",
@@ -252,6 +252,14 @@ pub const SIGNERS: [&str; 33] = [
     "HSS-L3_H5_W8",
     "HSS-L3_H10_W4",
     "HSS-L4_H5_W8",
+    "XMSS-SHA2_10_256",
+    "XMSS-SHA2_16_256",
+    "XMSSMT-SHA2_20/2_256",
+    "XMSSMT-SHA2_20/4_256",
+    "XMSSMT-SHA2_40/4_256",
+    "XMSSMT-SHA2_40/8_256",
+    "XMSSMT-SHA2_60/6_256",
+    "XMSSMT-SHA2_60/12_256",
 ];
 
 /// Key exchanges, by the names that `gabion bench engine` uses, and the bytes of a private key.

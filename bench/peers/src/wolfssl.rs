@@ -224,9 +224,8 @@ fn opened(path: &Path) -> Result<Library> {
                 path.display()
             )));
         }
-        let init = library
-            .get::<unsafe extern "C" fn() -> c_int>(b"wolfCrypt_Init\0")
-            .map_err(missing)?;
+        let init =
+            library.get::<unsafe extern "C" fn() -> c_int>(b"wolfCrypt_Init\0").map_err(missing)?;
         check("wolfCrypt_Init", init())?;
     }
     Ok(library)

@@ -8,7 +8,7 @@ use crate::operations::{Operation, Peer};
 /// An operation of a set: a line of `gabion bench hbs --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hbs {
-    /// The set, as `L2_H10_W4`: two levels of trees 10 high, and digits of 4 bits.
+    /// The set, as `L2_H10_W4`: two levels of trees 10 high, and digits of 4 bits; or the standard's name.
     pub set: String,
     /// Key generation, with all trees that the first signature needs; a signature by an index of a state in memory, with its
     /// check and its share of the next tree; or a verification.

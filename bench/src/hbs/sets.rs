@@ -1,26 +1,41 @@
 //! The sets that are measured, what was published of them, and how many compressions their operations take.
 
-use gabion_engine::keys::stateful::hss::Levels;
-use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms, LmsFamily};
+use gabion_engine::OsEntropy;
+use gabion_engine::keys::stateful::hss::{HssSecret, Levels};
+use gabion_engine::keys::stateful::xmss::XmssSecret;
+use gabion_engine::lms::{LM_OTS, LMS, LmsFamily};
+use gabion_engine::xmss;
 use gabion_rows::operations::Operation;
 
 use crate::Error;
 
 /// Levels of equal trees, of SHA-256 with n = 32.
 pub struct Set {
+    scheme: Scheme,
     levels: u32,
     h: u32,
-    w: u32,
     /// Signatures a second, and verifications, of 1 thread and of 4: wolfSSL 5.6.3 with hash-sigs on an i7-8700.
     seed: Option<[[f64; 2]; 2]>,
 }
 
-const fn set(levels: u32, h: u32, w: u32, seed: Option<[[f64; 2]; 2]>) -> Set {
-    Set { levels, h, w, seed }
+enum Scheme {
+    /// With digits of w bits.
+    Hss { w: u32 },
+    /// With digits of 4 bits; a row of the standard.
+    Xmss(&'static str),
 }
 
-/// Those that wolfSSL's manual has, and a tree by itself that is quickly made.
-pub const SETS: [Set; 11] = [
+const fn set(levels: u32, h: u32, w: u32, seed: Option<[[f64; 2]; 2]>) -> Set {
+    Set { scheme: Scheme::Hss { w }, levels, h, seed }
+}
+
+const fn xmss(levels: u32, h: u32, name: &'static str) -> Set {
+    Set { scheme: Scheme::Xmss(name), levels, h, seed: None }
+}
+
+/// Those of HSS that wolfSSL's manual has, and a tree by itself that is quickly made; and those of XMSS and XMSS^MT that its
+/// benchmark has, but for the ones that take an hour.
+pub const SETS: [Set; 19] = [
     set(1, 10, 4, None),
     set(1, 15, 2, None),
     set(1, 15, 4, None),
@@ -32,7 +47,21 @@ pub const SETS: [Set; 11] = [
     set(3, 5, 8, Some([[95.971, 220.030], [163.894, 375.335]])),
     set(3, 10, 4, Some([[395.864, 825.985], [1426.284, 2314.464]])),
     set(4, 5, 8, Some([[93.768, 228.965], [135.358, 327.599]])),
+    xmss(1, 10, "XMSS-SHA2_10_256"),
+    xmss(1, 16, "XMSS-SHA2_16_256"),
+    xmss(2, 10, "XMSSMT-SHA2_20/2_256"),
+    xmss(4, 5, "XMSSMT-SHA2_20/4_256"),
+    xmss(4, 10, "XMSSMT-SHA2_40/4_256"),
+    xmss(8, 5, "XMSSMT-SHA2_40/8_256"),
+    xmss(6, 10, "XMSSMT-SHA2_60/6_256"),
+    xmss(12, 5, "XMSSMT-SHA2_60/12_256"),
 ];
+
+/// A private key of a set.
+pub enum Secret {
+    Hss(HssSecret),
+    Xmss(XmssSecret),
+}
 
 /// Compressions of SHA-256 of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,29 +72,69 @@ pub struct Count {
     pub alone: f64,
 }
 
+impl Count {
+    /// As many as there are, where all fill lanes.
+    fn all(self) -> f64 {
+        self.lanes + self.alone
+    }
+}
+
+/// Compressions of parts of one tree's signature.
+struct Parts {
+    /// The secrets of all chains, and each chain from its beginning to its end.
+    steps: f64,
+    /// All chains of a verification, which begin in their middles.
+    rests: f64,
+    /// The one-time public key of the ends of its chains.
+    key: Count,
+    /// A leaf of it.
+    leaf: f64,
+    /// The node above two.
+    node: Count,
+    /// The digest of a message of 32 bytes.
+    digest: f64,
+}
+
 impl Set {
-    /// `L2_H10_W4`.
+    /// `L2_H10_W4`, or the standard's name.
     pub fn name(&self) -> String {
-        format!("L{}_H{}_W{}", self.levels, self.h, self.w)
+        match self.scheme {
+            Scheme::Hss { w } => format!("L{}_H{}_W{w}", self.levels, self.h),
+            Scheme::Xmss(name) => name.to_owned(),
+        }
     }
 
-    /// The engine's sets.
-    pub fn levels(&self) -> Result<Levels, Error> {
-        let (lms, ots) = self.of_level();
-        let sets = lms.zip(ots).ok_or_else(|| Error::Failed(format!("no set {}", self.name())))?;
+    /// A new private key.
+    pub fn secret(&self) -> Result<Secret, Error> {
+        Ok(match self.scheme {
+            Scheme::Hss { w } => Secret::Hss(HssSecret::draw(self.hss(w)?, &OsEntropy)?),
+            Scheme::Xmss(_) => Secret::Xmss(XmssSecret::draw(self.xmss()?, &OsEntropy)?),
+        })
+    }
+
+    fn hss(&self, w: u32) -> Result<Levels, Error> {
+        let sha256 = (LmsFamily::Sha256, 32);
+        let lms = LMS.iter().find(|lms| (lms.family, lms.n) == sha256 && lms.h == self.h);
+        let ots = LM_OTS.iter().find(|ots| (ots.family, ots.n) == sha256 && ots.w == w);
+        let sets = lms.zip(ots).ok_or_else(|| self.unknown())?;
         Levels::new(&vec![sets; self.levels as usize])
             .map_err(|error| Error::Failed(error.to_string()))
     }
 
-    fn of_level(&self) -> (Option<&'static Lms>, Option<&'static LmOts>) {
-        let sha256 = (LmsFamily::Sha256, 32);
-        let lms = LMS.iter().find(|lms| (lms.family, lms.n) == sha256 && lms.h == self.h);
-        (lms, LM_OTS.iter().find(|ots| (ots.family, ots.n) == sha256 && ots.w == self.w))
+    fn xmss(&self) -> Result<&'static xmss::Set, Error> {
+        xmss::Set::of_name(&self.name()).ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(&self) -> Error {
+        Error::Failed(format!("no set {}", self.name()))
     }
 
     /// Bytes of a signature.
     pub fn signature_bytes(&self) -> usize {
-        self.levels().map_or(0, |levels| levels.signature_len())
+        match self.scheme {
+            Scheme::Hss { w } => self.hss(w).map_or(0, |levels| levels.signature_len()),
+            Scheme::Xmss(_) => self.xmss().map_or(0, |set| set.signature_len()),
+        }
     }
 
     /// What was published of an operation.
@@ -80,47 +149,79 @@ impl Set {
 
     /// All trees that the first signature needs, and what signs those below the top.
     pub fn keygen(&self) -> Count {
-        let levels = f64::from(self.levels);
-        let tree = f64::from(1u32 << self.h) * (self.leaf() + 2.0);
-        Count { lanes: levels * tree + (levels - 1.0) * self.leaf(), alone: 0.0 }
+        let (levels, parts) = (f64::from(self.levels), self.parts());
+        let tree = f64::from(1u32 << self.h) * (parts.leaf + parts.node.all());
+        Count { lanes: levels * tree + (levels - 1.0) * parts.leaf, alone: 0.0 }
     }
 
     /// A signature with its check, which takes each chain to its end, and its share of the next tree: a leaf, where there is
     /// one.
     pub fn sign(&self) -> Count {
-        let times = if self.levels > 1 { 2.0 } else { 1.0 };
-        Count { lanes: times * self.steps(), alone: times * (self.keys() + 3.0) + 4.0 }
+        let (times, parts) = (if self.levels > 1 { 2.0 } else { 1.0 }, self.parts());
+        let alone = times * (parts.key.alone + 3.0) + parts.digest;
+        Count { lanes: times * (parts.steps + parts.key.lanes), alone }
     }
 
-    /// A verification in a batch of signatures that follow each other: the levels' paths side by side, and what signs one
-    /// lower tree in many of them once.
+    /// A verification in a batch of signatures that follow each other: what signs one lower tree in many of them counts
+    /// once. The levels of HSS are side by side; a layer of XMSS^MT waits for the root of the one below.
     pub fn verify(&self, batch: usize) -> Count {
         let below = |level: u32| self.h * (self.levels - 1 - level);
         let trees =
             |level| (batch as u64).div_ceil(1u64.checked_shl(below(level)).unwrap_or(u64::MAX));
-        let parts = (0..self.levels).map(trees).sum::<u64>() as f64 / batch as f64;
-        let chains = (self.steps() - self.chains()) / 2.0;
-        let path = self.keys() + 1.0 + 2.0 * f64::from(self.h) + 2.0;
-        Count { lanes: parts * chains + (parts - 1.0) * path, alone: path }
+        let times = (0..self.levels).map(trees).sum::<u64>() as f64 / batch as f64;
+        let (parts, h) = (self.parts(), f64::from(self.h));
+        let path = match self.scheme {
+            Scheme::Hss { .. } => parts.key.alone + 1.0 + h * parts.node.alone + 2.0,
+            Scheme::Xmss(_) => parts.key.alone + h * parts.node.alone,
+        };
+        let lanes = times * (parts.rests + parts.key.lanes);
+        match self.scheme {
+            Scheme::Hss { .. } => Count { lanes: lanes + (times - 1.0) * path, alone: path },
+            Scheme::Xmss(_) if batch == 1 => Count { lanes, alone: times * path + parts.digest },
+            Scheme::Xmss(_) => {
+                // The narrow rows of one are those of another's lanes: 16 nodes.
+                let path = (h + 16.0) * parts.node.all();
+                Count { lanes: lanes + times * path + parts.digest, alone: 0.0 }
+            }
+        }
     }
 
-    fn chains(&self) -> f64 {
-        self.of_level().1.map_or(f64::NAN, |ots| ots.chains() as f64)
-    }
-
-    /// Secrets, and whole chains.
-    fn steps(&self) -> f64 {
-        self.chains() * f64::from(1u32 << self.w)
-    }
-
-    /// K: 22 bytes and the ends of all chains, and what ends a message.
-    fn keys(&self) -> f64 {
-        ((22.0 + 32.0 * self.chains() + 9.0) / 64.0).ceil()
-    }
-
-    /// A leaf of a tree; each node above takes two more.
-    fn leaf(&self) -> f64 {
-        self.steps() + self.keys() + 1.0
+    fn parts(&self) -> Parts {
+        match self.scheme {
+            Scheme::Hss { w } => {
+                let chains = LM_OTS
+                    .iter()
+                    .find(|ots| (ots.family, ots.n, ots.w) == (LmsFamily::Sha256, 32, w))
+                    .map_or(f64::NAN, |ots| ots.chains() as f64);
+                // A secret, and whole chains.
+                let steps = chains * f64::from(1u32 << w);
+                // K: 22 bytes and the ends of all chains, and what ends a message.
+                let key = ((22.0 + 32.0 * chains + 9.0) / 64.0).ceil();
+                Parts {
+                    steps,
+                    rests: (steps - chains) / 2.0,
+                    key: Count { lanes: 0.0, alone: key },
+                    leaf: steps + key + 1.0,
+                    node: Count { lanes: 0.0, alone: 2.0 },
+                    digest: 4.0,
+                }
+            }
+            // F, PRF and H of one key begin with a block that is hashed once (RFC 8391, section 5.1): PRF takes one
+            // compression, F with a key and a mask of PRF four, H with three of them six, a secret two.
+            Scheme::Xmss(_) => {
+                let (steps, ladder) = (67.0 * (2.0 + 15.0 * 4.0), 66.0);
+                Parts {
+                    steps,
+                    rests: 67.0 * 15.0 * 4.0 / 2.0,
+                    // Rows of 33 and 17 nodes fill lanes; 8, 4, 2, 1 and 1 wait for each other.
+                    key: Count { lanes: 50.0 * 6.0, alone: 5.0 * 4.0 },
+                    leaf: steps + ladder * 6.0,
+                    // Keys and masks are side by side, and wait for nothing.
+                    node: Count { lanes: 2.0, alone: 4.0 },
+                    digest: 5.0,
+                }
+            }
+        }
     }
 }
 
@@ -151,6 +252,21 @@ mod tests {
             let all = verified.lanes + verified.alone;
             assert!((all - verify).abs() < 1.0, "{name} {verified:?}");
         }
+    }
+
+    /// As RFC 8391 counts calls of hash functions, with 4 compressions a step and 6 a node.
+    #[test]
+    fn counts_of_xmss_are_those_of_the_standard() {
+        let of = |name| SETS.iter().find(|set| set.name() == name).unwrap();
+        let (one, many) = (of("XMSS-SHA2_10_256"), of("XMSSMT-SHA2_20/4_256"));
+        assert_eq!((one.signature_bytes(), many.signature_bytes()), (2500, 9251));
+        let leaf = 67.0 * 62.0 + 66.0 * 6.0;
+        assert_eq!(one.keygen().all(), 1024.0 * (leaf + 6.0));
+        assert_eq!(many.keygen().all(), 4.0 * 32.0 * (leaf + 6.0) + 3.0 * leaf);
+        // All of it in lanes: chains, 66 nodes of the ladder and the path of one tree.
+        assert_eq!(one.verify(64).all(), 67.0 * 30.0 + 76.0 * 6.0 + 5.0);
+        let times = (64.0 + 2.0 + 1.0 + 1.0) / 64.0;
+        assert!((many.verify(64).all() / (times * (67.0 * 30.0 + 71.0 * 6.0)) - 1.0).abs() < 0.01);
     }
 
     /// 64 signatures under one key of three levels of 5: one tree at the top signs, two below it, and 64 leaves.

@@ -70,6 +70,8 @@ impl<const N: usize> Streams<N> {
     pub fn put(rows: &mut [Row<N>], stream: usize, bytes: &[u8]) {
         for (row, bytes) in rows.iter_mut().zip(bytes.as_chunks().0) {
             row[stream] = u32::from_be_bytes(*bytes);
+            // One by one: LLVM would scatter them.
+            core::hint::black_box(());
         }
     }
 
@@ -210,10 +212,10 @@ impl<const N: usize> Streams<N> {
     /// The value from this word on, V words, gets a mask: the state.
     #[inline(always)]
     fn mask<const V: usize>(&mut self, at: usize) {
-        for (row, mask) in self.value[at..at + V].iter_mut().zip(&self.state) {
-            for (word, mask) in row.iter_mut().zip(mask) {
-                *word ^= mask;
-            }
+        // As one: row by row, LLVM gathers and scatters a word of all rows.
+        let value = self.value[at..at + V].as_flattened_mut();
+        for (word, mask) in value.iter_mut().zip(self.state.as_flattened()) {
+            *word ^= mask;
         }
     }
 
@@ -252,8 +254,9 @@ impl<const N: usize> Streams<N> {
     #[inline(always)]
     pub fn take(&self, stream: usize, value: &mut [u8]) {
         for (bytes, row) in value.as_chunks_mut().0.iter_mut().zip(&self.value) {
-            // One by one: LLVM would gather them.
-            *bytes = core::hint::black_box(row[stream]).to_be_bytes();
+            *bytes = row[stream].to_be_bytes();
+            // One by one: LLVM would gather them. A value put through `black_box` would stay on the stack.
+            core::hint::black_box(());
         }
     }
 }

@@ -56,7 +56,6 @@ impl Seeds {
 }
 
 /// The secret of one tree.
-#[derive(Clone)]
 pub(super) struct Secret {
     pub(super) seeds: Arc<Seeds>,
     /// Its layer, and which tree of that it is.

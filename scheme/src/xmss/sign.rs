@@ -238,9 +238,16 @@ fn sign_run<K: Kernels + ?Sized>(
     }
     let digests: Vec<_> = digests.iter().map(|digest| &digest[..set.n]).collect();
     one_time::sign(k, forest.lowest(), run.q, &digests, &mut parts, scratch)?;
-    // What comes out is the form that a verifier reads.
-    let is_read = |(index, out)| Signature::read(set, out).is_some_and(|read| read.index == index);
-    let all = (run.index..).zip(out.chunks_exact(set.signature_len())).all(is_read);
+    // What comes out is what a verifier reads, and the digest that it comes to is what was signed.
+    let lanes = (run.index..).zip(messages).zip(&digests);
+    let all = lanes.zip(out.chunks_exact(set.signature_len())).all(
+        |(((index, message), digest), out)| {
+            Signature::read(set, out).is_some_and(|read| {
+                let again = verify::message_digest(context, read.randomizer, root, index, message);
+                read.index == index && again[..set.n] == **digest
+            })
+        },
+    );
     if all { Ok(()) } else { Err(fault) }
 }
 

@@ -1,6 +1,6 @@
-//! LMS and HSS of wolfSSL, from builds of their own: as it is by default, and with large caches.
+//! LMS, HSS, XMSS and XMSS^MT of wolfSSL, from builds of their own: as it is by default, and with large caches.
 
-use std::ffi::{c_int, c_uchar, c_void};
+use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
 use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::rc::Rc;
@@ -13,18 +13,33 @@ use crate::peer::{Error, Identity, Peer, Result, Signer};
 /// Room for a key object, whose size the library does not tell; its header makes it some hundred bytes, since trees
 /// are behind pointers.
 const OBJECT_BYTES: usize = 16 << 10;
-/// What a callback answers that has written the private key down: `WC_LMS_RC_SAVED_TO_NV_MEMORY`.
+/// What a callback answers that has written the private key down: `WC_LMS_RC_SAVED_TO_NV_MEMORY`, and XMSS's.
 const SAVED: c_int = 4;
+/// What one answers that has read it: `WC_XMSS_RC_READ_TO_MEMORY`.
+const READ: c_int = 5;
 
 type Write = unsafe extern "C" fn(*const c_uchar, u32, *mut c_void) -> c_int;
+type Read = unsafe extern "C" fn(*mut c_uchar, u32, *mut c_void) -> c_int;
 
-/// The functions of one library; the library stays loaded as long as they exist.
+/// How a key is told its set.
+enum SetParameters {
+    /// Levels, height, w.
+    Lms(unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int) -> c_int),
+    /// The standard's name. A key of XMSS is read again where it signs.
+    Xmss {
+        name: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+        read: unsafe extern "C" fn(*mut c_void, Read) -> c_int,
+        context: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    },
+}
+
+/// The functions of one library and scheme; the library stays loaded as long as they exist.
 struct Functions {
     rng_new: unsafe extern "C" fn(*mut c_uchar, u32, *mut c_void) -> *mut c_void,
     rng_free: unsafe extern "C" fn(*mut c_void),
     init: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int) -> c_int,
     free: unsafe extern "C" fn(*mut c_void),
-    set_parameters: unsafe extern "C" fn(*mut c_void, c_int, c_int, c_int) -> c_int,
+    set_parameters: SetParameters,
     set_write: unsafe extern "C" fn(*mut c_void, Write) -> c_int,
     make: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
     left: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -35,30 +50,43 @@ struct Functions {
 }
 
 impl Functions {
-    fn load(path: &Path) -> Result<Functions> {
+    /// Those of keys of `Lms` or `Xmss`.
+    fn load(path: &Path, scheme: &str) -> Result<Functions> {
         let library = opened(path)?;
         let missing = |error: libloading::Error| {
-            Error::Environment(format!("this wolfSSL has no LMS: {error}"))
+            Error::Environment(format!("this wolfSSL has no {scheme}: {error}"))
         };
         macro_rules! symbol {
-            ($name:literal) => {
+            (key $name:literal) => {
+                symbol!(format!("wc_{scheme}Key_{}", $name))
+            };
+            ($name:expr) => {
                 // SAFETY: the type it is assigned to is the one in the headers of the version that was checked when
                 // the library was opened.
-                *unsafe { library.get(concat!($name, "\0").as_bytes()) }.map_err(missing)?
+                *unsafe { library.get($name.as_bytes()) }.map_err(missing)?
             };
         }
+        let set_parameters = if scheme == "Lms" {
+            SetParameters::Lms(symbol!(key "SetParameters"))
+        } else {
+            SetParameters::Xmss {
+                name: symbol!(key "SetParamStr"),
+                read: symbol!(key "SetReadCb"),
+                context: symbol!(key "SetContext"),
+            }
+        };
         Ok(Functions {
             rng_new: symbol!("wc_rng_new"),
             rng_free: symbol!("wc_rng_free"),
-            init: symbol!("wc_LmsKey_Init"),
-            free: symbol!("wc_LmsKey_Free"),
-            set_parameters: symbol!("wc_LmsKey_SetParameters"),
-            set_write: symbol!("wc_LmsKey_SetWriteCb"),
-            make: symbol!("wc_LmsKey_MakeKey"),
-            left: symbol!("wc_LmsKey_SigsLeft"),
-            signature_size: symbol!("wc_LmsKey_GetSigLen"),
-            sign: symbol!("wc_LmsKey_Sign"),
-            verify: symbol!("wc_LmsKey_Verify"),
+            init: symbol!(key "Init"),
+            free: symbol!(key "Free"),
+            set_parameters,
+            set_write: symbol!(key "SetWriteCb"),
+            make: symbol!(key "MakeKey"),
+            left: symbol!(key "SigsLeft"),
+            signature_size: symbol!(key "GetSigLen"),
+            sign: symbol!(key "Sign"),
+            verify: symbol!(key "Verify"),
             _library: library,
         })
     }
@@ -67,7 +95,8 @@ impl Functions {
 /// wolfSSL's signatures with a state, in one configuration.
 pub struct WolfHbs {
     identity: Identity,
-    functions: Rc<Functions>,
+    lms: Rc<Functions>,
+    xmss: Rc<Functions>,
 }
 
 impl WolfHbs {
@@ -76,7 +105,9 @@ impl WolfHbs {
         let prefix = crate::cache_folder()?.join(format!("peers/wolfssl-hbs-{VERSION}"));
         let load = |variant: &str, name: &str| {
             let folder = prefix.join(variant);
-            let functions = Rc::new(Functions::load(&folder.join("lib/libwolfssl.so"))?);
+            let path = folder.join("lib/libwolfssl.so");
+            let functions = |scheme| Functions::load(&path, scheme).map(Rc::new);
+            let (lms, xmss) = (functions("Lms")?, functions("Xmss")?);
             let flags = std::fs::read_to_string(folder.join("FLAGS")).map_err(|error| {
                 Error::Environment(format!("no flags in {}: {error}", folder.display()))
             })?;
@@ -86,7 +117,7 @@ impl WolfHbs {
                 license: "GPL-3.0-or-later".to_owned(),
                 build: format!("--enable-intelasm; {}", flags.trim()),
             };
-            Ok::<_, Error>(WolfHbs { identity, functions })
+            Ok::<_, Error>(WolfHbs { identity, lms, xmss })
         };
         Ok([load("default", "wolfssl")?, load("large-caches", "wolfssl-large-caches")?])
     }
@@ -98,8 +129,12 @@ impl Peer for WolfHbs {
     }
 
     fn signer(&self, name: &str) -> Result<Option<Box<dyn Signer>>> {
-        let Some(set) = parameters(name) else { return Ok(None) };
-        let mut slot = Slot::new(&self.functions, set)?;
+        let functions = match (parameters(name), name.starts_with("XMSS")) {
+            (Some(_), _) => &self.lms,
+            (None, true) => &self.xmss,
+            (None, false) => return Ok(None),
+        };
+        let mut slot = Slot::new(functions, name)?;
         slot.keygen()?;
         Ok(Some(Box::new(slot)))
     }
@@ -117,18 +152,23 @@ fn parameters(name: &str) -> Option<[c_int; 3]> {
 struct Slot {
     functions: Rc<Functions>,
     rng: NonNull<c_void>,
-    set: [c_int; 3],
+    /// Its name, as `HSS-L2_H10_W4` or `XMSS-SHA2_10_256`.
+    set: String,
+    /// What a key of XMSS wrote last. Its address is what the callbacks get.
+    written: Box<Vec<u8>>,
     /// Of 16 bytes each, for its alignment.
     object: Box<[u128]>,
     signature: usize,
 }
 
 impl Slot {
-    fn new(functions: &Rc<Functions>, set: [c_int; 3]) -> Result<Slot> {
+    fn new(functions: &Rc<Functions>, set: &str) -> Result<Slot> {
         // SAFETY: no nonce and no heap hint are what the nulls stand for.
         let rng = object("wc_rng_new", unsafe { (functions.rng_new)(null_mut(), 0, null_mut()) })?;
         let object = vec![0; OBJECT_BYTES / 16].into_boxed_slice();
-        let mut slot = Slot { functions: Rc::clone(functions), rng, set, object, signature: 0 };
+        let (functions, written) = (Rc::clone(functions), Box::default());
+        let set = set.to_owned();
+        let mut slot = Slot { functions, rng, set, written, object, signature: 0 };
         slot.begin()?;
         Ok(slot)
     }
@@ -139,21 +179,36 @@ impl Slot {
 
     /// Makes the object one that is to get a key.
     fn begin(&mut self) -> Result<()> {
-        let (functions, [levels, h, w]) = (Rc::clone(&self.functions), self.set);
+        let (functions, key) = (Rc::clone(&self.functions), self.pointer());
         // SAFETY: the object has room.
-        let status = unsafe { (functions.init)(self.pointer(), null_mut(), NO_DEVICE) };
-        check("wc_LmsKey_Init", status)?;
-        // SAFETY: the object was initialised just above, here and below.
-        let status = unsafe { (functions.set_parameters)(self.pointer(), levels, h, w) };
-        check("wc_LmsKey_SetParameters", status)?;
-        // SAFETY: as above; the function outlives every key.
-        let status = unsafe { (functions.set_write)(self.pointer(), write) };
-        check("wc_LmsKey_SetWriteCb", status)?;
+        let status = unsafe { (functions.init)(key, null_mut(), NO_DEVICE) };
+        check("wc_..Key_Init", status)?;
+        match functions.set_parameters {
+            SetParameters::Lms(set) => {
+                let [levels, h, w] = parameters(&self.set).unwrap_or_default();
+                // SAFETY: the object was initialised just above, here and below.
+                check("wc_LmsKey_SetParameters", unsafe { set(key, levels, h, w) })?;
+                // SAFETY: as above; the function outlives every key.
+                check("wc_LmsKey_SetWriteCb", unsafe { (functions.set_write)(key, write) })?;
+            }
+            SetParameters::Xmss { name, read: set_read, context } => {
+                let set = CString::new(self.set.as_str()).unwrap_or_default();
+                // SAFETY: as above; the name ends in 0.
+                check("wc_XmssKey_SetParamStr", unsafe { name(key, set.as_ptr()) })?;
+                // SAFETY: as above; the function outlives every key.
+                check("wc_XmssKey_SetWriteCb", unsafe { (functions.set_write)(key, keep) })?;
+                // SAFETY: as above.
+                check("wc_XmssKey_SetReadCb", unsafe { set_read(key, read) })?;
+                let written = (&raw mut *self.written).cast();
+                // SAFETY: the box lives longer than the key.
+                check("wc_XmssKey_SetContext", unsafe { context(key, written) })?;
+            }
+        }
         let mut len = 0;
         // SAFETY: as above.
         let status = unsafe { (functions.signature_size)(self.pointer(), &mut len) };
         self.signature = len as usize;
-        check("wc_LmsKey_GetSigLen", status)
+        check("wc_..Key_GetSigLen", status)
     }
 
     fn end(&mut self) {
@@ -166,6 +221,26 @@ impl Slot {
 /// Where a program would write its private key, nothing is written: so it is with ours.
 unsafe extern "C" fn write(_key: *const c_uchar, _len: u32, _context: *mut c_void) -> c_int {
     SAVED
+}
+
+/// XMSS reads what it wrote: it goes to memory, as in wolfSSL's own benchmark.
+unsafe extern "C" fn keep(key: *const c_uchar, len: u32, context: *mut c_void) -> c_int {
+    // SAFETY: the context is the `written` of a key that is alive, and nobody else uses it meanwhile.
+    let written: &mut Vec<u8> = unsafe { &mut *context.cast() };
+    written.clear();
+    // SAFETY: the library says how long its buffer is.
+    written.extend_from_slice(unsafe { std::slice::from_raw_parts(key, len as usize) });
+    SAVED
+}
+
+/// Gives back what [`keep`] got.
+unsafe extern "C" fn read(key: *mut c_uchar, len: u32, context: *mut c_void) -> c_int {
+    // SAFETY: as in `keep`.
+    let written: &Vec<u8> = unsafe { &*context.cast() };
+    let len = written.len().min(len as usize);
+    // SAFETY: the library says how long its buffer is, and it is not of ours.
+    unsafe { std::ptr::copy_nonoverlapping(written.as_ptr(), key, len) };
+    READ
 }
 
 impl Drop for Slot {
@@ -182,7 +257,7 @@ impl Signer for Slot {
         self.begin()?;
         let (make, rng) = (self.functions.make, self.rng.as_ptr());
         // SAFETY: the object is ready for a key, and the generator is live.
-        check("wc_LmsKey_MakeKey", unsafe { make(self.pointer(), rng) })
+        check("wc_..Key_MakeKey", unsafe { make(self.pointer(), rng) })
     }
 
     fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>> {
@@ -197,7 +272,7 @@ impl Signer for Slot {
         // SAFETY: the object holds a key, and the lengths are those of their buffers.
         let status =
             unsafe { sign(self.pointer(), signature.as_mut_ptr(), &mut len, bytes, message_len) };
-        check("wc_LmsKey_Sign", status)?;
+        check("wc_..Key_Sign", status)?;
         signature.truncate(len as usize);
         Ok(signature)
     }

@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gabion_backend::Task;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::Kept;
-use gabion_scheme::{Algorithm, Status};
+use gabion_scheme::{Algorithm, Status, ct};
 
 use super::{IndexedSigner, Indexes};
 use crate::error::{Error, lane_error, private_key};
@@ -378,9 +378,14 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         let len = self.signature_len();
         let bytes = messages.len().checked_mul(len);
         let mut all = memory::filled(bytes.ok_or(Error::TooMany { lanes: messages.len() })?, 0)?;
-        self.run(Task::Sign, |key, kernels, scratch| {
+        let signed = self.run(Task::Sign, |key, kernels, scratch| {
             S::sign(key, kernels, (index, messages), &mut all, scratch)
-        })?;
+        });
+        if signed.is_err() {
+            // After a panic there are secrets in it, where values of one-time signatures begin.
+            ct::wipe(&mut all);
+        }
+        signed?;
         Ok(all.chunks_exact(len).map(<[u8]>::to_vec).collect())
     }
 

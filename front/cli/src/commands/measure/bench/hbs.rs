@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::stamp::Stamped;
 
-/// Measure key generation, signing and verification of LMS and HSS, and how far they are from their hashes
+/// Measure keys, signatures and verifications of HSS, XMSS and XMSS^MT, and how far they are from their hashes
 ///
 /// Example:
 ///   gabion bench hbs --filter L3_H5_W4 --seconds 0.2 --json
@@ -94,7 +94,7 @@ fn head(row: &Row) -> String {
     let [lane, alone] = row.cycles_per_compression;
     format!(
         "{}, {} cores; a compression takes {} cycles in lanes, {} alone\n\
-         {:<10} {:>6} {:<9} {:>5} {:>7} {:>11} {:>10} {:>11} {:>6} {:>7} {:>14} {:>6} {}\n",
+         {:<21} {:>6} {:<9} {:>5} {:>7} {:>11} {:>10} {:>11} {:>6} {:>7} {:>14} {:>6} {}\n",
         row.machine.cpu,
         row.machine.cores,
         cell(lane, 1),
@@ -118,7 +118,7 @@ fn head(row: &Row) -> String {
 fn table_line(row: &Row) -> String {
     let seed = row.seed_ops_per_s.map(|[one, four]| format!("{one:.0} {four:.0}"));
     format!(
-        "{:<10} {:>6} {:<9} {:>5} {:>7} {:>11} {:>10} {:>11} {:>6} {:>7} {:>14} {:>6} {}",
+        "{:<21} {:>6} {:<9} {:>5} {:>7} {:>11} {:>10} {:>11} {:>6} {:>7} {:>14} {:>6} {}",
         row.set,
         row.signature_bytes,
         row.operation.word(),
