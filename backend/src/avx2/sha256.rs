@@ -153,12 +153,16 @@ fn advance<const V: usize, const SHIFT: i32>(rows: &mut [__m256i; ROWS], steps: 
 /// As [`steps`]: whoever has no AVX2 calls this, and not [`compress`].
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn compress_rows(state: &mut [[u32; LANES]; 8], block: &[[u32; LANES]; 16]) {
+pub(super) fn compress_rows(
+    from: &[[u32; LANES]; 8],
+    block: &[&[u32; LANES]; 16],
+    into: &mut [[u32; LANES]; 8],
+) {
     // SAFETY: a row is as long as a register, and needs no alignment here.
     let load = |row: &[u32; LANES]| unsafe { _mm256_loadu_si256(row.as_ptr().cast()) };
-    let (mut states, mut w) = (state.each_ref().map(load), block.each_ref().map(load));
+    let (mut states, mut w) = (from.each_ref().map(load), block.map(load));
     compress(&mut states, &mut w);
-    for (row, state) in state.iter_mut().zip(states) {
+    for (row, state) in into.iter_mut().zip(states) {
         // SAFETY: as above.
         unsafe { _mm256_storeu_si256(row.as_mut_ptr().cast(), state) };
     }

@@ -16,9 +16,14 @@ use crate::x86::sha_ni;
 
 impl Compress<LANES> for Avx2 {
     #[inline(always)]
-    fn compress(self, state: &mut [Row<LANES>; 8], block: &[Row<LANES>; 16]) {
+    fn compress(
+        self,
+        from: &[Row<LANES>; 8],
+        block: [&Row<LANES>; 16],
+        into: &mut [Row<LANES>; 8],
+    ) {
         // SAFETY: the token proves that the processor has AVX2.
-        unsafe { sha256::compress_rows(state, block) }
+        unsafe { sha256::compress_rows(from, &block, into) }
     }
 }
 

@@ -371,20 +371,26 @@ pub(super) fn hash_many<M: Message>(jobs: &mut [M]) {
     registers::clear();
 }
 
-/// One block into the first state, or into both, where a word of both is a row.
+/// One block into the first state, or into both, where a word of both is a row. The states go elsewhere.
 #[inline(never)]
 #[target_feature(enable = "neon,sha2")]
-pub(super) fn compress_rows(state: &mut [[u32; 2]; 8], block: &[[u32; 2]; 16], count: usize) {
+pub(super) fn compress_rows(
+    from: &[[u32; 2]; 8],
+    block: &[&[u32; 2]; 16],
+    into: &mut [[u32; 2]; 8],
+    count: usize,
+) {
     // Word 4 * i + j of each stream.
-    let words = |rows: &[[u32; 2]], stream: usize, i: usize| {
+    let words = |rows: &[&[u32; 2]], stream: usize, i: usize| {
         let words: [u32; 4] = core::array::from_fn(|j| rows[4 * i + j][stream]);
         // SAFETY: four words.
         unsafe { vld1q_u32(words.as_ptr()) }
     };
+    let from = from.each_ref();
     let mut states: [State; 2] =
-        core::array::from_fn(|stream| core::array::from_fn(|i| words(&state[..], stream, i)));
+        core::array::from_fn(|stream| core::array::from_fn(|i| words(&from, stream, i)));
     let mut blocks: [Block; 2] =
-        core::array::from_fn(|stream| core::array::from_fn(|i| words(&block[..], stream, i)));
+        core::array::from_fn(|stream| core::array::from_fn(|i| words(block, stream, i)));
     if count == 1 {
         compress(core::array::from_mut(&mut states[0]), core::array::from_ref(&blocks[0]));
     } else {
@@ -395,7 +401,7 @@ pub(super) fn compress_rows(state: &mut [[u32; 2]; 8], block: &[[u32; 2]; 16], c
             let mut words = [0; 4];
             // SAFETY: four words.
             unsafe { vst1q_u32(words.as_mut_ptr(), *half) };
-            for (row, word) in state[4 * i..].iter_mut().zip(words) {
+            for (row, word) in into[4 * i..].iter_mut().zip(words) {
                 row[stream] = word;
             }
         }

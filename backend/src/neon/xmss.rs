@@ -20,9 +20,14 @@ struct Rows {
 }
 
 impl Compress<STREAMS> for Rows {
-    fn compress(self, state: &mut [Row<STREAMS>; 8], block: &[Row<STREAMS>; 16]) {
+    fn compress(
+        self,
+        from: &[Row<STREAMS>; 8],
+        block: [&Row<STREAMS>; 16],
+        into: &mut [Row<STREAMS>; 8],
+    ) {
         // SAFETY: the token proves that the processor has the extension.
-        unsafe { sha256::compress_rows(state, block, self.count) }
+        unsafe { sha256::compress_rows(from, &block, into, self.count) }
     }
 }
 

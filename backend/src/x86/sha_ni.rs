@@ -656,9 +656,14 @@ struct Rows<F> {
 
 impl<F: Four> Compress<STREAMS> for Rows<F> {
     #[inline(always)]
-    fn compress(self, state: &mut [Row<STREAMS>; 8], block: &[Row<STREAMS>; 16]) {
+    fn compress(
+        self,
+        from: &[Row<STREAMS>; 8],
+        block: [&Row<STREAMS>; 16],
+        into: &mut [Row<STREAMS>; 8],
+    ) {
         // SAFETY: functions of this module make this, which have the extensions.
-        unsafe { compress_rows(self, state, block) }
+        unsafe { compress_rows(self, from, &block, into) }
     }
 }
 
@@ -711,20 +716,21 @@ fn quads([a, b, c, d]: [__m128i; 4]) -> [__m128i; 4] {
     ]
 }
 
-/// One block into each state that is in use, row by row.
+/// One block into each state that is in use, row by row; the states go elsewhere.
 #[inline(never)]
 #[target_feature(enable = "sha,ssse3,bmi2")]
 fn compress_rows<F: Four>(
     rows: Rows<F>,
-    state: &mut [Row<STREAMS>; 8],
-    block: &[Row<STREAMS>; 16],
+    from: &[Row<STREAMS>; 8],
+    block: &[&Row<STREAMS>; 16],
+    into: &mut [Row<STREAMS>; 8],
 ) {
-    let [a, b, c, d, e, f, g, h] = state.each_ref();
+    let [a, b, c, d, e, f, g, h] = from.each_ref();
     let (abef, cdgh) = (transpose([f, e, b, a]), transpose([h, g, d, c]));
     let mut states: [State; STREAMS] = core::array::from_fn(|i| [abef[i], cdgh[i]]);
     let mut blocks = [[_mm_setzero_si128(); 4]; STREAMS];
     for (i, rows) in block.as_chunks::<4>().0.iter().enumerate() {
-        for (block, words) in blocks.iter_mut().zip(transpose(rows.each_ref())) {
+        for (block, words) in blocks.iter_mut().zip(transpose(*rows)) {
             block[i] = words;
         }
     }
@@ -744,7 +750,7 @@ fn compress_rows<F: Four>(
     }
     let [f, e, b, a] = quads(states.map(|[abef, _]| abef));
     let [h, g, d, c] = quads(states.map(|[_, cdgh]| cdgh));
-    for (row, words) in state.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+    for (row, words) in into.iter_mut().zip([a, b, c, d, e, f, g, h]) {
         // SAFETY: as in `transpose`.
         unsafe { _mm_storeu_si128(row.as_mut_ptr().cast(), words) };
     }

@@ -8,9 +8,10 @@
 //!   secret   [4, secret] <- SEED, address | end           4, secret, SEED, address | and the rest, end
 //! ```
 //!
-//! All fields are whole words, so a row, a word of all streams, goes into a block as it is. What is in brackets is
-//! one block of the key, whose state comes with the context. An instruction set supplies the compression of a
-//! row of blocks ([`Compress`]); what is portable has one stream.
+//! All fields are whole words, so a row, a word of all streams, is a word of the blocks as it is, and stays where it
+//! is: a compression is told where its rows are. What is in brackets is one block of the key, whose state comes with the
+//! context. An instruction set supplies the compression of a row of blocks ([`Compress`]); what is portable has one
+//! stream.
 
 use sha2::digest::generic_array::GenericArray;
 
@@ -25,8 +26,8 @@ pub type Row<const N: usize> = [u32; N];
 
 /// SHA-256 on N streams.
 pub trait Compress<const N: usize>: Copy {
-    /// One block into each state.
-    fn compress(self, state: &mut [Row<N>; 8], block: &[Row<N>; 16]);
+    /// One block into each state, which goes elsewhere.
+    fn compress(self, from: &[Row<N>; 8], block: [&Row<N>; 16], into: &mut [Row<N>; 8]);
 }
 
 /// N streams, and what each works on. Values have V words, 6 or 8.
@@ -45,8 +46,11 @@ pub struct Streams<const N: usize> {
     pub secret: [Row<N>; 8],
     /// Key of F or H.
     key: [Row<N>; 8],
+    mask: [Row<N>; 8],
+    /// The value with its masks.
+    masked: [Row<N>; 16],
+    /// Between two blocks of a message.
     state: [Row<N>; 8],
-    block: [Row<N>; 16],
 }
 
 /// The bit that ends a message.
@@ -61,8 +65,23 @@ impl<const N: usize> Streams<N> {
         value: [[0; N]; 16],
         secret: [[0; N]; 8],
         key: [[0; N]; 8],
+        mask: [[0; N]; 8],
+        masked: [[0; N]; 16],
         state: [[0; N]; 8],
-        block: [[0; N]; 16],
+    };
+
+    /// A word that is the same in all streams.
+    const ZEROS: Row<N> = [0; N];
+    const END: Row<N> = [END; N];
+    /// The states before the first block.
+    const START: [Row<N>; 8] = {
+        let mut rows = [[0; N]; 8];
+        let mut i = 0;
+        while i < 8 {
+            rows[i] = [SHA256_START[i]; N];
+            i += 1;
+        }
+        rows
     };
 
     /// Writes whole words into a stream's column.
@@ -110,32 +129,39 @@ impl<const N: usize> Streams<N> {
 
     /// Zeros all that may be secret, and the rest.
     pub fn wipe(&mut self) {
-        let Streams { start, seed, address, value, secret, key, state, block } = self;
-        for rows in [start, seed, address, secret, key, state] {
+        let Streams { start, seed, address, value, secret, key, mask, masked, state } = self;
+        for rows in [start, seed, address, secret, key, mask, state] {
             ct::wipe(rows.as_flattened_mut());
         }
         ct::wipe(value.as_flattened_mut());
-        ct::wipe(block.as_flattened_mut());
+        ct::wipe(masked.as_flattened_mut());
     }
 
     /// So many steps of a chain in each stream: the value becomes F of it, and word 6 of the address one more.
     #[inline(always)]
     pub fn steps<const V: usize>(&mut self, isa: impl Compress<N>, steps: u32) {
+        let (zero, end, length) = (&Self::ZEROS, &Self::END, Length::<N, V>::F);
         for _ in 0..steps {
-            self.prf::<V>(isa, 0);
-            self.key[..V].copy_from_slice(&self.state[..V]);
-            self.prf::<V>(isa, 1);
-            self.mask::<V>(0);
-            self.open::<V>(domain::F);
+            self.key::<V>(isa);
+            self.mask::<V>(isa, const { &[1; N] }, 0);
+            let Streams { value, key, masked, state, .. } = &mut *self;
+            let value = &mut value.as_chunks_mut().0[0];
+            let (k, v) = (key.each_ref(), masked.each_ref());
             if V == 8 {
-                self.compress(isa);
-                self.fill(0, 0, V);
+                let mut block = [zero; 16];
+                block[8..].copy_from_slice(&k);
+                isa.compress(&Self::START, block, state);
+                let mut block = [zero; 16];
+                block[..8].copy_from_slice(&v[..8]);
+                (block[8], block[15]) = (end, length);
+                isa.compress(state, block, value);
             } else {
-                self.fill(1 + V, 0, V);
+                let mut block = [zero; 16];
+                block[1..1 + V].copy_from_slice(&k[..V]);
+                block[1 + V..1 + 2 * V].copy_from_slice(&v[..V]);
+                (block[1 + 2 * V], block[15]) = (end, length);
+                isa.compress(&Self::START, block, value);
             }
-            self.close(if V == 8 { V } else { 1 + 2 * V }, if V == 8 { 96 } else { 52 });
-            self.compress(isa);
-            self.value[..V].copy_from_slice(&self.state[..V]);
             for hash in &mut self.address[XmssAddress::HASH] {
                 *hash = hash.wrapping_add(1);
             }
@@ -145,109 +171,75 @@ impl<const N: usize> Streams<N> {
     /// H in each stream: the two values become one.
     #[inline(always)]
     pub fn node<const V: usize>(&mut self, isa: impl Compress<N>) {
-        self.prf::<V>(isa, 0);
-        self.key[..V].copy_from_slice(&self.state[..V]);
-        self.prf::<V>(isa, 1);
-        self.mask::<V>(0);
-        self.prf::<V>(isa, 2);
-        self.mask::<V>(V);
-        self.open::<V>(domain::H);
+        let (zero, end, length) = (&Self::ZEROS, &Self::END, Length::<N, V>::H);
+        self.key::<V>(isa);
+        self.mask::<V>(isa, const { &[1; N] }, 0);
+        self.mask::<V>(isa, const { &[2; N] }, V);
+        let Streams { value, key, mask, masked, state, .. } = self;
+        let value = &mut value.as_chunks_mut().0[0];
+        let (k, v) = (key.each_ref(), masked.each_ref());
+        let (mut first, mut last) = ([zero; 16], [zero; 16]);
+        last[15] = length;
         if V == 8 {
-            self.compress(isa);
-            self.fill(0, 0, 16);
-            self.compress(isa);
-            self.close(0, 128);
+            first[7] = const { &[domain::H as u32; N] };
+            first[8..].copy_from_slice(&k);
+            isa.compress(&Self::START, first, state);
+            isa.compress(state, v, mask);
+            last[0] = end;
+            isa.compress(mask, last, value);
         } else {
-            self.fill(1 + V, 0, 9);
-            self.compress(isa);
-            self.fill(0, 9, 3);
-            self.close(3, 76);
+            first[0] = const { &[domain::H as u32; N] };
+            first[1..1 + V].copy_from_slice(&k[..V]);
+            first[1 + V..].copy_from_slice(&v[..9]);
+            isa.compress(&Self::START, first, state);
+            last[..3].copy_from_slice(&v[9..12]);
+            last[3] = end;
+            isa.compress(state, last, value);
         }
-        self.compress(isa);
-        self.value[..V].copy_from_slice(&self.state[..V]);
     }
 
     /// PRF_keygen in each stream, into the value.
     #[inline(always)]
     pub fn secret<const V: usize>(&mut self, isa: impl Compress<N>) {
-        self.state = self.start;
+        let (zero, end) = (&Self::ZEROS, &Self::END);
+        let Streams { start, seed, address, value, secret, state, .. } = self;
+        let value = &mut value.as_chunks_mut().0[0];
+        let (seed, address) = (seed.each_ref(), address.each_ref());
+        let (mut first, mut last) = ([zero; 16], [zero; 16]);
+        last[15] = Length::<N, V>::SECRET;
         if V == 8 {
-            self.block[..8].copy_from_slice(&self.seed);
-            self.block[8..].copy_from_slice(&self.address);
-            self.compress(isa);
-            self.close(0, 128);
+            first[..8].copy_from_slice(&seed);
+            first[8..].copy_from_slice(&address);
+            last[0] = end;
         } else {
-            self.block[0] = [domain::PRF_KEYGEN as u32; N];
-            self.block[1..1 + V].copy_from_slice(&self.secret[..V]);
-            self.block[1 + V..1 + 2 * V].copy_from_slice(&self.seed[..V]);
-            self.block[13..].copy_from_slice(&self.address[..3]);
-            self.compress(isa);
-            self.block[..5].copy_from_slice(&self.address[3..]);
-            self.close(5, 84);
+            first[0] = const { &[domain::PRF_KEYGEN as u32; N] };
+            first[1..1 + V].copy_from_slice(&secret.each_ref()[..V]);
+            first[1 + V..1 + 2 * V].copy_from_slice(&seed[..V]);
+            first[13..].copy_from_slice(&address[..3]);
+            last[..5].copy_from_slice(&address[3..]);
+            last[5] = end;
         }
-        self.compress(isa);
-        self.value[..V].copy_from_slice(&self.state[..V]);
+        isa.compress(start, first, state);
+        isa.compress(state, last, value);
     }
 
-    /// PRF of each stream's address, with this last word, into the state.
+    /// The key of F or H: PRF of each stream's address, with 0 as its last word.
     #[inline(always)]
-    fn prf<const V: usize>(&mut self, isa: impl Compress<N>, last: u32) {
-        self.state = self.start;
-        self.address[XmssAddress::KEY_AND_MASK] = [last; N];
-        if V == 8 {
-            self.block[..8].copy_from_slice(&self.address);
-            self.close(8, 96);
-        } else {
-            self.block[0] = [domain::PRF as u32; N];
-            self.block[1..1 + V].copy_from_slice(&self.seed[..V]);
-            self.block[1 + V..9 + V].copy_from_slice(&self.address);
-            self.block[9 + V] = [END; N];
-            self.compress(isa);
-            self.block[..15].fill([0; N]);
-            self.block[15] = [8 * 60; N];
-        }
-        self.compress(isa);
+    fn key<const V: usize>(&mut self, isa: impl Compress<N>) {
+        let Streams { start, seed, address, state, key, .. } = self;
+        prf::<N, V>(isa, (start, seed, address, &Self::ZEROS), state, key);
     }
 
-    /// The value from this word on, V words, gets a mask: the state.
+    /// The value from this word on, V words, with its mask: PRF of each stream's address, with this last word.
     #[inline(always)]
-    fn mask<const V: usize>(&mut self, at: usize) {
+    fn mask<const V: usize>(&mut self, isa: impl Compress<N>, last: &Row<N>, at: usize) {
+        let Streams { start, seed, address, value, state, mask, masked, .. } = self;
+        prf::<N, V>(isa, (start, seed, address, last), state, mask);
         // As one: row by row, LLVM gathers and scatters a word of all rows.
-        let value = self.value[at..at + V].as_flattened_mut();
-        for (word, mask) in value.iter_mut().zip(self.state.as_flattened()) {
-            *word ^= mask;
+        let value = value[at..at + V].as_flattened().iter().zip(mask.as_flattened());
+        for (word, (value, mask)) in masked[at..at + V].as_flattened_mut().iter_mut().zip(value) {
+            *word = value ^ mask;
         }
-    }
-
-    /// The initial state, and what stands before the message of F or H: `toByte(x, padding) || key`.
-    #[inline(always)]
-    fn open<const V: usize>(&mut self, domain: usize) {
-        for (row, word) in self.state.iter_mut().zip(SHA256_START) {
-            *row = [word; N];
-        }
-        let padding = if V == 8 { 8 } else { 1 };
-        self.block[..padding].fill([0; N]);
-        self.block[padding - 1] = [domain as u32; N];
-        self.block[padding..padding + V].copy_from_slice(&self.key[..V]);
-    }
-
-    /// Words of the value, from one on, into the block.
-    #[inline(always)]
-    fn fill(&mut self, at: usize, from: usize, count: usize) {
-        self.block[at..at + count].copy_from_slice(&self.value[from..from + count]);
-    }
-
-    /// The end of a message of so many bytes, from this word of the block on.
-    #[inline(always)]
-    fn close(&mut self, at: usize, bytes: u32) {
-        self.block[at] = [END; N];
-        self.block[at + 1..15].fill([0; N]);
-        self.block[15] = [8 * bytes; N];
-    }
-
-    #[inline(always)]
-    fn compress(&mut self, isa: impl Compress<N>) {
-        isa.compress(&mut self.state, &self.block);
     }
 
     /// Writes n bytes of a stream's value.
@@ -261,20 +253,58 @@ impl<const N: usize> Streams<N> {
     }
 }
 
+/// What ends a message of V words' n: its bits.
+struct Length<const N: usize, const V: usize>;
+
+impl<const N: usize, const V: usize> Length<N, V> {
+    const PRF: &Row<N> = &[8 * if V == 8 { 96 } else { 60 }; N];
+    const F: &Row<N> = &[8 * if V == 8 { 96 } else { 52 }; N];
+    const H: &Row<N> = &[8 * if V == 8 { 128 } else { 76 }; N];
+    const SECRET: &Row<N> = &[8 * if V == 8 { 128 } else { 84 }; N];
+}
+
+/// PRF of each stream's address, with this last word: of where PRF starts, SEED, address and that.
+#[inline(always)]
+fn prf<const N: usize, const V: usize>(
+    isa: impl Compress<N>,
+    (start, seed, address, last): (&[Row<N>; 8], &[Row<N>; 8], &[Row<N>; 8], &Row<N>),
+    state: &mut [Row<N>; 8],
+    into: &mut [Row<N>; 8],
+) {
+    let (zero, end) = (&Streams::<N>::ZEROS, &Streams::<N>::END);
+    let mut address = address.each_ref();
+    address[XmssAddress::KEY_AND_MASK] = last;
+    let mut block = [zero; 16];
+    if V == 8 {
+        block[..8].copy_from_slice(&address);
+        (block[8], block[15]) = (end, Length::<N, V>::PRF);
+        isa.compress(start, block, into);
+    } else {
+        block[0] = const { &[domain::PRF as u32; N] };
+        block[1..1 + V].copy_from_slice(&seed.each_ref()[..V]);
+        block[1 + V..9 + V].copy_from_slice(&address);
+        block[9 + V] = end;
+        isa.compress(start, block, state);
+        let mut block = [zero; 16];
+        block[15] = Length::<N, V>::PRF;
+        isa.compress(state, block, into);
+    }
+}
+
 /// One stream, portably.
 #[derive(Clone, Copy)]
 struct One;
 
 impl Compress<1> for One {
     #[inline(always)]
-    fn compress(self, state: &mut [Row<1>; 8], block: &[Row<1>; 16]) {
+    fn compress(self, from: &[Row<1>; 8], block: [&Row<1>; 16], into: &mut [Row<1>; 8]) {
         let mut bytes = [0u8; 64];
         for (bytes, [word]) in bytes.as_chunks_mut().0.iter_mut().zip(block) {
             *bytes = word.to_be_bytes();
         }
-        let mut words = state.map(|[word]| word);
+        let mut words = from.map(|[word]| word);
         sha2::compress256(&mut words, core::slice::from_ref(GenericArray::from_slice(&bytes)));
-        *state = words.map(|word| [word]);
+        *into = words.map(|word| [word]);
         ct::wipe(&mut bytes);
         ct::wipe(&mut words);
     }
@@ -324,11 +354,13 @@ pub(super) fn randomizer(seed: &XmssSecretSeed, index: u64, output: &mut [u8]) {
     Streams::put_words(&mut one.start, 0, seed.state());
     Streams::put(&mut one.seed, 0, seed.bytes());
     one.address[XmssAddress::HASH] = [(index >> 32) as u32];
+    let Streams { start, seed: rows, address, state, value, .. } = &mut one;
+    let (last, value) = ([index as u32], &mut value.as_chunks_mut().0[0]);
+    let of = (&*start, &*rows, &*address, &last);
     match seed.bytes().len() {
-        24 => one.prf::<6>(One, index as u32),
-        _ => one.prf::<8>(One, index as u32),
+        24 => prf::<1, 6>(One, of, state, value),
+        _ => prf::<1, 8>(One, of, state, value),
     }
-    one.value[..8].copy_from_slice(&one.state);
     one.take(0, output);
     one.wipe();
 }

@@ -30,9 +30,14 @@ struct Lanes {
 
 impl Compress<LANES> for Lanes {
     #[inline(always)]
-    fn compress(self, state: &mut [Row<LANES>; 8], block: &[Row<LANES>; 16]) {
+    fn compress(
+        self,
+        from: &[Row<LANES>; 8],
+        block: [&Row<LANES>; 16],
+        into: &mut [Row<LANES>; 8],
+    ) {
         // SAFETY: whoever makes this has AVX-512.
-        unsafe { compress(state, block) }
+        unsafe { compress(from, &block, into) }
     }
 }
 
@@ -82,16 +87,16 @@ impl Isa<LANES> for Lanes {
     }
 }
 
-/// One block into each state.
+/// One block into each state, which goes elsewhere.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
-fn compress(state: &mut [Row<LANES>; 8], block: &[Row<LANES>; 16]) {
+fn compress(from: &[Row<LANES>; 8], block: &[&Row<LANES>; 16], into: &mut [Row<LANES>; 8]) {
     // SAFETY: a row is as long as a register, and needs no alignment here.
-    let words = block.each_ref().map(|row| unsafe { _mm512_loadu_si512(row.as_ptr().cast()) });
+    let words = block.map(|row| unsafe { _mm512_loadu_si512(row.as_ptr().cast()) });
     // SAFETY: as above.
-    let mut states = state.each_ref().map(|row| unsafe { _mm512_loadu_si512(row.as_ptr().cast()) });
+    let mut states = from.each_ref().map(|row| unsafe { _mm512_loadu_si512(row.as_ptr().cast()) });
     sha256_lanes::compress::<XMSS>(&mut states, words);
-    for (row, state) in state.iter_mut().zip(states) {
+    for (row, state) in into.iter_mut().zip(states) {
         // SAFETY: as above.
         unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), state) };
     }
