@@ -158,9 +158,16 @@ pub(super) fn compress_rows(
     block: &[&[u32; LANES]; 16],
     into: &mut [[u32; LANES]; 8],
 ) {
-    // SAFETY: a row is as long as a register, and needs no alignment here.
-    let load = |row: &[u32; LANES]| unsafe { _mm256_loadu_si256(row.as_ptr().cast()) };
-    let (mut states, mut w) = (from.each_ref().map(load), block.map(load));
+    // Loops: `map` is compiled without AVX2, and what it calls is not taken in.
+    let (mut states, mut w) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 16]);
+    for (state, row) in states.iter_mut().zip(from) {
+        // SAFETY: a row is as long as a register, and needs no alignment here.
+        *state = unsafe { _mm256_loadu_si256(row.as_ptr().cast()) };
+    }
+    for (word, row) in w.iter_mut().zip(block) {
+        // SAFETY: as above.
+        *word = unsafe { _mm256_loadu_si256(row.as_ptr().cast()) };
+    }
     compress(&mut states, &mut w);
     for (row, state) in into.iter_mut().zip(states) {
         // SAFETY: as above.

@@ -697,9 +697,13 @@ impl<F: Four> Isa<STREAMS> for Rows<F> {
 #[inline]
 #[target_feature(enable = "sha,ssse3,bmi2")]
 fn transpose(rows: [&Row<STREAMS>; 4]) -> [__m128i; STREAMS] {
-    // SAFETY: a row is as long as a register, and needs no alignment here.
-    let [a, b, c, d] = rows.map(|row| unsafe { _mm_loadu_si128(row.as_ptr().cast()) });
-    quads([a, b, c, d])
+    // A loop: `map` is compiled without the extensions, and what it calls is not taken in.
+    let mut words = [_mm_setzero_si128(); 4];
+    for (words, row) in words.iter_mut().zip(rows) {
+        // SAFETY: a row is as long as a register, and needs no alignment here.
+        *words = unsafe { _mm_loadu_si128(row.as_ptr().cast()) };
+    }
+    quads(words)
 }
 
 /// The columns of four rows.
