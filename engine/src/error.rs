@@ -42,6 +42,12 @@ pub enum LedgerError {
         /// By whom, as far as that is known.
         String,
     ),
+    /// A key's files can't be made where they were to be.
+    #[error("the key can't be made there: {0}")]
+    Place(
+        /// What is in the way.
+        String,
+    ),
     /// The state can't be read or written. No index and no signature came out of it.
     #[error("the state of the key: {0}")]
     Unavailable(

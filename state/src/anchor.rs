@@ -13,9 +13,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, read_full};
 use crate::record::{ANCHOR_MAGIC, KeyId, Mark, Stamp, State};
-use crate::slots::Slots;
+use crate::slots::{BLOCK, Slots};
 
 /// A witness of the newest state. A counter of a TPM may be one, or another machine.
 pub trait Anchor: Send {
@@ -123,17 +123,43 @@ impl FileAnchor {
         Ok(self.slots.as_mut())
     }
 
+    /// Whether the file is there and was never written to: whoever made it was killed at it.
+    pub(crate) fn is_blank(&mut self) -> bool {
+        let Ok(Some(slots)) = self.opened(Access::Read) else { return false };
+        let mut bytes = [0; 2 * BLOCK as usize];
+        let read = read_full(slots.file(), &mut bytes, 0);
+        read.is_ok_and(|read| bytes[..read].iter().all(|byte| *byte == 0))
+    }
+
+    /// Whether such a file could be made: the folders above it are, and stay.
+    pub(crate) fn probe(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+        let folder = path.parent().ok_or(ErrorKind::NotFound)?;
+        make_folders(disk, folder)?;
+        let mut probe = path.as_os_str().to_owned();
+        probe.push(".probe");
+        let probe = PathBuf::from(probe);
+        match disk.open(&probe, Access::New) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            // One that is there was left by somebody who was killed.
+            _ => disk.remove(&probe),
+        }
+    }
+
     /// Makes the file and the folders above it, with a first mark; durable when it returns.
     ///
     /// # Errors
-    /// The system's. [`ErrorKind::AlreadyExists`] if there is one.
+    /// The system's. [`ErrorKind::AlreadyExists`] if there is one. Then none is made.
     pub fn create(disk: &dyn Disk, path: &Path, mark: &Mark) -> io::Result<()> {
         let folder = path.parent().ok_or(ErrorKind::NotFound)?;
         make_folders(disk, folder)?;
         let file = disk.open(path, Access::New)?;
-        let slots = Slots::create(file, &[], ANCHOR_MAGIC, &mark.record())?;
-        slots.file().sync()?;
-        disk.sync_folder(folder)
+        let slots = Slots::create(file, &[], ANCHOR_MAGIC, &mark.record());
+        let created = slots.and_then(|slots| slots.file().sync());
+        let created = created.and_then(|()| disk.sync_folder(folder));
+        if created.is_err() {
+            let _ = disk.remove(path);
+        }
+        created
     }
 }
 

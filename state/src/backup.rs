@@ -3,15 +3,15 @@
 //! A backup has no anchor. Restored where the anchors are, it goes on only if nothing was signed since it was made;
 //! else, and where they are not, [`crate::recover`] has to be told how much to burn.
 
-use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gabion_engine::keys::stateful::{LedgerError, digest_of};
 use zeroize::Zeroizing;
 
-use crate::disk::{Access, Disk, write_all};
-use crate::files::{Paths, Surroundings, failed, read_file, unsafe_state};
-use crate::lock::{self, Lock, Tried};
+use crate::disk::Disk;
+use crate::files::{Paths, Surroundings, failed, folder_of, read_file};
+use crate::keys::{make_files, remove_unfinished, write_new};
+use crate::lock::{Lock, Tried, Work};
 use crate::record::Reader;
 
 const MAGIC: [u8; 8] = *b"gabback1";
@@ -24,36 +24,62 @@ pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), Ledge
     let disk = &*around.disk;
     let paths = Paths::of_existing(disk, key)?;
     let lock = Lock::try_take(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))?;
-    if let Tried::Busy(holder) = lock {
-        return Err(LedgerError::Held(holder));
+    let lock = match lock {
+        Tried::Busy(holder) => return Err(LedgerError::Held(holder)),
+        Tried::Held(lock) => lock,
+    };
+    let written = read_all(disk, &paths).and_then(|bytes| {
+        let mut made = Vec::new();
+        let written = write_file(disk, out, &bytes, &mut made);
+        if written.is_err() && !made.is_empty() {
+            // A part of a backup is none.
+            let _ = disk.remove(out);
+        }
+        written
+    });
+    lock.release();
+    written
+}
+
+/// Writes the files of a key from a backup. What a process left that was killed at it is removed first.
+///
+/// # Errors
+/// [`LedgerError::Place`] if it is damaged, or has the name of one of the files; if one of them is there already, or
+/// can't be written. Then none is.
+pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), LedgerError> {
+    let disk = &*around.disk;
+    let misplaced = |reason: &str| LedgerError::Place(format!("{}: {reason}", backup.display()));
+    let bytes = read_file(disk, backup, u64::MAX).map_err(|error| failed(backup, &error))?;
+    let files = taken_apart(&bytes);
+    let [secret, state, log] = files.ok_or_else(|| misplaced("it is no whole backup"))?;
+    let paths = Paths::of(key);
+    let id = disk.identity(backup).map_err(|error| failed(backup, &error))?;
+    if paths.all().iter().any(|path| disk.identity(path).is_ok_and(|other| other == id)) {
+        return Err(misplaced("it has the name of a file of the key"));
     }
-    let mut bytes = Zeroizing::new(MAGIC.to_vec());
-    for path in [&paths.key, &paths.state, &paths.log] {
-        let file = read_file(disk, path, u64::MAX).map_err(|error| failed(path, &error))?;
+    remove_unfinished(around, &paths)?;
+    make_files(around, &paths, Work::Restoring, |made| {
+        // The private key comes last.
+        let files = [(&paths.log, log), (&paths.state, state), (&paths.key, secret)];
+        files.iter().try_for_each(|(path, bytes)| write_file(disk, path, bytes, made))
+    })
+}
+
+/// All that a backup has, in memory that is wiped, of which none is copied when it grows.
+fn read_all(disk: &dyn Disk, paths: &Paths) -> Result<Zeroizing<Vec<u8>>, LedgerError> {
+    let read =
+        |path: &PathBuf| read_file(disk, path, u64::MAX).map_err(|error| failed(path, &error));
+    let files = [read(&paths.key)?, read(&paths.state)?, read(&paths.log)?];
+    let len = MAGIC.len() + files.iter().map(|file| 8 + file.len()).sum::<usize>() + 32;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(len));
+    bytes.extend_from_slice(&MAGIC);
+    for file in &files {
         bytes.extend_from_slice(&(file.len() as u64).to_be_bytes());
-        bytes.extend_from_slice(&file);
+        bytes.extend_from_slice(file);
     }
     let sum = digest_of(&bytes);
     bytes.extend_from_slice(&sum);
-    write_files(disk, &[(out, &bytes)])
-}
-
-/// Writes the files of a key from a backup.
-///
-/// # Errors
-/// If it is damaged; if one of the files is there already, or can't be written. Then none is.
-pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), LedgerError> {
-    let disk = &*around.disk;
-    let bytes = read_file(disk, backup, u64::MAX).map_err(|error| failed(backup, &error))?;
-    let files = taken_apart(&bytes);
-    let [secret, state, log] =
-        files.ok_or_else(|| unsafe_state(backup, "it is no whole backup"))?;
-    let paths = Paths::of(key);
-    let held = [b' '; lock::LEN];
-    write_files(
-        disk,
-        &[(&paths.lock, &held), (&paths.log, log), (&paths.state, state), (&paths.key, secret)],
-    )
+    Ok(bytes)
 }
 
 fn taken_apart(bytes: &[u8]) -> Option<[&[u8]; 3]> {
@@ -69,25 +95,14 @@ fn taken_apart(bytes: &[u8]) -> Option<[&[u8]; 3]> {
     Some([file()?, file()?, file()?])
 }
 
-/// Writes new files, all or none.
-fn write_files(disk: &dyn Disk, files: &[(&Path, &[u8])]) -> Result<(), LedgerError> {
-    let mut made = 0;
-    let written = files.iter().try_for_each(|(path, bytes)| {
-        let at = |error: io::Error| failed(path, &error);
-        let file = disk.open(path, Access::New).map_err(at)?;
-        made += 1;
-        write_all(&*file, bytes, 0).and_then(|()| file.sync()).map_err(at)?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        disk.sync_folder(folder).map_err(at)
-    });
-    if written.is_err() {
-        for (path, _) in files[..made].iter().rev() {
-            // A rest without a key signs nothing.
-            let _ = disk.remove(path);
-        }
-    }
-    written
+/// Writes a new file, durably.
+fn write_file(
+    disk: &dyn Disk,
+    path: &Path,
+    bytes: &[u8],
+    made: &mut Vec<PathBuf>,
+) -> Result<(), LedgerError> {
+    write_new(disk, path, bytes, made)?;
+    let folder = folder_of(path);
+    disk.sync_folder(folder).map_err(|error| failed(folder, &error))
 }

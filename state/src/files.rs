@@ -4,14 +4,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gabion_engine::keys::stateful::LedgerError;
+use gabion_engine::keys::stateful::{LedgerError, digest_of};
 use gabion_engine::{Entropy, OsEntropy};
 use zeroize::Zeroizing;
 
 use crate::anchor::default_path;
 use crate::disk::{Access, Disk, RealDisk, read_full};
 use crate::machine::{Machine, ThisMachine};
-use crate::record::{Head, KeyId, STATE_MAGIC, State};
+use crate::record::{Head, KeyId, STATE_MAGIC, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 
 /// What a ledger runs on.
@@ -73,12 +73,38 @@ impl Paths {
         Ok(Self::of(&disk.canonical(key).map_err(|error| failed(key, &error))?))
     }
 
+    /// Each of them.
+    pub fn all(&self) -> [&Path; 5] {
+        [&self.key, &self.state, &self.log, &self.lock, &self.trees]
+    }
+
     /// The folder that they are in.
     pub fn folder(&self) -> &Path {
-        match self.key.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        }
+        folder_of(&self.key)
+    }
+}
+
+/// The folder that a file is in.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The stamp of a new generation.
+pub fn new_stamp(around: &Surroundings) -> Result<Stamp, LedgerError> {
+    let mut stamp = [0; 16];
+    let drawn = around.entropy.fill(&mut stamp);
+    drawn.map_err(|error| LedgerError::Unavailable(error.to_string()))?;
+    Ok(stamp)
+}
+
+/// Refuses a state that is not of the key with this public key.
+pub fn check_key(paths: &Paths, head: &Head, public: &[u8]) -> Result<(), LedgerError> {
+    match head.key == digest_of(public) {
+        true => Ok(()),
+        false => Err(unsafe_state(&paths.state, "it is the state of another key")),
     }
 }
 

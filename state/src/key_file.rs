@@ -3,7 +3,7 @@
 //! ```text
 //!   PEM of   magic | kind | encoding | protection | sets | public key | secret | SHA-256        lengths in front
 //!                                                                        |
-//!                         protection 0: as HssSecret::encode gives it  <-+->  1: in EncryptedPrivateKeyInfo (PBES2)
+//!                         protection 0: as Secret::encode gives it     <-+->  1: in EncryptedPrivateKeyInfo (PBES2)
 //! ```
 //!
 //! No standard has a form for such a key, and one in PKCS#8 would be signed with by whoever reads PKCS#8 and keeps no
@@ -16,6 +16,7 @@ use std::path::Path;
 use gabion_engine::key_file::{FileForm, encode_public};
 use gabion_engine::keys::stateful::digest_of;
 use gabion_engine::keys::stateful::hss::HssSecret;
+use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::{Algorithm, Entropy, Error};
 use pkcs8::EncryptedPrivateKeyInfo;
 use pkcs8::der::pem::{self, LineEnding};
@@ -27,7 +28,7 @@ use zeroize::Zeroizing;
 use crate::disk::Disk;
 use crate::files::read_file;
 use crate::record::Reader;
-use crate::sets::{Encoding, KIND_HSS, Sets};
+use crate::sets::{Encoding, Sets};
 
 /// The label of its PEM block.
 pub const LABEL: &str = "GABION STATEFUL PRIVATE KEY";
@@ -44,6 +45,8 @@ const FILE_MAX: u64 = 16 << 10;
 pub enum Secret {
     /// HSS, or LMS as HSS of one level.
     Hss(HssSecret),
+    /// XMSS or XMSS^MT.
+    Xmss(XmssSecret),
 }
 
 /// A private key's file, as it is read: what is in the clear, and the secret, which may need a passphrase.
@@ -60,6 +63,7 @@ impl Secret {
     pub fn sets(&self) -> Sets {
         match self {
             Secret::Hss(secret) => Sets::Hss(secret.levels().clone()),
+            Secret::Xmss(secret) => Sets::Xmss(secret.set()),
         }
     }
 
@@ -67,12 +71,7 @@ impl Secret {
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         match self {
             Secret::Hss(secret) => secret.encode(),
-        }
-    }
-
-    fn kind(&self) -> u8 {
-        match self {
-            Secret::Hss(_) => KIND_HSS,
+            Secret::Xmss(secret) => secret.encode(),
         }
     }
 }
@@ -126,7 +125,7 @@ impl KeyFile {
         };
         let sets = Sets::decode(kind, field()?)?;
         let (public, secret) = (field()?.to_vec(), Zeroizing::new(field()?.to_vec()));
-        let is_whole = reader.0.is_empty() && (encoding == Encoding::Hss || sets.is_one_tree());
+        let is_whole = reader.0.is_empty() && sets.has(encoding);
         is_whole.then_some(KeyFile { sets, encoding, public, is_encrypted, secret })
     }
 
@@ -152,7 +151,7 @@ impl KeyFile {
         };
         let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_MAX as usize));
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&[secret.kind(), encoding, u8::from(passphrase.is_some())]);
+        bytes.extend_from_slice(&[secret.sets().kind(), encoding, u8::from(passphrase.is_some())]);
         for field in [&secret.sets().encode()[..], public, &held] {
             bytes.extend_from_slice(&(field.len() as u32).to_be_bytes());
             bytes.extend_from_slice(field);
@@ -175,7 +174,7 @@ impl KeyFile {
         self.encoding
     }
 
-    /// The public key, as HSS has it: what names the key's state.
+    /// The public key, as HSS or XMSS has it: what names the key's state.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
@@ -207,7 +206,7 @@ impl KeyFile {
         let decrypted;
         let clear = match (self.is_encrypted, passphrase) {
             (false, _) => &self.secret,
-            (true, None) => return Err(refused("the key is encrypted, and needs its passphrase")),
+            (true, None) => return Err(refused("it is encrypted, and needs its password")),
             (true, Some(passphrase)) => {
                 decrypted = decrypt(&self.secret, passphrase)?;
                 &decrypted
@@ -215,10 +214,11 @@ impl KeyFile {
         };
         let secret = match &self.sets {
             Sets::Hss(_) => Secret::Hss(HssSecret::decode(clear)?),
+            Sets::Xmss(set) => Secret::Xmss(XmssSecret::decode(set.scheme, clear)?),
         };
         match secret.sets() == self.sets {
             true => Ok(secret),
-            false => Err(refused("the key's secret is not of the sets that its file names")),
+            false => Err(refused("its secret is not of the sets that it names")),
         }
     }
 }
@@ -260,14 +260,14 @@ fn encrypt(
 fn decrypt(encrypted: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
     let refused = |reason: &str| Error::KeyFile(reason.to_owned());
     let info = EncryptedPrivateKeyInfo::from_der(encrypted)
-        .map_err(|_| refused("the key is encrypted in a way that is not known here"))?;
+        .map_err(|_| refused("it is encrypted in a way that is not known here"))?;
     let scheme = info.encryption_algorithm.pbes2();
     let rounds = scheme.and_then(|scheme| scheme.kdf.pbkdf2()).map(|kdf| kdf.iteration_count);
     if rounds.is_none_or(|rounds| rounds > ROUNDS_MAX) {
-        return Err(refused("the key is encrypted at a price that nobody asks for"));
+        return Err(refused("it is encrypted at a price that nobody asks for"));
     }
     let clear = info.encryption_algorithm.decrypt(passphrase, info.encrypted_data);
-    let wrong = |_| refused("the key does not open with this passphrase, or is damaged");
+    let wrong = |_| refused("it does not open with this password, or is damaged");
     clear.map(Zeroizing::new).map_err(wrong)
 }
 

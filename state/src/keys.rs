@@ -10,12 +10,13 @@ use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Disk, write_all};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_network, failed, read_state, unsafe_state,
+    Paths, Surroundings, anchor_paths, check_key, check_network, failed, new_stamp, read_file,
+    read_state, unsafe_state,
 };
 use crate::ledger::held_anchor;
-use crate::lock::{self, Lock, Tried};
-use crate::log::{Line, Log};
-use crate::record::{Head, KeyId, STATE_MAGIC, State};
+use crate::lock::{self, Lock, Tried, Work};
+use crate::log::{End, Line, Log};
+use crate::record::{Head, KeyId, Mark, STATE_MAGIC, State};
 use crate::slots::Slots;
 
 /// A key that is to have a state.
@@ -49,61 +50,131 @@ pub struct NewKey<'a> {
 /// If one of them is there already, or can't be written. Then what was made is removed.
 pub fn create(around: &Surroundings, new: &NewKey<'_>) -> Result<(), LedgerError> {
     let paths = Paths::of(new.key);
+    remove_unfinished(around, &paths)?;
+    check_none(&*around.disk, &paths)?;
     check_network(around, paths.folder(), new.allow_network)?;
-    let head = head_of(around, &paths, new)?;
-    check_free(around, new.key)?;
-    let mut made = Vec::new();
-    let created = create_all(around, &paths, &head, new, &mut made);
-    if created.is_err() {
-        for path in made.iter().rev() {
-            // What is left has no key, and says so.
-            let _ = around.disk.remove(path);
-        }
+    let head = head_of(new)?;
+    for anchor in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
+        check_anchor(around, &paths, &anchor, new.allow_network)?;
     }
-    created
+    make_files(around, &paths, Work::Making, |made| create_all(around, &paths, &head, new, made))
 }
 
-/// Whether a key of this name can be made, for whoever has long work to do before. It removes what [`create`] left
-/// where it was killed.
+/// Looks whether a key of this name can be made, for whoever has long work to do before: its folder, its anchors, and
+/// that both can be written to. It removes what [`create`] left where it was killed.
 ///
 /// # Errors
-/// If there is such a key, or a file of one.
-pub fn check_free(around: &Surroundings, key: &Path) -> Result<(), LedgerError> {
+/// [`LedgerError::Place`] with the reason.
+pub fn check_place(
+    around: &Surroundings,
+    key: &Path,
+    anchors: &[PathBuf],
+    allow_network: bool,
+) -> Result<(), LedgerError> {
     let paths = Paths::of(key);
-    remove_unfinished(around, &paths)?;
-    for path in [&paths.key, &paths.state, &paths.log, &paths.lock, &paths.trees] {
-        if around.disk.identity(path).is_ok() {
-            return Err(failed(path, &ErrorKind::AlreadyExists.into()));
+    let disk = &*around.disk;
+    let looked = || {
+        remove_unfinished(around, &paths)?;
+        check_none(disk, &paths)?;
+        check_network(around, paths.folder(), allow_network)?;
+        let named = anchor_names(anchors)?;
+        // The default one's name is the key's, which is not known yet.
+        for anchor in anchor_paths(&*around.machine, &named, &[0; 32], 0)? {
+            check_anchor(around, &paths, &anchor, allow_network)?;
+            FileAnchor::probe(disk, &anchor).map_err(|error| failed(&anchor, &error))?;
+        }
+        // That the folder takes files a lock shows, which is made and removed.
+        let at_lock = |error: io::Error| failed(&paths.lock, &error);
+        let lock = new_lock(disk, &paths)?;
+        let tried = lock.begin(Work::Making).and_then(|()| disk.remove(&paths.lock));
+        lock.release();
+        tried.map_err(at_lock)
+    };
+    match looked() {
+        Ok(()) => Ok(()),
+        Err(LedgerError::Unsafe(reason) | LedgerError::Unavailable(reason)) => {
+            Err(LedgerError::Place(reason))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes files of a key under its lock: all, or none of those that are put into the list.
+pub(crate) fn make_files(
+    around: &Surroundings,
+    paths: &Paths,
+    work: Work,
+    fill: impl FnOnce(&mut Vec<PathBuf>) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    let disk = &*around.disk;
+    let at_lock = |error: io::Error| failed(&paths.lock, &error);
+    let lock = new_lock(disk, paths)?;
+    let mut made = vec![paths.lock.clone()];
+    let filled = lock.begin(work).map_err(at_lock).and_then(|()| fill(&mut made));
+    let filled = filled.and_then(|()| lock.finish().map_err(at_lock));
+    if filled.is_err() {
+        // Under the lock, so that no name is somebody else's by now; the lock's own goes last.
+        for path in made.iter().rev() {
+            // What is left has no key, and says so.
+            let _ = disk.remove(path);
         }
     }
-    Ok(())
+    lock.release();
+    filled
+}
+
+/// The lock of a key of which no file is there.
+fn new_lock(disk: &dyn Disk, paths: &Paths) -> Result<Lock, LedgerError> {
+    check_none(disk, paths)?;
+    Lock::create(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))
+}
+
+/// Refuses a key of which a file is there.
+fn check_none(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
+    match paths.all().into_iter().find(|path| disk.identity(path).is_ok()) {
+        Some(path) => Err(failed(path, &ErrorKind::AlreadyExists.into())),
+        None => Ok(()),
+    }
 }
 
 /// Removes the files of a key that was never finished. The lock is the first of them that is made, and says so until
 /// the private key is there. A state that anybody went on from stays, whatever its lock says.
-fn remove_unfinished(around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
+pub(crate) fn remove_unfinished(around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
     let disk = &*around.disk;
     let is_there = |path: &Path| disk.identity(path).is_ok();
     if is_there(&paths.key) || !is_there(&paths.lock) {
         return Ok(());
     }
-    let at_lock = |error: io::Error| failed(&paths.lock, &error);
-    let file = disk.open(&paths.lock, Access::Write).map_err(at_lock)?;
+    let lock = Lock::try_take(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))?;
+    let Tried::Held(lock) = lock else {
+        return Err(LedgerError::Held("a process that makes it".to_owned()));
+    };
+    let removed = remove_under(&lock, around, paths);
+    lock.release();
+    removed
+}
+
+/// The same, where the lock is held and nobody else can make or remove one of these files.
+fn remove_under(lock: &Lock, around: &Surroundings, paths: &Paths) -> Result<(), LedgerError> {
+    let disk = &*around.disk;
+    let is_there = |path: &Path| disk.identity(path).is_ok();
     let is_alone = !is_there(&paths.state) && !is_there(&paths.log);
-    if !lock::is_unfinished(&*file) && !is_alone {
+    let work = lock.unfinished();
+    // It may have been finished since somebody looked.
+    if is_there(&paths.key) || work.is_none() && !is_alone {
         return Ok(());
     }
-    if !file.try_lock().map_err(at_lock)? {
-        return Err(LedgerError::Held("a process that makes it".to_owned()));
-    }
     let mut files = vec![paths.state.clone(), paths.log.clone(), paths.lock.clone()];
-    if let Ok((head, _, state)) = read_state(disk, paths, Access::Read) {
+    // The state of a backup was gone on from: its anchors are not this process's to remove.
+    let state = read_state(disk, paths, Access::Read).ok();
+    if let Some((head, _, state)) = state.filter(|_| work != Some(Work::Restoring)) {
         if state.generation > 1 {
             return Ok(());
         }
         for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-            let mark = FileAnchor::new(Arc::clone(&around.disk), path.clone()).read();
-            if mark.is_ok_and(|mark| mark == Some(state.mark(&head.key))) {
+            let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
+            let is_own = anchor.read().is_ok_and(|mark| mark == Some(state.mark(&head.key)));
+            if is_own || anchor.is_blank() {
                 files.insert(0, path);
             }
         }
@@ -115,26 +186,9 @@ fn remove_unfinished(around: &Surroundings, paths: &Paths) -> Result<(), LedgerE
     Ok(())
 }
 
-fn head_of(around: &Surroundings, paths: &Paths, new: &NewKey<'_>) -> Result<Head, LedgerError> {
+fn head_of(new: &NewKey<'_>) -> Result<Head, LedgerError> {
     if !(new.first..new.end).contains(&new.next) {
         return Err(LedgerError::Exhausted { wanted: 1, left: 0 });
-    }
-    let mut anchors = Vec::new();
-    for anchor in new.anchors {
-        let absolute = std::path::absolute(anchor).map_err(|error| failed(anchor, &error))?;
-        let folder = |path: &Path| around.disk.canonical(path).ok();
-        let of_anchor = absolute.parent().and_then(folder);
-        if of_anchor.is_some() && of_anchor == folder(paths.folder()) {
-            let reason =
-                "an anchor beside its key is copied and restored with it; name another folder";
-            return Err(unsafe_state(anchor, reason));
-        }
-        let name = absolute.to_str().filter(|name| !name.contains('\n'));
-        let name = name.ok_or_else(|| failed(anchor, &ErrorKind::InvalidFilename.into()))?;
-        anchors.push(name.to_owned());
-    }
-    if anchors.is_empty() {
-        anchors.push(String::new());
     }
     Ok(Head {
         key: digest_of(new.public),
@@ -142,8 +196,63 @@ fn head_of(around: &Surroundings, paths: &Paths, new: &NewKey<'_>) -> Result<Hea
         end: new.end,
         warn_at: new.warn_at,
         allow_network: new.allow_network,
-        anchors,
+        anchors: anchor_names(new.anchors)?,
     })
+}
+
+/// The names of anchors as a head has them: absolute, or empty for the default place.
+fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
+    if anchors.is_empty() {
+        return Ok(vec![String::new()]);
+    }
+    let name = |anchor: &PathBuf| {
+        let absolute = std::path::absolute(anchor).map_err(|error| failed(anchor, &error))?;
+        let name = absolute.to_str().filter(|name| !name.contains('\n'));
+        let name = name.ok_or_else(|| failed(anchor, &ErrorKind::InvalidFilename.into()))?;
+        Ok(name.to_owned())
+    };
+    anchors.iter().map(name).collect()
+}
+
+/// Refuses an anchor that is there, that other machines see, or that whoever copies the key's folder copies with it.
+fn check_anchor(
+    around: &Surroundings,
+    paths: &Paths,
+    anchor: &Path,
+    allow_network: bool,
+) -> Result<(), LedgerError> {
+    let disk = &*around.disk;
+    check_network(around, anchor, allow_network)?;
+    let folder = disk.canonical(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
+    let place = resolved(disk, anchor).map_err(|error| failed(anchor, &error))?;
+    if place.starts_with(&folder) {
+        let reason = "an anchor in its key's folder, or below, is copied and restored with it; name another folder, \
+            or give the key one of its own";
+        return Err(unsafe_state(anchor, reason));
+    }
+    match disk.identity(anchor) {
+        Ok(_) => Err(unsafe_state(anchor, ANCHOR_IS_THERE)),
+        Err(_) => Ok(()),
+    }
+}
+
+const ANCHOR_IS_THERE: &str =
+    "there is an anchor already: the key was made or imported before, and signs with that";
+
+/// The name without links of what may not be there yet: that of the nearest folder which is, and the rest.
+fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let (mut nearest, mut rest) = (path, Vec::new());
+    let found = loop {
+        match disk.canonical(nearest) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // What is behind `..` of a folder that is not there, nobody knows.
+                rest.push(nearest.file_name().ok_or(ErrorKind::InvalidFilename)?);
+                nearest = nearest.parent().ok_or(error)?;
+            }
+            found => break found?,
+        }
+    };
+    Ok(rest.into_iter().rev().fold(found, |path, name| path.join(name)))
 }
 
 fn create_all(
@@ -154,16 +263,13 @@ fn create_all(
     made: &mut Vec<PathBuf>,
 ) -> Result<(), LedgerError> {
     let disk = &*around.disk;
-    let at_lock = |error: io::Error| failed(&paths.lock, &error);
-    let lock =
-        Lock::create(disk, &paths.lock, || made.push(paths.lock.clone())).map_err(at_lock)?;
     let note = note(around, new.note);
     let log = disk.open(&paths.log, Access::New).map_err(|error| failed(&paths.log, &error))?;
     made.push(paths.log.clone());
     let end = Log::create(log, &head.key, &note).map_err(|error| failed(&paths.log, &error))?;
     let state = State {
         generation: 1,
-        stamp: stamp(around)?,
+        stamp: new_stamp(around)?,
         before: [0; 16],
         next: new.next,
         boot: around.machine.boot(),
@@ -173,14 +279,15 @@ fn create_all(
     };
     write_state(disk, paths, head, &state, made)?;
     for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
-        check_network(around, &path, head.allow_network)?;
-        FileAnchor::create(disk, &path, &state.mark(&head.key))
-            .map_err(|error| failed(&path, &error))?;
+        let created = FileAnchor::create(disk, &path, &state.mark(&head.key));
+        created.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => unsafe_state(&path, ANCHOR_IS_THERE),
+            _ => failed(&path, &error),
+        })?;
         made.push(path);
     }
     write_new(disk, &paths.key, new.secret, made)?;
-    disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
-    lock.finish().map_err(at_lock)
+    disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))
 }
 
 fn write_state(
@@ -198,7 +305,8 @@ fn write_state(
     slots.file().sync().map_err(at)
 }
 
-fn write_new(
+/// Writes a new file and syncs it, but not its name.
+pub(crate) fn write_new(
     disk: &dyn Disk,
     path: &Path,
     bytes: &[u8],
@@ -213,13 +321,6 @@ fn write_new(
 fn note(around: &Surroundings, text: &str) -> Line {
     let (time, host) = (around.machine.now(), around.machine.host());
     Line::Note { text: text.to_owned(), time, host }
-}
-
-fn stamp(around: &Surroundings) -> Result<[u8; 16], LedgerError> {
-    let mut stamp = [0; 16];
-    let drawn = around.entropy.fill(&mut stamp);
-    drawn.map_err(|error| LedgerError::Unavailable(error.to_string()))?;
-    Ok(stamp)
 }
 
 /// What a key's files say.
@@ -239,7 +340,12 @@ pub struct Status {
     pub holder: Option<String>,
     /// Another reason that forbids signing.
     pub refusal: Option<String>,
+    /// What its owner should know besides.
+    pub warnings: Vec<String>,
 }
+
+/// How often a state is looked at anew that changed while its witnesses were.
+const LOOKS_MAX: usize = 100;
 
 /// Looks at a key, and changes nothing. Who signs meanwhile may make it out of date.
 ///
@@ -250,23 +356,46 @@ pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> 
     let paths = Paths::of_existing(disk, key)?;
     let holder = lock::holder_now(disk, &paths.lock);
     let holder = holder.map_err(|error| failed(&paths.lock, &error))?;
-    let (head, _, state) = read_state(disk, &paths, Access::Read)?;
-    let file = disk.open(&paths.log, Access::Read).map_err(|error| failed(&paths.log, &error))?;
-    let log = Log::open(file, &head.key, None).map_err(|error| failed(&paths.log, &error))?;
-    let signed = log.map_or(0, |log| log.signed());
+    let mut looks = 0;
+    loop {
+        let (head, _, state) = read_state(disk, &paths, Access::Read)?;
+        let seen = status_of(around, &paths, &head, &state, holder.clone())?;
+        // Log and anchors may be newer than the state that was read before them.
+        let (_, _, now) = read_state(disk, &paths, Access::Read)?;
+        if now == state || looks == LOOKS_MAX {
+            return Ok(seen);
+        }
+        looks += 1;
+    }
+}
+
+fn status_of(
+    around: &Surroundings,
+    paths: &Paths,
+    head: &Head,
+    state: &State,
+    holder: Option<String>,
+) -> Result<Status, LedgerError> {
+    let at = |error: io::Error| failed(&paths.log, &error);
+    let file = around.disk.open(&paths.log, Access::Read).map_err(at)?;
+    let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
     let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
     let anchors = anchors.into_iter().map(|path| {
         let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path);
         let refusal = match anchor.read() {
             Err(error) => Some(error.to_string()),
             Ok(None) => Some("it is missing".to_owned()),
-            Ok(Some(mark)) => verdict(&mark, &state, &head.key).refusal().map(str::to_owned),
+            Ok(Some(mark)) => verdict(&mark, state, &head.key).refusal().map(str::to_owned),
         };
         (anchor.name(), refusal)
     });
+    let refusal = if state.machine != around.machine.id() {
+        Some("it was written on another machine".to_owned())
+    } else {
+        log.refusal(state.next).map(|reason| format!("{}: {reason}", paths.log.display()))
+    };
     let left = head.end - state.next;
-    let burnt = (state.next - head.first).saturating_sub(signed);
-    let is_other = state.machine != around.machine.id();
+    let burnt = (state.next - head.first).saturating_sub(log.signed());
     Ok(Status {
         key: head.key,
         index: state.next,
@@ -274,8 +403,24 @@ pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> 
         generation: state.generation,
         anchors: anchors.collect(),
         holder,
-        refusal: is_other.then(|| "it was written on another machine".to_owned()),
+        refusal,
+        warnings: Vec::new(),
     })
+}
+
+/// Every file of a key that is there, and its anchors, whether they are there or not: what nobody else may write to.
+///
+/// # Errors
+/// If there is no such key.
+pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerError> {
+    let paths = Paths::of_existing(&*around.disk, key)?;
+    let mut files: Vec<PathBuf> = paths.all().map(Path::to_owned).into();
+    // Without a state nobody knows the anchors, and nobody signs.
+    if let Ok((head, ..)) = read_state(&*around.disk, &paths, Access::Read) {
+        let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first);
+        files.extend(anchors.unwrap_or_default());
+    }
+    Ok(files)
 }
 
 /// The lines of a key's log.
@@ -292,7 +437,8 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> 
 
 /// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
 /// anchors that are missing. Witnesses are the state, the log and the anchors that are here. That none above was
-/// handed out elsewhere is for the caller to know.
+/// handed out elsewhere is for the caller to know. Of a log that is damaged, or older than the state, a copy stays
+/// beside it, and a warning says so.
 ///
 /// # Errors
 /// [`LedgerError::Exhausted`] if there are not so many; if somebody signs; if the files can't be read or written.
@@ -302,25 +448,40 @@ pub fn recover(
     public: &[u8],
     burn: u64,
 ) -> Result<Status, LedgerError> {
-    let disk = &*around.disk;
-    let paths = Paths::of_existing(disk, key)?;
-    let lock = Lock::try_take(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))?;
-    let lock = match lock {
+    let paths = Paths::of_existing(&*around.disk, key)?;
+    let lock = Lock::try_take(&*around.disk, &paths.lock);
+    let lock = match lock.map_err(|error| failed(&paths.lock, &error))? {
         Tried::Busy(holder) => return Err(LedgerError::Held(holder)),
         Tried::Held(lock) => lock,
     };
-    let (head, mut slots, state) = read_state(disk, &paths, Access::Write)?;
-    if head.key != digest_of(public) {
-        return Err(unsafe_state(&paths.state, "it is the state of another key"));
-    }
+    let mut anchors = Vec::new();
+    let recovered = recover_under(&lock, around, &paths, (public, burn), &mut anchors);
+    anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
+    lock.release();
+    let warnings = recovered?;
+    Ok(Status { warnings, ..status(around, key)? })
+}
+
+/// An anchor's file, and whether it said anything.
+type Witness = (PathBuf, FileAnchor, bool);
+
+fn recover_under(
+    lock: &Lock,
+    around: &Surroundings,
+    paths: &Paths,
+    (public, burn): (&[u8], u64),
+    anchors: &mut Vec<Witness>,
+) -> Result<Vec<String>, LedgerError> {
+    let disk = &*around.disk;
+    let (head, mut slots, state) = read_state(disk, paths, Access::Write)?;
+    check_key(paths, &head, public)?;
     check_network(around, paths.folder(), head.allow_network)?;
     let at = |error: io::Error| failed(&paths.log, &error);
     let file = disk.open(&paths.log, Access::Write).map_err(at)?;
-    let log = Log::open(file, &head.key, None).map_err(at)?;
-    let mut log = log.ok_or_else(|| unsafe_state(&paths.log, "it is damaged"))?;
-    let mut anchors = Vec::new();
+    let mut log = Log::open(file, &head.key, End::of(&state)).map_err(at)?;
     let (mut seen, mut generation) = (state.next, state.generation);
     for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
+        check_network(around, &path, head.allow_network)?;
         let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
         if !anchor.hold().map_err(|error| failed(&path, &error))? {
             return Err(held_anchor(&path));
@@ -339,11 +500,24 @@ pub fn recover(
     }
     let next = seen.min(head.end) + burn;
     lock.sign(&*around.machine);
-    let text = format!("recovered: every index below {next} is burnt");
-    log.append(&[note(around, &text)]).and_then(|()| log.sync()).map_err(at)?;
+    let mut text = format!("recovered: every index below {next} is burnt");
+    let mut warnings = Vec::new();
+    if !log.is_whole() {
+        let copy = keep_log(disk, paths)?;
+        let what = format!(
+            "the log is damaged or older than the state, and its first {} signatures are all that is known of it; \
+             request ids behind them may be given again. A copy is {}",
+            log.signed(),
+            copy.display()
+        );
+        text = format!("{text}; {what}");
+        warnings.push(what);
+    }
+    let noted = log.settle().and_then(|()| log.append(&[note(around, &text)]));
+    noted.and_then(|()| log.sync()).map_err(at)?;
     let state = State {
         generation: generation + 1,
-        stamp: stamp(around)?,
+        stamp: new_stamp(around)?,
         before: state.stamp,
         next,
         boot: around.machine.boot(),
@@ -354,17 +528,45 @@ pub fn recover(
     let record = state.record(&head.key);
     let written = slots.write(&record).and_then(|()| slots.file().sync());
     written.map_err(|error| failed(&paths.state, &error))?;
-    for (path, mut anchor, is_there) in anchors {
-        let mark = state.mark(&head.key);
-        let raised = match is_there || disk.identity(&path).is_ok() {
-            true => anchor.raise(&mark, None),
-            false => FileAnchor::create(disk, &path, &mark),
+    raise_or_make(disk, anchors, &state.mark(&head.key))?;
+    Ok(warnings)
+}
+
+/// Raises anchors from whatever they say, and makes those that are missing.
+fn raise_or_make(disk: &dyn Disk, anchors: &mut [Witness], mark: &Mark) -> Result<(), LedgerError> {
+    for (path, anchor, is_there) in anchors {
+        let raised = match *is_there || disk.identity(path).is_ok() {
+            true => anchor.raise(mark, None),
+            false => FileAnchor::create(disk, path, mark),
         };
-        raised.map_err(|error| failed(&path, &error))?;
-        anchor.release();
+        raised.map_err(|error| failed(path, &error))?;
     }
-    lock.release();
-    status(around, key)
+    Ok(())
+}
+
+/// Copies a log beside itself, under the first name that is free: what is behind a damage is written over.
+fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
+    let at = |error: io::Error| failed(&paths.log, &error);
+    let bytes = read_file(disk, &paths.log, u64::MAX).map_err(at)?;
+    let named = |number: u32| {
+        let mut name = paths.log.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    let is_free = |path: &PathBuf| disk.identity(path).is_err();
+    let copy = (1..).map(named).find(is_free).ok_or_else(|| at(ErrorKind::AlreadyExists.into()))?;
+    let mut made = Vec::new();
+    let written = write_new(disk, &copy, &bytes, &mut made).and_then(|()| {
+        let folder = paths.folder();
+        disk.sync_folder(folder).map_err(|error| failed(folder, &error))
+    });
+    if written.is_err() {
+        for path in made {
+            // A part of a copy helps nobody.
+            let _ = disk.remove(&path);
+        }
+    }
+    written.map(|()| copy)
 }
 
 /// An index that signed two messages.

@@ -4,7 +4,7 @@
 //!   open      lock > head and state > machine > anchors agree > log agrees          a refusal changes nothing
 //!   reserve   [ block in memory ] enough: from it, without a call
 //!             not: generation + 1 with a higher `next`  > sync state > raise each anchor > the block is larger
-//!   close     what is left of the block: generation + 1 with `next` at its start > sync > anchors
+//!   close     sync log > its end, and what is left of the block: generation + 1 with `next` at its start > sync > anchors
 //! ```
 //!
 //! Between two writes of state and anchor a crash leaves the state one ahead, which is safe: nothing of the block
@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use gabion_engine::keys::stateful::{
     Entry, Holder, Ledger, LedgerError, Recorded, Remaining, Reservation, check_request_ids,
-    digest_of,
 };
 
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Identity};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_network, failed, read_state, unsafe_state,
+    Paths, Surroundings, anchor_paths, check_key, check_network, failed, new_stamp, read_state,
+    unsafe_state,
 };
 use crate::lock::{Lock, Tried};
 use crate::log::{End, Line, Log, PLAIN_MAX};
@@ -91,6 +91,7 @@ struct Inner {
     slots: Slots,
     state: State,
     state_file: Identity,
+    log_file: Identity,
     /// Reserved, and in nobody's hands.
     block: Range<u64>,
     /// The boot of the machine in which the block was reserved.
@@ -144,7 +145,7 @@ impl FilesLedger {
         if let Some(shared) = list.get(&id).and_then(|shared| shared.upgrade()) {
             let mut inner = shared.inner();
             if inner.lock.is_some() {
-                inner.check_key(paths, public)?;
+                check_key(paths, &inner.head, public)?;
                 inner.check_usable()?;
                 inner.handles += 1;
                 inner.ahead = inner.ahead.max(options.ahead);
@@ -157,7 +158,15 @@ impl FilesLedger {
             Ok(Tried::Busy(holder)) => return Err(LedgerError::Held(holder)),
             Ok(Tried::Held(lock)) => lock,
         };
-        let inner = Inner::open(around, paths, public, lock, options)?;
+        let inner = match Inner::open(around, paths, public, options) {
+            Ok(inner) => Inner { lock: Some(lock), ..inner },
+            Err(error) => {
+                // A child that was forked meanwhile would keep what is only dropped.
+                options.anchors.iter_mut().for_each(|anchor| anchor.release());
+                lock.release();
+                return Err(error);
+            }
+        };
         let shared = Arc::new(Shared {
             around: around.clone(),
             process,
@@ -220,11 +229,6 @@ impl FilesLedger {
     pub fn next_index(&self) -> u64 {
         self.shared.inner().block.start
     }
-
-    /// The generation of the state.
-    pub fn generation(&self) -> u64 {
-        self.shared.inner().state.generation
-    }
 }
 
 impl Drop for FilesLedger {
@@ -251,8 +255,7 @@ impl Ledger for FilesLedger {
             let more = (count.max(inner.ahead) - has).min(inner.head.end - inner.state.next);
             shared.settle(&mut inner)?;
             // A full disk is noticed before an index is lost to it.
-            let room = inner.log.make_room(count.saturating_mul(PLAIN_MAX).min(1 << 20));
-            room.map_err(|error| failed(&shared.paths.log, &error))?;
+            shared.make_room(&mut inner, count.saturating_mul(PLAIN_MAX).min(1 << 20))?;
             let next = inner.state.next + more;
             shared.commit(&mut inner, next)?;
             inner.block.end = next;
@@ -301,6 +304,11 @@ impl Ledger for FilesLedger {
         inner.check_usable()?;
         Ok(inner.remaining())
     }
+}
+
+/// Somebody signs with a copy of the key.
+pub fn held_anchor(name: &Path) -> LedgerError {
+    LedgerError::Held(format!("somebody who holds its anchor {}", name.display()))
 }
 
 /// What a reservation keeps of its ledger.
@@ -383,11 +391,7 @@ impl Shared {
 
     /// Makes a new generation durable whose next index is `next`, in the state and in every anchor.
     fn commit(&self, inner: &mut Inner, next: u64) -> Result<(), LedgerError> {
-        let mut stamp = [0; 16];
-        self.around
-            .entropy
-            .fill(&mut stamp)
-            .map_err(|error| LedgerError::Unavailable(error.to_string()))?;
+        let stamp = new_stamp(&self.around)?;
         self.check_in_place(inner)?;
         let state = State {
             generation: inner.state.generation + 1,
@@ -435,15 +439,23 @@ impl Shared {
                 .is_in_place(disk, &self.paths.lock)
                 .map_err(|error| failed(&self.paths.lock, &error))?,
         };
-        let file = disk.identity(&self.paths.state).map_err(at)?;
+        let state = disk.identity(&self.paths.state).map_err(at)?;
+        let log = disk.identity(&self.paths.log);
+        let log = log.map_err(|error| failed(&self.paths.log, &error))?;
         let newest = inner.slots.read().map_err(at)?;
         let is_ours = newest == Some(inner.state.record(&inner.head.key));
-        if lock && file == inner.state_file && is_ours {
+        if lock && (state, log) == (inner.state_file, inner.log_file) && is_ours {
             return Ok(());
         }
         let reason = "the files were replaced or changed while the key was open";
         inner.broken = Some(reason.to_owned());
         Err(unsafe_state(&self.paths.state, reason))
+    }
+
+    fn make_room(&self, inner: &mut Inner, bytes: u64) -> Result<(), LedgerError> {
+        inner.broken = Some("its log could not be written".to_owned());
+        let made = inner.log.make_room(bytes).map_err(|error| failed(&self.paths.log, &error));
+        self.ended(inner, made)
     }
 
     fn write_log(
@@ -482,13 +494,14 @@ impl Shared {
             return Ok(());
         }
         self.check_boot(inner);
-        if !inner.block.is_empty() {
-            // Before anything is written, so that nobody takes one of them meanwhile.
-            let next = inner.block.start;
-            inner.block.end = next;
-            self.commit(inner, next)?;
-        }
-        inner.log.sync().map_err(|error| failed(&self.paths.log, &error))
+        // Before anything is written, so that nobody takes one of them meanwhile.
+        let next = inner.block.start;
+        let has_tail = !inner.block.is_empty();
+        inner.block.end = next;
+        self.write_log(inner, &[], true)?;
+        // The state knows the end of the log then, and an older log is told from this one.
+        let has_grown = inner.settled && inner.log.durable() != End::of(&inner.state);
+        if has_tail || has_grown { self.commit(inner, next) } else { Ok(()) }
     }
 }
 
@@ -506,15 +519,12 @@ impl Inner {
         around: &Surroundings,
         paths: &Paths,
         public: &[u8],
-        lock: Lock,
         options: &mut Options,
     ) -> Result<Self, LedgerError> {
         let disk = &*around.disk;
         let (head, slots, state) = read_state(disk, paths, Access::Write)?;
         check_network(around, paths.folder(), head.allow_network)?;
-        if head.key != digest_of(public) {
-            return Err(unsafe_state(&paths.state, "it is the state of another key"));
-        }
+        check_key(paths, &head, public)?;
         if state.machine != around.machine.id() {
             return Err(unsafe_state(&paths.state, OTHER_MACHINE));
         }
@@ -525,15 +535,21 @@ impl Inner {
         let files = files.into_iter().map(|path| FileAnchor::new(Arc::clone(&around.disk), path));
         let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
         anchors.extend(files.map(|file| Box::new(file) as Box<dyn Anchor>));
-        check_anchors(&mut anchors, &state, &head)?;
-        check_anchors(&mut options.anchors, &state, &head)?;
+        let witnessed = check_anchors(&mut anchors, &state, &head)
+            .and_then(|()| check_anchors(&mut options.anchors, &state, &head))
+            .and_then(|()| Inner::files(around, paths, &head, (&slots, &state)));
+        let (log, state_file, log_file) = match witnessed {
+            Ok(files) => files,
+            Err(error) => {
+                anchors.iter_mut().for_each(|anchor| anchor.release());
+                return Err(error);
+            }
+        };
         // Only now: whoever waits for somebody else tries again with the same.
         anchors.append(&mut options.anchors);
-        let log = open_log(around, paths, &head, &state)?;
-        let state_file = slots.file().identity().map_err(|error| failed(&paths.state, &error))?;
         Ok(Inner {
             handles: 1,
-            lock: Some(lock),
+            lock: None,
             broken: None,
             settled: false,
             ahead: options.ahead,
@@ -543,16 +559,23 @@ impl Inner {
             slots,
             state,
             state_file,
+            log_file,
             anchors,
             log,
         })
     }
 
-    fn check_key(&self, paths: &Paths, public: &[u8]) -> Result<(), LedgerError> {
-        match self.head.key == digest_of(public) {
-            true => Ok(()),
-            false => Err(unsafe_state(&paths.state, "it is the state of another key")),
-        }
+    /// The log, and which files state and log are.
+    fn files(
+        around: &Surroundings,
+        paths: &Paths,
+        head: &Head,
+        (slots, state): (&Slots, &State),
+    ) -> Result<(Log, Identity, Identity), LedgerError> {
+        let log = open_log(around, paths, head, state)?;
+        let log_file = log.identity().map_err(|error| failed(&paths.log, &error))?;
+        let state_file = slots.file().identity().map_err(|error| failed(&paths.state, &error))?;
+        Ok((log, state_file, log_file))
     }
 
     fn check_usable(&self) -> Result<(), LedgerError> {
@@ -600,11 +623,6 @@ fn check_anchors(
     Ok(())
 }
 
-/// Somebody signs with a copy of the key.
-pub fn held_anchor(name: &Path) -> LedgerError {
-    LedgerError::Held(format!("somebody who holds its anchor {}", name.display()))
-}
-
 const NO_ANCHOR: &str = "there is no anchor of the key: it was copied from another home or machine, \
     or the anchor is lost";
 
@@ -616,15 +634,11 @@ fn open_log(
 ) -> Result<Log, LedgerError> {
     let at = |error| failed(&paths.log, &error);
     let file = around.disk.open(&paths.log, Access::Write).map_err(at)?;
-    let durable = End { len: state.log_len, chain: state.log_chain };
-    let log = Log::open(file, &head.key, Some(durable)).map_err(at)?;
-    let log =
-        log.ok_or_else(|| unsafe_state(&paths.log, "it is damaged, or older than the state"))?;
-    // The log is a witness, too.
-    if log.highest().is_some_and(|index| index >= state.next) {
-        return Err(unsafe_state(&paths.state, "it is older than the log: restored"));
+    let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
+    match log.refusal(state.next) {
+        Some(reason) => Err(unsafe_state(&paths.log, reason)),
+        None => Ok(log),
     }
-    Ok(log)
 }
 
 fn no_forks() -> LedgerError {

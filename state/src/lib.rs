@@ -1,4 +1,4 @@
-//! The state of keys that signing uses up (LMS, HSS), in files: which indexes are used, so that none is used twice.
+//! The state of keys that signing uses up (LMS, HSS, XMSS, XMSS^MT), in files: which indexes are used, so that none is used twice.
 //!
 //! ```text
 //!   KEY         the private key; never changes          KEY.lock   the kernel's lock; never renamed
@@ -32,7 +32,7 @@
 //!
 //! let (around, engine, key) = (Surroundings::real(), Engine::global()?, Path::new("key"));
 //! let sets = "LMS_SHA256_M32_H10_W4".parse()?;
-//! let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
+//! let mut go_on = |_: gabion_engine::keys::stateful::Progress<'_>| ControlFlow::Continue(());
 //! let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on)?;
 //! let made = made.ok_or("it was stopped")?;
 //! let (encoding, anchors) = (Encoding::Hss, &[][..]);
@@ -74,7 +74,7 @@ pub use disk::{Access, Disk, DiskFile, Identity, RealDisk, read_full, write_all}
 pub use files::{Paths, Surroundings};
 pub use foreign::Foreign;
 pub use key_file::{KeyFile, LABEL, Secret};
-pub use keys::{NewKey, Reuse, Status, audit, check_free, create, log, recover, status};
+pub use keys::{NewKey, Reuse, Status, audit, check_place, create, files, log, recover, status};
 pub use ledger::{FilesLedger, Opened, Options};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};

@@ -12,8 +12,25 @@ use crate::machine::Machine;
 
 /// Bytes for whoever holds it, in a file that is as long from the start.
 pub const LEN: usize = 256;
-/// What stands in the file as long as its key is being made.
-const UNFINISHED: &str = "a key is being made";
+
+/// What somebody does who makes the files of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A new key is made, with its state and its anchors.
+    Making,
+    /// Files of a backup are written again.
+    Restoring,
+}
+
+impl Work {
+    /// What stands in the file until the private key is there.
+    fn text(self) -> &'static str {
+        match self {
+            Work::Making => "a key is being made",
+            Work::Restoring => "a key is being restored",
+        }
+    }
+}
 
 /// The lock, held.
 pub struct Lock {
@@ -44,25 +61,31 @@ impl Lock {
         }
     }
 
-    /// Makes the file, and takes it; it says that a key is being made until [`Lock::finish`]. `made` is called when
-    /// the file is there.
-    pub fn create(disk: &dyn Disk, path: &Path, made: impl FnOnce()) -> io::Result<Self> {
+    /// Makes the file, and takes it. Where that fails, a file of this name may be somebody else's.
+    pub fn create(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open(path, Access::New)?;
-        made();
         // Somebody may clean up meanwhile, who took it for what was left of a process that is gone.
         let lock = Lock { identity: file.identity()?, file };
-        if !lock.file.try_lock()? || !lock.is_in_place(disk, path)? {
-            return Err(io::Error::other("somebody else makes a key of this name"));
+        match lock.file.try_lock()? && lock.is_in_place(disk, path)? {
+            true => Ok(lock),
+            false => Err(io::Error::other("somebody else makes a key of this name")),
         }
-        lock.write(UNFINISHED)?;
-        Ok(lock)
     }
 
-    /// Says that the key is made, and gives the lock back.
-    pub fn finish(self) -> io::Result<()> {
-        self.write("")?;
-        self.release();
-        Ok(())
+    /// Says what is done under it, until [`Lock::finish`].
+    pub fn begin(&self, work: Work) -> io::Result<()> {
+        self.write(work.text())
+    }
+
+    /// Says that it is done.
+    pub fn finish(&self) -> io::Result<()> {
+        self.write("")
+    }
+
+    /// What was begun under it and not finished, when its file was written last.
+    pub fn unfinished(&self) -> Option<Work> {
+        let said = holder(&*self.file);
+        [Work::Making, Work::Restoring].into_iter().find(|work| work.text() == said)
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
@@ -101,13 +124,8 @@ pub fn holder_now(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
     file.unlock().map(|()| None)
 }
 
-/// Whether a key was being made when the file was written last.
-pub fn is_unfinished(file: &dyn DiskFile) -> bool {
-    holder(file) == UNFINISHED
-}
-
 /// Who signed a lock's file last.
-pub fn holder(file: &dyn DiskFile) -> String {
+fn holder(file: &dyn DiskFile) -> String {
     let mut text = [0; LEN];
     let read = read_full(file, &mut text, 0).unwrap_or(0);
     let text: String = String::from_utf8_lossy(&text[..read])

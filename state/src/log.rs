@@ -14,8 +14,8 @@ use std::io::{self, ErrorKind};
 
 use gabion_engine::keys::stateful::{Entry, Recorded, digest_of};
 
-use crate::disk::{DiskFile, read_full, write_all};
-use crate::record::{KeyId, Reader, Stamp};
+use crate::disk::{DiskFile, Identity, read_full, write_all};
+use crate::record::{KeyId, Reader, Stamp, State};
 
 /// Bytes that are added when a log is full.
 const SEGMENT: u64 = 64 << 10;
@@ -64,14 +64,6 @@ pub enum Line {
     },
 }
 
-/// Where the signature of a request is.
-struct Place {
-    index: u64,
-    digest: [u8; 32],
-    offset: u64,
-    len: usize,
-}
-
 /// How far a log goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
@@ -86,6 +78,8 @@ pub struct Log {
     file: Box<dyn DiskFile>,
     end: End,
     durable: End,
+    /// Whether it goes as far as the state says, along the same lines.
+    is_whole: bool,
     /// Bytes of the file.
     size: u64,
     requests: HashMap<String, Place>,
@@ -93,60 +87,45 @@ pub struct Log {
     highest: Option<u64>,
 }
 
+impl End {
+    /// As a state has it.
+    pub fn of(state: &State) -> Self {
+        End { len: state.log_len, chain: state.log_chain }
+    }
+}
+
 impl Log {
     /// Fills a new file with its first segment, and a note. The caller syncs the folder.
     pub fn create(file: Box<dyn DiskFile>, key: &KeyId, note: &Line) -> io::Result<End> {
-        let end = start(key);
-        let mut log = Log {
-            file,
-            end,
-            durable: end,
-            size: 0,
-            requests: HashMap::new(),
-            signed: 0,
-            highest: None,
-        };
+        let mut log = Log::new(file, key, 0);
         log.append(std::slice::from_ref(note))?;
         log.sync()?;
         Ok(log.end)
     }
 
-    /// Reads a log. None where it ends before `durable`, or is another one there. Where that is not known, none
-    /// of it is taken for durable.
-    pub fn open(
-        file: Box<dyn DiskFile>,
-        key: &KeyId,
-        durable: Option<End>,
-    ) -> io::Result<Option<Self>> {
+    /// Reads a log that was durable up to `durable`. Where it ends before, or is another one there, it is not whole, and
+    /// nothing of it is taken for durable.
+    pub fn open(file: Box<dyn DiskFile>, key: &KeyId, durable: End) -> io::Result<Self> {
         let size = file.size()?;
-        let durable = durable.unwrap_or_else(|| start(key));
-        let mut log = Log {
-            file,
-            end: start(key),
-            durable,
-            size,
-            requests: HashMap::new(),
-            signed: 0,
-            highest: None,
-        };
-        let mut is_known = log.end == durable;
+        let mut log = Log::new(file, key, size);
+        log.is_whole = log.end == durable;
         let mut window = Window { offset: 0, bytes: Vec::new() };
         while let Some((line, end, record)) = log.line_at(&mut window, log.end)? {
             log.note(&line, end.len - record as u64);
             log.end = end;
-            is_known |= end == durable;
+            log.is_whole |= end == durable;
         }
-        Ok(is_known.then_some(log))
+        if log.is_whole {
+            log.durable = durable;
+        }
+        Ok(log)
     }
 
     /// Reads every line of a log.
     pub fn lines(file: Box<dyn DiskFile>, key: &KeyId) -> io::Result<Vec<Line>> {
-        let size = file.size()?;
-        let end = start(key);
-        let requests = HashMap::new();
-        let log = Log { file, end, durable: end, size, requests, signed: 0, highest: None };
+        let log = Log::new(file, key, 0);
         let mut window = Window { offset: 0, bytes: Vec::new() };
-        let (mut lines, mut end) = (Vec::new(), end);
+        let (mut lines, mut end) = (Vec::new(), log.end);
         while let Some((line, after, _)) = log.line_at(&mut window, end)? {
             lines.push(line);
             end = after;
@@ -154,7 +133,7 @@ impl Log {
         Ok(lines)
     }
 
-    /// Makes room for so many bytes.
+    /// Makes room for so many bytes. Where it has to, all that was written before is durable, too.
     pub fn make_room(&mut self, bytes: u64) -> io::Result<()> {
         // Four zeros end the log.
         let needed = self.end.len + bytes + 4;
@@ -165,6 +144,7 @@ impl Log {
         write_all(&*self.file, &vec![0; more as usize], self.size)?;
         self.file.sync()?;
         self.size += more;
+        self.durable = self.end;
         Ok(())
     }
 
@@ -231,6 +211,25 @@ impl Log {
         self.requests.contains_key(request)
     }
 
+    /// Which file it is.
+    pub fn identity(&self) -> io::Result<Identity> {
+        self.file.identity()
+    }
+
+    /// Whether all of it is there that a state knew of.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Why a state whose next index is `next` may not be gone on from; the log is a witness, too.
+    pub fn refusal(&self, next: u64) -> Option<&'static str> {
+        if !self.is_whole {
+            return Some("it is damaged, or older than the state");
+        }
+        let is_older = self.highest.is_some_and(|index| index >= next);
+        is_older.then_some("it is newer than the state, which was restored")
+    }
+
     /// How far it is durable.
     pub fn durable(&self) -> End {
         self.durable
@@ -244,6 +243,21 @@ impl Log {
     /// The highest index that it has.
     pub fn highest(&self) -> Option<u64> {
         self.highest
+    }
+
+    /// One of which nothing was read.
+    fn new(file: Box<dyn DiskFile>, key: &KeyId, size: u64) -> Self {
+        let end = start(key);
+        Log {
+            file,
+            end,
+            durable: end,
+            is_whole: true,
+            size,
+            requests: HashMap::new(),
+            signed: 0,
+            highest: None,
+        }
     }
 
     /// Keeps in mind what a line says, whose record begins at `offset`.
@@ -285,44 +299,6 @@ impl Log {
         end.chain.copy_from_slice(chain);
         Ok(Some((line, end, len)))
     }
-}
-
-/// A part of a file in memory.
-struct Window {
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-impl Window {
-    /// `len` bytes from `offset` on; none where the file ends before.
-    fn get(&mut self, file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
-        let has = |window: &Self| {
-            let start = offset.checked_sub(window.offset)? as usize;
-            window.bytes.get(start..start.checked_add(len)?).map(|_| start)
-        };
-        let start = match has(self) {
-            Some(start) => start,
-            None => {
-                self.bytes.resize(len.max(SEGMENT as usize), 0);
-                self.offset = offset;
-                let read = read_full(file, &mut self.bytes, offset)?;
-                self.bytes.truncate(read);
-                0
-            }
-        };
-        Ok(self.bytes.get(start..start + len))
-    }
-}
-
-/// Where the log of a key begins.
-fn start(key: &KeyId) -> End {
-    End { len: 0, chain: chained(&[0; 16], key) }
-}
-
-fn chained(before: &Stamp, said: &[u8]) -> Stamp {
-    let mut chain = [0; 16];
-    chain.copy_from_slice(&digest_of(&[before, said].concat())[..16]);
-    chain
 }
 
 impl Line {
@@ -384,6 +360,52 @@ impl Line {
             _ => return None,
         })
     }
+}
+
+/// Where the signature of a request is.
+struct Place {
+    index: u64,
+    digest: [u8; 32],
+    offset: u64,
+    len: usize,
+}
+
+/// A part of a file in memory.
+struct Window {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// `len` bytes from `offset` on; none where the file ends before.
+    fn get(&mut self, file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
+        let has = |window: &Self| {
+            let start = offset.checked_sub(window.offset)? as usize;
+            window.bytes.get(start..start.checked_add(len)?).map(|_| start)
+        };
+        let start = match has(self) {
+            Some(start) => start,
+            None => {
+                self.bytes.resize(len.max(SEGMENT as usize), 0);
+                self.offset = offset;
+                let read = read_full(file, &mut self.bytes, offset)?;
+                self.bytes.truncate(read);
+                0
+            }
+        };
+        Ok(self.bytes.get(start..start + len))
+    }
+}
+
+/// Where the log of a key begins.
+fn start(key: &KeyId) -> End {
+    End { len: 0, chain: chained(&[0; 16], key) }
+}
+
+fn chained(before: &Stamp, said: &[u8]) -> Stamp {
+    let mut chain = [0; 16];
+    chain.copy_from_slice(&digest_of(&[before, said].concat())[..16]);
+    chain
 }
 
 /// A text of 255 bytes at most; what is longer is cut at a character.

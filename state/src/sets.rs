@@ -4,6 +4,7 @@
 //!   LMS_SHA256_M32_H10:LMOTS_SHA256_N32_W4,LMS_..:LMOTS_..    a pair for each level, the top one first
 //!   LMS_SHA256_M32_H10_W4                                     the same of one level; without _W4, w is 2
 //!   WC_LMS_PARM_L2_H10_W4, WC_LMS_PARM_SHA256_192_L1_H5_W8    wolfSSL's
+//!   XMSS-SHA2_10_256, XMSSMT-SHA2_20/2_256                    a set of XMSS or XMSS^MT; wolfSSL's names are these
 //! ```
 
 use std::fmt;
@@ -12,9 +13,12 @@ use std::str::FromStr;
 use gabion_engine::Algorithm;
 use gabion_engine::keys::stateful::hss::Levels;
 use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms, LmsFamily};
+use gabion_engine::xmss::{Scheme, Set};
 
 /// What a file calls HSS.
-pub(crate) const KIND_HSS: u8 = 1;
+const KIND_HSS: u8 = 1;
+/// The same of XMSS, and of XMSS^MT: their sets have numbers that overlap.
+const KINDS_XMSS: [(u8, Scheme); 2] = [(2, Scheme::Xmss), (3, Scheme::XmssMt)];
 /// The width that a tree gets where nobody names one, as wolfSSL's.
 const W: u32 = 2;
 
@@ -23,9 +27,11 @@ const W: u32 = 2;
 pub enum Sets {
     /// Those of each level of HSS.
     Hss(Levels),
+    /// One of XMSS or XMSS^MT that makes keys ([`Set::can_sign`]).
+    Xmss(&'static Set),
 }
 
-/// How signatures and raw public keys of HSS are written.
+/// How signatures and raw public keys of HSS are written. Those of XMSS have one form, and it is not the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// As HSS (RFC 8554, section 6), also where there is one level.
@@ -40,6 +46,7 @@ impl Sets {
     pub fn algorithm(&self) -> Algorithm {
         match self {
             Sets::Hss(_) => Algorithm::Hss,
+            Sets::Xmss(set) => set.scheme.into(),
         }
     }
 
@@ -47,6 +54,7 @@ impl Sets {
     pub fn signatures(&self) -> u64 {
         match self {
             Sets::Hss(levels) => levels.signatures(),
+            Sets::Xmss(set) => set.signatures(),
         }
     }
 
@@ -54,6 +62,16 @@ impl Sets {
     pub fn is_one_tree(&self) -> bool {
         match self {
             Sets::Hss(levels) => levels.sets().len() == 1,
+            Sets::Xmss(set) => set.d == 1,
+        }
+    }
+
+    /// Whether its signatures may be written so.
+    pub fn has(&self, encoding: Encoding) -> bool {
+        match (self, encoding) {
+            (Sets::Hss(_) | Sets::Xmss(_), Encoding::Hss) => true,
+            (Sets::Hss(_), Encoding::Lms) => self.is_one_tree(),
+            (Sets::Xmss(_), Encoding::Lms) => false,
         }
     }
 
@@ -61,6 +79,18 @@ impl Sets {
     pub fn signature_len(&self, encoding: Encoding) -> usize {
         match self {
             Sets::Hss(levels) => levels.signature_len() - encoding.left_out(),
+            Sets::Xmss(set) => set.signature_len(),
+        }
+    }
+
+    /// What a file calls it.
+    pub(crate) fn kind(&self) -> u8 {
+        match self {
+            Sets::Hss(_) => KIND_HSS,
+            Sets::Xmss(set) => {
+                let kind = KINDS_XMSS.iter().find(|(_, scheme)| *scheme == set.scheme);
+                kind.map_or(0, |(kind, _)| *kind)
+            }
         }
     }
 
@@ -71,11 +101,17 @@ impl Sets {
                 let codes = levels.sets().iter().map(|(lms, ots)| [lms.typecode, ots.typecode]);
                 codes.flatten().flat_map(u32::to_be_bytes).collect()
             }
+            Sets::Xmss(set) => set.number.to_be_bytes().to_vec(),
         }
     }
 
     /// What [`Sets::encode`] gave for a kind.
     pub(crate) fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
+        if let Some((_, scheme)) = KINDS_XMSS.iter().find(|(known, _)| *known == kind) {
+            let number = u32::from_be_bytes(bytes.try_into().ok()?);
+            let set = Set::of_number(*scheme, number).filter(|set| set.can_sign());
+            return set.map(Sets::Xmss);
+        }
         if kind != KIND_HSS {
             return None;
         }
@@ -109,6 +145,7 @@ impl fmt::Display for Sets {
                     levels.sets().iter().map(|(lms, ots)| format!("{}:{}", lms.name, ots.name));
                 f.write_str(&names.collect::<Vec<_>>().join(","))
             }
+            Sets::Xmss(set) => f.write_str(set.name),
         }
     }
 }
@@ -118,6 +155,14 @@ impl FromStr for Sets {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let upper = text.trim().to_ascii_uppercase();
+        if let Some(set) = Set::of_name(&upper) {
+            return match set.can_sign() {
+                true => Ok(Sets::Xmss(set)),
+                false => Err(format!(
+                    "`{text}` only verifies, since SP 800-208 has it not; expected one with SHA2 or SHAKE256, and 192 or 256"
+                )),
+            };
+        }
         let sets = match upper.strip_prefix("WC_LMS_PARM_") {
             Some(name) => of_wolfssl(name),
             None => upper.split(',').map(|level| pair(level.trim())).collect(),
@@ -125,7 +170,7 @@ impl FromStr for Sets {
         let sets = sets.ok_or_else(|| {
             format!(
                 "unknown set `{text}`; expected a set that `gabion hbs params` lists, such as \
-                 LMS_SHA256_M32_H15_W2, pairs such as LMS_SHA256_M32_H10:LMOTS_SHA256_N32_W4 with `,` between \
+                 LMS_SHA256_M32_H15_W2 or XMSS-SHA2_16_192, pairs such as LMS_SHA256_M32_H10:LMOTS_SHA256_N32_W4 with `,` between \
                  levels, or a name of wolfSSL's, such as WC_LMS_PARM_L2_H10_W8"
             )
         })?;
@@ -167,12 +212,15 @@ fn of_wolfssl(name: &str) -> Option<Vec<Pair>> {
     let number = |text: &str, letter| text.strip_prefix(letter)?.parse::<u32>().ok();
     let (levels, h, w) = (number(levels, 'L')?, number(h, 'H')?, number(w, 'W')?);
     let lms = LMS.iter().find(|lms| (lms.family, lms.n) == hash && lms.h == h)?;
-    (levels <= 8).then_some(vec![(lms, one_time(hash, w)?); levels as usize])
+    let ots = one_time(hash, w)?;
+    // How many are asked for is looked at before there is memory for as many.
+    (levels <= 8).then(|| vec![(lms, ots); levels as usize])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gabion_engine::xmss::{XMSS, XMSSMT};
 
     fn named(text: &str) -> String {
         text.parse::<Sets>().unwrap().to_string()
@@ -205,9 +253,30 @@ mod tests {
                 let sets = Sets::Hss(Levels::new(&[(lms, ots)]).unwrap());
                 assert_eq!(sets.to_string().parse(), Ok(sets.clone()));
                 assert_eq!(format!("{}_W{}", lms.name, ots.w).parse(), Ok(sets.clone()));
-                assert_eq!(Sets::decode(KIND_HSS, &sets.encode()), Some(sets));
+                assert_eq!(Sets::decode(sets.kind(), &sets.encode()), Some(sets));
             }
         }
+    }
+
+    #[test]
+    fn sets_of_xmss_that_sign_come_back_and_the_others_are_refused() {
+        let all: Vec<&Set> = XMSS.iter().chain(&XMSSMT).collect();
+        let (signing, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|set| set.can_sign());
+        assert_eq!((signing.len(), others.len()), (4 * 11, 3 * 11));
+        for set in signing {
+            let sets = Sets::Xmss(set);
+            assert_eq!(set.name.to_lowercase().parse(), Ok(sets.clone()));
+            assert_eq!(Sets::decode(sets.kind(), &sets.encode()), Some(sets.clone()));
+            assert!(sets.has(Encoding::Hss) && !sets.has(Encoding::Lms));
+        }
+        for set in others {
+            assert!(set.name.parse::<Sets>().unwrap_err().contains("only verifies"));
+            let sets = Sets::Xmss(set);
+            assert_eq!(Sets::decode(sets.kind(), &sets.encode()), None);
+        }
+        // One number, two schemes.
+        let [one, many] = [2, 3].map(|kind| Sets::decode(kind, &[0, 0, 0, 1]).unwrap().to_string());
+        assert_eq!([&*one, &*many], ["XMSS-SHA2_10_256", "XMSSMT-SHA2_20/2_256"]);
     }
 
     #[test]
@@ -222,6 +291,9 @@ mod tests {
         assert!(mixed.parse::<Sets>().unwrap_err().contains("several hash functions"));
         let nine = ["LMS_SHA256_M32_H5_W8"; 9].join(",");
         assert!(nine.parse::<Sets>().unwrap_err().contains("1 to 8"));
-        assert!("WC_LMS_PARM_L9_H5_W8".parse::<Sets>().is_err());
+        // A number that no memory has room for is refused like any other.
+        for levels in ["9", "4294967295", "99999999999"] {
+            assert!(format!("WC_LMS_PARM_L{levels}_H5_W8").parse::<Sets>().is_err());
+        }
     }
 }

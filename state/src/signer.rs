@@ -20,9 +20,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gabion_engine::keys::stateful::hss::{HssSecret, Progress, StatefulKey};
+use gabion_engine::keys::stateful::hss::HssSecret;
+use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::keys::stateful::{
-    IndexedSigner, Indexes, Ledger, LedgerError, Remaining, Request, digest_of, sign_requests,
+    IndexedSigner, Indexes, Ledger, LedgerError, Progress, Remaining, Request, StatefulKey,
+    digest_of, sign_requests,
 };
 use gabion_engine::{Engine, Error};
 
@@ -36,7 +38,8 @@ use crate::trees::Trees;
 
 /// A private key with its trees, by kind.
 enum Key {
-    Hss(StatefulKey<'static>),
+    Hss(StatefulKey<'static, HssSecret>),
+    Xmss(StatefulKey<'static, XmssSecret>),
 }
 
 /// A key that was made and has no files yet.
@@ -80,6 +83,7 @@ impl Generated {
     ) -> Result<Option<Self>, Error> {
         let secret = match sets {
             Sets::Hss(levels) => Secret::Hss(HssSecret::draw(levels, &*around.entropy)?),
+            Sets::Xmss(set) => Secret::Xmss(XmssSecret::draw(set, &*around.entropy)?),
         };
         Generated::of_secret(engine, secret, threads, watch)
     }
@@ -98,11 +102,19 @@ impl Generated {
             Secret::Hss(secret) => {
                 StatefulKey::generate(engine, secret, &[], threads, watch)?.map(Key::Hss)
             }
+            Secret::Xmss(secret) => {
+                StatefulKey::generate(engine, secret, &[], threads, watch)?.map(Key::Xmss)
+            }
         };
         Ok(key.map(|key| Generated { secret, key }))
     }
 
-    /// The public key, as HSS has it.
+    /// The sets.
+    pub fn sets(&self) -> Sets {
+        self.secret.sets()
+    }
+
+    /// The public key, as HSS or XMSS has it.
     pub fn public(&self) -> &[u8] {
         self.key.public()
     }
@@ -121,8 +133,8 @@ impl Generated {
     /// If one of them is there, or can't be written; if one-tree encoding is asked of several trees.
     pub fn write(&self, around: &Surroundings, making: &Making<'_>) -> Result<(), Error> {
         let sets = self.secret.sets();
-        if making.encoding == Encoding::Lms && !sets.is_one_tree() {
-            let reason = "a key of several levels has no encoding of LMS; expected one level";
+        if !sets.has(making.encoding) {
+            let reason = "the encoding of LMS is for keys of LMS with one level";
             return Err(Error::KeyFile(reason.to_owned()));
         }
         let Making { passphrase, encoding, .. } = *making;
@@ -237,7 +249,11 @@ impl Signer {
         passphrase: Option<&[u8]>,
         opening: &Opening,
     ) -> Result<Self, Error> {
-        let secret = file.unlock(passphrase)?;
+        let named = |error| match error {
+            Error::KeyFile(reason) => Error::KeyFile(format!("{}: {reason}", path.display())),
+            error => error,
+        };
+        let secret = file.unlock(passphrase).map_err(named)?;
         let disk = &*around.disk;
         let paths = Paths::of_existing(disk, path)?;
         for part in [&paths.state, &paths.log, &paths.lock] {
@@ -348,6 +364,9 @@ impl Signer {
             Secret::Hss(secret) => {
                 Key::Hss(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
             }
+            Secret::Xmss(secret) => {
+                Key::Xmss(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
+            }
         };
         Ok(Ready { key, kept: digest_of(&kept) })
     }
@@ -421,6 +440,7 @@ impl Key {
     fn public(&self) -> &[u8] {
         match self {
             Key::Hss(key) => key.verify_key().bytes(),
+            Key::Xmss(key) => key.verify_key().bytes(),
         }
     }
 
@@ -428,12 +448,14 @@ impl Key {
     fn is_over(&self) -> bool {
         match self {
             Key::Hss(key) => key.signatures() == 0,
+            Key::Xmss(key) => key.signatures() == 0,
         }
     }
 
     fn trees(&self) -> Vec<u8> {
         match self {
             Key::Hss(key) => key.trees(),
+            Key::Xmss(key) => key.trees(),
         }
     }
 }
@@ -449,6 +471,7 @@ impl IndexedSigner for Hand<'_> {
     ) -> Result<Vec<Vec<u8>>, Error> {
         match &mut self.0 {
             Some(Key::Hss(key)) => key.sign_indexed(indexes, messages),
+            Some(Key::Xmss(key)) => key.sign_indexed(indexes, messages),
             None => Err(Error::Lost),
         }
     }

@@ -103,7 +103,8 @@ impl From<LedgerError> for Failure {
         match error {
             LedgerError::Exhausted { .. } | LedgerError::Unsafe(_) => Failure::Refused(text),
             LedgerError::Held(_) | LedgerError::Unavailable(_) => Failure::NotReady(text),
-            LedgerError::RequestId
+            LedgerError::Place(_)
+            | LedgerError::RequestId
             | LedgerError::RequestConflict(_)
             | LedgerError::RequestKnown(_) => Failure::Usage(text),
             // What the future adds.

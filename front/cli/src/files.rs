@@ -6,6 +6,7 @@
 mod place;
 mod unfinished;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -13,8 +14,8 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use crate::failure::{self, Failure};
-use place::Id;
-pub use place::{Place, Target, is_standard_input};
+use place::{Id, Mark};
+pub use place::{Place, Target, is_standard_input, mark_of_input};
 use unfinished::Unfinished;
 
 /// Largest key, ciphertext or signature file that is read, 1 MiB: a hundred times the largest of
@@ -110,14 +111,39 @@ pub fn places<const N: usize>(
     inputs: &[(&str, &Path)],
     existing: Existing,
 ) -> Result<[Place; N], Failure> {
-    let mut places: Vec<Place> = Vec::with_capacity(N);
+    let places = places_of(outputs, inputs, &[], existing)?;
+    // As many as there were outputs.
+    places.try_into().map_err(|_| Failure::Usage("outputs were lost".to_owned()))
+}
+
+/// The same of any number of outputs. `taken` are files that are none of the command's to write, whether they are there
+/// or not.
+///
+/// # Errors
+/// As [`places`].
+pub fn places_of<'a>(
+    outputs: impl IntoIterator<Item = (&'static str, &'a Path)>,
+    inputs: &[(&str, &Path)],
+    taken: &[(&str, &Path)],
+    existing: Existing,
+) -> Result<Vec<Place>, Failure> {
+    let mut known: HashMap<Mark, String> = HashMap::new();
+    for (option, path) in inputs.iter().chain(taken) {
+        known.extend(place::mark_of_input(path).map(|mark| (mark, (*option).to_owned())));
+    }
+    for (option, path) in taken {
+        // Where nobody could write there is nothing to lose.
+        let marks = Place::find("", path).map(|place| place.marks()).unwrap_or_default();
+        known.extend(marks.into_iter().map(|mark| (mark, (*option).to_owned())));
+    }
+    let mut places: Vec<Place> = Vec::new();
     for (option, path) in outputs {
         let place = Place::find(option, path)?;
-        let output = places.iter().find(|other| place.is_same(other)).map(|other| other.option);
-        let input = inputs.iter().find(|(_, input)| place.is_read_from(input));
-        if let Some(other) = output.or(input.map(|(option, _)| *option)) {
+        let marks = place.marks();
+        if let Some(other) = marks.iter().find_map(|mark| known.get(mark)) {
             return Err(same(&place, other));
         }
+        known.extend(marks.into_iter().map(|mark| (mark, option.to_owned())));
         places.push(place);
     }
     for place in &places {
@@ -127,16 +153,25 @@ pub fn places<const N: usize>(
             return Err(exists(&place.path));
         }
     }
-    // As many as there were outputs.
-    places.try_into().map_err(|_| Failure::Usage("outputs were lost".to_owned()))
+    Ok(places)
+}
+
+/// Looks whether outputs can be written, of so many bytes each, before there is something to lose.
+///
+/// # Errors
+/// [`Failure`] where one can't be.
+pub fn probe(places: &[Place], bytes: usize) -> Result<(), Failure> {
+    let tried =
+        |place: &Place| place.probe(bytes).map_err(|cause| cannot_write(&place.path, &cause));
+    places.iter().try_for_each(tried)
 }
 
 fn same(place: &Place, other: &str) -> Failure {
-    Failure::Usage(format!(
-        "{} and {other} name the same file, {}; expected two",
-        place.option,
-        shown(&place.path, "standard output")
-    ))
+    let (option, path) = (place.option, shown(&place.path, "standard output"));
+    Failure::Usage(match option == other {
+        true => format!("{path} is named twice, by {option}; expected it once"),
+        false => format!("{option} and {other} name the same file, {path}; expected two"),
+    })
 }
 
 /// An output that is complete on disk but not yet in its place.

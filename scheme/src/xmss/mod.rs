@@ -41,6 +41,7 @@ pub use keys::{VerifyKey, decode_verify_keys};
 pub use known::testing_only_signed;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
 pub use sign::{Generation, Piece, SigningKey, generate};
+pub use signature::index_of;
 pub use verify::verify;
 
 /// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each

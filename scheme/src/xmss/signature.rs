@@ -50,6 +50,11 @@ impl<'a> Signature<'a> {
     }
 }
 
+/// Which index of its key made a signature of a set: it stands in front. `None` of other bytes. Nothing is verified.
+pub fn index_of(set: &Set, signature: &[u8]) -> Option<u64> {
+    Signature::read(set, signature).map(|signature| signature.index)
+}
+
 /// Which tree of a layer an index is below, and which leaf of it.
 pub(super) fn place(set: &Set, index: u64, layer: u32) -> (u64, u32) {
     let height = set.tree_height();
@@ -67,6 +72,12 @@ mod tests {
         let index = (5 << 40) + (6 << 20) + 7;
         let places = [0, 1, 2].map(|layer| place(set, index, layer));
         assert_eq!(places, [((5 << 20) + 6, 7), (5, 6), (0, 5)]);
+        let mut signature = vec![0; set.signature_len()];
+        signature[..8].copy_from_slice(&index.to_be_bytes());
+        assert_eq!(index_of(set, &signature), Some(index));
+        assert_eq!(index_of(set, &signature[1..]), None);
+        signature[0] = 0x10;
+        assert_eq!(index_of(set, &signature), None);
         let last = set.signatures() - 1;
         assert_eq!(place(set, last, 0), ((1 << 40) - 1, (1 << 20) - 1));
     }

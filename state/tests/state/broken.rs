@@ -49,7 +49,7 @@ fn caught(which: Break) {
             let kinds = [Kind::Hiccup, Kind::CutBefore(Remains::None)];
             strike_twice("put back at once", kinds, &wrap, &stand_in(), &stop)
         }
-        _ => strike(FAULTS_MAX, &wrap, &stand_in(), &stop),
+        _ => strike(FAULTS_MAX, &wrap, &[stand_in()], &stop),
     };
     let after = counts.all();
     println!("{which:?}: caught after {after} faults: {:?}", counts.wrongs.first());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::disk::{Dice, Kind, Plan};
-use crate::world::{SCENARIOS, SignBy, Wrap, real, run, sound, stand_in};
+use crate::world::{SCENARIOS, SignBy, Wrap, real_lms, real_xmss, run, sound, stand_in};
 
 /// How many faults script/test runs.
 const FEW: usize = 5_000;
@@ -32,7 +32,8 @@ impl Counts {
     }
 
     /// Runs a scenario with a plan and counts what struck.
-    fn add(&mut self, scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signer: &SignBy) {
+    fn add(&mut self, scenario: usize, plan: Plan, seed: u64, wrap: &Wrap, signers: &[SignBy]) {
+        let signer = &signers[self.runs as usize % signers.len()];
         let outcome = run(scenario, plan.clone(), seed, wrap, signer);
         self.runs += 1;
         for kind in &outcome.struck {
@@ -66,21 +67,21 @@ fn singles(lengths: &[usize], dice: &mut Dice) -> Vec<(usize, usize, Kind)> {
     all
 }
 
-/// Up to `count` faults: every single one first, then pairs.
+/// Up to `count` faults: every single one first, then pairs; the signers take turns.
 pub fn strike(
     count: usize,
     wrap: &Wrap,
-    signer: &SignBy,
+    signers: &[SignBy],
     stop: &dyn Fn(&Counts) -> bool,
 ) -> Counts {
     let mut dice = Dice(0x6762);
-    let lengths = lengths(wrap, signer);
+    let lengths = lengths(wrap, &signers[0]);
     let mut counts = Counts::default();
     for (scenario, call, kind) in singles(&lengths, &mut dice) {
         if counts.all() as usize >= count || stop(&counts) {
             return counts;
         }
-        counts.add(scenario, vec![(call, kind)], dice.roll(), wrap, signer);
+        counts.add(scenario, vec![(call, kind)], dice.roll(), wrap, signers);
     }
     let kinds = Kind::all();
     while (counts.all() as usize) < count && !stop(&counts) {
@@ -88,7 +89,7 @@ pub fn strike(
         let plan = (0..2)
             .map(|_| (dice.below(lengths[scenario]), kinds[dice.below(kinds.len())]))
             .collect();
-        counts.add(scenario, plan, dice.roll(), wrap, signer);
+        counts.add(scenario, plan, dice.roll(), wrap, signers);
     }
     counts
 }
@@ -106,7 +107,8 @@ pub fn strike_twice(
     let mut counts = Counts::default();
     for first in 0..length {
         for second in first + 1..first + 60 {
-            counts.add(scenario, vec![(first, kinds[0]), (second, kinds[1])], 1, wrap, signer);
+            let plan = vec![(first, kinds[0]), (second, kinds[1])];
+            counts.add(scenario, plan, 1, wrap, std::slice::from_ref(signer));
             if stop(&counts) {
                 return counts;
             }
@@ -128,7 +130,7 @@ fn no_index_signs_twice_whatever_strikes() {
     let count = std::env::var("GABION_HBS_FAULTS").ok();
     let count = count.map_or(FEW, |count| count.parse().expect("a number of faults"));
     let begun = Instant::now();
-    let counts = strike(count, &sound(), &real(), &|_| false);
+    let counts = strike(count, &sound(), &[real_lms(), real_xmss()], &|_| false);
     println!("{} faults in {} runs, {:?}:", counts.all(), counts.runs, begun.elapsed());
     for (kind, faults) in &counts.faults {
         println!("    {kind:<20} {faults}");
@@ -142,6 +144,7 @@ fn no_index_signs_twice_whatever_strikes() {
     assert!(counts.all() as usize >= count);
     record(json!({
         "kind": "hbs-faults",
+        "signed_by": ["LMS_SHA256_M32_H5_W1", "XMSSMT-SHA2_20/4_192"],
         "faults": counts.all(),
         "runs": counts.runs,
         "by_kind": counts.faults,

@@ -3,6 +3,7 @@
 mod broken;
 mod disk;
 mod faults;
+mod hooked;
 mod real;
 mod signer;
 mod world;

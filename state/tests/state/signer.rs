@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::hss::Levels;
-use gabion_engine::keys::stateful::{LedgerError, Request};
+use gabion_engine::keys::stateful::{LedgerError, Progress, Request};
 use gabion_engine::lms::{LM_OTS, LMS};
-use gabion_engine::{Algorithm, Engine, Error, Message};
+use gabion_engine::{Engine, Error, Message};
 use gabion_state::{
     Access, Disk, DiskFile, Encoding, Generated, Identity, KeyFile, Making, Opening, RealDisk,
-    Sets, Signature, Signer, Surroundings, status,
+    Sets, Signature, Signer, Surroundings, backup, restore, status,
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
@@ -41,7 +41,7 @@ fn small(levels: usize) -> Sets {
 }
 
 fn generated(around: &Surroundings, sets: Sets) -> Generated {
-    let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     Generated::generate(around, engine(), sets, ONE, &mut go_on).unwrap().unwrap()
 }
 
@@ -67,8 +67,12 @@ impl Place {
     }
 
     fn new(levels: usize) -> Self {
+        Place::of(small(levels))
+    }
+
+    fn of(sets: Sets) -> Self {
         let place = Place::empty();
-        let key = generated(&place.around, small(levels));
+        let key = generated(&place.around, sets);
         key.write(&place.around, &making(&place.key())).unwrap();
         place
     }
@@ -112,7 +116,8 @@ fn signed_by(signer: &Signer, message: &[u8], id: Option<&str>) -> Result<Signat
     assert_eq!(signed.bytes.len(), signer.file().signature_len());
     let left_out = signer.file().encoding().left_out();
     let whole = [&[0; 4][..left_out], &signed.bytes].concat();
-    let key = engine().signature_public(Algorithm::Hss, signer.file().public()).unwrap();
+    let algorithm = signer.file().sets().algorithm();
+    let key = engine().signature_public(algorithm, signer.file().public()).unwrap();
     let message = Message::Pure { context: b"", message };
     engine().verify(&key, message, &whole).unwrap();
     Ok(signed)
@@ -170,6 +175,40 @@ fn lower_trees_follow_each_other_whatever_is_kept_of_them() {
         assert!(fs::read(&trees).unwrap() != first, "round {round}");
     }
     assert_eq!(last, Some(119));
+}
+
+/// A small key of each scheme, from its making over the end of a lower tree, opened anew and with what is kept lost.
+#[test]
+fn keys_of_xmss_sign_as_those_of_lms() {
+    for (name, numbers) in [("XMSS-SHA2_10_192", 1..4), ("XMSSMT-SHAKE256_20/4_192", 0..34)] {
+        let place = Place::of(name.parse().unwrap());
+        let file = KeyFile::read(&RealDisk, &place.key()).unwrap();
+        assert_eq!(file.sets().to_string(), name);
+        let (spki, end) = (file.spki(true).unwrap(), file.public().len());
+        assert_eq!(spki[spki.len() - end..], *file.public());
+        let first = numbers.start;
+        for number in numbers {
+            if number % 16 == 15 {
+                fs::remove_file(place.path("keys/k.trees")).unwrap();
+            }
+            let made = signed(place.open(&place.key()).unwrap(), &[number as u8]);
+            assert_eq!(made.index, number - first, "{name}");
+        }
+        let signer = place.open(&place.key()).unwrap();
+        let ids = ["a", "b", "a"].map(|id| signed_by(&signer, b"x", Some(id)).unwrap());
+        assert!(ids[2].is_repeated && ids[0].bytes == ids[2].bytes && ids[1].index > ids[0].index);
+        signer.close().unwrap();
+        let copy = place.copy("copy");
+        let last = signed(place.open(&place.key()).unwrap(), b"on").index;
+        assert_eq!(last, ids[1].index + 1);
+        assert!(is_unsafe(place.open(&copy)));
+    }
+    let place = Place::empty();
+    let key = generated(&place.around, "XMSSMT-SHA2_20/4_192".parse().unwrap());
+    let path = place.key();
+    let bare = Making { encoding: Encoding::Lms, ..making(&path) };
+    assert!(matches!(key.write(&place.around, &bare), Err(Error::KeyFile(_))));
+    assert!(!path.exists());
 }
 
 #[test]
@@ -384,6 +423,40 @@ fn a_killed_key_generation_does_not_block_the_next() {
     let refused = generated(&place.around, small(1)).write(&place.around, &making(&place.key()));
     assert!(refused.is_err());
     assert!(place.path("keys/k.state").exists());
+}
+
+/// Killed at any call while a backup is written back: the next one goes through, and the key is whole.
+#[test]
+fn a_killed_restore_does_not_block_the_next() {
+    let place = Place::new(1);
+    signed(place.open(&place.key()).unwrap(), b"one");
+    let file = place.path("backup");
+    backup(&place.around, &place.key(), &file).unwrap();
+    fs::create_dir(place.path("new")).unwrap();
+    let mut unfinished = 0;
+    for most in 0.. {
+        let key = place.path(&format!("new/k{most}"));
+        if restore(&Frail::around(&place.around, most, true), &file, &key).is_ok() {
+            assert!(most > 10, "{most} calls wrote a key");
+            break;
+        }
+        if !key.exists() {
+            unfinished += usize::from(key.with_extension("state").exists());
+            restore(&place.around, &file, &key).unwrap();
+        }
+        let seen = status(&place.around, &key).unwrap();
+        assert_eq!((seen.index, seen.refusal), (1, None), "{most} calls");
+    }
+    assert!(unfinished > 1, "{unfinished} were left unfinished");
+    // The backup itself is no rest of a key, whatever its name.
+    let named = place.path("new/k.state");
+    fs::copy(&file, &named).unwrap();
+    fs::write(place.path("new/k.lock"), "a key is being restored").unwrap();
+    let refused = restore(&place.around, &named, &place.path("new/k"));
+    assert!(matches!(refused, Err(LedgerError::Place(_))), "{refused:?}");
+    assert_eq!(fs::read(&named).unwrap(), fs::read(&file).unwrap());
+    // It signs where nothing was signed since.
+    assert_eq!(signed(place.open(&place.path("new/k0")).unwrap(), b"two").index, 1);
 }
 
 #[test]

@@ -19,7 +19,8 @@ use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Request, digest_of, sign_requests,
 };
 use gabion_engine::{Entropy, EntropyError, Error};
-use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch};
+use gabion_scheme::lms::{self, LM_OTS, LMS, Levels};
+use gabion_scheme::xmss::{self, Set};
 use gabion_state::{
     Disk, FilesLedger, Machine, NewKey, Opened, Options, Process, Surroundings, Trees, backup,
     create, recover, restore,
@@ -519,17 +520,39 @@ pub fn stand_in() -> SignBy {
 
 /// Signatures of a real key, LMS with H5 and W1, whose 32 indexes are those of all scenarios. Each is checked before
 /// it leaves.
-pub fn real() -> SignBy {
+pub fn real_lms() -> SignBy {
     let levels = Levels::new(&[(&LMS[0], &LM_OTS[0])]).unwrap();
     assert_eq!(levels.signatures(), 32);
-    let key = lms::generate(&Portable, levels, &[5; 16], &[7; 32], &mut Scratch::new()).unwrap();
-    let key = Mutex::new((key, Scratch::new()));
-    Arc::new(move |index, message| {
-        let (key, scratch) = &mut *key.lock().unwrap();
+    let mut scratch = lms::Scratch::new();
+    let mut key = lms::generate(&Portable, levels, &[5; 16], &[7; 32], &mut scratch).unwrap();
+    remembered(move |index, message| {
         let mut signature = vec![0; key.levels().signature_len()];
-        key.sign(&Portable, index, &[message], &mut signature, scratch).unwrap();
+        key.sign(&Portable, index, &[message], &mut signature, &mut scratch).unwrap();
         signature
     })
+}
+
+/// The same of XMSS^MT, with trees 5 high, of which the first has these indexes.
+pub fn real_xmss() -> SignBy {
+    let set = Set::of_name("XMSSMT-SHA2_20/4_192").unwrap();
+    let mut scratch = xmss::Scratch::new();
+    let mut key = xmss::generate(&Portable, set, &[7; 72], &mut scratch).unwrap();
+    remembered(move |index, message| {
+        let mut signature = vec![0; set.signature_len()];
+        key.sign(&Portable, index, &[message], &mut signature, &mut scratch).unwrap();
+        signature
+    })
+}
+
+/// Signs once what has come before: an index and a message have one signature, and scenarios are alike.
+fn remembered(mut sign: impl FnMut(u64, &[u8]) -> Vec<u8> + Send + 'static) -> SignBy {
+    let mut known: HashMap<(u64, Vec<u8>), Vec<u8>> = HashMap::new();
+    let sign = move |index, message: &[u8]| {
+        let made = known.entry((index, message.to_vec())).or_insert_with(|| sign(index, message));
+        made.clone()
+    };
+    let sign = Mutex::new(sign);
+    Arc::new(move |index, message| (sign.lock().unwrap())(index, message))
 }
 
 /// Runs a scenario.

@@ -57,13 +57,14 @@ impl Machine for TestMachine {
 }
 
 fn made(folder: &Path, is_broken: bool) -> Surroundings {
+    std::fs::create_dir(folder.join("keys")).expect("a folder of the key's own");
     let around = Surroundings {
         disk: Arc::new(RealDisk),
         machine: Arc::new(TestMachine { home: folder.join("home"), is_broken }),
         entropy: Arc::new(OsEntropy),
     };
     let new = NewKey {
-        key: &folder.join("k"),
+        key: &folder.join("keys/k"),
         secret: b"a private key",
         public: PUBLIC,
         first: 0,
@@ -80,7 +81,7 @@ fn made(folder: &Path, is_broken: bool) -> Surroundings {
 
 fn open(around: &Surroundings, folder: &Path) -> Result<FilesLedger, LedgerError> {
     let options = Options { ahead: 8, wait: Duration::ZERO, ..Options::default() };
-    FilesLedger::open(around, &folder.join("k"), PUBLIC, options)
+    FilesLedger::open(around, &folder.join("keys/k"), PUBLIC, options)
 }
 
 /// Forks in the middle of a reservation, from which parent and child take; the indexes that each got, in files.
@@ -161,7 +162,7 @@ fn a_child_that_lives_on_keeps_no_lock() {
     let end = forked(BETWEEN_MAX, || {
         drop(ledger.take());
         let elsewhere = Options { wait: Duration::ZERO, ..Options::default() };
-        let opened = FilesLedger::open(&around, &folder.path().join("k"), PUBLIC, elsewhere);
+        let opened = FilesLedger::open(&around, &folder.path().join("keys/k"), PUBLIC, elsewhere);
         if matches!(opened, Err(LedgerError::Held(_))) { End::Well } else { End::Badly }
     });
     assert_eq!(end, End::Well);
@@ -190,7 +191,7 @@ fn a_reservation_that_a_child_uses_is_caught() {
 #[test]
 fn a_child_does_not_sign_by_its_parents_signer() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (key, engine) = (folder.path().join("h"), Engine::global().expect("an engine"));
+    let (key, engine) = (folder.path().join("keys/h"), Engine::global().expect("an engine"));
     let around = made(folder.path(), false);
     let sets: Sets = "LMS_SHA256_M32_H10_W2".parse().expect("a set");
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());

@@ -33,7 +33,7 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// What tells two files apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     device: u64,
     inode: u64,
@@ -124,36 +124,28 @@ impl Place {
         Ok(Place { option, path: path.to_owned(), target })
     }
 
-    /// Whether both are one file, so that one would be lost.
+    /// What it is known by. Two places that share a mark are one file, of which one would be lost.
     ///
     /// Two names of one terminal or of /dev/null are harmless, but for one descriptor twice.
-    pub fn is_same(&self, other: &Place) -> bool {
-        match (&self.target, &other.target) {
-            (Target::Descriptor { number: a, .. }, Target::Descriptor { number: b, .. })
-                if a == b =>
-            {
-                true
-            }
-            (Target::Slot(a), Target::Slot(b))
-                if (a.folder_id, &a.name) == (b.folder_id, &b.name) =>
-            {
-                true
-            }
-            (a, b) => matches!((a.lasting(), b.lasting()), (Some(a), Some(b)) if a == b),
-        }
+    pub fn marks(&self) -> Vec<Mark> {
+        let by_name = match &self.target {
+            Target::Descriptor { number, .. } => Some(Mark::Descriptor(*number)),
+            Target::Slot(slot) => Some(Mark::Name(slot.folder_id, slot.name.clone())),
+            Target::Device { .. } => None,
+        };
+        by_name.into_iter().chain(self.target.lasting().map(Mark::File)).collect()
     }
 
-    /// Whether this is the file that an input is read from; `-` is standard input.
-    pub fn is_read_from(&self, input: &Path) -> bool {
-        let stat = if super::is_dash(input) {
-            rustix::fs::fstat(std::io::stdin())
-        } else {
-            rustix::fs::stat(input)
-        };
-        // What was read of a pipe, socket or device is not lost by writing there.
-        let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let read = stat.ok().filter(is_file).map(|stat| Id::of(&stat));
-        read.is_some() && self.target.lasting() == read
+    /// Whether it can be written to, so many bytes and more than that: a file in its folder is, and goes again.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn probe(&self, bytes: usize) -> std::io::Result<()> {
+        match &self.target {
+            Target::Slot(slot) => super::unfinished::probe(slot, bytes),
+            // What is written to a pipe or a device can't be taken back.
+            Target::Descriptor { .. } | Target::Device { .. } => Ok(()),
+        }
     }
 
     /// Whether bytes would go to a terminal.
@@ -167,6 +159,29 @@ impl Place {
             _ => false,
         }
     }
+}
+
+/// The mark of the file that an input is read from; `-` is standard input.
+pub fn mark_of_input(input: &Path) -> Option<Mark> {
+    let stat = if super::is_dash(input) {
+        rustix::fs::fstat(std::io::stdin())
+    } else {
+        rustix::fs::stat(input)
+    };
+    // What was read of a pipe, socket or device is not lost by writing there.
+    let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    stat.ok().filter(is_file).map(|stat| Mark::File(Id::of(&stat)))
+}
+
+/// What a file is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// A name in a folder, whether it is there or not.
+    Name(Id, OsString),
+    /// The file that is there.
+    File(Id),
+    /// An open file of this process.
+    Descriptor(i32),
 }
 
 impl Target {
@@ -334,7 +349,8 @@ mod tests {
 
     fn same(a: &Path, b: &Path) -> bool {
         let place = |path| Place::find("--out", path).unwrap();
-        place(a).is_same(&place(b)) && place(b).is_same(&place(a))
+        let (a, b) = (place(a).marks(), place(b).marks());
+        a.iter().any(|mark| b.contains(mark))
     }
 
     #[test]
@@ -365,7 +381,8 @@ mod tests {
         std::fs::write(at("other"), b"k").unwrap();
         assert!(same(&at("k"), &at("hard")) && !same(&at("k"), &at("other")));
         let place = Place::find("--out", &at("hard")).unwrap();
-        assert!(place.is_read_from(&at("k")) && !place.is_read_from(&at("other")));
+        let is_read_from = |name| place.marks().contains(&mark_of_input(&at(name)).unwrap());
+        assert!(is_read_from("k") && !is_read_from("other"));
     }
 
     #[test]

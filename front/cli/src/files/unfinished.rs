@@ -27,13 +27,17 @@ pub struct Unfinished {
 impl Unfinished {
     /// Writes bytes into the folder of a slot.
     pub fn write(slot: &Slot, mode: u32, bytes: &[u8]) -> io::Result<Unfinished> {
-        let mut unfinished = match unnamed(slot, mode) {
-            Some(file) => Unfinished { file, name: None },
-            None => Unfinished::named(slot, mode)?,
-        };
+        let mut unfinished = Unfinished::new(slot, mode)?;
         unfinished.file.write_all(bytes)?;
         unfinished.file.sync_all()?;
         Ok(unfinished)
+    }
+
+    fn new(slot: &Slot, mode: u32) -> io::Result<Unfinished> {
+        match unnamed(slot, mode) {
+            Some(file) => Ok(Unfinished { file, name: None }),
+            None => Unfinished::named(slot, mode),
+        }
     }
 
     /// A file with a name, for file systems without those that have none.
@@ -74,6 +78,11 @@ impl Unfinished {
         };
         name.rename(slot, false)
     }
+}
+
+/// Writes as many zeros into the folder of a slot, and leaves nothing there.
+pub fn probe(slot: &Slot, bytes: usize) -> io::Result<()> {
+    Unfinished::new(slot, 0o600)?.file.write_all(&vec![0; bytes])
 }
 
 /// A file without a name, if there are such here and they can get one later.

@@ -156,7 +156,9 @@ fn encodings_passwords_and_digests() {
     work.hbs(&["status", "k"]).ok();
     let sign = ["sign", "--key", "k", "--out", "s", "f"];
     work.hbs(&sign).fails(2).says("--passin");
-    work.hbs(&[&sign[..], &["--passin", "pass:wrong"]].concat()).fails(2).says("passphrase");
+    work.hbs(&[&sign[..], &["--passin", "pass:wrong"]].concat())
+        .fails(2)
+        .says("k: it does not open with this password");
     work.hbs(&[&sign[..], &["--passin", "pass:word"]].concat()).ok();
     // q comes first: RFC 8554, section 5.4.
     assert_eq!((work.read("s").len(), &work.read("s")[..4]), (1292, &[0; 4][..]));
@@ -165,7 +167,9 @@ fn encodings_passwords_and_digests() {
     let digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
     work.write("d", format!("{digest}  f\n"));
     work.write("b", hex::decode(digest).unwrap());
-    for (file, out) in [("d", "sd"), ("b", "sb")] {
+    // Digits alone, 64 bytes of them, are the same digest and no other one.
+    work.write("h", digest);
+    for (file, out) in [("d", "sd"), ("b", "sb"), ("h", "sh")] {
         let sign = ["sign", "--key", "k", "--passin", "pass:word", "--digest", "--out", out, file];
         work.hbs(&sign).ok();
         work.hbs(&["verify", "--key", "p", "--sig", out, "b"]).ok();
@@ -173,7 +177,7 @@ fn encodings_passwords_and_digests() {
     work.write("n", "no digest");
     let sign = ["sign", "--key", "k", "--passin", "pass:word", "--digest", "n"];
     work.hbs(&sign).fails(2).says("no digest");
-    assert_eq!(work.status()["index"], 3);
+    assert_eq!(work.status()["index"], 4);
     let two = format!("{SET},{SET}");
     let make = ["keygen", &two, "--encoding", "lms", "--out", "two"];
     work.hbs(&make).fails(2).says("one level");
@@ -195,7 +199,8 @@ fn what_is_wrong_uses_no_index_and_writes_nothing() {
     keygen("LMS_SHA256_M32_H6", &["--out", "n"], "gabion hbs params");
     let two = format!("{SET},{SET}");
     keygen(&two, &["--out", "n", "--profile", "cnsa2"], "CNSA 2.0");
-    work.hbs(&["keygen", SET, "--out", "n", "--anchor", "a"]).fails(4).says("another folder");
+    keygen(SET, &["--out", "n", "--anchor", "a"], "another folder");
+    keygen(SET, &["--out", "n", "--anchor", "deep/er/a"], "another folder");
     let sign = |arguments: &[&str], code, says: &str| {
         work.hbs(&[&["sign", "--key"], arguments].concat()).fails(code).says(says);
     };
@@ -214,9 +219,9 @@ fn what_is_wrong_uses_no_index_and_writes_nothing() {
     sign(&["alone/k", "--out", "s", "f"], 4, "without its state");
     work.gabion(&["sign", "--key", "k", "--out", "s", "f"]).fails(2).says("gabion hbs sign");
     assert_eq!(work.status()["index"], 0);
-    let several = ["--anchor", "one/a", "--anchor", "two/b"];
+    let several = ["--anchor", "../one/a", "--anchor", "../two/b"];
     work.hbs(&[&["keygen", SET, "--out", "n"], &several[..]].concat()).ok();
-    fs::remove_file(work.path("two/b")).unwrap();
+    fs::remove_file(work.path("../two/b")).unwrap();
     sign(&["n", "--out", "s", "f"], 4, "no anchor");
 }
 
@@ -236,6 +241,90 @@ fn a_backup_goes_on_where_nothing_was_signed_since() {
     work.write("b", "no backup");
     assert_ne!(work.hbs(&["restore", "b", "--out", "bad"]).code, Some(0));
     assert!(!work.has("bad") && !work.has("bad.state"));
+}
+
+/// All of it before the work: trees 25 high would take hours.
+#[test]
+fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
+    let work = with_key(&[]);
+    work.write("empty", "");
+    work.write("../anchor", "");
+    let before = work.files(".");
+    let keygen = |options: &[&str], says: &str| {
+        work.hbs(&[&["keygen", "LMS_SHA256_M32_H25_W8"], options].concat()).fails(2).says(says);
+    };
+    keygen(&["--out", "none/n"], "No such file");
+    keygen(&["--out", "n", "--anchor", "../anchor"], "an anchor already");
+    keygen(&["--out", "n", "--passin", "pass:"], "empty password");
+    keygen(&["--out", "n", "--passin", "file:empty"], "empty password");
+    keygen(&["--out", "n", "--passin", "file:none"], "none");
+    for name in ["n", "n.state", "n.log", "n.trees", "n.lock", "./n.log"] {
+        keygen(&["--out", "n", "--pub", name], "same file");
+    }
+    keygen(&["--out", "n", "--anchor", "../a", "--pub", "../a"], "same file");
+    let mut homeless = work.command(&["hbs", "keygen", SET, "--out", "n"]);
+    homeless.env_remove("XDG_STATE_HOME").env_remove("HOME");
+    Done::of(homeless.output().unwrap()).fails(2).says("set HOME");
+    let import = ["--pub", "q", "--next", "0", "--margin", "0", "--i-have-destroyed-the-original"];
+    let twice = ["hbs", "import", "-", "--out", "n", "--passin", "stdin"];
+    work.gabion_fed(&[&twice[..], &import].concat(), b"").fails(2).says("standard input");
+    let named = ["import", "n.state", "--out", "n"];
+    work.write("n.state", [&[0; 8], &[0x54][..], &[0xff; 7], &[7; 48]].concat());
+    work.write("n.lock", "a key is being made");
+    work.hbs(&[&named[..], &import].concat()).fails(2).says("a file of --out");
+    fs::remove_file(work.path("n.state")).unwrap();
+    fs::remove_file(work.path("n.lock")).unwrap();
+    assert!(before == work.files("."), "{:?}", work.names());
+}
+
+#[test]
+fn what_cannot_be_written_uses_no_index() {
+    let work = with_key(&["--anchor", "../anchors/k"]);
+    let sign = |options: &[&str], says: &str| {
+        work.hbs(&[&["sign", "--key", "k"], options, &["f"]].concat()).fails(2).says(says);
+    };
+    fs::remove_file(work.path("k.trees")).unwrap();
+    let files = ["k", "k.state", "k.log", "k.lock", "k.trees", "../anchors/k"];
+    for name in files {
+        sign(&["--force", "--out", name], "same file");
+    }
+    std::os::unix::fs::symlink("k", work.path("link")).unwrap();
+    work.hbs(&["sign", "--key", "link", "--force", "--out", "k.log", "f"]).fails(2);
+    work.hbs(&["backup", "k", "--out", "k.trees"]).fails(2).says("same file");
+    // A folder that takes no files.
+    sign(&["--out", "/proc/gabion-test.sig"], "cannot write");
+    assert_eq!((&work.status()["index"], &work.status()["burnt"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn keys_of_xmss_sign_and_are_audited() {
+    let work = Work::new();
+    work.write("f", "an image\n");
+    work.write("g", "another image\n");
+    let keygen = |set: &str, options: &[&str]| {
+        work.hbs(&[&["keygen", set, "--out", "k", "--pub", "p"], options].concat())
+    };
+    keygen("XMSS-SHA2_10_512", &[]).fails(2).says("only verifies");
+    keygen("XMSSMT-SHA2_20/4_192", &["--profile", "cnsa2"]).fails(2).says("CNSA 2.0");
+    keygen("XMSS-SHA2_10_192", &["--encoding", "lms"]).fails(2).says("--encoding lms");
+    keygen("XMSSMT-SHA2_20/4_192", &[]).ok();
+    let made = work.hbs(&["sign", "--key", "k", "--json", "f", "g"]).ok().text();
+    let rows: Vec<Value> = made.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!((&rows[0]["index"], &rows[1]["index"]), (&0.into(), &1.into()));
+    assert_eq!(rows[1]["remaining"], (1 << 20) - 2);
+    for verify in [&["verify"][..], &["hbs", "verify"]] {
+        work.gabion(&[verify, &["--key", "p", "--sig", "f.sig", "f"]].concat()).ok();
+        work.gabion(&[verify, &["--key", "p", "--sig", "f.sig", "g"]].concat()).fails(1);
+    }
+    work.hbs(&["audit", "k", "f.sig", "g.sig"]).ok();
+    work.hbs(&["audit", "f.sig"]).fails(2).says("XMSS");
+    let log = work.hbs(&["log", "k", "--json"]).ok();
+    assert!(log.text().contains("XMSSMT"));
+    work.write("log", log.out);
+    work.hbs(&["audit", "log", "f.sig"]).ok();
+    work.copy("copy");
+    work.hbs(&["sign", "--key", "copy/k", "--out", "s", "f"]).ok();
+    work.hbs(&["sign", "--key", "k", "--out", "t", "f"]).fails(4).says("not safe");
 }
 
 /// Another library's key, made of known bytes; its signatures are those that its seed makes here.
@@ -261,7 +350,7 @@ fn keys_of_other_libraries_go_on_behind_their_last_index() {
     assert!(work.hbs(&["log", "k"]).ok().text().contains("original is destroyed"));
     // Imported once more, it would sign with the same indexes.
     let again = work.hbs(&["import", "other", "--out", "k2", "--next", "9", "--margin", "0", gone]);
-    assert_ne!(again.code, Some(0));
+    again.fails(4).says("imported before");
     assert!(!work.has("k2"));
     work.write("other", &other[..48]);
     let short = work.hbs(&["import", "other", "--out", "k3", "--next", "9", "--margin", "0", gone]);
@@ -275,7 +364,7 @@ fn an_index_that_signed_twice_is_found() {
     work.hbs(&["backup", "k", "--out", "b"]).ok();
     work.hbs(&["sign", "--key", "k", "f"]).ok();
     // What nobody can notice: everything restored, the anchor too.
-    fs::remove_dir_all(work.path("state-home")).unwrap();
+    fs::remove_dir_all(work.state_home()).unwrap();
     fs::create_dir(work.path("host2")).unwrap();
     work.hbs(&["restore", "b", "--out", "host2/k"]).ok();
     work.hbs(&["recover", "host2/k", "--burn", "0"]).ok();
@@ -286,7 +375,12 @@ fn an_index_that_signed_twice_is_found() {
         let found = work.hbs(&["audit", sources[0], sources[1]]).fails(1).says("replace the key");
         assert!(found.text().starts_with("index 0 signed two messages"), "{sources:?}: {found:?}");
     }
-    work.hbs(&["audit", "k", "f.sig"]).ok();
+    let audited = work.hbs(&["audit", "k", "f.sig"]).ok();
+    assert!(!audited.err.contains("note"), "{audited:?}");
+    // What lies beside a signature is believed where the signature is good for it.
+    work.write("f", "built once more\n");
+    let audited = work.hbs(&["audit", "k", "f.sig"]).ok();
+    assert!(audited.err.contains("f is not what f.sig signs"), "{audited:?}");
     work.hbs(&["audit", "f"]).fails(2).says("no signature");
     work.hbs(&["keygen", SET, "--out", "other"]).ok();
     work.hbs(&["audit", "k", "other"]).fails(2).says("two keys");

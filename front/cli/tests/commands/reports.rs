@@ -638,7 +638,7 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         let mut shell = Command::new("sh");
         shell.args(["-e", "-c", &script.replace("--seconds 10", "--seconds 1")]);
         shell.env("PATH", path).current_dir(place.folder());
-        shell.env("XDG_STATE_HOME", place.path("state-home"));
+        shell.env("XDG_STATE_HOME", place.state_home());
         Done::of(shell.output().unwrap()).ok();
     }
     work.gabion(&["no-such-command"]).fails(2);

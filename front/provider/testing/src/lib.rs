@@ -208,6 +208,8 @@ impl Place {
     #[allow(clippy::new_without_default)] // It makes a folder.
     pub fn new() -> Self {
         let place = Place { folder: tempfile::tempdir().unwrap(), prefix: prefix() };
+        // Below one that is the test's too, so that there is a beside.
+        std::fs::create_dir(place.path("")).unwrap();
         std::fs::create_dir(place.path("modules")).unwrap();
         std::fs::copy(module(), place.path("modules/gabion.so")).unwrap();
         let common = "[req]\ndistinguished_name = dn\nx509_extensions = ca\n[dn]\n\
@@ -262,7 +264,7 @@ impl Place {
 
     /// The path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.path().join("work").join(name)
     }
 
     /// A file's bytes.
@@ -276,7 +278,7 @@ impl Place {
         let conf = if side == Side::Gabion { "gabion.cnf" } else { "stock.cnf" };
         command
             .args(words.split_whitespace())
-            .current_dir(self.folder.path())
+            .current_dir(self.path(""))
             .env("LD_LIBRARY_PATH", self.prefix.join("lib"))
             .env("OPENSSL_CONF", self.path(conf))
             .env("OPENSSL_MODULES", self.path("modules"))

@@ -25,7 +25,7 @@ fn make(place: &Place, name: &str, levels: usize, encoding: Encoding, first: u64
     let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
     let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
     let made = made.unwrap().unwrap();
-    let home = place.path("home");
+    let home = place.path("../home");
     std::fs::create_dir_all(&home).unwrap();
     let making = Making {
         key: &place.path(name),

@@ -1,14 +1,18 @@
 //! `gabion hbs audit`: looks for an index that signed two messages, over logs and signatures from wherever.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use gabion_engine::Prehash;
-use gabion_engine::lms::index_of;
+use gabion_engine::xmss::Set;
+use gabion_engine::{Algorithm, Error, Message, Prehash, lms, xmss};
 use gabion_state::{KeyFile, Line, Reuse, Surroundings, audit, log};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
+use super::verify::as_hss;
 use crate::failure::Failure;
 use crate::files;
+use crate::keys;
 
 /// Look for an index that signed two messages
 ///
@@ -19,8 +23,8 @@ use crate::files;
 ///   gabion hbs audit key host-a.ndjson a.sig b.sig
 ///
 /// LOG is a private key, whose log is read, or what `gabion hbs log --json` printed on another host. SIG is a signature: its
-/// index stands in it. Beside its message, without .sig, it is compared with logs too, else with other signatures. All
-/// have to be of one key. Exits 1 where an index was used twice: that key must not be trusted any more.
+/// index stands in it. Beside its message, without .sig, which it verifies, it is compared with logs too, else with other
+/// signatures. All have to be of one key. Exits 1 where an index was used twice: that key must not be trusted any more.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -37,10 +41,22 @@ type Use = (String, u64, [u8; 32]);
 struct Seen {
     /// By digests of messages.
     messages: Vec<Use>,
-    /// By digests of signatures: one index and message have one.
-    signatures: Vec<Use>,
-    /// The key that logs name, and which log did first.
-    key: Option<(String, String)>,
+    /// What may be signatures. How the index stands in one, the key says.
+    signatures: Vec<Signature>,
+    key: Option<Key>,
+}
+
+/// What may be a signature.
+struct Signature {
+    path: PathBuf,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+/// The key that logs name, and which log did first.
+struct Key {
+    algorithm: Algorithm,
+    public: Vec<u8>,
+    first: String,
 }
 
 /// Runs the command.
@@ -49,9 +65,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     for path in &args.sources {
         seen.add(path)?;
     }
-    let uses = seen.messages.len().max(seen.signatures.len());
-    let mut reused = audit(seen.messages);
-    for reuse in audit(seen.signatures) {
+    let (messages, signatures) = seen.uses()?;
+    let uses = messages.len().max(signatures.len());
+    let mut reused = audit(messages);
+    for reuse in audit(signatures) {
         if reused.iter().all(|known| known.index != reuse.index) {
             reused.push(reuse);
         }
@@ -74,27 +91,15 @@ impl Seen {
     fn add(&mut self, path: &Path) -> Result<(), Failure> {
         let bytes = files::read(path, files::LARGE_MAX)?;
         let name = files::shown(path, "standard input");
-        if let Some(index) = index_of(&bytes) {
-            let of_bytes = digest(&bytes);
-            self.signatures.push((name.clone(), index, of_bytes));
-            let message = path.to_str().and_then(|path| path.strip_suffix(".sig"));
-            if let Some(message) = message.filter(|message| Path::new(message).is_file()) {
-                let message = files::read(Path::new(message), files::LARGE_MAX)?;
-                self.messages.push((name, index, digest(&message)));
-            }
-            return Ok(());
-        }
         if bytes.first() == Some(&b'{') {
             return self.add_exported(&name, &bytes);
         }
         let around = Surroundings::real();
         let Ok(file) = KeyFile::read(&*around.disk, path) else {
-            return Err(Failure::Usage(format!(
-                "{name} is no signature of LMS or HSS, no private key of `gabion hbs keygen`, and nothing that \
-                 `gabion hbs log --json` printed"
-            )));
+            self.signatures.push(Signature { path: path.to_owned(), bytes });
+            return Ok(());
         };
-        self.is_of(&name, hex::encode(file.public()))?;
+        self.is_of(&name, file.sets().algorithm(), file.public())?;
         for line in log(&around, path)? {
             if let Line::Signed { index, digest, host, .. } = line {
                 self.messages.push((format!("{name} on {host}"), index, digest));
@@ -113,7 +118,11 @@ impl Seen {
                 ))
             };
             let row: Value = serde_json::from_slice(line).map_err(|_| expected())?;
-            self.is_of(name, row["key"].as_str().ok_or_else(expected)?.to_owned())?;
+            // Those that were printed before there were keys of XMSS do not say it.
+            let algorithm = row["algorithm"].as_str().unwrap_or("HSS");
+            let algorithm = Algorithm::from_str(algorithm).map_err(|_| expected())?;
+            let public = row["key"].as_str().and_then(|key| hex::decode(key).ok());
+            self.is_of(name, algorithm, &public.ok_or_else(expected)?)?;
             if row["kind"] != "signed" {
                 continue;
             }
@@ -127,16 +136,76 @@ impl Seen {
     }
 
     /// Indexes of two keys say nothing about each other.
-    fn is_of(&mut self, name: &str, key: String) -> Result<(), Failure> {
+    fn is_of(&mut self, name: &str, algorithm: Algorithm, public: &[u8]) -> Result<(), Failure> {
         match &self.key {
-            Some((known, first)) if *known != key => Err(Failure::Usage(format!(
-                "{first} and {name} are of two keys; expected logs of one"
-            ))),
+            Some(key) if (key.algorithm, &*key.public) != (algorithm, public) => {
+                Err(Failure::Usage(format!(
+                    "{} and {name} are of two keys; expected logs of one",
+                    key.first
+                )))
+            }
             Some(_) => Ok(()),
             None => {
-                self.key = Some((key, name.to_owned()));
+                let (public, first) = (public.to_vec(), name.to_owned());
+                self.key = Some(Key { algorithm, public, first });
                 Ok(())
             }
+        }
+    }
+
+    /// Uses by messages, and by signatures: one index and message have one of these.
+    fn uses(self) -> Result<(Vec<Use>, Vec<Use>), Failure> {
+        let Seen { mut messages, signatures, key } = self;
+        let mut uses = Vec::new();
+        for signature in signatures {
+            let name = files::shown(&signature.path, "standard input");
+            let index = match &key {
+                Some(key) => key.index_of(&signature.bytes),
+                None => lms::index_of(&signature.bytes),
+            };
+            let index = index.ok_or_else(|| {
+                Failure::Usage(format!(
+                    "{name} is no signature of LMS or HSS, no private key of `gabion hbs keygen`, and nothing that \
+                     `gabion hbs log --json` printed; a signature of XMSS is read beside one of these alone"
+                ))
+            })?;
+            if let Some(key) = &key
+                && let Some(digest) = key.message_of(&signature)?
+            {
+                messages.push((name.clone(), index, digest));
+            }
+            uses.push((name, index, digest(&signature.bytes)));
+        }
+        Ok((messages, uses))
+    }
+}
+
+impl Key {
+    fn index_of(&self, signature: &[u8]) -> Option<u64> {
+        let Some(scheme) = self.algorithm.xmss() else { return lms::index_of(signature) };
+        let number = u32::from_be_bytes(*self.public.first_chunk()?);
+        xmss::index_of(Set::of_number(scheme, number)?, signature)
+    }
+
+    /// The digest of what was signed, where that is beside the signature; what lies there may have changed since.
+    fn message_of(&self, signature: &Signature) -> Result<Option<[u8; 32]>, Failure> {
+        let path = signature.path.to_str().and_then(|path| path.strip_suffix(".sig"));
+        let Some(path) = path.map(Path::new).filter(|path| path.is_file()) else { return Ok(None) };
+        let bytes = files::read(path, files::LARGE_MAX)?;
+        let engine = keys::engine()?;
+        let key = engine.signature_public(self.algorithm, &self.public)?;
+        let message = Message::Pure { context: b"", message: &bytes };
+        match engine.verify(&key, message, &as_hss(&key, &signature.bytes)) {
+            Ok(()) => Ok(Some(digest(&bytes))),
+            Err(Error::BadSignature) => {
+                eprintln!(
+                    "note: {} is not what {} signs, which is compared with signatures alone",
+                    files::shown(path, "-"),
+                    files::shown(&signature.path, "-")
+                );
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -6,7 +6,7 @@ use gabion_state::Surroundings;
 
 use super::{KeyPath, key_file, named_file};
 use crate::failure::Failure;
-use crate::files;
+use crate::files::{self, Existing};
 
 /// Write a key and its state into one file, for the day that the disk is lost
 ///
@@ -51,6 +51,9 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     let around = Surroundings::real();
     key_file(&around, &args.key.key)?;
     is_free("--out", &args.out)?;
+    let files = gabion_state::files(&around, &args.key.key)?;
+    let taken: Vec<_> = files.iter().map(|file| ("a file of the key", file.as_path())).collect();
+    files::places_of([("--out", args.out.as_path())], &[], &taken, Existing::Keep)?;
     gabion_state::backup(&around, &args.key.key, &args.out)?;
     Ok(0)
 }

@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let refused = |reason: String| Failure::Usage(format!("{name}: {reason}"));
     let Foreign { secret, next: said } = Foreign::decode(&bytes).map_err(refused)?;
     let sets = secret.sets();
-    new.check_levels(&sets)?;
+    new.check_encoding(&sets)?;
     if next < said {
         return Err(Failure::Usage(format!(
             "--next {next} was used already: {name} says that {said} comes next"

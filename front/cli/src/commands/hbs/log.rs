@@ -1,5 +1,6 @@
 //! `gabion hbs log`: what a key signed.
 
+use gabion_engine::Algorithm;
 use gabion_state::{Line, Surroundings, log};
 use serde_json::{Value, json};
 
@@ -30,10 +31,10 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Surroundings::real();
     let file = key_file(&around, &args.key.key)?;
-    let public = hex::encode(file.public());
+    let key = (file.sets().algorithm(), hex::encode(file.public()));
     for line in log(&around, &args.key.key)? {
         if args.json {
-            say!("{}", as_json(&line, &public));
+            say!("{}", as_json(&line, &key));
         } else {
             say!("{}", as_text(&line));
         }
@@ -41,17 +42,20 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn as_json(line: &Line, public: &str) -> Value {
+fn as_json(line: &Line, (algorithm, public): &(Algorithm, String)) -> Value {
+    let algorithm = algorithm.to_string();
     match line {
         Line::Signed { index, digest, request, time, host, .. } => json!({
-            "kind": "signed", "key": public, "index": index, "digest": hex::encode(digest),
+            "kind": "signed", "algorithm": algorithm, "key": public, "index": index, "digest": hex::encode(digest),
             "request": request, "time": time, "host": host,
         }),
         Line::Forgotten { request } => {
-            json!({"kind": "forgotten", "key": public, "request": request})
+            json!({"kind": "forgotten", "algorithm": algorithm, "key": public, "request": request})
         }
         Line::Note { text, time, host } => {
-            json!({"kind": "note", "key": public, "text": text, "time": time, "host": host})
+            json!({
+                "kind": "note", "algorithm": algorithm, "key": public, "text": text, "time": time, "host": host,
+            })
         }
     }
 }

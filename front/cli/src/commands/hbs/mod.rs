@@ -24,11 +24,11 @@ use gabion_state::{KeyFile, Surroundings};
 use crate::failure::Failure;
 use crate::files;
 
-/// Hash-based signatures with state: LMS and HSS
+/// Hash-based signatures with state: LMS, HSS, XMSS and XMSS^MT
 ///
 /// Example:
-///   gabion hbs keygen LMS_SHA256_M32_H5_W4 --out key --pub pub.pem --anchor anchors/key
-///   echo hi > firmware.bin && gabion hbs sign --key key firmware.bin
+///   mkdir keys && gabion hbs keygen LMS_SHA256_M32_H5_W4 --out keys/key --pub pub.pem --anchor anchors/key
+///   echo hi > firmware.bin && gabion hbs sign --key keys/key firmware.bin
 ///   gabion hbs verify --key pub.pem --sig firmware.bin.sig firmware.bin
 ///
 /// A key signs a fixed number of messages, each with an index of its own. An index that signs two gives the key away, so

@@ -3,11 +3,12 @@
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use gabion_engine::keys::stateful::hss::Progress;
-use gabion_state::{Encoding, Generated, Making, Surroundings, check_free};
+use gabion_engine::keys::stateful::Progress;
+use gabion_state::{Encoding, Generated, Making, Paths, Sets, Surroundings, check_place};
+use zeroize::Zeroizing;
 
 use super::named_file;
 use crate::failure::Failure;
@@ -53,42 +54,73 @@ enum Form {
     Lms,
 }
 
-/// A new key's places, which were looked at before there was work to lose.
+/// A new key's places and password, which were looked at before there was work to lose.
 pub struct NewKey {
     args: NewKeyArgs,
     public: Option<Place>,
+    password: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl NewKeyArgs {
-    /// Looks at where everything goes.
+    /// Looks at where everything goes, and reads the password.
     pub fn checked(
         self,
         around: &Surroundings,
-        inputs: &[(&str, &std::path::Path)],
+        inputs: &[(&str, &Path)],
     ) -> Result<NewKey, Failure> {
         named_file("--out", &self.out)?;
-        let shown = files::shown(&self.out, "-");
+        let is_passin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
+        let mut standard = vec![("--passin", is_passin)];
+        standard.extend(inputs.iter().map(|(name, file)| (*name, files::is_standard_input(file))));
+        files::one_standard_input(&standard)?;
         if self.out.symlink_metadata().is_ok() {
+            let shown = files::shown(&self.out, "-");
             return Err(Failure::Usage(format!(
                 "{shown} exists; a key that signing uses up is never replaced, with --force neither"
             )));
         }
-        check_free(around, &self.out)?;
-        let public = match &self.public {
-            None => None,
-            Some(path) => {
-                let key = ("--out", self.out.as_path());
-                let inputs = [inputs, &[key]].concat();
-                let [place] = files::places([("--pub", path)], &inputs, self.force.existing())?;
-                if *path == self.out {
-                    return Err(Failure::Usage(format!(
-                        "--out and --pub name the same file, {shown}; expected two"
-                    )));
-                }
-                Some(place)
+        let public = self.public_place(inputs)?;
+        check_place(around, &self.out, &self.anchors, self.allow_nfs)?;
+        let password = self.passin.as_ref().map(PassIn::password).transpose()?;
+        if password.as_ref().is_some_and(|password| password.is_empty()) {
+            return Err(Failure::Usage(
+                "--passin gives an empty password, which keeps nobody out; expected one, or the option left out"
+                    .to_owned(),
+            ));
+        }
+        Ok(NewKey { args: self, public, password })
+    }
+
+    fn encoding(&self) -> Encoding {
+        match self.encoding {
+            Form::Hss => Encoding::Hss,
+            Form::Lms => Encoding::Lms,
+        }
+    }
+
+    /// Where the public key goes: to no file of the key, nor to one that is read.
+    fn public_place(&self, inputs: &[(&str, &Path)]) -> Result<Option<Place>, Failure> {
+        let paths = Paths::of(&self.out);
+        let files = paths.all().map(|file| ("a file of --out", file));
+        let anchors = self.anchors.iter().map(|anchor| ("--anchor", anchor.as_path()));
+        let taken: Vec<_> =
+            files.into_iter().chain(anchors).chain([("--out", self.out.as_path())]).collect();
+        let password = self.passin.as_ref().and_then(PassIn::file).map(|file| ("--passin", file));
+        for (option, input) in inputs.iter().copied().chain(password) {
+            // It would be taken for what is left of a key.
+            if let Some(mark) = files::mark_of_input(input)
+                && taken.iter().any(|(_, file)| files::mark_of_input(file).as_ref() == Some(&mark))
+            {
+                return Err(Failure::Usage(format!(
+                    "{option} has the name of a file of --out, {}; expected another",
+                    files::shown(input, "standard input")
+                )));
             }
-        };
-        Ok(NewKey { args: self, public })
+        }
+        let Some(path) = &self.public else { return Ok(None) };
+        let inputs: Vec<_> = inputs.iter().copied().chain(password).collect();
+        let outputs = [("--pub", path.as_path())];
+        Ok(files::places_of(outputs, &inputs, &taken, self.force.existing())?.pop())
     }
 }
 
@@ -99,11 +131,12 @@ impl NewKey {
         self.args.threads.unwrap_or_else(cores)
     }
 
-    /// Refuses several levels under the bare encoding, before the key is made.
-    pub fn check_levels(&self, sets: &gabion_state::Sets) -> Result<(), Failure> {
-        if self.args.encoding == Form::Lms && !sets.is_one_tree() {
+    /// Refuses the bare encoding where there is none, before the key is made.
+    pub fn check_encoding(&self, sets: &Sets) -> Result<(), Failure> {
+        if !sets.has(self.args.encoding()) {
             return Err(Failure::Usage(
-                "--encoding lms is for keys of one level; leave it out for several".to_owned(),
+                "--encoding lms is for keys of LMS with one level; leave it out for others"
+                    .to_owned(),
             ));
         }
         Ok(())
@@ -117,15 +150,11 @@ impl NewKey {
         next: u64,
         note: &str,
     ) -> Result<(), Failure> {
-        let NewKey { args, public } = self;
-        let passphrase = args.passin.as_ref().map(PassIn::password).transpose()?;
-        let encoding = match args.encoding {
-            Form::Hss => Encoding::Hss,
-            Form::Lms => Encoding::Lms,
-        };
-        let bytes = match args.encoding {
-            Form::Hss => made.spki(false)?,
-            Form::Lms => made.public()[Encoding::Lms.left_out()..].to_vec(),
+        let NewKey { args, public, password } = self;
+        let encoding = args.encoding();
+        let bytes = match encoding {
+            Encoding::Hss => made.spki(false)?,
+            Encoding::Lms => made.public()[Encoding::Lms.left_out()..].to_vec(),
         };
         // Complete on the disk before there is a key, so that little can fail afterwards.
         let public = match public {
@@ -136,7 +165,7 @@ impl NewKey {
         };
         let making = Making {
             key: &args.out,
-            passphrase: passphrase.as_deref().map(Vec::as_slice),
+            passphrase: password.as_deref().map(Vec::as_slice),
             encoding,
             next,
             warn_at: args.warn_at,

@@ -4,7 +4,7 @@ use gabion_state::{Surroundings, recover};
 
 use super::status::{print, verdict};
 use super::{KeyPath, key_file};
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 
 /// Go on with a key whose state is not safe, by burning indexes
 ///
@@ -13,7 +13,8 @@ use crate::failure::Failure;
 ///   gabion hbs recover key --burn 8
 ///
 /// Burns every index that state, log or an anchor saw, and N more, and makes the anchors that are missing. N has to
-/// cover what was signed where none of these witnesses was: with a lost disk, or by a copy. It asks nothing.
+/// cover what was signed where none of these witnesses was: with a lost disk, or by a copy. It asks nothing. A log that is
+/// damaged is copied to KEY.log.1, and goes on behind what is whole of it.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -30,5 +31,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let file = key_file(&around, &args.key.key)?;
     let status = recover(&around, &args.key.key, file.public(), args.burn)?;
     print(&status)?;
+    for warning in &status.warnings {
+        eprintln!("warning: {}", plain(warning));
+    }
     verdict(&status)
 }

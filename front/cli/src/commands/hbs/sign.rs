@@ -63,10 +63,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let places = places(&args)?;
+    let around = Surroundings::real();
+    let places = places(&args, &around)?;
     let messages = args.files.iter().map(|file| message(file, args.digest));
     let messages: Vec<_> = messages.collect::<Result<_, _>>()?;
-    let around = Surroundings::real();
     let file = key_file(&around, &args.key)?;
     let passphrase = match (file.is_encrypted(), &args.passin) {
         (true, None) => {
@@ -86,6 +86,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let passphrase = passphrase.as_deref().map(Vec::as_slice);
     let engine = keys::engine()?;
+    // An index is used up for a signature that can't be written, too.
+    files::probe(&places, file.signature_len())?;
     let signer = Signer::of_file(&around, engine, &args.key, file, passphrase, &opening)?;
     let id = args.request_id.as_deref();
     let requests = messages.iter().map(|message| Request { message, id });
@@ -104,7 +106,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 }
 
 /// Where signatures go, before one is made.
-fn places(args: &Args) -> Result<Vec<Place>, Failure> {
+fn places(args: &Args, around: &Surroundings) -> Result<Vec<Place>, Failure> {
     let several = args.files.len() > 1;
     for (is_given, option) in
         [(args.out.is_some(), "--out"), (args.request_id.is_some(), "--request-id")]
@@ -121,19 +123,14 @@ fn places(args: &Args) -> Result<Vec<Place>, Failure> {
     files::one_standard_input(&standard)?;
     let mut inputs = vec![("--key", args.key.as_path())];
     inputs.extend(args.files.iter().map(|file| ("FILE", file.as_path())));
-    let mut places: Vec<Place> = Vec::new();
-    for file in &args.files {
-        let out = out_of(args, file)?;
-        let option = if args.out.is_some() { "--out" } else { "FILE.sig" };
-        let [place] = files::places([(option, &out)], &inputs, args.force.existing())?;
-        if places.iter().any(|other| place.is_same(other)) {
-            return Err(Failure::Usage(format!(
-                "{} is named twice; expected each FILE once",
-                files::shown(file, "standard input")
-            )));
-        }
-        places.push(place);
-    }
+    inputs.extend(args.passin.as_ref().and_then(PassIn::file).map(|file| ("--passin", file)));
+    // Where there is no key, that is said later.
+    let files = gabion_state::files(around, &args.key).unwrap_or_default();
+    let taken: Vec<_> = files.iter().map(|file| ("a file of the key", file.as_path())).collect();
+    let option = if args.out.is_some() { "--out" } else { "FILE.sig" };
+    let outs = args.files.iter().map(|file| out_of(args, file)).collect::<Result<Vec<_>, _>>()?;
+    let outputs = outs.iter().map(|out| (option, out.as_path()));
+    let places = files::places_of(outputs, &inputs, &taken, args.force.existing())?;
     files::not_a_terminal(&places)?;
     Ok(places)
 }
@@ -157,20 +154,22 @@ fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> 
         return files::read(file, files::LARGE_MAX);
     }
     let bytes = files::read(file, files::SMALL_MAX)?;
-    let is_one = |bytes: &[u8]| [24, 28, 32, 48, 64].contains(&bytes.len());
-    if is_one(&bytes) {
-        return Ok(bytes);
-    }
-    // As sha256sum prints it: the digest, and the name of what it is of.
+    let is_one = |len: usize| [24, 28, 32, 48, 64].contains(&len);
+    // As sha256sum prints it: the digest, and the name of what it is of. Digits alone are no digest in bytes, which
+    // would be one out of 2^85.
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
-    let digest = text.split_ascii_whitespace().next().and_then(|word| hex::decode(word).ok());
-    match digest.filter(|digest| is_one(digest) && text.trim_end().lines().count() == 1) {
-        Some(digest) => Ok(Zeroizing::new(digest)),
-        None => Err(Failure::Usage(format!(
+    let word = text.split_ascii_whitespace().next().unwrap_or_default();
+    let is_hex = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digest = match is_hex && text.trim_end().lines().count() == 1 {
+        true => hex::decode(word).ok().map(Zeroizing::new),
+        false => Some(bytes),
+    };
+    digest.filter(|digest| is_one(digest.len())).ok_or_else(|| {
+        Failure::Usage(format!(
             "{} holds no digest; expected 24, 28, 32, 48 or 64 bytes, or one line of as many in hexadecimal",
             files::shown(file, "standard input")
-        ))),
-    }
+        ))
+    })
 }
 
 fn tell(args: &Args, signed: &[Signature]) -> Result<(), Failure> {

@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 
 /// A signature in HSS's encoding: one of a lone tree may lack the word in front, which is zero. Under a key of one level a
 /// signature has one length, so that no other is taken for it.
-fn as_hss<'a>(key: &VerifyKey, signature: &'a [u8]) -> Cow<'a, [u8]> {
+pub fn as_hss<'a>(key: &VerifyKey, signature: &'a [u8]) -> Cow<'a, [u8]> {
     let is_one_tree =
         key.algorithm() == Algorithm::Hss && key.bytes().starts_with(&1u32.to_be_bytes());
     if is_one_tree && signature.len() + 4 == key.signature_len_max() {

@@ -67,15 +67,23 @@ pub struct Work {
 
 impl Work {
     pub fn new() -> Work {
-        Work { folder: tempfile::tempdir().unwrap() }
+        let work = Work { folder: tempfile::tempdir().unwrap() };
+        // Below one that is the test's too, so that there is a beside.
+        std::fs::create_dir(work.path("")).unwrap();
+        work
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.path().join("work").join(name)
     }
 
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    pub fn folder(&self) -> PathBuf {
+        self.path("")
+    }
+
+    /// Where anchors of keys go: not into the home of whoever runs the tests, nor below a key.
+    pub fn state_home(&self) -> PathBuf {
+        self.folder.path().join("state-home")
     }
 
     pub fn read(&self, name: &str) -> Vec<u8> {
@@ -91,16 +99,15 @@ impl Work {
     }
 
     pub fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let entries = std::fs::read_dir(self.folder()).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     /// `gabion`, to be run in the folder.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gabion"));
-        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        // Anchors of keys go there, and not into the home of whoever runs the tests.
-        command.env("XDG_STATE_HOME", self.path("state-home"));
+        command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", self.state_home());
         command
     }
 
@@ -121,7 +128,7 @@ impl Work {
     /// The bundle's own openssl, without our provider.
     pub fn openssl(&self, arguments: &[&str]) -> Done {
         let mut command = Command::new(bundle().unwrap().join("bin/openssl"));
-        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
         command.env_remove("OPENSSL_CONF").env_remove("OPENSSL_MODULES");
         Done::of(command.output().unwrap())
     }
