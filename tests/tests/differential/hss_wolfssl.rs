@@ -1,5 +1,6 @@
 //! LMS and HSS both ways with wolfSSL, in every set that it has, where its library is built: one seed gives one key in both,
 //! an index and a message one signature, and what one signs the other verifies; verdicts on mutated signatures are the same.
+//! A key that was used there is imported here, and goes on as it would have there.
 //!
 //! Keys that take wolfSSL long are made where `GABION_TEST_NEEDS_WOLFSSL` is set, and longer ones where `GABION_SOAK` is. Of
 //! trees that are higher still both verify NIST's signatures.
@@ -12,8 +13,10 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use gabion_engine::keys::stateful::hss::{HssSecret, Levels, StatefulKey};
+use gabion_engine::keys::stateful::{Progress, Request};
 use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms, LmsFamily};
 use gabion_engine::{Algorithm, Engine, Message};
+use gabion_state::{Encoding, Foreign, Generated, Making, Opening, Signer, Surroundings};
 use gabion_tests::vectors::{self, hex, list, text};
 use libloading::Library;
 
@@ -273,6 +276,58 @@ fn both_ways(wolf: &Wolf, set: &Set) -> usize {
     compared
 }
 
+/// A key that wolfSSL made and signed with, imported with its files: it signs at the next index as wolfSSL does, and behind
+/// a margin as wolfSSL does there.
+fn imported(wolf: &Wolf, set: &Set) {
+    let label = set.name();
+    let mut theirs = Key::new(wolf, set.id).unwrap();
+    theirs.make();
+    let len = Levels::new(&vec![(set.lms, set.ots); set.levels]).unwrap().signature_len();
+    for index in 0..5 {
+        theirs.sign(&random::<20>(&label, index), len);
+    }
+    let private = theirs.private.borrow().clone();
+    let Foreign { secret, next } = Foreign::decode(&private).unwrap();
+    assert_eq!(next, 5, "{label}");
+    let (around, engine) = (Surroundings::real(), Engine::global().unwrap());
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let made = Generated::of_secret(engine, secret, NonZero::<usize>::MIN, &mut go_on);
+    let made = made.unwrap().unwrap();
+    assert_eq!(made.public(), theirs.public(), "{label}");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("keys")).unwrap();
+    let mut next = next;
+    for margin in [0, 3] {
+        let key = folder.path().join(format!("keys/{margin}"));
+        let making = Making {
+            key: &key,
+            passphrase: None,
+            encoding: Encoding::Hss,
+            next: next + margin,
+            warn_at: None,
+            anchors: &[folder.path().join(format!("home/{margin}"))],
+            allow_network: true,
+            note: "imported",
+        };
+        made.write(&around, &making).unwrap();
+        let signer = Signer::open(&around, engine, &key, None, &Opening::default()).unwrap();
+        for _ in 0..margin {
+            // What is left out here nobody remembers there.
+            theirs.sign(b"not remembered", len);
+        }
+        for round in 0..2 {
+            let message: [u8; 40] = random(&label, 100 + round);
+            let ours = signer.sign(&[Request { message: &message, id: None }]).unwrap().remove(0);
+            let signature = theirs.sign(&message, len);
+            assert!(ours.bytes == signature, "{label}, index {}", ours.index);
+            assert!(theirs.verifies(&message, &ours.bytes), "{label}");
+            next = ours.index + 1;
+        }
+        signer.close().unwrap();
+    }
+    assert_eq!(next, 5 + 2 + 3 + 2);
+}
+
 /// NIST's signatures of a set, as pqc-kat has them.
 fn of_nist(wolf: &Wolf, set: &Set) -> usize {
     let hash = if set.lms.family == LmsFamily::Sha256 { "SHA256" } else { "SHAKE" };
@@ -343,4 +398,14 @@ fn hss_of_shake256_is_that_of_wolfssl() {
 #[test]
 fn hss_of_shake256_with_24_bytes_is_that_of_wolfssl() {
     every_set(3);
+}
+
+#[test]
+fn keys_of_wolfssl_are_imported_and_go_on() {
+    let Some(wolf) = Wolf::load() else { return };
+    let sets = (1..256).filter_map(|id| Key::new(&wolf, id).map(|key| key.set(id)));
+    let low: Vec<Set> = sets.filter(|set| set.hashes() <= 2_000_000).collect();
+    low.iter().for_each(|set| imported(&wolf, set));
+    let has = |n, levels| low.iter().any(|set| (set.lms.n, set.levels) == (n, levels));
+    assert!(has(24, 1) && has(32, 1) && has(32, 2), "{} sets", low.len());
 }
