@@ -213,7 +213,7 @@ impl KeyFile {
             }
         };
         let secret = match &self.sets {
-            Sets::Hss(_) => Secret::Hss(HssSecret::decode(clear)?),
+            Sets::Hss(levels) => Secret::Hss(HssSecret::decode(clear)?.in_sector(levels.clone())?),
             Sets::Xmss(set) => Secret::Xmss(XmssSecret::decode(set.scheme, clear)?),
         };
         match secret.sets() == self.sets {

@@ -99,6 +99,31 @@ pub fn check_place(
     }
 }
 
+/// Removes a key that was made just now, and that nobody has heard of: one of several that were to be made together, or
+/// one whose public key found no place. A key that somebody signed with, or signs with, stays.
+pub fn discard(around: &Surroundings, key: &Path) {
+    let (disk, paths) = (&*around.disk, Paths::of(key));
+    let Ok(Tried::Held(lock)) = Lock::try_take(disk, &paths.lock) else { return };
+    let state = read_state(disk, &paths, Access::Read).ok();
+    if let Some((head, _, state)) = state.filter(|(_, _, state)| state.generation == 1) {
+        // The private key goes first: what is left of it then signs nothing.
+        let mut files = vec![paths.key, paths.trees];
+        for path in
+            anchor_paths(&*around.machine, &head.anchors, &head.key, head.first).unwrap_or_default()
+        {
+            let mark = FileAnchor::new(Arc::clone(&around.disk), path.clone()).read();
+            if mark.is_ok_and(|mark| mark == Some(state.mark(&head.key))) {
+                files.push(path);
+            }
+        }
+        files.extend([paths.state, paths.log, paths.lock]);
+        for path in files {
+            let _ = disk.remove(&path);
+        }
+    }
+    lock.release();
+}
+
 /// Makes files of a key under its lock: all, or none of those that are put into the list.
 pub(crate) fn make_files(
     around: &Surroundings,

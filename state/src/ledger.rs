@@ -225,6 +225,12 @@ impl FilesLedger {
         self.shared.check_process()
     }
 
+    /// The indexes that are this state's, used or not.
+    pub fn indexes(&self) -> Range<u64> {
+        let inner = self.shared.inner();
+        inner.head.first..inner.head.end
+    }
+
     /// The next index, as far as nobody else takes it meanwhile; the last one's successor where none is left.
     pub fn next_index(&self) -> u64 {
         self.shared.inner().block.start

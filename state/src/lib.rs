@@ -74,7 +74,9 @@ pub use disk::{Access, Disk, DiskFile, Identity, RealDisk, read_full, write_all}
 pub use files::{Paths, Surroundings};
 pub use foreign::Foreign;
 pub use key_file::{KeyFile, LABEL, Secret};
-pub use keys::{NewKey, Reuse, Status, audit, check_place, create, files, log, recover, status};
+pub use keys::{
+    NewKey, Reuse, Status, audit, check_place, create, discard, files, log, recover, status,
+};
 pub use ledger::{FilesLedger, Opened, Options};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};

@@ -8,6 +8,7 @@
 //! ```
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use gabion_engine::Algorithm;
@@ -15,10 +16,14 @@ use gabion_engine::keys::stateful::hss::Levels;
 use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms, LmsFamily};
 use gabion_engine::xmss::{Scheme, Set};
 
+use crate::record::Reader;
+
 /// What a file calls HSS.
 const KIND_HSS: u8 = 1;
 /// The same of XMSS, and of XMSS^MT: their sets have numbers that overlap.
 const KINDS_XMSS: [(u8, Scheme); 2] = [(2, Scheme::Xmss), (3, Scheme::XmssMt)];
+/// The same of one sector of LMS.
+const KIND_SECTOR: u8 = 4;
 /// The width that a tree gets where nobody names one, as wolfSSL's.
 const W: u32 = 2;
 
@@ -58,6 +63,14 @@ impl Sets {
         }
     }
 
+    /// The indexes of such a key: of a sector, its own.
+    pub fn indexes(&self) -> Range<u64> {
+        match self {
+            Sets::Hss(levels) => levels.indexes(),
+            Sets::Xmss(set) => 0..set.signatures(),
+        }
+    }
+
     /// Whether there is one tree.
     pub fn is_one_tree(&self) -> bool {
         match self {
@@ -86,6 +99,7 @@ impl Sets {
     /// What a file calls it.
     pub(crate) fn kind(&self) -> u8 {
         match self {
+            Sets::Hss(levels) if levels.sectors().0 > 1 => KIND_SECTOR,
             Sets::Hss(_) => KIND_HSS,
             Sets::Xmss(set) => {
                 let kind = KINDS_XMSS.iter().find(|(_, scheme)| *scheme == set.scheme);
@@ -99,7 +113,14 @@ impl Sets {
         match self {
             Sets::Hss(levels) => {
                 let codes = levels.sets().iter().map(|(lms, ots)| [lms.typecode, ots.typecode]);
-                codes.flatten().flat_map(u32::to_be_bytes).collect()
+                let mut bytes: Vec<u8> = codes.flatten().flat_map(u32::to_be_bytes).collect();
+                let (count, number) = levels.sectors();
+                if count > 1 {
+                    // In front, since the way up has no fixed length.
+                    bytes.splice(..0, [count, number].map(u32::to_be_bytes).concat());
+                    bytes.extend_from_slice(levels.way());
+                }
+                bytes
             }
             Sets::Xmss(set) => set.number.to_be_bytes().to_vec(),
         }
@@ -111,6 +132,15 @@ impl Sets {
             let number = u32::from_be_bytes(bytes.try_into().ok()?);
             let set = Set::of_number(*scheme, number).filter(|set| set.can_sign());
             return set.map(Sets::Xmss);
+        }
+        if kind == KIND_SECTOR {
+            let (head, rest) = bytes.split_at_checked(16)?;
+            let (numbers, codes) = head.split_at(8);
+            let Sets::Hss(levels) = Sets::decode(KIND_HSS, codes)? else { return None };
+            let mut reader = Reader(numbers);
+            let [count, number] = [reader.array()?, reader.array()?].map(u32::from_be_bytes);
+            let sector = levels.sector(count, number, rest).ok()?;
+            return (!rest.is_empty()).then_some(Sets::Hss(sector));
         }
         if kind != KIND_HSS {
             return None;
@@ -143,7 +173,11 @@ impl fmt::Display for Sets {
             Sets::Hss(levels) => {
                 let names =
                     levels.sets().iter().map(|(lms, ots)| format!("{}:{}", lms.name, ots.name));
-                f.write_str(&names.collect::<Vec<_>>().join(","))
+                f.write_str(&names.collect::<Vec<_>>().join(","))?;
+                match levels.sectors() {
+                    (1, _) => Ok(()),
+                    (count, number) => write!(f, ", sector {number} of {count}"),
+                }
             }
             Sets::Xmss(set) => f.write_str(set.name),
         }
@@ -256,6 +290,20 @@ mod tests {
                 assert_eq!(Sets::decode(sets.kind(), &sets.encode()), Some(sets));
             }
         }
+    }
+
+    #[test]
+    fn sectors_come_back_from_their_numbers_with_the_way_up() {
+        let sets = Levels::new(&[(&LMS[1], &LM_OTS[2])]).unwrap();
+        let sector = Sets::Hss(sets.clone().sector(4, 3, &[5; 64]).unwrap());
+        assert_eq!(Sets::decode(sector.kind(), &sector.encode()), Some(sector.clone()));
+        assert_eq!((sector.indexes(), sector.is_one_tree()), (768..1024, true));
+        assert!(sector.to_string().ends_with("sector 3 of 4"));
+        let bytes = sector.encode();
+        for len in 0..bytes.len() {
+            assert_eq!(Sets::decode(KIND_SECTOR, &bytes[..len]), None, "{len}");
+        }
+        assert_eq!(Sets::decode(KIND_HSS, &bytes), None);
     }
 
     #[test]

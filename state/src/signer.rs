@@ -15,12 +15,12 @@
 
 use std::fmt;
 use std::num::NonZero;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gabion_engine::keys::stateful::hss::HssSecret;
+use gabion_engine::keys::stateful::hss::{HssSecret, generate_sectors};
 use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::keys::stateful::{
     IndexedSigner, Indexes, Ledger, LedgerError, Progress, Remaining, Request, StatefulKey,
@@ -88,6 +88,27 @@ impl Generated {
         Generated::of_secret(engine, secret, threads, watch)
     }
 
+    /// Makes a key of LMS in `count` sectors, a power of two: as many keys under one public key, of which each signs with
+    /// indexes of its own, and knows nothing that signs with another's. `watch` hears of the sectors one after the other.
+    ///
+    /// # Errors
+    /// As [`generate_sectors`]; [`Error::KeyFile`] where the sets are none of one tree of LMS.
+    pub fn generate_sectors(
+        around: &Surroundings,
+        engine: &'static Engine,
+        sets: &Sets,
+        count: u32,
+        threads: NonZero<usize>,
+        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<Vec<Self>>, Error> {
+        let Sets::Hss(levels) = sets else {
+            return Err(Error::KeyFile("there are sectors of keys of LMS alone".to_owned()));
+        };
+        let made = generate_sectors(engine, levels, count, &*around.entropy, threads, watch)?;
+        let of = |(secret, key)| Generated { secret: Secret::Hss(secret), key: Key::Hss(key) };
+        Ok(made.map(|made| made.into_iter().map(of).collect()))
+    }
+
     /// The same of a secret that was drawn elsewhere.
     ///
     /// # Errors
@@ -140,15 +161,15 @@ impl Generated {
         let Making { passphrase, encoding, .. } = *making;
         let entropy = &*around.entropy;
         let file = KeyFile::encode(&self.secret, self.public(), encoding, passphrase, entropy)?;
-        let end = sets.signatures();
+        let Range { start, end } = sets.indexes();
         let new = NewKey {
             key: making.key,
             secret: &file,
             public: self.public(),
-            first: 0,
-            next: making.next,
+            first: start,
+            next: making.next.max(start),
             end,
-            warn_at: making.warn_at.unwrap_or(end / 100),
+            warn_at: making.warn_at.unwrap_or((end - start) / 100),
             anchors: making.anchors,
             allow_network: making.allow_network,
             note: making.note,
@@ -267,6 +288,9 @@ impl Signer {
         let options =
             Options { ahead: opening.ahead.max(1), wait: opening.wait, ..Options::default() };
         let ledger = FilesLedger::open(around, &paths.key, &file.public, options)?;
+        if ledger.indexes() != file.sets().indexes() {
+            return Err(unsafe_state(&paths.state, "it is the state of another sector").into());
+        }
         let shared = shared(around, engine, &paths.key, &file, secret, opening)?;
         let (around, path) = (around.clone(), paths.key);
         Ok(Signer { file, ledger: Some(ledger), shared, around, path })

@@ -3,7 +3,9 @@
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
-use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
+use gabion_engine::keys::stateful::hss::{
+    HssSecret, Levels, Progress, StatefulKey, generate_sectors,
+};
 use gabion_engine::keys::stateful::{
     IndexedSigner, Ledger, LedgerError, Request, sign_requests, testing_only_ledger,
 };
@@ -164,5 +166,88 @@ fn secrets_have_one_form() {
         let mut wrong = bytes.to_vec();
         wrong[at] = value;
         assert!(HssSecret::decode(&wrong).is_err(), "byte {at} is {value}");
+    }
+}
+
+/// Sectors of a tree sign with indexes of their own alone, all under one public key; also where trees are not kept whole.
+#[test]
+fn sectors_share_a_public_key_and_no_index() {
+    let engine = Engine::global().unwrap();
+    for keep in [16, 1, 2] {
+        let levels = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap().keeping(keep);
+        let made =
+            generate_sectors(engine, &levels, 4, &OsEntropy, threads(2), &mut go_on).unwrap();
+        let made = made.unwrap();
+        let public = made[0].1.verify_key().bytes().to_vec();
+        let mut seeds = Vec::new();
+        let ways: Vec<Vec<u8>> =
+            made.iter().map(|(secret, _)| secret.levels().way().to_vec()).collect();
+        for (at, (secret, mut key)) in (0..).zip(made) {
+            assert_eq!(key.verify_key().bytes(), public);
+            let first = 8 * at;
+            for index in first..first + 8 {
+                let message = [index as u8];
+                let signed = key.testing_only_sign_at(index, &[&message]).unwrap();
+                check(engine, &key, &message, &signed[0]);
+                assert_eq!(signed[0][4..8], (index as u32).to_be_bytes());
+            }
+            let together = key.testing_only_sign_at(first + 5, &[b"x", b"y", b"z"]).unwrap();
+            together.iter().zip([b"x", b"y", b"z"]).for_each(|(s, m)| check(engine, &key, m, s));
+            for (outside, count) in [(first.wrapping_sub(1), 1), (first + 8, 1), (first + 7, 2)] {
+                let messages = &[&b"x"[..]; 2][..count];
+                assert!(key.testing_only_sign_at(outside, messages).is_err(), "{at}: {outside}");
+            }
+            // Opened anew, with what is kept and without it.
+            let encoded = secret.encode();
+            let again = |number: u32, way: &[u8]| {
+                let sector = levels.clone().sector(4, number, way).unwrap();
+                HssSecret::decode(&encoded).unwrap().in_sector(sector).unwrap()
+            };
+            let own = again(at as u32, &ways[at as usize]);
+            for trees in [key.trees(), Vec::new()] {
+                let opened =
+                    StatefulKey::open(engine, &own, &public, &trees, first + 3, threads(1));
+                let mut opened = opened.unwrap();
+                let signed = opened.testing_only_sign_at(first + 3, &[b"y"]).unwrap();
+                check(engine, &opened, b"y", &signed[0]);
+            }
+            // As another sector, or with another's way up, it is no key.
+            let other = (at as u32 + 1) % 4;
+            for (number, way) in [(other, at as u32), (other, other), (at as u32, other)] {
+                let wrong = again(number, &ways[way as usize]);
+                let refused = StatefulKey::open(
+                    engine,
+                    &wrong,
+                    &public,
+                    &[],
+                    8 * u64::from(number),
+                    threads(1),
+                );
+                assert!(matches!(refused, Err(Error::Input(_))), "{number}, {way}: {refused:?}");
+            }
+            let unjoined = again(at as u32, &[]);
+            assert!(StatefulKey::open(engine, &unjoined, &public, &[], first, threads(1)).is_err());
+            seeds.push(encoded[12..44].to_vec());
+        }
+        seeds.sort();
+        seeds.dedup();
+        assert_eq!(seeds.len(), 4, "each sector has a seed of its own");
+    }
+}
+
+#[test]
+fn sectors_that_are_stopped_or_are_none_make_no_key() {
+    let engine = Engine::global().unwrap();
+    let one = Levels::new(&[(&LMS[0], &LM_OTS[2])]).unwrap();
+    let mut waves = 0;
+    let mut stop = |_: Progress<'_>| {
+        waves += 1;
+        if waves == 6 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let stopped = generate_sectors(engine, &one, 4, &OsEntropy, threads(1), &mut stop).unwrap();
+    assert!(stopped.is_none() && waves == 6);
+    for (levels, count) in [(one.clone(), 3), (one, 32), (levels(2), 2)] {
+        let made = generate_sectors(engine, &levels, count, &OsEntropy, threads(1), &mut go_on);
+        assert!(matches!(made, Err(Error::Input(_))), "{count}");
     }
 }

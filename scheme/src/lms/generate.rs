@@ -21,6 +21,8 @@ use crate::kernels::Kernels;
 pub struct Generation {
     levels: Levels,
     growth: Growth<Secret>,
+    /// The root of the whole tree, where all is done that leads to it.
+    root: Option<Vec<u8>>,
 }
 
 /// A part of the row of a tree that is being made. Nothing it does depends on another.
@@ -34,8 +36,10 @@ impl Generation {
     /// [`Error::Length`]; [`Error::NoMemory`].
     pub fn new(levels: Levels, id: &[u8; 16], seed: &[u8]) -> Result<Self, Error> {
         Error::check_length("a seed of HSS", levels.n(), seed)?;
-        let tree = Tree::new(Secret::new(levels.sets()[0], id, seed), levels.low(0))?;
-        Ok(Generation { levels, growth: Growth(tree) })
+        let mut secret = Secret::new(levels.sets()[0], id, seed);
+        secret.sector = levels.own_sector().clone();
+        let tree = Tree::new(secret, levels.low(0))?;
+        Ok(Generation { levels, growth: Growth(tree), root: None })
     }
 
     /// Goes on from what [`Generation::row`] gave, which may be a whole row: then nothing is left to do.
@@ -45,6 +49,7 @@ impl Generation {
     /// [`Error::PrivateKey`] if the row is longer than that of the tree, or ends within a node.
     pub fn resume<K: Kernels + ?Sized>(mut self, k: &K, row: &[u8]) -> Result<Self, Error> {
         self.growth.0.resume(k, row)?;
+        self.climb(k);
         Ok(self)
     }
 
@@ -66,14 +71,33 @@ impl Generation {
     /// Closes a wave of `count` pieces, all of which have run without an error.
     pub fn close<K: Kernels + ?Sized>(&mut self, k: &K, count: usize) {
         self.growth.close(k, count);
+        self.climb(k);
+    }
+
+    /// The root of what it has of the tree, where all of that is done: of a sector its own, for [`ways_up`].
+    pub fn own_root(&self) -> Option<&[u8]> {
+        let tree = &self.growth.0;
+        (tree.missing() == 0).then(|| tree.root())
     }
 
     /// The key, where all is done.
     ///
     /// # Errors
-    /// [`Error::PrivateKey`] if something is left to do.
+    /// [`Error::PrivateKey`] if something is left to do, or it is of a sector whose way up is not known.
     pub fn finish(self) -> Result<SigningKey, Error> {
-        SigningKey::new(self.levels, self.growth.finish()?)
+        let top = self.growth.finish()?;
+        let reason = "the way up from its sector is not known";
+        let root = self.root.ok_or(Error::PrivateKey { algorithm: "HSS", reason })?;
+        SigningKey::new(self.levels, top, &root)
+    }
+
+    /// Works out the root of the whole tree, as soon as that can be.
+    fn climb<K: Kernels + ?Sized>(&mut self, k: &K) {
+        let tree = &self.growth.0;
+        let is_known = self.levels.sectors().0 == 1 || !self.levels.way().is_empty();
+        if is_known && tree.missing() == 0 {
+            self.root = Some(tree.secret.root(k, tree.root()));
+        }
     }
 }
 
@@ -85,6 +109,38 @@ impl Piece<'_> {
     pub fn run<K: Kernels + ?Sized>(&mut self, k: &K, scratch: &mut Scratch) -> Result<(), Error> {
         self.0.run(k, scratch)
     }
+}
+
+/// Puts a tree together of the roots of all its sectors, `[sector][n]`: the way up from each, its sibling first. Public.
+///
+/// # Errors
+/// [`Error::PrivateKey`] if there is not one root a sector, or `levels` are of none.
+pub fn ways_up<K: Kernels + ?Sized>(
+    k: &K,
+    levels: &Levels,
+    id: &[u8; 16],
+    roots: &[u8],
+) -> Result<Vec<Vec<u8>>, Error> {
+    let (n, (count, _)) = (levels.n(), levels.sectors());
+    if count == 1 || roots.len() != count as usize * n {
+        let reason = "there is not one root a sector";
+        return Err(Error::PrivateKey { algorithm: "HSS", reason });
+    }
+    // It hashes nodes, and knows nothing else.
+    let tree = Secret::new(levels.sets()[0], id, &vec![0; n]);
+    let mut nodes = vec![0; 2 * roots.len()];
+    nodes[roots.len()..].copy_from_slice(roots);
+    for first in (0..count.ilog2()).rev().map(|depth| 1 << depth) {
+        let (above, below) = nodes.split_at_mut(2 * first * n);
+        let above = &mut above[first * n..];
+        tree.hash_of_tree(k, first as u32, &below[..2 * above.len()], above);
+    }
+    let sibling = |node: usize| &nodes[(node ^ 1) * n..][..n];
+    let way = |sector: u32| {
+        let node = (count + sector) as usize;
+        (0..count.ilog2()).flat_map(|up| sibling(node >> up).to_vec()).collect()
+    };
+    Ok((0..count).map(way).collect())
 }
 
 /// Makes a key at once: [`Generation`] from its beginning to its end.

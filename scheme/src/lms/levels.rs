@@ -1,5 +1,7 @@
 //! The sets of an HSS key, level by level, and what follows from them (RFC 8554, section 6).
 
+use std::ops::Range;
+
 use super::params::{LEVELS_MAX, LmOts, Lms};
 use crate::error::Error;
 
@@ -11,6 +13,19 @@ const KEPT: u32 = 16;
 pub struct Levels {
     sets: Vec<(&'static Lms, &'static LmOts)>,
     kept: u32,
+    sector: Sector,
+}
+
+/// A subtree of a lone tree that has a seed of its own, so that who holds it signs with its leaves and with no others:
+/// one of 2^bits that are alike. The whole tree where there are no bits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sector {
+    /// How far below the root its own root is.
+    pub(super) bits: u32,
+    /// Which one it is.
+    pub(super) number: u32,
+    /// The siblings of the nodes from its root up, `[bits][n]`; empty as long as the other sectors are not made. Public.
+    pub(super) way: Vec<u8>,
 }
 
 impl Levels {
@@ -32,7 +47,7 @@ impl Levels {
         if !sets.iter().all(fits) {
             return Err(refused("its sets are of several hash functions"));
         }
-        Ok(Levels { sets: sets.to_vec(), kept: KEPT })
+        Ok(Levels { sets: sets.to_vec(), kept: KEPT, sector: Sector::default() })
     }
 
     /// The same with another number of levels that a tree is kept whole up to, 1 to 16. A higher tree is kept
@@ -40,6 +55,63 @@ impl Levels {
     /// index out of order.
     pub fn keeping(self, levels: u32) -> Self {
         Levels { kept: levels.clamp(1, KEPT), ..self }
+    }
+
+    /// One of `count` sectors of a lone tree. `way` are the siblings of the nodes from its root up, its own first, or
+    /// nothing as long as they are not known: see [`ways_up`](super::ways_up).
+    ///
+    /// # Errors
+    /// [`Error::PrivateKey`] if there are several levels, `count` is no power of two from 2 on or leaves a sector less than
+    /// two leaves, there is no such number, or the way is not as long.
+    pub fn sector(self, count: u32, number: u32, way: &[u8]) -> Result<Self, Error> {
+        let refused = |reason| Error::PrivateKey { algorithm: "HSS", reason };
+        if self.sets.len() > 1 {
+            return Err(refused("sectors are of keys with one level"));
+        }
+        let bits = count.checked_ilog2().unwrap_or(0);
+        if !count.is_power_of_two() || !(1..self.sets[0].0.h).contains(&bits) {
+            return Err(refused(
+                "the number of sectors is no power of two below that of its leaves",
+            ));
+        }
+        if number >= count {
+            return Err(refused("there is no sector of this number"));
+        }
+        if !way.is_empty() && way.len() != bits as usize * self.n() {
+            return Err(refused("the way up from its sector is not as long as it has to be"));
+        }
+        Ok(Levels { sector: Sector { bits, number, way: way.to_vec() }, ..self })
+    }
+
+    /// How many sectors its tree has, and which one it is: 1 and 0 of a whole tree.
+    pub fn sectors(&self) -> (u32, u32) {
+        (1 << self.sector.bits, self.sector.number)
+    }
+
+    /// The way up from its sector, as far as it is known. Public.
+    pub fn way(&self) -> &[u8] {
+        &self.sector.way
+    }
+
+    /// The indexes that it signs with.
+    pub fn indexes(&self) -> Range<u64> {
+        if self.sector.bits == 0 {
+            return 0..self.signatures();
+        }
+        let each = 1u64 << self.height(0);
+        let first = u64::from(self.sector.number) * each;
+        first..first + each
+    }
+
+    /// Which sector of its tree it has.
+    pub(super) fn own_sector(&self) -> &Sector {
+        &self.sector
+    }
+
+    /// How high what it has of a tree of a level is.
+    pub(super) fn height(&self, level: usize) -> u32 {
+        // A key with sectors has one level.
+        self.sets[level].0.h - self.sector.bits
     }
 
     /// The sets, those of the top tree first.
@@ -52,7 +124,7 @@ impl Levels {
         self.sets[0].0.n
     }
 
-    /// How many signatures a key makes: 2^64 - 1 where there could be more.
+    /// How many signatures a key makes, all sectors together: 2^64 - 1 where there could be more.
     pub fn signatures(&self) -> u64 {
         1u64.checked_shl(self.height_below(0)).unwrap_or(u64::MAX)
     }
@@ -70,7 +142,7 @@ impl Levels {
 
     /// How high the subtrees at the bottom of a tree are; 0 where it is kept whole.
     pub(super) fn low(&self, level: usize) -> u32 {
-        let h = self.sets[level].0.h;
+        let h = self.height(level);
         // One level less: there is a subtree beside the one that signs.
         if h > self.kept { h - (self.kept - 1).max(1) } else { 0 }
     }
@@ -93,6 +165,24 @@ mod tests {
         let levels = levels.expect("sets that fit each other");
         assert_eq!((levels.public_key_len(), levels.signatures()), (60, 1 << 15));
         assert_eq!(levels.signature_len(), 4 + 2508 + 56 + 1292);
+    }
+
+    #[test]
+    fn sectors_are_of_one_level_and_as_many_as_a_tree_has_subtrees() {
+        let one = || Levels::new(&[(&LMS[0], &LM_OTS[2])]).expect("sets that fit each other");
+        let sector = |count, number, way: &[u8]| one().sector(count, number, way);
+        for (count, number) in [(0, 0), (1, 0), (3, 0), (32, 0), (u32::MAX, 0), (4, 4)] {
+            assert!(sector(count, number, &[]).is_err(), "{count}, {number}");
+        }
+        assert!(sector(4, 3, &[0; 63]).is_err() && sector(4, 3, &[0; 96]).is_err());
+        for way in [&[][..], &[0; 64]] {
+            let last = sector(4, 3, way).expect("a sector");
+            assert_eq!((last.indexes(), last.sectors(), last.low(0)), (24..32, (4, 3), 0));
+            assert_eq!((last.signatures(), last.signature_len()), (32, one().signature_len()));
+        }
+        assert_eq!((one().indexes(), one().sectors()), (0..32, (1, 0)));
+        let two = Levels::new(&[(&LMS[0], &LM_OTS[2]); 2]).expect("sets that fit each other");
+        assert!(two.sector(2, 0, &[]).is_err());
     }
 
     #[test]

@@ -37,7 +37,7 @@ mod verify;
 
 pub use crate::hbs::Kept;
 pub use crate::kernels::lms::LmsFamily;
-pub use generate::{Generation, Piece, generate};
+pub use generate::{Generation, Piece, generate, ways_up};
 pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};

@@ -37,17 +37,20 @@ pub(super) fn sign<K: Kernels + ?Sized>(
     let Secret { lms, ots, .. } = &tree.secret;
     let len = lms.signature_len(ots);
     assert!(out.iter().all(|out| out.len() == len), "signatures of the set's length");
-    for (q, out) in (q..).zip(out.iter_mut()) {
+    // Of a sector the tree counts from its own first leaf on.
+    let number = tree.secret.first() + q;
+    for (at, out) in (0..).zip(out.iter_mut()) {
         let (head, rest) = out.split_at_mut(8 + ots.n + ots.chains() * ots.n);
-        head[..4].copy_from_slice(&q.to_be_bytes());
+        head[..4].copy_from_slice(&(number + at).to_be_bytes());
         head[4..8].copy_from_slice(&ots.typecode.to_be_bytes());
         let (typecode, nodes) = rest.split_at_mut(4);
         typecode.copy_from_slice(&lms.typecode.to_be_bytes());
-        for (bytes, node) in nodes.chunks_exact_mut(lms.n).zip(tree.path(q)) {
+        let path = tree.path(q + at).chain(tree.secret.sector.way.chunks_exact(lms.n));
+        for (bytes, node) in nodes.chunks_exact_mut(lms.n).zip(path) {
             bytes.copy_from_slice(node);
         }
     }
-    values(k, &tree.secret, q, messages, out);
+    values(k, &tree.secret, number, messages, out);
     if !check(k, tree, q, messages, out, scratch) {
         out.iter_mut().for_each(|out| ct::wipe(out));
         return Err(Error::Fault("HSS"));
@@ -110,7 +113,7 @@ fn check<K: Kernels + ?Sized>(
     let has_leaves =
         found.len() == out.len() && found.eq((q..).take(out.len()).map(|q| tree.leaf(q)));
     let mut again = vec![0; out.len() * lms.n];
-    tree.secret.randomizers(k, q, again.chunks_exact_mut(lms.n));
+    tree.secret.randomizers(k, tree.secret.first() + q, again.chunks_exact_mut(lms.n));
     // As in the signature.
     ct::declassify(&again);
     has_leaves && parts.iter().map(|(_, part)| part.randomizer).eq(again.chunks_exact(lms.n))

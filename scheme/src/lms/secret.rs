@@ -13,6 +13,7 @@
 //! index is the same whenever that index signs, so that an index never signs with two randomizers.
 
 use super::Scratch;
+use super::levels::Sector;
 use super::params::{LmOts, Lms, N_MAX};
 use crate::ct;
 use crate::error::Error;
@@ -33,6 +34,9 @@ pub(crate) struct Secret {
     pub(super) id: [u8; 16],
     /// 0xff || SEED, n bytes of it. In a place of its own: trees move, and what they are moved out of is not wiped.
     tail: Box<[u8; 1 + N_MAX]>,
+    /// The part of the tree that this is the secret of: leaves and nodes are counted within it by whoever has the tree, and
+    /// hashed with their numbers in the whole tree.
+    pub(super) sector: Sector,
 }
 
 impl Secret {
@@ -45,7 +49,45 @@ impl Secret {
         let mut tail = Box::new([0; 1 + N_MAX]);
         tail[0] = OF_SECRET;
         tail[1..][..lms.n].copy_from_slice(seed);
-        Secret { lms, ots, id: *id, tail }
+        Secret { lms, ots, id: *id, tail, sector: Sector::default() }
+    }
+
+    /// The number in the whole tree of the first leaf.
+    pub(super) fn first(&self) -> u32 {
+        self.sector.number << self.height()
+    }
+
+    /// The root of the whole tree, from that of this part.
+    pub(super) fn root<K: Kernels + ?Sized>(&self, k: &K, own: &[u8]) -> Vec<u8> {
+        let Sector { bits, number, way } = &self.sector;
+        let (mut node, mut value) = ((1 << bits) + number, own.to_vec());
+        for sibling in way.chunks_exact(self.lms.n) {
+            let input = if node % 2 == 0 { [&value[..], sibling] } else { [sibling, &value[..]] };
+            let (input, mut output) = (input.concat(), vec![0; self.lms.n]);
+            node /= 2;
+            self.hash_of_tree(k, node, &input, &mut output);
+            value = output;
+        }
+        value
+    }
+
+    /// Neighbouring nodes by their numbers in the whole tree.
+    pub(super) fn hash_of_tree<K: Kernels + ?Sized>(
+        &self,
+        k: &K,
+        first: u32,
+        input: &[u8],
+        output: &mut [u8],
+    ) {
+        let (n, family) = (self.lms.n, self.lms.family);
+        let nodes = input.chunks_exact(2 * n).zip(output.chunks_exact_mut(n));
+        let jobs = (first..).zip(nodes).map(|(number, (input, output))| LmsHash {
+            family,
+            prefix: prefix(&self.id, number, D_INTR),
+            input,
+            output,
+        });
+        k.lms_hash_many(&mut jobs.collect::<Vec<_>>());
     }
 
     /// The secret of the tree that is signed at q. It is derived twice: a fault here would have q sign two
@@ -111,7 +153,7 @@ impl TreeSecret for Secret {
     }
 
     fn height(&self) -> u32 {
-        self.lms.h
+        self.lms.h - self.sector.bits
     }
 
     fn leaves<K: Kernels + ?Sized>(
@@ -127,7 +169,7 @@ impl TreeSecret for Secret {
             seed: self.seed(),
             w: self.ots.w,
             chains: self.ots.chains(),
-            first,
+            first: self.first() + first,
             base: 1 << self.lms.h,
             output: &mut *out,
             room: &mut scratch.values,
@@ -137,15 +179,10 @@ impl TreeSecret for Secret {
     }
 
     fn hash_nodes<K: Kernels + ?Sized>(&self, k: &K, first: u32, input: &[u8], output: &mut [u8]) {
-        let (n, family) = (self.lms.n, self.lms.family);
-        let nodes = input.chunks_exact(2 * n).zip(output.chunks_exact_mut(n));
-        let jobs = (first..).zip(nodes).map(|(number, (input, output))| LmsHash {
-            family,
-            prefix: prefix(&self.id, number, D_INTR),
-            input,
-            output,
-        });
-        k.lms_hash_many(&mut jobs.collect::<Vec<_>>());
+        // Below its root, which is number 2^bits + sector there, a part is numbered as the tree is below number 1.
+        let depth = first.ilog2();
+        let root = (1 << self.sector.bits) + self.sector.number;
+        self.hash_of_tree(k, (root << depth) + first - (1 << depth), input, output);
     }
 }
 

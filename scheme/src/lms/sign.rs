@@ -4,6 +4,7 @@
 //! which grows meanwhile.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::Scratch;
 use super::keys::VerifyKey;
@@ -23,7 +24,7 @@ impl Layers for Levels {
     }
 
     fn height(&self, level: usize) -> u32 {
-        self.sets()[level].0.h
+        Levels::height(self, level)
     }
 
     fn low(&self, level: usize) -> u32 {
@@ -50,7 +51,7 @@ impl Layers for Levels {
         tree: &Tree<Secret>,
         scratch: &mut Scratch,
     ) -> Result<Vec<u8>, Error> {
-        let public = public(tree);
+        let public = public(&tree.secret, tree.root());
         let Secret { lms, ots, .. } = &parent.secret;
         let mut signed = vec![0; lms.signature_len(ots)];
         one_time::sign(k, parent, q, &[&public], &mut [&mut signed], scratch)?;
@@ -67,9 +68,11 @@ impl Layers for Levels {
         signed: &[u8],
         scratch: &mut Scratch,
     ) -> Result<bool, Error> {
-        let below = public(tree);
+        let below = public(&tree.secret, tree.root());
         let Some(signature) = signed.strip_suffix(&below[..]) else { return Ok(false) };
-        let key = VerifyKey::decode(&[&1u32.to_be_bytes()[..], &public(parent)].concat())?;
+        let key = VerifyKey::decode(
+            &[&1u32.to_be_bytes()[..], &public(&parent.secret, parent.root())].concat(),
+        )?;
         let whole = [&[0; 4], signature].concat();
         let mut status = [Status::NotRun];
         verify::verify(k, &[&key], &[&below], &[&whole], &mut status, scratch);
@@ -77,11 +80,11 @@ impl Layers for Levels {
     }
 }
 
-/// The key of a tree that is whole: `u32str(type) || u32str(otstype) || I || T[1]` (section 5.3).
-fn public(tree: &Tree<Secret>) -> Vec<u8> {
-    let Secret { lms, ots, id, .. } = &tree.secret;
+/// The key of a tree with this root: `u32str(type) || u32str(otstype) || I || T[1]` (section 5.3).
+fn public(secret: &Secret, root: &[u8]) -> Vec<u8> {
+    let Secret { lms, ots, id, .. } = secret;
     let types = [lms.typecode.to_be_bytes(), ots.typecode.to_be_bytes()].concat();
-    [&types[..], id, tree.root()].concat()
+    [&types[..], id, root].concat()
 }
 
 /// A private key of HSS, of one level or more, with the trees it signs with. Its seeds are wiped when it is
@@ -92,10 +95,10 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// The key of a top tree that is whole.
-    pub(super) fn new(levels: Levels, top: Tree<Secret>) -> Result<Self, Error> {
-        let count = levels.sets().len() as u32;
-        let public = VerifyKey::decode(&[&count.to_be_bytes()[..], &public(&top)].concat())?;
+    /// The key of a top tree that is whole, or of a sector of it, with the root of all sectors.
+    pub(super) fn new(levels: Levels, top: Tree<Secret>, root: &[u8]) -> Result<Self, Error> {
+        let count = (levels.sets().len() as u32).to_be_bytes();
+        let public = VerifyKey::decode(&[&count[..], &public(&top.secret, root)].concat())?;
         Ok(SigningKey { public, forest: Forest::new(levels, top) })
     }
 
@@ -133,9 +136,11 @@ impl SigningKey {
         let len = self.levels().signature_len();
         assert_eq!(out.len(), messages.len() * len, "a signature a message");
         let together = (messages.len(), SIGNATURES_MAX);
-        let signed = self.forest.sign(k, index, together, scratch, |forest, run, scratch| {
-            let out = &mut out[run.messages.start * len..run.messages.end * len];
-            sign_run(k, forest, run.q, &messages[run.messages], out, scratch)
+        let signed = self.within(index).and_then(|index| {
+            self.forest.sign(k, index, together, scratch, |forest, run, scratch| {
+                let out = &mut out[run.messages.start * len..run.messages.end * len];
+                sign_run(k, forest, run.q, &messages[run.messages], out, scratch)
+            })
         });
         if signed.is_err() {
             out.fill(0);
@@ -153,7 +158,13 @@ impl SigningKey {
         index: u64,
         scratch: &mut Scratch,
     ) -> Result<(), Error> {
-        self.forest.reach(k, index, scratch)
+        self.forest.reach(k, self.within(index)?, scratch)
+    }
+
+    /// Which of the indexes that it has an index is.
+    fn within(&self, index: u64) -> Result<u64, Error> {
+        let Range { start, end } = self.levels().indexes();
+        index.checked_sub(start).ok_or(Error::Exhausted { most: end - start })
     }
 
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where

@@ -16,7 +16,7 @@ use gabion_engine::lms::{LM_OTS, LMS};
 use gabion_engine::{Engine, Error, Message};
 use gabion_state::{
     Access, Disk, DiskFile, Encoding, Generated, Identity, KeyFile, Making, Opening, RealDisk,
-    Sets, Signature, Signer, Surroundings, backup, restore, status,
+    Sets, Signature, Signer, Surroundings, backup, discard, restore, status,
 };
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
@@ -209,6 +209,47 @@ fn keys_of_xmss_sign_as_those_of_lms() {
     let bare = Making { encoding: Encoding::Lms, ..making(&path) };
     assert!(matches!(key.write(&place.around, &bare), Err(Error::KeyFile(_))));
     assert!(!path.exists());
+}
+
+/// Keys of sectors have one public key, and each a state, an anchor and indexes of its own.
+#[test]
+fn sectors_sign_side_by_side_until_each_is_used_up() {
+    let place = Place::empty();
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let (sets, around) = (small(1), &place.around);
+    let made = Generated::generate_sectors(around, engine(), &sets, 4, ONE, &mut go_on);
+    let keys: Vec<PathBuf> = (0..4).map(|number| place.path(&format!("keys/k{number}"))).collect();
+    for (made, key) in made.unwrap().unwrap().iter().zip(&keys) {
+        made.write(around, &making(key)).unwrap();
+    }
+    let mut publics = Vec::new();
+    for (number, key) in (0..).zip(&keys) {
+        publics.push(KeyFile::read(&RealDisk, key).unwrap().public().to_vec());
+        for index in 0..8 {
+            // Opened anew each time, once without what is kept.
+            if index == 3 {
+                fs::remove_file(key.with_extension("trees")).unwrap();
+            }
+            let made = signed(place.open(key).unwrap(), &[number as u8, index as u8]);
+            assert_eq!((made.index, made.remaining), (8 * number + index, 7 - index));
+        }
+        let refused = signed_by(&place.open(key).unwrap(), b"one too many", None).unwrap_err();
+        assert_eq!(refused, Error::Ledger(LedgerError::Exhausted { wanted: 1, left: 0 }));
+    }
+    publics.dedup();
+    assert_eq!(publics.len(), 1);
+    // The state of another sector, under the same public key.
+    let place = Place::empty();
+    let made = Generated::generate_sectors(&place.around, engine(), &sets, 2, ONE, &mut go_on);
+    let made = made.unwrap().unwrap();
+    let keys = [place.path("keys/k0"), place.path("keys/k1")];
+    made.iter().zip(&keys).for_each(|(m, key)| m.write(&place.around, &making(key)).unwrap());
+    for ending in ["state", "log", "lock", "trees"] {
+        fs::copy(keys[0].with_extension(ending), keys[1].with_extension(ending)).unwrap();
+    }
+    assert!(is_unsafe(place.open(&keys[1])));
+    discard(&place.around, &keys[0]);
+    assert!(!keys[0].exists() && !keys[0].with_extension("lock").exists());
 }
 
 #[test]

@@ -1,14 +1,19 @@
 //! Private keys of HSS and LMS: what they are. [`StatefulKey`] makes their trees and signs with them.
 
 use std::fmt;
+use std::num::NonZero;
+use std::ops::ControlFlow;
 
+use gabion_backend::Task;
 use gabion_scheme::Algorithm;
+use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::{self, Generation, LmOts, Lms, SigningKey};
 use zeroize::Zeroizing;
 
-use super::signer::{self, Secret, of_scheme};
+use super::signer::{self, Secret, guarded, of_scheme};
 use crate::entropy::Entropy;
 use crate::error::{Error, check_length, private_key};
+use crate::route::Engine;
 
 pub use super::signer::Progress;
 pub use gabion_scheme::lms::Levels;
@@ -44,13 +49,24 @@ impl HssSecret {
         Ok(HssSecret { levels, id, seed: Zeroizing::new(seed.to_vec()) })
     }
 
+    /// The same as one of the sectors of its tree, which these sets name.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if its sets are others.
+    pub fn in_sector(self, levels: Levels) -> Result<Self, Error> {
+        match levels.sets() == self.levels.sets() {
+            true => Ok(HssSecret { levels, ..self }),
+            false => Err(private_key(Algorithm::Hss, "its sector is one of other sets")),
+        }
+    }
+
     /// The sets.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
 
     /// `u32str(L) || (type || otstype) of each level || SEED || I`, as hash-sigs and others write keys, but for the
-    /// index, which is none of a key file's. Secret.
+    /// index, which is none of a key file's; and but for its sector. Secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let sets = self.levels.sets();
         let mut bytes =
@@ -85,6 +101,80 @@ impl HssSecret {
         let id = id.try_into().map_err(|_| refused())?;
         HssSecret::new(levels, id, seed)
     }
+}
+
+/// Makes the keys of all of `count` sectors of a tree, under one public key. Each has a seed of its own: who has one sector
+/// signs with its indexes, and with no others. `watch` hears of the waves of each, one sector after the other, and may stop
+/// there: then the answer is `None`.
+///
+/// # Errors
+/// As [`StatefulKey::generate`]; [`Error::Input`] if these sets have no such sectors; [`Error::Entropy`].
+pub fn generate_sectors<'e>(
+    engine: &'e Engine,
+    levels: &Levels,
+    count: u32,
+    entropy: &dyn Entropy,
+    threads: NonZero<usize>,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Option<Vec<(HssSecret, StatefulKey<'e>)>>, Error> {
+    let first = HssSecret::draw(levels.clone().sector(count, 0, &[])?, entropy)?;
+    let id = first.id;
+    let (mut sectors, mut roots) = (Vec::new(), Vec::new());
+    let mut drawn = Some(first);
+    for number in 0..count {
+        let secret = match drawn.take() {
+            Some(first) => first,
+            None => {
+                let levels = levels.clone().sector(count, number, &[])?;
+                HssSecret { id, ..HssSecret::draw(levels, entropy)? }
+            }
+        };
+        let Some(row) = row_of(engine, &secret, threads, watch)? else { return Ok(None) };
+        roots.extend_from_slice(&on_kernels(engine, |kernels| {
+            let made = secret.begin()?.resume(kernels, &row)?;
+            Ok(made.own_root().unwrap_or_default().to_vec())
+        })?);
+        sectors.push((secret, row));
+    }
+    let levels_of_one = sectors[0].0.levels.clone();
+    let ways = on_kernels(engine, |kernels| lms::ways_up(kernels, &levels_of_one, &id, &roots))?;
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let mut keys = Vec::new();
+    for (number, ((secret, row), way)) in (0..).zip(sectors.into_iter().zip(ways)) {
+        let levels = levels.clone().sector(count, number, &way)?;
+        let secret = HssSecret { levels, ..secret };
+        let key = StatefulKey::generate(engine, &secret, &row, threads, &mut go_on)?;
+        keys.push((secret, key.ok_or(Error::Lost)?));
+    }
+    Ok(Some(keys))
+}
+
+/// The row of a sector that is whole, and has no way up yet.
+fn row_of(
+    engine: &Engine,
+    secret: &HssSecret,
+    threads: NonZero<usize>,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Option<Vec<u8>>, Error> {
+    let mut row = None;
+    let mut until_whole = |progress: Progress<'_>| {
+        let said = watch(progress);
+        if said.is_continue() && progress.done == progress.all {
+            row = Some(progress.row.to_vec());
+            return ControlFlow::Break(());
+        }
+        said
+    };
+    StatefulKey::generate(engine, secret, &[], threads, &mut until_whole)?;
+    Ok(row)
+}
+
+fn on_kernels<T>(
+    engine: &Engine,
+    work: impl FnOnce(&dyn Kernels) -> Result<T, gabion_scheme::Error>,
+) -> Result<T, Error> {
+    let kernels = engine.kernels_for(Algorithm::Hss)?;
+    guarded((Algorithm::Hss, Task::Keygen), || Ok(work(kernels)?))
 }
 
 impl fmt::Debug for HssSecret {

@@ -460,7 +460,7 @@ impl<'a> Iterator for Kepts<'a> {
 }
 
 /// Runs something over kernels, and makes an error of a panic.
-fn guarded<T>(
+pub(super) fn guarded<T>(
     (algorithm, task): (Algorithm, Task),
     work: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {

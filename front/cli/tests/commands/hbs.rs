@@ -296,6 +296,43 @@ fn what_cannot_be_written_uses_no_index() {
     assert_eq!((&work.status()["index"], &work.status()["burnt"]), (&0.into(), &0.into()));
 }
 
+/// A key for each of several hosts, all under one public key.
+#[test]
+fn sectors_are_keys_of_their_own_under_one_public_key() {
+    let work = Work::new();
+    work.write("f", "an image\n");
+    let keygen = |set: &str, sectors: &str| {
+        let anchor = ["--anchor", "../anchors/a"];
+        let keygen = ["keygen", set, "--out", "k", "--pub", "p", "--sectors", sectors];
+        work.hbs(&[&keygen[..], &anchor].concat())
+    };
+    keygen("LMS_SHA256_M32_H5_W4", "3").fails(2).says("a power of two up to 16");
+    keygen("LMS_SHA256_M32_H5_W4", "32").fails(2).says("a power of two up to 16");
+    keygen("XMSSMT-SHA2_20/4_192", "2").fails(2).says("one level");
+    work.write("k-3", "another's");
+    keygen("LMS_SHA256_M32_H5_W4", "4").fails(2).says("k-3 exists");
+    assert_eq!(work.names().len(), 2, "{:?}", work.names());
+    fs::remove_file(work.path("k-3")).unwrap();
+    keygen("LMS_SHA256_M32_H5_W4", "4").ok();
+    assert!(work.has("../anchors/a-0") && work.has("../anchors/a-3") && !work.has("k"));
+    for (key, index) in [("k-0", 0), ("k-3", 24), ("k-1", 8), ("k-0", 1)] {
+        let made = work.hbs(&["sign", "--key", key, "--json", "--force", "f"]).ok().json();
+        assert_eq!((&made["index"], &made["remaining"]), (&index.into(), &(7 - index % 8).into()));
+        work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+    }
+    work.hbs(&["audit", "k-0", "k-1", "k-2", "k-3"]).ok();
+    // To the host that signs with it, which has another home.
+    work.hbs(&["backup", "k-2", "--out", "b"]).ok();
+    fs::create_dir(work.path("host")).unwrap();
+    work.hbs(&["restore", "b", "--out", "host/k"]).ok();
+    fs::rename(work.path("../anchors"), work.path("../left")).unwrap();
+    work.hbs(&["sign", "--key", "host/k", "--force", "f"]).fails(4).says("recover");
+    work.hbs(&["recover", "host/k", "--burn", "0"]).ok();
+    let made = work.hbs(&["sign", "--key", "host/k", "--json", "--force", "f"]).ok().json();
+    assert_eq!(made["index"], 16);
+    work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+}
+
 #[test]
 fn keys_of_xmss_sign_and_are_audited() {
     let work = Work::new();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gabion_state::{Foreign, Generated, Surroundings};
 
-use super::new_key::{NewKeyArgs, watched};
+use super::new_key::{NewKeyArgs, not_made, watched};
 use crate::failure::Failure;
 use crate::files;
 use crate::keys;
@@ -40,7 +40,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let Args { file, new, next, margin, i_have_destroyed_the_original: _ } = args;
     let around = Surroundings::real();
-    let new = new.checked(&around, &[("FILE", &file)])?;
+    let new = new.checked(&around, &[("FILE", &file)], 1)?;
     let bytes = files::read(&file, files::SMALL_MAX)?;
     let name = files::shown(&file, "standard input");
     let refused = |reason: String| Failure::Usage(format!("{name}: {reason}"));
@@ -60,10 +60,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     })?;
     let engine = keys::engine()?;
     let made = Generated::of_secret(engine, secret, new.threads(), &mut watched())?;
-    let made = made.ok_or_else(|| Failure::NotReady("the key was not made".to_owned()))?;
+    let made = made.ok_or_else(not_made)?;
     let note = format!(
         "imported: {sets}, next index {next}, {margin} left out; the original is destroyed, says who imported it"
     );
-    new.write(&around, &made, first, &note)?;
+    new.write(&around, &[made], first, &note)?;
     Ok(0)
 }

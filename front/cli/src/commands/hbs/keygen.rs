@@ -1,8 +1,9 @@
 //! `gabion hbs keygen`: a private key with its state, and the public key.
 
+use gabion_engine::Algorithm;
 use gabion_state::{Generated, Sets, Surroundings};
 
-use super::new_key::{NewKeyArgs, watched};
+use super::new_key::{NewKeyArgs, not_made, watched};
 use crate::failure::Failure;
 use crate::keys;
 
@@ -23,6 +24,10 @@ pub struct Args {
     sets: Sets,
     #[command(flatten)]
     new: NewKeyArgs,
+    /// Make N keys under one public key, KEY-0, KEY-1 and so on, each with its share of the indexes and nothing that signs
+    /// with another's: one for each host. N is a power of two up to 1024, and SET one of LMS with one level
+    #[arg(long, value_name = "N", default_value = "1")]
+    sectors: u32,
     /// Refuse what a profile does not allow
     #[arg(long, value_enum)]
     profile: Option<Profile>,
@@ -37,19 +42,43 @@ enum Profile {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let Args { sets, new, profile } = args;
+    let Args { sets, new, sectors, profile } = args;
     match profile {
         None => {}
         Some(Profile::Cnsa2) => check_cnsa2(&sets)?,
     }
+    check_sectors(&sets, sectors)?;
     let around = Surroundings::real();
-    let new = new.checked(&around, &[])?;
+    let new = new.checked(&around, &[], sectors)?;
     new.check_encoding(&sets)?;
     let engine = keys::engine()?;
-    let made = Generated::generate(&around, engine, sets.clone(), new.threads(), &mut watched())?;
-    let made = made.ok_or_else(|| Failure::NotReady("the key was not made".to_owned()))?;
-    new.write(&around, &made, 0, &format!("made: {sets}"))?;
+    let (threads, watch) = (new.threads(), &mut watched());
+    let made = match sectors {
+        1 => Generated::generate(&around, engine, sets.clone(), threads, watch)?
+            .map(|made| vec![made]),
+        _ => Generated::generate_sectors(&around, engine, &sets, sectors, threads, watch)?,
+    };
+    let made = made.ok_or_else(not_made)?;
+    let note = match sectors {
+        1 => format!("made: {sets}"),
+        _ => format!("made: {sets}, in {sectors} sectors"),
+    };
+    new.write(&around, &made, 0, &note)?;
     Ok(0)
+}
+
+/// Sectors are subtrees of one tree of LMS, two leaves high at least, and no more of them than hosts.
+fn check_sectors(sets: &Sets, count: u32) -> Result<(), Failure> {
+    let most = (sets.signatures() / 2).min(1024);
+    let is_lms = sets.algorithm() == Algorithm::Hss && sets.is_one_tree();
+    if count == 1 || is_lms && count.is_power_of_two() && u64::from(count) <= most {
+        return Ok(());
+    }
+    let expected = match is_lms {
+        true => format!("a power of two up to {most}"),
+        false => "a set of LMS with one level".to_owned(),
+    };
+    Err(Failure::Usage(format!("{sets} has no {count} sectors; expected {expected}")))
 }
 
 /// CNSA 2.0 allows LMS and XMSS of one tree, and neither HSS nor XMSS^MT.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gabion_engine::keys::stateful::Progress;
-use gabion_state::{Encoding, Generated, Making, Paths, Sets, Surroundings, check_place};
+use gabion_state::{Encoding, Generated, Making, Paths, Sets, Surroundings, check_place, discard};
 use zeroize::Zeroizing;
 
 use super::named_file;
@@ -57,30 +57,48 @@ enum Form {
 /// A new key's places and password, which were looked at before there was work to lose.
 pub struct NewKey {
     args: NewKeyArgs,
+    /// The private keys, one for each sector, and the anchors of each.
+    keys: Vec<(PathBuf, Vec<PathBuf>)>,
     public: Option<Place>,
     password: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl NewKeyArgs {
-    /// Looks at where everything goes, and reads the password.
+    /// Looks at where everything goes, `--out` and anchors with a number behind them where there are several sectors, and
+    /// reads the password.
     pub fn checked(
         self,
         around: &Surroundings,
         inputs: &[(&str, &Path)],
+        sectors: u32,
     ) -> Result<NewKey, Failure> {
         named_file("--out", &self.out)?;
         let is_passin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
         let mut standard = vec![("--passin", is_passin)];
         standard.extend(inputs.iter().map(|(name, file)| (*name, files::is_standard_input(file))));
         files::one_standard_input(&standard)?;
-        if self.out.symlink_metadata().is_ok() {
-            let shown = files::shown(&self.out, "-");
+        let numbered = |name: &PathBuf, number: u32| {
+            let mut name = name.clone().into_os_string();
+            if sectors > 1 {
+                name.push(format!("-{number}"));
+            }
+            PathBuf::from(name)
+        };
+        let key = |number| {
+            let anchors = self.anchors.iter().map(|anchor| numbered(anchor, number)).collect();
+            (numbered(&self.out, number), anchors)
+        };
+        let keys: Vec<(PathBuf, Vec<PathBuf>)> = (0..sectors).map(key).collect();
+        for (key, _) in keys.iter().filter(|(key, _)| key.symlink_metadata().is_ok()) {
+            let shown = files::shown(key, "-");
             return Err(Failure::Usage(format!(
                 "{shown} exists; a key that signing uses up is never replaced, with --force neither"
             )));
         }
-        let public = self.public_place(inputs)?;
-        check_place(around, &self.out, &self.anchors, self.allow_nfs)?;
+        let public = self.public_place(&keys, inputs)?;
+        for (key, anchors) in &keys {
+            check_place(around, key, anchors, self.allow_nfs)?;
+        }
         let password = self.passin.as_ref().map(PassIn::password).transpose()?;
         if password.as_ref().is_some_and(|password| password.is_empty()) {
             return Err(Failure::Usage(
@@ -88,7 +106,7 @@ impl NewKeyArgs {
                     .to_owned(),
             ));
         }
-        Ok(NewKey { args: self, public, password })
+        Ok(NewKey { args: self, keys, public, password })
     }
 
     fn encoding(&self) -> Encoding {
@@ -99,12 +117,17 @@ impl NewKeyArgs {
     }
 
     /// Where the public key goes: to no file of the key, nor to one that is read.
-    fn public_place(&self, inputs: &[(&str, &Path)]) -> Result<Option<Place>, Failure> {
-        let paths = Paths::of(&self.out);
-        let files = paths.all().map(|file| ("a file of --out", file));
-        let anchors = self.anchors.iter().map(|anchor| ("--anchor", anchor.as_path()));
-        let taken: Vec<_> =
-            files.into_iter().chain(anchors).chain([("--out", self.out.as_path())]).collect();
+    fn public_place(
+        &self,
+        keys: &[(PathBuf, Vec<PathBuf>)],
+        inputs: &[(&str, &Path)],
+    ) -> Result<Option<Place>, Failure> {
+        let paths: Vec<Paths> = keys.iter().map(|(key, _)| Paths::of(key)).collect();
+        let mut taken: Vec<_> =
+            paths.iter().flat_map(Paths::all).map(|file| ("a file of --out", file)).collect();
+        let anchors = keys.iter().flat_map(|(_, anchors)| anchors);
+        taken.extend(anchors.map(|anchor| ("--anchor", anchor.as_path())));
+        taken.extend(keys.iter().map(|(key, _)| ("--out", key.as_path())));
         let password = self.passin.as_ref().and_then(PassIn::file).map(|file| ("--passin", file));
         for (option, input) in inputs.iter().copied().chain(password) {
             // It would be taken for what is left of a key.
@@ -142,19 +165,20 @@ impl NewKey {
         Ok(())
     }
 
-    /// Writes all files of the key, or none.
+    /// Writes all files of the keys, or none.
     pub fn write(
         self,
         around: &Surroundings,
-        made: &Generated,
+        made: &[Generated],
         next: u64,
         note: &str,
     ) -> Result<(), Failure> {
-        let NewKey { args, public, password } = self;
+        let NewKey { args, keys, public, password } = self;
+        let first = made.first().ok_or_else(not_made)?;
         let encoding = args.encoding();
         let bytes = match encoding {
-            Encoding::Hss => made.spki(false)?,
-            Encoding::Lms => made.public()[Encoding::Lms.left_out()..].to_vec(),
+            Encoding::Hss => first.spki(false)?,
+            Encoding::Lms => first.public()[Encoding::Lms.left_out()..].to_vec(),
         };
         // Complete on the disk before there is a key, so that little can fail afterwards.
         let public = match public {
@@ -163,19 +187,34 @@ impl NewKey {
                 Some(Output::prepare(place, &bytes, Access::Public, args.force.existing())?)
             }
         };
-        let making = Making {
-            key: &args.out,
-            passphrase: password.as_deref().map(Vec::as_slice),
-            encoding,
-            next,
-            warn_at: args.warn_at,
-            anchors: &args.anchors,
-            allow_network: args.allow_nfs,
-            note,
-        };
-        made.write(around, &making)?;
-        files::commit(public)
+        let mut written = 0;
+        let done = made.iter().zip(&keys).try_for_each(|(made, (key, anchors))| {
+            let making = Making {
+                key,
+                passphrase: password.as_deref().map(Vec::as_slice),
+                encoding,
+                next,
+                warn_at: args.warn_at,
+                anchors,
+                allow_network: args.allow_nfs,
+                note,
+            };
+            made.write(around, &making)?;
+            written += 1;
+            Ok(())
+        });
+        let done = done.and_then(|()| files::commit(public));
+        if done.is_err() {
+            // Those alone that were made here just now.
+            keys[..written].iter().for_each(|(key, _)| discard(around, key));
+        }
+        done
     }
+}
+
+/// Key generation that nobody stopped came to no end.
+pub fn not_made() -> Failure {
+    Failure::NotReady("the key was not made".to_owned())
 }
 
 /// Tells a terminal how far a key is.
