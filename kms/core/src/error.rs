@@ -37,7 +37,7 @@ macro_rules! codes {
 codes! {
     /// A name, an id or a parameter can't be one.
     BadRequest "bad_request" false;
-    /// A signature that can't be one of this algorithm's.
+    /// A signature, a tag or a ciphertext that can't be one of this algorithm's.
     Malformed "malformed" false;
     /// There is no such key or version, or the caller may not see it.
     NotFound "not_found" false;
@@ -57,6 +57,14 @@ codes! {
     KeyDeleted "key_deleted" false;
     /// The key was destroyed.
     KeyDestroyed "key_destroyed" false;
+    /// The key has expired: it makes nothing new.
+    KeyExpired "key_expired" false;
+    /// The version has encrypted as often as it may.
+    VersionExhausted "version_exhausted" false;
+    /// The key's private half is not given out.
+    NotExportable "not_exportable" false;
+    /// What was to be decrypted is not what was encrypted.
+    DecryptFailed "decrypt_failed" false;
     /// More than there may be.
     TooLarge "too_large" false;
     /// The store does not answer, or has no room.
@@ -238,6 +246,21 @@ pub enum Error {
     /// The key was destroyed, for good.
     #[error("the key was destroyed")]
     Destroyed,
+    /// The key has expired.
+    #[error("the key has expired: it verifies and decrypts, and makes nothing new")]
+    Expired,
+    /// The version has encrypted as often as it may.
+    #[error("version {0} has encrypted as often as random nonces allow; rotate the key")]
+    Exhausted(
+        /// The version.
+        u32,
+    ),
+    /// The key's private half is not given out.
+    #[error("the key is not one that may be exported")]
+    NotExportable,
+    /// What was to be decrypted is not what was encrypted, whatever of it is another.
+    #[error("it does not decrypt")]
+    DecryptFailed,
     /// The key does not do that.
     #[error("{0}")]
     Unsupported(
@@ -254,8 +277,8 @@ pub enum Error {
         /// How much came.
         got: usize,
     },
-    /// A signature that can't be one.
-    #[error("that can't be a signature of {0}")]
+    /// A signature, a tag or a ciphertext that can't be one.
+    #[error("that has no length that {0} gives")]
     Malformed(
         /// The algorithm.
         &'static str,
@@ -295,6 +318,10 @@ impl Error {
             Error::VersionDestroyed(_) => Code::VersionDestroyed,
             Error::Deleted => Code::KeyDeleted,
             Error::Destroyed => Code::KeyDestroyed,
+            Error::Expired => Code::KeyExpired,
+            Error::Exhausted(_) => Code::VersionExhausted,
+            Error::NotExportable => Code::NotExportable,
+            Error::DecryptFailed => Code::DecryptFailed,
             Error::Unsupported(_) => Code::Unsupported,
             Error::TooLarge { .. } => Code::TooLarge,
             Error::Malformed(_) => Code::Malformed,

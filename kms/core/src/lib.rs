@@ -1,9 +1,10 @@
 //! Keys with versions behind one store: what a key management service does, without its socket.
 //!
 //! ```text
-//!   operations/   one verb a file: create, rotate, sign, verify, verify_batch, attest, and changes
-//!        |  |  \
-//!        |  |   model/   names, ids, versions, and what may be done with which: values, no effects
+//!   operations/   one verb a file: create, import, rotate, sign, encrypt, encaps and their counterparts, attest, changes
+//!        |  |  \ \
+//!        |  |   \ symmetric/   keys that encrypt or make tags, ready to be used
+//!        |  |    model/  names, ids, versions, and what may be done with which: values, no effects
 //!        |  seal/        root key --> a key for each record; shares and passphrases that open it
 //!        |  |
 //!      store/            records with generations, changed by guarded transactions
@@ -21,6 +22,7 @@ pub mod model;
 pub mod operations;
 pub mod seal;
 pub mod store;
+mod symmetric;
 
 pub use error::{Code, Error, SealError, ShareError};
-pub use gabion_engine::{Message, Prehash};
+pub use gabion_engine::{Message, Prehash, SharedSecret};

@@ -3,16 +3,36 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gabion_engine::{Algorithm, Kind};
+use gabion_engine::{ALGORITHMS, Algorithm, Kind};
 use serde::{Deserialize, Serialize};
 
 use super::name::Label;
+use super::symmetric::Symmetric;
 use crate::error::Error;
 
 /// An algorithm that a key may have: its standard's name in lower case is how ids spell it. It never changes in the
 /// life of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeyAlgorithm(Algorithm);
+pub struct KeyAlgorithm(Of);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Engine(Algorithm),
+    Symmetric(Symmetric),
+}
+
+/// What keys of an algorithm do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// They sign and verify.
+    Sign,
+    /// They encapsulate and decapsulate.
+    Encapsulate,
+    /// They encrypt and decrypt.
+    Encrypt,
+    /// They make and verify tags.
+    Authenticate,
+}
 
 /// What tells a key from all others: 16 random bytes in the form of RFC 9562, version 4.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,34 +75,81 @@ pub struct VersionId {
 }
 
 impl KeyAlgorithm {
-    /// Takes an algorithm that keys may have: those that sign, and stay what they are while they do.
+    /// Takes an algorithm of the engine that keys may have: those that sign, and stay what they are while they do, and
+    /// KEMs.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
     pub fn new(algorithm: Algorithm) -> Result<Self, Error> {
         let info = algorithm.info();
         match info.kind {
-            Kind::Signature if !info.stateful => Ok(KeyAlgorithm(algorithm)),
+            Kind::Signature | Kind::Kem if !info.stateful => {
+                Ok(KeyAlgorithm(Of::Engine(algorithm)))
+            }
             Kind::Signature | Kind::Kem | Kind::KeyExchange => Err(Error::Unsupported(format!(
-                "there are no keys of {algorithm} yet; expected a signature algorithm whose keys signing does not use up"
+                "there are no keys of {algorithm} yet; expected a KEM, or a signature algorithm whose keys signing does not use up"
             ))),
         }
     }
 
     /// Every one.
     pub fn all() -> impl Iterator<Item = KeyAlgorithm> {
-        Algorithm::all().filter_map(|algorithm| Self::new(algorithm).ok())
+        let symmetric = Symmetric::ALL.into_iter().map(KeyAlgorithm::from);
+        Algorithm::all().filter_map(|algorithm| Self::new(algorithm).ok()).chain(symmetric)
     }
 
-    /// The engine's.
-    pub fn algorithm(self) -> Algorithm {
-        self.0
+    /// The engine's, if it is one of those.
+    pub fn algorithm(self) -> Option<Algorithm> {
+        match self.0 {
+            Of::Engine(algorithm) => Some(algorithm),
+            Of::Symmetric(_) => None,
+        }
+    }
+
+    /// The symmetric one, if it is one of those.
+    pub fn symmetric(self) -> Option<Symmetric> {
+        match self.0 {
+            Of::Engine(_) => None,
+            Of::Symmetric(symmetric) => Some(symmetric),
+        }
+    }
+
+    /// What its keys do.
+    pub fn does(self) -> Does {
+        match self.0 {
+            Of::Engine(algorithm) if algorithm.info().kind == Kind::Kem => Does::Encapsulate,
+            Of::Engine(_) => Does::Sign,
+            Of::Symmetric(symmetric) if symmetric.is_aead() => Does::Encrypt,
+            Of::Symmetric(_) => Does::Authenticate,
+        }
+    }
+
+    /// Its name as its standard writes it.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Of::Engine(algorithm) => algorithm.name(),
+            Of::Symmetric(symmetric) => symmetric.name(),
+        }
+    }
+
+    /// Its place among all that there could be, for whoever counts.
+    pub(crate) fn place(self) -> usize {
+        match self.0 {
+            Of::Engine(algorithm) => algorithm as usize,
+            Of::Symmetric(symmetric) => ALGORITHMS.len() + symmetric as usize,
+        }
+    }
+}
+
+impl From<Symmetric> for KeyAlgorithm {
+    fn from(symmetric: Symmetric) -> Self {
+        KeyAlgorithm(Of::Symmetric(symmetric))
     }
 }
 
 impl fmt::Display for KeyAlgorithm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0.name().to_ascii_lowercase())
+        out.write_str(&self.name().to_ascii_lowercase())
     }
 }
 
@@ -92,7 +159,7 @@ impl FromStr for KeyAlgorithm {
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::all().find(|known| known.to_string() == text).ok_or_else(|| {
             Error::Unsupported(format!(
-                "there are no keys of `{}`; expected a signature algorithm's name in lower case, such as ml-dsa-65",
+                "there are no keys of `{}`; expected an algorithm's name in lower case, such as ml-dsa-65 or xaes-256-gcm",
                 shown(text)
             ))
         })

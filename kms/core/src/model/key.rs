@@ -17,20 +17,24 @@ const LABEL_MAX: usize = 256;
 /// What a version is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// To sign.
+    /// To sign, or to make a tag.
     Sign,
-    /// To verify.
+    /// To verify either.
     Verify,
+    /// To encrypt or to encapsulate.
+    Encrypt,
+    /// To decrypt or to decapsulate.
+    Decrypt,
 }
 
 /// Which of the smallest versions is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Minimum {
-    /// Of those that sign. 0 says that only the newest does.
+    /// Of those that sign, make tags, encrypt or encapsulate. 0 says that only the newest does.
     Sign,
     /// Of those that verify.
     Verify,
-    /// Of those that decrypt.
+    /// Of those that decrypt or decapsulate.
     Decrypt,
 }
 
@@ -50,14 +54,21 @@ pub struct Key {
     pub latest: u32,
     /// The oldest version that was not trimmed.
     pub min_available: u32,
-    /// The oldest version that signs. 0: only the newest one.
+    /// The oldest version that signs, makes tags, encrypts or encapsulates. 0: only the newest one.
     pub min_sign: u32,
     /// The oldest version that verifies.
     pub min_verify: u32,
-    /// The oldest version that decrypts.
+    /// The oldest version that decrypts or decapsulates.
     pub min_decrypt: u32,
     /// When it was deleted; it can be restored.
     pub deleted_ms: Option<u64>,
+    /// From when on it makes nothing new: no signature, no tag, no ciphertext. What it made goes on to be verified and
+    /// decrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// Whether its private half may be given out. What was allowed once stays so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_exportable: bool,
 }
 
 /// Whether a version may be used.
@@ -96,6 +107,8 @@ impl Key {
             min_verify: 1,
             min_decrypt: 1,
             deleted_ms: None,
+            expires_ms: None,
+            is_exportable: false,
         }
     }
 
@@ -106,10 +119,12 @@ impl Key {
     pub fn version_for(&self, what: Use, version: Option<u32>) -> Result<u32, Error> {
         self.check_not_deleted()?;
         let version = self.existing(version.unwrap_or(self.latest))?;
-        let (oldest, what) = match (what, self.min_sign) {
-            (Use::Sign, 0) => (self.latest, "sign"),
-            (Use::Sign, oldest) => (oldest, "sign"),
-            (Use::Verify, _) => (self.min_verify, "verify"),
+        let newest_or = |oldest| if oldest == 0 { self.latest } else { oldest };
+        let (oldest, what) = match what {
+            Use::Sign => (newest_or(self.min_sign), "sign"),
+            Use::Encrypt => (newest_or(self.min_sign), "encrypt"),
+            Use::Verify => (self.min_verify, "verify"),
+            Use::Decrypt => (self.min_decrypt, "decrypt"),
         };
         match version < oldest {
             true => Err(Error::NotAllowed { version, what, oldest }),
@@ -217,6 +232,35 @@ impl Key {
             limit("bytes of a label", LABEL_MAX, value.len())?;
         }
         Ok(Key { labels, ..self.clone() })
+    }
+
+    /// The key, with another time from when on it makes nothing new.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`].
+    pub fn expiring(&self, expires_ms: Option<u64>) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        Ok(Key { expires_ms, ..self.clone() })
+    }
+
+    /// The key, whose private half may be given out.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`].
+    pub fn exportable(&self) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        Ok(Key { is_exportable: true, ..self.clone() })
+    }
+
+    /// Refuses a key that makes nothing new any more.
+    ///
+    /// # Errors
+    /// [`Error::Expired`].
+    pub fn check_not_expired(&self, now_ms: u64) -> Result<(), Error> {
+        match self.expires_ms {
+            Some(expires_ms) if now_ms >= expires_ms => Err(Error::Expired),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Refuses a key that is deleted.

@@ -13,7 +13,9 @@
 mod id;
 mod key;
 mod name;
+mod symmetric;
 
-pub use id::{KeyAlgorithm, KeyId, Uuid, VersionId};
+pub use id::{Does, KeyAlgorithm, KeyId, Uuid, VersionId};
 pub use key::{Key, LABELS_MAX, Minimum, State, Use, Version};
 pub use name::{Label, NAME_MAX};
+pub use symmetric::Symmetric;

@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 use sha2_hmac::{Digest, Sha256};
 
 use super::kms::{Kms, now_ms};
+use super::material::New;
 use super::metrics::Verb;
-use super::records::{damaged, opened_bytes, read_pair, read_state, versions_path, write_pair};
+use super::records::{
+    damaged, opened_bytes, read_material, read_state, versions_path, write_version,
+};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, State, Version};
 use crate::store::{RecordPath, Settled, Transaction, settle};
@@ -69,15 +72,18 @@ impl Kms {
                 key.check_not_deleted()?;
                 (key, self.versions(id)?)
             };
-            let algorithm = id.algorithm.algorithm();
+            let backend = match id.algorithm.algorithm() {
+                Some(algorithm) => self.kept.engine.backend_for(algorithm)?.name(),
+                None => "rust-crypto",
+            };
             let attest = Attest {
                 key: id.clone(),
-                algorithm: algorithm.name().to_owned(),
+                algorithm: id.algorithm.name().to_owned(),
                 head: key.latest,
                 versions,
                 created_ms: key.created_ms,
                 label: "software".to_owned(),
-                backend: self.kept.engine.backend_for(algorithm)?.name().to_owned(),
+                backend: backend.to_owned(),
                 nonce: nonce.to_owned(),
             };
             let payload =
@@ -133,8 +139,8 @@ impl Kms {
         let _changing = self.changing();
         if opened_bytes(&self.kept, &path)?.is_none() {
             let version = Version { version: 1, created_ms: now_ms(), state: State::Enabled };
-            let pair = self.pair(algorithm)?;
-            let sealed = self.kept.sealer.seal(&path, 1, &write_pair(&version, &pair)?)?;
+            let pair = New::drawn(&self.kept.engine, algorithm)?;
+            let sealed = self.kept.sealer.seal(&path, 1, &write_version(&version, &pair)?)?;
             match settle(&*self.kept.store, &Transaction::new().put(path.clone(), 0, sealed))? {
                 // What is there is read below, whosever it is.
                 Settled::Committed | Settled::Conflict(_) => {}
@@ -144,7 +150,8 @@ impl Kms {
         let Some((bytes, _)) = opened_bytes(&self.kept, &path)? else {
             return Err(damaged(&path, "it is missing"));
         };
-        let (_, signer) = read_pair(&self.kept.engine, &path, algorithm, &bytes)?;
+        let (_, material) = read_material(&self.kept.engine, &path, algorithm, &bytes)?;
+        let signer = material.signing()?.clone();
         Ok((format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer))
     }
 }

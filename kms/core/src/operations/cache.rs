@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use gabion_engine::{SigningKey, VerifyKey};
-
+use super::material::Material;
 use crate::error::Error;
 use crate::model::{Key, Uuid, Version};
 use crate::store::{RecordPath, Transaction};
@@ -28,8 +27,7 @@ pub struct VersionView(Arc<Expanded>);
 /// What a version's view holds.
 pub struct Expanded {
     pub version: Version,
-    pub signing: SigningKey,
-    pub verify: VerifyKey,
+    pub material: Material,
 }
 
 impl VersionView {
@@ -73,9 +71,6 @@ struct Of {
 
 /// Bytes of a key's view and of its place, about.
 const KEY_BYTES: usize = 1024;
-
-/// How many times the encoded keys an expanded one takes, at most, about: 54 KiB of 4 KiB for ML-DSA-65.
-const EXPANSION: usize = 14;
 
 impl Cache {
     pub fn new(bytes_max: usize) -> Self {
@@ -123,8 +118,7 @@ impl Cache {
         read: impl FnOnce() -> Result<VersionView, Error>,
     ) -> Result<VersionView, Error> {
         self.load(uuid, read, |kept, view: &VersionView| {
-            let encoded = view.signing.bytes().len() + view.verify.bytes().len();
-            let bytes = KEY_BYTES + EXPANSION * encoded;
+            let bytes = KEY_BYTES + view.material.bytes();
             let of = self.place(kept, uuid);
             if of.versions.insert(number, view.clone()).is_none() {
                 of.bytes += bytes;

@@ -6,8 +6,8 @@ use super::cache::KeyView;
 use super::kms::{Kms, now_ms};
 use super::metrics::Verb;
 use super::records::{
-    key_path, name_path, opened, opened_bytes, read_key, read_state, rewrite_pair, sealed,
-    version_path, versions_path,
+    count_path, counts_path, key_path, name_path, opened, opened_bytes, read_key, read_state,
+    rewrite_version, sealed, version_path, versions_path,
 };
 use crate::error::Error;
 use crate::model::{Key, KeyId, Label, Minimum, State, Version};
@@ -105,7 +105,7 @@ impl Kms {
             };
             // A version whose key no backend takes can be disabled, too.
             let version = Version { state, ..read_state(&path, &bytes)? };
-            let bytes = rewrite_pair(&path, &version, &bytes)?;
+            let bytes = rewrite_version(&path, &version, &bytes)?;
             let sealed = self.kept.sealer.seal(&path, before + 1, &bytes)?;
             self.commit(id, &Transaction::new().put(path, before, sealed))
         })
@@ -117,7 +117,7 @@ impl Kms {
     /// As [`Key::trimmed`]; the store's. Called again, it goes on where it stopped.
     pub fn trim(&self, id: &KeyId, before: u32) -> Result<(), Error> {
         self.change(id, |key| key.trimmed(before))?;
-        self.bury(id, &version_path(id, before)?)
+        self.bury(id, Some(before))
     }
 
     /// Destroys a key that is deleted, for good, with all its versions. Its name is free then.
@@ -133,7 +133,7 @@ impl Kms {
                 found => self.bury_key(id, &found?)?,
             }
             drop(changing);
-            self.bury(id, &version_path(id, u32::MAX)?)
+            self.bury(id, None)
         })
     }
 
@@ -157,20 +157,33 @@ impl Kms {
         self.commit(id, &transaction)
     }
 
-    /// Buries the versions of a key that come before a path, or are it where it is the last there can be.
-    fn bury(&self, id: &KeyId, before: &RecordPath) -> Result<(), Error> {
-        let under = versions_path(id)?;
-        let is_all = *before == version_path(id, u32::MAX)?;
+    /// Buries the versions of a key that come before a number, or all of them; and what is counted of them.
+    fn bury(&self, id: &KeyId, before: Option<u32>) -> Result<(), Error> {
+        for (under, end) in [
+            (versions_path(id)?, before.map(|number| version_path(id, number)).transpose()?),
+            (counts_path(id)?, before.map(|number| count_path(id, number)).transpose()?),
+        ] {
+            self.bury_under(id, &under, end.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn bury_under(
+        &self,
+        id: &KeyId,
+        under: &RecordPath,
+        end: Option<&RecordPath>,
+    ) -> Result<(), Error> {
+        let is_doomed = |path: &RecordPath| end.is_none_or(|end| path < end);
         let mut after = None;
         loop {
-            let page = self.kept.store.list(&under, after.as_ref(), BURIED_TOGETHER)?;
+            let page = self.kept.store.list(under, after.as_ref(), BURIED_TOGETHER)?;
             let Some((last, _)) = page.records.last() else { return Ok(()) };
-            let is_last = last >= before && !is_all;
             after = Some(last.clone());
             let doomed = page
                 .records
                 .iter()
-                .filter(|(path, record)| (path < before || is_all) && record.value.is_some());
+                .filter(|(path, record)| is_doomed(path) && record.value.is_some());
             let transaction = doomed.fold(Transaction::new(), |transaction, (path, record)| {
                 transaction.bury(path.clone(), record.generation)
             });
@@ -178,14 +191,14 @@ impl Kms {
                 let _changing = self.changing();
                 self.commit(id, &transaction)?;
             }
-            if is_last {
+            if !is_doomed(last) {
                 return Ok(());
             }
         }
     }
 
     /// Replaces a key's state.
-    fn change(
+    pub(super) fn change(
         &self,
         id: &KeyId,
         change: impl FnOnce(&Key) -> Result<Key, Error>,

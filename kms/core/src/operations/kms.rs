@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime};
 use gabion_engine::{Config, Engine, forks};
 
 use super::cache::{Cache, KeyView, VersionView};
+use super::left::Left;
 use super::metrics::{Metrics, Verb};
 use super::records::{self, Kept};
 use crate::error::Error;
@@ -47,6 +48,7 @@ impl Default for Options {
 pub struct Kms {
     pub(super) kept: Kept,
     pub(super) cache: Cache,
+    pub(super) left: Left,
     metrics: Metrics,
     /// One change at a time. Uses don't wait for it.
     changes: Mutex<()>,
@@ -67,6 +69,7 @@ impl Kms {
         Ok(Kms {
             kept: Kept { engine, store, sealer },
             cache: Cache::new(options.cache_bytes_max),
+            left: Left::default(),
             metrics: Metrics::new(),
             changes: Mutex::new(()),
             process: forks::token(),
@@ -97,7 +100,7 @@ impl Kms {
     pub(super) fn counted<T>(
         &self,
         verb: Verb,
-        algorithm: KeyAlgorithm,
+        algorithm: impl Into<Option<KeyAlgorithm>>,
         run: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
         let start = Instant::now();
@@ -110,12 +113,12 @@ impl Kms {
     pub(super) fn told<T>(
         &self,
         verb: Verb,
-        algorithm: KeyAlgorithm,
+        algorithm: impl Into<Option<KeyAlgorithm>>,
         start: Instant,
         ran: &Result<T, Error>,
     ) {
         let code = ran.as_ref().err().map(Error::code);
-        self.metrics.count(verb, algorithm, code, start.elapsed());
+        self.metrics.count(verb, algorithm.into(), code, start.elapsed());
     }
 
     /// Uses a version, and looks afterwards whether it still may be used so: what was withdrawn meanwhile is not

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Code;
-use crate::model::KeyAlgorithm;
+use crate::model::{KeyAlgorithm, Symmetric};
 
 /// Lists the verbs once.
 macro_rules! verbs {
@@ -44,6 +44,30 @@ verbs! {
     VerifyBatch "verify_batch";
     /// A key is described.
     Attest "attest";
+    /// A signature is made, with others.
+    SignBatch "sign_batch";
+    /// A message is encrypted.
+    Encrypt "encrypt";
+    /// A message is decrypted.
+    Decrypt "decrypt";
+    /// A message is decrypted, and encrypted by another version.
+    Rewrap "rewrap";
+    /// A tag is made.
+    Hmac "hmac";
+    /// A tag is verified.
+    VerifyHmac "verify_hmac";
+    /// A key is drawn, and encrypted.
+    Datakey "datakey";
+    /// Random bytes are drawn.
+    Random "random";
+    /// A secret is encapsulated.
+    Encaps "encaps";
+    /// A secret is decapsulated.
+    Decaps "decaps";
+    /// A key or version is made of what somebody brings.
+    Import "import";
+    /// A version is given out.
+    Export "export";
 }
 
 /// Upper bounds of the histogram, in microseconds.
@@ -54,7 +78,7 @@ const BOUNDS: [u64; 16] = [
 
 /// Counters. They only grow.
 pub struct Metrics {
-    /// By verb, and by algorithm in the order of the table.
+    /// By verb, and by algorithm in the order of [`names`].
     operations: Vec<Vec<AtomicU64>>,
     /// By verb and code.
     failures: Vec<Vec<AtomicU64>>,
@@ -68,6 +92,13 @@ struct Histogram {
     nanoseconds: AtomicU64,
 }
 
+/// The algorithms in the order of [`KeyAlgorithm::place`], behind none.
+fn names() -> impl Iterator<Item = &'static str> {
+    let of_engine = gabion_engine::ALGORITHMS.iter().map(|info| info.name);
+    let symmetric = Symmetric::ALL.into_iter().map(Symmetric::name);
+    ["none"].into_iter().chain(of_engine).chain(symmetric)
+}
+
 impl Metrics {
     pub(super) fn new() -> Self {
         let by_verb = |width: usize| {
@@ -79,7 +110,7 @@ impl Metrics {
             nanoseconds: AtomicU64::new(0),
         };
         Metrics {
-            operations: by_verb(gabion_engine::ALGORITHMS.len()),
+            operations: by_verb(names().count()),
             failures: by_verb(Code::ALL.len()),
             latency: Verb::ALL.iter().map(|_| histogram()).collect(),
             batches: AtomicU64::new(0),
@@ -90,14 +121,14 @@ impl Metrics {
     pub(super) fn count(
         &self,
         verb: Verb,
-        algorithm: KeyAlgorithm,
+        algorithm: Option<KeyAlgorithm>,
         failure: Option<Code>,
         took: Duration,
     ) {
         let add = |counter: &AtomicU64, n| {
             counter.fetch_add(n, Ordering::Relaxed);
         };
-        add(&self.operations[verb as usize][algorithm.algorithm() as usize], 1);
+        add(&self.operations[verb as usize][algorithm.map_or(0, |known| 1 + known.place())], 1);
         if let Some(code) = failure {
             add(&self.failures[verb as usize][code as usize], 1);
         }
@@ -128,10 +159,8 @@ impl Metrics {
         };
         line("# TYPE kms_ops_total counter".to_owned());
         for (verb, row) in Verb::ALL.iter().zip(&self.operations) {
-            for (info, count) in
-                gabion_engine::ALGORITHMS.iter().zip(row).filter(|row| read(row.1) > 0)
-            {
-                let (op, alg) = (verb.as_str(), info.name.to_ascii_lowercase());
+            for (name, count) in names().zip(row).filter(|row| read(row.1) > 0) {
+                let (op, alg) = (verb.as_str(), name.to_ascii_lowercase());
                 line(format!("kms_ops_total{{op=\"{op}\",alg=\"{alg}\"}} {}", read(count)));
             }
         }

@@ -11,20 +11,38 @@
 //! - A key one may not see answers as one that does not exist: both are the caller's to make so, and `not_found` here.
 
 mod attest;
+mod batch;
 mod cache;
 mod change;
+mod count;
 mod create;
+mod datakey;
+mod encaps;
+mod encrypt;
+mod export;
+mod hmac;
+mod import;
 mod kms;
+mod left;
+mod material;
 mod metrics;
 mod records;
 mod rotate;
 mod sign;
+mod sign_batch;
 mod verify;
 mod verify_batch;
 
 pub use attest::{Attest, Attested};
 pub use create::NewKey;
+pub use datakey::Datakey;
+pub use encaps::Encapsulated;
+pub use encrypt::Encrypted;
+pub use export::ExportForm;
+pub use hmac::Tagged;
+pub use import::Import;
 pub use kms::{Kms, Options};
 pub use metrics::{Metrics, Verb};
 pub use sign::Signed;
+pub use sign_batch::ToSign;
 pub use verify_batch::Item;

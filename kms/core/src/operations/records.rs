@@ -4,17 +4,19 @@
 //!   names/TENANT/NAME            the id of the key that has the name, or null
 //!   keys/TENANT/UUID             the key's state
 //!   versions/TENANT/UUID/NUMBER  a version's state, its public and its private key
+//!   publics/TENANT/DIGEST        the version that has a public key
+//!   counts/TENANT/UUID/NUMBER    how many messages a version of short nonces was reserved
 //! ```
 
 use std::sync::Arc;
 
-use gabion_engine::keys::{Forms, PrivateKey};
-use gabion_engine::{Engine, Error as EngineError, SigningKey};
+use gabion_engine::Engine;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::cache::{Expanded, KeyView, VersionView};
+use super::material::{Material, New, Written};
 use crate::error::Error;
 use crate::model::{Key, KeyAlgorithm, KeyId, Label, Version};
 use crate::seal::Sealer;
@@ -46,6 +48,20 @@ pub fn versions_path(id: &KeyId) -> Result<RecordPath, Error> {
 pub fn version_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
     // Ten digits, so that they are in the order of their numbers.
     Ok(versions_path(id)?.join(&format!("{number:010}"))?)
+}
+
+/// Beneath it is how many messages its versions were reserved.
+pub fn counts_path(id: &KeyId) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("counts/{}/{}", id.tenant, id.uuid))?)
+}
+
+pub fn count_path(id: &KeyId, number: u32) -> Result<RecordPath, Error> {
+    Ok(counts_path(id)?.join(&format!("{number:010}"))?)
+}
+
+/// Whose a public key is, by its digest.
+pub fn public_path(tenant: &Label, digest: &[u8]) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("publics/{tenant}/{}", hex::encode(digest)))?)
 }
 
 /// Seals a value as JSON, for a generation.
@@ -100,26 +116,18 @@ pub fn read_version(kept: &Kept, id: &KeyId, number: u32) -> Result<VersionView,
         found => found?,
     };
     let Some((bytes, _)) = found else { return Err(damaged(&path, "it is missing")) };
-    let (version, signing) = read_pair(&kept.engine, &path, id.algorithm, &bytes)?;
+    let (version, material) = read_material(&kept.engine, &path, id.algorithm, &bytes)?;
     match version.version == number {
-        true => {
-            let verify = signing.public();
-            Ok(VersionView::new(Expanded { version, signing, verify }))
-        }
+        true => Ok(VersionView::new(Expanded { version, material })),
         false => Err(damaged(&path, "the version is another")),
     }
 }
 
 /// Writes a version with its key: its state as JSON, the public key, and one form of the private key, each with its
-/// length before it.
-pub fn write_pair(version: &Version, key: &PrivateKey) -> Result<Zeroizing<Vec<u8>>, Error> {
+/// length before it; at the end which form that is.
+pub fn write_version(version: &Version, key: &New) -> Result<Zeroizing<Vec<u8>>, Error> {
     let state = serde_json::to_vec(version).map_err(|error| Error::Parameter(error.to_string()))?;
-    let forms = key.forms();
-    let (form, secret) = match (forms.seed, forms.expanded) {
-        (Some(seed), _) => (SEED, seed),
-        (None, expanded) => (EXPANDED, expanded.unwrap_or_default()),
-    };
-    let public = key.public_bytes();
+    let Written { public, secret, form } = key.written();
     let len = 3 * 4 + 1 + state.len() + public.len() + secret.len();
     // At once, so that no smaller one is left behind in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(len));
@@ -132,7 +140,7 @@ pub fn write_pair(version: &Version, key: &PrivateKey) -> Result<Zeroizing<Vec<u
 }
 
 /// Writes a version anew, in another state.
-pub fn rewrite_pair(
+pub fn rewrite_version(
     path: &RecordPath,
     version: &Version,
     bytes: &[u8],
@@ -153,42 +161,32 @@ pub fn read_state(path: &RecordPath, bytes: &[u8]) -> Result<Version, Error> {
     serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))
 }
 
-const SEED: u8 = 1;
-const EXPANDED: u8 = 2;
+/// Reads a version with its key, as it was written.
+pub fn read_written<'a>(
+    path: &RecordPath,
+    bytes: &'a [u8],
+) -> Result<(Version, Written<'a>), Error> {
+    let rest = &mut &*bytes;
+    let parts = (|| Some([part(rest)?, part(rest)?, part(rest)?]))();
+    let (Some([state, public, secret]), &[form]) = (parts, &**rest) else {
+        return Err(damaged(path, "its parts have other lengths than it has"));
+    };
+    let version =
+        serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))?;
+    Ok((version, Written { public, secret, form }))
+}
 
-/// Reads a version with its key.
-pub fn read_pair(
+/// Reads a version with its key, ready to be used.
+pub fn read_material(
     engine: &Engine,
     path: &RecordPath,
     algorithm: KeyAlgorithm,
     bytes: &[u8],
-) -> Result<(Version, SigningKey), Error> {
-    let damaged = |reason: &str| damaged(path, reason);
-    let rest = &mut &*bytes;
-    let parts = (|| Some([part(rest)?, part(rest)?, part(rest)?]))();
-    let (Some([state, public, secret]), &[form]) = (parts, &**rest) else {
-        return Err(damaged("its parts have other lengths than it has"));
-    };
-    let version: Version =
-        serde_json::from_slice(state).map_err(|error| damaged(&error.to_string()))?;
-    let mut forms = Forms { public: Some(public), ..Forms::default() };
-    match form {
-        SEED => forms.seed = Some(secret),
-        EXPANDED => forms.expanded = Some(secret),
-        _ => return Err(damaged(&format!("a key of the form {form}"))),
-    }
-    match PrivateKey::import(engine, algorithm.algorithm(), &forms) {
-        Ok(PrivateKey::Signature(key)) => Ok((version, key)),
-        Ok(PrivateKey::Kem(_) | PrivateKey::Exchange(_)) => {
-            Err(damaged("a key that does not sign"))
-        }
-        Err(
-            error @ (EngineError::Input(_)
-            | EngineError::KeyFile(_)
-            | EngineError::WrongAlgorithm { .. }),
-        ) => Err(damaged(&error.to_string())),
-        // No memory, no backend: the record is what it was.
-        Err(error) => Err(error.into()),
+) -> Result<(Version, Material), Error> {
+    let (version, written) = read_written(path, bytes)?;
+    match Material::read(engine, algorithm, written)? {
+        Ok(material) => Ok((version, material)),
+        Err(reason) => Err(damaged(path, &reason)),
     }
 }
 

@@ -1,14 +1,15 @@
 //! New versions of keys.
 
 use super::kms::{Kms, now_ms};
+use super::material::New;
 use super::metrics::Verb;
-use super::records::{key_path, sealed, version_path, write_pair};
+use super::records::{key_path, sealed};
 use crate::error::Error;
-use crate::model::{KeyId, State, Version, VersionId};
+use crate::model::{KeyId, VersionId};
 use crate::store::Transaction;
 
 impl Kms {
-    /// Gives a key one version more, which signs from now on.
+    /// Gives a key one version more, which signs or encrypts from now on.
     ///
     /// # Errors
     /// No such key; one that is deleted; the engine's, the store's.
@@ -16,20 +17,25 @@ impl Kms {
         self.counted(Verb::Rotate, id.algorithm, || {
             // First of all: making a key pair takes long, and what can't be rotated needs none.
             self.key(id)?.key.rotated()?;
-            let pair = self.pair(id.algorithm)?;
-            let _changing = self.changing();
-            let view = self.key(id)?;
-            let key = view.key.rotated()?;
-            let version =
-                Version { version: key.latest, created_ms: now_ms(), state: State::Enabled };
-            let bytes = write_pair(&version, &pair)?;
-            let (of_key, newest) = (key_path(id)?, version_path(id, key.latest)?);
-            let (before, next) = (view.generation, view.generation + 1);
-            let transaction = Transaction::new()
-                .put(of_key.clone(), before, sealed(&self.kept, &of_key, next, &key)?)
-                .put(newest.clone(), 0, self.kept.sealer.seal(&newest, 1, &bytes)?);
-            self.commit(id, &transaction)?;
-            Ok(VersionId { key: id.clone(), version: key.latest })
+            self.rotate_to(id, &New::drawn(&self.kept.engine, id.algorithm)?)
         })
+    }
+
+    /// Gives a key a version of what there is.
+    pub(super) fn rotate_to(&self, id: &KeyId, new: &New) -> Result<VersionId, Error> {
+        let _changing = self.changing();
+        let view = self.key(id)?;
+        let key = view.key.rotated()?;
+        let of_key = key_path(id)?;
+        let (before, next) = (view.generation, view.generation + 1);
+        let transaction = Transaction::new().put(
+            of_key.clone(),
+            before,
+            sealed(&self.kept, &of_key, next, &key)?,
+        );
+        let id = VersionId { key: id.clone(), version: key.latest };
+        let transaction = self.with_version(transaction, &id, new, now_ms())?;
+        self.commit(&id.key, &transaction)?;
+        Ok(id)
     }
 }

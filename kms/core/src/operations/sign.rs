@@ -3,7 +3,7 @@
 use gabion_engine::{Message, OsEntropy};
 
 use super::cache::{KeyView, VersionView};
-use super::kms::Kms;
+use super::kms::{Kms, now_ms};
 use super::metrics::Verb;
 use crate::error::Error;
 use crate::model::{KeyId, Use, VersionId};
@@ -29,14 +29,18 @@ impl Kms {
         message: Message<'_>,
     ) -> Result<Signed, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
-            // The newest one is that of the beginning, also where a rotation comes between.
-            let number = self.key(id)?.key.version_for(Use::Sign, version)?;
+            let number = self.begun(id, Use::Sign, version)?;
             let may = || self.permitted(id, number, Use::Sign, version.is_none());
             let signature = self.used(may, |view| {
-                Ok(self.kept.engine.sign(&view.signing, message, &OsEntropy)?)
+                Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)
             })?;
             Ok(Signed { by: VersionId { key: id.clone(), version: number }, signature })
         })
+    }
+
+    /// The version that is meant. The newest one is that of the beginning, also where a rotation comes between.
+    pub(super) fn begun(&self, id: &KeyId, what: Use, version: Option<u32>) -> Result<u32, Error> {
+        self.key(id)?.key.version_for(what, version)
     }
 
     /// A version, if it may be used so now.
@@ -48,6 +52,9 @@ impl Kms {
         was_newest: bool,
     ) -> Result<(KeyView, VersionView), Error> {
         let key = self.key(id)?;
+        if matches!(what, Use::Sign | Use::Encrypt) && key.key.expires_ms.is_some() {
+            key.key.check_not_expired(now_ms())?;
+        }
         match key.key.version_for(what, Some(number)) {
             // It was the newest when the request came, and a rotation withdraws nothing.
             Err(Error::NotAllowed { .. }) if was_newest && key.key.min_sign == 0 => {}

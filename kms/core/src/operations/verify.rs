@@ -22,8 +22,9 @@ impl Kms {
         self.counted(Verb::Verify, id.key.algorithm, || {
             let may = || self.permitted(&id.key, id.version, Use::Verify, false);
             self.used(may, |view| {
-                check_form(&view.verify, signature)?;
-                match self.kept.engine.verify(&view.verify, message, signature) {
+                let key = view.material.verify()?;
+                check_form(key, signature)?;
+                match self.kept.engine.verify(key, message, signature) {
                     Ok(()) => Ok(true),
                     Err(EngineError::BadSignature) => Ok(false),
                     Err(error) => Err(error.into()),

@@ -41,7 +41,7 @@ fn what_is_no_id_is_refused() {
         ("#v7", "/x#v7"),
         ("ml-dsa-65", "ML-DSA-65"),
         ("ml-dsa-65", "ml-dsa-66"),
-        ("ml-dsa-65", "ml-kem-768"),
+        ("ml-dsa-65", "x25519"),
         ("ml-dsa-65", ""),
         ("default", ""),
         ("default", "a/b"),

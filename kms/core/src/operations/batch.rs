@@ -1,0 +1,42 @@
+//! Batches: what of them is run together, so that the engine's lanes fill.
+
+use gabion_engine::Algorithm;
+
+use super::cache::VersionView;
+
+/// Most items that are run together: more fill no lane more, and take memory.
+const LANES_MAX: usize = 256;
+
+/// An item that may be run: its place in the batch, and its key.
+pub type Lane = (usize, VersionView);
+
+/// Items in the order in which they are run: those of one algorithm together, and of those the ones of one key beside
+/// each other, so that what is expanded of a key stays near.
+pub struct Plan {
+    lanes: Vec<(&'static str, [u8; 16], u32, Lane)>,
+}
+
+impl Plan {
+    pub fn new() -> Self {
+        Plan { lanes: Vec::new() }
+    }
+
+    /// Adds an item.
+    pub fn add(&mut self, algorithm: Algorithm, uuid: [u8; 16], lane: Lane) {
+        let number = lane.1.version.version;
+        self.lanes.push((algorithm.name(), uuid, number, lane));
+    }
+
+    /// What is run together.
+    pub fn groups(mut self) -> Vec<Vec<Lane>> {
+        self.lanes.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+        let mut groups: Vec<(&str, Vec<Lane>)> = Vec::new();
+        for (name, _, _, lane) in self.lanes {
+            match groups.last_mut() {
+                Some((last, group)) if *last == name && group.len() < LANES_MAX => group.push(lane),
+                _ => groups.push((name, vec![lane])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+}

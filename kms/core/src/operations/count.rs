@@ -1,0 +1,57 @@
+//! How often versions of short nonces have encrypted.
+//!
+//! ```text
+//!   counts/TENANT/UUID/NUMBER   how many messages were reserved: a block is, before its first message is encrypted
+//!   memory                      how many of the block are left; lost with the process
+//! ```
+//!
+//! Random nonces of 96 bits meet with a chance of 2^-33 after 2^32 messages (NIST SP 800-38D, section 8.3): at that
+//! number a version stops. A number that is lost is one message less.
+
+use std::sync::PoisonError;
+
+use super::kms::Kms;
+use super::records::{count_path, opened, sealed};
+use crate::error::Error;
+use crate::model::VersionId;
+use crate::store::{Settled, StoreError, Transaction, settle};
+
+/// Messages that are reserved together: a commit's milliseconds are little beside them, and a block that is lost is
+/// little of all.
+const BLOCK: u64 = 1 << 14;
+
+/// Messages of a version.
+const MESSAGES_MAX: u64 = 1 << 32;
+
+impl Kms {
+    /// Takes one message of those that a version may encrypt.
+    pub(super) fn reserved(&self, id: &VersionId) -> Result<(), Error> {
+        let left = self.left.of(id);
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        if *left == 0 {
+            *left = self.block(id)?;
+        }
+        *left -= 1;
+        Ok(())
+    }
+
+    /// Reserves a block in the store.
+    fn block(&self, id: &VersionId) -> Result<u64, Error> {
+        let path = count_path(&id.key, id.version)?;
+        let (reserved, before) = opened::<u64>(&self.kept, &path)?.unwrap_or_default();
+        let next = u64::saturating_add(reserved, BLOCK);
+        if next >= MESSAGES_MAX {
+            return Err(Error::Exhausted(id.version));
+        }
+        let next = sealed(&self.kept, &path, before + 1, &next)?;
+        match settle(&*self.kept.store, &Transaction::new().put(path, before, next))? {
+            Settled::Committed => Ok(BLOCK),
+            Settled::Conflict(_) => Err(Error::Conflict),
+            // The block may be reserved, and then nobody has it.
+            Settled::Unknown => {
+                let why = "nobody knows whether messages were reserved; try again".to_owned();
+                Err(StoreError::Unavailable(why).into())
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Secrets by KEMs.
+
+use gabion_engine::{OsEntropy, SharedSecret};
+
+use super::kms::Kms;
+use super::metrics::Verb;
+use crate::error::Error;
+use crate::model::{KeyId, Use, VersionId};
+
+/// A secret, what it is inside of, and the version that opens that.
+pub struct Encapsulated {
+    /// The version.
+    pub by: VersionId,
+    /// What the other side gets.
+    pub ciphertext: Vec<u8>,
+    /// The secret.
+    pub secret: SharedSecret,
+}
+
+impl Kms {
+    /// Makes a secret for whoever has a version, or the newest one.
+    ///
+    /// # Errors
+    /// No such key or version; one that may not encapsulate.
+    pub fn encaps(&self, id: &KeyId, version: Option<u32>) -> Result<Encapsulated, Error> {
+        self.counted(Verb::Encaps, id.algorithm, || {
+            let number = self.begun(id, Use::Encrypt, version)?;
+            let may = || self.permitted(id, number, Use::Encrypt, version.is_none());
+            let (ciphertext, secret) = self.used(may, |view| {
+                Ok(self.kept.engine.encaps(view.material.encapsulating()?, &OsEntropy)?)
+            })?;
+            Ok(Encapsulated {
+                by: VersionId { key: id.clone(), version: number },
+                ciphertext,
+                secret,
+            })
+        })
+    }
+
+    /// The secret inside of a ciphertext. Of one that was made for another key, or changed, ML-KEM gives another
+    /// secret, which nobody else has.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for another length; no such key or version; one that may not decapsulate; of hybrids, a
+    /// ciphertext whose part can't be one.
+    pub fn decaps(&self, id: &VersionId, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
+        self.counted(Verb::Decaps, id.key.algorithm, || {
+            let may = || self.permitted(&id.key, id.version, Use::Decrypt, false);
+            self.used(may, |view| {
+                let key = view.material.decapsulating()?;
+                if ciphertext.len() != key.algorithm().info().output.max() {
+                    return Err(Error::Malformed(id.key.algorithm.name()));
+                }
+                Ok(self.kept.engine.decaps(key, ciphertext)?)
+            })
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Encrypting, and what is made of it: keys for data, and ciphertexts of newer versions.
+
+use zeroize::Zeroizing;
+
+use super::kms::Kms;
+use super::metrics::Verb;
+use crate::error::Error;
+use crate::model::{KeyId, Use, VersionId};
+
+/// A ciphertext, and which version made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encrypted {
+    /// The version.
+    pub by: VersionId,
+    /// Nonce, ciphertext and tag.
+    pub ciphertext: Vec<u8>,
+}
+
+impl Kms {
+    /// Encrypts by a version, or by the newest one. What stands beside it is not encrypted, and has to be the same for
+    /// decryption.
+    ///
+    /// # Errors
+    /// No such key or version; one that may not encrypt; one that has encrypted as often as it may.
+    pub fn encrypt(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        plain: &[u8],
+        beside: &[u8],
+    ) -> Result<Encrypted, Error> {
+        self.counted(Verb::Encrypt, id.algorithm, || self.encrypted(id, version, plain, beside))
+    }
+
+    /// The same, within another verb.
+    pub(super) fn encrypted(
+        &self,
+        id: &KeyId,
+        version: Option<u32>,
+        plain: &[u8],
+        beside: &[u8],
+    ) -> Result<Encrypted, Error> {
+        let number = self.begun(id, Use::Encrypt, version)?;
+        let may = || self.permitted(id, number, Use::Encrypt, version.is_none());
+        let by = VersionId { key: id.clone(), version: number };
+        let ciphertext = self.used(may, |view| {
+            let aead = view.material.aead()?;
+            if id.algorithm.symmetric().is_some_and(|symmetric| symmetric.is_counted()) {
+                self.reserved(&by)?;
+            }
+            aead.seal(plain, beside)
+        })?;
+        Ok(Encrypted { by, ciphertext })
+    }
+
+    /// Decrypts what a version encrypted.
+    ///
+    /// # Errors
+    /// [`Error::DecryptFailed`], whatever is wrong with it; no such key or version; one that may not decrypt.
+    pub fn decrypt(
+        &self,
+        id: &VersionId,
+        ciphertext: &[u8],
+        beside: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.counted(Verb::Decrypt, id.key.algorithm, || self.decrypted(id, ciphertext, beside))
+    }
+
+    fn decrypted(
+        &self,
+        id: &VersionId,
+        ciphertext: &[u8],
+        beside: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let may = || self.permitted(&id.key, id.version, Use::Decrypt, false);
+        self.used(may, |view| {
+            view.material.aead()?.open(ciphertext, beside).ok_or(Error::DecryptFailed)
+        })
+    }
+
+    /// Decrypts, and encrypts by another version, or by the newest one: nobody sees what it is.
+    ///
+    /// # Errors
+    /// As [`Self::decrypt`] and [`Self::encrypt`].
+    pub fn rewrap(
+        &self,
+        id: &VersionId,
+        ciphertext: &[u8],
+        beside: &[u8],
+        to: Option<u32>,
+    ) -> Result<Encrypted, Error> {
+        self.counted(Verb::Rewrap, id.key.algorithm, || {
+            let plain = self.decrypted(id, ciphertext, beside)?;
+            self.encrypted(&id.key, to, &plain, beside)
+        })
+    }
+}

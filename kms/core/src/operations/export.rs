@@ -1,0 +1,88 @@
+//! Private halves that are given out, of keys that allow it.
+
+use gabion_engine::key_file::{self, FileForm};
+use gabion_engine::keys::{Forms, PrivateKey};
+use zeroize::Zeroizing;
+
+use super::kms::Kms;
+use super::metrics::Verb;
+use super::records::{opened_bytes, read_written, version_path};
+use crate::error::Error;
+use crate::model::{KeyId, VersionId};
+
+/// How a key is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportForm {
+    /// The bytes of a symmetric key; the seed of a private key, or its standard's encoding where it was made without.
+    Raw,
+    /// A private key as DER of PKCS#8, with all forms that are known.
+    Pkcs8,
+}
+
+impl Kms {
+    /// Allows a key's private half to be given out, for good.
+    ///
+    /// # Errors
+    /// No such key; one that is deleted; the store's.
+    pub fn allow_export(&self, id: &KeyId) -> Result<(), Error> {
+        self.change(id, |key| key.exportable())
+    }
+
+    /// Sets from when on a key makes nothing new, in milliseconds since 1970; or that it does so for ever. What it made
+    /// goes on to be verified and decrypted.
+    ///
+    /// # Errors
+    /// No such key; one that is deleted; the store's.
+    pub fn set_expiry(&self, id: &KeyId, expires_ms: Option<u64>) -> Result<(), Error> {
+        self.change(id, |key| key.expiring(expires_ms))
+    }
+
+    /// Gives out the private half of a version.
+    ///
+    /// # Errors
+    /// [`Error::NotExportable`]; no such key or version; one that is disabled; a form that the algorithm does not have.
+    pub fn export(&self, id: &VersionId, form: ExportForm) -> Result<Zeroizing<Vec<u8>>, Error> {
+        self.counted(Verb::Export, id.key.algorithm, || {
+            // Nothing that withdraws the key comes between.
+            let _changing = self.changing();
+            let key = self.key(&id.key)?.key;
+            key.check_not_deleted()?;
+            if !key.is_exportable {
+                return Err(Error::NotExportable);
+            }
+            let path = version_path(&id.key, key.existing(id.version)?)?;
+            let found = match opened_bytes(&self.kept, &path) {
+                Err(Error::Destroyed) => None,
+                found => found?,
+            };
+            let (bytes, _) = found.ok_or(Error::VersionDestroyed(id.version))?;
+            let (version, written) = read_written(&path, &bytes)?;
+            version.check_enabled()?;
+            if written.secret.is_empty() {
+                let why = "the service has no private half of this key";
+                return Err(Error::Unsupported(why.to_owned()));
+            }
+            match form {
+                ExportForm::Raw => Ok(Zeroizing::new(written.secret.to_vec())),
+                ExportForm::Pkcs8 => self.pkcs8(id, &written),
+            }
+        })
+    }
+
+    fn pkcs8(
+        &self,
+        id: &VersionId,
+        written: &super::material::Written<'_>,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let no_form =
+            || Error::Unsupported(format!("no standard has key files of {}", id.key.algorithm));
+        let algorithm = id.key.algorithm.algorithm().ok_or_else(no_form)?;
+        let form = FileForm::of(algorithm).ok_or_else(no_form)?;
+        let forms = match written.is_seed() {
+            true => Forms { seed: Some(written.secret), ..Forms::default() },
+            false => Forms { expanded: Some(written.secret), ..Forms::default() },
+        };
+        let pair = PrivateKey::import(&self.kept.engine, algorithm, &forms)?;
+        key_file::encode_private(form, &pair.forms(), true).map_err(Error::Parameter)
+    }
+}

@@ -1,0 +1,152 @@
+//! Keys that somebody brings.
+
+use gabion_engine::keys::{Forms, Key as AnyKey, PrivateKey, PublicKey};
+use gabion_engine::{Algorithm, OsEntropy, key_file};
+use sha2_hmac::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use super::create::NewKey;
+use super::kms::Kms;
+use super::material::New;
+use super::metrics::Verb;
+use super::records::{opened, public_path, read_key, sealed};
+use crate::error::Error;
+use crate::model::{KeyAlgorithm, KeyId, Symmetric, VersionId};
+use crate::store::Transaction;
+use crate::symmetric::{Aead, MAC_KEY_MAX, MAC_KEY_MIN, Mac};
+
+/// A key in the form in which it comes.
+#[derive(Clone, Copy)]
+pub enum Import<'a> {
+    /// The bytes of a symmetric key; the seed of a private key or its standard's encoding, told apart by their length.
+    /// Secret.
+    Raw(&'a [u8]),
+    /// A private key as DER of PKCS#8, not encrypted. Secret.
+    Pkcs8(&'a [u8]),
+    /// A public key alone, in its standard's bytes: it verifies or encapsulates.
+    Public(&'a [u8]),
+}
+
+impl Kms {
+    /// Makes a key of what somebody brings. It was used once before it is there, with both its halves; forms of it that
+    /// don't belong together are refused, and a public key that the tenant has.
+    ///
+    /// # Errors
+    /// What can't be a key of the algorithm; [`Error::Exists`]; the engine's, the store's.
+    pub fn import(&self, new: &NewKey, import: Import<'_>) -> Result<VersionId, Error> {
+        self.counted(Verb::Import, new.algorithm, || {
+            self.create_of(new, &self.brought(new.algorithm, import)?)
+        })
+    }
+
+    /// Gives a key one version more, of what somebody brings.
+    ///
+    /// # Errors
+    /// As [`Self::import`] and [`Self::rotate`].
+    pub fn import_version(&self, id: &KeyId, import: Import<'_>) -> Result<VersionId, Error> {
+        self.counted(Verb::Import, id.algorithm, || {
+            self.key(id)?.key.rotated()?;
+            self.rotate_to(id, &self.brought(id.algorithm, import)?)
+        })
+    }
+
+    fn brought(&self, algorithm: KeyAlgorithm, import: Import<'_>) -> Result<New, Error> {
+        match (algorithm.algorithm(), algorithm.symmetric()) {
+            (Some(algorithm), _) => self.brought_pair(algorithm, import),
+            (None, Some(symmetric)) => brought_secret(symmetric, import),
+            (None, None) => Err(Error::Unsupported(format!("{algorithm} keys are not imported"))),
+        }
+    }
+
+    fn brought_pair(&self, algorithm: Algorithm, import: Import<'_>) -> Result<New, Error> {
+        let engine = &self.kept.engine;
+        let pair = match import {
+            Import::Public(bytes) => {
+                return Ok(New::Public(PublicKey::import(engine, algorithm, bytes)?));
+            }
+            Import::Raw(bytes) => {
+                let forms = match algorithm.info().seed == Some(bytes.len()) {
+                    true => Forms { seed: Some(bytes), ..Forms::default() },
+                    false => Forms { expanded: Some(bytes), ..Forms::default() },
+                };
+                PrivateKey::import(engine, algorithm, &forms)?
+            }
+            Import::Pkcs8(der) => {
+                let refused = |reason: String| Error::Parameter(format!("the key {reason}"));
+                let encoded = key_file::Encoded::from_der(der).map_err(refused)?;
+                let kind = algorithm.info().kind;
+                match key_file::of_identifier(encoded.identifier(), kind).map_err(refused)? {
+                    Some(found) if found == algorithm => {}
+                    found => {
+                        let found = found.map_or("of no known algorithm", Algorithm::name);
+                        let why = format!("the key is {found}; expected {algorithm}");
+                        return Err(Error::Parameter(why));
+                    }
+                }
+                match key_file::decode(engine, algorithm, &encoded)? {
+                    AnyKey::Private(pair) => pair,
+                    AnyKey::Public(_) => {
+                        let why = "that is a public key; expected a private one in PKCS#8";
+                        return Err(Error::Parameter(why.to_owned()));
+                    }
+                }
+            }
+        };
+        pair.pairwise_test(engine, &OsEntropy)?;
+        Ok(New::Pair(pair))
+    }
+
+    /// A transaction that notes whose a public key is, too, so that no second key of the tenant has it. One whose key
+    /// was destroyed is free.
+    pub(super) fn with_public(
+        &self,
+        transaction: Transaction,
+        id: &VersionId,
+        public: &[u8],
+    ) -> Result<Transaction, Error> {
+        if public.is_empty() {
+            return Ok(transaction);
+        }
+        let digest = Sha256::new()
+            .chain_update(id.key.algorithm.name())
+            .chain_update([0])
+            .chain_update(public)
+            .finalize();
+        let path = public_path(&id.key.tenant, &digest)?;
+        let before = match opened::<VersionId>(&self.kept, &path)? {
+            None => 0,
+            Some((owner, generation)) => match read_key(&self.kept, &owner.key) {
+                Err(Error::Destroyed) => generation,
+                Ok(view) if view.key.existing(owner.version).is_err() => generation,
+                Ok(_) => return Err(Error::Exists(owner.to_string())),
+                Err(error) => return Err(error),
+            },
+        };
+        let value = sealed(&self.kept, &path, before + 1, id)?;
+        Ok(transaction.put(path, before, value))
+    }
+}
+
+fn brought_secret(symmetric: Symmetric, import: Import<'_>) -> Result<New, Error> {
+    let name = symmetric.name();
+    let Import::Raw(bytes) = import else {
+        return Err(Error::Parameter(format!("a key of {name} comes as its bytes")));
+    };
+    let works: Option<Result<bool, Error>> = match symmetric.is_aead() {
+        true => Aead::new(symmetric, bytes).map(|aead| {
+            let sealed = aead.seal(b"pairwise test", b"")?;
+            Ok(aead.open(&sealed, b"").is_some_and(|plain| **plain == *b"pairwise test"))
+        }),
+        false => Mac::new(symmetric, bytes).map(|mac| Ok(mac.tag(b"").len() == mac.tag_len())),
+    };
+    match works.transpose()? {
+        Some(true) => Ok(New::Secret(Zeroizing::new(bytes.to_vec()))),
+        Some(false) => Err(Error::Parameter(format!("a key of {name} that does not work"))),
+        None if symmetric.is_aead() => {
+            Err(Error::Parameter(format!("a key of {name} has {} bytes", symmetric.key_len())))
+        }
+        None => Err(Error::Parameter(format!(
+            "a key of {name} has {MAC_KEY_MIN} to {MAC_KEY_MAX} bytes"
+        ))),
+    }
+}

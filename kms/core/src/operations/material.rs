@@ -1,0 +1,256 @@
+//! The key of a version: as it is used, and as it is written.
+
+use gabion_engine::keys::{Forms, PrivateKey, PublicKey};
+use gabion_engine::{
+    Engine, Entropy, Error as EngineError, KemPrivateKey, KemPublicKey, OsEntropy, SigningKey,
+    VerifyKey,
+};
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+use crate::model::KeyAlgorithm;
+use crate::symmetric::{Aead, Mac};
+
+/// A key, ready to be used.
+pub enum Material {
+    Signature {
+        signing: SigningKey,
+        verify: VerifyKey,
+    },
+    Kem {
+        private: KemPrivateKey,
+        public: KemPublicKey,
+    },
+    /// The public half alone, of a key that somebody else has.
+    Verify(VerifyKey),
+    /// The same of a KEM.
+    Encapsulate(KemPublicKey),
+    Aead(Aead),
+    Mac(Mac),
+}
+
+/// A key that is about to be written.
+pub enum New {
+    Pair(PrivateKey),
+    Public(PublicKey),
+    Secret(Zeroizing<Vec<u8>>),
+}
+
+/// A key as it is written: the public half, the other one, and which form that has.
+pub struct Written<'a> {
+    pub public: &'a [u8],
+    pub secret: &'a [u8],
+    pub form: u8,
+}
+
+/// The private key is the seed.
+const SEED: u8 = 1;
+/// The private key is the standard's encoding.
+const EXPANDED: u8 = 2;
+/// There is no public half.
+const SYMMETRIC: u8 = 3;
+/// There is no other half.
+const PUBLIC: u8 = 4;
+
+/// How many times the encoded keys an expanded one takes, at most, about: 54 KiB of 4 KiB for ML-DSA-65.
+const EXPANSION: usize = 14;
+
+/// Bytes that a symmetric key takes, about: round keys, tables, states of hashes.
+const SYMMETRIC_BYTES: usize = 1024;
+
+impl Written<'_> {
+    /// Whether the private key is a seed.
+    pub fn is_seed(&self) -> bool {
+        self.form == SEED
+    }
+}
+
+impl New {
+    /// A new key, of which both halves were used once.
+    pub fn drawn(engine: &Engine, algorithm: KeyAlgorithm) -> Result<Self, Error> {
+        match (algorithm.algorithm(), algorithm.symmetric()) {
+            (Some(algorithm), _) => {
+                let pair = PrivateKey::generate(engine, algorithm, &OsEntropy)?;
+                pair.pairwise_test(engine, &OsEntropy)?;
+                Ok(New::Pair(pair))
+            }
+            (None, symmetric) => {
+                let len = symmetric.map_or(0, |symmetric| symmetric.key_len());
+                let mut bytes = Zeroizing::new(vec![0; len]);
+                OsEntropy.fill(&mut bytes).map_err(EngineError::from)?;
+                Ok(New::Secret(bytes))
+            }
+        }
+    }
+
+    /// As it is written.
+    pub fn written(&self) -> Written<'_> {
+        match self {
+            New::Pair(pair) => {
+                let (forms, public) = (pair.forms(), pair.public_bytes());
+                match (forms.seed, forms.expanded) {
+                    (Some(secret), _) => Written { public, secret, form: SEED },
+                    (None, expanded) => {
+                        Written { public, secret: expanded.unwrap_or_default(), form: EXPANDED }
+                    }
+                }
+            }
+            New::Public(public) => Written { public: public.bytes(), secret: &[], form: PUBLIC },
+            New::Secret(secret) => Written { public: &[], secret, form: SYMMETRIC },
+        }
+    }
+}
+
+impl Material {
+    /// A key of what was written. The inner error says why that can't be one.
+    pub fn read(
+        engine: &Engine,
+        algorithm: KeyAlgorithm,
+        written: Written<'_>,
+    ) -> Result<Result<Self, String>, Error> {
+        let Written { public, secret, form } = written;
+        let made = match (algorithm.algorithm(), algorithm.symmetric(), form) {
+            (Some(algorithm), _, SEED) => {
+                let forms = Forms { seed: Some(secret), public: Some(public), expanded: None };
+                PrivateKey::import(engine, algorithm, &forms).map(Self::of_pair)
+            }
+            (Some(algorithm), _, EXPANDED) => {
+                let forms = Forms { expanded: Some(secret), public: Some(public), seed: None };
+                PrivateKey::import(engine, algorithm, &forms).map(Self::of_pair)
+            }
+            (Some(algorithm), _, PUBLIC) => {
+                PublicKey::import(engine, algorithm, public).map(Self::of_public)
+            }
+            (None, Some(symmetric), SYMMETRIC) => {
+                let aead = Aead::new(symmetric, secret).map(Material::Aead);
+                Ok(aead.or_else(|| Mac::new(symmetric, secret).map(Material::Mac)))
+            }
+            (_, _, form) => return Ok(Err(format!("a key of the form {form}"))),
+        };
+        match made {
+            Ok(made) => Ok(made.ok_or_else(|| "a key of another kind or length".to_owned())),
+            Err(
+                error @ (EngineError::Input(_)
+                | EngineError::KeyFile(_)
+                | EngineError::WrongAlgorithm { .. }),
+            ) => Ok(Err(error.to_string())),
+            // No memory, no backend: the key is what it was.
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn of_pair(pair: PrivateKey) -> Option<Self> {
+        match pair {
+            PrivateKey::Signature(signing) => {
+                let verify = signing.public();
+                Some(Material::Signature { signing, verify })
+            }
+            PrivateKey::Kem(private) => {
+                let public = private.public();
+                Some(Material::Kem { private, public })
+            }
+            PrivateKey::Exchange(_) => None,
+        }
+    }
+
+    fn of_public(public: PublicKey) -> Option<Self> {
+        match public {
+            PublicKey::Signature(key) => Some(Material::Verify(key)),
+            PublicKey::Kem(key) => Some(Material::Encapsulate(key)),
+            PublicKey::Exchange(_) => None,
+        }
+    }
+
+    /// What signs.
+    pub fn signing(&self) -> Result<&SigningKey, Error> {
+        match self {
+            Material::Signature { signing, .. } => Ok(signing),
+            Material::Verify(_) => Err(no_private_half()),
+            Material::Kem { .. }
+            | Material::Encapsulate(_)
+            | Material::Aead(_)
+            | Material::Mac(_) => Err(no("sign")),
+        }
+    }
+
+    /// What verifies signatures.
+    pub fn verify(&self) -> Result<&VerifyKey, Error> {
+        match self {
+            Material::Signature { verify, .. } | Material::Verify(verify) => Ok(verify),
+            Material::Kem { .. }
+            | Material::Encapsulate(_)
+            | Material::Aead(_)
+            | Material::Mac(_) => Err(no("verify signatures")),
+        }
+    }
+
+    /// What encapsulates.
+    pub fn encapsulating(&self) -> Result<&KemPublicKey, Error> {
+        match self {
+            Material::Kem { public, .. } | Material::Encapsulate(public) => Ok(public),
+            Material::Signature { .. }
+            | Material::Verify(_)
+            | Material::Aead(_)
+            | Material::Mac(_) => Err(no("encapsulate")),
+        }
+    }
+
+    /// What decapsulates.
+    pub fn decapsulating(&self) -> Result<&KemPrivateKey, Error> {
+        match self {
+            Material::Kem { private, .. } => Ok(private),
+            Material::Encapsulate(_) => Err(no_private_half()),
+            Material::Signature { .. }
+            | Material::Verify(_)
+            | Material::Aead(_)
+            | Material::Mac(_) => Err(no("decapsulate")),
+        }
+    }
+
+    /// What encrypts and decrypts.
+    pub fn aead(&self) -> Result<&Aead, Error> {
+        match self {
+            Material::Aead(aead) => Ok(aead),
+            Material::Signature { .. }
+            | Material::Verify(_)
+            | Material::Kem { .. }
+            | Material::Encapsulate(_)
+            | Material::Mac(_) => Err(no("encrypt or decrypt")),
+        }
+    }
+
+    /// What makes tags.
+    pub fn mac(&self) -> Result<&Mac, Error> {
+        match self {
+            Material::Mac(mac) => Ok(mac),
+            Material::Signature { .. }
+            | Material::Verify(_)
+            | Material::Kem { .. }
+            | Material::Encapsulate(_)
+            | Material::Aead(_) => Err(no("make or verify tags")),
+        }
+    }
+
+    /// Bytes that it takes, about.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Material::Signature { signing, verify } => {
+                EXPANSION * (signing.bytes().len() + verify.bytes().len())
+            }
+            Material::Kem { private, public } => {
+                EXPANSION * (private.bytes().len() + public.bytes().len())
+            }
+            Material::Verify(key) => EXPANSION * key.bytes().len(),
+            Material::Encapsulate(key) => EXPANSION * key.bytes().len(),
+            Material::Aead(_) | Material::Mac(_) => SYMMETRIC_BYTES,
+        }
+    }
+}
+
+fn no(verb: &str) -> Error {
+    Error::Unsupported(format!("keys of this algorithm don't {verb}"))
+}
+
+fn no_private_half() -> Error {
+    Error::Unsupported("the service has no private half of this key".to_owned())
+}

@@ -1,0 +1,113 @@
+//! Signing many messages by any keys together.
+
+use std::time::Instant;
+
+use gabion_engine::{Error as EngineError, Message, OsEntropy, Randomness, SigningKey, Status};
+
+use super::batch::{Lane, Plan};
+use super::cache::VersionView;
+use super::kms::Kms;
+use super::metrics::Verb;
+use super::sign::Signed;
+use crate::error::Error;
+use crate::model::{KeyId, Use, VersionId};
+
+/// A message to sign.
+#[derive(Clone, Copy)]
+pub struct ToSign<'a> {
+    /// By which key.
+    pub key: &'a KeyId,
+    /// By which version; the newest one where none is named.
+    pub version: Option<u32>,
+    /// What.
+    pub message: Message<'a>,
+}
+
+impl Kms {
+    /// Signs by any keys and algorithms. Each item has an answer of its own, in their order, which is that of
+    /// [`Self::sign`]; those of one algorithm are signed together, so that lanes fill.
+    pub fn sign_batch(&self, items: &[ToSign<'_>]) -> Vec<Result<Signed, Error>> {
+        let start = Instant::now();
+        self.metrics().batch(items.len());
+        let before = self.cache.epoch();
+        let mut numbers: Vec<u32> = vec![0; items.len()];
+        let mut answers: Vec<Option<Result<Vec<u8>, Error>>> = items.iter().map(|_| None).collect();
+        let mut plan = Plan::new();
+        for (place, item) in items.iter().enumerate() {
+            match self.signer(item, &mut numbers[place]) {
+                Ok((algorithm, view)) => plan.add(algorithm, *item.key.uuid.bytes(), (place, view)),
+                Err(error) => answers[place] = Some(Err(error)),
+            }
+        }
+        for group in plan.groups() {
+            for ((place, _), answer) in group.iter().zip(self.signed(items, &group)) {
+                answers[*place] = Some(answer);
+            }
+        }
+        let is_changed = self.cache.epoch() != before;
+        let told = items.iter().zip(numbers).zip(answers);
+        told.map(|((item, version), answer)| {
+            // An item that neither a group nor a refusal answered has none.
+            let answer = answer.unwrap_or(Err(Error::Engine(EngineError::Lost)));
+            let answer = answer.and_then(|signature| {
+                if is_changed {
+                    self.permitted(item.key, version, Use::Sign, item.version.is_none())?;
+                }
+                Ok(Signed { by: VersionId { key: item.key.clone(), version }, signature })
+            });
+            self.told(Verb::SignBatch, item.key.algorithm, start, &answer);
+            answer
+        })
+        .collect()
+    }
+
+    /// An item's key, if it may sign. Its number is noted.
+    fn signer(
+        &self,
+        item: &ToSign<'_>,
+        number: &mut u32,
+    ) -> Result<(gabion_engine::Algorithm, VersionView), Error> {
+        *number = self.begun(item.key, Use::Sign, item.version)?;
+        let (_, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
+        Ok((view.material.signing()?.algorithm(), view))
+    }
+
+    /// Signs items of one algorithm.
+    fn signed(&self, items: &[ToSign<'_>], group: &[Lane]) -> Vec<Result<Vec<u8>, Error>> {
+        if let [lane] = group {
+            return vec![self.signed_alone(items, lane)];
+        }
+        let keys: Result<Vec<&SigningKey>, Error> =
+            group.iter().map(|(_, view)| view.material.signing()).collect();
+        let keys = match keys {
+            Ok(keys) => keys,
+            Err(error) => return group.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let messages: Vec<Message<'_>> =
+            group.iter().map(|&(place, _)| items[place].message).collect();
+        let room = keys.iter().map(|key| key.signature_len_max()).max().unwrap_or(0);
+        let mut signatures = vec![0; room * keys.len()];
+        let (mut lengths, mut status) = (vec![0; keys.len()], vec![Status::NotRun; keys.len()]);
+        let fresh = Randomness::Fresh(&OsEntropy);
+        let engine = &self.kept.engine;
+        let ran =
+            engine.sign_many(&keys, &messages, fresh, &mut signatures, &mut lengths, &mut status);
+        if let Err(error) = ran {
+            return group.iter().map(|_| Err(error.clone().into())).collect();
+        }
+        let lanes = group.iter().zip(signatures.chunks_exact(room.max(1)));
+        lanes
+            .zip(lengths.iter().zip(&status))
+            .map(|((lane, signature), (&length, status))| match status {
+                Status::Ok => Ok(signature[..length].to_vec()),
+                // By itself it says what is wrong with it.
+                _ => self.signed_alone(items, lane),
+            })
+            .collect()
+    }
+
+    fn signed_alone(&self, items: &[ToSign<'_>], (place, view): &Lane) -> Result<Vec<u8>, Error> {
+        let (key, message) = (view.material.signing()?, items[*place].message);
+        Ok(self.kept.engine.sign(key, message, &OsEntropy)?)
+    }
+}

@@ -1,0 +1,63 @@
+//! XAES-256-GCM (C2SP, <https://c2sp.org/XAES-256-GCM>): a key for each message of half of its nonce, by CMAC as a
+//! key-derivation function in counter mode (NIST SP 800-108r1, section 4.1).
+
+use aes_gcm::Aes256Gcm;
+use aes_gcm::aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use aes_gcm::aes::{Aes256, Block};
+use zeroize::Zeroize;
+
+/// Bytes of a nonce: half of it makes the key, half of it is that key's nonce.
+pub const NONCE: usize = 24;
+
+/// Bytes that make the key of a message.
+const OF_KEY: usize = 12;
+
+/// A key.
+pub struct Xaes256Gcm {
+    cipher: Aes256,
+    /// K1 of CMAC (NIST SP 800-38B, section 6.1). No block of what is derived is a partial one, so K2 is not needed.
+    mask: Block,
+}
+
+impl Xaes256Gcm {
+    pub fn new(key: &[u8; 32]) -> Self {
+        let cipher = Aes256::new(&Array::from(*key));
+        let mut mask = Block::default();
+        cipher.encrypt_block(&mut mask);
+        // Doubling in GF(2^128), whatever the first bit is.
+        let reduce = 0x87 & 0_u8.wrapping_sub(mask[0] >> 7);
+        let next: [u8; 16] = std::array::from_fn(|n| mask.get(n + 1).map_or(0, |byte| byte >> 7));
+        for (byte, carry) in mask.iter_mut().zip(next) {
+            *byte = *byte << 1 | carry;
+        }
+        mask[15] ^= reduce;
+        Xaes256Gcm { cipher, mask }
+    }
+
+    /// The cipher of a nonce, and what is left of the nonce for it.
+    pub fn derived(&self, nonce: &[u8; NONCE]) -> (Aes256Gcm, [u8; NONCE - OF_KEY]) {
+        let mut key = [Block::default(); 2];
+        for (block, counter) in key.iter_mut().zip(1..) {
+            block[..4].copy_from_slice(&[0, counter, b'X', 0]);
+            block[4..].copy_from_slice(&nonce[..OF_KEY]);
+            block.iter_mut().zip(self.mask).for_each(|(byte, mask)| *byte ^= mask);
+        }
+        self.cipher.encrypt_blocks(&mut key);
+        let mut bytes = [0; 32];
+        for (half, block) in bytes.chunks_exact_mut(16).zip(&mut key) {
+            half.copy_from_slice(block);
+            block.as_mut_slice().zeroize();
+        }
+        let cipher = Aes256Gcm::new(&Array::from(bytes));
+        bytes.zeroize();
+        let mut rest = [0; NONCE - OF_KEY];
+        rest.copy_from_slice(&nonce[OF_KEY..]);
+        (cipher, rest)
+    }
+}
+
+impl Drop for Xaes256Gcm {
+    fn drop(&mut self) {
+        self.mask.as_mut_slice().zeroize();
+    }
+}

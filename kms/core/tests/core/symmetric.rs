@@ -1,0 +1,192 @@
+//! Keys that encrypt and make tags.
+
+use std::sync::Arc;
+
+use gabion_kms::model::{Minimum, State, VersionId};
+use gabion_kms::operations::{Kms, Options};
+use gabion_kms::seal::{By, Shares, Slots, init, unseal};
+use gabion_kms::store::{MemoryStore, RecordPath, Store, Transaction};
+use gabion_kms::{Code, Error};
+
+use crate::seals::adopted;
+use crate::verbs::{create, pure};
+
+const AEADS: [&str; 3] = ["xaes-256-gcm", "aes256-gcm96", "chacha20-poly1305"];
+
+fn code<T>(result: Result<T, Error>) -> Code {
+    result.err().unwrap().code()
+}
+
+#[test]
+fn what_was_encrypted_decrypts_by_its_version_and_nothing_else_does() {
+    let kms = Kms::in_memory().unwrap();
+    for name in AEADS {
+        let first = create(&kms, name, name);
+        let old = kms.encrypt(&first.key, None, b"secret", b"beside").unwrap();
+        assert_eq!(old.by, first);
+        let second = kms.rotate(&first.key).unwrap();
+        let new = kms.rewrap(&first, &old.ciphertext, b"beside", None).unwrap();
+        assert_eq!(new.by, second);
+        for encrypted in [&old, &new] {
+            let plain = kms.decrypt(&encrypted.by, &encrypted.ciphertext, b"beside").unwrap();
+            assert_eq!(&**plain, b"secret");
+        }
+        // One error, whatever is wrong.
+        let mut other = old.ciphertext.clone();
+        *other.last_mut().unwrap() ^= 1;
+        for (by, ciphertext, beside) in [
+            (&first, &other[..], &b"beside"[..]),
+            (&first, &old.ciphertext, b"besid"),
+            (&second, &old.ciphertext, b"beside"),
+            (&first, &old.ciphertext[1..], b"beside"),
+            (&first, b"", b"beside"),
+        ] {
+            let failed = kms.decrypt(by, ciphertext, beside);
+            assert_eq!(failed.err(), Some(Error::DecryptFailed));
+            assert_eq!(code(kms.rewrap(by, ciphertext, beside, None)), Code::DecryptFailed);
+        }
+        // Old versions decrypt until they may not, and don't encrypt unless they may.
+        assert_eq!(code(kms.encrypt(&first.key, Some(1), b"", b"")), Code::VersionNotAllowed);
+        kms.set_minimum(&first.key, Minimum::Sign, 1).unwrap();
+        assert_eq!(kms.encrypt(&first.key, Some(1), b"", b"").unwrap().by, first);
+        kms.set_minimum(&first.key, Minimum::Decrypt, 2).unwrap();
+        let refused = kms.decrypt(&first, &old.ciphertext, b"beside");
+        assert_eq!(code(refused), Code::VersionNotAllowed);
+        kms.set_state(&first.key, 2, State::Disabled).unwrap();
+        assert_eq!(code(kms.encrypt(&first.key, None, b"", b"")), Code::VersionDisabled);
+    }
+}
+
+#[test]
+fn tags_are_made_and_verified() {
+    let kms = Kms::in_memory().unwrap();
+    for (name, len) in [("hmac-sha-256", 32), ("hmac-sha-384", 48), ("hmac-sha-512", 64)] {
+        let id = create(&kms, name, name);
+        let tagged = kms.hmac(&id.key, None, b"text").unwrap();
+        assert_eq!((&tagged.by, tagged.tag.len()), (&id, len));
+        assert_eq!(kms.hmac(&id.key, None, b"text").unwrap(), tagged);
+        assert_eq!(kms.verify_hmac(&id, b"text", &tagged.tag), Ok(true));
+        assert_eq!(kms.verify_hmac(&id, b"texts", &tagged.tag), Ok(false));
+        assert_eq!(code(kms.verify_hmac(&id, b"text", &tagged.tag[1..])), Code::Malformed);
+        kms.rotate(&id.key).unwrap();
+        assert_ne!(kms.hmac(&id.key, None, b"text").unwrap().tag, tagged.tag);
+        assert_eq!(kms.verify_hmac(&id, b"text", &tagged.tag), Ok(true));
+    }
+}
+
+#[test]
+fn keys_do_what_their_algorithm_does_and_nothing_else() {
+    let kms = Kms::in_memory().unwrap();
+    let [aead, mac, signer, kem] = ["xaes-256-gcm", "hmac-sha-256", "ed25519", "ml-kem-512"]
+        .map(|name| create(&kms, name, name));
+    for id in [&aead, &mac, &signer, &kem] {
+        let key = &id.key;
+        let is = |other: &VersionId| id.key == other.key;
+        let kind = |result: Result<(), Error>| result.err().map(|error| error.code());
+        let refused = |may: bool| if may { None } else { Some(Code::Unsupported) };
+        assert_eq!(kind(kms.sign(key, None, pure(b"x")).map(drop)), refused(is(&signer)));
+        assert_eq!(kind(kms.encrypt(key, None, b"x", b"").map(drop)), refused(is(&aead)));
+        assert_eq!(kind(kms.hmac(key, None, b"x").map(drop)), refused(is(&mac)));
+        assert_eq!(kind(kms.encaps(key, None).map(drop)), refused(is(&kem)));
+        assert_eq!(kind(kms.datakey(key, 32, b"").map(drop)), refused(is(&aead)));
+        kms.attest(key, "nonce").unwrap();
+    }
+    assert_eq!(code(kms.verify(&mac, pure(b"x"), &[0; 64])), Code::Unsupported);
+    assert_eq!(code(kms.decrypt(&kem, &[0; 64], b"")), Code::Unsupported);
+    assert_eq!(code(kms.decaps(&aead, &[0; 64])), Code::Unsupported);
+    assert_eq!(code(kms.verify_hmac(&signer, b"x", &[0; 64])), Code::Unsupported);
+}
+
+#[test]
+fn random_bytes_and_keys_for_data_are_drawn() {
+    let kms = Kms::in_memory().unwrap();
+    let id = create(&kms, "a", "xaes-256-gcm").key;
+    for len in [16, 32, 64] {
+        let datakey = kms.datakey(&id, len, b"beside").unwrap();
+        assert_eq!(datakey.plain.len(), len);
+        let again = kms.decrypt(&datakey.encrypted.by, &datakey.encrypted.ciphertext, b"beside");
+        assert_eq!(again.unwrap(), datakey.plain);
+        assert_ne!(kms.datakey(&id, len, b"beside").unwrap().plain, datakey.plain);
+    }
+    assert_eq!(code(kms.datakey(&id, 33, b"")), Code::BadRequest);
+    assert_ne!(kms.random(32).unwrap(), kms.random(32).unwrap());
+    assert_eq!(kms.random(0).unwrap().len(), 0);
+    assert_eq!(kms.random(128 << 10).unwrap().len(), 128 << 10);
+    assert_eq!(code(kms.random((128 << 10) + 1)), Code::TooLarge);
+    let line = r#"kms_ops_total{op="random",alg="none"} 5"#;
+    assert!(kms.metrics().text().lines().any(|found| found == line));
+}
+
+/// Random nonces of 96 bits are counted before they are used, across restarts, and run out.
+#[test]
+fn messages_under_short_nonces_are_counted_and_run_out() {
+    let store = Arc::new(MemoryStore::new());
+    let slots = Slots { recovery: Shares { shares: 1, threshold: 1 }, passphrase: None };
+    let (_, shares) = adopted(&*store, init(&*store, &slots));
+    let sealer = || unseal(&*store, By::Shares(&shares)).unwrap();
+    let kms = || {
+        let store = Arc::clone(&store) as Arc<dyn Store>;
+        Kms::new(store, sealer(), Options::default()).unwrap()
+    };
+    for name in ["aes256-gcm96", "chacha20-poly1305", "xaes-256-gcm"] {
+        let id = create(&kms(), name, name).key;
+        let path = RecordPath::new(format!("counts/default/{}/0000000001", id.uuid)).unwrap();
+        let counted = || {
+            let record = store.read(std::slice::from_ref(&path)).unwrap().records.remove(0)?;
+            let value = record.value.unwrap();
+            let plain = sealer().open(&path, record.generation, &value).unwrap();
+            Some((String::from_utf8(plain.to_vec()).unwrap(), record.generation))
+        };
+        let block = |n: u64| Some(((n << 14).to_string(), n));
+        for round in 1..=2 {
+            let kms = kms();
+            for _ in 0..3 {
+                kms.encrypt(&id, None, b"x", b"").unwrap();
+            }
+            // A process that ends loses its block, and no message is encrypted without one.
+            assert_eq!(counted(), if name == "xaes-256-gcm" { None } else { block(round) });
+        }
+        if name == "xaes-256-gcm" {
+            continue;
+        }
+        let last = ((1_u64 << 32) - (1 << 14)).to_string();
+        let sealed = sealer().seal(&path, 3, last.as_bytes()).unwrap();
+        let _ = store.commit(&Transaction::new().put(path.clone(), 2, sealed)).unwrap();
+        let kms = kms();
+        assert_eq!(code(kms.encrypt(&id, None, b"x", b"")), Code::VersionExhausted);
+        assert_eq!(code(kms.datakey(&id, 32, b"")), Code::VersionExhausted);
+        // Another version begins anew, and the records go with the key.
+        kms.rotate(&id).unwrap();
+        kms.encrypt(&id, None, b"x", b"").unwrap();
+        kms.delete(&id).unwrap();
+        kms.destroy(&id).unwrap();
+        let gone = store.read(std::slice::from_ref(&path)).unwrap().records.remove(0).unwrap();
+        assert_eq!(gone.value, None);
+    }
+}
+
+#[test]
+fn an_expired_key_makes_nothing_new_and_opens_what_it_made() {
+    let kms = Kms::in_memory().unwrap();
+    let [aead, signer, kem] =
+        ["xaes-256-gcm", "ml-dsa-44", "ml-kem-512"].map(|name| create(&kms, name, name));
+    let encrypted = kms.encrypt(&aead.key, None, b"x", b"").unwrap();
+    let signed = kms.sign(&signer.key, None, pure(b"x")).unwrap();
+    let made = kms.encaps(&kem.key, None).unwrap();
+    for id in [&aead, &signer, &kem] {
+        // One far away changes nothing.
+        kms.set_expiry(&id.key, Some(u64::MAX)).unwrap();
+    }
+    kms.encrypt(&aead.key, None, b"x", b"").unwrap();
+    for id in [&aead, &signer, &kem] {
+        kms.set_expiry(&id.key, Some(1)).unwrap();
+    }
+    assert_eq!(code(kms.encrypt(&aead.key, None, b"x", b"")), Code::KeyExpired);
+    assert_eq!(code(kms.sign(&signer.key, None, pure(b"x"))), Code::KeyExpired);
+    assert_eq!(code(kms.encaps(&kem.key, None)), Code::KeyExpired);
+    assert_eq!(&**kms.decrypt(&aead, &encrypted.ciphertext, b"").unwrap(), b"x");
+    assert_eq!(kms.verify(&signer, pure(b"x"), &signed.signature), Ok(true));
+    assert!(kms.decaps(&kem, &made.ciphertext).unwrap() == made.secret);
+    kms.set_expiry(&signer.key, None).unwrap();
+    kms.sign(&signer.key, None, pure(b"x")).unwrap();
+}
