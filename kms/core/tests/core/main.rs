@@ -2,6 +2,7 @@
 
 mod attest;
 mod batches;
+mod golden;
 mod histories;
 mod imports;
 mod kems;
