@@ -399,4 +399,23 @@ mod tests {
             .collect();
         assert_eq!(lines.join("\n"), include_str!("../tests/golden/codes.txt").trim_end());
     }
+
+    /// A defect or a broken machine is no fault of whoever asked.
+    #[test]
+    fn errors_of_the_engine_have_the_codes_of_their_causes() {
+        let algorithm = gabion_engine::Algorithm::MlDsa44;
+        let lane =
+            |status| EngineError::Lane { algorithm, task: gabion_engine::Task::Sign, status };
+        for (error, code) in [
+            (lane(Status::Fault), Code::Internal),
+            (lane(Status::NotRun), Code::Internal),
+            (lane(Status::InvalidInput), Code::BadRequest),
+            (EngineError::NotBuilt(algorithm), Code::Unsupported),
+            (EngineError::Pairwise(algorithm), Code::Internal),
+            (EngineError::NoMemory("a key"), Code::Busy),
+            (EngineError::KeyFile(String::new()), Code::BadRequest),
+        ] {
+            assert_eq!(Error::from(error.clone()).code(), code, "{error}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! key-derivation function in counter mode (NIST SP 800-108r1, section 4.1).
 
 use aes_gcm::Aes256Gcm;
-use aes_gcm::aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use aes_gcm::aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aes_gcm::aes::{Aes256, Block};
 use zeroize::Zeroize;
 
@@ -21,7 +21,7 @@ pub struct Xaes256Gcm {
 
 impl Xaes256Gcm {
     pub fn new(key: &[u8; 32]) -> Self {
-        let cipher = Aes256::new(&Array::from(*key));
+        let cipher = Aes256::new(key.into());
         let mut mask = Block::default();
         cipher.encrypt_block(&mut mask);
         // Doubling in GF(2^128), whatever the first bit is.
@@ -48,7 +48,7 @@ impl Xaes256Gcm {
             half.copy_from_slice(block);
             block.as_mut_slice().zeroize();
         }
-        let cipher = Aes256Gcm::new(&Array::from(bytes));
+        let cipher = Aes256Gcm::new((&bytes).into());
         bytes.zeroize();
         let mut rest = [0; NONCE - OF_KEY];
         rest.copy_from_slice(&nonce[OF_KEY..]);
