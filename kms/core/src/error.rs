@@ -37,6 +37,10 @@ macro_rules! codes {
 codes! {
     /// A name, an id or a parameter can't be one.
     BadRequest "bad_request" false;
+    /// Nobody knows who asks.
+    Unauthenticated "unauthenticated" false;
+    /// Whoever asks may not do that.
+    Denied "denied" false;
     /// A signature, a tag or a ciphertext that can't be one of this algorithm's.
     Malformed "malformed" false;
     /// There is no such key or version, or the caller may not see it.
@@ -71,6 +75,8 @@ codes! {
     StoreUnavailable "store_unavailable" true;
     /// A change that may have happened.
     OutcomeUnknown "outcome_unknown" false;
+    /// The audit log can't be written, and nothing is done that it can't tell of.
+    AuditUnwritable "audit_unwritable" true;
     /// What was given does not open the seal.
     UnsealFailed "unseal_failed" false;
     /// What is kept was damaged or exchanged.
@@ -81,10 +87,134 @@ codes! {
     Internal "internal" false;
 }
 
+impl std::str::FromStr for Code {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Code::ALL.iter().copied().find(|code| code.as_str() == text).ok_or(())
+    }
+}
+
 impl std::fmt::Display for Code {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(self.as_str())
     }
+}
+
+/// Why somebody is not taken for who they say they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unauthenticated {
+    /// No token, one of an unknown root, or one that nobody made so: which of them is not told.
+    #[error("that is no token of this service")]
+    Invalid,
+    /// It is revoked.
+    #[error("the token is revoked")]
+    Revoked,
+    /// It is over, or would never be.
+    #[error("the token has expired")]
+    Expired,
+    /// It may not be used from there.
+    #[error("the token may not be used from this address")]
+    Address,
+    /// It may be used with another certificate only.
+    #[error("the token belongs to another client certificate")]
+    Certificate,
+}
+
+/// Why somebody may not do what they ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Denied {
+    /// The token was revoked meanwhile.
+    #[error("the token is revoked")]
+    Revoked,
+    /// The token expired meanwhile.
+    #[error("the token has expired")]
+    Expired,
+    /// Keys of another tenant, or of none.
+    #[error("the token is for another tenant")]
+    Tenant,
+    /// Another key, or none.
+    #[error("the token is for other keys")]
+    Key,
+    /// Something else.
+    #[error("the token does not allow `{0}`")]
+    Action(
+        /// What.
+        &'static str,
+    ),
+    /// Too much at once.
+    #[error("the token allows {0} items together at most")]
+    Batch(
+        /// How many are allowed.
+        u32,
+    ),
+    /// Administration, by a token that is bound to no certificate.
+    #[error("administration needs a token that is bound to a client certificate (cnf)")]
+    NeedsCertificate,
+    /// No policy says that they may.
+    #[error("no policy allows that")]
+    NoPolicy,
+}
+
+/// What is wrong with the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// It can't be written. Nothing more is written to it until it is opened again.
+    #[error("the audit log can't be written: {0}")]
+    Unwritable(
+        /// What failed.
+        String,
+    ),
+    /// There is no room for another segment, and the rest of this one is a reserve.
+    #[error("the audit log has no room left but its reserve; give its disk more")]
+    Full,
+    /// The file has gone, or another one has its name.
+    #[error("the audit log's file `{0}` was deleted or replaced")]
+    Replaced(
+        /// Which.
+        String,
+    ),
+    /// Another process writes it.
+    #[error("the audit log is in use by another process ({0})")]
+    Held(
+        /// Its lock.
+        String,
+    ),
+    /// It belongs to the process that forked this one.
+    #[error("the audit log belongs to the process that forked this one")]
+    Forked,
+    /// What is there can't be right.
+    #[error("the audit log is damaged at {at}: {reason}")]
+    Damaged {
+        /// Where.
+        at: String,
+        /// What was found.
+        reason: String,
+    },
+    /// Records that no segment takes.
+    #[error("{0} bytes of records at once are more than the audit log takes")]
+    TooLarge(
+        /// How many.
+        usize,
+    ),
+    /// No such record, or one that no checkpoint holds yet.
+    #[error("the audit log has no record {0}")]
+    NoRecord(
+        /// Its index.
+        u64,
+    ),
+    /// A name or key of a signer that can't be one.
+    #[error("{0}")]
+    Parameter(
+        /// What is wrong.
+        &'static str,
+    ),
+    /// The engine's.
+    #[error(transparent)]
+    Engine(EngineError),
 }
 
 /// What is wrong with shares.
@@ -294,6 +424,15 @@ pub enum Error {
         /// What was found.
         reason: String,
     },
+    /// Nobody knows who asks.
+    #[error(transparent)]
+    Unauthenticated(#[from] Unauthenticated),
+    /// Whoever asks may not do that.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The audit log's.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The seal does not open.
     #[error(transparent)]
     Seal(#[from] SealError),
@@ -327,10 +466,28 @@ impl Error {
             Error::Malformed(_) => Code::Malformed,
             Error::OutcomeUnknown => Code::OutcomeUnknown,
             Error::Integrity { .. } => Code::IntegrityFailed,
+            Error::Unauthenticated(_) => Code::Unauthenticated,
+            Error::Denied(_) => Code::Denied,
+            Error::Audit(error) => code_of_audit(error),
             Error::Seal(error) => code_of_seal(error),
             Error::Store(error) => code_of_store(error),
             Error::Engine(error) => code_of_engine(error),
         }
+    }
+}
+
+fn code_of_audit(error: &AuditError) -> Code {
+    match error {
+        AuditError::Unwritable(_)
+        | AuditError::Full
+        | AuditError::Replaced(_)
+        | AuditError::Held(_)
+        | AuditError::Forked => Code::AuditUnwritable,
+        AuditError::Damaged { .. } => Code::IntegrityFailed,
+        AuditError::TooLarge(_) => Code::TooLarge,
+        AuditError::NoRecord(_) => Code::NotFound,
+        AuditError::Parameter(_) => Code::BadRequest,
+        AuditError::Engine(error) => code_of_engine(error),
     }
 }
 

@@ -1,6 +1,11 @@
 //! Keys with versions behind one store: what a key management service does, without its socket.
 //!
 //! ```text
+//!   service/      one call a verb: who, may they, do it, tell of it, may they still
+//!     |  |  \
+//!     |  |   audit/     what was done: a log that only grows, signed
+//!     |  gate/          tokens, caveats: who may do what
+//!     |
 //!   operations/   one verb a file: create, import, rotate, sign, encrypt, encaps and their counterparts, attest, changes
 //!        |  |  \ \
 //!        |  |   \ symmetric/   keys that encrypt or make tags, ready to be used
@@ -18,11 +23,13 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod gate;
 pub mod model;
 pub mod operations;
 pub mod seal;
 pub mod store;
 mod symmetric;
+mod text;
 
-pub use error::{Code, Error, SealError, ShareError};
+pub use error::{AuditError, Code, Denied, Error, SealError, ShareError, Unauthenticated};
 pub use gabion_engine::{Message, Prehash, SharedSecret};

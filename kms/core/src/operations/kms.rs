@@ -86,6 +86,11 @@ impl Kms {
         Self::new(store, sealer, Options::default())
     }
 
+    /// What it works with, for the crate's other rooms.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
     /// What was counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

@@ -2,6 +2,7 @@
 
 mod attest;
 mod batches;
+mod gate;
 mod golden;
 mod histories;
 mod imports;

@@ -1,0 +1,29 @@
+//! Who may do what: tokens, what they are limited to, and what somebody without one may do, which is nothing.
+//!
+//! ```text
+//!   root key --HMAC--> key id, token's id, principal --HMAC--> caveat --HMAC--> caveat --> tag     = gbk1.BASE64URL
+//!
+//!   token --authenticate--> is its root known, is it whole, not revoked, not expired, from where and by whom it says?
+//!   request --allow-------> does each caveat let it pass?       anything else --> denied
+//! ```
+//!
+//! - A caveat only takes away. Whoever has a token appends one without asking anybody; nobody takes one away again.
+//! - The set of caveats is closed: a token with one that this program does not know is refused.
+//! - A root key is a sealed record. Several may live; the newest makes tokens, all of them verify.
+//! - A revoked id is a record of the store. It revokes every token that was made of that one.
+
+mod action;
+mod allow;
+mod caveat;
+mod principal;
+mod roots;
+mod token;
+
+pub use action::{Action, Actions};
+pub use allow::{Authenticated, Gate, Method, Options, Peer, Request};
+pub use caveat::{Caveat, Cidr};
+pub use principal::Principal;
+pub use roots::RootId;
+pub use token::{CAVEATS_MAX, TEXT_MAX, Token, TokenId};
+
+pub use crate::error::{Denied, Unauthenticated};

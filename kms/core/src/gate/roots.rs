@@ -1,0 +1,229 @@
+//! What the store has of tokens: the keys that make them, and the ids that are revoked.
+//!
+//! ```text
+//!   tokens/roots/ID      when it was made (8 bytes), the key (32)      buried when it is retired
+//!   tokens/revoked/ID    when it was revoked
+//! ```
+//!
+//! All of it is read when the gate opens, and kept: asking costs no read of the store.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{PoisonError, RwLock};
+
+use gabion_engine::{Entropy, OsEntropy};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::caveat::Caveat;
+use super::principal::Principal;
+use super::token::{Token, TokenId};
+use crate::error::Error;
+use crate::operations::{Kept, damaged};
+use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::text::{hex, of_hex};
+
+/// Which root key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RootId([u8; 8]);
+
+/// A root key. Secret.
+struct Root {
+    id: RootId,
+    made_ms: u64,
+    key: Zeroizing<[u8; 32]>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Revoked {
+    revoked_ms: u64,
+}
+
+/// Root keys and revoked ids.
+pub struct Roots {
+    /// The newest one first.
+    roots: RwLock<Vec<Root>>,
+    revoked: RwLock<HashSet<TokenId>>,
+}
+
+/// Records that are read together.
+const READ_TOGETHER: usize = 256;
+
+impl Roots {
+    /// Reads them. Where there is no root key, one is made.
+    pub fn open(kept: &Kept, now_ms: u64) -> Result<Self, Error> {
+        let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
+        each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
+            let parts = || {
+                let (made, key) = plain.split_first_chunk::<8>()?;
+                let key = Zeroizing::new(<[u8; 32]>::try_from(key).ok()?);
+                Some(Root { id: name.parse().ok()?, made_ms: u64::from_le_bytes(*made), key })
+            };
+            roots.push(parts().ok_or_else(|| damaged(path, "it is no root key"))?);
+            Ok(())
+        })?;
+        each(kept, &RecordPath::new("tokens/revoked")?, |path, name, _| {
+            revoked.insert(name.parse().map_err(|_| damaged(path, "it is no token's id"))?);
+            Ok(())
+        })?;
+        roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
+        let is_first = roots.is_empty();
+        let roots = Roots { roots: RwLock::new(roots), revoked: RwLock::new(revoked) };
+        if is_first {
+            roots.rotate(kept, now_ms)?;
+        }
+        Ok(roots)
+    }
+
+    /// Makes a root key, which makes tokens from now on.
+    pub fn rotate(&self, kept: &Kept, now_ms: u64) -> Result<RootId, Error> {
+        let (mut id, mut key) = ([0; 8], Zeroizing::new([0; 32]));
+        draw(&mut id)?;
+        draw(&mut *key)?;
+        let id = RootId(id);
+        // Also where the clock went back: the newest one is the one that was made last.
+        let newest = self.read(|roots| roots.first().map_or(0, |root| root.made_ms + 1));
+        let made_ms = now_ms.max(newest);
+        let mut plain = Zeroizing::new([0; 40]);
+        plain[..8].copy_from_slice(&made_ms.to_le_bytes());
+        plain[8..].copy_from_slice(&*key);
+        let path = id.path()?;
+        let sealed = kept.sealer.seal(&path, 1, &*plain)?;
+        commit(kept, &Transaction::new().put(path, 0, sealed))?;
+        self.roots
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(0, Root { id, made_ms, key });
+        Ok(id)
+    }
+
+    /// Retires a root key, for good: no token that it made is one any more. The newest one stays.
+    pub fn retire(&self, kept: &Kept, id: RootId) -> Result<(), Error> {
+        let is_there = self.read(|roots| roots.iter().skip(1).any(|root| root.id == id));
+        if !is_there {
+            return Err(Error::Parameter(format!("{id} is no older root key; make another first")));
+        }
+        // Whatever comes of it: from here on nobody uses it.
+        let forget = |root: &Root| root.id != id;
+        self.roots.write().unwrap_or_else(PoisonError::into_inner).retain(forget);
+        commit(kept, &Transaction::new().bury(id.path()?, 1))
+    }
+
+    /// The root keys that live, the newest one first.
+    pub fn ids(&self) -> Vec<RootId> {
+        self.read(|roots| roots.iter().map(|root| root.id).collect())
+    }
+
+    /// Makes a token.
+    pub fn mint(&self, principal: &Principal, caveats: &[Caveat]) -> Result<Token, Error> {
+        let mut id = [0; 16];
+        draw(&mut id)?;
+        self.read(|roots| match roots.first() {
+            Some(root) => {
+                Token::mint(root.id.0, &root.key, TokenId(id), principal.clone(), caveats)
+            }
+            None => Err(Error::Parameter("there is no root key".to_owned())),
+        })
+    }
+
+    /// Whether a root key that lives made a token.
+    pub fn made(&self, token: &Token) -> bool {
+        let id = RootId(token.root());
+        self.read(|roots| {
+            roots.iter().find(|root| root.id == id).is_some_and(|root| token.is_of(&root.key))
+        })
+    }
+
+    /// Whether a root key lives.
+    pub fn lives(&self, id: RootId) -> bool {
+        self.read(|roots| roots.iter().any(|root| root.id == id))
+    }
+
+    /// Revokes an id, with all tokens that have it. Again is the same.
+    pub fn revoke(&self, kept: &Kept, id: TokenId, now_ms: u64) -> Result<(), Error> {
+        // Whatever comes of it: from here on nobody uses it.
+        let is_new = self.revoked.write().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let path = RecordPath::new(format!("tokens/revoked/{id}"))?;
+        let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
+        let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
+        let sealed = kept.sealer.seal(&path, 1, &said)?;
+        match commit(kept, &Transaction::new().put(path, 0, sealed)) {
+            Err(Error::Conflict) if !is_new => Ok(()),
+            committed => committed,
+        }
+    }
+
+    /// Whether an id is revoked.
+    pub fn is_revoked(&self, id: TokenId) -> bool {
+        self.revoked.read().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&[Root]) -> T) -> T {
+        read(&self.roots.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RootId {
+    pub(super) fn of(token: &Token) -> Self {
+        RootId(token.root())
+    }
+
+    fn path(self) -> Result<RecordPath, Error> {
+        Ok(RecordPath::new(format!("tokens/roots/{self}"))?)
+    }
+}
+
+impl fmt::Display for RootId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for RootId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+impl FromStr for RootId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        of_hex(text).map(RootId).ok_or_else(|| {
+            Error::Parameter("that is no root key's id; expected 16 digits 0-9 a-f".to_owned())
+        })
+    }
+}
+
+/// Opens every record beneath a path that is not buried.
+fn each(
+    kept: &Kept,
+    under: &RecordPath,
+    mut take: impl FnMut(&RecordPath, &str, &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut after = None;
+    loop {
+        let page = kept.store.list(under, after.as_ref(), READ_TOGETHER)?;
+        let Some((last, _)) = page.records.last() else { return Ok(()) };
+        after = Some(last.clone());
+        for (path, record) in &page.records {
+            let Some(value) = &record.value else { continue };
+            let plain = kept.sealer.open(path, record.generation, value)?;
+            take(path, path.as_str().rsplit('/').next().unwrap_or_default(), &plain)?;
+        }
+    }
+}
+
+fn commit(kept: &Kept, transaction: &Transaction) -> Result<(), Error> {
+    match settle(&*kept.store, transaction)? {
+        Settled::Committed => Ok(()),
+        Settled::Conflict(_) => Err(Error::Conflict),
+        Settled::Unknown => Err(Error::OutcomeUnknown),
+    }
+}
+
+fn draw(out: &mut [u8]) -> Result<(), Error> {
+    OsEntropy.fill(out).map_err(|error| Error::Engine(error.into()))
+}

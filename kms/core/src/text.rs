@@ -1,0 +1,57 @@
+//! Bytes as text, of which there is one for each value: what is read is what would be written.
+
+use base64ct::{Base64, Base64UrlUnpadded, Encoding};
+
+/// Digits 0-9 a-f.
+pub fn hex(bytes: &[u8]) -> String {
+    hex::encode(bytes)
+}
+
+/// The bytes of so many digits.
+pub fn of_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let bytes: [u8; N] = hex::decode(text).ok()?.try_into().ok()?;
+    (hex(&bytes) == text).then_some(bytes)
+}
+
+/// RFC 4648, section 4.
+pub fn base64(bytes: &[u8]) -> String {
+    Base64::encode_string(bytes)
+}
+
+/// What [`base64`] wrote.
+pub fn of_base64(text: &str) -> Option<Vec<u8>> {
+    Base64::decode_vec(text).ok().filter(|bytes| base64(bytes) == text)
+}
+
+/// RFC 4648, section 5, without padding.
+pub fn base64url(bytes: &[u8]) -> String {
+    Base64UrlUnpadded::encode_string(bytes)
+}
+
+/// What [`base64url`] wrote.
+pub fn of_base64url(text: &str) -> Option<Vec<u8>> {
+    Base64UrlUnpadded::decode_vec(text).ok().filter(|bytes| base64url(bytes) == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_has_one_text() {
+        assert_eq!(
+            (base64(&[0xfb, 0xff]), base64url(&[0xfb, 0xff])),
+            ("+/8=".into(), "-_8".into())
+        );
+        for bad in ["Zg", "Zg=", "Zh==", "Zg===", "Z", "Zm9v=", "Zm 9v", "-_8="] {
+            assert_eq!(of_base64(bad), None, "{bad}");
+        }
+        for bad in ["Zg==", "Zh", "Z", "+/8"] {
+            assert_eq!(of_base64url(bad), None, "{bad}");
+        }
+        assert_eq!(of_hex("0a0b"), Some([10, 11]));
+        for bad in ["0A0b", "0a", "0a0b0c", "0a0", "0a0g"] {
+            assert_eq!(of_hex::<2>(bad), None, "{bad}");
+        }
+    }
+}
