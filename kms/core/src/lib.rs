@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 mod error;
 pub mod gate;
 pub mod model;

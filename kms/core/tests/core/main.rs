@@ -1,7 +1,12 @@
 //! What the crate promises, from outside.
 
 mod attest;
+mod audit;
+mod audit_faults;
 mod batches;
+#[allow(dead_code, reason = "these tests need less of it")]
+#[path = "../../../../state/tests/state/disk.rs"]
+mod disk;
 mod gate;
 mod golden;
 mod histories;

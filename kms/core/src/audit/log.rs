@@ -1,0 +1,444 @@
+//! The log: appending, syncing, and what is made of it now and then.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use gabion_engine::{Entropy, OsEntropy};
+use gabion_state::{Access, Disk, DiskFile, write_all};
+
+use super::frame::{self, Frame, Head, START};
+use super::memory::MemoryDisk;
+use super::note::{Checkpoint, Keys};
+use super::record::{RECORD_MAX, Record};
+use super::segment::{self, Entry, Segment, unwritable};
+use super::sync::Syncs;
+use super::tiles::{self, Of, Tiles};
+use super::tree::{self, Full, Hash, Tree, WIDTH, leaf};
+use super::verify::{self, Proof};
+use crate::error::AuditError;
+
+/// When a record is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// When the system has it: it survives the process, however that ends.
+    Written,
+    /// When the disk says that it has it: it survives a power cut.
+    Durable,
+}
+
+/// How a log is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a segment. Those that there are keep theirs.
+    pub segment_bytes: u64,
+    /// Bytes at the end of a segment that nothing new takes where the disk has no room for another one.
+    pub reserve_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { segment_bytes: 64 << 20, reserve_bytes: 1 << 20 }
+    }
+}
+
+/// A log. One process writes it.
+///
+/// # Examples
+/// ```
+/// use gabion_kms::audit::{Class, Keys, Log, Outcome, Record};
+/// use gabion_kms::gate::{Action, Principal};
+///
+/// let (keys, _seed) = Keys::drawn("example.com/audit")?;
+/// let log = Log::in_memory(keys)?;
+/// let record = Record {
+///     time_ms: 1_790_000_000_000,
+///     request_id: "r-1".to_owned(),
+///     principal: Principal::new("ci")?,
+///     method: "local".to_owned(),
+///     action: Action::Sign,
+///     tenant: None,
+///     key: None,
+///     input: None,
+///     output: None,
+///     outcome: Outcome::Done,
+///     revision: None,
+/// };
+/// let index = log.append(&[record], Class::Durable)?;
+/// log.checkpoint()?;
+/// assert!(log.prove(index)?.check(&log.vkeys())?);
+/// # Ok::<(), gabion_kms::Error>(())
+/// ```
+pub struct Log {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) folder: PathBuf,
+    pub(super) keys: Keys,
+    pub(super) options: Options,
+    pub(super) writing: Mutex<Writing>,
+    pub(super) syncs: Syncs,
+    /// Whether the next segment's file is there. Taken after `writing`, by whoever has both.
+    pub(super) spare: Mutex<bool>,
+    /// The newest checkpoint, and one at a time.
+    pub(super) checkpoint: Mutex<Option<Checkpoint>>,
+    pub(super) process: u32,
+    /// Has the kernel's lock until the log is closed.
+    pub(super) _lock: Mutex<Box<dyn DiskFile>>,
+}
+
+/// What whoever appends has.
+pub struct Writing {
+    pub segment: Segment,
+    /// The same file once more, for whoever syncs.
+    pub syncer: Arc<Mutex<Box<dyn DiskFile>>>,
+    /// Where the next frame goes.
+    pub at: u64,
+    pub tree: Tree,
+    /// The entries of the bundle that is not full.
+    pub entries: Vec<Hash>,
+    /// Tiles and bundles that became full since the last checkpoint.
+    pub tiles: Vec<Full>,
+    pub bundles: Vec<Full>,
+    /// Files of tiles that were not full, to be removed when they are.
+    pub partial: BTreeSet<PathBuf>,
+    pub broken: Option<AuditError>,
+}
+
+impl Log {
+    /// A log that ends with the process and writes nothing to any disk.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn in_memory(keys: Keys) -> Result<Self, AuditError> {
+        let options = Options { segment_bytes: 1 << 20, reserve_bytes: 64 << 10 };
+        Self::open(Arc::new(MemoryDisk::default()), Path::new("/audit"), keys, options)
+    }
+
+    /// Appends records, which become neighbours; the index of the first one. They are there when this returns, as
+    /// their class says.
+    ///
+    /// # Errors
+    /// It can't be written, now and until it is opened again; there is no room left but the reserve.
+    pub fn append(&self, records: &[Record], class: Class) -> Result<u64, AuditError> {
+        self.push(records, class, self.options.reserve_bytes)
+    }
+
+    /// The same, also where there is the reserve only: for what has happened already.
+    ///
+    /// # Errors
+    /// As [`Self::append`], but for the reserve.
+    pub fn append_at_last(&self, records: &[Record], class: Class) -> Result<u64, AuditError> {
+        self.push(records, class, 0)
+    }
+
+    /// Signs how far the log has come, and writes the tiles up to there. To be called about once a second, and before
+    /// the log is closed.
+    ///
+    /// # Errors
+    /// It can't be written. What a checkpoint could not write the next one writes.
+    pub fn checkpoint(&self) -> Result<Checkpoint, AuditError> {
+        let mut newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = {
+            let writing = self.writing();
+            self.check(&writing)?;
+            writing.tree.size()
+        };
+        if let Some(checkpoint) = newest.as_ref().filter(|newest| newest.size == size) {
+            return Ok(checkpoint.clone());
+        }
+        let tree = self.write_tiles()?;
+        let (size, root) = (tree.size(), tree.root());
+        let checkpoint = self.keys.sign(size, root, seconds())?;
+        let path = self.folder.join("checkpoint");
+        tiles::replace(&*self.disk, &self.folder, &path, checkpoint.note.as_bytes(), true)?;
+        *newest = Some(checkpoint.clone());
+        Ok(checkpoint)
+    }
+
+    /// Makes the next segment's file, so that nobody who appends waits for that. To be called now and then.
+    ///
+    /// # Errors
+    /// There is no room for it. The log goes on until its last segment is full but for the reserve.
+    pub fn prepare(&self) -> Result<(), AuditError> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prepare_now(&mut spare)
+    }
+
+    /// Whether it can be written, as far as that can be seen.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn health(&self) -> Result<(), AuditError> {
+        let writing = self.writing();
+        self.check(&writing)?;
+        self.check_file(&writing.segment)
+    }
+
+    /// How many records there are.
+    pub fn size(&self) -> u64 {
+        self.writing().tree.size()
+    }
+
+    /// Records from an index on, at most so many.
+    ///
+    /// # Errors
+    /// It can't be read; it is damaged.
+    pub fn tail(&self, from: u64, most: usize) -> Result<Vec<Entry>, AuditError> {
+        segment::entries(&*self.disk, &self.folder, from, self.size(), most)
+    }
+
+    /// That a record is in the newest checkpoint.
+    ///
+    /// # Errors
+    /// There is none that has it; it can't be read; it is damaged.
+    pub fn prove(&self, index: u64) -> Result<Proof, AuditError> {
+        let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        verify::prove(&*self.disk, &self.folder, newest, index)
+    }
+
+    /// The root of the tree as it was when it had so many records, of which the newest checkpoint tells.
+    ///
+    /// # Errors
+    /// It tells of fewer; it can't be read; it is damaged.
+    pub fn root_at(&self, size: u64) -> Result<Hash, AuditError> {
+        let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = newest.as_ref().map_or(0, |newest| newest.size);
+        match size {
+            0 => Ok(Tree::default().root()),
+            size if size > now => Err(AuditError::NoRecord(size - 1)),
+            size => tree::root(&mut Tiles::new(&*self.disk, &self.folder, now), 0, size),
+        }
+    }
+
+    /// What verifies checkpoints, as C2SP's signed-note writes it: Ed25519, ML-DSA-44.
+    pub fn vkeys(&self) -> [String; 2] {
+        self.keys.vkeys()
+    }
+
+    fn push(&self, records: &[Record], class: Class, reserve: u64) -> Result<u64, AuditError> {
+        let lines: Vec<String> = records.iter().map(Record::to_json).collect();
+        let len: usize = lines.iter().map(|line| frame::len(line.len())).sum();
+        let longest = lines.iter().map(String::len).max().unwrap_or(0);
+        if longest > RECORD_MAX || START + len as u64 + reserve > self.options.segment_bytes {
+            return Err(AuditError::TooLarge(len));
+        }
+        let mut salts = vec![[0; 32]; lines.len()];
+        OsEntropy
+            .fill(salts.as_flattened_mut())
+            .map_err(|error| AuditError::Engine(error.into()))?;
+        let entries: Vec<Hash> = salts
+            .iter()
+            .zip(&lines)
+            .map(|(salt, line)| frame::entry(salt, line.as_bytes()))
+            .collect();
+        let mut writing = self.writing();
+        self.check(&writing)?;
+        self.make_room(&mut writing, len as u64, reserve)?;
+        let (first, synced) = (writing.tree.size(), self.syncs.synced());
+        let (mut bytes, log) = (Vec::with_capacity(len), writing.segment.head.log);
+        for (((index, line), salt), &entry) in (first..).zip(&lines).zip(&salts).zip(&entries) {
+            let record = line.as_bytes();
+            frame::encode(&mut bytes, &log, &Frame { index, synced, salt, record, entry });
+        }
+        let written = write_all(&*writing.segment.file, &bytes, writing.at)
+            .map_err(|error| unwritable(&writing.segment.path, &error))
+            // What was written to a file that has no name any more nobody finds.
+            .and_then(|()| self.check_file(&writing.segment));
+        written.inspect_err(|error| writing.broken = Some(error.clone()))?;
+        writing.at += len as u64;
+        entries.iter().for_each(|entry| writing.grow(entry));
+        drop(writing);
+        if class == Class::Durable {
+            self.sync(first + records.len() as u64)?;
+        }
+        Ok(first)
+    }
+
+    /// Has a place for so many bytes, in this segment or the next.
+    fn make_room(&self, writing: &mut Writing, len: u64, reserve: u64) -> Result<(), AuditError> {
+        let left = writing.segment.size.saturating_sub(writing.at);
+        if len + reserve <= left {
+            return Ok(());
+        }
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prepare_now(&mut spare)?;
+        if len <= left {
+            return Ok(());
+        }
+        *spare = false;
+        let next = self.next_segment(writing);
+        next.inspect_err(|error| writing.broken = Some(error.clone()))
+    }
+
+    fn next_segment(&self, writing: &mut Writing) -> Result<(), AuditError> {
+        let Writing { segment, tree, .. } = writing;
+        // What stands in an older segment is always synced.
+        segment.file.sync().map_err(|error| unwritable(&segment.path, &error))?;
+        self.check_file(segment)?;
+        let head = Head { number: segment.head.number + 1, first: tree.size(), ..segment.head };
+        let (begun, syncer) = begin(&*self.disk, &self.folder, head)?;
+        self.syncs.raise(head.first);
+        writing.segment = begun;
+        writing.syncer = syncer;
+        writing.at = START;
+        Ok(())
+    }
+
+    fn prepare_now(&self, spare: &mut bool) -> Result<(), AuditError> {
+        if !*spare {
+            segment::prepare(&*self.disk, &self.folder, self.options.segment_bytes).map_err(
+                |error| match error.kind() {
+                    io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge => AuditError::Full,
+                    _ => unwritable(&segment::spare(&self.folder), &error),
+                },
+            )?;
+            *spare = true;
+        }
+        Ok(())
+    }
+
+    /// Waits until so many records are synced.
+    fn sync(&self, size: u64) -> Result<(), AuditError> {
+        self.syncs.wait(size, || {
+            let (written, syncer, path) = {
+                let writing = self.writing();
+                (writing.tree.size(), writing.syncer.clone(), writing.segment.path.clone())
+            };
+            let synced = syncer.lock().unwrap_or_else(PoisonError::into_inner).sync();
+            synced.map_err(|error| {
+                let error = unwritable(&path, &error);
+                self.writing().broken = Some(error.clone());
+                error
+            })?;
+            Ok(written)
+        })
+    }
+
+    /// Syncs what there is and writes its tiles; of which tree they are.
+    fn write_tiles(&self) -> Result<Tree, AuditError> {
+        let made = {
+            let mut writing = self.writing();
+            let Writing { tiles, bundles, partial, tree, entries, .. } = &mut *writing;
+            Made {
+                tiles: std::mem::take(tiles),
+                bundles: std::mem::take(bundles),
+                partial: std::mem::take(partial),
+                tree: tree.clone(),
+                entries: entries.clone(),
+            }
+        };
+        let written = self.sync(made.tree.size()).and_then(|()| made.write(self));
+        let mut writing = self.writing();
+        match written {
+            Ok((kept, old)) => {
+                writing.partial = kept;
+                drop(writing);
+                // What can't be removed does no harm.
+                old.iter().for_each(|path| drop(self.disk.remove(path)));
+                Ok(made.tree)
+            }
+            Err(error) => {
+                writing.tiles.splice(0..0, made.tiles);
+                writing.bundles.splice(0..0, made.bundles);
+                writing.partial = made.partial;
+                Err(error)
+            }
+        }
+    }
+
+    fn check(&self, writing: &Writing) -> Result<(), AuditError> {
+        match &writing.broken {
+            Some(error) => Err(error.clone()),
+            None if std::process::id() != self.process => Err(AuditError::Forked),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a segment's file still has its name.
+    fn check_file(&self, segment: &Segment) -> Result<(), AuditError> {
+        match self.disk.identity(&segment.path) {
+            Ok(identity) if identity == segment.identity => Ok(()),
+            Ok(_) | Err(_) => Err(AuditError::Replaced(segment.path.display().to_string())),
+        }
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a checkpoint writes.
+struct Made {
+    tiles: Vec<Full>,
+    bundles: Vec<Full>,
+    partial: BTreeSet<PathBuf>,
+    tree: Tree,
+    entries: Vec<Hash>,
+}
+
+impl Made {
+    /// Writes it; the files of tiles that are not full, and those whose tiles are full now.
+    fn write(&self, log: &Log) -> Result<(BTreeSet<PathBuf>, Vec<PathBuf>), AuditError> {
+        let (disk, folder) = (&*log.disk, &*log.folder);
+        tiles::write_full(disk, folder, &self.tiles, &self.bundles)?;
+        let (mut kept, mut edge) = (self.partial.clone(), Vec::new());
+        let levels = (0..).map(Of::Level).zip(self.tree.edge());
+        for (of, hashes) in levels.chain([(Of::Entries, &self.entries)]) {
+            let all = match of {
+                Of::Level(level) => self.tree.size() >> (8 * u32::from(level)),
+                Of::Entries => self.tree.size(),
+            };
+            if !hashes.is_empty() {
+                let index = all / WIDTH as u64;
+                let path = tiles::path_of(folder, of, index, hashes.len());
+                if kept.insert(path.clone()) {
+                    tiles::write(disk, folder, of, index, hashes)?;
+                }
+                edge.push(path);
+            }
+        }
+        let is_old = |path: &PathBuf| !edge.iter().any(|new| new.parent() == path.parent());
+        let (old, kept): (Vec<PathBuf>, Vec<PathBuf>) = kept.into_iter().partition(is_old);
+        Ok((kept.into_iter().collect(), old))
+    }
+}
+
+impl Writing {
+    /// Takes an entry that was written.
+    pub fn grow(&mut self, entry: &Hash) {
+        self.tiles.extend(self.tree.push(leaf(entry)));
+        self.entries.push(*entry);
+        if self.entries.len() == WIDTH {
+            let hashes = std::mem::take(&mut self.entries);
+            let index = self.tree.size() / WIDTH as u64 - 1;
+            self.bundles.push(Full { level: 0, index, hashes });
+        }
+    }
+}
+
+/// A segment's file once more, for whoever syncs.
+pub type Syncer = Arc<Mutex<Box<dyn DiskFile>>>;
+
+/// Begins a segment in the spare file.
+pub fn begin(disk: &dyn Disk, folder: &Path, head: Head) -> Result<(Segment, Syncer), AuditError> {
+    let begun = segment::begin(disk, folder, head)
+        .map_err(|error| unwritable(&segment::path_of(folder, head.number), &error))?;
+    let syncer = syncer(disk, &begun)?;
+    Ok((begun, syncer))
+}
+
+/// Opens a segment's file once more.
+pub fn syncer(disk: &dyn Disk, segment: &Segment) -> Result<Syncer, AuditError> {
+    let file = disk
+        .open(&segment.path, Access::Write)
+        .map_err(|error| unwritable(&segment.path, &error))?;
+    Ok(Arc::new(Mutex::new(file)))
+}
+
+fn seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,214 @@
+//! What is told of an operation: one line of JSON, of which there is one form.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2_hmac::{Digest as _, Sha256};
+
+use crate::error::Code;
+use crate::gate::{Action, Principal};
+use crate::model::Label;
+use crate::text::{hex, of_hex};
+
+/// Most bytes of a record.
+pub const RECORD_MAX: usize = 16 << 10;
+
+/// What is told of an operation. No message, key or token is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// When, in milliseconds since 1970, by a clock that may be wrong.
+    pub time_ms: u64,
+    /// Which request, by the caller's or the front's name.
+    pub request_id: String,
+    /// Who.
+    pub principal: Principal,
+    /// How they were authenticated: `token:ID`, `certificate` or `local`.
+    pub method: String,
+    /// What they asked for.
+    pub action: Action,
+    /// Whose key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Label>,
+    /// The key: its name where it was not found, else its id, or that of a version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What went in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Digest>,
+    /// What came out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Digest>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The store's revision, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
+}
+
+/// What came of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Outcome {
+    /// It is about to be done. Another record says what came of it.
+    Begun,
+    /// It was done.
+    Done,
+    /// A signature was looked at, and is wrong.
+    Wrong,
+    /// It was done, and its result was not given out, since the caller was not allowed any more.
+    Withheld,
+    /// It was not done.
+    Failed(Code),
+}
+
+/// A SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(pub [u8; 32]);
+
+impl Record {
+    /// The line, without its end.
+    pub fn to_json(&self) -> String {
+        // Nothing in it can fail to be written; a line that is empty would be refused as a record.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads a line; none of what is not written so.
+    pub fn of_json(line: &[u8]) -> Option<Self> {
+        let record: Record = serde_json::from_slice(line).ok()?;
+        (record.to_json().as_bytes() == line).then_some(record)
+    }
+}
+
+impl Digest {
+    /// Of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Digest(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "sha256:{}", hex(&self.0))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.strip_prefix("sha256:")
+            .and_then(of_hex)
+            .map(Digest)
+            .ok_or("expected sha256: and 64 digits 0-9 a-f")
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Outcome::Begun => "begun",
+            Outcome::Done => "ok",
+            Outcome::Wrong => "wrong",
+            Outcome::Withheld => "withheld",
+            Outcome::Failed(code) => code.as_str(),
+        })
+    }
+}
+
+impl FromStr for Outcome {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "begun" => Ok(Outcome::Begun),
+            "ok" => Ok(Outcome::Done),
+            "wrong" => Ok(Outcome::Wrong),
+            "withheld" => Ok(Outcome::Withheld),
+            text => text.parse().map(Outcome::Failed).map_err(|()| "expected an outcome"),
+        }
+    }
+}
+
+/// Gives serde the texts.
+macro_rules! as_text {
+    ($($type:ident)*) => {$(
+        impl TryFrom<String> for $type {
+            type Error = &'static str;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    )*};
+}
+
+as_text!(Digest Outcome);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            time_ms: 1_790_000_000_000,
+            request_id: "r-1".to_owned(),
+            principal: Principal::new("ci@example.com").unwrap(),
+            method: "token:02020202020202020202020202020202".to_owned(),
+            action: Action::Sign,
+            tenant: Some(Label::new("tenant", "default").unwrap()),
+            key: Some("default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c#v1".to_owned()),
+            input: Some(Digest::of(b"abc")),
+            output: None,
+            outcome: Outcome::Done,
+            revision: None,
+        }
+    }
+
+    /// Logs are read for years.
+    #[test]
+    fn a_record_is_golden() {
+        let line = include_str!("../../tests/golden/record.json").trim_end();
+        assert_eq!(record().to_json(), line);
+        assert_eq!(Record::of_json(line.as_bytes()), Some(record()));
+    }
+
+    #[test]
+    fn a_record_has_one_form() {
+        let line = record().to_json();
+        for other in [
+            line.replace("\"outcome\"", " \"outcome\""),
+            line.replace("}", ",\"revision\":null}"),
+            line.replace("\"ok\"", "\"fine\""),
+            line.replace("}", ",\"more\":1}"),
+            line.replace("sha256:", "SHA256:"),
+            format!("{line}\n"),
+        ] {
+            assert_ne!(other, line);
+            assert_eq!(Record::of_json(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_outcome_has_one_text() {
+        let codes = Code::ALL.iter().map(|&code| Outcome::Failed(code));
+        let others = [Outcome::Begun, Outcome::Done, Outcome::Wrong, Outcome::Withheld];
+        for outcome in codes.chain(others) {
+            assert_eq!(outcome.to_string().parse(), Ok(outcome));
+        }
+    }
+}

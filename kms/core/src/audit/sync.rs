@@ -1,0 +1,128 @@
+//! Group commit without a thread: of those who wait for the disk one syncs, for all who have written.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::AuditError;
+
+/// How far the log was synced.
+#[derive(Default)]
+pub struct Syncs {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Records that were synced.
+    synced: u64,
+    /// Whether somebody syncs.
+    runs: bool,
+    /// Why nobody can.
+    failed: Option<AuditError>,
+}
+
+impl Syncs {
+    /// How many records were synced.
+    pub fn synced(&self) -> u64 {
+        self.state().synced
+    }
+
+    /// Notes that records were synced by somebody else.
+    pub fn raise(&self, synced: u64) {
+        let mut state = self.state();
+        state.synced = state.synced.max(synced);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many records were synced. Whoever finds nobody at it does it, by `sync`, which says how many
+    /// there were before it began.
+    ///
+    /// # Errors
+    /// A sync that failed, now and ever after: nobody knows what is on the disk then.
+    pub fn wait(
+        &self,
+        wanted: u64,
+        sync: impl Fn() -> Result<u64, AuditError>,
+    ) -> Result<(), AuditError> {
+        let mut state = self.state();
+        loop {
+            if state.synced >= wanted {
+                return Ok(());
+            }
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if state.runs {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.runs = true;
+            drop(state);
+            let runs = Runs(self);
+            let synced = sync();
+            drop(runs);
+            state = self.state();
+            match synced {
+                Ok(synced) => state.synced = state.synced.max(synced),
+                Err(error) => state.failed = Some(error),
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That somebody syncs. A panic ends it, too.
+struct Runs<'s>(&'s Syncs);
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.state().runs = false;
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn one_syncs_for_all_who_wait() {
+        let (syncs, written, ran) = (Syncs::default(), AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let wanted = written.fetch_add(1, Ordering::SeqCst) + 1;
+                        let sync = || {
+                            let before = written.load(Ordering::SeqCst);
+                            std::thread::sleep(Duration::from_micros(300));
+                            ran.fetch_add(1, Ordering::SeqCst);
+                            Ok(before)
+                        };
+                        syncs.wait(wanted, sync).unwrap();
+                        assert!(syncs.synced() >= wanted);
+                    }
+                });
+            }
+        });
+        assert_eq!(syncs.synced(), 160);
+        assert!(ran.load(Ordering::SeqCst) < 100, "{ran:?} syncs of 160 records by 8 threads");
+    }
+
+    #[test]
+    fn a_sync_that_failed_is_never_taken_back() {
+        let syncs = Syncs::default();
+        syncs.wait(1, || Ok(1)).unwrap();
+        assert_eq!(syncs.wait(2, || Err(AuditError::Full)), Err(AuditError::Full));
+        assert_eq!(syncs.wait(2, || Ok(2)), Err(AuditError::Full));
+        assert_eq!(syncs.wait(1, || Ok(2)), Ok(()), "that was synced before");
+    }
+}

@@ -1,0 +1,236 @@
+//! The tree and its entries in files (C2SP tlog-tiles). They are made of the segments, and made again of them where they
+//! got lost; so nobody waits until they are on the disk.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use gabion_state::{Access, Disk, read_full, write_all};
+
+use super::segment::{damaged, unwritable};
+use super::tree::{Full, Hash, Parts, Tree, WIDTH, perfect};
+use crate::error::AuditError;
+
+/// What a file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Hashes of a level of the tree.
+    Level(u8),
+    /// Entries.
+    Entries,
+}
+
+/// Bytes of an entry's length, in a bundle of entries.
+const LENGTH: usize = 2;
+
+/// The file, under the log's folder, of which folders it is in, from the outermost.
+fn names(of: Of, index: u64, width: usize) -> Vec<String> {
+    let mut names = vec!["tile".to_owned()];
+    names.push(match of {
+        Of::Level(level) => level.to_string(),
+        Of::Entries => "entries".to_owned(),
+    });
+    let mut digits = vec![format!("{:03}", index % 1000)];
+    let mut rest = index / 1000;
+    while rest > 0 {
+        digits.push(format!("x{:03}", rest % 1000));
+        rest /= 1000;
+    }
+    names.extend(digits.into_iter().rev());
+    if width < WIDTH {
+        if let Some(last) = names.last_mut() {
+            last.push_str(".p");
+        }
+        names.push(width.to_string());
+    }
+    names
+}
+
+/// The path of a file under the log's folder.
+pub fn path_of(folder: &Path, of: Of, index: u64, width: usize) -> PathBuf {
+    names(of, index, width).iter().fold(folder.to_owned(), |path, name| path.join(name))
+}
+
+/// Writes a tile or a bundle.
+pub fn write(
+    disk: &dyn Disk,
+    folder: &Path,
+    of: Of,
+    index: u64,
+    hashes: &[Hash],
+) -> Result<PathBuf, AuditError> {
+    let mut bytes = Vec::with_capacity(hashes.len() * (LENGTH + 32));
+    for hash in hashes {
+        if of == Of::Entries {
+            bytes.extend_from_slice(&(hash.len() as u16).to_be_bytes());
+        }
+        bytes.extend_from_slice(hash);
+    }
+    let names = names(of, index, hashes.len());
+    let mut path = folder.to_owned();
+    for (place, name) in names.iter().enumerate() {
+        path.push(name);
+        if place + 1 < names.len() {
+            disk.make_folder(&path).map_err(|error| unwritable(&path, &error))?;
+        }
+    }
+    replace(disk, folder, &path, &bytes, false)?;
+    Ok(path)
+}
+
+/// Puts a file in place of another, as a whole.
+pub fn replace(
+    disk: &dyn Disk,
+    folder: &Path,
+    path: &Path,
+    bytes: &[u8],
+    is_synced: bool,
+) -> Result<(), AuditError> {
+    let new = folder.join("new");
+    let written = || {
+        match disk.remove(&new) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let file = disk.open(&new, Access::New)?;
+        write_all(&*file, bytes, 0)?;
+        if is_synced {
+            file.sync()?;
+        }
+        disk.rename(&new, path)
+    };
+    written().map_err(|error| unwritable(path, &error))
+}
+
+/// All of a file; none where there is none.
+pub fn read_file(disk: &dyn Disk, path: &Path, most: usize) -> Result<Option<Vec<u8>>, AuditError> {
+    let read = || -> io::Result<Option<Vec<u8>>> {
+        let file = match disk.open(path, Access::Read) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut bytes = vec![0; most.min(file.size()? as usize)];
+        let len = read_full(&*file, &mut bytes, 0)?;
+        bytes.truncate(len);
+        Ok(Some(bytes))
+    };
+    read().map_err(|error| unwritable(path, &error))
+}
+
+/// The first hashes of a tile or bundle: of the file of that width, or of the full one.
+pub fn read(
+    disk: &dyn Disk,
+    folder: &Path,
+    of: Of,
+    index: u64,
+    width: usize,
+) -> Result<Option<Vec<Hash>>, AuditError> {
+    let step = if of == Of::Entries { LENGTH + 32 } else { 32 };
+    for file in [width, WIDTH] {
+        let Some(bytes) = read_file(disk, &path_of(folder, of, index, file), step * WIDTH)? else {
+            continue;
+        };
+        let hashes: Option<Vec<Hash>> = bytes
+            .chunks(step)
+            .map(|chunk| {
+                let (len, hash) = chunk.split_at_checked(step - 32)?;
+                let is_length = len.is_empty() || len == [0, 32];
+                hash.try_into().ok().filter(|_| is_length)
+            })
+            .take(width)
+            .collect();
+        if let Some(hashes) = hashes.filter(|hashes| hashes.len() == width) {
+            return Ok(Some(hashes));
+        }
+    }
+    Ok(None)
+}
+
+/// The tree of a size, as far as tiles tell, and the entries of the bundle that is not full; none where a file is missing.
+pub fn edge(
+    disk: &dyn Disk,
+    folder: &Path,
+    size: u64,
+) -> Result<Option<(Tree, Vec<Hash>)>, AuditError> {
+    let part = |of, count: u64| match (count % WIDTH as u64) as usize {
+        0 => Ok(Some(Vec::new())),
+        width => read(disk, folder, of, count / WIDTH as u64, width),
+    };
+    let mut levels = Vec::new();
+    for level in (0..8u8).take_while(|level| size >> (8 * u32::from(*level)) > 0) {
+        let Some(hashes) = part(Of::Level(level), size >> (8 * u32::from(level)))? else {
+            return Ok(None);
+        };
+        levels.push(hashes);
+    }
+    let entries = part(Of::Entries, size)?;
+    Ok(entries.map(|entries| (Tree::of_edge(size, levels), entries)))
+}
+
+/// Writes tiles and bundles that became full.
+pub fn write_full(
+    disk: &dyn Disk,
+    folder: &Path,
+    tiles: &[Full],
+    bundles: &[Full],
+) -> Result<(), AuditError> {
+    for tile in tiles {
+        write(disk, folder, Of::Level(tile.level), tile.index, &tile.hashes)?;
+    }
+    for bundle in bundles {
+        write(disk, folder, Of::Entries, bundle.index, &bundle.hashes)?;
+    }
+    Ok(())
+}
+
+/// The tiles of a tree of a size, as parts of it.
+pub struct Tiles<'d> {
+    disk: &'d dyn Disk,
+    folder: &'d Path,
+    size: u64,
+    last: Option<(u8, u64, Vec<Hash>)>,
+}
+
+impl<'d> Tiles<'d> {
+    pub fn new(disk: &'d dyn Disk, folder: &'d Path, size: u64) -> Self {
+        Tiles { disk, folder, size, last: None }
+    }
+}
+
+impl Parts for Tiles<'_> {
+    fn part(&mut self, height: u32, index: u64) -> Result<Hash, AuditError> {
+        let (level, within) = ((height / 8) as u8, height % 8);
+        let first = index << within;
+        let tile = first / WIDTH as u64;
+        if !matches!(&self.last, Some((had, which, _)) if (*had, *which) == (level, tile)) {
+            let all = self.size >> (8 * u32::from(level));
+            let width = all.saturating_sub(tile * WIDTH as u64).min(WIDTH as u64) as usize;
+            let found = read(self.disk, self.folder, Of::Level(level), tile, width)?;
+            let hashes = found.ok_or_else(|| {
+                damaged(&path_of(self.folder, Of::Level(level), tile, width), "there is none")
+            })?;
+            self.last = Some((level, tile, hashes));
+        }
+        let hashes = self.last.as_ref().map_or(&[][..], |(_, _, hashes)| hashes);
+        let start = (first % WIDTH as u64) as usize;
+        let part = hashes.get(start..start + (1 << within));
+        part.map(perfect).ok_or_else(|| {
+            damaged(&path_of(self.folder, Of::Level(level), tile, hashes.len()), "it is too short")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_those_of_tlog_tiles() {
+        let path = |of, index, width| {
+            path_of(Path::new(""), of, index, width).to_str().unwrap().to_owned()
+        };
+        assert_eq!(path(Of::Level(0), 1_234_067, 256), "tile/0/x001/x234/067");
+        assert_eq!(path(Of::Level(2), 0, 1), "tile/2/000.p/1");
+        assert_eq!(path(Of::Entries, 273, 112), "tile/entries/273.p/112");
+        assert_eq!(path(Of::Entries, 1000, 256), "tile/entries/x001/000");
+    }
+}

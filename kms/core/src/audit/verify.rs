@@ -1,0 +1,225 @@
+//! Looking at a log from outside: that it is whole, and that a record is in it.
+
+use std::path::Path;
+
+use gabion_state::{Access, Disk};
+use serde::{Deserialize, Serialize};
+
+use super::frame;
+use super::note::{self, Checkpoint, NOTE_MAX, Verifier};
+use super::record::Record;
+use super::segment::{self, Frames, damaged, entry_of};
+use super::tiles::{self, Of, Tiles};
+use super::tree::{self, Full, Hash, Tree, WIDTH, leaf};
+use crate::error::AuditError;
+use crate::text::{base64, of_base64};
+
+/// What a log was found to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// What is signed.
+    pub checkpoint: Checkpoint,
+    /// How many records there are, those that no checkpoint tells of yet included.
+    pub records: u64,
+    /// How many segments.
+    pub segments: u64,
+    /// The clock's smallest and largest word in the records.
+    pub times_ms: Option<(u64, u64)>,
+}
+
+/// That a record is in a log: what whoever has the keys of its checkpoints can check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// Which record.
+    pub index: u64,
+    /// The record, as it was written.
+    pub record: String,
+    /// What it is hashed with, in base64.
+    pub salt: String,
+    /// The hashes beside the way from the record to the root, in base64.
+    pub path: Vec<String>,
+    /// The checkpoint.
+    pub checkpoint: String,
+}
+
+impl Proof {
+    /// Whether it proves that: by a checkpoint that each of the keys signed.
+    ///
+    /// # Errors
+    /// Keys that are none; the engine's.
+    pub fn check<S: AsRef<str>>(&self, vkeys: &[S]) -> Result<bool, AuditError> {
+        let Some(checkpoint) = note::verify(&Verifier::read(vkeys)?, &self.checkpoint)? else {
+            return Ok(false);
+        };
+        let hash = |text: &String| of_base64(text)?.try_into().ok();
+        let path: Option<Vec<Hash>> = self.path.iter().map(hash).collect();
+        let (Some(salt), Some(path)) = (hash(&self.salt), path) else { return Ok(false) };
+        let leaf = leaf(&frame::entry(&salt, self.record.as_bytes()));
+        let root = tree::root_of_path(leaf, self.index, checkpoint.size, &path);
+        Ok(root == Some(checkpoint.root) && Record::of_json(self.record.as_bytes()).is_some())
+    }
+}
+
+/// Proves that a record is in a checkpoint.
+pub fn prove(
+    disk: &dyn Disk,
+    folder: &Path,
+    checkpoint: Option<Checkpoint>,
+    index: u64,
+) -> Result<Proof, AuditError> {
+    let checkpoint = checkpoint.filter(|checkpoint| index < checkpoint.size);
+    let checkpoint = checkpoint.ok_or(AuditError::NoRecord(index))?;
+    let entry = segment::entries(disk, folder, index, index + 1, 1)?.pop();
+    let entry = entry.ok_or(AuditError::NoRecord(index))?;
+    let path = tree::path(&mut Tiles::new(disk, folder, checkpoint.size), index, checkpoint.size)?;
+    Ok(Proof {
+        index,
+        record: entry.record.to_json(),
+        salt: base64(&entry.salt),
+        path: path.iter().map(|hash| base64(hash)).collect(),
+        checkpoint: checkpoint.note,
+    })
+}
+
+/// Checks all of a log that nobody writes to, or a copy of one: each record, each tile, the checkpoint.
+///
+/// # Errors
+/// [`AuditError::Damaged`] says what is wrong and where; keys that are none; it can't be read.
+pub fn verify<S: AsRef<str>>(
+    disk: &dyn Disk,
+    folder: &Path,
+    vkeys: &[S],
+) -> Result<Verified, AuditError> {
+    let path = folder.join("checkpoint");
+    let note = tiles::read_file(disk, &path, NOTE_MAX)?;
+    let note = note.and_then(|note| String::from_utf8(note).ok());
+    let note = note.ok_or_else(|| damaged(&path, "there is no checkpoint"))?;
+    let checkpoint = note::verify(&Verifier::read(vkeys)?, &note)?
+        .ok_or_else(|| damaged(&path, "the keys did not sign it"))?;
+    let last = segment::last(disk, folder)?;
+    let segments = last.map_or(0, |last| last + 1);
+    let mut walk = Walk { disk, folder, size: checkpoint.size, ..Walk::new(disk, folder) };
+    if checkpoint.size == 0 {
+        walk.root = Some(Tree::default().root());
+    }
+    for number in 0..segments {
+        walk.segment(number)?;
+    }
+    walk.edge()?;
+    match walk.root {
+        Some(root) if root == checkpoint.root => Ok(Verified {
+            checkpoint,
+            records: walk.tree.size(),
+            segments,
+            times_ms: walk.times_ms,
+        }),
+        Some(_) => Err(damaged(folder, "the records are others than the checkpoint tells of")),
+        None => {
+            let (is, told) = (walk.tree.size(), checkpoint.size);
+            Err(damaged(folder, &format!("the checkpoint tells of {told} records; there are {is}")))
+        }
+    }
+}
+
+/// A walk over all records.
+struct Walk<'d> {
+    disk: &'d dyn Disk,
+    folder: &'d Path,
+    /// How many of them the checkpoint tells of.
+    size: u64,
+    tree: Tree,
+    /// The root at that size, and the tree, once it is reached.
+    root: Option<Hash>,
+    at_size: Option<(Tree, Vec<Hash>)>,
+    entries: Vec<Hash>,
+    log: Option<[u8; 16]>,
+    times_ms: Option<(u64, u64)>,
+}
+
+impl<'d> Walk<'d> {
+    fn new(disk: &'d dyn Disk, folder: &'d Path) -> Self {
+        Walk {
+            disk,
+            folder,
+            size: 0,
+            tree: Tree::default(),
+            root: None,
+            at_size: None,
+            entries: Vec::new(),
+            log: None,
+            times_ms: None,
+        }
+    }
+
+    fn segment(&mut self, number: u64) -> Result<(), AuditError> {
+        let opened = segment::open(self.disk, self.folder, number, Access::Read)?;
+        let path = segment::path_of(self.folder, number);
+        let segment = opened.ok_or_else(|| damaged(&path, "it is missing"))?;
+        let log = *self.log.get_or_insert(segment.head.log);
+        if segment.head.first != self.tree.size() || segment.head.log != log {
+            return Err(damaged(&path, "it does not follow the segment before"));
+        }
+        let mut frames = Frames::new(&segment);
+        while let Some(frame) = frames.read()? {
+            let entry = frame.entry;
+            let time = entry_of(&path, &frame)?.record.time_ms;
+            let (first, last) = self.times_ms.unwrap_or((time, time));
+            self.times_ms = Some((first.min(time), last.max(time)));
+            self.take(entry)?;
+        }
+        // The next segment tells of an end that comes too early, but for the last one.
+        match frames.is_synced_behind(self.tree.size())? {
+            true => Err(damaged(&path, &format!("record {} is broken", self.tree.size()))),
+            false => Ok(()),
+        }
+    }
+
+    fn take(&mut self, entry: Hash) -> Result<(), AuditError> {
+        let full = self.tree.push(leaf(&entry));
+        self.entries.push(entry);
+        // Tiles behind the checkpoint may be there or not.
+        if self.tree.size() <= self.size {
+            for tile in &full {
+                self.tile(Of::Level(tile.level), tile)?;
+            }
+        }
+        if self.entries.len() == WIDTH {
+            let hashes = std::mem::take(&mut self.entries);
+            let bundle = Full { level: 0, index: self.tree.size() / WIDTH as u64 - 1, hashes };
+            if self.tree.size() <= self.size {
+                self.tile(Of::Entries, &bundle)?;
+            }
+        }
+        if self.tree.size() == self.size {
+            self.root = Some(self.tree.root());
+            self.at_size = Some((self.tree.clone(), self.entries.clone()));
+        }
+        Ok(())
+    }
+
+    /// Whether the tiles that are not full at the checkpoint are what they have to be.
+    fn edge(&self) -> Result<(), AuditError> {
+        let Some((tree, entries)) = &self.at_size else { return Ok(()) };
+        let levels =
+            (0..8u8).zip(tree.edge()).map(|(level, hashes)| (Of::Level(level), level, hashes));
+        for (of, level, hashes) in levels.chain([(Of::Entries, 0, entries)]) {
+            let index = (tree.size() >> (8 * u32::from(level))) / WIDTH as u64;
+            if !hashes.is_empty() {
+                self.tile(of, &Full { level, index, hashes: hashes.clone() })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tile(&self, of: Of, tile: &Full) -> Result<(), AuditError> {
+        let found = tiles::read(self.disk, self.folder, of, tile.index, tile.hashes.len())?;
+        match found {
+            Some(hashes) if hashes == tile.hashes => Ok(()),
+            Some(_) | None => {
+                let path = tiles::path_of(self.folder, of, tile.index, tile.hashes.len());
+                Err(damaged(&path, "it is missing, or another than the records make"))
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The audit log on a disk that fails, tears and loses its power, at every call and in every way.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gabion_kms::AuditError;
+use gabion_kms::audit::{self, Class, Log};
+use gabion_state::Disk;
+
+use crate::audit::{keys, record, small};
+use crate::disk::{Kind, Remains, Sim, SimDisk};
+
+const AT: &str = "/keys/audit";
+
+/// What a process was told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Records that were appended, of any class.
+    written: u64,
+    /// Records up to the last one that is durable.
+    durable: u64,
+    signed: u64,
+}
+
+fn open(disk: &SimDisk) -> Result<Log, AuditError> {
+    Log::open(Arc::new(disk.clone()), Path::new(AT), keys(), small())
+}
+
+/// Appends until something fails, or it is enough.
+fn run(disk: &SimDisk, told: &mut Told) -> Result<(), AuditError> {
+    let log = open(disk)?;
+    assert!(log.size() >= told.written);
+    let start = log.size();
+    for number in start..start + 90 {
+        let class = if number % 4 == 1 { Class::Durable } else { Class::Written };
+        match number % 10 {
+            3 => log.append(&[record(number), record(number + 1)], class)?,
+            4 => continue,
+            _ => log.append(&[record(number)], class)?,
+        };
+        told.written = number + 1 + u64::from(number % 10 == 3);
+        if class == Class::Durable {
+            told.durable = told.written;
+        }
+        if number % 20 == 19 {
+            told.signed = log.checkpoint()?.size;
+        }
+        if number == start + 30 {
+            log.prepare()?;
+        }
+    }
+    Ok(())
+}
+
+/// What is there after all that, and that it goes on from there.
+fn look(sim: &Sim, told: &Told, is_cut: bool, what: &str) {
+    let disk = sim.process();
+    let log = open(&disk).unwrap_or_else(|error| panic!("{what}: {error} {told:?}"));
+    let (size, least) =
+        (log.size(), if is_cut { told.durable.max(told.signed) } else { told.written });
+    assert!(size >= least, "{what}: {size} are there, and {told:?}");
+    for (entry, number) in log.tail(0, usize::MAX).unwrap().iter().zip(0..) {
+        assert_eq!((entry.index, &entry.record), (number, &record(number)), "{what}");
+    }
+    assert_eq!(log.append(&[record(size)], Class::Durable).unwrap(), size, "{what}");
+    log.checkpoint().unwrap();
+    drop(log);
+    let verified = audit::verify(&disk, Path::new(AT), &keys().vkeys());
+    assert_eq!(verified.map(|verified| verified.records), Ok(size + 1), "{what}");
+}
+
+#[test]
+fn nothing_that_was_told_of_is_lost_at_any_call_by_any_fault() {
+    let sim = Sim::new(Vec::new(), 0);
+    run(&sim.process(), &mut Told::default()).unwrap();
+    let calls = sim.calls();
+    assert!(calls > 200, "{calls}");
+    let mut struck = 0;
+    for (which, kind) in Kind::all().into_iter().enumerate() {
+        // Nobody asks for the boot, nobody else may open it, and of a hiccup a part would strike whoever looks.
+        if matches!(kind, Kind::Booted | Kind::Raced | Kind::Hiccup) {
+            continue;
+        }
+        let is_cut = matches!(kind, Kind::CutBefore(_) | Kind::CutAfter(_));
+        for call in (which % 5..calls).step_by(5) {
+            let sim = Sim::new(vec![(call, kind)], call as u64);
+            let mut told = Told::default();
+            let disk = sim.process();
+            let ran = run(&disk, &mut told);
+            let hit = !sim.ground().struck.is_empty();
+            struck += usize::from(hit);
+            let what = format!("{kind:?} at call {call}: {ran:?}");
+            assert!(hit || ran.is_ok(), "{what}");
+            sim.kill(disk.process);
+            look(&sim, &told, is_cut, &what);
+        }
+    }
+    assert!(struck > 300, "{struck}");
+}
+
+/// A second power cut, right after the first, while the log is opened.
+#[test]
+fn opening_may_be_interrupted_too() {
+    for kind in Kind::all() {
+        if !matches!(kind, Kind::CutBefore(_) | Kind::CutAfter(_) | Kind::KilledBefore) {
+            continue;
+        }
+        for call in (0..60).step_by(7) {
+            // A process without power makes no calls, so that the next one's begin right behind.
+            let cut = (150, Kind::CutBefore(Remains::Torn));
+            let sim = Sim::new(vec![cut, (151 + call, kind)], call as u64);
+            let mut told = Told::default();
+            assert!(run(&sim.process(), &mut told).is_err());
+            drop(open(&sim.process()));
+            // Where that took fewer calls, it strikes nobody.
+            let idle = sim.process();
+            while sim.calls() <= 151 + call {
+                drop(idle.canonical(Path::new("/keys")));
+            }
+            look(&sim, &told, true, &format!("{kind:?} at call {call} of opening"));
+        }
+    }
+}
+
+/// A sync that failed may have lost what it was to write, although reading gives it still. So it does not count that it
+/// is there when the log is opened: it is written again.
+#[test]
+fn what_a_failed_sync_lost_is_written_again() {
+    let mut struck = 0;
+    for call in (0..200).step_by(2) {
+        // Far behind everything that happens before it.
+        let cut = 3000;
+        let plan = vec![(call, Kind::Fails), (cut, Kind::CutBefore(Remains::None))];
+        let sim = Sim::new(plan, call as u64);
+        let disk = sim.process();
+        struck += usize::from(run(&disk, &mut Told::default()).is_err());
+        sim.kill(disk.process);
+        let log = open(&sim.process()).unwrap();
+        let size = log.append(&[record(log.size())], Class::Durable).unwrap() + 1;
+        drop(log);
+        assert!(sim.calls() < cut);
+        let idle = sim.process();
+        while sim.calls() <= cut && !sim.is_dead(idle.process) {
+            drop(idle.canonical(Path::new("/keys")));
+        }
+        let log = open(&sim.process()).unwrap_or_else(|error| panic!("call {call}: {error}"));
+        assert_eq!(log.size(), size, "call {call}");
+    }
+    assert!(struck > 90, "{struck}");
+}
