@@ -38,8 +38,21 @@ const RULES: &[Rule] = &[
     ("backend", "portable", &["avx2", "avx512", "neon", "x86", "cpu"], ISA),
     ("backend", "batch", &["cpu", "portable", "avx2", "avx512", "neon"], SEAM),
     ("scheme", "kernels", &["ml_kem", "ml_dsa", "slh_dsa", "ed25519", "fn_dsa"], SEAM),
-    ("kms/core", "store", &["model", "seal", "operations", "audit"], "a store knows no keys"),
-    ("kms/core", "model", &["store", "seal", "operations", "audit"], "the model does nothing"),
+    (
+        "kms/core",
+        "store",
+        &["model", "seal", "operations", "gate", "audit", "service"],
+        "a store knows no keys",
+    ),
+    (
+        "kms/core",
+        "model",
+        &["store", "seal", "operations", "gate", "audit", "service"],
+        "the model does nothing",
+    ),
+    ("kms/core", "operations", &["gate", "audit", "service"], "an operation asks nobody"),
+    ("kms/core", "gate", &["audit", "service"], "a gate tells nobody"),
+    ("kms/core", "audit", &["operations", "service"], "a log does nothing with keys"),
     ("front/provider", "ffi", &["core", "border", "loaded"], "C's side is the lowest"),
 ];
 

@@ -28,6 +28,7 @@ pub mod gate;
 pub mod model;
 pub mod operations;
 pub mod seal;
+pub mod service;
 pub mod store;
 mod symmetric;
 mod text;

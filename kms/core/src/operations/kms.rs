@@ -10,7 +10,7 @@ use super::left::Left;
 use super::metrics::{Metrics, Verb};
 use super::records::{self, Kept};
 use crate::error::Error;
-use crate::model::{KeyAlgorithm, KeyId};
+use crate::model::{KeyAlgorithm, KeyId, Use};
 use crate::seal::Sealer;
 use crate::store::{Settled, Store, StoreError, Transaction, settle};
 
@@ -89,6 +89,17 @@ impl Kms {
     /// What it works with, for the crate's other rooms.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
+    }
+
+    /// Whether a version may still be used so, for who has used it and did not tell yet.
+    pub(crate) fn still_may(
+        &self,
+        id: &KeyId,
+        number: u32,
+        what: Use,
+        was_newest: bool,
+    ) -> Result<(), Error> {
+        self.permitted(id, number, what, was_newest).map(drop)
     }
 
     /// What was counted.

@@ -43,7 +43,7 @@ pub use hmac::Tagged;
 pub use import::Import;
 pub use kms::{Kms, Options};
 pub use metrics::{Metrics, Verb};
-pub(crate) use records::{Kept, damaged};
+pub(crate) use records::{Kept, damaged, opened_bytes};
 pub use sign::Signed;
 pub use sign_batch::ToSign;
 pub use verify_batch::Item;

@@ -15,6 +15,7 @@ mod kems;
 mod keyid_and_roundtrip;
 mod kill;
 mod seals;
+mod service;
 mod sqlite;
 mod stores;
 mod symmetric;

@@ -1,0 +1,208 @@
+//! Making, changing and looking at keys.
+
+use std::collections::BTreeMap;
+
+use super::run::{Call, KeyRef, Service, Told};
+use crate::audit::{Digest, Outcome};
+use crate::error::Error;
+use crate::gate::{Action, Request};
+use crate::model::{Key, KeyId, Label, Minimum, State, Version, VersionId};
+use crate::operations::{Attested, NewKey};
+
+/// A key and its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The key.
+    pub key: Key,
+    /// The versions that were not destroyed.
+    pub versions: Vec<Version>,
+}
+
+/// Keys that are looked at together.
+const LISTED_TOGETHER: usize = 256;
+
+impl Service {
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::create`]; not allowed; the audit log's. So it is with every verb here.
+    pub fn create(&self, call: &Call<'_>, new: &NewKey) -> Result<VersionId, Error> {
+        let key = KeyRef { tenant: &new.tenant, name: &new.name };
+        let request = of(Action::Create, &key);
+        self.changed(call, &request, || self.kms.create(new), |id| Some(id.to_string()))
+    }
+
+    /// Gives a key one version more.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::rotate`].
+    pub fn rotate(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<VersionId, Error> {
+        let rotate = || self.kms.rotate(&self.find(key)?);
+        self.changed(call, &of(Action::Rotate, key), rotate, |id| Some(id.to_string()))
+    }
+
+    /// Sets the oldest version that may be used for something.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::set_minimum`].
+    pub fn set_minimum(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        which: Minimum,
+        version: u32,
+    ) -> Result<(), Error> {
+        self.change(call, Action::Config, key, |id| self.kms.set_minimum(id, which, version))
+    }
+
+    /// Replaces a key's labels.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::set_labels`].
+    pub fn set_labels(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        self.change(call, Action::Config, key, |id| self.kms.set_labels(id, labels))
+    }
+
+    /// Takes a version out of use, or puts it into use again.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::set_state`].
+    pub fn set_state(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: u32,
+        state: State,
+    ) -> Result<(), Error> {
+        let action = match state {
+            State::Enabled => Action::Enable,
+            State::Disabled => Action::Disable,
+        };
+        self.change(call, action, key, |id| self.kms.set_state(id, version, state))
+    }
+
+    /// Destroys the versions before one.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::trim`].
+    pub fn trim(&self, call: &Call<'_>, key: &KeyRef<'_>, before: u32) -> Result<(), Error> {
+        self.change(call, Action::Trim, key, |id| self.kms.trim(id, before))
+    }
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::delete`].
+    pub fn delete(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
+        self.change(call, Action::Delete, key, |id| self.kms.delete(id))
+    }
+
+    /// Restores a key that was deleted.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::restore`].
+    pub fn restore(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
+        self.change(call, Action::Restore, key, |id| self.kms.restore(id))
+    }
+
+    /// Destroys a key that is deleted.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::destroy`].
+    pub fn destroy(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<(), Error> {
+        self.change(call, Action::Destroy, key, |id| self.kms.destroy(id))
+    }
+
+    /// What a key and its versions are.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::describe`].
+    pub fn show(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<Shown, Error> {
+        let show = || {
+            let id = self.find(key)?;
+            Ok(Shown { key: self.kms.describe(&id)?, versions: self.kms.versions(&id)? })
+        };
+        let told = |shown: &Shown| done(Some(shown.key.id.to_string()));
+        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+    }
+
+    /// The keys of a tenant whose names begin so, in the order of their names, at most `most` that come after a name.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::list`].
+    pub fn list(
+        &self,
+        call: &Call<'_>,
+        tenant: &Label,
+        prefix: &str,
+        after: Option<&Label>,
+        most: usize,
+    ) -> Result<Vec<(Label, KeyId)>, Error> {
+        let request =
+            Request { action: Action::List, tenant: Some(tenant), key: Some(prefix), items: 1 };
+        let list = || {
+            let (mut keys, mut after) = (Vec::new(), after.cloned());
+            loop {
+                let page = self.kms.list(tenant, after.as_ref(), LISTED_TOGETHER)?;
+                let Some((last, _)) = page.last() else { return Ok(keys) };
+                after = Some(last.clone());
+                // Names come in their order: behind those that begin so there are no more.
+                let is_over = last.as_str() > prefix && !last.as_str().starts_with(prefix);
+                keys.extend(page.into_iter().filter(|(name, _)| name.as_str().starts_with(prefix)));
+                keys.truncate(most);
+                if is_over || keys.len() == most {
+                    return Ok(keys);
+                }
+            }
+        };
+        self.used(call, &request, None, list, |_| done(None), |_| Ok(()))
+    }
+
+    /// Describes a key and signs that.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::attest`].
+    pub fn attest(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        nonce: &str,
+    ) -> Result<Attested, Error> {
+        let attest = || self.kms.attest(&self.find(key)?, nonce);
+        let told = |attested: &Attested| Told {
+            output: Some(Digest::of(attested.jws.as_bytes())),
+            ..done(Some(attested.attest.key.to_string()))
+        };
+        let input = Some(Digest::of(nonce.as_bytes()));
+        self.used(call, &of(Action::Attest, key), input, attest, told, |_| Ok(()))
+    }
+
+    fn change(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        key: &KeyRef<'_>,
+        change: impl FnOnce(&KeyId) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let change = || {
+            let id = self.find(key)?;
+            change(&id).map(|()| id)
+        };
+        self.changed(call, &of(action, key), change, |id| Some(id.to_string())).map(drop)
+    }
+}
+
+/// A request about one key.
+pub(super) fn of<'a>(action: Action, key: &KeyRef<'a>) -> Request<'a> {
+    Request { action, tenant: Some(key.tenant), key: Some(key.name.as_str()), items: 1 }
+}
+
+/// What is told of what was done and has no digests.
+pub(super) fn done(key: Option<String>) -> Told {
+    Told { key, input: None, output: None, outcome: Outcome::Done }
+}

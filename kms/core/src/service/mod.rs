@@ -1,0 +1,25 @@
+//! Everything that a front needs, one call a verb: who is it, may they, do it, tell of it, may they still, answer.
+//!
+//! ```text
+//!   token --authenticate--> Authenticated
+//!
+//!   a use      allow --> operate --> append a record --> allow, may it still? --> answer
+//!                                                         '--> no: append `withheld` --> error
+//!   a change   allow --> append `begun`, durable --> operate --> append what came of it, durable --> answer
+//! ```
+//!
+//! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
+//! - What was not allowed, and what failed, is told of too; who could not be authenticated is only counted.
+//! - A key that a caller's token hides answers as one that does not exist.
+
+mod administration;
+mod changes;
+mod open;
+mod run;
+mod uses;
+
+pub use administration::NewToken;
+pub use changes::Shown;
+pub use open::{AuditAt, Options};
+pub use run::{Call, KeyRef, Service};
+pub use uses::{SignItem, VerifyItem};

@@ -1,0 +1,155 @@
+//! Opening a service: its keys for checkpoints, its log, and whether that is the log that the store knows.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use gabion_state::{Disk, RealDisk};
+use serde::{Deserialize, Serialize};
+
+use super::run::{Service, now_ms};
+use crate::audit::{self, Class, Hash, Keys, Log};
+use crate::error::{AuditError, Error};
+use crate::gate::{self, Gate};
+use crate::operations::{Kept, Kms, damaged, opened_bytes};
+use crate::store::{RecordPath, Settled, Transaction, settle};
+use crate::text::{hex, of_hex};
+
+/// Where the audit log is.
+#[derive(Clone)]
+pub enum AuditAt<'a> {
+    /// In a folder.
+    Folder(&'a Path),
+    /// In memory: it ends with the process, and nothing is written to any disk.
+    Memory,
+    /// In a folder of a disk that the caller brings.
+    Disk(Arc<dyn Disk>, &'a Path),
+}
+
+/// How a service is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Who may what.
+    pub gate: gate::Options,
+    /// The audit log.
+    pub log: audit::Options,
+    /// The log's name: a URL without its scheme. It may not change.
+    pub origin: String,
+    /// When a use is told of. Changes are always durable.
+    pub class: Class,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            gate: gate::Options::default(),
+            log: audit::Options::default(),
+            origin: "gabion-kms".to_owned(),
+            class: Class::Written,
+        }
+    }
+}
+
+/// What the store knows of the log: how far it had come.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    size: u64,
+    root: String,
+}
+
+impl Service {
+    /// Opens a service over the keys of a store, and its audit log.
+    ///
+    /// # Errors
+    /// The store's and the log's; a log that is older than the store knows, or another one.
+    pub fn open(kms: Kms, audit: &AuditAt<'_>, options: Options) -> Result<Self, Error> {
+        let keys = keys(kms.kept(), &options.origin)?;
+        let log = match audit {
+            AuditAt::Folder(folder) => Log::open(Arc::new(RealDisk), folder, keys, options.log),
+            AuditAt::Disk(disk, folder) => Log::open(disk.clone(), folder, keys, options.log),
+            AuditAt::Memory => Log::in_memory(keys),
+        }?;
+        let gate = Gate::open(&kms, options.gate, now_ms())?;
+        let known = match audit {
+            AuditAt::Memory => 0,
+            AuditAt::Folder(_) | AuditAt::Disk(..) => check(kms.kept(), &log)?,
+        };
+        let (strangers, known) = (AtomicU64::new(0), Mutex::new(known));
+        Ok(Service { kms, gate, log, class: options.class, strangers, known })
+    }
+
+    /// Signs how far the audit log has come, and notes that in the store, so that a log that is put back is noticed.
+    /// To be called about once a second, and at the end.
+    ///
+    /// # Errors
+    /// The log's and the store's.
+    pub fn checkpoint(&self) -> Result<audit::Checkpoint, Error> {
+        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let checkpoint = self.log.checkpoint()?;
+        if checkpoint.size > *known {
+            note(self.kms.kept(), checkpoint.size, &checkpoint.root)?;
+            *known = checkpoint.size;
+        }
+        Ok(checkpoint)
+    }
+}
+
+fn path(name: &str) -> Result<RecordPath, Error> {
+    Ok(RecordPath::new(format!("system/{name}"))?)
+}
+
+/// The keys that sign checkpoints. They are made at the first call.
+fn keys(kept: &Kept, origin: &str) -> Result<Keys, Error> {
+    let path = path("audit")?;
+    match opened_bytes(kept, &path)? {
+        Some((seed, _)) => match seed.first_chunk::<64>().filter(|_| seed.len() == 64) {
+            Some(seed) => Ok(Keys::of_seed(origin, seed)?),
+            None => Err(damaged(&path, "it is no seed")),
+        },
+        None => {
+            let (keys, seed) = Keys::drawn(origin)?;
+            let sealed = kept.sealer.seal(&path, 1, &*seed)?;
+            commit(kept, &Transaction::new().put(path, 0, sealed))?;
+            Ok(keys)
+        }
+    }
+}
+
+/// Whether a log goes on from where the store knows it; how far that is.
+fn check(kept: &Kept, log: &Log) -> Result<u64, Error> {
+    let path = path("audit-head")?;
+    let Some((head, _)) = opened_bytes(kept, &path)? else { return Ok(0) };
+    let head: Head =
+        serde_json::from_slice(&head).map_err(|error| damaged(&path, &error.to_string()))?;
+    let root: Hash = of_hex(&head.root).ok_or_else(|| damaged(&path, "it has no root"))?;
+    let refused = |reason: String| AuditError::Damaged { at: "its end".to_owned(), reason };
+    if log.size() < head.size {
+        let (is, was) = (log.size(), head.size);
+        return Err(refused(format!("it has {is} records, and had {was}: an older copy?")).into());
+    }
+    log.checkpoint()?;
+    match log.root_at(head.size)? == root {
+        true => Ok(head.size),
+        false => Err(refused("it does not go on from the one that the store knows".into()).into()),
+    }
+}
+
+/// Notes how far the log has come.
+fn note(kept: &Kept, size: u64, root: &Hash) -> Result<(), Error> {
+    let path = path("audit-head")?;
+    let before = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
+    let head = serde_json::to_vec(&Head { size, root: hex(root) });
+    let head = head.map_err(|error| damaged(&path, &error.to_string()))?;
+    let sealed = kept.sealer.seal(&path, before + 1, &head)?;
+    commit(kept, &Transaction::new().put(path, before, sealed))
+}
+
+fn commit(kept: &Kept, transaction: &Transaction) -> Result<(), Error> {
+    match settle(&*kept.store, transaction)? {
+        Settled::Committed => Ok(()),
+        Settled::Conflict(_) => Err(Error::Conflict),
+        Settled::Unknown => Err(Error::OutcomeUnknown),
+    }
+}

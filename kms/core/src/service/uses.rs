@@ -1,0 +1,224 @@
+//! Signing and verifying, alone and together.
+
+use super::changes::of;
+use super::run::{Call, KeyRef, Service, Told, hidden, record};
+use crate::Message;
+use crate::audit::{Digest, Outcome, Record};
+use crate::error::Error;
+use crate::gate::{Action, Request};
+use crate::model::{Use, VersionId};
+use crate::operations::{Item, Signed};
+
+/// A message to sign.
+#[derive(Clone, Copy)]
+pub struct SignItem<'a> {
+    /// By which key.
+    pub key: KeyRef<'a>,
+    /// By which version; the newest one where none is named.
+    pub version: Option<u32>,
+    /// What.
+    pub message: Message<'a>,
+}
+
+/// A signature to verify.
+#[derive(Clone, Copy)]
+pub struct VerifyItem<'a> {
+    /// Whose it is said to be.
+    pub key: KeyRef<'a>,
+    /// Of which version.
+    pub version: u32,
+    /// What it is said to be of.
+    pub message: Message<'a>,
+    /// The signature.
+    pub signature: &'a [u8],
+}
+
+impl Service {
+    /// Signs.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::sign`]; not allowed, also meanwhile; the audit log's.
+    pub fn sign(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: Option<u32>,
+        message: Message<'_>,
+    ) -> Result<Signed, Error> {
+        let sign = || self.kms.sign(&self.find(key)?, version, message);
+        let input = digest(&message);
+        let told = |signed: &Signed| signed_as(input, signed);
+        let again = |signed: &Signed| self.may_still_sign(signed, version);
+        self.used(call, &of(Action::Sign, key), Some(input), sign, told, again)
+    }
+
+    /// Whether a signature is that version's.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::verify`]; not allowed, also meanwhile; the audit log's.
+    pub fn verify(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: u32,
+        message: Message<'_>,
+        signature: &[u8],
+    ) -> Result<bool, Error> {
+        let verify = || {
+            let by = VersionId { key: self.find(key)?, version };
+            Ok((self.kms.verify(&by, message, signature)?, by))
+        };
+        let input = digest(&message);
+        let told = |(is_its, by): &(bool, VersionId)| verified_as(input, signature, *is_its, by);
+        let again = |(_, by): &(bool, VersionId)| self.may_still_verify(by);
+        let request = of(Action::Verify, key);
+        let (is_its, _) = self.used(call, &request, Some(input), verify, told, again)?;
+        Ok(is_its)
+    }
+
+    /// Signs many messages, by any keys. Each has an answer of its own, in their order.
+    pub fn sign_batch(
+        &self,
+        call: &Call<'_>,
+        items: &[SignItem<'_>],
+    ) -> Vec<Result<Signed, Error>> {
+        let requests: Vec<Request<'_>> =
+            items.iter().map(|item| one_of(items.len(), of(Action::Sign, &item.key))).collect();
+        let run = || {
+            items.iter().zip(&requests).map(|(item, request)| {
+                self.allowed(call, request)?;
+                self.kms.sign(&self.find(&item.key)?, item.version, item.message)
+            })
+        };
+        let answers: Vec<Result<Signed, Error>> = run().collect();
+        let told = |place: usize, signed: &Signed| signed_as(digest(&items[place].message), signed);
+        let again =
+            |place: usize, signed: &Signed| self.may_still_sign(signed, items[place].version);
+        let input = |place: usize| digest(&items[place].message);
+        self.released(call, &requests, answers, input, told, again)
+    }
+
+    /// Verifies many signatures, of any keys. Each has an answer of its own, in their order, which is that of
+    /// [`Self::verify`].
+    pub fn verify_batch(
+        &self,
+        call: &Call<'_>,
+        items: &[VerifyItem<'_>],
+    ) -> Vec<Result<bool, Error>> {
+        let requests: Vec<Request<'_>> =
+            items.iter().map(|item| one_of(items.len(), of(Action::Verify, &item.key))).collect();
+        let named: Vec<Result<VersionId, Error>> = items
+            .iter()
+            .zip(&requests)
+            .map(|(item, request)| {
+                self.allowed(call, request)?;
+                Ok(VersionId { key: self.find(&item.key)?, version: item.version })
+            })
+            .collect();
+        let together: Vec<Item<'_>> = named
+            .iter()
+            .zip(items)
+            .filter_map(|(by, item)| {
+                let (message, signature) = (item.message, item.signature);
+                by.as_ref().ok().map(|by| Item { by, message, signature })
+            })
+            .collect();
+        let mut verdicts = self.kms.verify_batch(&together).into_iter();
+        let answers = named
+            .into_iter()
+            .map(|by| {
+                let by = by?;
+                // There is one for each that was found.
+                let lost = Error::Engine(gabion_engine::Error::Lost);
+                Ok((verdicts.next().unwrap_or(Err(lost))?, by))
+            })
+            .collect();
+        let input = |place: usize| digest(&items[place].message);
+        let told = |place: usize, (is_its, by): &(bool, VersionId)| {
+            verified_as(input(place), items[place].signature, *is_its, by)
+        };
+        let again = |_: usize, (_, by): &(bool, VersionId)| self.may_still_verify(by);
+        let answers = self.released(call, &requests, answers, input, told, again);
+        answers.into_iter().map(|answer| answer.map(|(is_its, _)| is_its)).collect()
+    }
+
+    /// Tells of all answers at once, and gives out those that are still allowed.
+    fn released<T>(
+        &self,
+        call: &Call<'_>,
+        requests: &[Request<'_>],
+        answers: Vec<Result<T, Error>>,
+        input: impl Fn(usize) -> Digest,
+        told: impl Fn(usize, &T) -> Told,
+        again: impl Fn(usize, &T) -> Result<(), Error>,
+    ) -> Vec<Result<T, Error>> {
+        let tell = |place: usize, answer: &Result<T, Error>| match answer {
+            Ok(done) => told(place, done),
+            Err(error) => {
+                let outcome = Outcome::Failed(error.code());
+                Told { key: None, input: Some(input(place)), output: None, outcome }
+            }
+        };
+        let records: Vec<Record> = (0..)
+            .zip(&answers)
+            .map(|(place, answer)| record(call, &requests[place], tell(place, answer)))
+            .collect();
+        if let Err(error) = self.log.append(&records, self.class) {
+            return answers.iter().map(|_| Err(error.clone().into())).collect();
+        }
+        let release = |(place, answer): (usize, Result<T, Error>)| {
+            let done = answer.map_err(|error| hidden(error, &requests[place]))?;
+            let still = self.allowed(call, &requests[place]).and_then(|()| again(place, &done));
+            if let Err(error) = still {
+                let withheld = Told { outcome: Outcome::Withheld, ..told(place, &done) };
+                let withheld = record(call, &requests[place], withheld);
+                self.log.append_at_last(&[withheld], self.class)?;
+                return Err(hidden(error, &requests[place]));
+            }
+            Ok(done)
+        };
+        answers.into_iter().enumerate().map(release).collect()
+    }
+
+    fn may_still_sign(&self, signed: &Signed, asked: Option<u32>) -> Result<(), Error> {
+        let VersionId { key, version } = &signed.by;
+        self.kms.still_may(key, *version, Use::Sign, asked.is_none())
+    }
+
+    fn may_still_verify(&self, by: &VersionId) -> Result<(), Error> {
+        self.kms.still_may(&by.key, by.version, Use::Verify, false)
+    }
+}
+
+/// A request of so many items.
+fn one_of(items: usize, request: Request<'_>) -> Request<'_> {
+    Request { items: u32::try_from(items).unwrap_or(u32::MAX), ..request }
+}
+
+fn signed_as(input: Digest, signed: &Signed) -> Told {
+    Told {
+        key: Some(signed.by.to_string()),
+        input: Some(input),
+        output: Some(Digest::of(&signed.signature)),
+        outcome: Outcome::Done,
+    }
+}
+
+fn verified_as(input: Digest, signature: &[u8], is_its: bool, by: &VersionId) -> Told {
+    Told {
+        key: Some(by.to_string()),
+        input: Some(input),
+        output: Some(Digest::of(signature)),
+        outcome: if is_its { Outcome::Done } else { Outcome::Wrong },
+    }
+}
+
+/// Of what is signed: the message, or the digest or representative that came in its place.
+fn digest(message: &Message<'_>) -> Digest {
+    Digest::of(match message {
+        Message::Pure { message, .. } => message,
+        Message::Prehash { digest, .. } => digest,
+        Message::Mu(mu) => &mu[..],
+        Message::Internal(message) => message,
+    })
+}

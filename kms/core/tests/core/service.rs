@@ -1,0 +1,358 @@
+//! One call a verb, and what the audit log tells of it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use gabion_kms::audit::{self, Outcome, Record};
+use gabion_kms::gate::{self, Authenticated, Caveat, Peer, Principal};
+use gabion_kms::model::{Label, State};
+use gabion_kms::operations::{self, Kms, NewKey};
+use gabion_kms::seal::{self, By, Cost, Shares, Slots};
+use gabion_kms::service::{
+    AuditAt, Call, KeyRef, NewToken, Options, Service, SignItem, VerifyItem,
+};
+use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::{AuditError, Code, Error, Message};
+
+fn label(text: &str) -> Label {
+    Label::new("name", text).unwrap()
+}
+
+fn options() -> Options {
+    let gate = gate::Options { needs_certificate_for_administration: false, ..Default::default() };
+    let log = audit::Options { segment_bytes: 64 << 10, reserve_bytes: 4 << 10 };
+    Options { gate, log, ..Options::default() }
+}
+
+fn service() -> Service {
+    Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options()).unwrap()
+}
+
+/// Somebody with a token of these caveats.
+fn somebody(service: &Service, caveats: &[&str]) -> Authenticated {
+    let mut token = service.first_token(&Principal::new("ci").unwrap()).unwrap();
+    for caveat in caveats {
+        token = token.attenuate(caveat.parse().unwrap()).unwrap();
+    }
+    service.authenticate(&token.to_string(), &Peer::default()).unwrap()
+}
+
+fn call(who: &Authenticated) -> Call<'_> {
+    Call { who, request_id: "r-1" }
+}
+
+fn new(tenant: &Label, name: &str) -> NewKey {
+    let algorithm = "ed25519".parse().unwrap();
+    NewKey { tenant: tenant.clone(), purpose: label("transit"), name: label(name), algorithm }
+}
+
+fn text(message: &[u8]) -> Message<'_> {
+    Message::Pure { context: b"", message }
+}
+
+/// The last records.
+fn last(service: &Service, most: u64) -> Vec<Record> {
+    let size = service.log().size();
+    let entries = service.log().tail(size - most, usize::MAX).unwrap();
+    entries.into_iter().map(|entry| entry.record).collect()
+}
+
+#[test]
+fn each_verb_is_told_of() {
+    let (service, tenant) = (service(), label("a"));
+    let who = somebody(&service, &[]);
+    let (call, name) = (call(&who), label("web"));
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let id = service.create(&call, &new(&tenant, "web")).unwrap();
+    let [begun, done] = &last(&service, 2)[..] else { panic!() };
+    assert_eq!((begun.outcome, done.outcome), (Outcome::Begun, Outcome::Done));
+    assert_eq!((begun.key.as_deref(), done.key.clone()), (Some("web"), Some(id.to_string())));
+    assert!(done.method.starts_with("token:") && done.request_id == "r-1");
+
+    let signed = service.sign(&call, &key, None, text(b"abc")).unwrap();
+    let told = last(&service, 1).remove(0);
+    assert_eq!(told.outcome, Outcome::Done);
+    assert_eq!(told.key, Some(signed.by.to_string()));
+    assert_eq!(told.input, Some(audit::Digest::of(b"abc")));
+    assert_eq!(told.output, Some(audit::Digest::of(&signed.signature)));
+    assert_eq!(told.principal.as_str(), "ci");
+
+    assert!(service.verify(&call, &key, 1, text(b"abc"), &signed.signature).unwrap());
+    assert!(!service.verify(&call, &key, 1, text(b"abd"), &signed.signature).unwrap());
+    let outcomes: Vec<Outcome> = last(&service, 2).iter().map(|told| told.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Done, Outcome::Wrong]);
+
+    assert_eq!(service.rotate(&call, &key).unwrap().version, 2);
+    service.set_state(&call, &key, 1, State::Disabled).unwrap();
+    let refused = service.sign(&call, &key, Some(1), text(b"abc")).unwrap_err();
+    assert_eq!(last(&service, 1)[0].outcome, Outcome::Failed(refused.code()));
+    assert_eq!(service.show(&call, &key).unwrap().versions.len(), 2);
+    assert!(service.attest(&call, &key, "nonce").unwrap().jws.len() > 100);
+    service.delete(&call, &key).unwrap();
+    service.restore(&call, &key).unwrap();
+    service.delete(&call, &key).unwrap();
+    service.destroy(&call, &key).unwrap();
+    let gone = service.sign(&call, &key, None, text(b"abc")).unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound);
+    assert_eq!(last(&service, 1)[0].outcome, Outcome::Failed(Code::NotFound));
+    // What was changed and what it came to stand beside each other, and nothing is missing.
+    let all = service.log().tail(0, usize::MAX).unwrap();
+    let begun = all.iter().filter(|entry| entry.record.outcome == Outcome::Begun).count();
+    assert_eq!(begun, 8);
+    assert!(service.checkpoint().unwrap().size == service.log().size());
+}
+
+#[test]
+fn no_record_has_a_message_a_signature_or_a_token_in_it() {
+    let (service, tenant, name) = (service(), label("a"), label("web"));
+    let token = service.first_token(&Principal::new("ci").unwrap()).unwrap().to_string();
+    let who = service.authenticate(&token, &Peer::default()).unwrap();
+    let key = KeyRef { tenant: &tenant, name: &name };
+    service.create(&call(&who), &new(&tenant, "web")).unwrap();
+    let signed = service.sign(&call(&who), &key, None, text(b"a secret plan")).unwrap();
+    let digits: String = signed.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+    for entry in service.log().tail(0, usize::MAX).unwrap() {
+        let line = entry.record.to_json();
+        for secret in ["secret", &digits[..16], &token[8..24], &token[token.len() - 16..]] {
+            assert!(!line.contains(secret), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_allowed_is_told_of_and_hidden_keys_do_not_exist() {
+    let (service, tenant, name) = (service(), label("a"), label("web"));
+    let all = somebody(&service, &[]);
+    service.create(&call(&all), &new(&tenant, "web")).unwrap();
+    let key = KeyRef { tenant: &tenant, name: &name };
+    for (caveat, code) in [
+        ("tenant=b", Code::NotFound),
+        ("key_prefix=db-", Code::NotFound),
+        ("actions=verify", Code::Denied),
+        ("batch_max=0", Code::Denied),
+    ] {
+        let who = somebody(&service, &[caveat]);
+        let before = service.log().size();
+        let refused = service.sign(&call(&who), &key, None, text(b"abc")).unwrap_err();
+        assert_eq!(refused.code(), code, "{caveat}");
+        if code == Code::NotFound {
+            let nowhere = KeyRef { tenant: &tenant, name: &label("nowhere") };
+            let unknown = service.sign(&call(&all), &nowhere, None, text(b"abc")).unwrap_err();
+            let as_unknown = unknown.to_string().replace("nowhere", "web");
+            assert_eq!(refused.to_string(), as_unknown, "it reads as one that is not there");
+        }
+        let told = &service.log().tail(before, 1).unwrap()[0].record;
+        assert_eq!(told.outcome, Outcome::Failed(Code::Denied), "{caveat}");
+    }
+    assert!(matches!(
+        service.authenticate("gbk1.AAAA", &Peer::default()),
+        Err(Error::Unauthenticated(_))
+    ));
+    assert_eq!(service.strangers(), 1);
+}
+
+#[test]
+fn a_batch_has_an_answer_and_a_record_an_item() {
+    let (service, tenant) = (service(), label("a"));
+    let all = somebody(&service, &[]);
+    let names = ["web-1", "web-2", "db"].map(label);
+    for name in &names {
+        service.create(&call(&all), &new(&tenant, name.as_str())).unwrap();
+    }
+    let who = somebody(&service, &["key_prefix=web-", "batch_max=4"]);
+    let item = |name| SignItem {
+        key: KeyRef { tenant: &tenant, name },
+        version: None,
+        message: text(b"abc"),
+    };
+    let nowhere = label("web-3");
+    let items = [item(&names[0]), item(&names[2]), item(&nowhere), item(&names[1])];
+    let before = service.log().size();
+    let signed = service.sign_batch(&call(&who), &items);
+    let codes: Vec<Option<Code>> =
+        signed.iter().map(|answer| answer.as_ref().err().map(Error::code)).collect();
+    assert_eq!(codes, [None, Some(Code::NotFound), Some(Code::NotFound), None]);
+    assert_eq!(service.log().size(), before + 4);
+    let told: Vec<Outcome> = last(&service, 4).iter().map(|record| record.outcome).collect();
+    let failed = Outcome::Failed;
+    assert_eq!(told, [Outcome::Done, failed(Code::Denied), failed(Code::NotFound), Outcome::Done]);
+
+    let [Ok(first), _, _, Ok(second)] = &signed[..] else { panic!() };
+    let verify = |name, signature| VerifyItem {
+        key: KeyRef { tenant: &tenant, name },
+        version: 1,
+        message: text(b"abc"),
+        signature,
+    };
+    let items = [
+        verify(&names[0], &first.signature[..]),
+        verify(&names[1], &first.signature),
+        verify(&names[2], &first.signature),
+        verify(&names[1], &second.signature),
+    ];
+    let verdicts = service.verify_batch(&call(&who), &items);
+    assert_eq!(verdicts[0], Ok(true));
+    assert_eq!(verdicts[1], Ok(false));
+    assert_eq!(verdicts[2].as_ref().map_err(Error::code), Err(Code::NotFound));
+    assert_eq!(verdicts[3], Ok(true));
+    let five = vec![items[0]; 5];
+    for verdict in service.verify_batch(&call(&who), &five) {
+        assert_eq!(verdict.map_err(|error| error.code()), Err(Code::Denied));
+    }
+}
+
+#[test]
+fn what_is_revoked_while_it_is_used_is_withheld() {
+    let (service, tenant, name) = (service(), label("a"), label("web"));
+    let all = somebody(&service, &[]);
+    service.create(&call(&all), &new(&tenant, "web")).unwrap();
+    let key = KeyRef { tenant: &tenant, name: &name };
+    let who = somebody(&service, &["actions=sign"]);
+    let gate::Method::Token { id } = who.method() else { panic!() };
+    std::thread::scope(|scope| {
+        let signer = scope.spawn(|| {
+            loop {
+                if let Err(error) = service.sign(&call(&who), &key, None, text(b"abc")) {
+                    break error;
+                }
+            }
+        });
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        service.token_revoke(&call(&all), id).unwrap();
+        assert_eq!(signer.join().unwrap().code(), Code::Denied);
+    });
+    // Everything that was answered comes before the revocation was told of, or was withheld.
+    let records: Vec<Record> =
+        service.log().tail(0, usize::MAX).unwrap().into_iter().map(|entry| entry.record).collect();
+    let revoked = records
+        .iter()
+        .rposition(|told| told.key == Some(format!("token:{id}")) && told.outcome == Outcome::Done)
+        .unwrap();
+    let of_who = |told: &&Record| told.method == format!("token:{id}");
+    let later: Vec<Outcome> =
+        records[revoked..].iter().filter(of_who).map(|told| told.outcome).collect();
+    let denied = Outcome::Failed(Code::Denied);
+    // What was made before and told of after it was not given out.
+    let expected = [&[denied][..], &[Outcome::Withheld], &[Outcome::Done, Outcome::Withheld]];
+    assert!(expected.contains(&&later[..]), "{later:?}");
+}
+
+#[test]
+fn a_token_that_somebody_makes_may_no_more_than_they_may() {
+    let service = service();
+    let maker =
+        somebody(&service, &["tenant=a", "key_prefix=web-", "actions=token,sign", "batch_max=2"]);
+    let make = |caveats: &[&str]| {
+        let caveats: Vec<Caveat> = caveats.iter().map(|text| text.parse().unwrap()).collect();
+        let principal = Principal::new("other").unwrap();
+        service.token_create(&call(&maker), &NewToken { principal, caveats, lifetime_ms: None })
+    };
+    let token = make(&["actions=sign,verify"]).unwrap();
+    let held: Vec<String> = token.caveats().iter().map(Caveat::to_string).collect();
+    for of_maker in ["tenant=a", "key_prefix=web-", "actions=token,sign", "batch_max=2"] {
+        let sorted: Caveat = of_maker.parse().unwrap();
+        assert!(held.contains(&sorted.to_string()), "{of_maker} of {held:?}");
+    }
+    let end = maker.caveats().iter().find(|caveat| matches!(caveat, Caveat::Expires(_))).unwrap();
+    assert!(token.caveats().contains(end), "it does not outlive its maker's");
+    assert!(make(&["tenant=a", "key_prefix=web-1"]).is_ok());
+    for bad in ["tenant=b", "key_prefix=db"] {
+        assert!(make(&[bad]).is_err(), "{bad}");
+    }
+    let signer = somebody(&service, &["actions=sign"]);
+    let (principal, caveats) = (Principal::new("other").unwrap(), Vec::new());
+    let refused = service
+        .token_create(&call(&signer), &NewToken { principal, caveats, lifetime_ms: None })
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::Denied);
+}
+
+/// A service in files that can be opened again.
+struct Files {
+    store: Arc<MemoryStore>,
+}
+
+impl Files {
+    fn new() -> Self {
+        let store = Arc::new(MemoryStore::with_id([5; 16]));
+        let (recovery, cost) =
+            (Shares { shares: 1, threshold: 1 }, Cost { memory_kib: 8, passes: 1 });
+        let dealt =
+            seal::init(&*store, &Slots { recovery, passphrase: Some(("secret", cost)) }).unwrap();
+        dealt.adopt(&*store, dealt.shares()).unwrap();
+        Files { store }
+    }
+
+    fn open(&self, at: &Path) -> Result<Service, Error> {
+        let sealer = seal::unseal(&*self.store, By::Passphrase("secret")).unwrap();
+        let store: Arc<dyn Store> = self.store.clone();
+        let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
+        Service::open(kms, &AuditAt::Folder(at), options())
+    }
+}
+
+#[test]
+fn nothing_is_done_that_the_log_can_not_tell_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("audit");
+    let files = Files::new();
+    let service = files.open(&at).unwrap();
+    let (tenant, name, who) = (label("a"), label("web"), somebody(&service, &[]));
+    service.create(&call(&who), &new(&tenant, "web")).unwrap();
+    let key = KeyRef { tenant: &tenant, name: &name };
+    fs::remove_file(at.join("segment-00000000")).unwrap();
+    let refused = [
+        service.sign(&call(&who), &key, None, text(b"abc")).map(drop),
+        service.verify(&call(&who), &key, 1, text(b"abc"), &[0; 64]).map(drop),
+        service.rotate(&call(&who), &key).map(drop),
+        service.create(&call(&who), &new(&tenant, "other")).map(drop),
+        service.show(&call(&who), &key).map(drop),
+        service
+            .sign_batch(&call(&who), &[SignItem { key, version: None, message: text(b"a") }])
+            .remove(0)
+            .map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert_eq!(error.code(), Code::AuditUnwritable);
+        assert!(error.code().is_retryable());
+    }
+    let id = service.kms().find(&tenant, &name).unwrap();
+    assert_eq!(service.kms().describe(&id).unwrap().latest, 1, "nothing was rotated");
+    assert!(service.kms().find(&tenant, &label("other")).is_err());
+}
+
+#[test]
+fn a_log_that_was_put_back_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, older) = (folder.path().join("audit"), folder.path().join("older"));
+    let files = Files::new();
+    let copy = |from: &Path, to: &Path| {
+        fs::remove_dir_all(to).ok();
+        let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+        assert!(copied.success());
+    };
+    let use_it = |service: &Service| {
+        let who = somebody(service, &[]);
+        let name = format!("k{}", service.log().size());
+        service.create(&call(&who), &new(&label("a"), &name)).unwrap();
+        service.checkpoint().unwrap();
+    };
+    let service = files.open(&at).unwrap();
+    use_it(&service);
+    drop(service);
+    copy(&at, &older);
+    // It goes on as it is.
+    let service = files.open(&at).unwrap();
+    use_it(&service);
+    drop(service);
+    assert!(files.open(&at).is_ok());
+    // An older one, one that somebody went on with, and none.
+    copy(&older, &at);
+    let refused = files.open(&at).err();
+    assert!(matches!(refused, Some(Error::Audit(AuditError::Damaged { .. }))), "{refused:?}");
+    fs::remove_dir_all(&at).unwrap();
+    let refused = files.open(&at).err();
+    assert!(matches!(refused, Some(Error::Audit(AuditError::Damaged { .. }))), "{refused:?}");
+}
