@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gabion_engine::{Engine, Error, Status};
+use gabion_engine::{Engine, Error, InputError, Status};
 use rustls::{OtherError, PeerMisbehaved};
 
 /// The engine, or why there is none.
@@ -19,7 +19,8 @@ pub(crate) fn ours(error: Error) -> rustls::Error {
 /// the peer is to blame is what its caller reads.
 pub(crate) fn of_share(error: Error) -> rustls::Error {
     match error {
-        Error::Input(_) | Error::Lane { status: Status::InvalidKey | Status::InvalidInput, .. } => {
+        Error::Input(InputError::Length { .. } | InputError::PublicKey { .. })
+        | Error::Lane { status: Status::InvalidKey | Status::InvalidInput, .. } => {
             PeerMisbehaved::InvalidKeyShare.into()
         }
         other => ours(other),
@@ -29,7 +30,7 @@ pub(crate) fn of_share(error: Error) -> rustls::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gabion_engine::{Algorithm, InputError, Task};
+    use gabion_engine::{Algorithm, Task};
 
     #[test]
     fn only_what_the_peer_sent_is_blamed_on_it() {
@@ -39,11 +40,16 @@ mod tests {
             status,
         };
         let length = InputError::Length { what: "the ciphertext", expected: 1120, got: 3 };
-        for blamed in [lane(Status::InvalidInput), lane(Status::InvalidKey), Error::Input(length)] {
+        let algorithm = Algorithm::X25519MlKem768.name();
+        let public = InputError::PublicKey { algorithm, reason: "it is no point" };
+        let private = InputError::PrivateKey { algorithm, reason: "it is none" };
+        let lanes = [Status::InvalidInput, Status::InvalidKey].map(lane);
+        for blamed in lanes.into_iter().chain([Error::Input(length), Error::Input(public)]) {
             let expected = rustls::Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare);
             assert_eq!(of_share(blamed), expected);
         }
-        for own in [lane(Status::Fault), lane(Status::NotRun), Error::NoMemory("a key")] {
+        let lanes = [Status::Fault, Status::NotRun].map(lane);
+        for own in lanes.into_iter().chain([Error::NoMemory("a key"), Error::Input(private)]) {
             let said = own.to_string();
             let rustls::Error::Other(error) = of_share(own) else { panic!("{said}") };
             assert_eq!(error.0.to_string(), said);

@@ -53,6 +53,17 @@ pub static DEFAULT: &[&dyn SupportedKxGroup] = &[
     SECP384R1,
 ];
 
+/// Those of [`DEFAULT`] that no quantum computer breaks, for programs that agree on nothing else: peers that have
+/// curves alone are refused, and so is TLS 1.2.
+///
+/// # Examples
+/// ```
+/// let mut provider = gabion_rustls::provider();
+/// provider.kx_groups = gabion_rustls::groups::POST_QUANTUM.to_vec();
+/// ```
+pub static POST_QUANTUM: &[&dyn SupportedKxGroup] =
+    &[X25519MLKEM768, SECP256R1MLKEM768, SECP384R1MLKEM1024, MLKEM768, MLKEM1024, MLKEM512];
+
 /// The groups that have to be asked for by name: those of drafts and of private agreements, and P-521.
 static OTHERS: &[&dyn SupportedKxGroup] = &[
     &Kem::of(Algorithm::SecP256r1MlKem512),
@@ -272,6 +283,12 @@ mod tests {
         ours.sort_unstable();
         expected.sort_unstable();
         assert_eq!(ours, expected);
+        let kems = DEFAULT.iter().filter(|group| {
+            let row = ALGORITHMS.iter().find(|row| named(row.tls) == group.name());
+            row.unwrap().kind == Kind::Kem
+        });
+        let names = |group: &&dyn SupportedKxGroup| group.name();
+        assert!(kems.map(names).eq(POST_QUANTUM.iter().map(names)));
         // A signature's scheme is no group, whatever its number.
         assert!(by_name("mldsa65").is_none());
     }

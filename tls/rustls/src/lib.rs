@@ -25,7 +25,9 @@
 //! let roots = rustls::RootCertStore::empty();
 //! let config =
 //!     rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-//! assert_eq!(config.crypto_provider().kx_groups[0].name(), rustls::NamedGroup::X25519MLKEM768);
+//! let groups = &config.crypto_provider().kx_groups;
+//! assert_eq!(groups[0].name(), rustls::NamedGroup::X25519MLKEM768);
+//! assert_eq!(groups.len(), gabion_rustls::groups::DEFAULT.len());
 //! ```
 
 #![forbid(unsafe_code)]
@@ -46,6 +48,7 @@ pub mod verifying;
 use std::sync::Arc;
 
 use gabion_engine::{Entropy, OsEntropy};
+pub use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, SecureRandom, aws_lc_rs};
 
 /// The provider: the engine's groups and signatures, and the cipher suites of aws-lc-rs.

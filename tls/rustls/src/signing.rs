@@ -6,9 +6,11 @@
 //!   KeyElsewhere ------------------------------------------> Elsewhere   asked once a handshake
 //! ```
 //!
-//! A key signs with the one scheme that belongs to it; one of RSA with six.
+//! A key signs with the one scheme that belongs to it; one of RSA with six. A server with several certificates
+//! has [`FirstUsable`].
 
 mod elsewhere;
+mod several;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::error::{engine, ours};
 use crate::schemes::{algorithm_of, scheme_of};
 
 pub use elsewhere::{KeyElsewhere, key_elsewhere};
+pub use several::FirstUsable;
 
 /// Reads a private key: PKCS#8 in every form that Gabion's key files have (of ML-DSA: seed, expanded key, both,
 /// and what OpenSSL reads besides), SEC 1 and PKCS#1. An encrypted file is its caller's to decrypt.

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use gabion_engine::{Algorithm, Engine, OsEntropy};
+use gabion_rustls::signing::signing_key;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, alg_id};
 use rustls::sign::SigningKey;
 use rustls::{RootCertStore, SignatureScheme};
 
-/// A chain with its private key, and the root that it leads to.
+/// A chain with its private key and the file of that, and the root that it leads to.
 #[derive(Clone)]
 pub struct Chain {
     pub certificates: Vec<CertificateDer<'static>>,
     pub key: Arc<dyn SigningKey>,
+    pub file: Arc<PrivateKeyDer<'static>>,
+    #[allow(dead_code)] // Examples write it into a file.
+    pub root: CertificateDer<'static>,
     pub roots: Arc<RootCertStore>,
 }
 
@@ -59,7 +63,7 @@ impl Key {
 
     /// A fresh key.
     pub fn generate(self) -> Arc<dyn SigningKey> {
-        gabion_rustls::signing::signing_key(&self.file()).unwrap()
+        signing_key(&self.file()).unwrap()
     }
 
     /// The scheme of certificates that it signs.
@@ -98,17 +102,18 @@ pub fn chain(key: Key, intermediates: usize) -> Chain {
     let mut issuer = (key.generate(), "root".to_owned());
     let root = certificate(key, &issuer, &issuer, true);
     let mut roots = RootCertStore::empty();
-    roots.add(root).unwrap();
+    roots.add(root.clone()).unwrap();
     let mut certificates = Vec::new();
     for number in 0..intermediates {
         let subject = (key.generate(), format!("intermediate {number}"));
         certificates.push(certificate(key, &issuer, &subject, true));
         issuer = subject;
     }
-    let leaf = (key.generate(), "localhost".to_owned());
+    let file = Arc::new(key.file());
+    let leaf = (signing_key(&file).unwrap(), "localhost".to_owned());
     certificates.push(certificate(key, &issuer, &leaf, false));
     certificates.reverse();
-    Chain { certificates, key: leaf.0, roots: Arc::new(roots) }
+    Chain { certificates, key: leaf.0, file, root, roots: Arc::new(roots) }
 }
 
 type Named = (Arc<dyn SigningKey>, String);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gabion_engine::Algorithm;
 use gabion_rustls::groups::{self, by_name};
 use rustls::crypto::SupportedKxGroup;
-use rustls::{HandshakeKind, NamedGroup};
+use rustls::{AlertDescription, Error, HandshakeKind, NamedGroup, PeerIncompatible};
 
 use super::certificates::{Chain, Key, chain};
 use super::pair::{Both, client, ours, server, shake, theirs};
@@ -97,6 +97,47 @@ fn a_server_that_has_only_the_curve_needs_no_retry() {
         let client = Arc::new(client(&ours(&[hybrid, curve]), &chain));
         let both = shake(&client, &Arc::new(server(&ours(&[curve]), &chain))).unwrap();
         assert_eq!(agreed(&both), (curve.name(), HandshakeKind::Full));
+    }
+}
+
+/// The client's order decides, and not whether a share came: a server asks for the client's first group that it has.
+#[test]
+fn the_clients_order_decides() {
+    let chain = cheap();
+    let default = Arc::new(server(&ours(groups::DEFAULT), &chain));
+    for (offered, group, kind) in [
+        (&[groups::X25519, groups::X25519MLKEM768][..], groups::X25519, HandshakeKind::Full),
+        (&[groups::MLKEM512, groups::X25519MLKEM768], groups::MLKEM512, HandshakeKind::Full),
+    ] {
+        let both = shake(&Arc::new(client(&ours(offered), &chain)), &default).unwrap();
+        assert_eq!(agreed(&both), (group.name(), kind));
+    }
+    // A share of the last group, and none of the one before it, which the server has.
+    let offered = ours(&[groups::SECP384R1, groups::MLKEM1024, groups::SECP256R1]);
+    let without = ours(&[groups::SECP256R1, groups::MLKEM1024]);
+    let both = shake(&Arc::new(client(&offered, &chain)), &Arc::new(server(&without, &chain)));
+    let expected = (NamedGroup::MLKEM1024, HandshakeKind::FullWithHelloRetryRequest);
+    assert_eq!(agreed(&both.unwrap()), expected);
+}
+
+/// Without curves no peer gets one.
+#[test]
+fn who_lists_no_curve_agrees_on_none() {
+    let chain = cheap();
+    let curves = ours(&[groups::X25519, groups::SECP256R1, groups::SECP384R1]);
+    let strict = ours(groups::POST_QUANTUM);
+    for (a, b) in [(&strict, &curves), (&curves, &strict)] {
+        let failed = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain)));
+        let failed = failed.err().unwrap();
+        let expected = PeerIncompatible::NoKxGroupsInCommon;
+        assert_eq!(failed.server, Some(Error::PeerIncompatible(expected)));
+        let heard = Error::AlertReceived(AlertDescription::HandshakeFailure);
+        assert_eq!(failed.client, Some(heard));
+    }
+    let theirs = theirs();
+    for (a, b) in [(&strict, &theirs), (&theirs, &strict)] {
+        let both = shake(&Arc::new(client(a, &chain)), &Arc::new(server(b, &chain)));
+        assert_eq!(agreed(&both.unwrap()).0, NamedGroup::X25519MLKEM768);
     }
 }
 

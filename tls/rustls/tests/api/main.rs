@@ -3,9 +3,14 @@
 #![allow(clippy::result_large_err)] // A failure of a test may be as large as it likes.
 
 mod certificates;
+mod default;
+#[cfg(unix)]
+mod forks;
 mod groups;
 mod many;
 mod pair;
+mod raw_keys;
 mod sessions;
 mod shares;
 mod signatures;
+mod wiped;

@@ -7,8 +7,12 @@ use gabion_rustls::groups::by_name;
 use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
 use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{AlertDescription, Error, NamedGroup, PeerMisbehaved};
+#[cfg(feature = "tls12")]
+use rustls::{ClientConfig, ServerConfig, sign::SingleCertAndKey, version::TLS12};
 
 use super::certificates::{Chain, Key, chain};
+#[cfg(feature = "tls12")]
+use super::pair::certified;
 use super::pair::{Failed, client, ours, server, shake};
 
 /// A group that sends another share than its own, in both roles.
@@ -251,6 +255,35 @@ fn mislabelled_shares_are_refused() {
             let client = Arc::new(client(&ours(&[forged]), &chain));
             let failed = shake(&client, &Arc::new(server(&ours(&[other]), &chain))).err().unwrap();
             assert_eq!(failed.server, blamed(false).server, "{} as {}", row.name, labelled.name);
+        }
+    }
+}
+
+/// TLS 1.2, whose curves are the same. rustls says to the peer what it says of every other error.
+#[test]
+#[cfg(feature = "tls12")]
+fn malformed_shares_of_tls_1_2_are_refused() {
+    let chain = cheap();
+    let client = |group| {
+        let config = ClientConfig::builder_with_provider(ours(&[group]));
+        let config = config.with_protocol_versions(&[&TLS12]).unwrap();
+        Arc::new(config.with_root_certificates(Arc::clone(&chain.roots)).with_no_client_auth())
+    };
+    let server = |group| {
+        let config = ServerConfig::builder_with_provider(ours(&[group]));
+        let config = config.with_protocol_versions(&[&TLS12]).unwrap();
+        let resolver = Arc::new(SingleCertAndKey::from(certified(&chain)));
+        Arc::new(config.with_no_client_auth().with_cert_resolver(resolver))
+    };
+    let expected = Some(Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare));
+    for (row, group) in groups().into_iter().filter(|(row, _)| row.kind == Kind::KeyExchange) {
+        assert!(shake(&client(group), &server(group)).is_ok(), "{}", row.name);
+        for change in changes(row, false) {
+            let forged = forged(group, group.name(), change);
+            let failed = shake(&client(forged), &server(group)).err().unwrap();
+            assert_eq!(failed.server, expected, "{}: {:?}", row.name, forged.change);
+            let failed = shake(&client(group), &server(forged)).err().unwrap();
+            assert_eq!(failed.client, expected, "{}: {:?}", row.name, forged.change);
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use gabion_engine::Algorithm;
-use gabion_rustls::signing::key_elsewhere;
+use gabion_rustls::signing::{FirstUsable, key_elsewhere};
 use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::{CertifiedKey, Signer, SigningKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, Error, PeerMisbehaved, ServerConfig,
-    SignatureAlgorithm, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, Error, PeerIncompatible, PeerMisbehaved,
+    ServerConfig, SignatureAlgorithm, SignatureScheme,
 };
 
 use super::certificates::{Chain, KEYS, Key, chain};
@@ -169,6 +169,11 @@ fn clients_prove_themselves() {
         assert_eq!(both.1.peer_certificates(), Some(&chain.certificates[..]), "{key:?}");
         let bad = Some(Error::InvalidCertificate(CertificateError::BadSignature));
         assert_eq!(with(&with_key(&chain, true, None)).err().unwrap().server, bad, "{key:?}");
+        let says = KEYS.map(Key::scheme).into_iter().find(|other| *other != key.scheme());
+        let failed = with(&with_key(&chain, false, says)).err().unwrap();
+        let said = format!("{:?}", failed.server);
+        let mismatch = "UnsupportedSignatureAlgorithmForPublicKey";
+        assert!(said.contains(mismatch), "{key:?} as {says:?}: {said}");
         assert!(with(&other).err().unwrap().server.is_some(), "{key:?}");
         let none = shake(&Arc::new(client(&provider, &of_server)), &server).err().unwrap();
         assert_eq!(none.server, Some(Error::NoCertificatesPresented));
@@ -197,6 +202,47 @@ fn a_key_may_be_elsewhere() {
     }
 }
 
+/// A server with several certificates gives each client the first that it can check.
+#[test]
+fn clients_get_the_first_certificate_that_they_can_check() {
+    let kinds = [
+        Key::Ours(Algorithm::MlDsa65),
+        Key::Ours(Algorithm::Ed25519),
+        Key::Ours(Algorithm::EcdsaP256),
+    ];
+    let chains = kinds.map(|kind| chain(kind, 0));
+    let all = ours(gabion_rustls::groups::DEFAULT);
+    let resolver = FirstUsable::new(chains.iter().map(certified));
+    let server = ServerConfig::builder_with_provider(Arc::clone(&all))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(resolver));
+    let server = Arc::new(server);
+    // Clients that know all schemes, all but the first, all but the first two, and none of them.
+    for (left_out, chain) in chains.iter().map(Some).chain([None]).enumerate() {
+        let mut provider = gabion_rustls::provider();
+        let known =
+            |scheme: SignatureScheme| !kinds[..left_out].iter().any(|kind| kind.scheme() == scheme);
+        let mapping = provider.signature_verification_algorithms.mapping.iter();
+        let mapping: Vec<_> = mapping.filter(|entry| known(entry.0)).copied().collect();
+        provider.signature_verification_algorithms.mapping = mapping.leak();
+        let client = Arc::new(client(&Arc::new(provider), chain.unwrap_or(&chains[0])));
+        match (shake(&client, &server), chain) {
+            (Ok(both), Some(chain)) => {
+                assert_eq!(both.0.peer_certificates(), Some(&chain.certificates[..]));
+            }
+            (Err(failed), None) => {
+                let heard = Error::AlertReceived(AlertDescription::HandshakeFailure);
+                assert_eq!(failed.client, Some(heard));
+                let saw = PeerIncompatible::NoSignatureSchemesInCommon;
+                assert_eq!(failed.server, Some(Error::PeerIncompatible(saw)));
+            }
+            (other, _) => panic!("{left_out} left out: {:?}", other.err()),
+        }
+    }
+}
+
 /// The usual way into a configuration, by a file's bytes; a certificate of another key is refused.
 #[test]
 fn a_configuration_reads_keys_and_compares_them_with_certificates() {
@@ -206,6 +252,9 @@ fn a_configuration_reads_keys_and_compares_them_with_certificates() {
         let made = gabion_rustls::signing::signing_key(&file).unwrap();
         let of_other = chain(key, 0);
         assert!(made.public_key().is_some(), "{key:?}");
+        let right = of_other.file.clone_key();
+        let taken = CertifiedKey::from_der(of_other.certificates.clone(), right, &provider);
+        assert!(taken.is_ok(), "{key:?}: {:?}", taken.err());
         let refused = CertifiedKey::from_der(of_other.certificates, file, &provider);
         assert!(matches!(refused, Err(Error::InconsistentKeys(_))), "{key:?}");
     }
