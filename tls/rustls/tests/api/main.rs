@@ -4,6 +4,7 @@
 
 mod certificates;
 mod default;
+mod examples;
 #[cfg(unix)]
 mod forks;
 mod groups;
