@@ -139,7 +139,7 @@ impl FileAnchor {
         probe.push(".probe");
         let probe = PathBuf::from(probe);
         match disk.open(&probe, Access::New) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             // One that is there was left by somebody who was killed.
             _ => disk.remove(&probe),
         }

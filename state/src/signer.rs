@@ -38,8 +38,8 @@ use crate::trees::Trees;
 
 /// A private key with its trees, by kind.
 enum Key {
-    Hss(StatefulKey<'static, HssSecret>),
-    Xmss(StatefulKey<'static, XmssSecret>),
+    Hss(Box<StatefulKey<'static, HssSecret>>),
+    Xmss(Box<StatefulKey<'static, XmssSecret>>),
 }
 
 /// A key that was made and has no files yet.
@@ -105,7 +105,10 @@ impl Generated {
             return Err(Error::KeyFile("there are sectors of keys of LMS alone".to_owned()));
         };
         let made = generate_sectors(engine, levels, count, &*around.entropy, threads, watch)?;
-        let of = |(secret, key)| Generated { secret: Secret::Hss(secret), key: Key::Hss(key) };
+        let of = |(secret, key)| {
+            let (secret, key) = (Secret::Hss(secret), Key::Hss(Box::new(key)));
+            Generated { secret, key }
+        };
         Ok(made.map(|made| made.into_iter().map(of).collect()))
     }
 
@@ -120,12 +123,10 @@ impl Generated {
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
         let key = match &secret {
-            Secret::Hss(secret) => {
-                StatefulKey::generate(engine, secret, &[], threads, watch)?.map(Key::Hss)
-            }
-            Secret::Xmss(secret) => {
-                StatefulKey::generate(engine, secret, &[], threads, watch)?.map(Key::Xmss)
-            }
+            Secret::Hss(secret) => StatefulKey::generate(engine, secret, &[], threads, watch)?
+                .map(|key| Key::Hss(Box::new(key))),
+            Secret::Xmss(secret) => StatefulKey::generate(engine, secret, &[], threads, watch)?
+                .map(|key| Key::Xmss(Box::new(key))),
         };
         Ok(key.map(|key| Generated { secret, key }))
     }
@@ -386,10 +387,12 @@ impl Signer {
         let kept = self.trees().load().unwrap_or_default();
         let key = match secret {
             Secret::Hss(secret) => {
-                Key::Hss(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
+                let key = StatefulKey::open(engine, secret, public, &kept, index, *threads)?;
+                Key::Hss(Box::new(key))
             }
             Secret::Xmss(secret) => {
-                Key::Xmss(StatefulKey::open(engine, secret, public, &kept, index, *threads)?)
+                let key = StatefulKey::open(engine, secret, public, &kept, index, *threads)?;
+                Key::Xmss(Box::new(key))
             }
         };
         Ok(Ready { key, kept: digest_of(&kept) })

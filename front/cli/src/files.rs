@@ -161,8 +161,9 @@ pub fn places_of<'a>(
 /// # Errors
 /// [`Failure`] where one can't be.
 pub fn probe(places: &[Place], bytes: usize) -> Result<(), Failure> {
-    let tried =
-        |place: &Place| place.probe(bytes).map_err(|cause| cannot_write(&place.path, &cause));
+    let tried = |place: &Place| {
+        unfinished::probe(&place.target, bytes).map_err(|cause| cannot_write(&place.path, &cause))
+    };
     places.iter().try_for_each(tried)
 }
 

@@ -136,18 +136,6 @@ impl Place {
         by_name.into_iter().chain(self.target.lasting().map(Mark::File)).collect()
     }
 
-    /// Whether it can be written to, so many bytes and more than that: a file in its folder is, and goes again.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn probe(&self, bytes: usize) -> std::io::Result<()> {
-        match &self.target {
-            Target::Slot(slot) => super::unfinished::probe(slot, bytes),
-            // What is written to a pipe or a device can't be taken back.
-            Target::Descriptor { .. } | Target::Device { .. } => Ok(()),
-        }
-    }
-
     /// Whether bytes would go to a terminal.
     pub fn is_terminal(&self) -> bool {
         use std::io::IsTerminal;

@@ -14,7 +14,7 @@ use gabion_engine::{Entropy, OsEntropy};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::place::{Id, Slot};
+use super::place::{Id, Slot, Target};
 use crate::ffi;
 
 /// The file.
@@ -80,9 +80,13 @@ impl Unfinished {
     }
 }
 
-/// Writes as many zeros into the folder of a slot, and leaves nothing there.
-pub fn probe(slot: &Slot, bytes: usize) -> io::Result<()> {
-    Unfinished::new(slot, 0o600)?.file.write_all(&vec![0; bytes])
+/// Whether a place can be written to, so many bytes and more than that: a file in its folder is, and goes again.
+pub fn probe(target: &Target, bytes: usize) -> io::Result<()> {
+    match target {
+        Target::Slot(slot) => Unfinished::new(slot, 0o600)?.file.write_all(&vec![0; bytes]),
+        // What is written to a pipe or a device can't be taken back.
+        Target::Descriptor { .. } | Target::Device { .. } => Ok(()),
+    }
 }
 
 /// A file without a name, if there are such here and they can get one later.
@@ -173,7 +177,7 @@ impl Drop for Name {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::{Place, Target};
+    use super::super::place::Place;
     use super::*;
     use std::os::unix::process::ExitStatusExt;
     use std::path::Path;

@@ -326,7 +326,7 @@ fn sectors_are_keys_of_their_own_under_one_public_key() {
     fs::create_dir(work.path("host")).unwrap();
     work.hbs(&["restore", "b", "--out", "host/k"]).ok();
     fs::rename(work.path("../anchors"), work.path("../left")).unwrap();
-    work.hbs(&["sign", "--key", "host/k", "--force", "f"]).fails(4).says("recover");
+    work.hbs(&["sign", "--key", "host/k", "--force", "f"]).fails(4).says("no anchor");
     work.hbs(&["recover", "host/k", "--burn", "0"]).ok();
     let made = work.hbs(&["sign", "--key", "host/k", "--json", "--force", "f"]).ok().json();
     assert_eq!(made["index"], 16);

@@ -89,7 +89,7 @@ impl NewKeyArgs {
             (numbered(&self.out, number), anchors)
         };
         let keys: Vec<(PathBuf, Vec<PathBuf>)> = (0..sectors).map(key).collect();
-        for (key, _) in keys.iter().filter(|(key, _)| key.symlink_metadata().is_ok()) {
+        if let Some((key, _)) = keys.iter().find(|(key, _)| key.symlink_metadata().is_ok()) {
             let shown = files::shown(key, "-");
             return Err(Failure::Usage(format!(
                 "{shown} exists; a key that signing uses up is never replaced, with --force neither"
