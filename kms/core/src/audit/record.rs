@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2_hmac::{Digest as _, Sha256};
+use zeroize::Zeroizing;
 
 use crate::error::Code;
 use crate::gate::{Action, Principal};
@@ -63,10 +65,15 @@ pub enum Outcome {
     Failed(Code),
 }
 
-/// A SHA-256.
+/// What tells of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Digest(pub [u8; 32]);
+pub enum Digest {
+    /// Their SHA-256.
+    Sha256([u8; 32]),
+    /// Their HMAC-SHA-256 under a key of the service: of what is secret, or easily guessed.
+    Keyed([u8; 32]),
+}
 
 impl Record {
     /// The line, without its end.
@@ -85,13 +92,25 @@ impl Record {
 impl Digest {
     /// Of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Digest(Sha256::digest(bytes).into())
+        Digest::Sha256(Sha256::digest(bytes).into())
+    }
+
+    /// Of some secret bytes.
+    pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
+        // A key of a block's length, padded with zeros as HMAC pads it, so that nothing can fail.
+        let mut block = Zeroizing::new([0; 64]);
+        block[..key.len()].copy_from_slice(key);
+        let mac = Hmac::<Sha256>::new((&*block).into()).chain_update(bytes);
+        Digest::Keyed(mac.finalize().into_bytes().into())
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "sha256:{}", hex(&self.0))
+        match self {
+            Digest::Sha256(digest) => write!(out, "sha256:{}", hex(digest)),
+            Digest::Keyed(digest) => write!(out, "hmac-sha256:{}", hex(digest)),
+        }
     }
 }
 
@@ -105,10 +124,9 @@ impl FromStr for Digest {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.strip_prefix("sha256:")
-            .and_then(of_hex)
-            .map(Digest)
-            .ok_or("expected sha256: and 64 digits 0-9 a-f")
+        let plain = text.strip_prefix("sha256:").and_then(of_hex).map(Digest::Sha256);
+        let keyed = || text.strip_prefix("hmac-sha256:").and_then(of_hex).map(Digest::Keyed);
+        plain.or_else(keyed).ok_or("expected sha256: or hmac-sha256:, and 64 digits 0-9 a-f")
     }
 }
 

@@ -28,7 +28,7 @@ impl Key {
     }
 
     /// A copy of bytes, if there are as many of them as a key has.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; 32] = bytes.try_into().ok()?;
         let mut key = Key(Box::default());
         key.0.copy_from_slice(bytes);

@@ -182,7 +182,7 @@ impl Service {
         self.used(call, &of(Action::Attest, key), input, attest, told, |_| Ok(()))
     }
 
-    fn change(
+    pub(super) fn change(
         &self,
         call: &Call<'_>,
         action: Action,

@@ -16,6 +16,7 @@ mod administration;
 mod changes;
 mod open;
 mod run;
+mod secrets;
 mod uses;
 
 pub use administration::NewToken;

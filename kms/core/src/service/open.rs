@@ -13,6 +13,7 @@ use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
 use crate::gate::{self, Gate};
 use crate::operations::{Kept, Kms, damaged, opened_bytes};
+use crate::seal::Key;
 use crate::store::{RecordPath, Settled, Transaction, settle};
 use crate::text::{hex, of_hex};
 
@@ -76,8 +77,9 @@ impl Service {
             AuditAt::Memory => 0,
             AuditAt::Folder(_) | AuditAt::Disk(..) => check(kms.kept(), &log)?,
         };
+        let digests = digests(kms.kept())?;
         let (strangers, known) = (AtomicU64::new(0), Mutex::new(known));
-        Ok(Service { kms, gate, log, class: options.class, strangers, known })
+        Ok(Service { kms, gate, log, class: options.class, strangers, digests, known })
     }
 
     /// Signs how far the audit log has come, and notes that in the store, so that a log that is put back is noticed.
@@ -113,6 +115,20 @@ fn keys(kept: &Kept, origin: &str) -> Result<Keys, Error> {
             let sealed = kept.sealer.seal(&path, 1, &*seed)?;
             commit(kept, &Transaction::new().put(path, 0, sealed))?;
             Ok(keys)
+        }
+    }
+}
+
+/// The key of the digests that tell of secrets. It is made at the first call.
+fn digests(kept: &Kept) -> Result<Key, Error> {
+    let path = path("audit-digests")?;
+    match opened_bytes(kept, &path)? {
+        Some((bytes, _)) => Key::of(&bytes).ok_or_else(|| damaged(&path, "it is no key")),
+        None => {
+            let key = Key::drawn()?;
+            let sealed = kept.sealer.seal(&path, 1, key.bytes())?;
+            commit(kept, &Transaction::new().put(path, 0, sealed))?;
+            Ok(key)
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::error::{Denied, Error};
 use crate::gate::{Authenticated, Gate, Method, Peer, Principal, Request};
 use crate::model::{KeyId, Label};
 use crate::operations::Kms;
+use crate::seal::Key;
 
 /// Keys, who may use them, and what is told of that.
 ///
@@ -43,6 +44,8 @@ pub struct Service {
     pub(super) class: Class,
     /// Those who could not be authenticated.
     pub(super) strangers: AtomicU64,
+    /// What secrets are told of by.
+    pub(super) digests: Key,
     /// How much of the log the store knows of.
     pub(super) known: Mutex<u64>,
 }
@@ -123,14 +126,29 @@ impl Service {
         told: impl FnOnce(&T) -> Told,
         again: impl FnOnce(&T) -> Result<(), Error>,
     ) -> Result<T, Error> {
+        self.used_as(self.class, call, request, input, operate, told, again)
+    }
+
+    /// Runs a use whose record is of a class.
+    #[allow(clippy::too_many_arguments, reason = "each is one step of a use")]
+    pub(super) fn used_as<T>(
+        &self,
+        class: Class,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        input: Option<Digest>,
+        operate: impl FnOnce() -> Result<T, Error>,
+        told: impl FnOnce(&T) -> Told,
+        again: impl FnOnce(&T) -> Result<(), Error>,
+    ) -> Result<T, Error> {
         self.permit(call, request, input)?;
         let done = operate().or_else(|error| self.failed(call, request, input, error))?;
         let told = told(&done);
-        self.log.append(&[record(call, request, told.clone())], self.class)?;
+        self.log.append(&[record(call, request, told.clone())], class)?;
         let still = self.allowed(call, request).and_then(|()| again(&done));
         if let Err(error) = still {
             let withheld = Told { outcome: Outcome::Withheld, ..told };
-            self.log.append_at_last(&[record(call, request, withheld)], self.class)?;
+            self.log.append_at_last(&[record(call, request, withheld)], class)?;
             return Err(hidden(error, request));
         }
         Ok(done)
@@ -185,6 +203,11 @@ impl Service {
         let told = Told { key: None, input, output: None, outcome };
         self.log.append(&[record(call, request, told)], self.class)?;
         Err(error)
+    }
+
+    /// What is told of a secret.
+    pub(super) fn keyed(&self, secret: &[u8]) -> Digest {
+        Digest::keyed(self.digests.bytes(), secret)
     }
 
     /// The key of a name.

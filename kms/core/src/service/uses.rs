@@ -6,8 +6,8 @@ use crate::Message;
 use crate::audit::{Digest, Outcome, Record};
 use crate::error::Error;
 use crate::gate::{Action, Request};
-use crate::model::{Use, VersionId};
-use crate::operations::{Item, Signed};
+use crate::model::{KeyId, Use, VersionId};
+use crate::operations::{Item, Signed, ToSign};
 
 /// A message to sign.
 #[derive(Clone, Copy)]
@@ -84,13 +84,28 @@ impl Service {
     ) -> Vec<Result<Signed, Error>> {
         let requests: Vec<Request<'_>> =
             items.iter().map(|item| one_of(items.len(), of(Action::Sign, &item.key))).collect();
-        let run = || {
-            items.iter().zip(&requests).map(|(item, request)| {
+        let found: Vec<Result<KeyId, Error>> = items
+            .iter()
+            .zip(&requests)
+            .map(|(item, request)| {
                 self.allowed(call, request)?;
-                self.kms.sign(&self.find(&item.key)?, item.version, item.message)
+                self.find(&item.key)
             })
-        };
-        let answers: Vec<Result<Signed, Error>> = run().collect();
+            .collect();
+        let together: Vec<ToSign<'_>> = found
+            .iter()
+            .zip(items)
+            .filter_map(|(key, item)| {
+                let (version, message) = (item.version, item.message);
+                key.as_ref().ok().map(|key| ToSign { key, version, message })
+            })
+            .collect();
+        let mut signed = self.kms.sign_batch(&together).into_iter();
+        // There is one for each that was found.
+        let answers = found
+            .iter()
+            .map(|key| key.clone().and_then(|_| signed.next().unwrap_or(Err(lost()))))
+            .collect();
         let told = |place: usize, signed: &Signed| signed_as(digest(&items[place].message), signed);
         let again =
             |place: usize, signed: &Signed| self.may_still_sign(signed, items[place].version);
@@ -129,8 +144,7 @@ impl Service {
             .map(|by| {
                 let by = by?;
                 // There is one for each that was found.
-                let lost = Error::Engine(gabion_engine::Error::Lost);
-                Ok((verdicts.next().unwrap_or(Err(lost))?, by))
+                Ok((verdicts.next().unwrap_or(Err(lost()))?, by))
             })
             .collect();
         let input = |place: usize| digest(&items[place].message);
@@ -188,6 +202,11 @@ impl Service {
     fn may_still_verify(&self, by: &VersionId) -> Result<(), Error> {
         self.kms.still_may(&by.key, by.version, Use::Verify, false)
     }
+}
+
+/// An answer that nobody gave.
+fn lost() -> Error {
+    Error::Engine(gabion_engine::Error::Lost)
 }
 
 /// A request of so many items.

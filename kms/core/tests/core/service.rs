@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gabion_kms::audit::{self, Outcome, Record};
 use gabion_kms::gate::{self, Authenticated, Caveat, Peer, Principal};
 use gabion_kms::model::{Label, State};
-use gabion_kms::operations::{self, Kms, NewKey};
+use gabion_kms::operations::{self, ExportForm, Import, Kms, NewKey};
 use gabion_kms::seal::{self, By, Cost, Shares, Slots};
 use gabion_kms::service::{
     AuditAt, Call, KeyRef, NewToken, Options, Service, SignItem, VerifyItem,
@@ -117,6 +117,88 @@ fn no_record_has_a_message_a_signature_or_a_token_in_it() {
         for secret in ["secret", &digits[..16], &token[8..24], &token[token.len() - 16..]] {
             assert!(!line.contains(secret), "{line}");
         }
+    }
+}
+
+#[test]
+fn secrets_are_made_taken_and_given_out_and_told_of_by_keyed_digests() {
+    let (service, tenant) = (service(), label("a"));
+    let all = somebody(&service, &[]);
+    let call = call(&all);
+    for (name, algorithm) in [("e", "xaes-256-gcm"), ("t", "hmac-sha-256"), ("k", "ml-kem-768")] {
+        let algorithm = algorithm.parse().unwrap();
+        service.create(&call, &NewKey { algorithm, ..new(&tenant, name) }).unwrap();
+    }
+    let names = ["e", "t", "k"].map(label);
+    let [e, t, k] = names.each_ref().map(|name| KeyRef { tenant: &tenant, name });
+    let output = |service: &Service| last(service, 1)[0].output.unwrap().to_string();
+    let input = |service: &Service| last(service, 1)[0].input.unwrap().to_string();
+
+    let made = service.encrypt(&call, &e, None, b"plain", b"beside").unwrap();
+    assert!(input(&service).starts_with("hmac-sha256:"));
+    assert_eq!(last(&service, 1)[0].output, Some(audit::Digest::of(&made.ciphertext)));
+    let told = input(&service);
+    service.rotate(&call, &e).unwrap();
+    let made = service.rewrap(&call, &e, 1, &made.ciphertext, b"beside", None).unwrap();
+    assert_eq!(made.by.version, 2);
+    let plain = service.decrypt(&call, &e, 2, &made.ciphertext, b"beside").unwrap();
+    assert_eq!((&plain[..], output(&service)), (&b"plain"[..], told), "the same tells the same");
+    let failed = service.decrypt(&call, &e, 2, &made.ciphertext, b"other").unwrap_err();
+    assert_eq!(last(&service, 1)[0].outcome, Outcome::Failed(failed.code()));
+    assert_eq!(service.datakey(&call, &e, 32, b"").unwrap().plain.len(), 32);
+
+    let tagged = service.hmac(&call, &t, None, b"message").unwrap();
+    assert!(input(&service).starts_with("hmac-") && output(&service).starts_with("hmac-"));
+    assert!(service.verify_hmac(&call, &t, 1, b"message", &tagged.tag).unwrap());
+    assert!(!service.verify_hmac(&call, &t, 1, b"massage", &tagged.tag).unwrap());
+    assert_eq!(last(&service, 1)[0].outcome, Outcome::Wrong);
+
+    let made = service.encaps(&call, &k, None).unwrap();
+    let taken = service.decaps(&call, &k, 1, &made.ciphertext).unwrap();
+    assert!(taken == made.secret);
+    assert_eq!(last(&service, 1)[0].output, None, "a secret has no digest");
+
+    let refused = service.export(&call, &e, 2, ExportForm::Raw).unwrap_err();
+    assert_eq!(refused.code(), Code::NotExportable);
+    service.allow_export(&call, &e).unwrap();
+    let raw = service.export(&call, &e, 2, ExportForm::Raw).unwrap();
+    let copy = label("copy");
+    let algorithm = "xaes-256-gcm".parse().unwrap();
+    let new = NewKey { algorithm, ..new(&tenant, "copy") };
+    service.import(&call, &new, Import::Raw(&raw)).unwrap();
+    let copy = KeyRef { tenant: &tenant, name: &copy };
+    let made = service.encrypt(&call, &copy, None, b"plain", b"").unwrap();
+    assert_eq!(service.random(&call, 16).unwrap().len(), 16);
+    service.set_expiry(&call, &copy, Some(1)).unwrap();
+    assert!(service.encrypt(&call, &copy, None, b"plain", b"").is_err());
+    assert!(service.decrypt(&call, &copy, 1, &made.ciphertext, b"").is_ok());
+}
+
+#[test]
+fn each_verb_of_secrets_has_an_action_of_its_own() {
+    let (service, tenant, name) = (service(), label("a"), label("e"));
+    let (all, some) = (somebody(&service, &[]), somebody(&service, &["actions=encrypt"]));
+    let new = NewKey { algorithm: "xaes-256-gcm".parse().unwrap(), ..new(&tenant, "e") };
+    service.create(&call(&all), &new).unwrap();
+    let (e, who) = (KeyRef { tenant: &tenant, name: &name }, call(&some));
+    assert!(service.encrypt(&who, &e, None, b"plain", b"").is_ok());
+    let denied = [
+        service.decrypt(&who, &e, 1, b"", b"").map(drop),
+        service.rewrap(&who, &e, 2, b"", b"", None).map(drop),
+        service.datakey(&who, &e, 32, b"").map(drop),
+        service.hmac(&who, &e, None, b"").map(drop),
+        service.verify_hmac(&who, &e, 1, b"", b"").map(drop),
+        service.encaps(&who, &e, None).map(drop),
+        service.decaps(&who, &e, 1, b"").map(drop),
+        service.random(&who, 1).map(drop),
+        service.import(&who, &new, Import::Raw(&[1; 32])).map(drop),
+        service.import_version(&who, &e, Import::Raw(&[1; 32])).map(drop),
+        service.export(&who, &e, 2, ExportForm::Raw).map(drop),
+        service.allow_export(&who, &e),
+        service.set_expiry(&who, &e, None),
+    ];
+    for denied in denied {
+        assert_eq!(denied.unwrap_err().code(), Code::Denied);
     }
 }
 
