@@ -73,10 +73,7 @@ pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
     }
     let wrapped = OctetStringRef::from_der(bytes).map(|octets| octets.as_bytes());
     let bytes = wrapped.unwrap_or(bytes);
-    if family == Family::Hss && lms::is_bare_key(bytes) {
-        return Cow::Owned([&1u32.to_be_bytes(), bytes].concat());
-    }
-    Cow::Borrowed(bytes)
+    if family == Family::Hss { lms::with_levels(bytes) } else { Cow::Borrowed(bytes) }
 }
 
 /// The algorithm of an identifier, of the wanted kind if there is one: a point on P-256 is a key of

@@ -126,12 +126,17 @@ pub struct Key {
     pub provider: ProviderRef,
     /// Its algorithm.
     pub algorithm: Served,
-    material: OnceLock<keys::Key>,
-    /// Set for a key of one tree that came in raw and without the word that counts trees: OpenSSL's own LMS has such
-    /// ones, and signatures without that word.
-    bare: OnceLock<()>,
+    material: OnceLock<Material>,
     /// What signs, where that uses the key up: the material is public then.
     signer: Option<Arc<Signer>>,
+}
+
+/// What a key holds, set as one.
+struct Material {
+    key: keys::Key,
+    /// Whether it is a key of one tree that came in raw and without the word that counts trees: OpenSSL's own LMS has
+    /// such ones, and signatures without that word.
+    is_bare: bool,
 }
 
 /// Bytes of the word.
@@ -140,11 +145,12 @@ pub const WORD: usize = 4;
 impl Key {
     /// A key without material.
     pub fn empty(provider: ProviderRef, algorithm: Served) -> Self {
-        Key { provider, algorithm, material: OnceLock::new(), bare: OnceLock::new(), signer: None }
+        Key { provider, algorithm, material: OnceLock::new(), signer: None }
     }
 
     /// A key with material.
     pub fn with(provider: ProviderRef, algorithm: Served, material: keys::Key) -> Self {
+        let material = Material { key: material, is_bare: false };
         Key { material: OnceLock::from(material), ..Key::empty(provider, algorithm) }
     }
 
@@ -159,20 +165,22 @@ impl Key {
     /// # Errors
     /// The key is not empty.
     pub fn fill(&self, material: keys::Key) -> Result<(), Failure> {
-        self.material.set(material).map_err(|_| {
+        self.fill_as(material, false)
+    }
+
+    /// The same, of a key that may have come in bare.
+    ///
+    /// # Errors
+    /// The key is not empty.
+    pub fn fill_as(&self, key: keys::Key, is_bare: bool) -> Result<(), Failure> {
+        self.material.set(Material { key, is_bare }).map_err(|_| {
             Failure::Misuse("the key already holds a key and cannot be changed; make a new one")
         })
     }
 
-    /// Notes, before it is filled, that the key came in bare.
-    pub fn set_bare(&self) {
-        // It is set or it was.
-        let _ = self.bare.set(());
-    }
-
     /// Whether the key came in bare.
     pub fn is_bare(&self) -> bool {
-        self.bare.get().is_some()
+        self.material.get().is_some_and(|material| material.is_bare)
     }
 
     /// The public key in the form that it came in.
@@ -183,7 +191,7 @@ impl Key {
 
     /// The material, if there is any.
     pub fn material(&self) -> Option<&keys::Key> {
-        self.material.get()
+        self.material.get().map(|material| &material.key)
     }
 
     /// What signs with a key that signing uses up.

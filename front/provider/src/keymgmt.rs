@@ -286,29 +286,30 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
             }
             forms.expanded = params.octets(name::PRIV)?;
         }
-        key.fill(match forms {
+        match forms {
             Forms { seed: None, expanded: None, public: Some(public) } => {
-                let public = as_hss(key, public);
-                key::public_of(&key.provider, key.algorithm, &public)?
+                let (public, is_bare) = as_hss(key.algorithm, public);
+                key.fill_as(key::public_of(&key.provider, key.algorithm, &public)?, is_bare)?;
             }
             forms => {
                 let is_kem = key.algorithm.info().kind == Kind::Kem;
                 let untested = is_kem && forms.expanded.is_some() && is_untested(&key.provider);
-                key::import(key.algorithm, forms, untested)?
+                key.fill(key::import(key.algorithm, forms, untested)?)?;
             }
-        })?;
+        }
         Ok(1)
     })
 }
 
-/// A raw public key in the form of its algorithm: one of LMS, without the number of levels that HSS has in front, is noted
-/// as bare.
-fn as_hss<'a>(key: &Key, public: &'a [u8]) -> Cow<'a, [u8]> {
-    if key.algorithm.info().family != Family::Hss || !lms::is_bare_key(public) {
-        return Cow::Borrowed(public);
+/// A raw public key in the form of its algorithm, and whether it is one of LMS that came bare, without the number of levels
+/// that HSS has in front.
+fn as_hss(algorithm: Served, public: &[u8]) -> (Cow<'_, [u8]>, bool) {
+    if algorithm.info().family != Family::Hss {
+        return (Cow::Borrowed(public), false);
     }
-    key.set_bare();
-    Cow::Owned([&1u32.to_be_bytes(), public].concat())
+    let public = lms::with_levels(public);
+    let is_bare = matches!(public, Cow::Owned(_));
+    (public, is_bare)
 }
 
 /// Whether the provider was told not to try out expanded private keys of KEMs that come in, in the words of
@@ -341,15 +342,13 @@ unsafe extern "C" fn duplicate(key: *const c_void, selection: c_int) -> *mut c_v
     border(Some(&key.provider), null_mut(), || {
         key.check_stays(selection)?;
         let copy = Key::empty(key.provider, key.algorithm);
-        if key.is_bare() {
-            copy.set_bare();
-        }
+        let is_bare = key.is_bare();
         match (selection & select::KEYPAIR, key.material()) {
             (0, _) | (_, None) => {}
             (select::PUBLIC_KEY, Some(material)) => {
-                copy.fill(keys::Key::Public(material.public()))?
+                copy.fill_as(keys::Key::Public(material.public()), is_bare)?
             }
-            (_, Some(material)) => copy.fill(key::shared(material))?,
+            (_, Some(material)) => copy.fill_as(key::shared(material), is_bare)?,
         }
         Ok(hand_over(copy))
     })

@@ -1,9 +1,10 @@
 //! Public keys of HSS and LMS (RFC 8554, sections 5.3 and 6.1).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::params::{LEVELS_MAX, LM_OTS, LmOts, Lms, N_MAX};
-use crate::error::{Error, Status};
+use crate::error::Error;
 use crate::hbs::Reader;
 use crate::identity::Identity;
 
@@ -167,24 +168,12 @@ impl fmt::Debug for VerifyKey {
     }
 }
 
-/// Whether this is an LMS public key without the number of levels that HSS has in front (RFC 8554, section 5.3): its
-/// length says so, which is no HSS key's.
-pub fn is_bare_key(bytes: &[u8]) -> bool {
+/// A public key in HSS's form: one of LMS (RFC 8554, section 5.3), which its length tells from every key of HSS, gets
+/// the number of levels in front that it lacks, and is owned then. All else is as it came.
+pub fn with_levels(bytes: &[u8]) -> Cow<'_, [u8]> {
     let mut reader = Reader::new(bytes);
-    Public::read(&mut reader).is_some() && reader.rest().is_empty()
-}
-
-/// Decodes a public key a lane. A lane ends as [`Status::Ok`], or as [`Status::InvalidKey`] with a
-/// blank key.
-///
-/// # Panics
-/// If the lengths do not fit each other.
-pub fn decode_verify_keys(bytes: &[&[u8]], keys: &mut [VerifyKey], status: &mut [Status]) {
-    assert!(bytes.len() == keys.len() && keys.len() == status.len(), "one key a lane");
-    for ((bytes, key), status) in bytes.iter().zip(keys).zip(status) {
-        (*key, *status) = match VerifyKey::decode(bytes) {
-            Ok(key) => (key, Status::Ok),
-            Err(_) => (VerifyKey::blank(), Status::InvalidKey),
-        };
+    match Public::read(&mut reader) {
+        Some(_) if reader.rest().is_empty() => Cow::Owned([&1u32.to_be_bytes(), bytes].concat()),
+        _ => Cow::Borrowed(bytes),
     }
 }

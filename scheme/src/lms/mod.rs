@@ -9,8 +9,8 @@
 //! ```
 //!
 //! - [`Lms`], [`LmOts`]: the parameter sets and sizes, by number.
-//! - [`VerifyKey`], [`decode_verify_keys`]: public keys in HSS's encoding; a bare LMS key is one of HSS
-//!   without its first word, and so is a signature.
+//! - [`VerifyKey`]: public keys in HSS's encoding; a bare LMS key is one of HSS without its first word
+//!   ([`with_levels`]), and so is a signature.
 //! - [`verify()`]: the batch operation.
 //! - [`Levels`]: the sets of a private key. [`Generation`] makes one in pieces, [`generate`] at once.
 //! - [`SigningKey`]: signs with an index that the caller hands over, and never finds one.
@@ -38,7 +38,7 @@ mod verify;
 pub use crate::hbs::Kept;
 pub use crate::kernels::lms::LmsFamily;
 pub use generate::{Generation, Piece, generate, ways_up};
-pub use keys::{VerifyKey, decode_verify_keys, is_bare_key};
+pub use keys::{VerifyKey, with_levels};
 pub use levels::Levels;
 pub use params::{LEVELS_MAX, LM_OTS, LMS, LmOts, Lms, N_MAX, SIGNATURE_LEN_MAX};
 pub use sign::SigningKey;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::Scratch;
-use super::keys::VerifyKey;
+use super::keys::{VerifyKey, with_levels};
 use super::levels::Levels;
 use super::one_time::{self, SIGNATURES_MAX};
 use super::secret::Secret;
@@ -70,9 +70,7 @@ impl Layers for Levels {
     ) -> Result<bool, Error> {
         let below = public(&tree.secret, tree.root());
         let Some(signature) = signed.strip_suffix(&below[..]) else { return Ok(false) };
-        let key = VerifyKey::decode(
-            &[&1u32.to_be_bytes()[..], &public(&parent.secret, parent.root())].concat(),
-        )?;
+        let key = VerifyKey::decode(&with_levels(&public(&parent.secret, parent.root())))?;
         let whole = [&[0; 4], signature].concat();
         let mut status = [Status::NotRun];
         verify::verify(k, &[&key], &[&below], &[&whole], &mut status, scratch);

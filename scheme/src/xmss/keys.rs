@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::params::{Scheme, Set};
-use crate::error::{Error, Status};
+use crate::error::Error;
 use crate::hbs::Reader;
 use crate::identity::Identity;
 use crate::kernels::xmss::{N_MAX, XmssContext};
@@ -87,25 +87,5 @@ impl Eq for VerifyKey {}
 impl fmt::Debug for VerifyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "VerifyKey({})", self.set().map_or("blank", |set| set.name))
-    }
-}
-
-/// Decodes a public key of a scheme a lane. A lane ends as [`Status::Ok`], or as [`Status::InvalidKey`]
-/// with a blank key.
-///
-/// # Panics
-/// If the lengths do not fit each other.
-pub fn decode_verify_keys(
-    scheme: Scheme,
-    bytes: &[&[u8]],
-    keys: &mut [VerifyKey],
-    status: &mut [Status],
-) {
-    assert!(bytes.len() == keys.len() && keys.len() == status.len(), "one key a lane");
-    for ((bytes, key), status) in bytes.iter().zip(keys).zip(status) {
-        (*key, *status) = match VerifyKey::decode(scheme, bytes) {
-            Ok(key) => (key, Status::Ok),
-            Err(_) => (VerifyKey::blank(), Status::InvalidKey),
-        };
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! - [`Set`]: the parameter sets and sizes. Numbers of XMSS and of XMSS^MT overlap, so a number says nothing
 //!   without its [`Scheme`], which a caller knows from a container, a name or an option.
-//! - [`VerifyKey`], [`decode_verify_keys`]: public keys.
+//! - [`VerifyKey`]: public keys.
 //! - [`verify()`]: the batch operation.
 //! - [`Generation`] makes a private key in pieces, [`generate`] at once.
 //! - [`SigningKey`]: signs with an index that the caller hands over, and never finds one.
@@ -37,7 +37,7 @@ mod verify;
 
 pub use crate::hbs::Kept;
 pub use crate::kernels::xmss::XmssFamily;
-pub use keys::{VerifyKey, decode_verify_keys};
+pub use keys::VerifyKey;
 pub use known::testing_only_signed;
 pub use params::{LAYERS_MAX, Scheme, Set, XMSS, XMSSMT};
 pub use sign::{Generation, Piece, SigningKey, generate};
