@@ -17,7 +17,7 @@ use std::fmt;
 use std::num::NonZero;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use gabion_engine::keys::stateful::hss::{HssSecret, generate_sectors};
@@ -407,11 +407,16 @@ impl Signer {
         if self.ledger.as_ref().is_none_or(|ledger| ledger.check_process().is_err()) {
             return;
         }
-        let mut ready = self.shared.ready();
+        // Whoever signs with another handle at the moment keeps them when that is closed.
+        let mut ready = match self.shared.ready.try_lock() {
+            Ok(ready) => ready,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         let Some(ready) = ready.as_mut() else { return };
         let trees = ready.key.trees();
         let digest = digest_of(&trees);
-        // None are left of a key that a panic ended.
+        // None are left of a key that a panic ended, nor where there is no memory for them.
         if !trees.is_empty() && digest != ready.kept && self.trees().save(&trees) {
             ready.kept = digest;
         }
@@ -491,6 +496,15 @@ impl Key {
 struct Hand<'a>(Option<&'a mut Key>);
 
 impl IndexedSigner for Hand<'_> {
+    fn check(&self) -> Result<(), Error> {
+        match &self.0 {
+            Some(Key::Hss(key)) => key.check(),
+            Some(Key::Xmss(key)) => key.check(),
+            // The ledger says that none is left.
+            None => Ok(()),
+        }
+    }
+
     fn sign_indexed(
         &mut self,
         indexes: Indexes,
@@ -501,5 +515,41 @@ impl IndexedSigner for Hand<'_> {
             Some(Key::Xmss(key)) => key.sign_indexed(indexes, messages),
             None => Err(Error::Lost),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who closes a handle does not wait for somebody who signs with another one.
+    #[test]
+    fn a_handle_is_closed_while_another_one_signs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (around, engine) = (Surroundings::real(), Engine::global().unwrap());
+        let sets = "LMS_SHA256_M32_H5_W8".parse().unwrap();
+        let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+        let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+        let home = tempfile::tempdir().unwrap();
+        let making = Making {
+            key: &folder.path().join("k"),
+            passphrase: None,
+            encoding: Encoding::Hss,
+            next: 0,
+            warn_at: None,
+            anchors: &[home.path().join("anchor")],
+            allow_network: true,
+            note: "made",
+        };
+        made.unwrap().unwrap().write(&around, &making).unwrap();
+        let open = || Signer::open(&around, engine, making.key, None, &Opening::default()).unwrap();
+        let (one, two) = (open(), open());
+        let request = [Request { message: b"m", id: None }];
+        assert_eq!(one.sign(&request).unwrap()[0].index, 0);
+        let shared = Arc::clone(&one.shared);
+        let signs = shared.ready();
+        two.close().unwrap();
+        drop(signs);
+        assert_eq!(one.sign(&request).unwrap()[0].index, 1);
     }
 }

@@ -14,6 +14,8 @@ use crate::disk::{Access, write_all};
 use crate::files::{Paths, Surroundings, read_file};
 
 const MAGIC: [u8; 8] = *b"gabtree1";
+/// Bytes of the code behind it.
+const TAG: usize = 32;
 /// Bytes of a file of this kind, at most: eight trees 16 high of 32 bytes a node, twice, and more.
 const TREES_MAX: u64 = 256 << 20;
 
@@ -36,16 +38,26 @@ impl Trees {
     pub fn load(&self) -> Option<Vec<u8>> {
         let disk = &*self.around.disk;
         let mut bytes = read_file(disk, &self.paths.trees, TREES_MAX).ok()?;
-        let body = bytes.len().checked_sub(32)?;
+        let body = bytes.len().checked_sub(TAG)?;
         let tag = bytes.split_off(body);
         let is_ours = bytes.starts_with(&MAGIC) && self.mac(&bytes).verify_slice(&tag).is_ok();
-        is_ours.then(|| bytes.split_off(MAGIC.len()))
+        if !is_ours {
+            return None;
+        }
+        // In place: they may be large, and memory short.
+        bytes.drain(..MAGIC.len());
+        Some(std::mem::take(&mut *bytes))
     }
 
     /// Keeps `trees` in place of what was kept. Whether it worked changes nothing but the time it takes to open
     /// the key. Only who has the key open may call this.
     pub fn save(&self, trees: &[u8]) -> bool {
-        let mut bytes = [&MAGIC[..], trees].concat();
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(MAGIC.len() + trees.len() + TAG).is_err() {
+            return false;
+        }
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(trees);
         let tag = self.mac(&bytes).finalize().into_bytes();
         bytes.extend_from_slice(&tag);
         let disk = &*self.around.disk;

@@ -148,6 +148,15 @@ impl Indexes {
 
 /// A private key that signs with indexes that are handed to it.
 pub trait IndexedSigner {
+    /// Whether it could sign now. It is asked before an index is reserved, so that none is lost to what can be known
+    /// before.
+    ///
+    /// # Errors
+    /// Why not; as [`IndexedSigner::sign_indexed`].
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Signs each message with an index of its own, in order; as many as there are indexes.
     ///
     /// # Errors
@@ -314,6 +323,7 @@ fn sign_fresh(
     if fresh.is_empty() {
         return Ok(Vec::new());
     }
+    signer.check()?;
     let mut reservation = ledger.reserve(fresh.len() as u64)?;
     let indexes = reservation.take(fresh.len() as u64)?;
     let first = indexes.first();
@@ -348,6 +358,32 @@ mod tests {
     fn the_ledger_in_memory_conforms() {
         let mut make = |capacity| Ok(memory::testing_only_bench(capacity));
         conformance::check(&mut make).unwrap();
+    }
+
+    /// Signs nothing, and says so before or after it is handed an index.
+    struct Broken {
+        is_known: bool,
+    }
+
+    impl IndexedSigner for Broken {
+        fn check(&self) -> Result<(), Error> {
+            if self.is_known { Err(Error::NoMemory("a test")) } else { Ok(()) }
+        }
+
+        fn sign_indexed(&mut self, _: Indexes, _: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
+            Err(Error::NoMemory("a test"))
+        }
+    }
+
+    #[test]
+    fn a_signer_that_knows_that_it_fails_gets_no_index() {
+        let ledger = memory::testing_only_ledger(8);
+        for (is_known, left) in [(true, 8), (true, 8), (false, 7), (false, 6)] {
+            let request = Request { message: b"m", id: None };
+            let signed = sign_requests(&ledger, &mut Broken { is_known }, &[request]);
+            assert_eq!(signed, Err(Error::NoMemory("a test")));
+            assert_eq!(ledger.remaining().map(|remaining| remaining.left), Ok(left));
+        }
     }
 
     #[test]

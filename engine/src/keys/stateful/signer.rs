@@ -349,10 +349,11 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
     }
 
     /// What is worth keeping of its trees where it is closed: nodes, and the signed keys of lower trees. Public; see
-    /// the module.
+    /// the module. Empty where there is no memory for it.
     pub fn trees(&self) -> Vec<u8> {
         let kept = self.key.as_ref().map(S::kept).unwrap_or_default();
-        let mut bytes = Vec::new();
+        let len = kept.iter().map(|kept| KEPT_HEAD + kept.row.len() + kept.signed.len()).sum();
+        let Ok(mut bytes) = memory::room(len) else { return Vec::new() };
         for Kept { level, number, row, signed } in kept {
             bytes.extend_from_slice(&(level as u32).to_be_bytes());
             bytes.extend_from_slice(&number.to_be_bytes());
@@ -420,6 +421,12 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
 }
 
 impl<S: Secret> IndexedSigner for StatefulKey<'_, S> {
+    fn check(&self) -> Result<(), Error> {
+        memory::check()?;
+        self.engine.kernels_for(self.algorithm)?;
+        self.key.as_ref().map(drop).ok_or(Error::Lost)
+    }
+
     fn sign_indexed(
         &mut self,
         indexes: Indexes,
