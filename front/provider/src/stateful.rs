@@ -38,19 +38,27 @@ pub struct Address {
 
 impl Address {
     /// Reads `gabion-hbs:PATH[?reserve=N]`, or `gabion-hbs://PATH` where the path begins with a slash. Nothing in it
-    /// is escaped.
+    /// is escaped, so that the first `?` ends PATH.
     ///
     /// # Errors
-    /// Another form.
+    /// Another form; a host.
     pub fn read(uri: &CStr) -> Result<Self, Failure> {
         const FORM: Failure = Failure::Misuse(
             "the address of a key has the form gabion-hbs:PATH or gabion-hbs:PATH?reserve=N, with N from 1 on",
+        );
+        const HOST: Failure = Failure::Misuse(
+            "the address of a key names a host; keys are files of this one: gabion-hbs:/PATH or gabion-hbs:///PATH",
         );
         let (scheme, rest) = split_once(uri.to_bytes(), b':').ok_or(FORM)?;
         if !scheme.eq_ignore_ascii_case(SCHEME.to_bytes()) {
             return Err(FORM);
         }
-        let rest = rest.strip_prefix(b"//").filter(|path| path.starts_with(b"/")).unwrap_or(rest);
+        let rest = match rest.strip_prefix(b"//") {
+            // The path of a file would go on with what the host's name was meant to be.
+            Some(path) if !path.starts_with(b"/") => return Err(HOST),
+            Some(path) => path,
+            None => rest,
+        };
         let (path, reserve) = match split_once(rest, b'?') {
             None => (rest, 1),
             Some((path, query)) => {
@@ -82,12 +90,23 @@ pub struct Opened {
 }
 
 /// A private key with its state, open for signing: with the lock on it that keeps other processes out.
-pub struct Signer(gabion_state::Signer);
+pub struct Signer {
+    /// There until it is dropped.
+    open: Option<gabion_state::Signer>,
+    signature_len: usize,
+    encoding: Encoding,
+}
 
 impl Signer {
+    fn new(open: gabion_state::Signer) -> Self {
+        let file = open.file();
+        let (signature_len, encoding) = (file.sets().signature_len(Encoding::Hss), file.encoding());
+        Signer { open: Some(open), signature_len, encoding }
+    }
+
     /// Bytes of a signature, which carries Nspk, whatever encoding the key was made for (RFC 9802, section 4).
     pub fn signature_len(&self) -> usize {
-        self.0.file().sets().signature_len(Encoding::Hss)
+        self.signature_len
     }
 
     /// Signs a message with an index of its own.
@@ -97,14 +116,25 @@ impl Signer {
     /// no signature.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         memory::check()?;
+        let open = self.open.as_ref().ok_or(Error::Lost)?;
         let request = [Request { message, id: None }];
-        let signed = with_room(|| self.0.sign(&request)).map_err(Error::from)??;
+        let signed = with_room(|| open.sign(&request)).map_err(Error::from)??;
         let signature = signed.into_iter().next().ok_or(Error::Lost)?.bytes;
-        Ok(match self.0.file().encoding() {
+        Ok(match self.encoding {
             Encoding::Hss => signature,
             // A lone tree's signature lacks the word that says so.
             Encoding::Lms => [&0u32.to_be_bytes()[..], &signature].concat(),
         })
+    }
+}
+
+impl Drop for Signer {
+    /// Writes trees and state, which takes as much stack as signing does. The key may be freed in an asynchronous job, or
+    /// where a program ends.
+    fn drop(&mut self) {
+        let open = self.open.take();
+        // Without memory for a stack it goes out of scope in there, and is closed on the caller's.
+        let _ = with_room(move || drop(open));
     }
 }
 
@@ -117,7 +147,7 @@ pub fn open(
     provider: &Provider,
     address: &Address,
     is_public: bool,
-    password: &mut dyn FnMut() -> Result<Zeroizing<Vec<u8>>, Failure>,
+    password: impl FnOnce() -> Result<Zeroizing<Vec<u8>>, Failure>,
 ) -> Result<Opened, Failure> {
     let engine = engine()?;
     let around = Surroundings::real();
@@ -133,7 +163,7 @@ pub fn open(
         gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)
     });
     let signer = opened.map_err(Error::from)??;
-    Ok(Opened { public, signer: Some(Arc::new(Signer(signer))) })
+    Ok(Opened { public, signer: Some(Arc::new(Signer::new(signer))) })
 }
 
 #[cfg(test)]
@@ -151,6 +181,8 @@ mod tests {
             (c"gabion-hbs:k", "k", 1),
             (c"gabion-hbs:../a:b c", "../a:b c", 1),
             (c"GABION-HBS:///keys/k?reserve=64", "/keys/k", 64),
+            (c"gabion-hbs:////keys/k", "//keys/k", 1),
+            (c"gabion-hbs:/keys//k", "/keys//k", 1),
             (c"gabion-hbs:k?reserve=1", "k", 1),
         ] {
             assert_eq!(read(uri), Some((PathBuf::from(path), reserve)), "{uri:?}");
@@ -170,8 +202,15 @@ mod tests {
             c"gabion-hbs:k?reserve=18446744073709551616",
             c"gabion-hbs:k?reserve=1&reserve=2",
             c"gabion-hbs:k?wait=1",
+            c"gabion-hbs://",
+            c"gabion-hbs://host/keys/k",
+            c"gabion-hbs://?reserve=1",
         ] {
             assert_eq!(read(uri), None, "{uri:?}");
         }
+        let Err(Failure::Misuse(why)) = Address::read(c"gabion-hbs://host/keys/k") else {
+            panic!("a host is refused, with a text")
+        };
+        assert!(why.contains("a host"), "{why}");
     }
 }

@@ -11,7 +11,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
 use gabion_engine::host::Uncancelled;
-use zeroize::Zeroizing;
 
 use crate::border::{TakesParams, border, borrow_mut, counted, free, hand_over, set_ctx_params};
 use crate::codec::decoder;
@@ -124,12 +123,12 @@ unsafe extern "C" fn load(
         return 0;
     };
     if ![0, EXPECTS_PUBLIC, EXPECTS_PRIVATE].contains(&expected) {
-        return 0;
+        // Nothing of the kind is here, which is no error.
+        return 1;
     }
     let key = counted(&provider, stats::counter(HSS, Operation::Import), None, |_| {
         // SAFETY: the core's source of passwords, with its argument.
-        let mut password = || unsafe { ask(password, password_argument) };
-        let password: &mut dyn FnMut() -> Result<Zeroizing<Vec<u8>>, Failure> = &mut password;
+        let password = || unsafe { ask(password, password_argument) };
         let is_public = expected == EXPECTS_PUBLIC;
         let opened = stateful::open(&provider, &loader.address, is_public, password)?;
         Ok(Some(Key::stateful(provider, HSS, opened)))
@@ -152,7 +151,8 @@ unsafe extern "C" fn close(loader: *mut c_void) -> c_int {
     1
 }
 
-/// For a key management that is another provider's: the public key, since there is no other part to hand over.
+/// For a key management that is another provider's: a public key. One that signs is refused, since its private part stays
+/// here.
 unsafe extern "C" fn export_object(
     _: *mut c_void,
     reference: *const c_void,

@@ -182,8 +182,21 @@ fn a_bare_key_has_bare_signatures() {
         for (signature, verdict) in [(good, true), (other, false), (&good[1..], false)] {
             assert_eq!(key.verify(NAME, OURS, &none(), CONTENT, signature), verdict);
         }
+        assert!(!key.verify(NAME, OURS, &none(), CONTENT, endless()));
         // In files both are the same.
         assert_eq!(key.write(Written::Public), Some(signer.subject_public_key_info()));
+    }
+}
+
+/// So many bytes that there is memory for no copy of them: they are all the same page, until the process ends.
+fn endless() -> &'static [u8] {
+    let len = 1 << 40;
+    // SAFETY: fresh pages that can be read and stay; errors are checked.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let map = libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, flags, -1, 0);
+        assert_ne!(map, libc::MAP_FAILED);
+        std::slice::from_raw_parts(map.cast(), len)
     }
 }
 

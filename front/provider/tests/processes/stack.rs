@@ -3,16 +3,21 @@
 //! needs more writes over somebody else's memory and nobody notices at once.
 
 use std::ffi::c_void;
+use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gabion_engine::keys::stateful::Progress;
+use gabion_engine::xmss::{Scheme, Set};
 use gabion_engine::{Algorithm, Config, Engine, Family};
 use gabion_provider_testing::hss::{self, Signer, W};
 use gabion_provider_testing::libcrypto::{Context, Key, Params, Written};
 use gabion_provider_testing::{
     GROUPS, KEMS, LIB, OURS, PRIVATE_GROUPS, Place, SIGNATURES, Side, all_text,
 };
+use gabion_state::{Encoding, Generated, Making, Surroundings};
 
 const STACK: usize = 1 << 20;
 const PAINT: u8 = 0xa5;
@@ -142,6 +147,64 @@ fn measure_hss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut
     }
 }
 
+/// Measures verification with XMSS and XMSS^MT: bytes that nobody signed take as much as others.
+fn measure_xmss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut())) {
+    let none = Params::default();
+    // SHA-256 with 32 bytes, SHAKE with 64, and twelve layers.
+    for (scheme, name, number) in [
+        (Scheme::Xmss, "id-alg-xmss-hashsig", 1u32),
+        (Scheme::Xmss, "id-alg-xmss-hashsig", 10),
+        (Scheme::XmssMt, "id-alg-xmssmt-hashsig", 0x10),
+    ] {
+        let set = Set::of_number(scheme, number).unwrap();
+        let public = [&number.to_be_bytes()[..], &vec![7; 2 * set.n]].concat();
+        let parts = Params::default().octets("pub", &public);
+        let mut signature = vec![7; set.signature_len()];
+        signature[..set.index_len()].fill(0);
+        measure(format!("{}, import public, verify", set.name), &mut || {
+            let key = context.import(name, OURS, &parts).unwrap();
+            for _ in 0..5 {
+                assert!(!key.verify(name, OURS, &none, b"m", &signature));
+            }
+        });
+    }
+}
+
+/// Measures a private key of HSS by its address.
+fn measure_by_address(
+    place: &Place,
+    context: &Context,
+    measure: &mut dyn FnMut(String, &mut dyn FnMut()),
+) {
+    let around = Surroundings::real();
+    let sets = "LMS_SHA256_M32_H5_W8,LMS_SHA256_M32_H5_W8".parse().unwrap();
+    let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    let engine = Engine::global().unwrap();
+    let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
+    std::fs::create_dir(place.path("home")).unwrap();
+    let making = Making {
+        key: &place.path("k"),
+        passphrase: None,
+        encoding: Encoding::Hss,
+        next: 0,
+        warn_at: None,
+        anchors: &[place.path("home/k")],
+        allow_network: true,
+        note: "made",
+    };
+    made.unwrap().unwrap().write(&around, &making).unwrap();
+    let address = format!("gabion-hbs:{}", place.path("k").display());
+    let mut key = None;
+    measure("HSS by address, open".into(), &mut || key = context.load(&address));
+    measure("HSS by address, sign".into(), &mut || {
+        for _ in 0..40 {
+            key.as_ref().unwrap().sign(hss::NAME, OURS, &Params::default(), b"m").unwrap();
+        }
+    });
+    // Trees have changed, and are written.
+    measure("HSS by address, free".into(), &mut || drop(key.take()));
+}
+
 /// Measures X25519 by itself.
 fn measure_exchange(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut())) {
     let (name, ours, none) = ("X25519", "provider=gabion", Params::default());
@@ -202,6 +265,8 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     }
     measure_exchange(&context, &mut measure);
     measure_hss(&context, &mut measure);
+    measure_xmss(&context, &mut measure);
+    measure_by_address(&place, &context, &mut measure);
     for name in SIGNATURES {
         measure(format!("{name} first use"), &mut || drop(context.generate(name, ours, &none)));
         let key = context.generate(name, "provider=default", &none).unwrap();
