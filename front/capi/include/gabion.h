@@ -14,7 +14,9 @@
  *   GABION_E_ALGORITHM.
  * Keys are opaque handles. What a function hands out through a `**` belongs to the caller, who gives
  *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
- *   expanded when it is made, never changes, and may be used by any number of threads at once.
+ *   expanded when it is made, never changes, and may be used by any number of threads at once. But a key
+ *   that signing uses up changes with each signature, which threads make one after the other, and is given
+ *   to gabion_stateful_key_close(), which can fail.
  * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
  *   Buffers that one call fills overlap neither each other nor what it reads, keys and texts included:
  *   that is GABION_E_ARGUMENT, and a buffer that overlaps something is left as it was.
@@ -31,10 +33,10 @@
  *   and n single calls give the same verdicts. With n = 0 a batch does nothing, and its arrays may
  *   be NULL; an n of which there can be no array is GABION_E_LENGTH, and nothing is written.
  * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
- * Threads. All functions may be called from any thread. Nothing runs at load. The first use of an
- *   algorithm tests the processor's implementation with known answers, on a thread of its own whose
- *   end it waits for: the test may need more stack than the caller has. So do keys of FN-DSA and
- *   Falcon when they are made, decoded or used by two threads at once. No other thread is started.
+ * Threads. All functions may be called from any thread. Nothing runs at load, and no thread is started. The
+ *   first use of an algorithm tests the processor's implementation with known answers, on a stack that is
+ *   mapped for it: the test may need more than the caller has. So may keys of FN-DSA, Falcon, RSA and P-521,
+ *   and so does a key that signing uses up whenever it is opened, signed with or closed.
  *   A thread that is cancelled (pthread_cancel, of the deferred type) ends when the call is over.
  * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A ciphertext of
  *   ML-KEM that was tampered with is no error: decapsulation gives another secret (FIPS 203). A hybrid's
@@ -65,12 +67,14 @@ typedef int32_t gabion_status;
 #define GABION_OK 0
 #define GABION_E_NOT_RUN (-1)    /* the lane was not run */
 #define GABION_E_ARGUMENT (-2)   /* NULL where there must be something, a pointer that is not aligned
-                                    for its type, buffers that overlap, or text that is not UTF-8 */
+                                    for its type, buffers that overlap, or a text that is not UTF-8,
+                                    which paths and passphrases need not be */
 #define GABION_E_ALGORITHM (-3)  /* no such algorithm, or one that has no such operation */
 #define GABION_E_LENGTH (-4)     /* a length that does not fit */
-#define GABION_E_KEY (-5)        /* a key that the standard's checks refuse */
-#define GABION_E_INPUT (-6)      /* a ciphertext, context or digest of the wrong form, or a form of
-                                    message that the algorithm does not have */
+#define GABION_E_KEY (-5)        /* a key that the standard's checks refuse; of a key that signing uses up, a
+                                    file that is not there or holds none, or another passphrase */
+#define GABION_E_INPUT (-6)      /* a ciphertext, context, digest or request id of the wrong form, a form of
+                                    message that the algorithm does not have, or nothing to reserve */
 #define GABION_E_SIGNATURE (-7)  /* the signature does not verify */
 #define GABION_E_RANDOMNESS (-8) /* the operating system gave none */
 #define GABION_E_FAULT (-9)      /* a check of our own failed: nothing of the result may be used */
@@ -298,7 +302,8 @@ typedef struct gabion_stateful_status {
     uint64_t burnt;      /* indexes that signed nothing and never will, at most */
     uint64_t generation; /* of the state: one more with each reservation */
     uint32_t is_low;     /* 1: fewer are left than its owner wants to be warned at */
-    uint32_t is_safe;    /* 1: nothing forbids signing */
+    uint32_t is_safe;    /* 1: state and anchors are this machine's and agree. Opening checks more, and says
+                            who has the key; `remaining` says whether it can sign at all */
 } gabion_stateful_status;
 
 /* What is told of a signature. */
@@ -310,11 +315,12 @@ typedef struct gabion_stateful_signed {
 } gabion_stateful_signed;
 
 /* Opens the private key in the file `path` for signing, and keeps other processes out until it is closed;
- * waits 30 s for one that has it. passphrase: NULL where the key is not encrypted. reserve: how many indexes
- * are made durable at once; 1 loses none to a crash, more are quicker. Handles of one key in one process
- * share its state. The trees that are not kept beside the key are made at the first signature, which may
- * take long then. Errors: ARGUMENT, INPUT (reserve is 0), KEY (no such file, or no key, or another
- * passphrase), STATE, BACKEND. */
+ * waits 30 s for one that has it. path and passphrase: any bytes, with a NUL behind them; a passphrase is NULL
+ * where the key is not encrypted. reserve: how many indexes are made durable at once; with 1 a crash loses none
+ * that was not being used, more are quicker. Handles of one key in one process share its state, and the largest
+ * reserve of them counts. A process that ends without closing its last handle burns what it had reserved and not
+ * used. The trees that are not kept beside the key are made at the first signature, which may take long then.
+ * Errors: ARGUMENT, INPUT (reserve is 0), KEY (no such file, or no key, or another passphrase), STATE, BACKEND. */
 gabion_status gabion_stateful_key_open(const char *path, const char *passphrase, uint64_t reserve,
                                        gabion_stateful_key **key) GABION_MUST_CHECK;
 
@@ -328,8 +334,8 @@ gabion_status gabion_stateful_key_public(const gabion_stateful_key *key, uint8_t
  * same signature, and no index is used; the same id with another message is STATE.
  * signature_len: the room on the way in, the signature's length on the way out. Where there is too little
  * room, and with a NULL buffer, no index is used. about: may be NULL.
- * Errors: ARGUMENT, LENGTH, INPUT (the request id), STATE, BACKEND. After an error nothing is released; an
- * index may be lost. */
+ * Errors: ARGUMENT, LENGTH, INPUT (the request id), KEY (the secret does not lead to the public key), STATE,
+ * BACKEND. After an error nothing is released; an index may be lost. */
 gabion_status gabion_stateful_key_sign(const gabion_stateful_key *key, const uint8_t *message,
                                        size_t message_len, const char *request_id,
                                        uint8_t *signature, size_t *signature_len,
@@ -339,7 +345,8 @@ gabion_status gabion_stateful_key_sign(const gabion_stateful_key *key, const uin
  * reserved and not used. NULL does nothing. Errors: STATE (then what was to be given back is lost). */
 gabion_status gabion_stateful_key_close(gabion_stateful_key *key);
 
-/* Looks at the key in the file `path`, and changes nothing. What forbids signing is no error.
+/* Looks at the key in the file `path`, and changes nothing. What forbids signing is no error. Beside a process
+ * that signs, the answer may be out of date.
  * Errors: ARGUMENT, STATE (its files can't be read). */
 gabion_status gabion_stateful_key_status(const char *path, gabion_stateful_status *status)
     GABION_MUST_CHECK;

@@ -182,18 +182,26 @@ pub unsafe fn place<'a, T>(what: &str, pointer: *mut T) -> Result<&'a mut T, Fai
     Ok(unsafe { &mut *pointer })
 }
 
-/// A text.
+/// A text, of whatever bytes: a path or a passphrase, which are the system's and the user's.
 ///
 /// # Safety
 /// `text` is NULL or ends with a NUL and does not change during the call.
-pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failure> {
+pub unsafe fn bytes_of_text<'a>(what: &str, text: *const c_char) -> Result<&'a [u8], Failure> {
     if text.is_null() {
         return Err(missing(what));
     }
     // SAFETY: not NULL, and the caller's condition is this function's.
-    unsafe { CStr::from_ptr(text) }
-        .to_str()
-        .map_err(|_| Failure::new(code::ARGUMENT, format!("{what} is not UTF-8")))
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// A text in UTF-8.
+///
+/// # Safety
+/// As [`bytes_of_text`].
+pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failure> {
+    // SAFETY: the caller's condition is this function's.
+    let bytes = unsafe { bytes_of_text(what, text) }?;
+    str::from_utf8(bytes).map_err(|_| Failure::new(code::ARGUMENT, format!("{what} is not UTF-8")))
 }
 
 /// The algorithm of a name.

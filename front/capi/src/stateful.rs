@@ -1,6 +1,7 @@
 //! Keys that signing uses up: opened with their state, signed with, looked at.
 
-use std::ffi::c_char;
+use std::ffi::{OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 
@@ -66,18 +67,17 @@ pub unsafe extern "C" fn gabion_stateful_key_open(
         let key = unsafe { filled.output("key", key, 1, null_mut()) }?;
         // SAFETY: the caller's condition, for both.
         let (path, passphrase) = unsafe {
-            let given = (!passphrase.is_null()).then(|| input::text("passphrase", passphrase));
-            (input::text("path", path)?, given.transpose()?)
+            let given = !passphrase.is_null();
+            let given = given.then(|| input::bytes_of_text("passphrase", passphrase));
+            (file("path", path)?, given.transpose()?)
         };
         if reserve == 0 {
             return Err(Failure::new(code::INPUT, "reserve is 0; expected 1 or more"));
         }
         let engine = engine()?;
         let opening = Opening { ahead: reserve, ..Opening::default() };
-        let signer = roomily(|| {
-            let passphrase = passphrase.map(str::as_bytes);
-            Signer::open(&Surroundings::real(), engine, Path::new(path), passphrase, &opening)
-        })?;
+        let signer =
+            roomily(|| Signer::open(&Surroundings::real(), engine, path, passphrase, &opening))?;
         key[0] = Box::into_raw(Box::new(StatefulKey(signer)));
         Ok(())
     })
@@ -208,8 +208,8 @@ pub unsafe extern "C" fn gabion_stateful_key_status(
         // SAFETY: the caller's condition.
         let out = unsafe { filled.output("status", status, 1, StatefulStatus::default()) }?;
         // SAFETY: the caller's condition.
-        let path = unsafe { input::text("path", path) }?;
-        let seen = roomily(|| Ok(gabion_state::status(&Surroundings::real(), Path::new(path))?))?;
+        let path = unsafe { file("path", path) }?;
+        let seen = roomily(|| Ok(gabion_state::status(&Surroundings::real(), path)?))?;
         let is_safe = seen.refusal.is_none() && seen.anchors.iter().all(|(_, why)| why.is_none());
         out[0] = StatefulStatus {
             index: seen.index,
@@ -221,6 +221,16 @@ pub unsafe extern "C" fn gabion_stateful_key_status(
         };
         Ok(())
     })
+}
+
+/// The file that a text names, in the system's own bytes.
+///
+/// # Safety
+/// `text` is NULL or ends with a NUL and does not change during the call.
+unsafe fn file<'a>(what: &str, text: *const c_char) -> Result<&'a Path, Failure> {
+    // SAFETY: the caller's condition is this function's.
+    let bytes = unsafe { input::bytes_of_text(what, text) }?;
+    Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
 /// Does work that needs more stack than the caller may have.

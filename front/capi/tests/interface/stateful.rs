@@ -1,8 +1,9 @@
 //! Keys that signing uses up, through C: opened, signed with, looked at, closed; and refused where they have to be.
 
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, OsStr, c_char};
 use std::num::NonZero;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 
@@ -26,7 +27,7 @@ const E_SIGNATURE: i32 = -7;
 const E_STATE: i32 = -12;
 
 /// Makes a key of one tree of height 5 in a folder, with its anchor in another.
-fn make(folder: &Path, passphrase: Option<&str>, first: u64) -> PathBuf {
+fn make(folder: &Path, passphrase: Option<&[u8]>, first: u64) -> PathBuf {
     let around = Surroundings::real();
     let lms = LMS.iter().find(|set| set.name == "LMS_SHA256_M32_H5").unwrap();
     let ots = LM_OTS.iter().find(|set| set.name == "LMOTS_SHA256_N32_W8").unwrap();
@@ -40,7 +41,7 @@ fn make(folder: &Path, passphrase: Option<&str>, first: u64) -> PathBuf {
     let key = folder.join("key/k");
     let making = Making {
         key: &key,
-        passphrase: passphrase.map(str::as_bytes),
+        passphrase,
         encoding: Encoding::Hss,
         next: first,
         warn_at: Some(3),
@@ -53,11 +54,11 @@ fn make(folder: &Path, passphrase: Option<&str>, first: u64) -> PathBuf {
 }
 
 fn text(path: &Path) -> CString {
-    CString::new(path.to_str().unwrap()).unwrap()
+    CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
 /// Opens; the code and the handle.
-fn open(path: &Path, passphrase: Option<&str>, reserve: u64) -> (i32, *mut StatefulKey) {
+fn open(path: &Path, passphrase: Option<&[u8]>, reserve: u64) -> (i32, *mut StatefulKey) {
     let (path, mut key) = (text(path), null_mut());
     let passphrase = passphrase.map(|passphrase| CString::new(passphrase).unwrap());
     let passphrase = passphrase.as_ref().map_or(null(), |passphrase| passphrase.as_ptr());
@@ -129,14 +130,14 @@ fn verifies(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
 #[test]
 fn a_key_signs_with_an_index_each_and_tells_what_is_left() {
     let folder = tempfile::tempdir().unwrap();
-    let path = make(folder.path(), Some("pass"), 0);
-    for wrong in [None, Some("other")] {
+    let path = make(folder.path(), Some(b"pass"), 0);
+    for wrong in [None, Some(&b"other"[..])] {
         assert_eq!(open(&path, wrong, 1).0, E_KEY, "{}", last_error());
     }
-    assert_eq!(open(&path, Some("pass"), 0).0, E_INPUT);
+    assert_eq!(open(&path, Some(b"pass"), 0).0, E_INPUT);
     let before = status(&path);
     assert_eq!((before.index, before.remaining, before.burnt, before.is_safe), (0, 32, 0, 1));
-    let (code, key) = open(&path, Some("pass"), 8);
+    let (code, key) = open(&path, Some(b"pass"), 8);
     assert_eq!(code, OK, "{}", last_error());
     let (mut public, mut len) = ([0; 60], 60);
     // SAFETY: a handle, room as long as said, places.
@@ -162,7 +163,7 @@ fn a_key_signs_with_an_index_each_and_tells_what_is_left() {
     assert_eq!(sign(key, b"n", Some("request 1")).0, E_STATE);
     assert_eq!(sign(key, b"n", Some("request\n")).0, E_INPUT);
     // Another handle shares the state.
-    let (code, other) = open(&path, Some("pass"), 1);
+    let (code, other) = open(&path, Some(b"pass"), 1);
     assert_eq!(code, OK, "{}", last_error());
     assert_eq!(sign(other, b"m", None).2.index, 2);
     close(other);
@@ -196,4 +197,21 @@ fn a_key_that_is_copied_or_used_up_is_refused() {
     assert!(last_error().contains("not safe"), "{}", last_error());
     assert_eq!(status(&copy.join("k")).is_safe, 0);
     assert_eq!(open(&folder.path().join("none"), None, 1).0, E_KEY);
+}
+
+/// Those are the system's bytes, and the user's.
+#[test]
+fn a_path_and_a_passphrase_need_not_be_utf_8() {
+    let folder = tempfile::tempdir().unwrap();
+    let passphrase = &b"p\xe4ss"[..];
+    let path = make(folder.path(), Some(passphrase), 0);
+    let other = folder.path().join(OsStr::from_bytes(b"k\xe4y"));
+    std::fs::rename(path.parent().unwrap(), &other).unwrap();
+    let path = other.join("k");
+    assert_eq!(open(&path, Some("p\u{e4}ss".as_bytes()), 1).0, E_KEY);
+    let (code, key) = open(&path, Some(passphrase), 1);
+    assert_eq!(code, OK, "{}", last_error());
+    assert_eq!(sign(key, b"m", None).0, OK);
+    close(key);
+    assert_eq!(status(&path).index, 1);
 }
