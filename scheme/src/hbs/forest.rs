@@ -213,7 +213,7 @@ impl<L: Layers> Forest<L> {
 
     /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
     /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
-    /// no less worth guarding than the key: see [`SigningKey::restore`].
+    /// no less worth guarding than the key: see [`Forest::restore`].
     pub(crate) fn kept(&self) -> Vec<Kept<'_>> {
         let mut all = Vec::new();
         for (level, here) in self.levels.iter().enumerate() {
@@ -225,9 +225,8 @@ impl<L: Layers> Forest<L> {
         all
     }
 
-    /// Takes back what [`SigningKey::kept`] gave, in that order, but for the top tree, which
-    /// [`super::Generation::resume`] takes. A tree whose key is signed must be whole, and the signature
-    /// good.
+    /// Takes back what [`Forest::kept`] gave, in that order, but for the top tree, with which
+    /// [`Forest::new`] begins. A tree whose key is signed must be whole, and the signature good.
     ///
     /// Whoever calls answers for the bytes, and has authenticated them: of a tree that is not signed yet nothing
     /// shows that a node is another's, and a leaf above that signs such a tree, and later the right one, signs
@@ -243,7 +242,8 @@ impl<L: Layers> Forest<L> {
         scratch: &mut ScratchOf<L>,
     ) -> Result<(), Error> {
         let reason = "what is kept of its trees does not fit it";
-        let refused = || Error::PrivateKey { algorithm: L::Secret::NAME, reason };
+        let algorithm = self.name();
+        let refused = || Error::PrivateKey { algorithm, reason };
         let Kept { level, number, row, signed } = kept;
         if !(1..self.layers.count()).contains(&level) {
             return Err(refused());
@@ -353,7 +353,7 @@ impl<L: Layers> Forest<L> {
             let next = self.begin(k, level - 1, above)?;
             self.levels[level - 1].next = Some(Box::new(next));
         }
-        let parent = self.tree(level - 1, above).ok_or(Error::Fault(L::Secret::NAME))?;
+        let parent = self.tree(level - 1, above).ok_or(Error::Fault(self.name()))?;
         let secret = self.layers.child(k, &parent.secret, q, level, number)?;
         let tree = Tree::new(secret, self.layers.low(level))?;
         Ok(Level { tree, number, signed: Vec::new(), next: None })
@@ -372,7 +372,8 @@ impl<L: Layers> Forest<L> {
             return Ok(next);
         }
         let (above, q) = self.parent(level, next.number);
-        let fault = || Error::Fault(L::Secret::NAME);
+        let name = self.name();
+        let fault = || Error::Fault(name);
         let parent = self.tree_mut(level - 1, above).ok_or_else(fault)?;
         parent.grow(k, parent.missing(), scratch)?;
         parent.reach(k, q, scratch)?;
@@ -386,6 +387,11 @@ impl<L: Layers> Forest<L> {
         parent.advance(k, q, 1, scratch)?;
         next.signed = signed;
         Ok(next)
+    }
+
+    /// What an error calls the algorithm.
+    fn name(&self) -> &'static str {
+        self.levels[0].tree.secret.name()
     }
 
     /// Which tree of the level above signs a tree's key, and at which leaf.

@@ -15,7 +15,7 @@ use super::tree::Tree;
 use crate::error::Error;
 use crate::kernels::Kernels;
 
-/// Leaves of a piece, where its tree has so many: a millisecond's work where w is 1, ten where it is 8.
+/// Leaves of a piece, where its tree has so many: a millisecond's work of LMS where w is 1, ten where it is 8, five of XMSS.
 const PIECE: u32 = 64;
 /// The same of the lowest trees, which are to be more than one piece.
 const SMALL_PIECE: u32 = 16;
@@ -68,7 +68,7 @@ impl<S: TreeSecret> Growth<S> {
     pub(crate) fn finish(self) -> Result<Tree<S>, Error> {
         if self.0.missing() > 0 {
             let reason = "its top tree is not whole";
-            return Err(Error::PrivateKey { algorithm: S::NAME, reason });
+            return Err(Error::PrivateKey { algorithm: self.0.secret.name(), reason });
         }
         Ok(self.0)
     }

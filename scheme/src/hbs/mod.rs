@@ -30,10 +30,11 @@ pub(crate) use tree::Tree;
 
 /// What the leaves of one tree derive from, and how its nodes are hashed.
 pub(crate) trait TreeSecret {
-    /// What an error calls the algorithm.
-    const NAME: &'static str;
     /// Working memory.
     type Scratch;
+
+    /// What an error calls the algorithm.
+    fn name(&self) -> &'static str;
 
     /// Bytes of a node.
     fn n(&self) -> usize;

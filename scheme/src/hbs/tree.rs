@@ -50,7 +50,7 @@ impl<S: TreeSecret> Tree<S> {
         let nodes = row.len() / n;
         if !row.len().is_multiple_of(n) || nodes > self.top.missing() as usize {
             let reason = "the nodes that are kept of it are not those of its sets";
-            return Err(Error::PrivateKey { algorithm: S::NAME, reason });
+            return Err(Error::PrivateKey { algorithm: self.secret.name(), reason });
         }
         self.top.next_mut(nodes as u32).copy_from_slice(row);
         self.top.raise(k, &self.secret, nodes as u32);
@@ -135,7 +135,7 @@ impl<S: TreeSecret> Tree<S> {
         let missing = subtree.missing();
         grow(k, &self.secret, &mut subtree, missing, scratch);
         if subtree.root() != self.top.low(place) {
-            return Err(Error::Fault(S::NAME));
+            return Err(Error::Fault(self.secret.name()));
         }
         self.bottom = Some(subtree);
         Ok(())

@@ -145,8 +145,11 @@ impl Secret {
 }
 
 impl TreeSecret for Secret {
-    const NAME: &'static str = "HSS";
     type Scratch = Scratch;
+
+    fn name(&self) -> &'static str {
+        "HSS"
+    }
 
     fn n(&self) -> usize {
         self.lms.n

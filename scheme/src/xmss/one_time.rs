@@ -45,7 +45,7 @@ pub(super) fn sign<K: Kernels + ?Sized>(
         found.len() == out.len() && found.eq((q..).take(out.len()).map(|q| tree.leaf(q)));
     if !is_right {
         out.iter_mut().for_each(|out| ct::wipe(out));
-        return Err(Error::Fault(Secret::NAME));
+        return Err(Error::Fault(tree.secret.name()));
     }
     Ok(())
 }

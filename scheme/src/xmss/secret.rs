@@ -121,6 +121,7 @@ impl Secret {
         let Seeds { set, context, .. } = &*self.seeds;
         let Scratch { values, above } = scratch;
         let n = set.n;
+        let OnPanic(values) = &mut OnPanic(values);
         ct::resize(values, out.len() * set.chains(), 0);
         self.chain_starts(k, first, values.chunks_exact_mut(set.chains() * n));
         let keys = (first..).zip(values.chunks_exact_mut(set.chains() * n));
@@ -144,9 +145,23 @@ impl Secret {
     }
 }
 
+/// What holds secrets until they are worked on: a panic in between wipes it.
+struct OnPanic<'a>(&'a mut Vec<u8>);
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            ct::wipe(self.0);
+        }
+    }
+}
+
 impl TreeSecret for Secret {
-    const NAME: &'static str = "XMSS";
     type Scratch = Scratch;
+
+    fn name(&self) -> &'static str {
+        self.seeds.set.scheme.name()
+    }
 
     fn n(&self) -> usize {
         self.seeds.set.n

@@ -10,7 +10,7 @@ use super::secret::{Secret, Seeds, TOGETHER};
 use super::signature::Signature;
 use super::{Scratch, verify};
 use crate::error::Error;
-use crate::hbs::{Forest, Growth, Kept, Layers, Run, Tree, TreeSecret};
+use crate::hbs::{Forest, Growth, Kept, Layers, Run, Tree};
 use crate::kernels::Kernels;
 use crate::kernels::xmss::N_MAX;
 
@@ -213,7 +213,7 @@ fn sign_run<K: Kernels + ?Sized>(
     out: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<(), Error> {
-    let (set, fault) = (seeds.set, Error::Fault(Secret::NAME));
+    let (set, fault) = (seeds.set, Error::Fault(seeds.set.scheme.name()));
     let Some((_, root, context)) = public.parts() else { return Err(fault) };
     let mut digests = Vec::with_capacity(messages.len());
     let mut parts = Vec::with_capacity(messages.len());

@@ -93,9 +93,9 @@ fn known_answers_of_keys<K: Kernels>(k: &K) {
         let field = |name: &str| {
             block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))
         };
-        let Some(name) = field("Params").filter(|name| !name.contains("SHA2_10_")) else {
-            continue;
-        };
+        // Those that pqc-kat has, too.
+        let is_made = |name: &&str| ["XMSS-SHA2_10_192", "XMSS-SHA2_10_256"].contains(name);
+        let Some(name) = field("Params").filter(|name| !is_made(name)) else { continue };
         let seeds =
             ["SecretSeed", "SecretPrf", "PublicSeed"].map(|name| unhex(field(name).unwrap_or("")));
         cases.push((name.to_owned(), seeds.concat(), unhex(field("PublicKey").unwrap_or(""))));
@@ -249,7 +249,9 @@ fn keys_opened_again() {
         let mut again = key(k, set);
         for kept in open.kept().into_iter().filter(|kept| kept.level > 0) {
             let other = Kept { number: kept.number ^ 1, ..kept };
-            assert!(again.restore(k, other, &mut scratch).is_err(), "another tree's");
+            let refused = again.restore(k, other, &mut scratch);
+            let is_named = matches!(refused, Err(Error::PrivateKey { algorithm: "XMSSMT", .. }));
+            assert!(is_named, "another tree's: {refused:?}");
             if !kept.signed.is_empty() {
                 let mut row = kept.row.to_vec();
                 row[40] ^= 1;

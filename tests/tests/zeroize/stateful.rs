@@ -2,16 +2,21 @@
 
 use std::num::NonZero;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use gabion_engine::Engine;
+use gabion_backend::portable::Portable;
 use gabion_engine::keys::stateful;
 use gabion_engine::keys::stateful::hss::{HssSecret, Levels, Progress, StatefulKey};
 use gabion_engine::keys::stateful::xmss::XmssSecret;
 use gabion_engine::lms::{LmOts, Lms};
-use gabion_engine::xmss::Set;
+use gabion_engine::xmss::{self, Set};
+use gabion_engine::{Engine, Entropy};
+use gabion_scheme::kernels::xmss::{self as chains, XmssAddress, address_type};
+use gabion_tests::touched::{Touch, Touched};
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
-use super::{Of, Recorded, publish, record, watched};
+use super::{Of, Recorded, engines, publish, record, watched, watched_on};
 
 /// A key of two levels over the border of a lower tree, closed with its trees and opened again; the seeds that the
 /// lower trees have, which nobody but the signer sees.
@@ -55,6 +60,15 @@ fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
     record(&secrets[..32]);
     record(&secrets[32..]);
     publish(public, seed);
+    // Where the chains of leaf 8 of the second tree begin, which is made and never signs (SP 800-208, section 6.2).
+    for chain in 0..67 {
+        let address = XmssAddress::new(0, 1, address_type::OTS);
+        let address = address.with(XmssAddress::KEY_PAIR, 8).with(XmssAddress::CHAIN, chain);
+        let prefix = [&[0; 31][..], &[4]].concat();
+        let mut input = [&prefix, &secrets[..32], seed, &address.bytes()].concat();
+        record(&Sha256::digest(&input));
+        gabion_engine::ct::wipe(&mut input); // The test's own copy.
+    }
     let threads = NonZero::<usize>::MIN.saturating_add(1);
     let secret = &XmssSecret::decode(set.scheme, &encoded).expect("what it wrote");
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
@@ -73,6 +87,27 @@ fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
     publish(public, &sigs[0]);
 }
 
+/// Records where chains begin, and panics.
+struct Panics;
+
+impl Touch for Panics {
+    fn xmss_secrets(&self, jobs: &mut [chains::XmssSecret<'_>]) {
+        jobs.iter().for_each(|job| record(job.output));
+        panic!("on purpose");
+    }
+}
+
+/// Leaves of XMSS, of which a kernel makes the secrets and then panics.
+fn panic_in_xmss() {
+    let set = Set::of_name("XMSS-SHA2_10_256").expect("a set");
+    let mut seeds = Zeroizing::new(vec![0; 3 * set.n]);
+    Recorded.fill(&mut seeds).expect("randomness");
+    let kernels = Touched { inner: Portable, touch: Panics };
+    let mut scratch = xmss::Scratch::new();
+    let made = AssertUnwindSafe(|| xmss::generate(&kernels, set, &seeds, &mut scratch));
+    assert!(catch_unwind(made).is_err(), "no kernel panicked");
+}
+
 #[test]
 fn freed_memory_holds_no_secret_of_hss() {
     let hits = watched(Of::Keys, run_hss);
@@ -82,5 +117,11 @@ fn freed_memory_holds_no_secret_of_hss() {
 #[test]
 fn freed_memory_holds_no_secret_of_xmss() {
     let hits = watched(Of::Keys, run_xmss);
+    assert_eq!(hits, [], "(size, place) in freed blocks");
+}
+
+#[test]
+fn freed_memory_holds_no_secret_of_xmss_after_a_panic() {
+    let hits = watched_on(&engines()[0], Of::Keys, |_, _| panic_in_xmss());
     assert_eq!(hits, [], "(size, place) in freed blocks");
 }
