@@ -26,12 +26,11 @@
 //! else. Every kernel that meets a secret clears all vector registers before it returns
 //! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
 
-use gabion_scheme::kernels::lms::{LmsChain, LmsFamily, LmsHash, chains, hashes};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
-use gabion_scheme::kernels::xmss::{XmssChain, XmssFamily, XmssHash, XmssSecret};
-use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, xmss_of_any};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
+use crate::shared::hash_based::hash_based_methods;
 use crate::shared::polynomials::polynomial_methods;
 use crate::x86::sha_ni;
 
@@ -135,45 +134,7 @@ impl Kernels for Avx2 {
         unsafe { slh::hash_many(*self, jobs) }
     }
 
-    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
-        match jobs.first().map(|job| job.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(LmsFamily::Sha256) => unsafe { lms::chain_many(*self, jobs) },
-            _ => chains(self, jobs),
-        }
-    }
-
-    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
-        match jobs.first().map(|job| job.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(LmsFamily::Sha256) => unsafe { lms::hash_many(*self, jobs) },
-            _ => hashes(self, jobs),
-        }
-    }
-
-    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
-        match jobs.first().map(|job| job.context.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(XmssFamily::Sha256) => unsafe { xmss::chain_many(*self, jobs) },
-            _ => xmss_of_any::chains(self, jobs),
-        }
-    }
-
-    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
-        match jobs.first().map(|job| job.context.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(XmssFamily::Sha256) => unsafe { xmss::hash_many(*self, jobs) },
-            _ => xmss_of_any::hashes(self, jobs),
-        }
-    }
-
-    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
-        match jobs.first().map(|job| job.context.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(XmssFamily::Sha256) => unsafe { xmss::secret_many(*self, jobs) },
-            _ => xmss_of_any::secrets(self, jobs),
-        }
-    }
+    hash_based_methods!();
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {
         // SAFETY: `self` proves that the processor supports the kernel's features.

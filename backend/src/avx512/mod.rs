@@ -42,15 +42,13 @@
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
-use gabion_scheme::kernels::lms::{
-    LmsChain, LmsFamily, LmsHash, LmsLeaves, chains, hashes, leaves,
-};
+use gabion_scheme::kernels::lms::{LmsFamily, LmsLeaves, leaves};
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 use gabion_scheme::kernels::slh_fors::SlhForsTree;
-use gabion_scheme::kernels::xmss::{XmssChain, XmssFamily, XmssHash, XmssSecret};
-use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge, xmss_of_any};
+use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
+use crate::shared::hash_based::hash_based_methods;
 use crate::shared::polynomials::polynomial_methods;
 use crate::shared::sha512::Blocks;
 use crate::x86::processor;
@@ -221,21 +219,7 @@ impl Kernels for Avx512 {
         unsafe { slh::fors_many(jobs) }
     }
 
-    fn lms_chain_many(&self, jobs: &mut [LmsChain<'_>]) {
-        match jobs.first().map(|job| job.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(LmsFamily::Sha256) => unsafe { lms::chain_many(*self, jobs) },
-            _ => chains(self, jobs),
-        }
-    }
-
-    fn lms_hash_many(&self, jobs: &mut [LmsHash<'_>]) {
-        match jobs.first().map(|job| job.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(LmsFamily::Sha256) => unsafe { lms::hash_many(*self, jobs) },
-            _ => hashes(self, jobs),
-        }
-    }
+    hash_based_methods!();
 
     fn lms_leaves(&self, job: &mut LmsLeaves<'_>) {
         let done = match job.family {
@@ -252,30 +236,6 @@ impl Kernels for Avx512 {
                 ..*job
             },
         );
-    }
-
-    fn xmss_chain_many(&self, jobs: &mut [XmssChain<'_>]) {
-        match jobs.first().map(|job| job.context.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(XmssFamily::Sha256) => unsafe { xmss::chain_many(*self, jobs) },
-            _ => xmss_of_any::chains(self, jobs),
-        }
-    }
-
-    fn xmss_hash_many(&self, jobs: &mut [XmssHash<'_>]) {
-        match jobs.first().map(|job| job.context.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(XmssFamily::Sha256) => unsafe { xmss::hash_many(*self, jobs) },
-            _ => xmss_of_any::hashes(self, jobs),
-        }
-    }
-
-    fn xmss_secret_many(&self, jobs: &mut [XmssSecret<'_>]) {
-        match jobs.first().map(|job| job.context.family) {
-            // SAFETY: `self` proves that the processor supports the kernel's features.
-            Some(XmssFamily::Sha256) => unsafe { xmss::secret_many(*self, jobs) },
-            _ => xmss_of_any::secrets(self, jobs),
-        }
     }
 
     fn sha512_many(&self, jobs: &mut [Sha512<'_>]) {

@@ -4,6 +4,8 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod chains;
 pub(crate) mod constants;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod hash_based;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod memory;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
