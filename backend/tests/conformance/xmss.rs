@@ -34,6 +34,7 @@ pub fn check(k: &dyn Kernels) {
         check_misuse(k, family, n);
         if family != XmssFamily::Sha512 && n <= 32 {
             check_secrets(k, family, n);
+            check_misuse_of_secrets(k, family, n);
         }
     }
 }
@@ -251,6 +252,30 @@ fn check_misuse(k: &dyn Kernels, family: XmssFamily, n: usize) {
             k.xmss_hash_many(&mut [one, two]);
         });
         assert!(i > 1 || catch_unwind(call).is_err(), "misuse {i} of hashes was accepted");
+        let untouched = first.iter().chain(&second).all(|&byte| byte == 0xa5);
+        assert!(untouched, "a refused call wrote something");
+    }
+}
+
+/// The same of secrets: another hash function, a short output, a seed of another length.
+fn check_misuse_of_secrets(k: &dyn Kernels, family: XmssFamily, n: usize) {
+    let other =
+        if family == XmssFamily::Shake128 { XmssFamily::Sha256 } else { XmssFamily::Shake128 };
+    let contexts =
+        [(family, n), (other, 32)].map(|(family, n)| XmssContext::new(family, &vec![7; n]));
+    let seeds = [n, 56 - n].map(|n| XmssSecretSeed::new(XmssFamily::Sha256, &vec![7; n]));
+    for (i, (context, seed, len)) in [(1, 0, 32), (0, 0, n - 1), (0, 1, n)].into_iter().enumerate()
+    {
+        let (mut first, mut second) = (vec![0xa5u8; n], vec![0xa5u8; len]);
+        let address = XmssAddress::default();
+        let call = AssertUnwindSafe(|| {
+            let (of_first, of_second) = (&contexts[0], &contexts[context]);
+            let [one, two] =
+                [(of_first, &seeds[0], &mut first), (of_second, &seeds[seed], &mut second)]
+                    .map(|(context, seed, output)| XmssSecret { context, seed, address, output });
+            k.xmss_secret_many(&mut [one, two]);
+        });
+        assert!(catch_unwind(call).is_err(), "misuse {i} of secrets was accepted");
         let untouched = first.iter().chain(&second).all(|&byte| byte == 0xa5);
         assert!(untouched, "a refused call wrote something");
     }

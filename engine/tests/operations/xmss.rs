@@ -30,7 +30,8 @@ fn signed_at(set: (Scheme, u32), index: u64, seed: u8, message: &[u8]) -> [Vec<u
         next = next.wrapping_add(101);
         (0..len).map(|at| next.wrapping_mul(at as u8 | 1) ^ (at >> 8) as u8).collect()
     };
-    testing_only_signed(&Portable, set, index, message, &mut take)
+    let (key, signatures) = testing_only_signed(&Portable, set, index, &[message], &mut take);
+    [key, signatures.concat()]
 }
 
 fn text(lane: usize) -> Vec<u8> {

@@ -17,15 +17,15 @@ use crate::kernels::Kernels;
 use crate::kernels::xmss::address_type::OTS;
 use crate::kernels::xmss::{STEPS_MAX, XmssAddress, XmssChain, XmssContext};
 
-/// An encoded public key, and a signature of a message by the leaf with this index. `take` gives all that is random, so
-/// many bytes a call. Nobody else has this key, which could sign nothing else.
+/// An encoded public key, and a signature of each message by the leaf with this index. `take` gives all that is random,
+/// so many bytes a call. Nobody else has this key, which could sign by no other leaf.
 pub fn testing_only_signed<K: Kernels + ?Sized>(
     k: &K,
     set: &'static Set,
     index: u64,
-    message: &[u8],
+    messages: &[&[u8]],
     take: &mut dyn FnMut(usize) -> Vec<u8>,
-) -> [Vec<u8>; 2] {
+) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (context, randomizer) = (XmssContext::new(set.family, &take(set.n)), take(set.n));
     let mut layers = Vec::new();
     for layer in 0..set.d {
@@ -36,19 +36,27 @@ pub fn testing_only_signed<K: Kernels + ?Sized>(
         layers.push((values, path, root));
     }
     let root = layers.last().map_or(&[][..], |(.., root)| root);
-    let digest = message_digest(&context, &randomizer, root, index, message);
     let key = [&set.number.to_be_bytes()[..], root, context.seed()].concat();
-    let mut signed = digest[..set.n].to_vec();
-    let mut signature = index.to_be_bytes()[8 - set.index_len()..].to_vec();
-    signature.extend(randomizer);
-    for (layer, (mut values, path, root)) in (0..).zip(layers) {
+    let sign = |layer: u32, signed: &[u8]| {
+        let (mut values, path, _) = layers[layer as usize].clone();
         let address = address(layer, place(set, index, layer));
-        let mut jobs: Vec<_> = ots::chains_to(&context, address, &signed, &mut values).collect();
+        let mut jobs: Vec<_> = ots::chains_to(&context, address, signed, &mut values).collect();
         k.xmss_chain_many(&mut jobs);
-        signature.extend([values, path].concat());
-        signed = root;
-    }
-    [key, signature]
+        [values, path].concat()
+    };
+    let above: Vec<_> = (1..)
+        .zip(&layers)
+        .take(layers.len() - 1)
+        .map(|(layer, (.., root))| sign(layer, root))
+        .collect();
+    let above = above.concat();
+    let number = &index.to_be_bytes()[8 - set.index_len()..];
+    let signatures = messages.iter().map(|message| {
+        let digest = message_digest(&context, &randomizer, root, index, message);
+        [number, &randomizer, &sign(0, &digest[..set.n]), &above].concat()
+    });
+    let signatures = signatures.collect();
+    (key, signatures)
 }
 
 /// The address of a one-time key.

@@ -130,22 +130,23 @@ fn lanes(scheme: Scheme) -> Result<Vec<Lane>, String> {
         Scheme::Xmss => &CASES[..],
         Scheme::XmssMt => &LAYERS,
     };
-    let mut lanes = Vec::new();
-    for turn in 0..2 {
-        for (at, (number, index, root)) in (0..).zip(cases) {
-            let set = Set::of_number(scheme, *number).ok_or("a set is missing")?;
-            let message = vec![turn; 50 + 37 * at as usize];
-            let mut take = bytes_of(at);
-            let [key, signature] = testing_only_signed(&Portable, set, *index, &message, &mut take);
-            let found = hex(&key[4..4 + set.n]);
-            if found != *root {
-                return Err(format!("{}: the root is {found}", set.name));
-            }
-            let key = VerifyKey::decode(scheme, &key).map_err(|error| error.to_string())?;
-            lanes.push(Lane { key, message, signature });
+    let mut lanes = [const { Vec::new() }; 2];
+    for (at, (number, index, root)) in (0..).zip(cases) {
+        let set = Set::of_number(scheme, *number).ok_or("a set is missing")?;
+        let messages = [0, 1].map(|turn| vec![turn; 50 + 37 * at as usize]);
+        let both = messages.each_ref().map(Vec::as_slice);
+        let (key, signatures) =
+            testing_only_signed(&Portable, set, *index, &both, &mut bytes_of(at));
+        let found = hex(&key[4..4 + set.n]);
+        if found != *root {
+            return Err(format!("{}: the root is {found}", set.name));
+        }
+        let key = VerifyKey::decode(scheme, &key).map_err(|error| error.to_string())?;
+        for ((lanes, message), signature) in lanes.iter_mut().zip(messages).zip(signatures) {
+            lanes.push(Lane { key: key.clone(), message, signature });
         }
     }
-    Ok(lanes)
+    Ok(lanes.concat())
 }
 
 /// The numbers of a linear congruence.
