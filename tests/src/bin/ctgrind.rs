@@ -221,7 +221,7 @@ fn hss(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
 /// How keys of XMSS^MT are called, for the same reason.
 const XMSS_KEYS: &str = "XMSS-keys";
 
-/// The same of four layers of XMSS^MT, of each hash function and each n of SP 800-208.
+/// The same of four layers of XMSS^MT, by either hash function of SP 800-208 and of either length.
 fn xmss_keys(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
     let names = ["XMSSMT-SHA2_20/4_256", "XMSSMT-SHAKE256_20/4_192"];
     let sets = names.map(|name| XMSSMT.iter().find(|set| set.name == name));

@@ -5,6 +5,7 @@
 //! signatures are compared; of the others keys are, but for those numbers.
 
 use gabion_backend::portable::Portable;
+use gabion_engine::Algorithm;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::lms::LmsFamily;
@@ -14,7 +15,7 @@ use hbs_lms::{
     Shake256_192, Shake256_256,
 };
 
-use crate::{count, random, random_below};
+use crate::{count, random, random_below, tally};
 
 /// Heights and w of each level of the keys that are compared: borders are near, and no tree takes long.
 const SHAPES: [&[(u32, u32)]; 6] = [
@@ -145,7 +146,7 @@ fn rounds<K: Kernels>(k: &K, least: usize) {
         compared += compare::<Shake256_256, K>(k, LmsFamily::Shake256, 32, round);
         compared += compare::<Shake256_192, K>(k, LmsFamily::Shake256, 24, round);
     }
-    println!("HSS against hbs-lms: {compared} keys and signatures");
+    tally(Algorithm::Hss, "hbs-lms", compared);
 }
 
 /// On the best kernels of this machine; the others make the same (tests of the flow).

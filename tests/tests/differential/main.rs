@@ -24,7 +24,8 @@
 //! - N operations, or up to two more, of each parameter set of ML-KEM, ML-DSA and Ed25519, and as many of
 //!   ZIP 215's verdicts with their definition;
 //! - N / 100 of each set of FN-DSA and Falcon;
-//! - N / 10,000 signatures and N / 100 verifications of each set of SLH-DSA.
+//! - N / 10,000 signatures and N / 100 verifications of each set of SLH-DSA;
+//! - N / 10,000 keys, with what they sign, of sets of HSS and XMSS^MT.
 //!
 //! If `GABION_SOAK_TALLY` names a file, each comparison adds a line that says how many there were.
 

@@ -6,6 +6,7 @@
 //! XMSS^MT as one of XMSS where there is one (RustCrypto/signatures 1442): keys of such a set sign at index 0.
 
 use gabion_backend::portable::Portable;
+use gabion_engine::Algorithm;
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::xmss::{self as ours, Scheme, Scratch, Set};
@@ -14,7 +15,7 @@ use xmss::{
     XmssMtShake256_20_4_192, XmssMtShake256_20_4_256, XmssParameter,
 };
 
-use crate::{count, random, random_below};
+use crate::{count, random, random_below, tally};
 
 fn verdict<K: Kernels>(k: &K, key: &ours::VerifyKey, message: &[u8], signature: &[u8]) -> bool {
     let mut status = [Status::NotRun];
@@ -70,7 +71,7 @@ fn rounds<K: Kernels>(k: &K, least: usize) {
         compare::<XmssMtShake256_20_4_256, K>(k, "XMSSMT-SHAKE256_20/4_256", round);
         compare::<XmssMtShake256_20_4_192, K>(k, "XMSSMT-SHAKE256_20/4_192", round);
     }
-    println!("XMSS^MT against xmss: {} keys and signatures", 8 * rounds);
+    tally(Algorithm::XmssMt, "xmss", 8 * rounds);
 }
 
 /// On the best kernels of this machine; the others make the same (tests of the flow).

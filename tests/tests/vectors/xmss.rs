@@ -4,6 +4,11 @@
 // A test that meets what it does not expect should stop there.
 #![allow(clippy::expect_used)]
 
+use std::num::NonZero;
+use std::ops::ControlFlow;
+
+use gabion_engine::Engine;
+use gabion_engine::keys::stateful::xmss::{Progress, StatefulKey, XmssSecret};
 use gabion_scheme::error::Status;
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::xmss::{self, Scheme, Scratch, Set, VerifyKey};
@@ -167,9 +172,13 @@ fn botan<K: Kernels>(k: &K) {
     check(k, &cases);
 }
 
+/// The hash functions and lengths of pqc-kat.
+const HASHES: [(&str, usize); 4] =
+    [("SHA256", 24), ("SHA256", 32), ("SHAKE256", 24), ("SHAKE256", 32)];
+
 fn pqc_kat<K: Kernels>(k: &K) {
     let mut cases = Vec::new();
-    for (hash, n) in [("SHA256", 24), ("SHA256", 32), ("SHAKE256", 24), ("SHAKE256", 32)] {
+    for (hash, n) in HASHES {
         for (mode, h) in [("sigGen", 10), ("sigVer", 10), ("sigVer", 16), ("sigVer", 20)] {
             if (hash, n) == ("SHAKE256", 24) && h > 10 {
                 continue; // There is no such file.
@@ -213,6 +222,38 @@ fn joined(name: &str, prompt: &serde_json::Value, answers: &serde_json::Value) -
         }
     }
     cases
+}
+
+/// Keys of trees 16 high where GABION_SOAK is set, and of those 20 high where it is a million: they take seconds and
+/// minutes each.
+#[test]
+fn pqc_kat_keys_of_high_trees() {
+    let soak = std::env::var("GABION_SOAK").ok().and_then(|n| n.parse::<u64>().ok());
+    let heights = match soak {
+        None => &[][..],
+        Some(..1_000_000) => &[16],
+        Some(_) => &[16, 20],
+    };
+    let (engine, mut watch) =
+        (Engine::global().expect("a backend"), |_: Progress<'_>| ControlFlow::Continue(()));
+    let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    for h in heights {
+        for (hash, n) in HASHES {
+            let name = format!("pqc-kat/XMSS/XMSS-keyGen-{hash}-N{n}-H{h}");
+            let [prompt, answers] = ["prompt", "expectedResults"].map(|file| {
+                let file = vectors::json(&format!("{name}/{file}.json"))?;
+                vectors::list(&file["testGroups"]).first().cloned()
+            });
+            let (Some(group), Some(answers)) = (prompt, answers) else { return };
+            let set = Set::of_name(text(&group["param"])).expect("a set");
+            let (test, answer) = (&group["tests"][0], &answers["tests"][0]);
+            let seeds = ["S_XMSS", "SK_PRF", "I"].map(|field| hex(&test[field])).concat();
+            let secret = XmssSecret::new(set, &seeds).expect("three seeds");
+            let made = StatefulKey::generate(engine, &secret, &[], threads, &mut watch);
+            let key = made.expect("it can be made").expect("nobody stops it");
+            assert_eq!(key.verify_key().bytes(), hex(&answer["publicKey"]), "{name}");
+        }
+    }
 }
 
 /// The certificate of RFC 9802 that signs itself.
