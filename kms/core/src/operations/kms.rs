@@ -1,5 +1,6 @@
 //! The service's heart: engine, store, seal, and what is kept of keys.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -50,6 +51,8 @@ pub struct Kms {
     pub(super) cache: Cache,
     pub(super) left: Left,
     metrics: Metrics,
+    /// Of the last change that was seen to be committed.
+    revision: AtomicU64,
     /// One change at a time. Uses don't wait for it.
     changes: Mutex<()>,
     /// The token of the process that made it: what another one knows of keys gets old there.
@@ -66,11 +69,13 @@ impl Kms {
         sealer.check_fits(&*store)?;
         let engine =
             Engine::new(&Config { verify_after_sign: true, ..Config::from_environment() })?;
+        let revision = AtomicU64::new(store.read(&[])?.revision.0);
         Ok(Kms {
             kept: Kept { engine, store, sealer },
             cache: Cache::new(options.cache_bytes_max),
             left: Left::default(),
             metrics: Metrics::new(),
+            revision,
             changes: Mutex::new(()),
             process: forks::token(),
         })
@@ -105,6 +110,11 @@ impl Kms {
     /// What was counted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The revision of the store that every answer from here on takes into account.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 
     /// Bytes that expanded keys take, about.
@@ -164,6 +174,10 @@ impl Kms {
         match settle(&*self.kept.store, transaction) {
             Ok(Settled::Committed) => {
                 self.cache.changed(&key.uuid, transaction);
+                // What was committed stays so, whether or not its revision can be read.
+                if let Ok(read) = self.kept.store.read(&[]) {
+                    self.revision.fetch_max(read.revision.0, Ordering::AcqRel);
+                }
                 Ok(())
             }
             Ok(Settled::Conflict(_)) => {

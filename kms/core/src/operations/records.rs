@@ -161,6 +161,16 @@ pub fn read_state(path: &RecordPath, bytes: &[u8]) -> Result<Version, Error> {
     serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))
 }
 
+/// The state of a version and its public key, without its private key.
+pub fn read_public(path: &RecordPath, bytes: &[u8]) -> Result<(Version, Vec<u8>), Error> {
+    let rest = &mut &*bytes;
+    let parts = (|| Some([part(rest)?, part(rest)?]))();
+    let [state, public] = parts.ok_or_else(|| damaged(path, "it is too short"))?;
+    let version =
+        serde_json::from_slice(state).map_err(|error| damaged(path, &error.to_string()))?;
+    Ok((version, public.to_vec()))
+}
+
 /// Reads a version with its key, as it was written.
 pub fn read_written<'a>(
     path: &RecordPath,

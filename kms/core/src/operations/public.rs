@@ -1,0 +1,59 @@
+//! What of versions is public.
+
+use gabion_engine::VerifyKey;
+use gabion_engine::key_file::{self, FileForm};
+
+use super::kms::Kms;
+use super::records::{read_public, version_path, versions_path};
+use crate::error::Error;
+use crate::model::{KeyId, Version, VersionId};
+
+/// A version, and its public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Public {
+    /// The version.
+    pub version: Version,
+    /// The public key, in the bytes of its standard. None of a symmetric key.
+    pub bytes: Vec<u8>,
+}
+
+impl Public {
+    /// The public key as PEM of a SubjectPublicKeyInfo. None where no standard has that for the algorithm.
+    pub fn pem(&self, of: &KeyId) -> Option<String> {
+        let form = FileForm::of(of.algorithm.algorithm()?)?;
+        String::from_utf8(key_file::encode_public(form, &self.bytes, false).ok()?).ok()
+    }
+}
+
+impl Kms {
+    /// Versions of a key in their order, at most `most` that come after a number and were not destroyed.
+    ///
+    /// # Errors
+    /// No such key; the store's.
+    pub fn publics(&self, id: &KeyId, after: u32, most: usize) -> Result<Vec<Public>, Error> {
+        self.key(id)?;
+        let (under, mut after) = (versions_path(id)?, version_path(id, after)?);
+        let mut found = Vec::new();
+        while found.len() < most {
+            let page = self.kept.store.list(&under, Some(&after), most - found.len())?;
+            let Some((last, _)) = page.records.last() else { break };
+            after = last.clone();
+            for (path, record) in &page.records {
+                let Some(value) = &record.value else { continue };
+                let bytes = self.kept.sealer.open(path, record.generation, value)?;
+                let (version, public) = read_public(path, &bytes)?;
+                found.push(Public { version, bytes: public });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The public key of a version.
+    ///
+    /// # Errors
+    /// No such key or version; one that does not sign; the store's.
+    pub fn public(&self, id: &VersionId) -> Result<VerifyKey, Error> {
+        self.key(&id.key)?.key.existing(id.version)?;
+        Ok(self.version(&id.key, id.version)?.material.verify()?.clone())
+    }
+}
