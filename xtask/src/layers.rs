@@ -13,6 +13,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-state", &["gabion-engine"]),
     ("gabion-rustls", &["gabion-engine"]),
     ("gabion-kms", &["gabion-engine", "gabion-state"]),
+    ("gabion-kms-client", &["gabion-rustls"]),
+    ("gabion-kms-server", &["gabion-engine", "gabion-kms", "gabion-kms-client", "gabion-rustls"]),
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     // Kernels by themselves are timed for what hashes would cost.
@@ -26,6 +28,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "gabion-engine",
             "gabion-state",
+            "gabion-kms-client",
+            "gabion-kms-server",
             "gabion-bench",
             "gabion-rows",
             "gabion-ship",

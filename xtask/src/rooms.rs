@@ -14,6 +14,8 @@ const ROOTS: &[&str] = &[
     "state/src/lib.rs",
     "tls/rustls/src/lib.rs",
     "kms/core/src/lib.rs",
+    "kms/client/src/lib.rs",
+    "kms/server/src/lib.rs",
     "ship/src/lib.rs",
     "bench/src/lib.rs",
     "bench/rows/src/lib.rs",

@@ -1,0 +1,412 @@
+//! Calls of the service.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::http::{self, Failure, Request, Response};
+use crate::wire::{
+    Attest, Attested, BackedUp, Changed, ConfigureKey, CreateKey, CreateToken, Key, Keys, Nothing,
+    OfVersion, Problem, RevokeToken, Rotated, Sealing, Sign, Signed, Status, TokenMade, Trim,
+    Unseal, Verified, Verify, Versions,
+};
+
+/// Where the service is, and as whom it is called.
+#[derive(Clone)]
+pub struct Settings {
+    /// Where it is: the first of these that answers.
+    pub addresses: Vec<Address>,
+    /// What names the caller.
+    pub token: Option<Zeroizing<String>>,
+    /// PEM of the authorities that the service's certificate may come from.
+    pub authorities: Option<PathBuf>,
+    /// How long an answer may take.
+    pub patience: Duration,
+}
+
+impl Settings {
+    /// What GABION_KMS_ADDR (several by commas), GABION_KMS_TOKEN and GABION_KMS_CACERT say.
+    ///
+    /// # Errors
+    /// [`Error::Settings`].
+    pub fn from_environment() -> Result<Self, Error> {
+        let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let addresses = read("GABION_KMS_ADDR").ok_or_else(|| {
+            Error::Settings(
+                "GABION_KMS_ADDR is not set; expected https://HOST:PORT or unix:/PATH, as `gabion kms dev` prints it"
+                    .to_owned(),
+            )
+        })?;
+        Ok(Settings {
+            addresses: addresses.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            token: read("GABION_KMS_TOKEN").map(Zeroizing::new),
+            authorities: read("GABION_KMS_CACERT").map(PathBuf::from),
+            patience: Duration::from_secs(30),
+        })
+    }
+}
+
+/// Calls the service. Connections are kept; several threads may share one client, and each call has a connection of
+/// its own.
+pub struct Client {
+    settings: Settings,
+    tls: Arc<ClientConfig>,
+    kept: Mutex<Vec<(usize, Connection)>>,
+}
+
+/// Connections that are kept.
+const KEPT_MAX: usize = 16;
+
+impl Client {
+    /// A client. It connects when it is used.
+    ///
+    /// # Errors
+    /// [`Error::Settings`]: no authority can be read; a token that no token is.
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        let is_token =
+            |token: &Zeroizing<String>| token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !settings.token.as_ref().is_none_or(is_token) {
+            let why = "the token has bytes that no token has; expected one line without spaces";
+            return Err(Error::Settings(why.to_owned()));
+        }
+        Ok(Client {
+            tls: Arc::new(tls(settings)?),
+            settings: settings.clone(),
+            kept: Mutex::default(),
+        })
+    }
+
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// As of all calls: [`Error`].
+    pub fn create(&self, key: &CreateKey) -> Result<Key, Error> {
+        self.post("/v1/kms/keys", key)
+    }
+
+    /// The keys whose names come after one.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn list(&self, after: Option<&str>, limit: u32) -> Result<Keys, Error> {
+        let after = after.map(|after| format!("&after={}", escaped(after))).unwrap_or_default();
+        self.get(&format!("/v1/kms/keys?limit={limit}{after}"))
+    }
+
+    /// A key.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn show(&self, key: &str) -> Result<Key, Error> {
+        self.get(&of_key(key, ""))
+    }
+
+    /// Versions of a key that come after one.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn versions(&self, key: &str, after: u32) -> Result<Versions, Error> {
+        self.get(&of_key(key, &format!("/versions?after={after}")))
+    }
+
+    /// Gives a key one version more.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn rotate(&self, key: &str) -> Result<Rotated, Error> {
+        self.post(&of_key(key, "/rotate"), &Nothing {})
+    }
+
+    /// Changes what may be done with versions, and labels.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn configure(&self, key: &str, to: &ConfigureKey) -> Result<Key, Error> {
+        self.post(&of_key(key, "/config"), to)
+    }
+
+    /// Takes a version out of use.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn disable(&self, key: &str, version: u32) -> Result<Changed, Error> {
+        self.post(&of_key(key, "/disable"), &OfVersion { version })
+    }
+
+    /// Puts a version into use again.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn enable(&self, key: &str, version: u32) -> Result<Changed, Error> {
+        self.post(&of_key(key, "/enable"), &OfVersion { version })
+    }
+
+    /// Destroys the versions before one, for good.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn trim(&self, key: &str, before: u32) -> Result<Changed, Error> {
+        self.post(&of_key(key, "/trim"), &Trim { before })
+    }
+
+    /// Deletes a key; it can be restored.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn delete(&self, key: &str) -> Result<Changed, Error> {
+        self.call("DELETE", &of_key(key, ""), None::<&Nothing>)
+    }
+
+    /// Restores a key that was deleted.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn restore(&self, key: &str) -> Result<Changed, Error> {
+        self.post(&of_key(key, "/restore"), &Nothing {})
+    }
+
+    /// Destroys a key that was deleted, for good.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn destroy(&self, key: &str) -> Result<Changed, Error> {
+        self.post(&of_key(key, "/destroy"), &Nothing {})
+    }
+
+    /// Signs.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn sign(&self, what: &Sign) -> Result<Signed, Error> {
+        self.post("/v1/kms/sign", what)
+    }
+
+    /// Verifies. A signature that is wrong is an answer; one that can't be one is refused.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn verify(&self, what: &Verify) -> Result<Verified, Error> {
+        self.post("/v1/kms/verify", what)
+    }
+
+    /// Describes a key.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn attest(&self, what: &Attest) -> Result<Attested, Error> {
+        self.post("/v1/kms/attest", what)
+    }
+
+    /// Gives a share or the passphrase. Needs no token.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn unseal(&self, by: &Unseal) -> Result<Sealing, Error> {
+        self.post("/v1/kms/unseal", by)
+    }
+
+    /// Closes the seal.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn seal(&self) -> Result<Sealing, Error> {
+        self.post("/v1/kms/seal", &Nothing {})
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn create_token(&self, token: &CreateToken) -> Result<TokenMade, Error> {
+        self.post("/v1/kms/tokens", token)
+    }
+
+    /// Revokes a token, with all that were made of it.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn revoke_token(&self, id: &str) -> Result<Changed, Error> {
+        self.post("/v1/kms/tokens/revoke", &RevokeToken { id: id.to_owned() })
+    }
+
+    /// Makes a copy of the store, where the server is configured to put it.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn backup(&self) -> Result<BackedUp, Error> {
+        self.post("/v1/kms/backup", &Nothing {})
+    }
+
+    /// How the service is. Needs no token.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn status(&self) -> Result<Status, Error> {
+        self.get("/v1/kms/status")
+    }
+
+    /// Any GET.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, Error> {
+        self.call("GET", path, None::<&Nothing>)
+    }
+
+    /// Any POST.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn post<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, Error> {
+        self.call("POST", path, Some(body))
+    }
+
+    /// Any call. `path` is percent-encoded where it has to be.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`]: nothing was asked. [`Error::Lost`]: it may have been done. [`Error::Refused`].
+    pub fn call<A: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<A, Error> {
+        let body = body.map(serde_json::to_vec).transpose();
+        let body = body.map_err(|error| Error::Settings(error.to_string()))?;
+        let body = Zeroizing::new(body.unwrap_or_default());
+        let (address, response) = self.exchanged(method, path, &body)?;
+        let foreign = |error: serde_json::Error| Error::Foreign {
+            address: address.to_string(),
+            reason: error.to_string(),
+        };
+        match response.status {
+            200..=299 => serde_json::from_slice(&response.body).map_err(foreign),
+            _ => {
+                let problem: Problem = serde_json::from_slice(&response.body).map_err(foreign)?;
+                Err(Error::Refused(Box::new(problem)))
+            }
+        }
+    }
+
+    fn exchanged(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Result<(&Address, Response), Error> {
+        let (place, mut connection) = self.connected()?;
+        let address = &self.settings.addresses[place];
+        let host = match address {
+            Address::Tls { .. } => address.to_string(),
+            Address::Unix(_) => "https://localhost".to_owned(),
+        };
+        let host = host.trim_start_matches("https://");
+        let token = self.settings.token.as_ref().map(|token| token.as_str());
+        let sent = http::send(&mut connection, &Request { method, path, host, token, body });
+        // Who refuses a request early may answer before it was read to its end.
+        let response = match (http::receive(&mut connection), sent) {
+            (Ok(response), _) => response,
+            (Err(Failure::Form(reason)), _) => {
+                return Err(Error::Foreign { address: address.to_string(), reason });
+            }
+            (Err(Failure::Io(error)), Ok(())) | (Err(_), Err(error)) => {
+                let (address, reason) = (address.to_string(), error.to_string());
+                return Err(Error::Lost { address, reason });
+            }
+        };
+        if response.is_kept {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < KEPT_MAX {
+                kept.push((place, connection));
+            }
+        }
+        Ok((address, response))
+    }
+
+    /// A connection on which nothing was asked, or all was answered.
+    fn connected(&self) -> Result<(usize, Connection), Error> {
+        loop {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            match kept {
+                Some((place, connection)) if connection.is_quiet() => {
+                    return Ok((place, connection));
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut failure = Error::Settings("there is no address of the service".to_owned());
+        for (place, address) in self.settings.addresses.iter().enumerate() {
+            match Connection::open(address, &self.tls, self.settings.patience) {
+                Ok(connection) => return Ok((place, connection)),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// Where the system keeps its authorities.
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    let needs = settings.addresses.iter().any(|address| matches!(address, Address::Tls { .. }));
+    let system = || SYSTEM.map(PathBuf::from).into_iter().find(|path| path.is_file());
+    if let Some(path) = settings.authorities.clone().or_else(system).filter(|_| needs) {
+        let wrong = |reason: String| {
+            Error::Settings(format!("cannot take authorities from {}: {reason}", path.display()))
+        };
+        let text = fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        let certificates = certificates.map_err(|error| wrong(error.to_string()))?;
+        if roots.add_parsable_certificates(certificates).0 == 0 {
+            return Err(wrong("there is none in it".to_owned()));
+        }
+    }
+    let provider = Arc::new(gabion_rustls::provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| Error::Settings(error.to_string()))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The path of a key, which is named or has an id.
+fn of_key(key: &str, rest: &str) -> String {
+    format!("/v1/kms/keys/{}{rest}", escaped(key))
+}
+
+/// A text as one segment of a path, or as a value of a query.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => escaped.push(char::from(byte)),
+            false => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_one_segment() {
+        assert_eq!(of_key("a.b-1_", "/rotate"), "/v1/kms/keys/a.b-1_/rotate");
+        assert_eq!(of_key("a/b#v1 ü", ""), "/v1/kms/keys/a%2Fb%23v1%20%C3%BC");
+    }
+}

@@ -1,0 +1,29 @@
+//! Types of the wire from their descriptions.
+
+/// Makes types of descriptions: the fields' comments are those of the schema, too.
+macro_rules! wire {
+    ($([$($closed:ident)?] $(#[doc = $doc:literal])+ $name:ident {
+        $($(#[doc = $of:literal])+ $field:ident: $type:ty,)*
+    })*) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        $(#[serde($closed)])?
+        pub struct $name {
+            $($(#[doc = $of])+ pub $field: $type,)*
+        }
+
+        impl $crate::shape::Shape for $name {
+            fn schema(into: &mut $crate::shape::Schemas) -> serde_json::Value {
+                const FIELDS: &[$crate::shape::Field] = &[$((
+                    stringify!($field),
+                    concat!($($of),+),
+                    <$type as $crate::shape::Shape>::IS_OPTIONAL,
+                    <$type as $crate::shape::Shape>::schema,
+                )),*];
+                const CLOSED: &[&str] = &[$(stringify!($closed))?];
+                let about = concat!($($doc),+);
+                $crate::shape::object(into, stringify!($name), about, !CLOSED.is_empty(), FIELDS)
+            }
+        }
+    )*};
+}

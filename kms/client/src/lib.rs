@@ -1,0 +1,54 @@
+//! What goes over the wire of the key management service, and a client that blocks: no runtime, no thread.
+//!
+//! ```text
+//!   wire    requests and answers as types, transit those of Vault's paths; shape: the JSON Schema of each, which the
+//!           server's OpenAPI is made of
+//!   client  a call --> connection (kept; TLS 1.3 by gabion-rustls, or a Unix socket) --> http --> answer or refusal
+//!   address where the service is
+//! ```
+//!
+//! # Examples
+//! ```no_run
+//! use gabion_kms_client::wire::{CreateKey, Sign};
+//! use gabion_kms_client::{Client, Settings};
+//!
+//! let client = Client::new(&Settings::from_environment()?)?;
+//! client.create(&CreateKey { name: "release".into(), algorithm: "ml-dsa-65".into(), ..CreateKey::default() })?;
+//! let signed = client.sign(&Sign { message: Some(gabion_kms_client::encode(b"image")), ..Sign::by("release") })?;
+//! println!("{} by version {}", signed.signature, signed.version);
+//! # Ok::<(), gabion_kms_client::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod describe;
+
+mod address;
+mod client;
+mod connection;
+mod error;
+mod http;
+mod secret;
+pub mod shape;
+pub mod transit;
+pub mod wire;
+
+pub use address::Address;
+pub use client::{Client, Settings};
+pub use error::Error;
+pub use secret::Secret;
+
+use base64ct::{Base64, Encoding};
+
+/// Bytes as the wire has them: base64 with padding (RFC 4648, section 4).
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    Base64::encode_string(bytes)
+}
+
+/// What [`encode`] made; nothing else.
+#[must_use]
+pub fn decode(text: &str) -> Option<Vec<u8>> {
+    Base64::decode_vec(text).ok()
+}

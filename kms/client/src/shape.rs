@@ -1,0 +1,105 @@
+//! The JSON Schema of what goes over the wire, from the types themselves: OpenAPI can't say another thing than serde.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// Schemas by name, as OpenAPI's `components` have them.
+pub type Schemas = Map<String, Value>;
+
+/// A type that goes over the wire.
+pub trait Shape {
+    /// Whether a field of it may be left out.
+    const IS_OPTIONAL: bool = false;
+
+    /// Its schema, or a reference to one that it puts into `into`.
+    fn schema(into: &mut Schemas) -> Value;
+}
+
+impl Shape for String {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": "string"})
+    }
+}
+
+impl Shape for bool {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": "boolean"})
+    }
+}
+
+impl Shape for u32 {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": "integer", "minimum": 0, "maximum": u32::MAX})
+    }
+}
+
+impl Shape for u64 {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": "integer", "minimum": 0})
+    }
+}
+
+impl Shape for Value {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({})
+    }
+}
+
+impl<T: Shape> Shape for Option<T> {
+    const IS_OPTIONAL: bool = true;
+
+    fn schema(into: &mut Schemas) -> Value {
+        json!({"anyOf": [T::schema(into), {"type": "null"}]})
+    }
+}
+
+impl<T: Shape> Shape for Vec<T> {
+    fn schema(into: &mut Schemas) -> Value {
+        json!({"type": "array", "items": T::schema(into)})
+    }
+}
+
+impl<T: Shape> Shape for BTreeMap<String, T> {
+    fn schema(into: &mut Schemas) -> Value {
+        json!({"type": "object", "additionalProperties": T::schema(into)})
+    }
+}
+
+/// A field of an object: name, what it is, whether it may be left out, and its schema.
+pub type Field = (&'static str, &'static str, bool, fn(&mut Schemas) -> Value);
+
+/// Puts an object's schema into `into`, and gives a reference to it.
+pub fn object(
+    into: &mut Schemas,
+    name: &str,
+    doc: &str,
+    is_closed: bool,
+    fields: &[Field],
+) -> Value {
+    if !into.contains_key(name) {
+        // Its place is taken first: a type may hold itself.
+        into.insert(name.to_owned(), Value::Null);
+        let mut properties = Map::new();
+        for (field, doc, _, schema) in fields {
+            let mut schema = schema(into);
+            if let Some(schema) = schema.as_object_mut() {
+                schema.insert("description".to_owned(), json!(doc.trim()));
+            }
+            properties.insert(field.trim_start_matches("r#").to_owned(), schema);
+        }
+        let required: Vec<&str> =
+            fields.iter().filter(|field| !field.2).map(|field| field.0).collect();
+        let mut schema = json!({
+            "type": "object",
+            "description": doc.trim(),
+            "properties": properties,
+            "required": required,
+        });
+        if is_closed {
+            schema["additionalProperties"] = json!(false);
+        }
+        into.insert(name.to_owned(), schema);
+    }
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}

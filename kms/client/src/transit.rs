@@ -1,0 +1,263 @@
+//! Requests of Vault's Transit paths, with every field that Vault's and OpenBao's pages list.
+//!
+//! Vault takes numbers and truth values as text, too, which its command line sends: [`Number`], [`Flag`].
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::shape::{Schemas, Shape};
+
+/// A number, or a text that is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Number(pub i64);
+
+/// A truth value, or a text that is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Flag(pub bool);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Numbers;
+        impl Visitor<'_> for Numbers {
+            type Value = Number;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a whole number")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
+                Ok(Number(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Number, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Unsigned(number), &self);
+                i64::try_from(number).map(Number).map_err(|_| wrong())
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
+                text.parse().map(Number).map_err(|_| wrong())
+            }
+        }
+        from.deserialize_any(Numbers)
+    }
+}
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Flags;
+        impl Visitor<'_> for Flags {
+            type Value = Flag;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("true or false")
+            }
+
+            fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Flag, E> {
+                Ok(Flag(flag))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Flag, E> {
+                let wrong = || E::invalid_value(de::Unexpected::Str(text), &self);
+                text.parse().map(Flag).map_err(|_| wrong())
+            }
+        }
+        from.deserialize_any(Flags)
+    }
+}
+
+impl Shape for Number {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": ["integer", "string"]})
+    }
+}
+
+impl Shape for Flag {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"type": ["boolean", "string"]})
+    }
+}
+
+wire! {
+    [deny_unknown_fields]
+    /// A key to make.
+    TransitCreate {
+        /// As in the path.
+        name: Option<String>,
+        /// The algorithm, by Vault's, OpenBao's or our name; aes256-gcm96 if nothing is said.
+        r#type: Option<String>,
+        /// Of `ml-dsa` and `slh-dsa`: which one, such as 65.
+        parameter_set: Option<String>,
+        /// Not supported, but for false.
+        derived: Option<Flag>,
+        /// Not supported, but for false.
+        convergent_encryption: Option<Flag>,
+        /// Not supported, but for false.
+        exportable: Option<Flag>,
+        /// Not supported, but for false.
+        allow_plaintext_backup: Option<Flag>,
+        /// Not supported, but for 0.
+        key_size: Option<Number>,
+        /// Not supported, but for 0.
+        auto_rotate_period: Option<Value>,
+        /// Not supported.
+        managed_key_name: Option<String>,
+        /// Not supported.
+        managed_key_id: Option<String>,
+        /// Not supported.
+        hybrid_key_type_pqc: Option<String>,
+        /// Not supported.
+        hybrid_key_type_ec: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// What is to change of a key.
+    TransitConfig {
+        /// As in the path.
+        name: Option<String>,
+        /// The oldest version that decrypts and verifies.
+        min_decryption_version: Option<Number>,
+        /// The oldest version that encrypts and signs; 0: the newest one alone.
+        min_encryption_version: Option<Number>,
+        /// Not supported, but for false.
+        deletion_allowed: Option<Flag>,
+        /// Not supported, but for false.
+        exportable: Option<Flag>,
+        /// Not supported, but for false.
+        allow_plaintext_backup: Option<Flag>,
+        /// Not supported, but for 0.
+        auto_rotate_period: Option<Value>,
+    }
+
+    [deny_unknown_fields]
+    /// A rotation.
+    TransitRotate {
+        /// As in the path.
+        name: Option<String>,
+        /// Not supported.
+        managed_key_name: Option<String>,
+        /// Not supported.
+        managed_key_id: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// A message of a batch.
+    TransitSignItem {
+        /// The message, or its digest where `prehashed`.
+        input: Option<String>,
+        /// The version that signs, instead of that of the whole request.
+        key_version: Option<Number>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Comes back with the answer.
+        reference: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// Messages to sign.
+    TransitSign {
+        /// As in the path.
+        name: Option<String>,
+        /// The version that signs; 0, or none: the newest.
+        key_version: Option<Number>,
+        /// The hash of RSA and ECDSA, and of what is `prehashed`.
+        hash_algorithm: Option<String>,
+        /// The same, as it was called before.
+        algorithm: Option<String>,
+        /// The same, as it stands in the path.
+        urlalgorithm: Option<String>,
+        /// The message, or its digest where `prehashed`.
+        input: Option<String>,
+        /// Messages, instead of `input`.
+        batch_input: Option<Vec<TransitSignItem>>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Whether `input` is a digest.
+        prehashed: Option<Flag>,
+        /// Of RSA alone.
+        signature_algorithm: Option<String>,
+        /// How ECDSA's signatures are written: asn1.
+        marshaling_algorithm: Option<String>,
+        /// Of RSA alone.
+        salt_length: Option<Value>,
+    }
+
+    [deny_unknown_fields]
+    /// A signature of a batch.
+    TransitVerifyItem {
+        /// The message, or its digest where `prehashed`.
+        input: Option<String>,
+        /// The signature: vault:vN:BASE64.
+        signature: Option<String>,
+        /// Not supported.
+        hmac: Option<String>,
+        /// Not supported.
+        cmac: Option<String>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Comes back with the answer.
+        reference: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// Signatures to verify.
+    TransitVerify {
+        /// As in the path.
+        name: Option<String>,
+        /// The hash of RSA and ECDSA, and of what is `prehashed`.
+        hash_algorithm: Option<String>,
+        /// The same, as it was called before.
+        algorithm: Option<String>,
+        /// The same, as it stands in the path.
+        urlalgorithm: Option<String>,
+        /// The message, or its digest where `prehashed`.
+        input: Option<String>,
+        /// The signature: vault:vN:BASE64.
+        signature: Option<String>,
+        /// Not supported.
+        hmac: Option<String>,
+        /// Not supported.
+        cmac: Option<String>,
+        /// Signatures, instead of `input` and `signature`.
+        batch_input: Option<Vec<TransitVerifyItem>>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Whether `input` is a digest.
+        prehashed: Option<Flag>,
+        /// Of RSA alone.
+        signature_algorithm: Option<String>,
+        /// How ECDSA's signatures are written: asn1.
+        marshaling_algorithm: Option<String>,
+        /// Of RSA alone.
+        salt_length: Option<Value>,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_flags_may_be_texts() {
+        for (text, wanted) in [
+            ("3", Some(3)),
+            ("\"3\"", Some(3)),
+            ("-1", Some(-1)),
+            ("1.5", None),
+            ("\"x\"", None),
+            ("true", None),
+            ("[]", None),
+            ("18446744073709551615", None),
+        ] {
+            assert_eq!(serde_json::from_str::<Number>(text).ok(), wanted.map(Number), "{text}");
+        }
+        for (text, wanted) in
+            [("true", Some(true)), ("\"false\"", Some(false)), ("1", None), ("\"x\"", None)]
+        {
+            assert_eq!(serde_json::from_str::<Flag>(text).ok(), wanted.map(Flag), "{text}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Requests and answers of `/v1/kms`.
+//!
+//! Bytes are base64. A key is named by its name, or by its id `tenant/purpose/algorithm/uuid`. Requests refuse fields that
+//! they do not know; answers may get more of them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::secret::Secret;
+
+wire! {
+    [deny_unknown_fields]
+    /// A key to make.
+    CreateKey {
+        /// What its tenant calls it: 1 to 64 of 0-9 A-Z a-z _ - .
+        name: String,
+        /// A signature algorithm's name in lower case, such as ml-dsa-65.
+        algorithm: String,
+        /// What it is for; `transit` if nothing else is said.
+        purpose: Option<String>,
+        /// Whose; the token's tenant if nothing else is said.
+        tenant: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// What is to change of a key; what is left out stays.
+    ConfigureKey {
+        /// The oldest version that signs; 0: the newest one alone.
+        min_sign: Option<u32>,
+        /// The oldest version that verifies.
+        min_verify: Option<u32>,
+        /// The oldest version that decrypts.
+        min_decrypt: Option<u32>,
+        /// Labels, instead of those that there are.
+        labels: Option<BTreeMap<String, String>>,
+    }
+
+    [deny_unknown_fields]
+    /// A version of a key.
+    OfVersion {
+        /// Its number, from 1.
+        version: u32,
+    }
+
+    [deny_unknown_fields]
+    /// Which versions to destroy for good.
+    Trim {
+        /// The first version that stays.
+        before: u32,
+    }
+
+    [deny_unknown_fields]
+    /// No field.
+    Nothing {}
+
+    [deny_unknown_fields]
+    /// A message to sign: `message`, or `digest` and `prehash`.
+    Sign {
+        /// The key, by name or id.
+        key: String,
+        /// Whose key it is, where it is given by name.
+        tenant: Option<String>,
+        /// The version that signs; the newest one if none is named.
+        version: Option<u32>,
+        /// The message.
+        message: Option<String>,
+        /// The digest of the message, made elsewhere.
+        digest: Option<String>,
+        /// The function that makes or made the digest, such as SHA2-512: HashML-DSA, HashSLH-DSA.
+        prehash: Option<String>,
+        /// The context string, at most 255 bytes.
+        context: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// A signature to verify.
+    Verify {
+        /// The key, by name or id.
+        key: String,
+        /// Whose key it is, where it is given by name.
+        tenant: Option<String>,
+        /// The version that is said to have signed; the newest one if none is named.
+        version: Option<u32>,
+        /// The message.
+        message: Option<String>,
+        /// The digest of the message, made elsewhere.
+        digest: Option<String>,
+        /// The function that makes or made the digest.
+        prehash: Option<String>,
+        /// The context string, at most 255 bytes.
+        context: Option<String>,
+        /// The signature.
+        signature: String,
+    }
+
+    [deny_unknown_fields]
+    /// What to describe.
+    Attest {
+        /// The key, by name or id.
+        key: String,
+        /// Whose key it is, where it is given by name.
+        tenant: Option<String>,
+        /// A text that comes back within the answer, so that an older one is not taken for it.
+        nonce: Option<String>,
+    }
+
+    []
+    /// A key, as far as it is not secret.
+    Key {
+        /// Its id.
+        id: String,
+        /// What its tenant calls it.
+        name: String,
+        /// Its algorithm.
+        algorithm: String,
+        /// When it was made, in milliseconds since 1970.
+        created_ms: u64,
+        /// What people note down.
+        labels: BTreeMap<String, String>,
+        /// The newest version.
+        latest: u32,
+        /// The oldest version that was not trimmed.
+        min_available: u32,
+        /// The oldest version that signs; 0: the newest one alone.
+        min_sign: u32,
+        /// The oldest version that verifies.
+        min_verify: u32,
+        /// The oldest version that decrypts.
+        min_decrypt: u32,
+        /// When it was deleted; it can be restored.
+        deleted_ms: Option<u64>,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A key's name and id.
+    Named {
+        /// The name.
+        name: String,
+        /// The id.
+        id: String,
+    }
+
+    []
+    /// Keys in the order of their names.
+    Keys {
+        /// The keys.
+        keys: Vec<Named>,
+        /// Where to go on: the name to give as `after`. None: there are no more.
+        next: Option<String>,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A version of a key, as far as it is not secret.
+    Version {
+        /// Its number.
+        version: u32,
+        /// When it was made, in milliseconds since 1970.
+        created_ms: u64,
+        /// `enabled` or `disabled`.
+        state: String,
+        /// Its public key, as PEM of a SubjectPublicKeyInfo; none if the algorithm has no such form.
+        public_key: Option<String>,
+    }
+
+    []
+    /// Versions of a key.
+    Versions {
+        /// The key's id.
+        id: String,
+        /// The versions that were not destroyed, the oldest first.
+        versions: Vec<Version>,
+        /// Where to go on: the version to give as `after`. None: there are no more.
+        next: Option<u32>,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A version that was made.
+    Rotated {
+        /// Its id.
+        id: String,
+        /// Its number.
+        version: u32,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A change that was made.
+    Changed {
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A signature.
+    Signed {
+        /// The id of the version that signed.
+        by: String,
+        /// Its number.
+        version: u32,
+        /// The signature.
+        signature: String,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A verdict.
+    Verified {
+        /// Whether the signature is that version's of that message.
+        valid: bool,
+        /// The id of the version.
+        by: String,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// A key's description, and the same signed.
+    Attested {
+        /// What is said of the key.
+        attest: Value,
+        /// The same as a JWS in compact form, by the service's attestation key.
+        jws: String,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    [deny_unknown_fields]
+    /// What opens the seal: shares, one at a time or together, or the passphrase.
+    Unseal {
+        /// A share of the recovery set.
+        share: Option<Secret>,
+        /// The passphrase.
+        passphrase: Option<Secret>,
+        /// Whether to forget the shares that were given before.
+        reset: Option<bool>,
+    }
+
+    []
+    /// How far the seal is open.
+    Sealing {
+        /// Whether it is closed.
+        sealed: bool,
+        /// How many different shares were given.
+        given: u32,
+        /// How many of them open it; none where none was given yet.
+        threshold: Option<u32>,
+    }
+
+    [deny_unknown_fields]
+    /// A token to make. It may no more than its maker may, and not for longer.
+    CreateToken {
+        /// What whoever has it is called.
+        principal: String,
+        /// What it is limited to, such as actions=sign,verify or key_prefix=web-.
+        caveats: Option<Vec<String>>,
+        /// How many seconds it lives; as the server is configured if nothing is said.
+        lifetime_s: Option<u64>,
+    }
+
+    []
+    /// A token that was made.
+    TokenMade {
+        /// The token.
+        token: Secret,
+        /// Its id, by which it is revoked.
+        id: String,
+        /// What it is limited to.
+        caveats: Vec<String>,
+    }
+
+    [deny_unknown_fields]
+    /// A token to revoke, with all that were made of it.
+    RevokeToken {
+        /// Its id.
+        id: String,
+    }
+
+    []
+    /// A copy of the store.
+    BackedUp {
+        /// The name of its file in the folder that the server is configured to put them.
+        file: String,
+        /// The revision of the store.
+        revision: u64,
+    }
+
+    []
+    /// How the service is.
+    Status {
+        /// The program's version.
+        version: String,
+        /// Whether the store has a seal.
+        initialized: bool,
+        /// Whether it waits to be unsealed.
+        sealed: bool,
+        /// Which store it is, in hexadecimal.
+        store: String,
+        /// How many times it was restored from a backup.
+        incarnation: u64,
+        /// The revision of the store; none while it is sealed.
+        revision: Option<u64>,
+    }
+
+    []
+    /// Why something was not done.
+    Problem {
+        /// A word of a closed list.
+        code: String,
+        /// What happened, for people.
+        message: String,
+        /// Whether the same request may succeed later.
+        retryable: bool,
+        /// What to do.
+        hint: Option<String>,
+        /// When, by the service's clock (RFC 3339).
+        ts: String,
+        /// What the service calls the request.
+        request_id: String,
+    }
+}
+
+impl Sign {
+    /// A request for a signature by the newest version of a key.
+    #[must_use]
+    pub fn by(key: &str) -> Self {
+        Sign { key: key.to_owned(), ..Sign::default() }
+    }
+}

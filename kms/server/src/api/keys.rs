@@ -1,0 +1,174 @@
+//! Keys: making, showing, changing.
+
+use gabion_kms::model::{self, Label, Minimum};
+use gabion_kms::operations::NewKey;
+use gabion_kms_client::wire::{
+    Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
+    Versions,
+};
+
+use super::{Call, Reply, TENANT, Wanted};
+use crate::json;
+use crate::problem::Problem;
+
+/// Most keys or versions of one answer.
+pub const PAGE_MAX: u32 = 1000;
+
+/// Most versions of one answer: a public key is up to 2592 bytes.
+const VERSIONS: usize = 100;
+
+pub fn create(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: CreateKey = json::read(&call.body)?;
+    let new = NewKey {
+        tenant: Label::new("tenant", asked.tenant.as_deref().unwrap_or(TENANT))?,
+        purpose: Label::new("purpose", asked.purpose.as_deref().unwrap_or("transit"))?,
+        name: Label::new("key", &asked.name)?,
+        // Ids spell it in lower case; people as the standard does.
+        algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
+    };
+    verbs.create(caller, &new)?;
+    shown(call, &Wanted { tenant: new.tenant, name: new.name })
+}
+
+pub fn list(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let tenant = Label::new("tenant", call.query.text("tenant").unwrap_or(TENANT))?;
+    let after = call.query.text("after").map(|after| Label::new("key", after)).transpose()?;
+    let most = call.query.number("limit", PAGE_MAX)?.unwrap_or(100) as usize;
+    let revision = verbs.kms().revision();
+    let keys = verbs.list(caller, &tenant, after.as_ref(), most)?;
+    let next = keys.last().filter(|_| keys.len() == most).map(|(name, _)| name.to_string());
+    let keys = keys.into_iter();
+    let keys =
+        keys.map(|(name, id)| Named { name: name.to_string(), id: id.to_string() }).collect();
+    Reply::json(&Keys { keys, next, revision })
+}
+
+pub fn show(call: &Call) -> Result<Reply, Problem> {
+    shown(call, &wanted(call)?)
+}
+
+pub fn versions(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let after = call.query.number("after", u32::MAX)?.unwrap_or(0);
+    let revision = verbs.kms().revision();
+    let (id, found) = verbs.publics(caller, &wanted(call)?.key(), after, VERSIONS)?;
+    let next = found.last().filter(|_| found.len() == VERSIONS).map(|last| last.version.version);
+    let versions = found
+        .iter()
+        .map(|public| Version {
+            version: public.version.version,
+            created_ms: public.version.created_ms,
+            state: match public.version.state {
+                model::State::Enabled => "enabled".to_owned(),
+                model::State::Disabled => "disabled".to_owned(),
+            },
+            public_key: public.pem(&id),
+        })
+        .collect();
+    Reply::json(&Versions { id: id.to_string(), versions, next, revision })
+}
+
+pub fn rotate(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    let made = verbs.rotate(caller, &wanted(call)?.key())?;
+    let revision = verbs.kms().revision();
+    Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
+}
+
+/// Raises and lowers minima one after the other, each in a transaction of its own.
+pub fn config(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: ConfigureKey = json::read(&call.body)?;
+    let wanted = wanted(call)?;
+    let minima = [
+        (Minimum::Verify, asked.min_verify),
+        (Minimum::Decrypt, asked.min_decrypt),
+        (Minimum::Sign, asked.min_sign),
+    ];
+    for (of, version) in minima {
+        if let Some(version) = version {
+            verbs.set_minimum(caller, &wanted.key(), of, version)?;
+        }
+    }
+    if let Some(labels) = &asked.labels {
+        verbs.set_labels(caller, &wanted.key(), labels)?;
+    }
+    shown(call, &wanted)
+}
+
+pub fn enable(call: &Call) -> Result<Reply, Problem> {
+    set_state(call, model::State::Enabled)
+}
+
+pub fn disable(call: &Call) -> Result<Reply, Problem> {
+    set_state(call, model::State::Disabled)
+}
+
+pub fn trim(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let Trim { before } = json::read(&call.body)?;
+    verbs.trim(caller, &wanted(call)?.key(), before)?;
+    changed(call)
+}
+
+pub fn delete(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    verbs.delete(caller, &wanted(call)?.key())?;
+    changed(call)
+}
+
+pub fn restore(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    verbs.restore(caller, &wanted(call)?.key())?;
+    changed(call)
+}
+
+pub fn destroy(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    verbs.destroy(caller, &wanted(call)?.key())?;
+    changed(call)
+}
+
+fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let OfVersion { version } = json::read(&call.body)?;
+    verbs.set_state(caller, &wanted(call)?.key(), version, state)?;
+    changed(call)
+}
+
+/// The key that the path names.
+fn wanted(call: &Call) -> Result<Wanted, Problem> {
+    let (verbs, _) = call.caller()?;
+    Wanted::new(verbs, call.query.text("tenant"), call.key())
+}
+
+fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let revision = verbs.kms().revision();
+    let key = verbs.show(caller, &wanted.key())?;
+    Reply::json(&Key {
+        id: key.id.to_string(),
+        name: key.name.to_string(),
+        algorithm: key.id.algorithm.to_string(),
+        created_ms: key.created_ms,
+        labels: key.labels,
+        latest: key.latest,
+        min_available: key.min_available,
+        min_sign: key.min_sign,
+        min_verify: key.min_verify,
+        min_decrypt: key.min_decrypt,
+        deleted_ms: key.deleted_ms,
+        revision,
+    })
+}
+
+fn changed(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, _) = call.caller()?;
+    Reply::json(&Changed { revision: verbs.kms().revision() })
+}

@@ -1,0 +1,109 @@
+//! Handlers: what is asked becomes a call of the service, and its answer goes back.
+
+pub mod keys;
+pub mod signatures;
+pub mod system;
+pub mod transit;
+pub mod vault;
+
+use std::sync::Arc;
+
+use gabion_kms::model::{KeyId, Label};
+use serde::Serialize;
+
+use crate::json;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::server::State;
+use crate::verbs::{Caller, KeyRef, Verbs};
+
+/// Whose keys are meant where nothing else is said.
+const TENANT: &str = "default";
+
+/// A request, as far as handlers see it.
+pub struct Call {
+    pub state: Arc<State>,
+    /// Who asks. None at paths that anybody may call.
+    pub caller: Option<(Arc<Verbs>, Caller)>,
+    /// What the request is called in answers and logs.
+    pub id: String,
+    /// The path's parts that are no fixed text.
+    pub parts: Vec<String>,
+    /// What the field X-Vault-Namespace says.
+    pub namespace: Option<String>,
+    pub query: Query,
+    pub body: hyper::body::Bytes,
+}
+
+/// An answer.
+pub struct Reply {
+    pub status: u16,
+    pub kind: &'static str,
+    pub body: Vec<u8>,
+}
+
+/// The form of answers of JSON.
+pub const JSON: &str = "application/json";
+
+impl Reply {
+    /// A value.
+    ///
+    /// # Errors
+    /// None that happens.
+    pub fn json(value: &impl Serialize) -> Result<Self, Problem> {
+        Ok(Reply { status: 200, kind: JSON, body: json::write(value)? })
+    }
+
+    /// A text of another form.
+    pub fn text(status: u16, kind: &'static str, text: impl Into<String>) -> Self {
+        Reply { status, kind, body: text.into().into_bytes() }
+    }
+}
+
+impl Call {
+    /// The key that the path names.
+    pub fn key(&self) -> &str {
+        self.parts.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// The verbs, and who asks for them.
+    ///
+    /// # Errors
+    /// A route that forgot to ask who it is.
+    pub fn caller(&self) -> Result<(&Verbs, &Caller), Problem> {
+        match &self.caller {
+            Some((verbs, caller)) => Ok((verbs, caller)),
+            None => Err(Problem::internal("nobody asked who the caller is")),
+        }
+    }
+}
+
+/// A key as requests name it: by name within a tenant, or by id.
+pub struct Wanted {
+    pub tenant: Label,
+    pub name: Label,
+}
+
+impl Wanted {
+    /// Finds out which key is meant.
+    ///
+    /// # Errors
+    /// What is neither a name nor an id; an id of no key.
+    pub fn new(verbs: &Verbs, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
+        if !key.contains('/') {
+            let tenant = Label::new("tenant", tenant.unwrap_or(TENANT))?;
+            return Ok(Wanted { tenant, name: Label::new("key", key)? });
+        }
+        let id: KeyId = key.parse()?;
+        if tenant.is_some_and(|tenant| tenant != id.tenant.as_str()) {
+            return Err(Problem::bad("the tenant is not the one in the key's id"));
+        }
+        let name = verbs.kms().describe(&id)?.name;
+        Ok(Wanted { tenant: id.tenant, name })
+    }
+
+    /// For the verbs.
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef { tenant: &self.tenant, name: &self.name }
+    }
+}

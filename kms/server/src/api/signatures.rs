@@ -1,0 +1,104 @@
+//! Signing, verifying, describing.
+
+use gabion_kms::{Message, Prehash};
+use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
+use gabion_kms_client::{decode, encode};
+
+use super::{Call, Reply, Wanted};
+use crate::json;
+use crate::problem::Problem;
+
+pub fn sign(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: Sign = json::read(&call.body)?;
+    let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
+    let wanted = Wanted::new(verbs, asked.tenant.as_deref(), &asked.key)?;
+    let revision = verbs.kms().revision();
+    let signed = verbs.sign(caller, &wanted.key(), asked.version, input.message())?;
+    Reply::json(&Signed {
+        version: signed.by.version,
+        by: signed.by.to_string(),
+        signature: encode(&signed.signature),
+        revision,
+    })
+}
+
+pub fn verify(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: Verify = json::read(&call.body)?;
+    let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
+    let signature =
+        decode(&asked.signature).ok_or_else(|| Problem::malformed("`signature` is no base64"))?;
+    let wanted = Wanted::new(verbs, asked.tenant.as_deref(), &asked.key)?;
+    let revision = verbs.kms().revision();
+    let message = input.message();
+    let (valid, by) = verbs.verify(caller, &wanted.key(), asked.version, message, &signature)?;
+    Reply::json(&Verified { valid, by: by.to_string(), revision })
+}
+
+pub fn attest(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: Attest = json::read(&call.body)?;
+    let wanted = Wanted::new(verbs, asked.tenant.as_deref(), &asked.key)?;
+    let revision = verbs.kms().revision();
+    let nonce = asked.nonce.as_deref().unwrap_or_default();
+    let attested = verbs.attest(caller, &wanted.key(), nonce)?;
+    let attest = serde_json::to_value(&attested.attest);
+    let attest = attest.map_err(|error| Problem::internal(error.to_string()))?;
+    Reply::json(&Attested { attest, jws: attested.jws, revision })
+}
+
+pub fn attestation_key(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, _) = call.caller()?;
+    Ok(Reply::text(200, "application/jwk+json", verbs.kms().attestation_jwk()?))
+}
+
+/// What is signed, with its bytes.
+enum Input {
+    Pure { context: Vec<u8>, message: Vec<u8> },
+    Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
+}
+
+impl Input {
+    fn read(
+        message: &Option<String>,
+        digest: &Option<String>,
+        prehash: &Option<String>,
+        context: &Option<String>,
+    ) -> Result<Self, Problem> {
+        let bytes = |name: &str, text: &str| {
+            decode(text).ok_or_else(|| Problem::malformed(format!("`{name}` is no base64")))
+        };
+        let context = bytes("context", context.as_deref().unwrap_or_default())?;
+        let hash = prehash.as_deref().map(str::parse::<Prehash>).transpose();
+        let hash = hash.map_err(|error| Problem::bad(error.to_string()))?;
+        match (message, digest, hash) {
+            (Some(message), None, None) => {
+                Ok(Input::Pure { context, message: bytes("message", message)? })
+            }
+            (Some(message), None, Some(hash)) => {
+                let digest = hash.digest(&bytes("message", message)?);
+                Ok(Input::Prehash { context, hash, digest })
+            }
+            (None, Some(digest), Some(hash)) => {
+                Ok(Input::Prehash { context, hash, digest: bytes("digest", digest)? })
+            }
+            (None, Some(_), None) => {
+                Err(Problem::bad("`digest` needs `prehash`, which says what made it"))
+            }
+            (Some(_), Some(_), _) => Err(Problem::bad("expected one of `message` and `digest`")),
+            (None, None, _) => {
+                Err(Problem::bad("missing field `message`, or `digest` and `prehash`"))
+            }
+        }
+    }
+
+    fn message(&self) -> Message<'_> {
+        match self {
+            Input::Pure { context, message } => Message::Pure { context, message },
+            Input::Prehash { context, hash, digest } => {
+                Message::Prehash { context, hash: *hash, digest }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What the service says of itself.
+
+use serde_json::json;
+
+use super::{Call, JSON, Reply};
+use crate::openapi;
+use crate::problem::Problem;
+
+/// The process lives.
+pub fn healthz(_: &Call) -> Result<Reply, Problem> {
+    Reply::json(&json!({"ok": true}))
+}
+
+/// Whether requests are served, and if not, why.
+pub fn readyz(call: &Call) -> Result<Reply, Problem> {
+    let reasons = call.state.reasons();
+    let status = if reasons.is_empty() { 200 } else { 503 };
+    Ok(Reply { status, ..Reply::json(&json!({"ready": reasons.is_empty(), "reasons": reasons}))? })
+}
+
+/// What was counted.
+pub fn metrics(call: &Call) -> Result<Reply, Problem> {
+    let counted = call.state.keeper.verbs().map(|verbs| verbs.kms().metrics().text());
+    let text = counted.unwrap_or_default() + &call.state.metrics();
+    Ok(Reply::text(200, "text/plain; version=0.0.4", text))
+}
+
+/// What is served.
+pub fn openapi(_: &Call) -> Result<Reply, Problem> {
+    Ok(Reply::text(200, JSON, openapi::text()))
+}
+
+pub fn status(call: &Call) -> Result<Reply, Problem> {
+    Reply::json(&call.state.keeper.status())
+}

@@ -1,0 +1,207 @@
+//! Keys by Vault's paths.
+
+use gabion_engine::Algorithm;
+use gabion_kms::model::{Label, Minimum};
+use gabion_kms::operations::{NewKey, Public};
+use gabion_kms_client::encode;
+use gabion_kms_client::transit::{TransitConfig, TransitCreate, TransitRotate};
+use serde_json::{Map, Value, json};
+
+use super::super::{Call, JSON, Reply, Wanted, vault};
+use super::{Unsupported, names, of_operation, tenant, version, wanted};
+use crate::clock::rfc3339;
+use crate::json;
+use crate::problem::Problem;
+
+/// Parameters of lists.
+pub const LIST: &[(&str, &str)] = &[
+    ("list", "true, where the method is GET."),
+    ("after", "The name after which to begin."),
+    ("limit", "Most names of the answer; all of them if nothing is said."),
+];
+
+/// Names and versions that are read together.
+const PAGE: usize = 1000;
+
+pub fn create(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: TransitCreate = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    Unsupported("derived").flag(asked.derived)?;
+    Unsupported("convergent_encryption").flag(asked.convergent_encryption)?;
+    Unsupported("exportable").flag(asked.exportable)?;
+    Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
+    Unsupported("key_size").number(asked.key_size)?;
+    Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
+    Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
+    Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
+    Unsupported("hybrid_key_type_pqc").text(asked.hybrid_key_type_pqc.as_deref())?;
+    Unsupported("hybrid_key_type_ec").text(asked.hybrid_key_type_ec.as_deref())?;
+    let algorithm = names::algorithm(asked.r#type.as_deref(), asked.parameter_set.as_deref())?;
+    let new = NewKey {
+        tenant: wanted.tenant.clone(),
+        purpose: Label::new("purpose", "transit")?,
+        name: wanted.name.clone(),
+        algorithm,
+    };
+    let mut warnings = Vec::new();
+    match verbs.create(caller, &new) {
+        Ok(_) => {}
+        // As Vault: whoever makes sure that a key is there may do so twice.
+        Err(problem) if problem.code == "exists" => {
+            let known = verbs.show(caller, &wanted.key())?;
+            if known.id.algorithm != algorithm {
+                return Err(Problem { status: 400, ..problem });
+            }
+            warnings.push(format!("key {} already existed", wanted.name));
+        }
+        Err(problem) => return Err(problem),
+    }
+    shown(call, &wanted, &warnings)
+}
+
+pub fn read(call: &Call) -> Result<Reply, Problem> {
+    shown(call, &wanted(call, None)?, &[])
+}
+
+pub fn rotate(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: TransitRotate = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
+    Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
+    verbs.rotate(caller, &wanted.key()).map_err(of_operation)?;
+    shown(call, &wanted, &[])
+}
+
+pub fn config(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let asked: TransitConfig = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    Unsupported("deletion_allowed").flag(asked.deletion_allowed)?;
+    Unsupported("exportable").flag(asked.exportable)?;
+    Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
+    Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
+    let known = verbs.show(caller, &wanted.key()).map_err(of_operation)?;
+    let oldest = |number, known| -> Result<u32, Problem> {
+        match number {
+            None => Ok(known),
+            number => Ok(version(number)?.unwrap_or(0)),
+        }
+    };
+    let decrypts = oldest(asked.min_decryption_version, known.min_verify)?.max(1);
+    let encrypts = oldest(asked.min_encryption_version, known.min_sign)?;
+    if encrypts != 0 && encrypts < decrypts {
+        return Err(Problem::bad(
+            "`min_encryption_version` is smaller than `min_decryption_version`; expected 0, or at least as much",
+        ));
+    }
+    let minima = [
+        (Minimum::Sign, encrypts, known.min_sign),
+        (Minimum::Verify, decrypts, known.min_verify),
+        (Minimum::Decrypt, decrypts, known.min_decrypt),
+    ];
+    for (of, wants, has) in minima {
+        if wants != has {
+            verbs.set_minimum(caller, &wanted.key(), of, wants).map_err(of_operation)?;
+        }
+    }
+    shown(call, &wanted, &[])
+}
+
+pub fn list(call: &Call) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let tenant = tenant(call)?;
+    let after = call.query.text("after").filter(|after| !after.is_empty());
+    let mut after = after.map(|after| Label::new("key", after)).transpose()?;
+    let most = call.query.number("limit", u32::MAX)?.filter(|&most| most != 0);
+    let most = most.map_or(usize::MAX, |most| most as usize);
+    let mut names = Vec::new();
+    while names.len() < most {
+        let page = verbs.list(caller, &tenant, after.as_ref(), PAGE.min(most - names.len()))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(last.clone());
+        names.extend(page.iter().map(|(name, _)| name.to_string()));
+    }
+    if names.is_empty() {
+        let body = json::write(&json!({"errors": []}))?;
+        return Ok(Reply { status: 404, kind: JSON, body });
+    }
+    vault::data(call, json!({"keys": names}), &[])
+}
+
+pub fn list_by_get(call: &Call) -> Result<Reply, Problem> {
+    match call.query.text("list") {
+        Some("true") => list(call),
+        _ => Err(Problem::no_method("GET without `list=true`", "LIST")),
+    }
+}
+
+fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Problem> {
+    let (verbs, caller) = call.caller()?;
+    let key = verbs.show(caller, &wanted.key())?;
+    let algorithm = key.id.algorithm;
+    let (mut versions, mut after) = (Map::new(), key.min_verify.max(key.min_available) - 1);
+    loop {
+        let (id, page) = verbs.publics(caller, &wanted.key(), after, PAGE)?;
+        for public in &page {
+            let number = public.version.version;
+            after = number;
+            versions.insert(
+                number.to_string(),
+                json!({
+                    "creation_time": rfc3339(public.version.created_ms),
+                    "name": algorithm.algorithm().and_then(curve).unwrap_or(&algorithm.to_string()),
+                    "public_key": public_key(public, &id),
+                }),
+            );
+        }
+        if page.len() < PAGE {
+            break;
+        }
+    }
+    let (of, set) = names::type_of(algorithm);
+    let mut about = json!({
+        "name": key.name.to_string(),
+        "type": of,
+        "keys": versions,
+        "latest_version": key.latest,
+        // Vault says 0 of a key that was never trimmed.
+        "min_available_version": if key.min_available == 1 { 0 } else { key.min_available },
+        "min_decryption_version": key.min_verify,
+        "min_encryption_version": key.min_sign,
+        "deletion_allowed": false,
+        "derived": false,
+        "exportable": false,
+        "allow_plaintext_backup": false,
+        "imported_key": false,
+        "auto_rotate_period": 0,
+        "soft_deleted": key.deleted_ms.is_some(),
+        "supports_encryption": false,
+        "supports_decryption": false,
+        "supports_derivation": false,
+        "supports_signing": true,
+    });
+    if let Some(set) = set {
+        about["parameter_set"] = json!(set);
+    }
+    vault::data(call, about, warnings)
+}
+
+/// What Vault calls a curve.
+fn curve(algorithm: Algorithm) -> Option<&'static str> {
+    match algorithm {
+        Algorithm::EcdsaP256 => Some("P-256"),
+        Algorithm::EcdsaP384 => Some("P-384"),
+        Algorithm::EcdsaP521 => Some("P-521"),
+        _ => None,
+    }
+}
+
+/// Ed25519's as its bytes, others as PEM; bytes where there is no PEM.
+fn public_key(public: &Public, id: &gabion_kms::model::KeyId) -> Value {
+    match id.algorithm.algorithm() {
+        Some(Algorithm::Ed25519) => json!(encode(&public.bytes)),
+        _ => json!(public.pem(id).unwrap_or_else(|| encode(&public.bytes))),
+    }
+}

@@ -1,0 +1,208 @@
+//! Signing and verifying by Vault's paths.
+
+use gabion_engine::Algorithm;
+use gabion_kms::Message;
+use gabion_kms::Prehash as Hash;
+use gabion_kms::model::KeyAlgorithm;
+use gabion_kms_client::transit::{
+    Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
+};
+use gabion_kms_client::{decode, encode};
+use serde_json::{Value, json};
+
+use super::super::{Call, Reply, Wanted, vault};
+use super::{Unsupported, names, of_operation, version, wanted};
+use crate::json;
+use crate::problem::Problem;
+
+/// What every signature of ours begins with on Vault's paths.
+const PREFIX: &str = "vault:v";
+
+pub fn sign(call: &Call) -> Result<Reply, Problem> {
+    let asked: TransitSign = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
+    let form = Form::new(call, &wanted, &hashes, asked.prehashed)?;
+    Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
+    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    check_salt(asked.salt_length.as_ref())?;
+    let of_all = version(asked.key_version)?;
+    let one = |item: &TransitSignItem| -> Result<Value, Problem> {
+        let (verbs, caller) = call.caller()?;
+        Unsupported("context").text(item.context.as_deref())?;
+        let version = version(item.key_version)?.or(of_all);
+        let input = form.input(item.input.as_deref())?;
+        let signed = verbs.sign(caller, &wanted.key(), version, form.message(&input))?;
+        let signature = format!("{PREFIX}{}:{}", signed.by.version, encode(&signed.signature));
+        Ok(json!({"signature": signature, "key_version": signed.by.version}))
+    };
+    match (asked.batch_input, asked.input) {
+        (Some(items), None) => {
+            let results = items.iter().map(|item| result(item.reference.as_deref(), one(item)));
+            vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+        }
+        (None, input) => {
+            let item = TransitSignItem { input, ..TransitSignItem::default() };
+            vault::data(call, one(&item).map_err(of_operation)?, &[])
+        }
+        (Some(_), Some(_)) => Err(Problem::bad("expected one of `input` and `batch_input`")),
+    }
+}
+
+pub fn verify(call: &Call) -> Result<Reply, Problem> {
+    let asked: TransitVerify = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
+    let form = Form::new(call, &wanted, &hashes, asked.prehashed)?;
+    Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
+    check_marshaling(asked.marshaling_algorithm.as_deref())?;
+    check_salt(asked.salt_length.as_ref())?;
+    let one = |item: &TransitVerifyItem| -> Result<Value, Problem> {
+        let (verbs, caller) = call.caller()?;
+        Unsupported("context").text(item.context.as_deref())?;
+        Unsupported("hmac").text(item.hmac.as_deref())?;
+        Unsupported("cmac").text(item.cmac.as_deref())?;
+        let input = form.input(item.input.as_deref())?;
+        let text = item.signature.as_deref();
+        let (version, signature) = signature(text.ok_or_else(|| missing("signature"))?)?;
+        let message = form.message(&input);
+        let (valid, _) = verbs.verify(caller, &wanted.key(), Some(version), message, &signature)?;
+        Ok(json!({"valid": valid}))
+    };
+    let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
+    match (batch_input, input.is_some() || signature.is_some()) {
+        (Some(items), false) => {
+            let results = items.iter().map(|item| result(item.reference.as_deref(), one(item)));
+            vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+        }
+        (None, _) => {
+            let item = TransitVerifyItem { input, signature, hmac, cmac, ..Default::default() };
+            vault::data(call, one(&item).map_err(of_operation)?, &[])
+        }
+        (Some(_), true) => Err(Problem::bad("expected one of `input` and `batch_input`")),
+    }
+}
+
+/// How inputs are taken: hashed by the algorithm, or digests already.
+struct Form {
+    /// The function that made the digests; none: inputs are messages.
+    digests: Option<Hash>,
+}
+
+impl Form {
+    fn new(
+        call: &Call,
+        wanted: &Wanted,
+        hashes: &[&Option<String>],
+        prehashed: Option<Flag>,
+    ) -> Result<Self, Problem> {
+        let (verbs, _) = call.caller()?;
+        let id = verbs.kms().find(&wanted.tenant, &wanted.name).map_err(Problem::from);
+        let algorithm = id.map_err(of_operation)?.algorithm;
+        let in_path = call.parts.get(1);
+        let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
+        let first = said.next();
+        if said.any(|other| Some(other) != first) {
+            return Err(Problem::bad("the hash is said twice, and not the same"));
+        }
+        let hash = first.map(|name| names::hash(name)).transpose()?;
+        Form::of(algorithm, hash, prehashed.is_some_and(|flag| flag.0))
+    }
+
+    /// What an algorithm does with a hash that was asked for: none, `none`, or one.
+    fn of(
+        algorithm: KeyAlgorithm,
+        hash: Option<Option<Hash>>,
+        is_digest: bool,
+    ) -> Result<Self, Problem> {
+        let refuse = |why: &str| Err(Problem::unsupported(format!("{algorithm} {why}")));
+        let own = match algorithm.algorithm() {
+            Some(Algorithm::EcdsaP256) => Some(Hash::Sha2_256),
+            Some(Algorithm::EcdsaP384) => Some(Hash::Sha2_384),
+            Some(Algorithm::EcdsaP521) => Some(Hash::Sha2_512),
+            // Vault's page: no hash is asked for of Ed25519, which has its own.
+            Some(Algorithm::Ed25519) if is_digest => {
+                return refuse("signs messages here and no digests; leave `prehashed` out");
+            }
+            Some(Algorithm::Ed25519) => return Ok(Form { digests: None }),
+            _ => None,
+        };
+        match (own, hash, is_digest) {
+            // Vault's SHA-256 where nothing is said.
+            (Some(own), hash, is_digest) => {
+                match hash.unwrap_or(Some(Hash::Sha2_256)) == Some(own) {
+                    true => Ok(Form { digests: is_digest.then_some(own) }),
+                    false => refuse(&format!(
+                        "signs by {} here, and `hash_algorithm` is SHA2-256 where nothing is said; say {}",
+                        own.name(),
+                        own.name().to_ascii_lowercase()
+                    )),
+                }
+            }
+            (None, None | Some(None), false) => Ok(Form { digests: None }),
+            (None, Some(Some(_)), false) => refuse(
+                "hashes messages itself; leave `hash_algorithm` out, or send the digest with `prehashed`",
+            ),
+            (None, hash, true) => match hash.unwrap_or(Some(Hash::Sha2_256)) {
+                Some(hash) => Ok(Form { digests: Some(hash) }),
+                None => refuse("signs no digest without the name of its hash"),
+            },
+        }
+    }
+
+    fn input(&self, text: Option<&str>) -> Result<Vec<u8>, Problem> {
+        let text = text.ok_or_else(|| missing("input"))?;
+        decode(text).ok_or_else(|| Problem::malformed("`input` is no base64"))
+    }
+
+    fn message<'a>(&self, input: &'a [u8]) -> Message<'a> {
+        match self.digests {
+            None => Message::Pure { context: &[], message: input },
+            Some(hash) => Message::Prehash { context: &[], hash, digest: input },
+        }
+    }
+}
+
+/// `vault:vN:BASE64`.
+fn signature(text: &str) -> Result<(u32, Vec<u8>), Problem> {
+    let refused = || Problem::malformed("`signature` is not vault:vN:BASE64");
+    let (version, base64) =
+        text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
+    let is_number = version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
+    let version = version.parse().ok().filter(|_| is_number).ok_or_else(refused)?;
+    Ok((version, decode(base64).ok_or_else(refused)?))
+}
+
+/// The answer of an item of a batch.
+fn result(reference: Option<&str>, one: Result<Value, Problem>) -> Value {
+    let mut answer = one.unwrap_or_else(
+        |problem| json!({"error": format!("{}: {}", problem.code, problem.message)}),
+    );
+    if let Some(reference) = reference {
+        answer["reference"] = json!(reference);
+    }
+    answer
+}
+
+fn missing(field: &str) -> Problem {
+    Problem::bad(format!("missing field `{field}`"))
+}
+
+fn check_marshaling(name: Option<&str>) -> Result<(), Problem> {
+    match name {
+        None | Some("" | "asn1") => Ok(()),
+        Some("jws") => Err(Problem::unsupported("`marshaling_algorithm` jws is not supported")),
+        Some(_) => Err(Problem::bad("unknown `marshaling_algorithm`; expected asn1")),
+    }
+}
+
+/// `auto` is what RSA's salts are where nothing is said, and no other key has one.
+fn check_salt(value: Option<&Value>) -> Result<(), Problem> {
+    match value {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::String(text)) if text == "auto" => Ok(()),
+        Some(_) => Err(Problem::unsupported("`salt_length` is not supported")),
+    }
+}

@@ -1,0 +1,201 @@
+//! Certificates for an hour of trying out: an authority and a server below it, both fresh (RFC 5280).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64ct::{Base64, Encoding};
+use gabion_engine::{Algorithm, Engine, OsEntropy};
+use rustls::pki_types::{CertificateDer, alg_id};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, SigningKey};
+use rustls::{ServerConfig, SignatureScheme};
+use sha2_hmac::{Digest, Sha256};
+
+use crate::clock::{now_ms, rfc3339};
+use crate::error::Error;
+
+/// How long they are valid.
+const LIFE_MS: u64 = 30 * 86_400_000;
+
+/// What clocks may differ by.
+const SKEW_MS: u64 = 3_600_000;
+
+/// A configuration of TLS 1.3 for this machine, and the PEM of the authorities that its certificates come from: one of
+/// ML-DSA-65 for who takes that, and one of ECDSA for everybody else.
+///
+/// # Errors
+/// No randomness; the engine's.
+pub fn fresh(addresses: &[IpAddr]) -> Result<(ServerConfig, String), Error> {
+    let (by_mldsa, root) = issued(Algorithm::MlDsa65, SignatureScheme::ML_DSA_65, addresses)?;
+    let (by_ecdsa, other) =
+        issued(Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256, addresses)?;
+    let provider = Arc::new(gabion_rustls::provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Two { by_mldsa, by_ecdsa }));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok((config, pem(&root) + &pem(&other)))
+}
+
+/// Two certificates, of which a client gets the one that it can verify.
+#[derive(Debug)]
+struct Two {
+    by_mldsa: Arc<CertifiedKey>,
+    by_ecdsa: Arc<CertifiedKey>,
+}
+
+impl ResolvesServerCert for Two {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let takes = hello.signature_schemes().contains(&SignatureScheme::ML_DSA_65);
+        Some(if takes { self.by_mldsa.clone() } else { self.by_ecdsa.clone() })
+    }
+}
+
+type Issued = (Arc<CertifiedKey>, CertificateDer<'static>);
+
+/// A server's certificate with its key, and the authority's.
+fn issued(
+    algorithm: Algorithm,
+    scheme: SignatureScheme,
+    addresses: &[IpAddr],
+) -> Result<Issued, Error> {
+    let authority = Named { key: generate(algorithm)?, name: "Gabion KMS, made for one run" };
+    let server = Named { key: generate(algorithm)?, name: "localhost" };
+    let root = certificate(scheme, &authority, &authority, None)?;
+    let leaf = certificate(scheme, &authority, &server, Some(addresses))?;
+    Ok((Arc::new(CertifiedKey::new(vec![leaf], server.key)), root))
+}
+
+struct Named {
+    key: Arc<dyn SigningKey>,
+    name: &'static str,
+}
+
+fn generate(algorithm: Algorithm) -> Result<Arc<dyn SigningKey>, Error> {
+    let engine = Engine::global().map_err(gabion_kms::Error::Engine)?;
+    let key =
+        engine.signature_generate(algorithm, &OsEntropy).map_err(gabion_kms::Error::Engine)?;
+    Ok(gabion_rustls::signing::of_engine(key)?)
+}
+
+/// A certificate of version 3: an authority's where there are no addresses, else a server's.
+fn certificate(
+    scheme: SignatureScheme,
+    issuer: &Named,
+    subject: &Named,
+    addresses: Option<&[IpAddr]>,
+) -> Result<CertificateDer<'static>, Error> {
+    let none = || Error::Settings("the key does not sign certificates".to_owned());
+    let id = match scheme {
+        SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
+        _ => alg_id::ECDSA_SHA256,
+    };
+    let identifier = tlv(0x30, &[id.as_ref()]);
+    let public = subject.key.public_key().ok_or_else(none)?;
+    let of_issuer = issuer.key.public_key().ok_or_else(none)?;
+    let mut serial = [0; 16];
+    getrandom::fill(&mut serial).map_err(|error| Error::Settings(error.to_string()))?;
+    serial[0] = serial[0] & 0x7f | 0x40; // Positive, and of one length.
+    let (key, issuers_key) = (key_id(&public), key_id(&of_issuer));
+    let mut extensions = vec![
+        extension(&[0x55, 0x1d, 0x0e], false, &tlv(4, &[&key])),
+        extension(&[0x55, 0x1d, 0x23], false, &tlv(0x30, &[&tlv(0x80, &[&issuers_key])])),
+    ];
+    extensions.extend(match addresses {
+        None => of_authority(),
+        Some(addresses) => of_server(subject.name, addresses),
+    });
+    let now = now_ms();
+    let validity = tlv(0x30, &[&time(now.saturating_sub(SKEW_MS)), &time(now + LIFE_MS)]);
+    let to_sign = tlv(
+        0x30,
+        &[
+            &tlv(0xa0, &[&tlv(2, &[&[2]])]),
+            &tlv(2, &[&serial]),
+            &identifier,
+            &name(issuer.name),
+            &validity,
+            &name(subject.name),
+            &public,
+            &tlv(0xa3, &[&tlv(0x30, &[&extensions.concat()])]),
+        ],
+    );
+    let signer = issuer.key.choose_scheme(&[scheme]).ok_or_else(none)?;
+    let signature = tlv(3, &[&[0], &signer.sign(&to_sign)?]);
+    Ok(tlv(0x30, &[&to_sign, &identifier, &signature]).into())
+}
+
+/// It signs certificates, and nothing else.
+fn of_authority() -> Vec<Vec<u8>> {
+    vec![
+        extension(&[0x55, 0x1d, 0x13], true, &tlv(0x30, &[&tlv(1, &[&[0xff]])])),
+        extension(&[0x55, 0x1d, 0x0f], true, &tlv(3, &[&[2, 0x04]])),
+    ]
+}
+
+/// It is a server of TLS by these names.
+fn of_server(dns: &str, addresses: &[IpAddr]) -> Vec<Vec<u8>> {
+    let mut names = tlv(0x82, &[dns.as_bytes()]);
+    for address in addresses {
+        names.extend(match address {
+            IpAddr::V4(address) => tlv(0x87, &[&address.octets()]),
+            IpAddr::V6(address) => tlv(0x87, &[&address.octets()]),
+        });
+    }
+    // id-kp-serverAuth.
+    let purpose = tlv(6, &[&[0x2b, 6, 1, 5, 5, 7, 3, 1]]);
+    vec![
+        extension(&[0x55, 0x1d, 0x13], true, &tlv(0x30, &[])),
+        extension(&[0x55, 0x1d, 0x0f], true, &tlv(3, &[&[7, 0x80]])),
+        extension(&[0x55, 0x1d, 0x25], false, &tlv(0x30, &[&purpose])),
+        extension(&[0x55, 0x1d, 0x11], false, &tlv(0x30, &[&names])),
+    ]
+}
+
+/// The first 20 bytes of the digest of a public key (RFC 7093, section 2).
+fn key_id(public: &[u8]) -> Vec<u8> {
+    Sha256::digest(public)[..20].to_vec()
+}
+
+/// A name with a common name alone.
+fn name(common: &str) -> Vec<u8> {
+    let attribute = tlv(0x30, &[&[6, 3, 0x55, 4, 3], &tlv(0x0c, &[common.as_bytes()])]);
+    tlv(0x30, &[&tlv(0x31, &[&attribute])])
+}
+
+/// A UTCTime, or from 2050 on a GeneralizedTime (section 4.1.2.5).
+fn time(ms: u64) -> Vec<u8> {
+    let mut digits: String = rfc3339(ms).chars().filter(char::is_ascii_digit).take(14).collect();
+    digits.push('Z');
+    match digits.as_str() < "2050" {
+        true => tlv(0x17, &[&digits.as_bytes()[2..]]),
+        false => tlv(0x18, &[digits.as_bytes()]),
+    }
+}
+
+fn extension(oid: &[u8], is_critical: bool, value: &[u8]) -> Vec<u8> {
+    let critical = if is_critical { tlv(1, &[&[0xff]]) } else { Vec::new() };
+    tlv(0x30, &[&tlv(6, &[oid]), &critical, &tlv(4, &[value])])
+}
+
+/// A structure of DER, of less than 64 KiB.
+fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let content = parts.concat();
+    let head = match content.len() {
+        len @ 0..0x80 => vec![tag, len as u8],
+        len @ 0x80..0x100 => vec![tag, 0x81, len as u8],
+        len => [&[tag, 0x82][..], &(len as u16).to_be_bytes()].concat(),
+    };
+    [head, content].concat()
+}
+
+fn pem(certificate: &CertificateDer<'_>) -> String {
+    let text = Base64::encode_string(certificate);
+    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    for line in text.as_bytes().chunks(64) {
+        pem.extend(line.iter().map(|&byte| char::from(byte)));
+        pem.push('\n');
+    }
+    pem + "-----END CERTIFICATE-----\n"
+}

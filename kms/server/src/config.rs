@@ -1,0 +1,240 @@
+//! The file that a server is configured by. `kms.toml` beside this crate's manifest has every key, and says what it is for.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::server::{Listen, Options};
+
+/// A configuration, as its file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    listen: Vec<Listen>,
+    tls: Option<Tls>,
+    /// Where the keys are.
+    pub store: Store,
+    /// What opens the seal.
+    #[serde(default)]
+    pub seal: Seal,
+    /// Where copies of the store go.
+    #[serde(default)]
+    pub backup: Backup,
+    #[serde(default)]
+    limits: Limits,
+}
+
+/// The certificate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// The store.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// Its file.
+    pub path: PathBuf,
+    /// Most MiB of it.
+    pub size_max_mib: Option<u32>,
+    /// MiB of expanded keys.
+    #[serde(default = "cache_mib")]
+    pub cache_mib: u32,
+}
+
+/// What opens the seal at the start.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seal {
+    /// A file with the passphrase.
+    pub passphrase_file: Option<PathBuf>,
+}
+
+/// Where copies go.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// Their folder.
+    pub folder: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Limits {
+    body_kib: u32,
+    connections: u32,
+    drain_seconds: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { body_kib: 1024, connections: 1024, drain_seconds: 8 }
+    }
+}
+
+fn cache_mib() -> u32 {
+    64
+}
+
+/// Most KiB of a body: what a request may have at once.
+const BODY_KIB_MAX: u32 = 64 << 10;
+
+/// Most connections, each of which has a file open.
+const CONNECTIONS_MAX: u32 = 100_000;
+
+/// Most seconds of a drain: the end comes within ten.
+const DRAIN_MAX: u32 = 9;
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`Error::Settings`], which names the file and what is wrong there.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Settings(format!("{}: {reason}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        text.parse().map_err(|error: Error| wrong(error.to_string()))
+    }
+
+    /// How the server is set up, with its certificate.
+    ///
+    /// # Errors
+    /// [`Error::Settings`]: a certificate that is not there, or not its key's.
+    pub fn options(&self) -> Result<Options, Error> {
+        Ok(Options {
+            listen: self.listen.clone(),
+            tls: self.tls.as_ref().map(Tls::config).transpose()?.map(Arc::new),
+            body_max: (self.limits.body_kib as usize) << 10,
+            connections_max: self.limits.connections as usize,
+            drain: Duration::from_secs(self.limits.drain_seconds.into()),
+        })
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let within = |what: &str, value: u32, most: u32| match (1..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(Error::Settings(format!("`{what}` is {value}; expected 1 to {most}"))),
+        };
+        within("limits.body_kib", self.limits.body_kib, BODY_KIB_MAX)?;
+        within("limits.connections", self.limits.connections, CONNECTIONS_MAX)?;
+        within("limits.drain_seconds", self.limits.drain_seconds, DRAIN_MAX)?;
+        within("store.cache_mib", self.store.cache_mib, 1 << 20)?;
+        let is_open = self.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
+        match (self.listen.is_empty(), is_open && self.tls.is_none()) {
+            (true, _) => Err(Error::Settings("`listen` has no address".to_owned())),
+            (false, true) => Err(Error::Settings(
+                "`listen` has an address and there is no [tls]: a server is never an open one"
+                    .to_owned(),
+            )),
+            (false, false) => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Config {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let config: Config =
+            toml::from_str(text).map_err(|error| Error::Settings(error.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+impl Tls {
+    fn config(&self) -> Result<rustls::ServerConfig, Error> {
+        let wrong = |path: &Path, reason: String| {
+            Error::Settings(format!("cannot take TLS's {}: {reason}", path.display()))
+        };
+        let chain: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect);
+        let chain = chain.map_err(|error| wrong(&self.certificate, error.to_string()))?;
+        if chain.is_empty() {
+            return Err(wrong(&self.certificate, "there is no certificate in it".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|error| wrong(&self.key, error.to_string()))?;
+        let provider = Arc::new(gabion_rustls::provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(|error| wrong(&self.key, error.to_string()))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let refused =
+            || serde::de::Error::custom(format!("`{text}` is no ADDRESS:PORT and no unix:/PATH"));
+        match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') => Ok(Listen::Unix(path.into())),
+            Some(_) => Err(refused()),
+            None => text.parse::<SocketAddr>().map(Listen::Tls).map_err(|_| refused()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY_KEY: &str = include_str!("../kms.toml");
+
+    /// Keys that are commented out there have no value that holds where they are left out.
+    #[test]
+    fn the_file_with_every_key_is_one_and_shows_what_holds_without_them() {
+        let shown: Config = EVERY_KEY.parse().unwrap();
+        let all: String = EVERY_KEY
+            .lines()
+            .map(|line| if line.contains(" = ") { line.trim_start_matches("# ") } else { line })
+            .collect::<Vec<_>>()
+            .join("\n");
+        let all: Config = all.parse().unwrap();
+        assert!(all.seal.passphrase_file.is_some() && all.backup.folder.is_some());
+        assert!(all.store.size_max_mib.is_some());
+        let short: Config =
+            "listen = [\"127.0.0.1:8200\"]\n[tls]\ncertificate = \"/etc/gabion/kms.pem\"\n\
+                             key = \"/etc/gabion/kms.key\"\n[store]\npath = \"/var/lib/gabion/kms\""
+                .parse()
+                .unwrap();
+        assert_eq!(format!("{shown:?}"), format!("{short:?}"));
+    }
+
+    #[test]
+    fn what_is_not_known_or_can_not_be_is_refused() {
+        let base = "listen = [\"unix:/run/k\"]\n[store]\npath = \"/s\"\n";
+        base.parse::<Config>().unwrap();
+        for (text, says) in [
+            (format!("{base}sise_max_mib = 3"), "unknown field `sise_max_mib`"),
+            (
+                format!("{base}[limits]\nbody_kib = 0"),
+                "`limits.body_kib` is 0; expected 1 to 65536",
+            ),
+            (format!("{base}[limits]\ndrain_seconds = 10"), "expected 1 to 9"),
+            (format!("lissten = []\n{base}"), "unknown field `lissten`"),
+            (base.replace("unix:/run/k", "127.0.0.1:1"), "never an open one"),
+            (base.replace("\"unix:/run/k\"", ""), "no address"),
+            (base.replace("unix:/run/k", "http://x"), "no ADDRESS:PORT"),
+            (base.replace("path", "pth"), "unknown field `pth`"),
+        ] {
+            let error = text.parse::<Config>().unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A server to try things out with: keys in memory, a certificate of its own, one token that may do everything.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use base64ct::{Base64UrlUnpadded, Encoding};
+use zeroize::Zeroizing;
+
+use crate::certificate;
+use crate::error::Error;
+use crate::keeper::Keeper;
+use crate::server::{Listen, Options, Server};
+
+/// A server to try things out with. All that it had ends with it.
+pub struct Dev {
+    server: Server,
+    address: String,
+    token: Zeroizing<String>,
+    authorities: tempfile::NamedTempFile,
+}
+
+impl Dev {
+    /// Starts one at an address of this machine. It serves when this returns.
+    ///
+    /// # Errors
+    /// An address that others can reach; sockets, files.
+    pub fn start(listen: SocketAddr) -> Result<Self, Error> {
+        if !listen.ip().is_loopback() {
+            return Err(Error::Settings(format!(
+                "{listen} can be reached from elsewhere; a server for trying things out listens at 127.0.0.1 or [::1]"
+            )));
+        }
+        let token = drawn()?;
+        let keeper = Arc::new(Keeper::in_memory(&token)?);
+        let mut names = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        names.extend(Some(listen.ip()).filter(|other| !names.contains(other)));
+        let (tls, pem) = certificate::fresh(&names)?;
+        let authorities = tempfile::Builder::new()
+            .prefix("gabion-kms-")
+            .suffix(".pem")
+            .tempfile()
+            .and_then(|mut file| file.write_all(pem.as_bytes()).map(|()| file))
+            .map_err(Error::system("write the certificate of the authority"))?;
+        let options = Options {
+            listen: vec![Listen::Tls(listen)],
+            tls: Some(Arc::new(tls)),
+            ..Options::default()
+        };
+        let server = Server::start(keeper, &options)?;
+        let address = match server.addresses() {
+            [Listen::Tls(address)] => format!("https://{address}"),
+            other => return Err(Error::Settings(format!("it listens at {other:?}"))),
+        };
+        Ok(Dev { server, address, token, authorities })
+    }
+
+    /// Where it is: `https://HOST:PORT`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The token. Secret.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The file with the authorities that its certificates come from. It is removed at the end.
+    pub fn authorities(&self) -> &Path {
+        self.authorities.path()
+    }
+
+    /// Serves until the process is asked to end (SIGTERM, SIGINT). `tell` is called when the process no longer ends
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The signals can't be had.
+    pub fn serve(self, tell: impl FnOnce()) -> Result<(), Error> {
+        // The file stays until this returns.
+        let Dev { server, authorities: _file, .. } = self;
+        server.serve(tell)
+    }
+}
+
+fn drawn() -> Result<Zeroizing<String>, Error> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *bytes).map_err(|error| Error::Settings(error.to_string()))?;
+    Ok(Zeroizing::new(Base64UrlUnpadded::encode_string(&*bytes)))
+}

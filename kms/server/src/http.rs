@@ -1,0 +1,156 @@
+//! One request, from its head to its answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use hyper::{Request, Response, StatusCode};
+
+use crate::api::{Call, JSON, Reply, vault};
+use crate::json;
+use crate::problem::Problem;
+use crate::query::{Query, decoded};
+use crate::routes::{self, Access, Route};
+use crate::server::State;
+
+/// How long a body may take.
+const BODY: Duration = Duration::from_secs(30);
+
+/// How many times the limit is read of a body that is too long.
+const FORGOTTEN: usize = 16;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Answers a request. There always is an answer.
+pub async fn answered(
+    state: Arc<State>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let id = state.request_id();
+    let is_vaults = routes::is_vaults(request.uri().path());
+    let reply = match reply(&state, request, &id).await {
+        Ok(reply) => reply,
+        Err(problem) if is_vaults => vault::refusal(&problem),
+        Err(problem) => refusal(&problem, &id),
+    };
+    state.count(reply.status);
+    Ok(response(reply, &id))
+}
+
+async fn reply(state: &Arc<State>, request: Request<Incoming>, id: &str) -> Result<Reply, Problem> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    let (routes, parts) = routes::at(path).ok_or_else(|| Problem::no_path(path))?;
+    let route = routes.iter().find(|route| route.takes(head.method.as_str()));
+    let route = *route.ok_or_else(|| no_method(head.method.as_str(), &routes))?;
+    let caller = match route.access {
+        Access::Open => None,
+        Access::Caller => {
+            let token = token(&head.headers)?;
+            let verbs = state.keeper.verbs()?;
+            let caller = verbs.authenticate(token)?;
+            Some((verbs, caller))
+        }
+    };
+    let known: Vec<&str> = route.query.iter().map(|(name, _)| *name).collect();
+    let query = Query::read(head.uri.query(), &known)?;
+    let body = read(body, state.body_max).await?;
+    let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
+    let namespace = namespace(&head.headers)?;
+    let (state, id) = (state.clone(), id.to_owned());
+    let call = Call { state, id, caller, parts, namespace, query, body };
+    // The caller may hang up; what began goes on to its end there.
+    let handled = tokio::task::spawn_blocking(move || (route.handler)(&call)).await;
+    handled.unwrap_or_else(|_| {
+        Err(Problem::internal("the request met a defect; the server's log has it"))
+    })
+}
+
+/// Reads a body, up to a limit. Somewhat more is read and forgotten, so that who sends it hears why it is refused: a
+/// connection that is closed with bytes unread loses the answer, too.
+async fn read(body: Incoming, most: usize) -> Result<Bytes, Problem> {
+    let of_time = |_| Problem::too_slow();
+    tokio::time::timeout(BODY, within(body, most)).await.map_err(of_time)?
+}
+
+async fn within(mut body: Incoming, most: usize) -> Result<Bytes, Problem> {
+    let (mut bytes, mut read) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::bad("the body ends before its end"))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        read += piece.len();
+        if read <= most {
+            bytes.extend_from_slice(&piece);
+        } else if read > most.saturating_mul(FORGOTTEN) {
+            break;
+        }
+    }
+    if read > most { Err(Problem::too_large(most)) } else { Ok(Bytes::from(bytes)) }
+}
+
+/// The token, which comes in one of two places.
+fn token(headers: &HeaderMap) -> Result<&str, Problem> {
+    fn text(value: &HeaderValue) -> Option<&str> {
+        value.to_str().ok()
+    }
+    let mut found: Vec<&str> = Vec::new();
+    for value in headers.get_all(AUTHORIZATION) {
+        let (scheme, token) = text(value)
+            .and_then(|text| text.split_once(' '))
+            .ok_or_else(|| Problem::unauthenticated("the field Authorization has no token"))?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Problem::unauthenticated(
+                "the field Authorization is of another scheme than Bearer",
+            ));
+        }
+        found.push(token.trim());
+    }
+    let vaults = headers.get_all("x-vault-token").iter();
+    found.extend(vaults.map(|value| text(value).unwrap_or_default()));
+    match found[..] {
+        [] => Err(Problem::unauthenticated("there is no token")),
+        [token] => Ok(token),
+        [_, ..] => Err(Problem::unauthenticated("there is more than one token")),
+    }
+}
+
+/// Whose keys are meant, by Vault's word for a tenant.
+fn namespace(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("x-vault-namespace") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| Problem::bad("X-Vault-Namespace is no text"))?;
+    let name = text.trim_matches('/');
+    Ok(Some(name.to_owned()).filter(|name| !name.is_empty()))
+}
+
+fn no_method(method: &str, routes: &[&Route]) -> Problem {
+    let method: String = method.chars().take(20).collect();
+    let allowed: Vec<&str> = routes.iter().map(|route| route.method).collect();
+    Problem::no_method(&method, &allowed.join(", "))
+}
+
+fn refusal(problem: &Problem, id: &str) -> Reply {
+    let body = json::write(&problem.envelope(id)).unwrap_or_default();
+    Reply { status: problem.status, kind: JSON, body }
+}
+
+fn response(reply: Reply, id: &str) -> Response<Full<Bytes>> {
+    let status = reply.status;
+    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if status == 503 {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}

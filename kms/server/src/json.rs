@@ -1,0 +1,101 @@
+//! Bodies of requests, held to their limits.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+/// Most arrays and objects within each other.
+const DEPTH_MAX: usize = 8;
+
+/// Reads a request. No body is an object without fields.
+///
+/// # Errors
+/// What is no object, is too deep, or has a field that is not known, which the message names.
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    if depth(body) > DEPTH_MAX {
+        return Err(Problem::bad(format!(
+            "the body has more than {DEPTH_MAX} arrays and objects within each other"
+        )));
+    }
+    // Fields in an order instead of by name are one more form that nobody needs.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Problem::bad("the body is no JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body: {error}")))
+}
+
+/// Writes an answer.
+///
+/// # Errors
+/// None that happens with the types of the wire.
+pub fn write(value: &impl Serialize) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(value).map_err(|error| Problem::internal(error.to_string()))
+}
+
+/// How many arrays and objects are within each other, if it is JSON at all.
+fn depth(text: &[u8]) -> usize {
+    let (mut depth, mut most, mut is_text, mut is_escaped) = (0usize, 0, false, false);
+    for &byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                depth += 1;
+                most = most.max(depth);
+            }
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use gabion_kms_client::wire::{OfVersion, Sign};
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_asked_for_is_refused_by_name() {
+        assert_eq!(read::<OfVersion>(br#"{"version":3}"#).unwrap().version, 3);
+        for (body, says) in [
+            (r#"{"versoin":3}"#, "unknown field `versoin`, expected `version`"),
+            (r#"{"version":3,"version":3}"#, "duplicate field `version`"),
+            (r#"{"version":-1}"#, "-1"),
+            (r#"{"version":4294967296}"#, "4294967296"),
+            (r#"{"version":1.0}"#, "floating point"),
+            (r#"{"version":"1"}"#, "string"),
+            (r#"{"version":1} x"#, "trailing"),
+            (r#"{"version":1"#, "EOF"),
+            (r#"[1]"#, "no JSON object"),
+            ("", "missing field `version`"),
+            ("\u{feff}{}", "no JSON object"),
+        ] {
+            let problem = read::<OfVersion>(body.as_bytes()).unwrap_err();
+            assert!(problem.message.contains(says), "{body}: {}", problem.message);
+            assert_eq!((problem.status, problem.code), (400, "bad_request"));
+        }
+        assert!(read::<Sign>(b"").is_err());
+    }
+
+    #[test]
+    fn depth_is_that_outside_of_texts() {
+        for (text, wanted) in [
+            ("", 0),
+            ("{}", 1),
+            (r#"{"a":"[[[\"[["}"#, 1),
+            ("[[],[{}]]", 3),
+            ("[[[", 3),
+            ("]]]", 0),
+        ] {
+            assert_eq!(depth(text.as_bytes()), wanted, "{text}");
+        }
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let problem = read::<Sign>(format!("{{\"key\":{deep}}}").as_bytes()).unwrap_err();
+        assert!(problem.message.contains("more than 8"), "{}", problem.message);
+    }
+}

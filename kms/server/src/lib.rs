@@ -1,0 +1,42 @@
+//! The key management service over HTTP.
+//!
+//! ```text
+//!   listen   sockets, TLS 1.3 by gabion-rustls, limits of connections, drain
+//!      |
+//!   http     one request: path --> route --> caller --> body, bounded --> handler on a thread of its own --> answer
+//!      |
+//!   routes   one table: what is served, and what /openapi.json says of it
+//!      |
+//!   api/     handlers, a file for each group: from types of the wire to calls of `gabion-kms` and back
+//!      |
+//!   keeper   the service behind its seal
+//! ```
+//!
+//! - What computes or waits for a disk runs on threads for that, never on the few that move bytes. A change that began
+//!   ends, also when the caller has gone: only the socket is let go.
+//! - No lock is held across an await.
+//! - Requests are closed types: a field, parameter or path that is not known is refused by name.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::await_holding_lock)]
+
+mod api;
+mod certificate;
+mod clock;
+pub mod config;
+pub mod dev;
+mod error;
+mod http;
+mod json;
+mod keeper;
+mod listen;
+mod openapi;
+mod problem;
+mod query;
+mod routes;
+mod server;
+mod verbs;
+
+pub use error::Error;
+pub use keeper::Keeper;
+pub use server::{Listen, Options, Server};

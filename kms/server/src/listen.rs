@@ -1,0 +1,164 @@
+//! Sockets and connections.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use crate::error::Error;
+use crate::http;
+use crate::server::{Listen, State};
+
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long a head may take, and how long a connection may rest.
+const HEAD: Duration = Duration::from_secs(60);
+
+/// How long to wait after a connection that could not be taken: there are no more files, say.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Most bytes of a head.
+const HEAD_MAX: usize = 32 << 10;
+
+/// A socket that listens.
+pub enum Bound {
+    Tls(TcpListener, TlsAcceptor),
+    Unix(UnixListener, Listen),
+}
+
+enum Accepted {
+    Tls(TcpStream, TlsAcceptor),
+    Unix(UnixStream),
+}
+
+impl Bound {
+    /// Listens. Called within a runtime.
+    ///
+    /// # Errors
+    /// The address is in use, or not this machine's.
+    pub fn new(listen: &Listen, tls: Option<Arc<rustls::ServerConfig>>) -> Result<Self, Error> {
+        match (listen, tls) {
+            (Listen::Tls(address), Some(tls)) => {
+                let what = format!("listen at {address}");
+                let socket = std::net::TcpListener::bind(address)
+                    .and_then(|socket| {
+                        socket.set_nonblocking(true)?;
+                        TcpListener::from_std(socket)
+                    })
+                    .map_err(Error::system(what))?;
+                Ok(Bound::Tls(socket, TlsAcceptor::from(tls)))
+            }
+            (Listen::Tls(address), None) => {
+                Err(Error::Settings(format!("{address} needs a certificate")))
+            }
+            (Listen::Unix(path), _) => {
+                let what = format!("listen at {}", path.display());
+                let socket = UnixListener::bind(path).and_then(|socket| {
+                    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+                    Ok(socket)
+                });
+                Ok(Bound::Unix(socket.map_err(Error::system(what))?, listen.clone()))
+            }
+        }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None that happens.
+    pub fn address(&self) -> Result<Listen, Error> {
+        match self {
+            Bound::Tls(socket, _) => socket
+                .local_addr()
+                .map(Listen::Tls)
+                .map_err(Error::system("ask for a socket's address")),
+            Bound::Unix(_, listen) => Ok(listen.clone()),
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Accepted> {
+        match self {
+            Bound::Tls(socket, tls) => {
+                let (stream, _) = socket.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(Accepted::Tls(stream, tls.clone()))
+            }
+            Bound::Unix(socket, _) => Ok(Accepted::Unix(socket.accept().await?.0)),
+        }
+    }
+}
+
+/// Takes connections until the server ends.
+pub async fn accept(
+    bound: Bound,
+    state: Arc<State>,
+    connections: Arc<Semaphore>,
+    mut end: watch::Receiver<bool>,
+) {
+    loop {
+        // A place first: who has to wait waits in the kernel's queue.
+        let taken = tokio::select! {
+            _ = end.wait_for(|end| *end) => return,
+            taken = connections.clone().acquire_owned() => taken,
+        };
+        let Ok(place) = taken else { return };
+        let accepted = tokio::select! {
+            _ = end.wait_for(|end| *end) => return,
+            accepted = bound.accept() => accepted,
+        };
+        match accepted {
+            Ok(accepted) => {
+                tokio::spawn(connection(accepted, state.clone(), place, end.clone()));
+            }
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn connection(
+    accepted: Accepted,
+    state: Arc<State>,
+    _place: OwnedSemaphorePermit,
+    end: watch::Receiver<bool>,
+) {
+    match accepted {
+        // Who does no handshake is nobody that could be told why.
+        Accepted::Tls(stream, tls) => {
+            if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
+                served(stream, state, end).await;
+            }
+        }
+        Accepted::Unix(stream) => served(stream, state, end).await,
+    }
+}
+
+/// Serves a connection to its end, or until the request that is there is answered and the server ends.
+async fn served<S>(stream: S, state: Arc<State>, mut end: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| http::answered(state.clone(), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = end.wait_for(|end| *end) => connection.as_mut().graceful_shutdown(),
+    }
+    // What goes wrong with it now is the other side's to notice.
+    let _ = connection.await;
+}

@@ -1,0 +1,186 @@
+//! Why a request is refused, as callers see it.
+
+use gabion_kms::{Code, Error};
+use gabion_kms_client::wire;
+
+use crate::clock::{now_ms, rfc3339};
+
+/// A refusal.
+#[derive(Debug)]
+pub struct Problem {
+    pub status: u16,
+    pub code: &'static str,
+    pub message: String,
+    pub is_retryable: bool,
+    pub hint: Option<&'static str>,
+}
+
+/// Codes that only a server has, beside [`Code`]'s: code, status, whether trying again may help.
+const OWN: &[(&str, u16, bool)] = &[
+    ("unauthenticated", 401, false),
+    ("denied", 403, false),
+    ("no_such_path", 404, false),
+    ("method_not_allowed", 405, false),
+    ("timeout", 408, true),
+    ("sealed", 503, true),
+];
+
+/// Every code that an answer may have.
+pub fn codes() -> Vec<&'static str> {
+    let mut codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    codes.extend(OWN.iter().map(|own| own.0));
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+impl Problem {
+    /// A refusal for a reason that only a server has.
+    fn own(code: &str, message: impl Into<String>) -> Self {
+        let found = OWN.iter().find(|own| own.0 == code);
+        let &(code, status, is_retryable) = found.unwrap_or(&("internal", 500, false));
+        Problem { status, code, message: message.into(), is_retryable, hint: None }
+    }
+
+    /// The caller is not known.
+    pub fn unauthenticated(message: &str) -> Self {
+        let problem = Self::own("unauthenticated", message);
+        problem.hint("send a token as `Authorization: Bearer TOKEN`; the command line takes it from GABION_KMS_TOKEN")
+    }
+
+    /// There is no such path.
+    pub fn no_path(path: &str) -> Self {
+        let path: String = path.chars().take(200).collect();
+        Self::own("no_such_path", format!("there is nothing at `{path}`"))
+            .hint("GET /openapi.json has what there is")
+    }
+
+    /// The path has other methods.
+    pub fn no_method(method: &str, allowed: &str) -> Self {
+        Self::own(
+            "method_not_allowed",
+            format!("{method} is not possible here; expected {allowed}"),
+        )
+    }
+
+    /// The request came too slowly.
+    pub fn too_slow() -> Self {
+        Self::own("timeout", "the request did not come within 30 seconds")
+    }
+
+    /// The seal is closed.
+    pub fn sealed() -> Self {
+        Self::own("sealed", "the service is sealed")
+            .hint("`gabion kms unseal` opens it with shares or the passphrase")
+    }
+
+    /// A request that is none.
+    pub fn bad(message: impl Into<String>) -> Self {
+        Self::of_code(Code::BadRequest, message.into())
+    }
+
+    /// Something in a request that has not the form of what it is to be.
+    pub fn malformed(message: impl Into<String>) -> Self {
+        Self::of_code(Code::Malformed, message.into())
+    }
+
+    /// Something that is understood and can't be done.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::of_code(Code::Unsupported, message.into())
+    }
+
+    /// A body of too many bytes.
+    pub fn too_large(most: usize) -> Self {
+        Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
+            .hint("sign a digest of what is long: `digest` and `prehash`")
+    }
+
+    /// A defect.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::of_code(Code::Internal, message.into())
+    }
+
+    /// The same with what to do.
+    pub fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// As the wire has it.
+    pub fn envelope(&self, request_id: &str) -> wire::Problem {
+        wire::Problem {
+            code: self.code.to_owned(),
+            message: self.message.clone(),
+            retryable: self.is_retryable,
+            hint: self.hint.map(str::to_owned),
+            ts: rfc3339(now_ms()),
+            request_id: request_id.to_owned(),
+        }
+    }
+
+    fn of_code(code: Code, message: String) -> Self {
+        let (code, status, is_retryable) = (code.as_str(), status(code), code.is_retryable());
+        Problem { status, code, message, is_retryable, hint: None }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let code = error.code();
+        let problem = Problem::of_code(code, error.to_string());
+        match code {
+            Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),
+            Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
+            Code::OutcomeUnknown => problem.hint("look at the key before you try again"),
+            _ => problem,
+        }
+    }
+}
+
+/// The status of HTTP that goes with a code.
+fn status(code: Code) -> u16 {
+    match code {
+        Code::BadRequest
+        | Code::Malformed
+        | Code::Unsupported
+        | Code::VersionNotAllowed
+        | Code::DecryptFailed
+        | Code::UnsealFailed => 400,
+        Code::Unauthenticated => 401,
+        Code::Denied | Code::NotExportable => 403,
+        Code::NotFound => 404,
+        Code::Exists
+        | Code::Conflict
+        | Code::VersionDisabled
+        | Code::VersionExhausted
+        | Code::KeyExpired
+        | Code::KeyDeleted => 409,
+        Code::VersionDestroyed | Code::KeyDestroyed => 410,
+        Code::TooLarge => 413,
+        Code::OutcomeUnknown | Code::IntegrityFailed | Code::Internal => 500,
+        Code::StoreUnavailable | Code::Busy | Code::AuditUnwritable => 503,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_code_of_the_list() {
+        let codes = codes();
+        for problem in [
+            Problem::unauthenticated(""),
+            Problem::no_path(""),
+            Problem::no_method("", ""),
+            Problem::too_slow(),
+            Problem::sealed(),
+            Problem::bad(""),
+            Problem::malformed(""),
+            Problem::too_large(0),
+        ] {
+            assert!(codes.contains(&problem.code), "{problem:?}");
+            assert_ne!(problem.code, "internal");
+        }
+    }
+}

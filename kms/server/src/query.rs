@@ -1,0 +1,99 @@
+//! Segments of paths and parameters of queries, decoded.
+
+use crate::problem::Problem;
+
+/// Parameters of a query, in their order.
+#[derive(Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads a query, which may have the parameters of a list alone.
+    ///
+    /// # Errors
+    /// One that is not in the list, which the message names; one that comes twice; an escape that is none.
+    pub fn read(text: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        let parts = text.unwrap_or_default().split('&').filter(|part| !part.is_empty());
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let (name, value) = (decoded(name)?, decoded(value)?);
+            if !known.contains(&name.as_str()) {
+                let expected = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Problem::bad(format!(
+                    "unknown parameter `{name}`, expected {expected}"
+                )));
+            }
+            if found.iter().any(|(before, _)| *before == name) {
+                return Err(Problem::bad(format!("the parameter `{name}` comes twice")));
+            }
+            found.push((name, value));
+        }
+        Ok(Query(found))
+    }
+
+    /// A parameter as text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter as a number, up to a limit.
+    ///
+    /// # Errors
+    /// What is none, or too large.
+    pub fn number(&self, name: &str, most: u32) -> Result<Option<u32>, Problem> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| *number <= most);
+        number.map(Some).ok_or_else(|| {
+            Problem::bad(format!("the parameter `{name}` is no number from 0 to {most}"))
+        })
+    }
+}
+
+/// A segment with its escapes resolved (RFC 3986, section 2.1).
+///
+/// # Errors
+/// An escape that is none; what is no UTF-8 then.
+pub fn decoded(text: &str) -> Result<String, Problem> {
+    let refused = || Problem::bad("the path or a parameter has an escape that is none");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, more)) = rest.split_first() {
+        rest = more;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, more) = rest.split_first_chunk::<2>().ok_or_else(refused)?;
+        let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
+        let pair = digit(digits[0]).zip(digit(digits[1])).ok_or_else(refused)?;
+        bytes.push(pair.0 << 4 | pair.1);
+        rest = more;
+    }
+    String::from_utf8(bytes).map_err(|_| refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_known_ones_and_come_once() {
+        let query = Query::read(Some("after=a%2Fb&limit=3"), &["after", "limit"]).unwrap();
+        assert_eq!(query.text("after"), Some("a/b"));
+        assert_eq!(query.number("limit", 9).unwrap(), Some(3));
+        assert_eq!(query.text("x"), None);
+        assert!(query.number("limit", 2).is_err());
+        assert!(query.number("after", 2).is_err());
+        assert!(Query::read(None, &[]).unwrap().text("a").is_none());
+        for (text, says) in [
+            ("afer=1", "`afer`"),
+            ("after=1&after=1", "twice"),
+            ("after=%2", "escape"),
+            ("after=%zz", "escape"),
+            ("after=%ff", "escape"),
+        ] {
+            let problem = Query::read(Some(text), &["after"]).unwrap_err();
+            assert!(problem.message.contains(says), "{text}: {}", problem.message);
+        }
+    }
+}

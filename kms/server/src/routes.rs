@@ -1,0 +1,182 @@
+//! The one table of what is served.
+
+use std::sync::OnceLock;
+
+use gabion_kms_client::shape::{Schemas, Shape};
+use gabion_kms_client::transit::{
+    TransitConfig, TransitCreate, TransitRotate, TransitSign, TransitVerify,
+};
+use gabion_kms_client::wire;
+use matchit::Router;
+use serde_json::Value;
+
+use crate::api::{Call, Reply, keys, signatures, system, transit, vault};
+use crate::problem::Problem;
+
+/// Who may call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody.
+    Open,
+    /// Whoever is authenticated; what the caller may do is decided with the verb.
+    Caller,
+}
+
+/// Puts the schema of a type where schemas are, and gives a reference to it.
+type Schema = fn(&mut Schemas) -> Value;
+
+/// What is served at a path by a method.
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    /// What it is called in OpenAPI.
+    pub name: &'static str,
+    pub about: &'static str,
+    pub access: Access,
+    /// Parameters of the query, and what they are.
+    pub query: &'static [(&'static str, &'static str)],
+    pub body: Option<Schema>,
+    /// None: it is not JSON, or not of a fixed form.
+    pub answer: Option<Schema>,
+    pub handler: fn(&Call) -> Result<Reply, Problem>,
+}
+
+const OF_TENANT: (&str, &str) = ("tenant", "Whose key it is; `default` if nothing else is said.");
+
+/// A row; what is left out is as in most of them.
+macro_rules! route {
+    (@list) => { &[] };
+    (@list $query:expr) => { $query };
+    (@schema) => { None };
+    (@schema $type:ty) => { Some(<$type as Shape>::schema) };
+    (open $($row:tt)*) => { Route { access: Access::Open, ..route!($($row)*) } };
+    ($method:literal $path:literal $name:literal $about:literal $handler:path
+        $(, body $body:ty)? $(, answer $answer:ty)? $(, query $query:expr)?) => {
+        Route {
+            method: $method,
+            path: $path,
+            name: $name,
+            about: $about,
+            access: Access::Caller,
+            query: route!(@list $($query)?),
+            body: route!(@schema $($body)?),
+            answer: route!(@schema $($answer)?),
+            handler: $handler,
+        }
+    };
+}
+
+/// Every route.
+pub const ROUTES: &[Route] = &[
+    route!(open "GET" "/healthz" "healthz" "The process lives." system::healthz),
+    route!(open "GET" "/readyz" "readyz" "Whether requests are served; reasons if not." system::readyz),
+    route!(open "GET" "/metrics" "metrics" "What was counted, in the text format of Prometheus." system::metrics),
+    route!(open "GET" "/openapi.json" "openapi" "This description." system::openapi),
+    route!(open "GET" "/v1/kms/status" "status" "How the service is." system::status, answer wire::Status),
+    route!("POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body wire::CreateKey, answer wire::Key),
+    route!("GET" "/v1/kms/keys" "list_keys" "Keys in the order of their names." keys::list, answer wire::Keys, query &[
+        OF_TENANT,
+        ("after", "The name after which to begin."),
+        ("limit", "Most keys of the answer: 100 if nothing else is said, at most 1000."),
+    ]),
+    route!("GET" "/v1/kms/keys/{key}" "show_key" "A key, by name or id." keys::show, answer wire::Key, query &[OF_TENANT]),
+    route!("DELETE" "/v1/kms/keys/{key}" "delete_key" "Deletes a key; it can be restored." keys::delete, answer wire::Changed, query &[OF_TENANT]),
+    route!("GET" "/v1/kms/keys/{key}/versions" "list_versions" "Versions with their public keys, 100 at a time." keys::versions, answer wire::Versions, query &[
+        OF_TENANT,
+        ("after", "The version after which to begin."),
+    ]),
+    route!("POST" "/v1/kms/keys/{key}/rotate" "rotate_key" "Gives a key one version more." keys::rotate, body wire::Nothing, answer wire::Rotated, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/config" "configure_key" "Changes what may be done with versions, and labels." keys::config, body wire::ConfigureKey, answer wire::Key, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/enable" "enable_version" "Puts a version into use again." keys::enable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/disable" "disable_version" "Takes a version out of use." keys::disable, body wire::OfVersion, answer wire::Changed, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body wire::Trim, answer wire::Changed, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good." keys::destroy, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
+    route!("POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
+    route!("POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
+    route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
+    // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
+    route!(open "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
+    route!(open "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),
+    route!("GET" "/v1/sys/mounts" "vault_mounts" "What is served where: Transit at `transit/`." vault::mounts),
+    route!("GET" "/v1/auth/token/lookup-self" "vault_lookup_self" "What the token is." vault::lookup_self),
+    route!("LIST" "/v1/transit/keys" "transit_list" "Names of keys." transit::list, query transit::LIST),
+    route!("GET" "/v1/transit/keys" "transit_list_by_get" "Names of keys, with `list=true`." transit::list_by_get, query transit::LIST),
+    route!("POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),
+    route!("GET" "/v1/transit/keys/{key}" "transit_read" "A key and its versions." transit::read),
+    route!("POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
+    route!("POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
+    route!("POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
+    route!("POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
+    route!("POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
+    route!("POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
+];
+
+impl Route {
+    /// Whether it is one of Vault's, whose answers have Vault's forms.
+    pub fn is_vaults(&self) -> bool {
+        is_vaults(self.path)
+    }
+
+    /// Whether a request by a method is its.
+    pub fn takes(&self, method: &str) -> bool {
+        match method {
+            "PUT" if self.is_vaults() => self.method == "POST",
+            "HEAD" => self.method == "GET",
+            method => self.method == method,
+        }
+    }
+}
+
+/// Whether a path is one of Vault's, whether or not there is something at it.
+pub fn is_vaults(path: &str) -> bool {
+    path.starts_with("/v1/") && !path.starts_with("/v1/kms/")
+}
+
+/// The routes of a path, and the parts of it that are no fixed text.
+pub fn at(path: &str) -> Option<(Vec<&'static Route>, Vec<String>)> {
+    static ROUTER: OnceLock<Router<Vec<&'static Route>>> = OnceLock::new();
+    let router = ROUTER.get_or_init(|| {
+        let mut router = Router::new();
+        for (place, route) in ROUTES.iter().enumerate() {
+            let is_here = |other: &&Route| other.path == route.path;
+            if !ROUTES[..place].iter().any(|before| is_here(&before)) {
+                // Two paths that can't be told apart: a test looks for each of them.
+                let _ = router.insert(route.path, ROUTES.iter().filter(is_here).collect());
+            }
+        }
+        router
+    });
+    let found = router.at(path).ok()?;
+    let parts = found.params.iter().map(|(_, part)| part.to_owned()).collect();
+    Some((found.value.clone(), parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_route_is_found_at_its_path_and_has_a_name_of_its_own() {
+        for route in ROUTES {
+            let (found, _) =
+                at(&route.path.replace("{key}", "some%2Fkey").replace("{hash}", "h")).unwrap();
+            let here = found.iter().filter(|other| other.method == route.method);
+            let here: Vec<&str> = here.map(|other| other.name).collect();
+            assert_eq!(here, [route.name]);
+            assert_eq!(ROUTES.iter().filter(|other| other.name == route.name).count(), 1);
+        }
+        assert_eq!(at("/v1/kms/keys/some%2Fkey/rotate").unwrap().1, ["some%2Fkey"]);
+        for path in [
+            "/",
+            "",
+            "/v1/kms",
+            "/v1/kms/keys/",
+            "/v1/kms/keys/a/b/rotate",
+            "/v1/kms/keys/a/rotate/",
+        ] {
+            assert!(at(path).is_none(), "{path}");
+        }
+    }
+}

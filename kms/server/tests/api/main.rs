@@ -1,0 +1,49 @@
+//! The server as its clients see it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
+
+mod ends;
+mod keys;
+mod raw;
+mod refusals;
+mod system;
+mod transit;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gabion_kms_client::wire::{CreateKey, Key, Problem};
+use gabion_kms_client::{Client, Error, Settings};
+use gabion_kms_server::dev::Dev;
+
+/// A server of its own for a test.
+fn server() -> Dev {
+    Dev::start(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
+}
+
+fn settings(server: &Dev) -> Settings {
+    Settings {
+        addresses: vec![server.address().parse().unwrap()],
+        token: Some(server.token().to_owned().into()),
+        authorities: Some(server.authorities().to_owned()),
+        patience: Duration::from_secs(30),
+    }
+}
+
+fn client(server: &Dev) -> Client {
+    Client::new(&settings(server)).unwrap()
+}
+
+fn create(client: &Client, name: &str, algorithm: &str) -> Key {
+    let key = CreateKey { name: name.into(), algorithm: algorithm.into(), ..CreateKey::default() };
+    client.create(&key).unwrap()
+}
+
+/// What a call was refused with.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Problem {
+    match result {
+        Err(Error::Refused(problem)) => *problem,
+        other => panic!("no refusal: {other:?}"),
+    }
+}

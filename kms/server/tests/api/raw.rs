@@ -1,0 +1,147 @@
+//! Bytes on a socket: what HTTP allows and what it does not.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gabion_kms_client::wire::CreateKey;
+use gabion_kms_client::{Address, Client, Settings};
+use gabion_kms_server::{Keeper, Listen, Options, Server};
+use serde_json::Value;
+
+/// A server at a socket of this machine.
+pub struct Local {
+    pub folder: tempfile::TempDir,
+    pub server: Server,
+}
+
+impl Local {
+    pub fn start() -> Local {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = Arc::new(Keeper::in_memory("token").unwrap());
+        let listen = vec![Listen::Unix(folder.path().join("kms"))];
+        let server = Server::start(keeper, &Options { listen, ..Options::default() }).unwrap();
+        Local { folder, server }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("kms")
+    }
+
+    pub fn client(&self) -> Client {
+        let settings = Settings {
+            addresses: vec![Address::Unix(self.path())],
+            token: Some("token".to_owned().into()),
+            authorities: None,
+            patience: Duration::from_secs(30),
+        };
+        Client::new(&settings).unwrap()
+    }
+
+    /// The status of an answer, and its body as JSON.
+    pub fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.ask_of("default", method, path, body)
+    }
+
+    /// The same, of a tenant.
+    pub fn ask_of(&self, tenant: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let length = body.len();
+        let head = format!(
+            "Host: x\r\nConnection: close\r\nX-Vault-Token: token\r\nX-Vault-Namespace: {tenant}"
+        );
+        let answer = self.exchange(&format!(
+            "{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// What comes back until the server hangs up.
+    fn exchange(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(self.path()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // Who refuses a request early may have hung up by now.
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = String::new();
+        match stream.read_to_string(&mut answer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("no end: {request:.60}"),
+            Ok(_) | Err(_) => answer,
+        }
+    }
+}
+
+#[test]
+fn a_socket_of_this_machine_is_its_owners() {
+    let local = Local::start();
+    let mode = std::fs::metadata(local.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let key = CreateKey { name: "k".into(), algorithm: "ed25519".into(), ..CreateKey::default() };
+    local.client().create(&key).unwrap();
+    let path = local.path();
+    local.server.stop();
+    assert!(!path.exists());
+}
+
+#[test]
+fn tokens_come_once_and_in_one_of_two_fields() {
+    let local = Local::start();
+    let get = |fields: &str| {
+        let request =
+            format!("GET /v1/kms/keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
+        local.exchange(&request).split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(get("Authorization: Bearer token\r\n"), "200");
+    assert_eq!(get("authorization: bearer token\r\n"), "200");
+    assert_eq!(get("X-Vault-Token: token\r\n"), "200");
+    for fields in [
+        "",
+        "Authorization: Basic token\r\n",
+        "Authorization: token\r\n",
+        "Authorization: Bearer Token\r\n",
+        "X-Vault-Token: \r\n",
+        "X-Vault-Token: token\r\nX-Vault-Token: token\r\n",
+        "X-Vault-Token: token\r\nAuthorization: Bearer token\r\n",
+    ] {
+        assert_eq!(get(fields), "401", "{fields}");
+    }
+}
+
+#[test]
+fn what_is_no_request_of_http_ends_the_connection() {
+    let local = Local::start();
+    for request in [
+        "nonsense\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+        &format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "a".repeat(200 << 10)),
+    ] {
+        let answer = local.exchange(request);
+        let status = answer.split(' ').nth(1).unwrap_or_default();
+        assert!(answer.is_empty() || status.starts_with('4'), "{request:.60}: {answer}");
+    }
+    local.client().status().unwrap();
+}
+
+/// A body that never ends is not read for ever, and takes no memory.
+#[test]
+fn a_body_in_chunks_has_the_same_limit() {
+    let local = Local::start();
+    let chunk = format!("10000\r\n{}\r\n", "a".repeat(1 << 16));
+    let mut stream = UnixStream::connect(local.path()).unwrap();
+    let head = "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    for _ in 0..300 {
+        if stream.write_all(chunk.as_bytes()).is_err() {
+            break;
+        }
+    }
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+}

@@ -1,0 +1,34 @@
+//! What the service says of itself.
+
+use serde_json::Value;
+
+use super::{client, create, server};
+
+#[test]
+fn it_lives_is_ready_and_says_how_it_is() {
+    let server = server();
+    let client = client(&server);
+    assert_eq!(client.get::<Value>("/healthz").unwrap()["ok"], true);
+    let ready: Value = client.get("/readyz").unwrap();
+    assert_eq!((&ready["ready"], &ready["reasons"]), (&true.into(), &Value::Array(Vec::new())));
+    let before = client.status().unwrap();
+    assert!(before.initialized && !before.sealed);
+    assert_eq!(before.store.len(), 32);
+    create(&client, "release", "ed25519");
+    assert!(client.status().unwrap().revision > before.revision);
+}
+
+#[test]
+fn the_description_has_every_path_and_refers_to_schemas_that_are_there() {
+    let server = server();
+    let document: Value = client(&server).get("/openapi.json").unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    let sign = &document["paths"]["/v1/kms/sign"]["post"];
+    assert_eq!(sign["operationId"], "sign");
+    assert_eq!(
+        sign["requestBody"]["content"]["application/json"]["schema"]["$ref"],
+        "#/components/schemas/Sign"
+    );
+    let keys = document["paths"]["/v1/kms/keys/{key}"].as_object().unwrap();
+    assert_eq!(keys.keys().collect::<Vec<_>>(), ["delete", "get"]);
+}

@@ -1,0 +1,278 @@
+//! Vault's paths. What OpenBao 2.6.2 answers wrongly (kms: each was tried) has a test by name.
+
+use gabion_kms_client::{decode, encode};
+use serde_json::{Value, json};
+
+use super::raw::Local;
+
+const NONE: Value = Value::Null;
+
+/// A server with a key of each name and type.
+fn with_keys(keys: &[(&str, &str)]) -> Local {
+    let local = Local::start();
+    for (name, of) in keys {
+        let (status, _) =
+            local.ask("POST", &format!("/v1/transit/keys/{name}"), &json!({"type": of}));
+        assert_eq!(status, 200, "{name}");
+    }
+    local
+}
+
+/// What an answer has to say.
+#[track_caller]
+fn data(answer: (u16, Value)) -> Value {
+    assert_eq!(answer.0, 200, "{answer:?}");
+    assert!(answer.1["request_id"].is_string());
+    answer.1["data"].clone()
+}
+
+/// The one message of a refusal.
+#[track_caller]
+fn refused(answer: (u16, Value), status: u16) -> String {
+    assert_eq!(answer.0, status, "{answer:?}");
+    answer.1["errors"][0].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn keys_have_vaults_types_openbaos_and_ours() {
+    let local = Local::start();
+    for (name, body, of, set) in [
+        ("a", json!({"type": "ml-dsa", "parameter_set": "65", "name": "a"}), "ml-dsa", json!("65")),
+        ("b", json!({"type": "mldsa-44"}), "ml-dsa", json!("44")),
+        ("c", json!({"type": "ML-DSA-87", "exportable": "false"}), "ml-dsa", json!("87")),
+        (
+            "d",
+            json!({"type": "ed25519", "derived": false, "auto_rotate_period": "0h"}),
+            "ed25519",
+            NONE,
+        ),
+        ("e", json!({"type": "ecdsa-p256", "key_size": 0}), "ecdsa-p256", NONE),
+    ] {
+        let path = format!("/v1/transit/keys/{name}");
+        let made = data(local.ask("PUT", &path, &body));
+        assert_eq!((&made["type"], &made["parameter_set"]), (&json!(of), &set), "{name}");
+        assert_eq!(data(local.ask("GET", &path, &NONE)), made);
+    }
+    let names = data(local.ask("LIST", "/v1/transit/keys", &NONE));
+    assert_eq!(names, json!({"keys": ["a", "b", "c", "d", "e"]}));
+    assert_eq!(data(local.ask("GET", "/v1/transit/keys?list=true", &NONE)), names);
+    let some = data(local.ask("LIST", "/v1/transit/keys?after=b&limit=2", &NONE));
+    assert_eq!(some, json!({"keys": ["c", "d"]}));
+    refused(local.ask("GET", "/v1/transit/keys", &NONE), 405);
+    let again = local.ask("POST", "/v1/transit/keys/d", &json!({"type": "ed25519"}));
+    assert_eq!(again.1["warnings"], json!(["key d already existed"]));
+    data(again);
+    refused(local.ask("POST", "/v1/transit/keys/d", &json!({"type": "ecdsa-p256"})), 400);
+    for (body, says) in [
+        (json!({}), "unsupported: there are no keys of the type `aes256-gcm96`"),
+        (json!({"type": "rsa-2048"}), "unsupported"),
+        (json!({"type": "nonsense"}), "unknown key type"),
+        (json!({"type": "ed25519", "derived": "true"}), "unsupported: `derived`"),
+        (json!({"type": "ed25519", "exportable": true}), "unsupported: `exportable`"),
+        (
+            json!({"type": "ed25519", "auto_rotate_period": "24h"}),
+            "unsupported: `auto_rotate_period`",
+        ),
+        (json!({"type": "ed25519", "name": "y"}), "`name` is another one"),
+        (json!({"type": "ed25519", "tpye": "x"}), "unknown field `tpye`"),
+    ] {
+        let said = refused(local.ask("POST", "/v1/transit/keys/x", &body), 400);
+        assert!(said.contains(says), "{body}: {said}");
+    }
+    assert_eq!(local.ask("GET", "/v1/transit/keys/x", &NONE).0, 404);
+}
+
+#[test]
+fn signatures_verify_across_rotations_and_public_keys_are_vaults() {
+    let local = with_keys(&[("ed", "ed25519"), ("ml", "ml-dsa-65"), ("ec", "ecdsa-p256")]);
+    for name in ["ed", "ml", "ec"] {
+        let ask = |verb: &str, body: Value| {
+            local.ask("POST", &format!("/v1/transit/{verb}/{name}"), &body)
+        };
+        let input = encode(b"message");
+        let first = data(ask("sign", json!({"input": input})));
+        assert_eq!(first["key_version"], 1);
+        let first = first["signature"].as_str().unwrap().to_owned();
+        assert!(first.starts_with("vault:v1:"));
+        data(local.ask("POST", &format!("/v1/transit/keys/{name}/rotate"), &NONE));
+        let second = data(ask("sign", json!({"input": input})))["signature"].clone();
+        assert!(second.as_str().unwrap().starts_with("vault:v2:"));
+        for (input, signature, is_valid) in [
+            (b"message", first.as_str(), true),
+            (b"massage", &first, false),
+            (b"message", second.as_str().unwrap(), true),
+            (b"message", &first.replace(":v1:", ":v2:"), false),
+        ] {
+            let body = json!({"input": encode(input), "signature": signature});
+            assert_eq!(data(ask("verify", body)), json!({"valid": is_valid}));
+        }
+        let key = data(local.ask("GET", &format!("/v1/transit/keys/{name}"), &NONE));
+        let public = key["keys"]["2"]["public_key"].as_str().unwrap();
+        match name {
+            "ed" => assert_eq!(decode(public).unwrap().len(), 32),
+            _ => assert!(public.starts_with("-----BEGIN PUBLIC KEY-----")),
+        }
+        let config = json!({"min_decryption_version": "2", "name": name});
+        let key = data(local.ask("POST", &format!("/v1/transit/keys/{name}/config"), &config));
+        assert_eq!((&key["min_decryption_version"], &key["keys"]["1"]), (&json!(2), &NONE));
+        refused(ask("verify", json!({"input": input, "signature": first})), 400);
+    }
+}
+
+#[test]
+fn hashes_are_honoured_or_refused() {
+    let local = with_keys(&[
+        ("ed", "ed25519"),
+        ("ml", "ml-dsa-44"),
+        ("p2", "ecdsa-p256"),
+        ("p3", "ecdsa-p384"),
+    ]);
+    let hash: gabion_kms::Prehash = "SHA2-256".parse().unwrap();
+    let (message, digest) = (encode(b"message"), encode(&hash.digest(b"message")));
+    let sign =
+        |path: &str, body: &Value| local.ask("POST", &format!("/v1/transit/sign/{path}"), body);
+    let of_message = json!({"input": message});
+    let of_digest = json!({"input": digest, "prehashed": true, "hash_algorithm": "sha2-256"});
+    // A digest that ECDSA would have made itself is the message's signature.
+    let signed = data(sign("p2", &of_digest));
+    let verified = json!({"input": message, "signature": signed["signature"]});
+    assert_eq!(data(local.ask("POST", "/v1/transit/verify/p2", &verified)), json!({"valid": true}));
+    // HashML-DSA's is not ML-DSA's.
+    let signed = data(sign("ml", &of_digest));
+    let verified = json!({"input": message, "signature": signed["signature"]});
+    assert_eq!(
+        data(local.ask("POST", "/v1/transit/verify/ml", &verified)),
+        json!({"valid": false})
+    );
+    data(sign("p2/sha2-256", &of_message));
+    data(sign("p3/sha2-384", &of_message));
+    data(sign("ed", &json!({"input": message, "hash_algorithm": "sha2-512"})));
+    for (path, body, says) in [
+        ("p2/sha2-512", json!({"input": message}), "unsupported"),
+        ("p2/sha2-256", json!({"input": message, "hash_algorithm": "sha2-512"}), "said twice"),
+        ("p3", json!({"input": message}), "say sha2-384"),
+        ("ml/sha2-256", json!({"input": message}), "leave `hash_algorithm` out"),
+        ("p2/md5", json!({"input": message}), "unknown hash `md5`"),
+        ("p2/sha1", json!({"input": message}), "unsupported: SHA-1"),
+        ("p2", json!({"input": message, "marshaling_algorithm": "jws"}), "unsupported"),
+        ("p2", json!({"input": message, "marshaling_algorithm": "x"}), "unknown"),
+        ("p2", json!({"input": message, "signature_algorithm": "pss"}), "unsupported"),
+        ("p2", json!({"input": message, "salt_length": "hash"}), "unsupported"),
+        ("p2", json!({"input": message, "context": message}), "unsupported: `context`"),
+        ("p2", json!({}), "missing field `input`"),
+        ("p2", json!({"input": "*"}), "malformed"),
+        ("p2", json!({"input": message, "batch_input": []}), "one of `input` and `batch_input`"),
+    ] {
+        let said = refused(sign(path, &body), 400);
+        assert!(said.contains(says), "{path} {body}: {said}");
+    }
+    let said = refused(sign("missing", &of_message), 400);
+    assert!(said.contains("not_found"), "{said}");
+}
+
+#[test]
+fn openbao_1_a_misspelt_field_is_named() {
+    let local = with_keys(&[("k", "ed25519")]);
+    let body = json!({"input": encode(b"m"), "kye_version": 1});
+    let said = refused(local.ask("POST", "/v1/transit/sign/k", &body), 400);
+    assert!(said.contains("unknown field `kye_version`"), "{said}");
+    let body = json!({"batch_input": [{"input": encode(b"m"), "kye_version": 1}]});
+    let said = refused(local.ask("POST", "/v1/transit/sign/k", &body), 400);
+    assert!(said.contains("unknown field `kye_version`"), "{said}");
+}
+
+#[test]
+fn openbao_2_a_version_that_is_not_there_is_the_callers_mistake() {
+    let local = with_keys(&[("k", "ed25519")]);
+    for version in [json!(99), json!(-1), json!("99"), json!(4_294_967_297_i64)] {
+        let body = json!({"input": encode(b"m"), "key_version": version});
+        refused(local.ask("POST", "/v1/transit/sign/k", &body), 400);
+    }
+}
+
+#[test]
+fn openbao_3_an_items_version_is_honoured_or_the_item_is_refused() {
+    let local = with_keys(&[("k", "ed25519")]);
+    data(local.ask("POST", "/v1/transit/keys/k/rotate", &NONE));
+    data(local.ask("POST", "/v1/transit/keys/k/config", &json!({"min_encryption_version": 1})));
+    let item =
+        |version: i64| json!({"input": encode(b"m"), "key_version": version, "reference": "r"});
+    let body = json!({"batch_input": [item(1), item(99), item(2), item(-1), item(0)]});
+    let results = data(local.ask("POST", "/v1/transit/sign/k", &body))["batch_results"].clone();
+    for (place, version) in [(0, 1), (2, 2), (4, 2)] {
+        let prefix = format!("vault:v{version}:");
+        assert!(results[place]["signature"].as_str().unwrap().starts_with(&prefix));
+        assert_eq!(results[place]["key_version"], version);
+    }
+    for place in [1, 3] {
+        assert!(results[place]["error"].is_string() && results[place]["signature"].is_null());
+    }
+    assert_eq!(results[3]["reference"], "r");
+}
+
+#[test]
+fn openbao_4_a_digest_is_not_signed_as_if_it_were_the_message() {
+    let local = with_keys(&[("k", "ed25519")]);
+    let body = json!({"input": encode(&[7; 64]), "prehashed": true, "hash_algorithm": "sha2-512"});
+    let said = refused(local.ask("POST", "/v1/transit/sign/k", &body), 400);
+    assert!(said.contains("unsupported"), "{said}");
+}
+
+#[test]
+fn openbao_5_an_item_that_failed_has_no_version() {
+    let local = with_keys(&[("k", "ed25519")]);
+    let body = json!({"batch_input": [{"input": "*"}, {"input": encode(b"m")}]});
+    let results = data(local.ask("POST", "/v1/transit/sign/k", &body))["batch_results"].clone();
+    assert_eq!(results[0], json!({"error": "malformed: `input` is no base64"}));
+    assert_eq!(results[1]["key_version"], 1);
+}
+
+#[test]
+fn openbao_6_unparsable_is_malformed_and_parsable_and_wrong_is_a_verdict() {
+    let local = with_keys(&[("k", "ed25519")]);
+    let wrong = format!("vault:v1:{}", encode(&[1; 64]));
+    let short = format!("vault:v1:{}", encode(&[1; 63]));
+    let malformed =
+        ["nonsense", &short, "vault:v1:*", "vault:v01:AAAA", "vault:v1", "vault:v:AAAA", ""];
+    let ask = |body: Value| local.ask("POST", "/v1/transit/verify/k", &body);
+    let input = encode(b"m");
+    for signature in malformed {
+        let said = refused(ask(json!({"input": input, "signature": signature})), 400);
+        assert!(said.starts_with("malformed"), "{signature}: {said}");
+    }
+    assert_eq!(data(ask(json!({"input": input, "signature": wrong}))), json!({"valid": false}));
+    let items: Vec<Value> = malformed
+        .iter()
+        .chain([&wrong.as_str()])
+        .map(|signature| json!({"input": input, "signature": signature}))
+        .collect();
+    let results = data(ask(json!({"batch_input": items})))["batch_results"].clone();
+    let results = results.as_array().unwrap();
+    let (last, errors) = results.split_last().unwrap();
+    assert_eq!(last, &json!({"valid": false}));
+    for error in errors {
+        assert!(error["error"].as_str().unwrap().starts_with("malformed"), "{error}");
+        assert!(error["valid"].is_null());
+    }
+}
+
+#[test]
+fn what_clients_ask_of_a_server_is_answered() {
+    let local = with_keys(&[("k", "ed25519")]);
+    let (status, health) = local.ask("GET", "/v1/sys/health?standbyok=true", &NONE);
+    assert_eq!(
+        (status, &health["sealed"], &health["initialized"]),
+        (200, &json!(false), &json!(true))
+    );
+    assert_eq!(local.ask("GET", "/v1/sys/health?activecode=204", &NONE).0, 204);
+    assert_eq!(local.ask("HEAD", "/v1/sys/health", &NONE).0, 200);
+    assert_eq!(local.ask("GET", "/v1/sys/seal-status", &NONE).1["sealed"], false);
+    let mounts = data(local.ask("GET", "/v1/sys/mounts", &NONE));
+    assert_eq!(mounts["transit/"]["type"], "transit");
+    assert!(data(local.ask("GET", "/v1/auth/token/lookup-self", &NONE))["policies"].is_array());
+    assert!(refused(local.ask("GET", "/v1/secret/x", &NONE), 404).contains("no_such_path"));
+    // A namespace is a tenant, with keys of its own.
+    assert_eq!(local.ask_of("other", "GET", "/v1/transit/keys/k", &NONE).0, 404);
+    data(local.ask_of("other/", "POST", "/v1/transit/keys/k", &json!({"type": "ecdsa-p256"})));
+    assert_eq!(data(local.ask("GET", "/v1/transit/keys/k", &NONE))["type"], "ed25519");
+}
