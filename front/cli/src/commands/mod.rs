@@ -3,6 +3,8 @@
 
 mod hbs;
 mod keys;
+#[cfg(feature = "kms")]
+mod kms;
 mod measure;
 mod openssl;
 
@@ -27,6 +29,8 @@ pub enum Command {
     Exec(exec::Args),
     Hbs(hbs::Args),
     Keygen(keygen::Args),
+    #[cfg(feature = "kms")]
+    Kms(kms::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
     Report(report::Args),
@@ -50,6 +54,8 @@ impl Command {
             Command::Exec(args) => exec::run(args),
             Command::Hbs(args) => hbs::run(args),
             Command::Keygen(args) => keygen::run(args),
+            #[cfg(feature = "kms")]
+            Command::Kms(args) => kms::run(args),
             Command::Preflight(args) => preflight::run(args),
             Command::Provider(args) => provider::run(args),
             Command::Report(args) => report::run(args),

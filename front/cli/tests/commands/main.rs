@@ -15,6 +15,8 @@ mod harness;
 mod hbs;
 mod hss;
 mod keys;
+#[cfg(feature = "kms")]
+mod kms;
 mod raw_keys;
 mod reports;
 mod slh_dsa;

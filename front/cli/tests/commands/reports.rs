@@ -639,6 +639,14 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         shell.args(["-e", "-c", &script.replace("--seconds 10", "--seconds 1")]);
         shell.env("PATH", path).current_dir(place.folder());
         shell.env("XDG_STATE_HOME", place.state_home());
+        #[cfg(feature = "kms")]
+        let _service = match &command[..] {
+            // It serves until it is asked to end; `kms.rs` pastes what it prints.
+            [kms] if kms == "kms" => continue,
+            [kms, dev] if kms == "kms" && dev == "dev" => continue,
+            [kms, ..] if kms == "kms" => Some(crate::kms::for_examples(&place, &mut shell)),
+            _ => None,
+        };
         Done::of(shell.output().unwrap()).ok();
     }
     work.gabion(&["no-such-command"]).fails(2);

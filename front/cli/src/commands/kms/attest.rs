@@ -1,0 +1,36 @@
+//! `gabion kms attest`: what a key is, signed by the service.
+
+use gabion_kms_client::wire::Attest;
+
+use super::{client, say_json};
+use crate::failure::Failure;
+
+/// Print what a key is, signed by the service: a JWS of ML-DSA-44
+///
+/// Example:
+///   gabion kms key create release --algorithm ML-DSA-65
+///   gabion kms attest --key release --nonce "$(date +%s)"
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The key, by name or id
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// A text that comes back within the answer, so that an older one is not taken for it
+    #[arg(long, value_name = "TEXT")]
+    nonce: Option<String>,
+    /// Print the service's answer as one JSON object: attest, jws, revision
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let attested = client()?.attest(&Attest { key: args.key, tenant: None, nonce: args.nonce })?;
+    if args.json {
+        say_json(&attested)?;
+    } else {
+        say!("{}", attested.jws);
+    }
+    Ok(0)
+}

@@ -1,0 +1,57 @@
+//! `gabion kms backup` and `restore`.
+
+use std::path::PathBuf;
+
+use gabion_kms_server::Keeper;
+use gabion_kms_server::config::Config;
+
+use super::{client, say_json};
+use crate::failure::Failure;
+
+/// Have the server make a copy of its store, while it serves
+///
+/// Example:
+///   gabion kms backup
+///
+/// The copy goes to the folder that the server's configuration names. It opens with what opens the seal now.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct BackupArgs {
+    /// Print the service's answer as one JSON object: file, revision
+    #[arg(long)]
+    json: bool,
+}
+
+/// Make a store of a copy; nobody may be serving it
+///
+/// Example:
+///   gabion kms restore --config kms.toml 20261126T062205123Z.backup
+///
+/// The store that the configuration names must not be there. It is the same store's next incarnation, and sealed.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct RestoreArgs {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// The copy
+    backup: PathBuf,
+}
+
+/// Makes a copy.
+pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
+    let made = client()?.backup()?;
+    if args.json {
+        say_json(&made)?;
+    } else {
+        say!("{}", made.file);
+    }
+    Ok(0)
+}
+
+/// Makes a store of one.
+pub fn restore(args: RestoreArgs) -> Result<u8, Failure> {
+    let config = Config::read(&args.config)?;
+    Keeper::restore(&config, &args.backup)?;
+    Ok(0)
+}

@@ -1,0 +1,64 @@
+//! `gabion kms dev`: a server to try things out with.
+
+use std::net::SocketAddr;
+
+use gabion_kms_server::dev::Dev;
+use serde_json::json;
+
+use crate::failure::Failure;
+
+/// Start a server to try things out with; keys are in memory and end with it
+///
+/// Example:
+///   gabion kms dev
+///
+/// Serves TLS 1.3 on this machine alone, until SIGTERM or Ctrl-C. Prints its address, a token that may do everything, the
+/// file with its certificate's authority, which is all that is written to a disk, and commands to paste.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Where to listen: an address of this machine and a port, 0 for any that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8200")]
+    listen: SocketAddr,
+    /// Print one JSON object once it serves: address, token, ca_file
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let server = Dev::start(args.listen)?;
+    let (address, token) = (server.address().to_owned(), server.token().to_owned());
+    let ca_file = server.authorities().display().to_string();
+    let mut told = Ok(());
+    server.serve(|| told = tell(args.json, &address, &token, &ca_file))?;
+    told.map(|()| 0)
+}
+
+fn tell(as_json: bool, address: &str, token: &str, ca_file: &str) -> Result<(), Failure> {
+    if as_json {
+        say!("{}", json!({"address": address, "token": token, "ca_file": ca_file}));
+        return Ok(());
+    }
+    say!("address    {address}");
+    say!("token      {token}");
+    say!("authority  {ca_file}");
+    say!("");
+    say!("Keys are in memory and end with this process. In another terminal:");
+    say!("  export GABION_KMS_ADDR={address} GABION_KMS_TOKEN={token} GABION_KMS_CACERT={ca_file}");
+    say!("  gabion kms key create release --algorithm ML-DSA-65");
+    say!("  echo hi > hi.txt && gabion kms sign --key release --out hi.sig hi.txt");
+    say!("  gabion kms verify --key release --sig hi.sig hi.txt");
+    Ok(())
+}
+
+impl From<gabion_kms_server::Error> for Failure {
+    fn from(error: gabion_kms_server::Error) -> Failure {
+        let text = error.to_string();
+        match error {
+            gabion_kms_server::Error::Settings(_) => Failure::Usage(text),
+            // Sockets, files, threads, keys, TLS, and what the future adds.
+            _ => Failure::NotReady(text),
+        }
+    }
+}

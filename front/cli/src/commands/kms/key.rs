@@ -1,0 +1,268 @@
+//! `gabion kms key`: keys of the service.
+
+use std::collections::BTreeMap;
+
+use clap::Subcommand;
+use gabion_kms_client::Client;
+use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey, Key};
+use serde_json::json;
+
+use super::{client, say_json};
+use crate::failure::Failure;
+
+/// Make, show and change keys of the service
+///
+/// Example:
+///   gabion kms key create release --algorithm ML-DSA-65 && gabion kms key rotate release
+///
+/// KEY is a key's name, or its id tenant/purpose/algorithm/uuid.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON: the service's answer on one line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a key with its first version
+    ///
+    /// Example:
+    ///   gabion kms key create release --algorithm ML-DSA-65
+    #[command(verbatim_doc_comment)]
+    Create {
+        /// What to call it: 1 to 64 of 0-9 A-Z a-z _ - .
+        name: String,
+        /// Algorithm of its signatures, such as ML-DSA-65: `gabion algorithms`
+        #[arg(long)]
+        algorithm: String,
+        /// What it is for, a part of its id [default: transit]
+        #[arg(long)]
+        purpose: Option<String>,
+    },
+    /// List keys in the order of their names
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key list
+    #[command(verbatim_doc_comment)]
+    List,
+    /// Show a key and its versions with their public keys
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key show web
+    #[command(verbatim_doc_comment)]
+    Show(Of),
+    /// Make a new version, which signs from now on
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
+    #[command(verbatim_doc_comment)]
+    Rotate(Of),
+    /// Say which versions may be used for what, and set labels
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
+    ///   gabion kms key config web --min-sign 1 --label team=a
+    #[command(verbatim_doc_comment)]
+    Config(Config),
+    /// Take a version out of use
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key disable web --version 1
+    #[command(verbatim_doc_comment)]
+    Disable(OfVersion),
+    /// Put a version into use again
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key disable web --version 1
+    ///   gabion kms key enable web --version 1
+    #[command(verbatim_doc_comment)]
+    Enable(OfVersion),
+    /// Destroy the versions before one, for good
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
+    ///   gabion kms key config web --min-verify 2 --min-decrypt 2 && gabion kms key trim web --before 2
+    #[command(verbatim_doc_comment)]
+    Trim {
+        #[command(flatten)]
+        of: Of,
+        /// The first version that stays
+        #[arg(long, value_name = "VERSION")]
+        before: u32,
+    },
+    /// Delete a key: nothing uses it until it is restored
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
+    #[command(verbatim_doc_comment)]
+    Delete(Of),
+    /// Restore a key that was deleted
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
+    ///   gabion kms key restore web
+    #[command(verbatim_doc_comment)]
+    Restore(Of),
+    /// Destroy a key that was deleted, for good
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
+    ///   gabion kms key destroy web
+    #[command(verbatim_doc_comment)]
+    Destroy(Of),
+}
+
+#[derive(clap::Args)]
+struct Of {
+    /// The key, by name or id
+    key: String,
+}
+
+#[derive(clap::Args)]
+struct OfVersion {
+    #[command(flatten)]
+    of: Of,
+    /// The version
+    #[arg(long = "version", value_name = "VERSION")]
+    number: u32,
+}
+
+#[derive(clap::Args)]
+struct Config {
+    #[command(flatten)]
+    of: Of,
+    /// The oldest version that signs; 0: the newest one alone
+    #[arg(long, value_name = "VERSION")]
+    min_sign: Option<u32>,
+    /// The oldest version that verifies
+    #[arg(long, value_name = "VERSION")]
+    min_verify: Option<u32>,
+    /// The oldest version that decrypts
+    #[arg(long, value_name = "VERSION")]
+    min_decrypt: Option<u32>,
+    /// A label, instead of all that there are; several times for several
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Keys that are asked for together.
+const PAGE: u32 = 1000;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let client = client()?;
+    let json = args.json;
+    match args.command {
+        Command::Create { name, algorithm, purpose } => {
+            key(json, &client.create(&CreateKey { name, algorithm, purpose, tenant: None })?)
+        }
+        Command::List => list(&client, json),
+        Command::Show(of) => show(&client, json, &of.key),
+        Command::Rotate(of) => {
+            let made = client.rotate(&of.key)?;
+            if json {
+                say_json(&made)
+            } else {
+                said(&format!("version {} signs from now on", made.version))
+            }
+        }
+        Command::Config(config) => {
+            let labels: BTreeMap<_, _> = config.labels.into_iter().collect();
+            let to = ConfigureKey {
+                min_sign: config.min_sign,
+                min_verify: config.min_verify,
+                min_decrypt: config.min_decrypt,
+                labels: Some(labels).filter(|labels| !labels.is_empty()),
+            };
+            key(json, &client.configure(&config.of.key, &to)?)
+        }
+        Command::Disable(of) => {
+            done(json, &client.disable(&of.of.key, of.number)?, "the version is disabled")
+        }
+        Command::Enable(of) => {
+            done(json, &client.enable(&of.of.key, of.number)?, "the version is enabled")
+        }
+        Command::Trim { of, before } => {
+            done(json, &client.trim(&of.key, before)?, "the versions before it are destroyed")
+        }
+        Command::Delete(of) => {
+            done(json, &client.delete(&of.key)?, "the key is deleted; `restore` undoes that")
+        }
+        Command::Restore(of) => done(json, &client.restore(&of.key)?, "the key is restored"),
+        Command::Destroy(of) => done(json, &client.destroy(&of.key)?, "the key is destroyed"),
+    }?;
+    Ok(0)
+}
+
+fn list(client: &Client, json: bool) -> Result<(), Failure> {
+    let mut after: Option<String> = None;
+    loop {
+        let page = client.list(after.as_deref(), PAGE)?;
+        for key in &page.keys {
+            if json { say_json(key)? } else { said(&format!("{:<32} {}", key.name, key.id))? }
+        }
+        let Some(next) = page.next else { return Ok(()) };
+        after = Some(next);
+    }
+}
+
+fn show(client: &Client, json: bool, name: &str) -> Result<(), Failure> {
+    let shown = client.show(name)?;
+    let (mut versions, mut after) = (Vec::new(), 0);
+    loop {
+        let page = client.versions(name, after)?;
+        versions.extend(page.versions);
+        let Some(next) = page.next else { break };
+        after = next;
+    }
+    if json {
+        return say_json(&json!({"key": shown, "versions": versions}));
+    }
+    key(false, &shown)?;
+    for version in &versions {
+        say!("version {}  {}", version.version, version.state);
+        if let Some(pem) = &version.public_key {
+            say!("{}", pem.trim_end());
+        }
+    }
+    Ok(())
+}
+
+fn key(json: bool, key: &Key) -> Result<(), Failure> {
+    if json {
+        return say_json(key);
+    }
+    say!("name        {}", key.name);
+    say!("id          {}", key.id);
+    say!("versions    {} to {}", key.min_available, key.latest);
+    match key.min_sign {
+        0 => say!("signs       {}", key.latest),
+        oldest => say!("signs       {oldest} to {}", key.latest),
+    }
+    say!("verifies    {} to {}", key.min_verify, key.latest);
+    for (name, value) in &key.labels {
+        say!("label       {name}={value}");
+    }
+    if key.deleted_ms.is_some() {
+        say!("deleted     `gabion kms key restore {}` undoes that", key.name);
+    }
+    Ok(())
+}
+
+fn done(json: bool, changed: &Changed, words: &str) -> Result<(), Failure> {
+    if json { say_json(changed) } else { said(words) }
+}
+
+fn said(words: &str) -> Result<(), Failure> {
+    say!("{words}");
+    Ok(())
+}

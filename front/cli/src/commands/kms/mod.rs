@@ -1,0 +1,115 @@
+//! The key management service: a server to try it out with, and what is asked of one.
+//!
+//! Where it is and as whom it is called stands in the environment, so that no token is in a list of processes.
+
+mod attest;
+mod dev;
+mod key;
+mod sign;
+mod status;
+mod verify;
+
+use clap::Subcommand;
+use gabion_engine::Message;
+use gabion_kms_client::{Client, Error, Settings, encode};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Keys in a service, by name: they sign there and never leave it
+///
+/// Example:
+///   gabion kms dev
+///
+/// Prints what to paste in another terminal. Every other command finds the service by GABION_KMS_ADDR (https://HOST:PORT
+/// or unix:/PATH, several by commas), GABION_KMS_TOKEN and GABION_KMS_CACERT. Exits 1 where the answer is no, or the
+/// token may not do that, 2 where the request is none, 3 where the service does not answer or is sealed: docs/kms.md.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Attest(attest::Args),
+    Dev(dev::Args),
+    Key(key::Args),
+    Sign(sign::Args),
+    Status(status::Args),
+    Verify(verify::Args),
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    match args.command {
+        Command::Attest(args) => attest::run(args),
+        Command::Dev(args) => dev::run(args),
+        Command::Key(args) => key::run(args),
+        Command::Sign(args) => sign::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Verify(args) => verify::run(args),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let text = error.to_string();
+        match &error {
+            Error::Settings(_) => Failure::Usage(text),
+            Error::Refused(problem) => match problem.code.as_str() {
+                "bad_request" | "malformed" | "unsupported" | "too_large" | "no_such_path"
+                | "method_not_allowed" => Failure::Usage(text),
+                "sealed" | "busy" | "store_unavailable" | "audit_unwritable" | "timeout"
+                | "outcome_unknown" | "integrity_failed" | "internal" => Failure::NotReady(text),
+                // It is not there, it is in another state, or the caller may not.
+                _ => Failure::No(text),
+            },
+            // Unreachable, lost, no answer of a service, and what the future adds.
+            _ => Failure::NotReady(text),
+        }
+    }
+}
+
+/// The service that the environment names.
+fn client() -> Result<Client, Failure> {
+    Ok(Client::new(&Settings::from_environment()?)?)
+}
+
+/// Prints an answer as one line of JSON.
+fn say_json(answer: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(answer);
+    let line = line.map_err(|error| Failure::NotReady(error.to_string()))?;
+    say!("{line}");
+    Ok(())
+}
+
+/// A message as the wire has it.
+struct Sent {
+    message: Option<String>,
+    digest: Option<String>,
+    prehash: Option<String>,
+    context: Option<String>,
+}
+
+impl Sent {
+    /// Only the digest is sent of what is signed by its digest.
+    fn of(message: Message<'_>) -> Result<Self, gabion_engine::Error> {
+        let given = |bytes: &[u8]| Some(bytes).filter(|bytes| !bytes.is_empty()).map(encode);
+        let none = Sent { message: None, digest: None, prehash: None, context: None };
+        Ok(match message {
+            Message::Pure { context, message } => {
+                Sent { message: Some(encode(message)), context: given(context), ..none }
+            }
+            Message::Prehash { context, hash, digest } => Sent {
+                digest: Some(encode(digest)),
+                prehash: Some(hash.name().to_owned()),
+                context: given(context),
+                ..none
+            },
+            // The command line makes no other.
+            Message::Mu(_) | Message::Internal(_) => none,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! `gabion kms unseal` and `seal`.
+
+use std::path::PathBuf;
+
+use gabion_kms_client::wire::{Sealing, Unseal};
+use zeroize::Zeroizing;
+
+use super::{client, say_json};
+use crate::failure::Failure;
+use crate::files;
+use crate::keys::passin::PassIn;
+
+/// Open the seal of a server, with shares or the passphrase
+///
+/// Example:
+///   gabion kms unseal < share.txt
+///
+/// Reads shares from standard input, one a line, and gives the server one after the other. What several people give one
+/// after the other counts together.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct UnsealArgs {
+    /// The passphrase instead of shares: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
+    #[arg(long, value_name = "SOURCE")]
+    passphrase: Option<PassIn>,
+    /// Forget the shares that were given before
+    #[arg(long)]
+    reset: bool,
+    /// File with shares, one a line; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-", conflicts_with = "passphrase")]
+    shares: PathBuf,
+    /// Print the service's answer as one JSON object: sealed, given, threshold
+    #[arg(long)]
+    json: bool,
+}
+
+/// Close the seal of a server: nothing is done with its keys until it is opened again
+///
+/// Example:
+///   gabion kms seal
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct SealArgs {
+    /// Print the service's answer as one JSON object: sealed, given, threshold
+    #[arg(long)]
+    json: bool,
+}
+
+/// Opens it.
+pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
+    let client = client()?;
+    let mut how = None;
+    if args.reset {
+        how = Some(client.unseal(&Unseal { reset: Some(true), ..Unseal::default() })?);
+    }
+    if let Some(source) = &args.passphrase {
+        let passphrase = text(&source.password()?)?;
+        let by = Unseal { passphrase: Some(passphrase.to_string().into()), ..Unseal::default() };
+        how = Some(client.unseal(&by)?);
+    } else if !args.reset {
+        let shares = text(&files::read(&args.shares, files::SMALL_MAX)?)?;
+        for share in shares.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let by = Unseal { share: Some(share.to_owned().into()), ..Unseal::default() };
+            let sealing = client.unseal(&by)?;
+            let is_open = !sealing.sealed;
+            how = Some(sealing);
+            if is_open {
+                break;
+            }
+        }
+    }
+    let how = how.ok_or_else(|| Failure::Usage("there is no share".to_owned()))?;
+    tell(args.json, &how)?;
+    Ok(0)
+}
+
+/// Closes it.
+pub fn seal(args: SealArgs) -> Result<u8, Failure> {
+    tell(args.json, &client()?.seal()?)?;
+    Ok(0)
+}
+
+fn tell(as_json: bool, how: &Sealing) -> Result<(), Failure> {
+    match (as_json, how.sealed, how.threshold) {
+        (true, _, _) => say_json(how)?,
+        (false, false, _) => say!("the seal is open"),
+        (false, true, Some(threshold)) => say!("{} of {threshold} shares are there", how.given),
+        (false, true, None) => say!("the seal is closed"),
+    }
+    Ok(())
+}
+
+/// What was read, as text without the end of its last line.
+pub fn text(bytes: &[u8]) -> Result<Zeroizing<String>, Failure> {
+    let text = std::str::from_utf8(bytes);
+    let text = text.map_err(|_| Failure::Usage("that is no text".to_owned()))?;
+    Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()))
+}

@@ -1,0 +1,61 @@
+//! `gabion kms sign`: a signature by a key of the service.
+
+use std::path::PathBuf;
+
+use gabion_kms_client::decode;
+use gabion_kms_client::wire::Sign;
+
+use super::{Sent, client, say_json};
+use crate::commands::keys::message::MessageArgs;
+use crate::failure::Failure;
+use crate::files::{self, Access, Force, Output};
+
+/// Sign a file or standard input by a key of the service
+///
+/// Example:
+///   gabion kms key create release --algorithm ML-DSA-65
+///   echo hi > hi.txt && gabion kms sign --key release --out hi.sig hi.txt
+///
+/// The newest version signs unless --version names another. With --prehash only the digest is sent.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The key, by name or id
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// The version that signs [default: the newest]
+    #[arg(long = "version", value_name = "VERSION")]
+    number: Option<u32>,
+    #[command(flatten)]
+    mode: MessageArgs,
+    /// File for the signature; `-` is standard output, which then is no terminal
+    #[arg(long, value_name = "SIG", default_value = "-")]
+    out: PathBuf,
+    /// Print the service's answer as one JSON object instead of a signature: by, version, signature, revision
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+    #[command(flatten)]
+    force: Force,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let existing = args.force.existing();
+    let inputs = [("FILE", args.mode.file())];
+    let [place] = files::places([("--out", &args.out)], &inputs, existing)?;
+    if !args.json {
+        files::not_a_terminal([&place])?;
+    }
+    let Sent { message, digest, prehash, context } = args.mode.with_message(Sent::of)?;
+    let (version, tenant) = (args.number, None);
+    let what = Sign { key: args.key, tenant, version, message, digest, prehash, context };
+    let signed = client()?.sign(&what)?;
+    if args.json {
+        say_json(&signed)?;
+        return Ok(0);
+    }
+    let signature = decode(&signed.signature)
+        .ok_or_else(|| Failure::NotReady("the service's signature is no base64".to_owned()))?;
+    files::commit([Output::prepare(place, &signature, Access::Public, existing)?])?;
+    Ok(0)
+}

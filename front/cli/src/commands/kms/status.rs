@@ -1,0 +1,35 @@
+//! `gabion kms status`: how the service is.
+
+use super::{client, say_json};
+use crate::failure::Failure;
+
+/// Say how the service is
+///
+/// Example:
+///   gabion kms status
+///
+/// Exits 3 where it does not answer or is sealed. Needs no token.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Print the service's answer as one JSON object: version, initialized, sealed, store, incarnation, revision
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let status = client()?.status()?;
+    if args.json {
+        say_json(&status)?;
+    } else {
+        say!("version      {}", status.version);
+        say!("initialized  {}", if status.initialized { "yes" } else { "no" });
+        say!("sealed       {}", if status.sealed { "yes" } else { "no" });
+        say!("store        {} ({} times restored)", status.store, status.incarnation);
+        if let Some(revision) = status.revision {
+            say!("revision     {revision}");
+        }
+    }
+    Ok(if status.sealed { 3 } else { 0 })
+}

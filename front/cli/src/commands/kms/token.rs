@@ -1,0 +1,96 @@
+//! `gabion kms token`: who may do what.
+
+use clap::Subcommand;
+use gabion_kms_client::wire::CreateToken;
+use serde_json::json;
+
+use super::{client, say_json};
+use crate::failure::Failure;
+
+/// Make, limit and revoke tokens
+///
+/// Example:
+///   gabion kms token create ci --caveat actions=sign,verify --caveat key_prefix=web- --lifetime 3600
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON: the service's answer on one line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a token
+    ///
+    /// Example:
+    ///   gabion kms token create ci --caveat actions=sign,verify --lifetime 3600
+    ///
+    /// It may no more than the one that makes it, and not for longer.
+    #[command(verbatim_doc_comment)]
+    Create {
+        /// What whoever has it is called
+        principal: String,
+        /// What it is limited to: tenant=T, key_prefix=P, actions=A,B, cidr=C, cnf=SHA256, batch_max=N, expires=MS;
+        /// several times for several
+        #[arg(long = "caveat", value_name = "CAVEAT")]
+        caveats: Vec<String>,
+        /// How many seconds it lives [default: as the server is configured]
+        #[arg(long, value_name = "SECONDS")]
+        lifetime: Option<u64>,
+    },
+    /// Limit the token of GABION_KMS_TOKEN further, without the service
+    ///
+    /// Example:
+    ///   gabion kms token attenuate actions=verify
+    #[command(verbatim_doc_comment)]
+    Attenuate {
+        /// What it is limited to, as for `create`
+        #[arg(value_name = "CAVEAT", required = true)]
+        caveats: Vec<String>,
+    },
+    /// Revoke a token, with all that were made of it
+    ///
+    /// Example:
+    ///   id=$(gabion kms token create ci --json | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/')
+    ///   gabion kms token revoke "$id"
+    #[command(verbatim_doc_comment)]
+    Revoke {
+        /// Its id
+        id: String,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    match args.command {
+        Command::Create { principal, caveats, lifetime } => {
+            let asked = CreateToken { principal, caveats: Some(caveats), lifetime_s: lifetime };
+            let made = client()?.create_token(&asked)?;
+            if args.json {
+                say_json(&made)?;
+            } else {
+                say!("{}", made.token.expose());
+            }
+        }
+        Command::Attenuate { caveats } => {
+            let token = attenuated(&caveats)?;
+            if args.json {
+                say_json(&json!({"token": *token}))?;
+            } else {
+                say!("{}", *token);
+            }
+        }
+        Command::Revoke { id } => {
+            let changed = client()?.revoke_token(&id)?;
+            if args.json {
+                say_json(&changed)?;
+            } else {
+                say!("the token is revoked, and all that were made of it");
+            }
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,63 @@
+//! `gabion kms verify`: is this signature that key's?
+
+use std::path::PathBuf;
+
+use gabion_kms_client::encode;
+use gabion_kms_client::wire::Verify;
+
+use super::{Sent, client, say_json};
+use crate::commands::keys::message::MessageArgs;
+use crate::failure::Failure;
+use crate::files;
+
+/// Verify a signature by a key of the service
+///
+/// Example:
+///   gabion kms key create release --algorithm ML-DSA-65
+///   echo hi > hi.txt && gabion kms sign --key release --out hi.sig hi.txt
+///   gabion kms verify --key release --sig hi.sig hi.txt
+///
+/// Exits 0 when it verifies and 1 when it does not. The newest version is meant unless --version names another.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The key, by name or id
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// The version that is said to have signed [default: the newest]
+    #[arg(long = "version", value_name = "VERSION")]
+    number: Option<u32>,
+    /// File with the signature; `-` is standard input
+    #[arg(long, value_name = "SIG")]
+    sig: PathBuf,
+    #[command(flatten)]
+    mode: MessageArgs,
+    /// Print the service's answer as one JSON object: valid, by, revision
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    files::one_standard_input(&[
+        ("--sig", files::is_standard_input(&args.sig)),
+        ("FILE", files::is_standard_input(args.mode.file())),
+    ])?;
+    let signature = encode(&files::read(&args.sig, files::SMALL_MAX)?);
+    let Sent { message, digest, prehash, context } = args.mode.with_message(Sent::of)?;
+    let (version, tenant) = (args.number, None);
+    let what =
+        Verify { key: args.key, tenant, version, message, digest, prehash, context, signature };
+    let verified = client()?.verify(&what)?;
+    if args.json {
+        say_json(&verified)?;
+        return Ok(if verified.valid { 0 } else { 1 });
+    }
+    match verified.valid {
+        true => {
+            say!("the signature verifies, by {}", verified.by);
+            Ok(0)
+        }
+        false => Err(Failure::No(format!("the signature is not one of {}", verified.by))),
+    }
+}

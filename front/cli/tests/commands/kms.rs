@@ -1,0 +1,210 @@
+//! `gabion kms`: a server of its own, and the commands that it prints.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::harness::{Done, Work};
+
+/// `gabion kms dev`, which ends with the test.
+struct Server {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Server {
+    fn start(work: &Work, arguments: &[&str]) -> Server {
+        let arguments = [&["kms", "dev", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut command = work.command(&arguments);
+        // Whatever it writes to a disk is here.
+        command.env("TMPDIR", work.folder()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Server { child, out }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Asks it to end, and waits for that.
+    fn end(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(10) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that a command finds. It ends with what is returned.
+pub fn for_examples(work: &Work, command: &mut Command) -> impl Drop + use<> {
+    let mut server = Server::start(work, &["--json"]);
+    let said: Value = serde_json::from_str(&server.line()).unwrap();
+    for (variable, name) in [("ADDR", "address"), ("TOKEN", "token"), ("CACERT", "ca_file")] {
+        command.env(format!("GABION_KMS_{variable}"), said[name].as_str().unwrap());
+    }
+    server
+}
+
+/// Commands of a caller of a server.
+struct Caller<'a> {
+    work: &'a Work,
+    address: String,
+    token: String,
+    ca_file: String,
+}
+
+impl Caller<'_> {
+    fn run(&self, arguments: &[&str]) -> Done {
+        let mut command = self.work.command(&[&["kms"], arguments].concat());
+        command.env("GABION_KMS_ADDR", &self.address);
+        command.env("GABION_KMS_TOKEN", &self.token);
+        command.env("GABION_KMS_CACERT", &self.ca_file);
+        Done::of(command.output().unwrap())
+    }
+}
+
+#[test]
+fn the_commands_that_a_server_prints_work_when_pasted() {
+    let work = Work::new();
+    let mut server = Server::start(&work, &[]);
+    let mut commands = Vec::new();
+    while commands.len() < 4 {
+        let line = server.line();
+        assert!(!line.is_empty(), "it ended");
+        commands.extend(line.strip_prefix("  ").map(str::to_owned));
+    }
+    let folder = Path::new(env!("CARGO_BIN_EXE_gabion")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", &commands.concat()]).current_dir(work.folder());
+    shell.env("PATH", format!("{}:{path}", folder.display()));
+    let done = Done::of(shell.output().unwrap()).ok();
+    assert!(
+        done.text().contains("the signature verifies, by default/transit/ml-dsa-65/"),
+        "{done:?}"
+    );
+    assert_eq!(work.read("hi.sig").len(), 3309);
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
+    let work = Work::new();
+    let mut server = Server::start(&work, &["--json"]);
+    let said: Value = serde_json::from_str(&server.line()).unwrap();
+    let text = |name: &str| said[name].as_str().unwrap().to_owned();
+    let caller = Caller {
+        work: &work,
+        address: text("address"),
+        token: text("token"),
+        ca_file: text("ca_file"),
+    };
+    assert!(PathBuf::from(&caller.ca_file).is_file());
+    life_of_a_key(&caller);
+    refusals(&caller);
+    let files: Vec<String> =
+        work.names().into_iter().filter(|name| name.starts_with("gabion-kms")).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    std::fs::copy(&caller.ca_file, work.path("ca.pem")).unwrap();
+    assert_eq!(server.end(), Some(0));
+    assert!(!PathBuf::from(&caller.ca_file).exists());
+    let caller = Caller { ca_file: "ca.pem".to_owned(), ..caller };
+    caller.run(&["status"]).fails(3).says("does not answer");
+}
+
+fn life_of_a_key(caller: &Caller<'_>) {
+    let work = caller.work;
+    work.write("m", "a message");
+    let made = caller.run(&["key", "create", "k", "--algorithm", "Ed25519", "--json"]).ok().json();
+    assert_eq!((&made["name"], &made["latest"]), (&"k".into(), &1.into()));
+    caller.run(&["sign", "--key", "k", "--out", "one.sig", "m"]).ok();
+    caller.run(&["verify", "--key", "k", "--sig", "one.sig", "m"]).ok();
+    let rotated = caller.run(&["key", "rotate", "k", "--json"]).ok().json();
+    assert_eq!(rotated["version"], 2);
+    caller.run(&["verify", "--key", "k", "--sig", "one.sig", "m"]).fails(1);
+    caller.run(&["verify", "--key", "k", "--version", "1", "--sig", "one.sig", "m"]).ok();
+    let id = made["id"].as_str().unwrap();
+    let signed = caller.run(&["sign", "--key", id, "--json", "m"]).ok().json();
+    assert_eq!(signed["by"], format!("{id}#v2"));
+    let verdict = caller.run(&["verify", "--key", "k", "--sig", "one.sig", "--json", "m"]);
+    assert_eq!((verdict.code, &verdict.json()["valid"]), (Some(1), &false.into()));
+    caller.run(&["key", "disable", "k", "--version", "2"]).ok();
+    caller.run(&["sign", "--key", "k", "m"]).fails(1).says("gabion kms key enable");
+    caller.run(&["key", "enable", "k", "--version", "2"]).ok();
+    let config = [
+        "key",
+        "config",
+        "k",
+        "--min-verify",
+        "2",
+        "--min-decrypt",
+        "2",
+        "--label",
+        "a=b",
+        "--json",
+    ];
+    let config = caller.run(&config).ok().json();
+    assert_eq!((&config["min_verify"], &config["labels"]["a"]), (&2.into(), &"b".into()));
+    caller.run(&["key", "trim", "k", "--before", "2"]).ok();
+    let shown = caller.run(&["key", "show", "k", "--json"]).ok().json();
+    assert_eq!(shown["versions"].as_array().unwrap().len(), 1);
+    // What the service shows of a key is a public key as files have it.
+    work.write("pub.pem", shown["versions"][0]["public_key"].as_str().unwrap());
+    caller.run(&["sign", "--key", "k", "--out", "two.sig", "m"]).ok();
+    work.gabion(&["verify", "--key", "pub.pem", "--sig", "two.sig", "m"]).ok();
+    let jws = caller.run(&["attest", "--key", "k"]).ok().text();
+    assert_eq!(jws.split('.').count(), 3);
+    caller.run(&["key", "delete", "k"]).ok();
+    caller.run(&["key", "restore", "k"]).ok();
+    let listed = caller.run(&["key", "list", "--json"]).ok().json();
+    assert_eq!(listed["id"], id);
+    let status = caller.run(&["status", "--json"]).ok().json();
+    assert_eq!(status["sealed"], false);
+}
+
+fn refusals(caller: &Caller<'_>) {
+    let work = caller.work;
+    caller.run(&["key", "show", "missing"]).fails(1).says("not_found");
+    caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).fails(1).says("exists");
+    caller.run(&["key", "create", "x", "--algorithm", "ML-KEM-768"]).fails(2).says("unsupported");
+    caller.run(&["key", "create", "-", "--algorithm", "ed25519"]).fails(2);
+    work.write("bad.sig", [1; 3]);
+    caller.run(&["verify", "--key", "k", "--sig", "bad.sig", "m"]).fails(2).says("malformed");
+    let other = |address: &str, token: &str, ca_file: &str| Caller {
+        work,
+        address: address.to_owned(),
+        token: token.to_owned(),
+        ca_file: ca_file.to_owned(),
+    };
+    let (address, token, ca_file) = (&caller.address, &caller.token, &caller.ca_file);
+    other(address, "x", ca_file).run(&["key", "list"]).fails(1).says("unauthenticated");
+    other(address, "a\r\nb: c", ca_file).run(&["key", "list"]).fails(2);
+    other("http://127.0.0.1:1", token, ca_file).run(&["status"]).fails(2).says("https://HOST:PORT");
+    other("https://127.0.0.1:1", token, ca_file).run(&["status"]).fails(3).says("does not answer");
+    other("unix:/missing", token, ca_file).run(&["status"]).fails(3).says("does not answer");
+    other(address, token, "missing.pem").run(&["status"]).fails(2).says("missing.pem");
+    work.gabion(&["kms", "status"]).fails(2).says("GABION_KMS_ADDR is not set");
+    work.gabion(&["kms", "dev", "--listen", "0.0.0.0:0"]).fails(2).says("from elsewhere");
+    // Of several addresses the first one that answers is taken.
+    let several = format!("https://127.0.0.1:1,{address}");
+    other(&several, token, ca_file).run(&["status"]).ok();
+}
