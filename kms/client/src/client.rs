@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -31,12 +31,15 @@ pub struct Settings {
     pub token: Option<Zeroizing<String>>,
     /// PEM of the authorities that the service's certificate may come from.
     pub authorities: Option<PathBuf>,
+    /// PEM of the client's certificate, and of its private key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// How long an answer may take.
     pub patience: Duration,
 }
 
 impl Settings {
-    /// What GABION_KMS_ADDR (several by commas), GABION_KMS_TOKEN and GABION_KMS_CACERT say.
+    /// What GABION_KMS_ADDR (several by commas), GABION_KMS_TOKEN, GABION_KMS_CACERT, GABION_KMS_CERT and GABION_KMS_KEY
+    /// say.
     ///
     /// # Errors
     /// [`Error::Settings`].
@@ -48,7 +51,17 @@ impl Settings {
                     .to_owned(),
             )
         })?;
+        let certificate = match (read("GABION_KMS_CERT"), read("GABION_KMS_KEY")) {
+            (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => {
+                let why =
+                    "GABION_KMS_CERT and GABION_KMS_KEY belong together; one of them is not set";
+                return Err(Error::Settings(why.to_owned()));
+            }
+        };
         Ok(Settings {
+            certificate,
             addresses: addresses.split(',').map(str::parse).collect::<Result<_, _>>()?,
             token: read("GABION_KMS_TOKEN").map(Zeroizing::new),
             authorities: read("GABION_KMS_CACERT").map(PathBuf::from),
@@ -380,7 +393,19 @@ fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| Error::Settings(error.to_string()))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    let config = config.with_root_certificates(roots);
+    let Some((certificate, key)) = &settings.certificate else {
+        return Ok(config.with_no_client_auth());
+    };
+    let wrong = |path: &PathBuf, reason: String| {
+        Error::Settings(format!("cannot take the client's {}: {reason}", path.display()))
+    };
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+    let chain = chain.map_err(|error| wrong(certificate, error.to_string()))?;
+    let private =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+    config.with_client_auth_cert(chain, private).map_err(|error| wrong(key, error.to_string()))
 }
 
 /// The path of a key, which is named or has an id.

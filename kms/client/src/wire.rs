@@ -294,6 +294,31 @@ wire! {
     }
 
     []
+    /// A record of the audit log.
+    AuditRecord {
+        /// Which one, from 0.
+        index: u64,
+        /// What it says.
+        record: Value,
+    }
+
+    []
+    /// Records of the audit log.
+    AuditRecords {
+        /// The records.
+        records: Vec<AuditRecord>,
+        /// How many there are.
+        size: u64,
+    }
+
+    []
+    /// What verifies checkpoints of the audit log.
+    AuditKeys {
+        /// Keys as C2SP's signed-note has them: of Ed25519, and of ML-DSA-44.
+        vkeys: Vec<String>,
+    }
+
+    []
     /// How the service is.
     Status {
         /// The program's version.

@@ -62,8 +62,9 @@ fn issued(
 ) -> Result<Issued, Error> {
     let authority = Named { key: generate(algorithm)?, name: "Gabion KMS, made for one run" };
     let server = Named { key: generate(algorithm)?, name: "localhost" };
-    let root = certificate(scheme, &authority, &authority, None)?;
-    let leaf = certificate(scheme, &authority, &server, Some(addresses))?;
+    let root = certificate(scheme, &authority, &authority, of_authority())?;
+    let of_server = of_server(server.name, addresses);
+    let leaf = certificate(scheme, &authority, &server, of_server)?;
     Ok((Arc::new(CertifiedKey::new(vec![leaf], server.key)), root))
 }
 
@@ -79,12 +80,12 @@ fn generate(algorithm: Algorithm) -> Result<Arc<dyn SigningKey>, Error> {
     Ok(gabion_rustls::signing::of_engine(key)?)
 }
 
-/// A certificate of version 3: an authority's where there are no addresses, else a server's.
+/// A certificate of version 3, with extensions beside the ids of both keys.
 fn certificate(
     scheme: SignatureScheme,
     issuer: &Named,
     subject: &Named,
-    addresses: Option<&[IpAddr]>,
+    others: Vec<Vec<u8>>,
 ) -> Result<CertificateDer<'static>, Error> {
     let none = || Error::Settings("the key does not sign certificates".to_owned());
     let id = match scheme {
@@ -102,10 +103,7 @@ fn certificate(
         extension(&[0x55, 0x1d, 0x0e], false, &tlv(4, &[&key])),
         extension(&[0x55, 0x1d, 0x23], false, &tlv(0x30, &[&tlv(0x80, &[&issuers_key])])),
     ];
-    extensions.extend(match addresses {
-        None => of_authority(),
-        Some(addresses) => of_server(subject.name, addresses),
-    });
+    extensions.extend(others);
     let now = now_ms();
     let validity = tlv(0x30, &[&time(now.saturating_sub(SKEW_MS)), &time(now + LIFE_MS)]);
     let to_sign = tlv(
@@ -198,4 +196,98 @@ fn pem(certificate: &CertificateDer<'_>) -> String {
         pem.push('\n');
     }
     pem + "-----END CERTIFICATE-----\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use gabion_engine::key_file::{FileForm, encode_private};
+    use gabion_engine::keys::PrivateKey;
+    use gabion_kms_client::wire::{CreateToken, Unseal};
+    use gabion_kms_client::{Client, Error as ClientError, Settings};
+
+    use super::*;
+    use crate::{Initial, Keeper, Server, config::Config};
+
+    const SCHEME: SignatureScheme = SignatureScheme::ECDSA_NISTP256_SHA256;
+
+    /// A key whose PEM is written to a file.
+    fn written(folder: &Path, name: &'static str) -> Named {
+        let engine = Engine::global().unwrap();
+        let key = PrivateKey::generate(engine, Algorithm::EcdsaP256, &OsEntropy).unwrap();
+        let form = FileForm::of(Algorithm::EcdsaP256).unwrap();
+        let pem = encode_private(form, &key.forms(), false).unwrap();
+        fs::write(folder.join(format!("{name}.key")), &*pem).unwrap();
+        let PrivateKey::Signature(key) = key else { panic!("a key that does not sign") };
+        Named { key: gabion_rustls::signing::of_engine(key).unwrap(), name }
+    }
+
+    /// An authority, a server and a client below it, and a configuration with them.
+    fn place(folder: &Path) -> Config {
+        let [authority, server, client] =
+            ["authority", "localhost", "client"].map(|name| written(folder, name));
+        let of_server = of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]);
+        for (subject, others) in
+            [(&authority, of_authority()), (&server, of_server), (&client, Vec::new())]
+        {
+            let made = certificate(SCHEME, &authority, subject, others).unwrap();
+            fs::write(folder.join(format!("{}.pem", subject.name)), pem(&made)).unwrap();
+        }
+        let at = |name: &str| folder.join(name).display().to_string();
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n\
+             client_authorities = \"{}\"\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+            at("localhost.pem"),
+            at("localhost.key"),
+            at("authority.pem"),
+            at("store"),
+            at("audit")
+        );
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_token_that_is_bound_to_a_certificate_is_nothing_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = place(folder.path());
+        let own = fs::read(folder.path().join("client.pem")).unwrap();
+        let initial =
+            Initial { shares: 1, threshold: 1, passphrase: None, certificate: Some(&own) };
+        let mut shares = Vec::new();
+        let hand_out = |share| -> Result<(), Error> {
+            shares.push(share);
+            Ok(())
+        };
+        let token = Keeper::init(&config, &initial, hand_out).unwrap();
+        let keeper = Arc::new(Keeper::open(&config).unwrap());
+        let server = Server::start(keeper, &config.options().unwrap()).unwrap();
+        let client = |certificate: Option<&str>| {
+            let file = |name: &str, end: &str| folder.path().join(format!("{name}.{end}"));
+            let settings = Settings {
+                addresses: vec![server.addresses()[0].to_string().parse().unwrap()],
+                token: Some(token.clone()),
+                authorities: Some(file("authority", "pem")),
+                certificate: certificate.map(|name| (file(name, "pem"), file(name, "key"))),
+                patience: Duration::from_secs(30),
+            };
+            Client::new(&settings).unwrap()
+        };
+        let share = Some(shares[0].to_string().into());
+        client(None).unseal(&Unseal { share, ..Unseal::default() }).unwrap();
+        let asked = CreateToken { principal: "ci".into(), caveats: None, lifetime_s: None };
+        client(Some("client")).create_token(&asked).unwrap();
+        // Another one's certificate, of the same authority, and none.
+        for other in [Some("localhost"), None] {
+            match client(other).create_token(&asked) {
+                Err(ClientError::Refused(problem)) => assert_eq!(problem.code, "unauthenticated"),
+                // A server's certificate is no client's.
+                Err(ClientError::Lost { .. } | ClientError::Unreachable { .. })
+                    if other.is_some() => {}
+                unlike => panic!("{other:?}: {unlike:?}"),
+            }
+        }
+    }
 }

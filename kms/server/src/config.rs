@@ -7,12 +7,18 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_kms::audit::Class;
+use gabion_kms::{gate, service};
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::server::{Listen, Options};
+use crate::options::{Listen, Options};
 
 /// A configuration, as its file has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,6 +31,10 @@ pub struct Config {
     /// What opens the seal.
     #[serde(default)]
     pub seal: Seal,
+    /// Where the audit log is.
+    pub audit: Audit,
+    #[serde(default)]
+    tokens: Tokens,
     /// Where copies of the store go.
     #[serde(default)]
     pub backup: Backup,
@@ -38,6 +48,7 @@ pub struct Config {
 struct Tls {
     certificate: PathBuf,
     key: PathBuf,
+    client_authorities: Option<PathBuf>,
 }
 
 /// The store.
@@ -59,6 +70,42 @@ pub struct Store {
 pub struct Seal {
     /// A file with the passphrase.
     pub passphrase_file: Option<PathBuf>,
+}
+
+/// The audit log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
+    /// Its folder.
+    pub folder: PathBuf,
+    #[serde(default = "origin")]
+    origin: String,
+    #[serde(default)]
+    durable: bool,
+}
+
+/// What tokens may be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Tokens {
+    lifetime_seconds: u32,
+    lifetime_seconds_max: u32,
+    administration_needs_certificate: bool,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        let day = 24 * 60 * 60;
+        Tokens {
+            lifetime_seconds: day,
+            lifetime_seconds_max: 365 * day,
+            administration_needs_certificate: true,
+        }
+    }
+}
+
+fn origin() -> String {
+    "gabion-kms".to_owned()
 }
 
 /// Where copies go.
@@ -121,6 +168,20 @@ impl Config {
         })
     }
 
+    /// How the service is set up.
+    pub(crate) fn service(&self) -> service::Options {
+        service::Options {
+            gate: gate::Options {
+                needs_certificate_for_administration: self.tokens.administration_needs_certificate,
+                lifetime_ms: u64::from(self.tokens.lifetime_seconds) * 1000,
+                lifetime_ms_max: u64::from(self.tokens.lifetime_seconds_max) * 1000,
+            },
+            origin: self.audit.origin.clone(),
+            class: if self.audit.durable { Class::Durable } else { Class::Written },
+            ..service::Options::default()
+        }
+    }
+
     fn check(&self) -> Result<(), Error> {
         let within = |what: &str, value: u32, most: u32| match (1..=most).contains(&value) {
             true => Ok(()),
@@ -129,6 +190,9 @@ impl Config {
         within("limits.body_kib", self.limits.body_kib, BODY_KIB_MAX)?;
         within("limits.connections", self.limits.connections, CONNECTIONS_MAX)?;
         within("limits.drain_seconds", self.limits.drain_seconds, DRAIN_MAX)?;
+        let (lifetime, most) = (self.tokens.lifetime_seconds, self.tokens.lifetime_seconds_max);
+        within("tokens.lifetime_seconds_max", most, u32::MAX)?;
+        within("tokens.lifetime_seconds", lifetime, most)?;
         within("store.cache_mib", self.store.cache_mib, 1 << 20)?;
         let is_open = self.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         match (self.listen.is_empty(), is_open && self.tls.is_none()) {
@@ -167,14 +231,38 @@ impl Tls {
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .map_err(|error| wrong(&self.key, error.to_string()))?;
         let provider = Arc::new(gabion_rustls::provider());
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_no_client_auth()
+        let config = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])?;
+        let config = match &self.client_authorities {
+            None => config.with_no_client_auth(),
+            Some(path) => config.with_client_cert_verifier(clients(path, provider)?),
+        };
+        let mut config = config
             .with_single_cert(chain, key)
             .map_err(|error| wrong(&self.key, error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
     }
+}
+
+/// Who verifies clients' certificates; whoever has none has a token alone.
+fn clients(
+    path: &Path,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let wrong =
+        |reason: String| Error::Settings(format!("cannot take {}: {reason}", path.display()));
+    let authorities: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let mut roots = RootCertStore::empty();
+    let authorities = authorities.map_err(|error| wrong(error.to_string()))?;
+    if roots.add_parsable_certificates(authorities).0 == 0 {
+        return Err(wrong("there is no certificate in it".to_owned()));
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| wrong(error.to_string()))
 }
 
 impl<'de> Deserialize<'de> for Listen {
@@ -210,7 +298,7 @@ mod tests {
         assert!(all.store.size_max_mib.is_some());
         let short: Config =
             "listen = [\"127.0.0.1:8200\"]\n[tls]\ncertificate = \"/etc/gabion/kms.pem\"\n\
-                             key = \"/etc/gabion/kms.key\"\n[store]\npath = \"/var/lib/gabion/kms\""
+                             key = \"/etc/gabion/kms.key\"\n[store]\npath = \"/var/lib/gabion/kms\"\n[audit]\nfolder = \"/var/lib/gabion/audit\""
                 .parse()
                 .unwrap();
         assert_eq!(format!("{shown:?}"), format!("{short:?}"));
@@ -218,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_or_can_not_be_is_refused() {
-        let base = "listen = [\"unix:/run/k\"]\n[store]\npath = \"/s\"\n";
+        let base = "listen = [\"unix:/run/k\"]\n[audit]\nfolder = \"/a\"\n[store]\npath = \"/s\"\n";
         base.parse::<Config>().unwrap();
         for (text, says) in [
             (format!("{base}sise_max_mib = 3"), "unknown field `sise_max_mib`"),

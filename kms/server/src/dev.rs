@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use base64ct::{Base64UrlUnpadded, Encoding};
 use zeroize::Zeroizing;
 
 use crate::certificate;
 use crate::error::Error;
 use crate::keeper::Keeper;
-use crate::server::{Listen, Options, Server};
+use crate::options::{Listen, Options};
+use crate::server::Server;
 
 /// A server to try things out with. All that it had ends with it.
 pub struct Dev {
@@ -32,8 +32,8 @@ impl Dev {
                 "{listen} can be reached from elsewhere; a server for trying things out listens at 127.0.0.1 or [::1]"
             )));
         }
-        let token = drawn()?;
-        let keeper = Arc::new(Keeper::in_memory(&token)?);
+        let (keeper, token) = Keeper::in_memory()?;
+        let keeper = Arc::new(keeper);
         let mut names = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         names.extend(Some(listen.ip()).filter(|other| !names.contains(other)));
         let (tls, pem) = certificate::fresh(&names)?;
@@ -50,7 +50,7 @@ impl Dev {
         };
         let server = Server::start(keeper, &options)?;
         let address = match server.addresses() {
-            [Listen::Tls(address)] => format!("https://{address}"),
+            [address @ Listen::Tls(_)] => address.to_string(),
             other => return Err(Error::Settings(format!("it listens at {other:?}"))),
         };
         Ok(Dev { server, address, token, authorities })
@@ -81,10 +81,4 @@ impl Dev {
         let Dev { server, authorities: _file, .. } = self;
         server.serve(tell)
     }
-}
-
-fn drawn() -> Result<Zeroizing<String>, Error> {
-    let mut bytes = Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *bytes).map_err(|error| Error::Settings(error.to_string()))?;
-    Ok(Zeroizing::new(Base64UrlUnpadded::encode_string(&*bytes)))
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_kms::gate::Peer;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -16,7 +17,7 @@ use crate::json;
 use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
-use crate::server::State;
+use crate::state::State;
 
 /// How long a body may take.
 const BODY: Duration = Duration::from_secs(30);
@@ -29,11 +30,12 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Answers a request. There always is an answer.
 pub async fn answered(
     state: Arc<State>,
+    peer: Peer,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
-    let reply = match reply(&state, request, &id).await {
+    let reply = match reply(&state, &peer, request, &id).await {
         Ok(reply) => reply,
         Err(problem) if is_vaults => vault::refusal(&problem),
         Err(problem) => refusal(&problem, &id),
@@ -42,7 +44,12 @@ pub async fn answered(
     Ok(response(reply, &id))
 }
 
-async fn reply(state: &Arc<State>, request: Request<Incoming>, id: &str) -> Result<Reply, Problem> {
+async fn reply(
+    state: &Arc<State>,
+    peer: &Peer,
+    request: Request<Incoming>,
+    id: &str,
+) -> Result<Reply, Problem> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     let (routes, parts) = routes::at(path).ok_or_else(|| Problem::no_path(path))?;
@@ -52,9 +59,9 @@ async fn reply(state: &Arc<State>, request: Request<Incoming>, id: &str) -> Resu
         Access::Open => None,
         Access::Caller => {
             let token = token(&head.headers)?;
-            let verbs = state.keeper.verbs()?;
-            let caller = verbs.authenticate(token)?;
-            Some((verbs, caller))
+            let service = state.keeper.service()?;
+            let who = service.authenticate(token, peer)?;
+            Some((service, who))
         }
     };
     let known: Vec<&str> = route.query.iter().map(|(name, _)| *name).collect();

@@ -1,51 +1,328 @@
 //! The service behind its seal: what there is to say of it while it is closed, and the verbs while it is open.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use gabion_kms::operations::{Kms, Options};
-use gabion_kms::seal::Sealer;
-use gabion_kms::store::{MemoryStore, Store};
+use gabion_kms::gate::{self, Principal};
+use gabion_kms::operations::{self, Kms};
+use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
+use gabion_kms::service::{AuditAt, Options, Service};
+use gabion_kms::store::{self, MemoryStore, SqliteStore, Store};
 use gabion_kms_client::wire;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use sha2_hmac::{Digest, Sha256};
+use zeroize::Zeroizing;
 
+use crate::clock::{now_ms, rfc3339};
+use crate::config::Config;
+use crate::error::Error;
 use crate::problem::Problem;
-use crate::verbs::Verbs;
 
 /// A store, and its keys while it is unsealed.
 pub struct Keeper {
     store: Arc<dyn Store>,
-    is_initialized: bool,
-    open: RwLock<Option<Arc<Verbs>>>,
+    /// The same, where it is one in a file.
+    file: Option<Arc<SqliteStore>>,
+    /// None: in memory.
+    audit: Option<PathBuf>,
+    backups: Option<PathBuf>,
+    kms: operations::Options,
+    service: Options,
+    is_initialized: AtomicBool,
+    open: RwLock<Option<Arc<Service>>>,
+    /// Shares that were given, and are too few so far. Held while the seal is opened: once at a time.
+    given: Mutex<Vec<Share>>,
 }
 
+/// What a new store's seal is to be.
+#[derive(Clone, Copy)]
+pub struct Initial<'a> {
+    /// How many shares there are.
+    pub shares: u8,
+    /// How many of them open it.
+    pub threshold: u8,
+    /// What opens it besides.
+    pub passphrase: Option<&'a str>,
+    /// PEM of the certificate that the first token is bound to.
+    pub certificate: Option<&'a [u8]>,
+}
+
+/// Most shares that wait for others.
+const GIVEN_MAX: usize = 255;
+
 impl Keeper {
-    /// Keys that end with the process and are never written anywhere. Whoever has the token may do everything.
+    /// Keys that end with the process and are never written anywhere, and a token that may do everything.
     ///
     /// # Errors
     /// No randomness; no backend of the name that the environment asks for.
-    pub fn in_memory(token: &str) -> Result<Self, gabion_kms::Error> {
+    pub fn in_memory() -> Result<(Self, Zeroizing<String>), gabion_kms::Error> {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let sealer = Sealer::volatile(store.identity().id)?;
-        let kms = Arc::new(Kms::new(store.clone(), sealer, Options::default())?);
-        let open = RwLock::new(Some(Arc::new(Verbs::new(kms, token))));
-        Ok(Keeper { store, is_initialized: true, open })
+        let gate = gate::Options {
+            needs_certificate_for_administration: false,
+            ..gate::Options::default()
+        };
+        let keeper = Keeper {
+            store,
+            file: None,
+            audit: None,
+            backups: None,
+            kms: operations::Options::default(),
+            service: Options { gate, ..Options::default() },
+            is_initialized: AtomicBool::new(true),
+            open: RwLock::new(None),
+            given: Mutex::default(),
+        };
+        let service = keeper.opened(sealer)?;
+        let token = service.first_token(&Principal::new("dev")?)?;
+        keeper.set(Some(service));
+        Ok((keeper, Zeroizing::new(token.to_string())))
+    }
+
+    /// The keys of a store in a file, sealed unless the configuration has the passphrase.
+    ///
+    /// # Errors
+    /// A store that is not there, or in use; a passphrase that does not open it.
+    pub fn open(config: &Config) -> Result<Self, Error> {
+        let keeper = Self::at(config)?;
+        if let Some(path) = &config.seal.passphrase_file {
+            let passphrase = passphrase(path)?;
+            keeper.unsealed(seal::unseal(&*keeper.store, By::Passphrase(&passphrase))?)?;
+        }
+        Ok(keeper)
+    }
+
+    /// Gives a store its seal, and a token that may do everything. Each share is handed out before anything is there.
+    ///
+    /// # Errors
+    /// A store that has a seal, or is in use; numbers that make no sense; what `hand_out` says.
+    pub fn init<E: From<Error>>(
+        config: &Config,
+        initial: &Initial<'_>,
+        mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
+    ) -> Result<Zeroizing<String>, E> {
+        let certificate = initial.certificate.map(digest_of).transpose()?;
+        let Initial { shares, threshold, passphrase, .. } = *initial;
+        let recovery = Shares { shares, threshold };
+        let slots = Slots { recovery, passphrase: passphrase.map(|text| (text, Cost::default())) };
+        let dealt = || -> Result<_, Error> {
+            if !config.store.path.exists() {
+                SqliteStore::create(&config.store.path).map_err(gabion_kms::Error::from)?;
+            }
+            let keeper = Self::at(config)?;
+            let dealt = seal::init(&*keeper.store, &slots)?;
+            Ok((keeper, dealt))
+        };
+        let (keeper, dealt) = dealt()?;
+        for share in dealt.shares() {
+            hand_out(Zeroizing::new(share.to_string()))?;
+        }
+        let adopted = || -> Result<_, Error> {
+            let sealer = dealt.adopt(&*keeper.store, dealt.shares())?;
+            let service = keeper.opened(sealer)?;
+            let mut token = service.first_token(&Principal::new("first")?)?;
+            if let Some(digest) = certificate {
+                token = token.attenuate(gate::Caveat::Cnf(digest))?;
+            }
+            service.checkpoint()?;
+            Ok(Zeroizing::new(token.to_string()))
+        };
+        Ok(adopted()?)
+    }
+
+    /// Makes the store that a configuration names of a copy.
+    ///
+    /// # Errors
+    /// A store that is there; a copy that is damaged.
+    pub fn restore(config: &Config, backup: &Path) -> Result<(), Error> {
+        Ok(SqliteStore::restore(backup, &config.store.path).map_err(gabion_kms::Error::from)?)
+    }
+
+    fn at(config: &Config) -> Result<Self, Error> {
+        let size_max = config.store.size_max_mib.map(|mib| u64::from(mib) << 20);
+        let file = SqliteStore::open(&config.store.path, store::Options { size_max });
+        let file = Arc::new(file.map_err(gabion_kms::Error::from)?);
+        let store: Arc<dyn Store> = file.clone();
+        let is_initialized = AtomicBool::new(seal::is_initialised(&*store)?);
+        Ok(Keeper {
+            store,
+            file: Some(file),
+            audit: Some(config.audit.folder.clone()),
+            backups: config.backup.folder.clone(),
+            kms: operations::Options { cache_bytes_max: (config.store.cache_mib as usize) << 20 },
+            service: config.service(),
+            is_initialized,
+            open: RwLock::new(None),
+            given: Mutex::default(),
+        })
     }
 
     /// The verbs, if the seal is open.
-    pub(crate) fn verbs(&self) -> Result<Arc<Verbs>, Problem> {
-        self.open.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(Problem::sealed)
+    pub(crate) fn service(&self) -> Result<Arc<Service>, Problem> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.clone().ok_or_else(Problem::sealed)
+    }
+
+    /// Takes a share, or the passphrase. Enough of them open the seal.
+    pub(crate) fn unseal(&self, by: &wire::Unseal) -> Result<wire::Sealing, Problem> {
+        let mut given = self.given();
+        if self.service().is_ok() {
+            return Ok(self.sealing(&given));
+        }
+        if by.reset == Some(true) {
+            given.clear();
+        }
+        match (&by.share, &by.passphrase) {
+            (Some(_), Some(_)) => {
+                return Err(Problem::bad("expected one of `share` and `passphrase`"));
+            }
+            (None, None) if by.reset == Some(true) => {}
+            (None, None) => return Err(Problem::bad("missing field `share` or `passphrase`")),
+            (None, Some(passphrase)) => {
+                let by = By::Passphrase(passphrase.expose());
+                self.unsealed(seal::unseal(&*self.store, by)?)?;
+                given.clear();
+            }
+            (Some(share), None) => {
+                let share: Share = share.expose().parse().map_err(|error| {
+                    Problem::from(gabion_kms::Error::Seal(gabion_kms::SealError::Share(error)))
+                })?;
+                self.take(&mut given, share)?;
+            }
+        }
+        Ok(self.sealing(&given))
+    }
+
+    /// Closes the seal. What runs goes on to its end.
+    pub(crate) fn seal(&self) -> wire::Sealing {
+        let given = self.given();
+        self.set(None);
+        self.sealing(&given)
+    }
+
+    /// Makes a copy of the store in the folder for that.
+    pub(crate) fn backup(&self, service: &Service) -> Result<wire::BackedUp, gabion_kms::Error> {
+        let (Some(file), Some(folder)) = (&self.file, &self.backups) else {
+            let why = "the server is not configured to make backups";
+            return Err(gabion_kms::Error::Unsupported(why.to_owned()));
+        };
+        let name: String = rfc3339(now_ms()).chars().filter(char::is_ascii_alphanumeric).collect();
+        let name = format!("{name}.backup");
+        file.backup(&folder.join(&name))?;
+        Ok(wire::BackedUp { file: name, revision: service.kms().revision() })
+    }
+
+    /// Signs how far the audit log has come. To be called each second, and at the end.
+    pub(crate) fn tick(&self) {
+        if let Ok(service) = self.service() {
+            // What fails here fails with the next operation, too, and /readyz says so.
+            let _ = service.checkpoint();
+            let _ = service.log().prepare();
+        }
+    }
+
+    /// Why no requests are served.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        match self.service() {
+            Err(_) if !self.is_initialized.load(Ordering::Acquire) => Some("not_initialized"),
+            Err(problem) => Some(problem.code),
+            Ok(service) => service.log().health().is_err().then_some("audit_unwritable"),
+        }
     }
 
     /// How it is.
     pub(crate) fn status(&self) -> wire::Status {
-        let verbs = self.verbs().ok();
+        let service = self.service().ok();
         let identity = self.store.identity();
         wire::Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            initialized: self.is_initialized,
-            sealed: verbs.is_none(),
+            initialized: self.is_initialized.load(Ordering::Acquire),
+            sealed: service.is_none(),
             store: identity.id.iter().map(|byte| format!("{byte:02x}")).collect(),
             incarnation: identity.incarnation,
-            revision: verbs.map(|verbs| verbs.kms().revision()),
+            revision: service.map(|service| service.kms().revision()),
         }
+    }
+
+    /// Takes one share more, and opens the seal if there are enough.
+    fn take(&self, given: &mut Vec<Share>, share: Share) -> Result<(), Problem> {
+        // Shares of two sets make no key: the first one says which set is meant.
+        if given.first().is_some_and(|first| first.set() != share.set()) {
+            return Err(Problem::bad(
+                "the share is of another set than those that were given before",
+            )
+            .hint("`gabion kms unseal --reset` forgets those"));
+        }
+        if given.iter().all(|known| known.index() != share.index()) && given.len() < GIVEN_MAX {
+            given.push(share);
+        }
+        let threshold = given.first().map_or(usize::MAX, |first| usize::from(first.threshold()));
+        if given.len() >= threshold {
+            // Wrong ones are all forgotten: nobody knows which of them it was.
+            let shares = std::mem::take(given);
+            self.unsealed(seal::unseal(&*self.store, By::Shares(&shares))?)?;
+        }
+        Ok(())
+    }
+
+    fn unsealed(&self, sealer: Sealer) -> Result<(), gabion_kms::Error> {
+        let service = self.opened(sealer)?;
+        self.is_initialized.store(true, Ordering::Release);
+        self.set(Some(service));
+        Ok(())
+    }
+
+    fn opened(&self, sealer: Sealer) -> Result<Service, gabion_kms::Error> {
+        let kms = Kms::new(self.store.clone(), sealer, self.kms)?;
+        let audit = match &self.audit {
+            Some(folder) => AuditAt::Folder(folder),
+            None => AuditAt::Memory,
+        };
+        Service::open(kms, &audit, self.service.clone())
+    }
+
+    fn set(&self, service: Option<Service>) {
+        let closed = {
+            let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *open, service.map(Arc::new))
+        };
+        if let Some(service) = closed {
+            // The log says how far it came.
+            let _ = service.checkpoint();
+        }
+    }
+
+    fn sealing(&self, given: &[Share]) -> wire::Sealing {
+        wire::Sealing {
+            sealed: self.service().is_err(),
+            given: given.len() as u32,
+            threshold: given.first().map(|share| share.threshold().into()),
+        }
+    }
+
+    fn given(&self) -> MutexGuard<'_, Vec<Share>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The SHA-256 of a certificate.
+fn digest_of(pem: &[u8]) -> Result<[u8; 32], Error> {
+    let certificate = CertificateDer::from_pem_slice(pem);
+    let certificate = certificate
+        .map_err(|error| Error::Settings(format!("that is no certificate of PEM: {error}")))?;
+    Ok(Sha256::digest(&certificate).into())
+}
+
+/// The first line of a file.
+fn passphrase(path: &Path) -> Result<Zeroizing<String>, Error> {
+    let wrong = |reason: String| Error::Settings(format!("{}: {reason}", path.display()));
+    let text = fs::read_to_string(path).map(Zeroizing::new);
+    let text = text.map_err(|error| wrong(error.to_string()))?;
+    match text.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(Zeroizing::new(line.to_owned())),
+        None => Err(wrong("its first line is empty".to_owned())),
     }
 }

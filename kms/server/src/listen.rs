@@ -1,14 +1,17 @@
 //! Sockets and connections.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_kms::gate::Peer;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use sha2_hmac::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -17,7 +20,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::error::Error;
 use crate::http;
-use crate::server::{Listen, State};
+use crate::options::Listen;
+use crate::state::State;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -38,7 +42,7 @@ pub enum Bound {
 }
 
 enum Accepted {
-    Tls(TcpStream, TlsAcceptor),
+    Tls(TcpStream, SocketAddr, TlsAcceptor),
     Unix(UnixStream),
 }
 
@@ -90,9 +94,9 @@ impl Bound {
     async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Bound::Tls(socket, tls) => {
-                let (stream, _) = socket.accept().await?;
+                let (stream, from) = socket.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(Accepted::Tls(stream, tls.clone()))
+                Ok(Accepted::Tls(stream, from, tls.clone()))
             }
             Bound::Unix(socket, _) => Ok(Accepted::Unix(socket.accept().await?.0)),
         }
@@ -134,21 +138,25 @@ async fn connection(
 ) {
     match accepted {
         // Who does no handshake is nobody that could be told why.
-        Accepted::Tls(stream, tls) => {
+        Accepted::Tls(stream, from, tls) => {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
-                served(stream, state, end).await;
+                let chain = stream.get_ref().1.peer_certificates();
+                let certificate = chain.and_then(|chain| chain.first());
+                let certificate = certificate.map(|der| Sha256::digest(der).into());
+                let peer = Peer { address: Some(from.ip().to_canonical()), certificate };
+                served(stream, peer, state, end).await;
             }
         }
-        Accepted::Unix(stream) => served(stream, state, end).await,
+        Accepted::Unix(stream) => served(stream, Peer::default(), state, end).await,
     }
 }
 
 /// Serves a connection to its end, or until the request that is there is answered and the server ends.
-async fn served<S>(stream: S, state: Arc<State>, mut end: watch::Receiver<bool>)
+async fn served<S>(stream: S, peer: Peer, state: Arc<State>, mut end: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request| http::answered(state.clone(), request));
+    let service = service_fn(move |request| http::answered(state.clone(), peer, request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)

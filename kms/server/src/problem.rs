@@ -17,13 +17,13 @@ pub struct Problem {
 
 /// Codes that only a server has, beside [`Code`]'s: code, status, whether trying again may help.
 const OWN: &[(&str, u16, bool)] = &[
-    ("unauthenticated", 401, false),
-    ("denied", 403, false),
     ("no_such_path", 404, false),
     ("method_not_allowed", 405, false),
     ("timeout", 408, true),
     ("sealed", 503, true),
 ];
+
+const TOKEN: &str = "send a token as `Authorization: Bearer TOKEN`; the command line takes it from GABION_KMS_TOKEN";
 
 /// Every code that an answer may have.
 pub fn codes() -> Vec<&'static str> {
@@ -44,8 +44,7 @@ impl Problem {
 
     /// The caller is not known.
     pub fn unauthenticated(message: &str) -> Self {
-        let problem = Self::own("unauthenticated", message);
-        problem.hint("send a token as `Authorization: Bearer TOKEN`; the command line takes it from GABION_KMS_TOKEN")
+        Self::of_code(Code::Unauthenticated, message.to_owned()).hint(TOKEN)
     }
 
     /// There is no such path.
@@ -131,6 +130,7 @@ impl From<Error> for Problem {
         match code {
             Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),
             Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
+            Code::Unauthenticated => problem.hint(TOKEN),
             Code::OutcomeUnknown => problem.hint("look at the key before you try again"),
             _ => problem,
         }

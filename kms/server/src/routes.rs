@@ -10,7 +10,7 @@ use gabion_kms_client::wire;
 use matchit::Router;
 use serde_json::Value;
 
-use crate::api::{Call, Reply, keys, signatures, system, transit, vault};
+use crate::api::{Call, Reply, administration, keys, signatures, system, transit, vault};
 use crate::problem::Problem;
 
 /// Who may call.
@@ -76,6 +76,7 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/keys" "create_key" "Makes a key with its first version." keys::create, body wire::CreateKey, answer wire::Key),
     route!("GET" "/v1/kms/keys" "list_keys" "Keys in the order of their names." keys::list, answer wire::Keys, query &[
         OF_TENANT,
+        ("prefix", "How their names begin."),
         ("after", "The name after which to begin."),
         ("limit", "Most keys of the answer: 100 if nothing else is said, at most 1000."),
     ]),
@@ -96,6 +97,17 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
     route!("POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
     route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
+    route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
+    route!("POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
+    route!("POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
+    route!("POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
+    route!("POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
+    route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer wire::AuditRecords, query &[
+        ("from", "The index of the first record."),
+        ("limit", "Most records of the answer: 100 if nothing else is said, at most 1000."),
+    ]),
+    route!("GET" "/v1/kms/audit/proof" "audit_proof" "That a record is in the audit log." administration::audit_proof, query &[("index", "Its index.")]),
+    route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer wire::AuditKeys),
     // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
     route!(open "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
     route!(open "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),

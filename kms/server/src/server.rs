@@ -1,9 +1,7 @@
 //! A server: its sockets, its threads, and how it ends.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -13,42 +11,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::listen::{self, Bound};
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// TLS 1.3 at an address. Port 0: any that is free.
-    Tls(SocketAddr),
-    /// A socket of this machine, which its owner alone may use.
-    Unix(PathBuf),
-}
-
-/// How a server is set up.
-#[derive(Clone)]
-pub struct Options {
-    /// Where it listens.
-    pub listen: Vec<Listen>,
-    /// Its certificate; [`Listen::Tls`] needs it.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// Most bytes of a request's body.
-    pub body_max: usize,
-    /// Most connections at a time. More of them wait.
-    pub connections_max: usize,
-    /// How long requests may take that are there when it ends.
-    pub drain: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            listen: Vec::new(),
-            tls: None,
-            body_max: 1 << 20,
-            connections_max: 1024,
-            drain: Duration::from_secs(8),
-        }
-    }
-}
+use crate::openapi;
+use crate::options::{Listen, Options};
+use crate::state::State;
 
 /// A server that serves, until it is dropped or stopped.
 pub struct Server {
@@ -59,22 +24,21 @@ pub struct Server {
     connections_max: usize,
     drain: Duration,
     end: watch::Sender<bool>,
+    /// Tells the audit log that time passes.
+    clock: Option<Clock>,
 }
 
-/// What requests share.
-pub struct State {
-    pub keeper: Arc<Keeper>,
-    pub body_max: usize,
-    is_draining: AtomicBool,
-    /// What ids of requests begin with, so that two runs of a server have none in common.
-    run: u32,
-    requests: AtomicU64,
-    /// Answers by the first digit of their status, from 1.
-    answers: [AtomicU64; 5],
+/// A thread that calls the keeper each second, until it is dropped.
+struct Clock {
+    stop: mpsc::Sender<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// Threads that compute and wait for disks, at most.
 const WORKERS: usize = 64;
+
+/// How often the audit log's checkpoint is made.
+const TICK: Duration = Duration::from_secs(1);
 
 /// How long threads that still compute are waited for, after the drain.
 const END: Duration = Duration::from_secs(1);
@@ -97,7 +61,7 @@ impl Server {
             .max_blocking_threads(WORKERS)
             .build()
             .map_err(Error::system("start threads"))?;
-        let state = Arc::new(State::new(keeper, options.body_max)?);
+        let state = Arc::new(State::new(keeper, options.body_max, openapi::text())?);
         let connections = Arc::new(Semaphore::new(options.connections_max));
         let (end, ended) = watch::channel(false);
         let mut addresses = Vec::new();
@@ -108,9 +72,10 @@ impl Server {
             let (state, connections) = (state.clone(), connections.clone());
             runtime.spawn(listen::accept(bound, state, connections, ended.clone()));
         }
+        let clock = Some(Clock::start(state.keeper.clone())?);
         let (connections_max, drain) = (options.connections_max, options.drain);
         let runtime = Some(runtime);
-        Ok(Server { runtime, state, addresses, connections, connections_max, drain, end })
+        Ok(Server { runtime, state, addresses, connections, connections_max, drain, end, clock })
     }
 
     /// Where it listens, with the ports that it got.
@@ -138,7 +103,7 @@ impl Server {
 
     fn ended(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
-        self.state.is_draining.store(true, Ordering::Release);
+        self.state.drain();
         // Nobody listens where there is no socket any more.
         let _ = self.end.send(true);
         let all = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
@@ -147,6 +112,8 @@ impl Server {
         };
         runtime.block_on(drained);
         runtime.shutdown_timeout(END);
+        // The last of it was told by now.
+        self.clock = None;
         for address in &self.addresses {
             if let Listen::Unix(path) = address {
                 // Whoever took its place since then has made a file of its own there; so be it.
@@ -156,51 +123,31 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.ended();
+impl Clock {
+    fn start(keeper: Arc<Keeper>) -> Result<Self, Error> {
+        let (stop, stopped) = mpsc::channel();
+        let run = move || {
+            while stopped.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                keeper.tick();
+            }
+            keeper.tick();
+        };
+        let thread = std::thread::Builder::new().name("gabion-kms-clock".to_owned()).spawn(run);
+        Ok(Clock { stop, thread: Some(thread.map_err(Error::system("start a thread"))?) })
     }
 }
 
-impl State {
-    fn new(keeper: Arc<Keeper>, body_max: usize) -> Result<Self, Error> {
-        let mut run = [0; 4];
-        getrandom::fill(&mut run).map_err(|error| Error::Settings(error.to_string()))?;
-        Ok(State {
-            keeper,
-            body_max,
-            is_draining: AtomicBool::new(false),
-            run: u32::from_le_bytes(run),
-            requests: AtomicU64::new(0),
-            answers: std::array::from_fn(|_| AtomicU64::new(0)),
-        })
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let _ = self.stop.send(());
+        // One that panicked has said so.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
+}
 
-    /// A name for a request that no other one has.
-    pub fn request_id(&self) -> String {
-        format!("{:08x}-{:x}", self.run, self.requests.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub fn count(&self, status: u16) {
-        let place = usize::from(status / 100).clamp(1, 5) - 1;
-        self.answers[place].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Why it serves no requests.
-    pub fn reasons(&self) -> Vec<&'static str> {
-        let sealed = self.keeper.verbs().err().map(|problem| problem.code);
-        let draining = self.is_draining.load(Ordering::Acquire).then_some("draining");
-        sealed.into_iter().chain(draining).collect()
-    }
-
-    /// What the server counted, in the text format of Prometheus.
-    pub fn metrics(&self) -> String {
-        let mut text = "# TYPE kms_http_answers_total counter\n".to_owned();
-        for (place, count) in self.answers.iter().enumerate() {
-            let (class, count) = (place + 1, count.load(Ordering::Relaxed));
-            text.push_str(&format!("kms_http_answers_total{{status=\"{class}xx\"}} {count}\n"));
-        }
-        text
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended();
     }
 }
 

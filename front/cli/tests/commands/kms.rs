@@ -64,6 +64,25 @@ pub fn for_examples(work: &Work, command: &mut Command) -> impl Drop + use<> {
     server
 }
 
+/// `gabion kms serve`, which ends with the test.
+struct Serving;
+
+impl Serving {
+    /// Starts it, and waits until it answers.
+    fn start(caller: &Caller<'_>) -> Server {
+        let mut command = caller.work.command(&["kms", "serve", "--config", "kms.toml"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let server = Server { child, out };
+        let start = Instant::now();
+        while caller.run(&["status"]).text().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(30), "it does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
 /// Commands of a caller of a server.
 struct Caller<'a> {
     work: &'a Work,
@@ -129,6 +148,79 @@ fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     assert!(!PathBuf::from(&caller.ca_file).exists());
     let caller = Caller { ca_file: "ca.pem".to_owned(), ..caller };
     caller.run(&["status"]).fails(3).says("does not answer");
+}
+
+/// A store in a file, from its seal to a restored copy.
+#[test]
+fn a_store_is_sealed_served_copied_and_restored() {
+    let work = Work::new();
+    let at = |name: &str| work.path(name).display().to_string();
+    std::fs::create_dir(work.path("backups")).unwrap();
+    let config = |store: &str| {
+        format!(
+            "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
+             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n",
+            at("kms"),
+            at(store),
+            at("audit"),
+            at("backups")
+        )
+    };
+    work.write("kms.toml", config("store"));
+    let init =
+        ["kms", "init", "--config", "kms.toml", "--shares", "3", "--threshold", "2", "--json"];
+    let made = work.gabion(&init).ok().json();
+    work.gabion(&init).fails(3);
+    let shares: Vec<&str> =
+        made["shares"].as_array().unwrap().iter().map(|share| share.as_str().unwrap()).collect();
+    assert_eq!(shares.len(), 3);
+    work.write("shares", format!("{}\n\n{}\n", shares[2], shares[0]));
+    let token = made["token"].as_str().unwrap().to_owned();
+    let caller = Caller {
+        work: &work,
+        address: format!("unix:{}", at("kms")),
+        token,
+        ca_file: String::new(),
+    };
+    let server = Serving::start(&caller);
+    assert_eq!(caller.run(&["status", "--json"]).json()["sealed"], true);
+    caller.run(&["key", "list"]).fails(3).says("sealed");
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
+    work.write("m", "a message");
+    caller.run(&["sign", "--key", "k", "--out", "m.sig", "m"]).ok();
+    let token =
+        caller.run(&["token", "create", "ci", "--caveat", "actions=verify", "--json"]).ok().json();
+    let ci = Caller {
+        token: token["token"].as_str().unwrap().to_owned(),
+        address: caller.address.clone(),
+        work: &work,
+        ca_file: String::new(),
+    };
+    ci.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
+    ci.run(&["sign", "--key", "k", "m"]).fails(1).says("denied");
+    let less = ci.run(&["token", "attenuate", "key_prefix=web-"]).ok().text().trim().to_owned();
+    let less = Caller {
+        token: less,
+        address: caller.address.clone(),
+        work: &work,
+        ca_file: String::new(),
+    };
+    less.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(1).says("not_found");
+    caller.run(&["token", "revoke", token["id"].as_str().unwrap()]).ok();
+    ci.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(1).says("unauthenticated");
+    let backup = caller.run(&["backup"]).ok().text();
+    work.gabion(&["kms", "serve", "--config", "kms.toml"]).fails(3);
+    assert_eq!(server.end(), Some(0));
+    work.write("kms.toml", config("restored"));
+    let file = format!("backups/{}", backup.trim());
+    work.gabion(&["kms", "restore", "--config", "kms.toml", &file]).ok();
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
+    caller.run(&["seal"]).ok();
+    caller.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).fails(3).says("sealed");
+    assert_eq!(server.end(), Some(0));
 }
 
 fn life_of_a_key(caller: &Caller<'_>) {

@@ -641,9 +641,15 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         shell.env("XDG_STATE_HOME", place.state_home());
         #[cfg(feature = "kms")]
         let _service = match &command[..] {
-            // It serves until it is asked to end; `kms.rs` pastes what it prints.
+            // They serve until they are asked to end, or need a store in a file: `kms.rs` runs them.
             [kms] if kms == "kms" => continue,
-            [kms, dev] if kms == "kms" && dev == "dev" => continue,
+            [kms, verb]
+                if kms == "kms"
+                    && ["dev", "serve", "init", "unseal", "backup", "restore"]
+                        .contains(&verb.as_str()) =>
+            {
+                continue;
+            }
             [kms, ..] if kms == "kms" => Some(crate::kms::for_examples(&place, &mut shell)),
             _ => None,
         };

@@ -15,6 +15,7 @@
 mod administration;
 mod changes;
 mod open;
+mod public;
 mod run;
 mod secrets;
 mod uses;

@@ -18,7 +18,7 @@ pub const PAGE_MAX: u32 = 1000;
 const VERSIONS: usize = 100;
 
 pub fn create(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: CreateKey = json::read(&call.body)?;
     let new = NewKey {
         tenant: Label::new("tenant", asked.tenant.as_deref().unwrap_or(TENANT))?,
@@ -27,17 +27,18 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         // Ids spell it in lower case; people as the standard does.
         algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
     };
-    verbs.create(caller, &new)?;
+    service.create(&caller, &new)?;
     shown(call, &Wanted { tenant: new.tenant, name: new.name })
 }
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let tenant = Label::new("tenant", call.query.text("tenant").unwrap_or(TENANT))?;
     let after = call.query.text("after").map(|after| Label::new("key", after)).transpose()?;
+    let prefix = call.query.text("prefix").unwrap_or_default();
     let most = call.query.number("limit", PAGE_MAX)?.unwrap_or(100) as usize;
-    let revision = verbs.kms().revision();
-    let keys = verbs.list(caller, &tenant, after.as_ref(), most)?;
+    let revision = service.kms().revision();
+    let keys = service.list(&caller, &tenant, prefix, after.as_ref(), most)?;
     let next = keys.last().filter(|_| keys.len() == most).map(|(name, _)| name.to_string());
     let keys = keys.into_iter();
     let keys =
@@ -50,10 +51,10 @@ pub fn show(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn versions(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let after = call.query.number("after", u32::MAX)?.unwrap_or(0);
-    let revision = verbs.kms().revision();
-    let (id, found) = verbs.publics(caller, &wanted(call)?.key(), after, VERSIONS)?;
+    let revision = service.kms().revision();
+    let (id, found) = service.publics(&caller, &wanted(call)?.key(), after, VERSIONS)?;
     let next = found.last().filter(|_| found.len() == VERSIONS).map(|last| last.version.version);
     let versions = found
         .iter()
@@ -71,16 +72,16 @@ pub fn versions(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn rotate(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    let made = verbs.rotate(caller, &wanted(call)?.key())?;
-    let revision = verbs.kms().revision();
+    let made = service.rotate(&caller, &wanted(call)?.key())?;
+    let revision = service.kms().revision();
     Reply::json(&Rotated { id: made.to_string(), version: made.version, revision })
 }
 
 /// Raises and lowers minima one after the other, each in a transaction of its own.
 pub fn config(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: ConfigureKey = json::read(&call.body)?;
     let wanted = wanted(call)?;
     let minima = [
@@ -90,11 +91,11 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     ];
     for (of, version) in minima {
         if let Some(version) = version {
-            verbs.set_minimum(caller, &wanted.key(), of, version)?;
+            service.set_minimum(&caller, &wanted.key(), of, version)?;
         }
     }
     if let Some(labels) = &asked.labels {
-        verbs.set_labels(caller, &wanted.key(), labels)?;
+        service.set_labels(&caller, &wanted.key(), labels)?;
     }
     shown(call, &wanted)
 }
@@ -108,50 +109,50 @@ pub fn disable(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn trim(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let Trim { before } = json::read(&call.body)?;
-    verbs.trim(caller, &wanted(call)?.key(), before)?;
+    service.trim(&caller, &wanted(call)?.key(), before)?;
     changed(call)
 }
 
 pub fn delete(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    verbs.delete(caller, &wanted(call)?.key())?;
+    service.delete(&caller, &wanted(call)?.key())?;
     changed(call)
 }
 
 pub fn restore(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    verbs.restore(caller, &wanted(call)?.key())?;
+    service.restore(&caller, &wanted(call)?.key())?;
     changed(call)
 }
 
 pub fn destroy(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let Nothing {} = json::read(&call.body)?;
-    verbs.destroy(caller, &wanted(call)?.key())?;
+    service.destroy(&caller, &wanted(call)?.key())?;
     changed(call)
 }
 
 fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let OfVersion { version } = json::read(&call.body)?;
-    verbs.set_state(caller, &wanted(call)?.key(), version, state)?;
+    service.set_state(&caller, &wanted(call)?.key(), version, state)?;
     changed(call)
 }
 
 /// The key that the path names.
 fn wanted(call: &Call) -> Result<Wanted, Problem> {
-    let (verbs, _) = call.caller()?;
-    Wanted::new(verbs, call.query.text("tenant"), call.key())
+    let (service, _) = call.caller()?;
+    Wanted::new(service, call.query.text("tenant"), call.key())
 }
 
 fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
-    let revision = verbs.kms().revision();
-    let key = verbs.show(caller, &wanted.key())?;
+    let (service, caller) = call.caller()?;
+    let revision = service.kms().revision();
+    let key = service.describe(&caller, &wanted.key())?;
     Reply::json(&Key {
         id: key.id.to_string(),
         name: key.name.to_string(),
@@ -169,6 +170,6 @@ fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
 }
 
 fn changed(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, _) = call.caller()?;
-    Reply::json(&Changed { revision: verbs.kms().revision() })
+    let (service, _) = call.caller()?;
+    Reply::json(&Changed { revision: service.kms().revision() })
 }

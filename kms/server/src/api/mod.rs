@@ -1,5 +1,6 @@
 //! Handlers: what is asked becomes a call of the service, and its answer goes back.
 
+pub mod administration;
 pub mod keys;
 pub mod signatures;
 pub mod system;
@@ -8,14 +9,15 @@ pub mod vault;
 
 use std::sync::Arc;
 
+use gabion_kms::gate::Authenticated;
 use gabion_kms::model::{KeyId, Label};
+use gabion_kms::service::{self, KeyRef, Service};
 use serde::Serialize;
 
 use crate::json;
 use crate::problem::Problem;
 use crate::query::Query;
-use crate::server::State;
-use crate::verbs::{Caller, KeyRef, Verbs};
+use crate::state::State;
 
 /// Whose keys are meant where nothing else is said.
 const TENANT: &str = "default";
@@ -24,7 +26,7 @@ const TENANT: &str = "default";
 pub struct Call {
     pub state: Arc<State>,
     /// Who asks. None at paths that anybody may call.
-    pub caller: Option<(Arc<Verbs>, Caller)>,
+    pub caller: Option<(Arc<Service>, Authenticated)>,
     /// What the request is called in answers and logs.
     pub id: String,
     /// The path's parts that are no fixed text.
@@ -66,13 +68,13 @@ impl Call {
         self.parts.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// The verbs, and who asks for them.
+    /// The service, and who asks it for what is asked.
     ///
     /// # Errors
     /// A route that forgot to ask who it is.
-    pub fn caller(&self) -> Result<(&Verbs, &Caller), Problem> {
+    pub fn caller(&self) -> Result<(&Service, service::Call<'_>), Problem> {
         match &self.caller {
-            Some((verbs, caller)) => Ok((verbs, caller)),
+            Some((service, who)) => Ok((service, service::Call { who, request_id: &self.id })),
             None => Err(Problem::internal("nobody asked who the caller is")),
         }
     }
@@ -89,7 +91,7 @@ impl Wanted {
     ///
     /// # Errors
     /// What is neither a name nor an id; an id of no key.
-    pub fn new(verbs: &Verbs, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
+    pub fn new(service: &Service, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
         if !key.contains('/') {
             let tenant = Label::new("tenant", tenant.unwrap_or(TENANT))?;
             return Ok(Wanted { tenant, name: Label::new("key", key)? });
@@ -98,7 +100,7 @@ impl Wanted {
         if tenant.is_some_and(|tenant| tenant != id.tenant.as_str()) {
             return Err(Problem::bad("the tenant is not the one in the key's id"));
         }
-        let name = verbs.kms().describe(&id)?.name;
+        let name = service.kms().describe(&id)?.name;
         Ok(Wanted { tenant: id.tenant, name })
     }
 

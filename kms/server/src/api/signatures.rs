@@ -1,5 +1,6 @@
 //! Signing, verifying, describing.
 
+use gabion_kms::model::VersionId;
 use gabion_kms::{Message, Prehash};
 use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
 use gabion_kms_client::{decode, encode};
@@ -9,12 +10,12 @@ use crate::json;
 use crate::problem::Problem;
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: Sign = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
-    let wanted = Wanted::new(verbs, asked.tenant.as_deref(), &asked.key)?;
-    let revision = verbs.kms().revision();
-    let signed = verbs.sign(caller, &wanted.key(), asked.version, input.message())?;
+    let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
+    let revision = service.kms().revision();
+    let signed = service.sign(&caller, &wanted.key(), asked.version, input.message())?;
     Reply::json(&Signed {
         version: signed.by.version,
         by: signed.by.to_string(),
@@ -24,33 +25,37 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: Verify = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
     let signature =
         decode(&asked.signature).ok_or_else(|| Problem::malformed("`signature` is no base64"))?;
-    let wanted = Wanted::new(verbs, asked.tenant.as_deref(), &asked.key)?;
-    let revision = verbs.kms().revision();
-    let message = input.message();
-    let (valid, by) = verbs.verify(caller, &wanted.key(), asked.version, message, &signature)?;
+    let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
+    let revision = service.kms().revision();
+    let id = service.kms().find(&wanted.tenant, &wanted.name);
+    let newest = || Some(service.kms().describe(id.as_ref().ok()?).ok()?.latest);
+    // Of a key that is not there the first version is asked for, which the log tells of.
+    let version = asked.version.or_else(newest).unwrap_or(1);
+    let valid = service.verify(&caller, &wanted.key(), version, input.message(), &signature)?;
+    let by = VersionId { key: id?, version };
     Reply::json(&Verified { valid, by: by.to_string(), revision })
 }
 
 pub fn attest(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: Attest = json::read(&call.body)?;
-    let wanted = Wanted::new(verbs, asked.tenant.as_deref(), &asked.key)?;
-    let revision = verbs.kms().revision();
+    let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
+    let revision = service.kms().revision();
     let nonce = asked.nonce.as_deref().unwrap_or_default();
-    let attested = verbs.attest(caller, &wanted.key(), nonce)?;
+    let attested = service.attest(&caller, &wanted.key(), nonce)?;
     let attest = serde_json::to_value(&attested.attest);
     let attest = attest.map_err(|error| Problem::internal(error.to_string()))?;
     Reply::json(&Attested { attest, jws: attested.jws, revision })
 }
 
 pub fn attestation_key(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, _) = call.caller()?;
-    Ok(Reply::text(200, "application/jwk+json", verbs.kms().attestation_jwk()?))
+    let (service, _) = call.caller()?;
+    Ok(Reply::text(200, "application/jwk+json", service.kms().attestation_jwk()?))
 }
 
 /// What is signed, with its bytes.

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::{Call, JSON, Reply};
-use crate::openapi;
 use crate::problem::Problem;
 
 /// The process lives.
@@ -20,14 +19,20 @@ pub fn readyz(call: &Call) -> Result<Reply, Problem> {
 
 /// What was counted.
 pub fn metrics(call: &Call) -> Result<Reply, Problem> {
-    let counted = call.state.keeper.verbs().map(|verbs| verbs.kms().metrics().text());
+    let counted = call.state.keeper.service().map(|service| {
+        let strangers = service.strangers();
+        let type_of = "# TYPE kms_unauthenticated_total counter\n";
+        service.kms().metrics().text()
+            + type_of
+            + &format!("kms_unauthenticated_total {strangers}\n")
+    });
     let text = counted.unwrap_or_default() + &call.state.metrics();
     Ok(Reply::text(200, "text/plain; version=0.0.4", text))
 }
 
 /// What is served.
-pub fn openapi(_: &Call) -> Result<Reply, Problem> {
-    Ok(Reply::text(200, JSON, openapi::text()))
+pub fn openapi(call: &Call) -> Result<Reply, Problem> {
+    Ok(Reply::text(200, JSON, call.state.description))
 }
 
 pub fn status(call: &Call) -> Result<Reply, Problem> {

@@ -1,9 +1,11 @@
 //! What Vault's clients ask of a server before they use it.
 
+use gabion_kms::gate::{Caveat, Method};
+use gabion_kms::service;
 use serde_json::{Value, json};
 
 use super::{Call, JSON, Reply};
-use crate::clock::now_ms;
+use crate::clock::{now_ms, rfc3339};
 use crate::json;
 use crate::problem::Problem;
 
@@ -114,23 +116,33 @@ pub fn mounts(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn lookup_self(call: &Call) -> Result<Reply, Problem> {
-    call.caller()?;
+    let (_, service::Call { who, .. }) = call.caller()?;
+    let id = match who.method() {
+        Method::Token { id } => id.to_string(),
+        Method::Certificate | Method::Local => String::new(),
+    };
+    let expires = who.caveats().iter().filter_map(|caveat| match caveat {
+        Caveat::Expires(ms) => Some(*ms),
+        _ => None,
+    });
+    let expires = expires.min();
     let about = json!({
-        "accessor": "",
+        "accessor": id,
         "creation_time": 0,
         "creation_ttl": 0,
-        "display_name": "token",
+        "display_name": who.principal().as_str(),
         "entity_id": "",
-        "expire_time": null,
+        "expire_time": expires.map(rfc3339),
         "explicit_max_ttl": 0,
+        // A token is not told to whoever has it already.
         "id": "",
         "meta": null,
         "num_uses": 0,
         "orphan": true,
         "path": "auth/token/create",
-        "policies": ["root"],
+        "policies": who.caveats().iter().map(ToString::to_string).collect::<Vec<_>>(),
         "renewable": false,
-        "ttl": 0,
+        "ttl": expires.map_or(0, |ms| ms.saturating_sub(now_ms()) / 1000),
         "type": "service",
     });
     data(call, about, &[])

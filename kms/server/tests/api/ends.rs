@@ -55,7 +55,7 @@ fn requests_that_are_there_are_answered_before_the_end() {
 
 #[test]
 fn a_server_without_a_certificate_or_an_address_does_not_start() {
-    let keeper = || Arc::new(Keeper::in_memory("token").unwrap());
+    let keeper = || Arc::new(Keeper::in_memory().unwrap().0);
     let open = vec![Listen::Tls(([127, 0, 0, 1], 0).into())];
     for listen in [Vec::new(), open] {
         let started = Server::start(keeper(), &Options { listen, ..Options::default() });

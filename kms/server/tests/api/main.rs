@@ -6,6 +6,7 @@ mod ends;
 mod keys;
 mod raw;
 mod refusals;
+mod serve;
 mod system;
 mod transit;
 
@@ -26,6 +27,7 @@ fn settings(server: &Dev) -> Settings {
         addresses: vec![server.address().parse().unwrap()],
         token: Some(server.token().to_owned().into()),
         authorities: Some(server.authorities().to_owned()),
+        certificate: None,
         patience: Duration::from_secs(30),
     }
 }

@@ -11,20 +11,23 @@ use gabion_kms_client::wire::CreateKey;
 use gabion_kms_client::{Address, Client, Settings};
 use gabion_kms_server::{Keeper, Listen, Options, Server};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 /// A server at a socket of this machine.
 pub struct Local {
     pub folder: tempfile::TempDir,
     pub server: Server,
+    pub token: Zeroizing<String>,
 }
 
 impl Local {
     pub fn start() -> Local {
         let folder = tempfile::tempdir().unwrap();
-        let keeper = Arc::new(Keeper::in_memory("token").unwrap());
+        let (keeper, token) = Keeper::in_memory().unwrap();
         let listen = vec![Listen::Unix(folder.path().join("kms"))];
-        let server = Server::start(keeper, &Options { listen, ..Options::default() }).unwrap();
-        Local { folder, server }
+        let server =
+            Server::start(Arc::new(keeper), &Options { listen, ..Options::default() }).unwrap();
+        Local { folder, server, token }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -34,8 +37,9 @@ impl Local {
     pub fn client(&self) -> Client {
         let settings = Settings {
             addresses: vec![Address::Unix(self.path())],
-            token: Some("token".to_owned().into()),
+            token: Some(self.token.clone()),
             authorities: None,
+            certificate: None,
             patience: Duration::from_secs(30),
         };
         Client::new(&settings).unwrap()
@@ -51,7 +55,8 @@ impl Local {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let length = body.len();
         let head = format!(
-            "Host: x\r\nConnection: close\r\nX-Vault-Token: token\r\nX-Vault-Namespace: {tenant}"
+            "Host: x\r\nConnection: close\r\nX-Vault-Token: {}\r\nX-Vault-Namespace: {tenant}",
+            *self.token
         );
         let answer = self.exchange(&format!(
             "{method} {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -90,22 +95,24 @@ fn a_socket_of_this_machine_is_its_owners() {
 #[test]
 fn tokens_come_once_and_in_one_of_two_fields() {
     let local = Local::start();
+    let token = &*local.token;
     let get = |fields: &str| {
+        let fields = fields.replace("TOKEN", token);
         let request =
             format!("GET /v1/kms/keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
         local.exchange(&request).split(' ').nth(1).unwrap().to_owned()
     };
-    assert_eq!(get("Authorization: Bearer token\r\n"), "200");
-    assert_eq!(get("authorization: bearer token\r\n"), "200");
-    assert_eq!(get("X-Vault-Token: token\r\n"), "200");
+    assert_eq!(get("Authorization: Bearer TOKEN\r\n"), "200");
+    assert_eq!(get("authorization: bearer TOKEN\r\n"), "200");
+    assert_eq!(get("X-Vault-Token: TOKEN\r\n"), "200");
     for fields in [
         "",
-        "Authorization: Basic token\r\n",
-        "Authorization: token\r\n",
-        "Authorization: Bearer Token\r\n",
+        "Authorization: Basic TOKEN\r\n",
+        "Authorization: TOKEN\r\n",
+        "Authorization: Bearer TOKENA\r\n",
         "X-Vault-Token: \r\n",
-        "X-Vault-Token: token\r\nX-Vault-Token: token\r\n",
-        "X-Vault-Token: token\r\nAuthorization: Bearer token\r\n",
+        "X-Vault-Token: TOKEN\r\nX-Vault-Token: TOKEN\r\n",
+        "X-Vault-Token: TOKEN\r\nAuthorization: Bearer TOKEN\r\n",
     ] {
         assert_eq!(get(fields), "401", "{fields}");
     }
@@ -134,7 +141,10 @@ fn a_body_in_chunks_has_the_same_limit() {
     let local = Local::start();
     let chunk = format!("10000\r\n{}\r\n", "a".repeat(1 << 16));
     let mut stream = UnixStream::connect(local.path()).unwrap();
-    let head = "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let token = &*local.token;
+    let head = format!(
+        "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).unwrap();
     for _ in 0..300 {
         if stream.write_all(chunk.as_bytes()).is_err() {

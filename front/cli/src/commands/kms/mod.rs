@@ -3,10 +3,15 @@
 //! Where it is and as whom it is called stands in the environment, so that no token is in a list of processes.
 
 mod attest;
+mod backup;
 mod dev;
+mod init;
 mod key;
+mod seal;
+mod serve;
 mod sign;
 mod status;
+mod token;
 mod verify;
 
 use clap::Subcommand;
@@ -34,10 +39,17 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Attest(attest::Args),
+    Backup(backup::BackupArgs),
     Dev(dev::Args),
+    Init(init::Args),
     Key(key::Args),
+    Restore(backup::RestoreArgs),
+    Seal(seal::SealArgs),
+    Serve(serve::Args),
     Sign(sign::Args),
     Status(status::Args),
+    Token(token::Args),
+    Unseal(seal::UnsealArgs),
     Verify(verify::Args),
 }
 
@@ -45,10 +57,17 @@ enum Command {
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.command {
         Command::Attest(args) => attest::run(args),
+        Command::Backup(args) => backup::backup(args),
         Command::Dev(args) => dev::run(args),
+        Command::Init(args) => init::run(args),
         Command::Key(args) => key::run(args),
+        Command::Restore(args) => backup::restore(args),
+        Command::Seal(args) => seal::seal(args),
+        Command::Serve(args) => serve::run(args),
         Command::Sign(args) => sign::run(args),
         Command::Status(args) => status::run(args),
+        Command::Token(args) => token::run(args),
+        Command::Unseal(args) => seal::unseal(args),
         Command::Verify(args) => verify::run(args),
     }
 }

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use gabion_kms_client::wire::CreateToken;
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use super::{client, say_json};
 use crate::failure::Failure;
@@ -61,6 +62,13 @@ enum Command {
         /// Its id
         id: String,
     },
+}
+
+/// The token of the environment, limited.
+fn attenuated(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
+    let token = std::env::var("GABION_KMS_TOKEN").map(Zeroizing::new);
+    let token = token.map_err(|_| Failure::Usage("GABION_KMS_TOKEN is not set".to_owned()))?;
+    Ok(gabion_kms_server::attenuated(&token, caveats)?)
 }
 
 /// Runs the command.

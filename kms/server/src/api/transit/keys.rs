@@ -24,7 +24,7 @@ pub const LIST: &[(&str, &str)] = &[
 const PAGE: usize = 1000;
 
 pub fn create(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: TransitCreate = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("derived").flag(asked.derived)?;
@@ -45,11 +45,11 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         algorithm,
     };
     let mut warnings = Vec::new();
-    match verbs.create(caller, &new) {
+    match service.create(&caller, &new).map_err(Problem::from) {
         Ok(_) => {}
         // As Vault: whoever makes sure that a key is there may do so twice.
         Err(problem) if problem.code == "exists" => {
-            let known = verbs.show(caller, &wanted.key())?;
+            let known = service.describe(&caller, &wanted.key())?;
             if known.id.algorithm != algorithm {
                 return Err(Problem { status: 400, ..problem });
             }
@@ -65,24 +65,25 @@ pub fn read(call: &Call) -> Result<Reply, Problem> {
 }
 
 pub fn rotate(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: TransitRotate = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
     Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
-    verbs.rotate(caller, &wanted.key()).map_err(of_operation)?;
+    service.rotate(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
     shown(call, &wanted, &[])
 }
 
 pub fn config(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let asked: TransitConfig = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     Unsupported("deletion_allowed").flag(asked.deletion_allowed)?;
     Unsupported("exportable").flag(asked.exportable)?;
     Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
     Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
-    let known = verbs.show(caller, &wanted.key()).map_err(of_operation)?;
+    let known =
+        service.describe(&caller, &wanted.key()).map_err(|error| of_operation(error.into()))?;
     let oldest = |number, known| -> Result<u32, Problem> {
         match number {
             None => Ok(known),
@@ -103,14 +104,16 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     ];
     for (of, wants, has) in minima {
         if wants != has {
-            verbs.set_minimum(caller, &wanted.key(), of, wants).map_err(of_operation)?;
+            service
+                .set_minimum(&caller, &wanted.key(), of, wants)
+                .map_err(|error| of_operation(error.into()))?;
         }
     }
     shown(call, &wanted, &[])
 }
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
     let tenant = tenant(call)?;
     let after = call.query.text("after").filter(|after| !after.is_empty());
     let mut after = after.map(|after| Label::new("key", after)).transpose()?;
@@ -118,7 +121,8 @@ pub fn list(call: &Call) -> Result<Reply, Problem> {
     let most = most.map_or(usize::MAX, |most| most as usize);
     let mut names = Vec::new();
     while names.len() < most {
-        let page = verbs.list(caller, &tenant, after.as_ref(), PAGE.min(most - names.len()))?;
+        let page =
+            service.list(&caller, &tenant, "", after.as_ref(), PAGE.min(most - names.len()))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(last.clone());
         names.extend(page.iter().map(|(name, _)| name.to_string()));
@@ -138,12 +142,12 @@ pub fn list_by_get(call: &Call) -> Result<Reply, Problem> {
 }
 
 fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Problem> {
-    let (verbs, caller) = call.caller()?;
-    let key = verbs.show(caller, &wanted.key())?;
+    let (service, caller) = call.caller()?;
+    let key = service.describe(&caller, &wanted.key())?;
     let algorithm = key.id.algorithm;
     let (mut versions, mut after) = (Map::new(), key.min_verify.max(key.min_available) - 1);
     loop {
-        let (id, page) = verbs.publics(caller, &wanted.key(), after, PAGE)?;
+        let (id, page) = service.publics(&caller, &wanted.key(), after, PAGE)?;
         for public in &page {
             let number = public.version.version;
             after = number;

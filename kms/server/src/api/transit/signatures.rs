@@ -29,11 +29,11 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     check_salt(asked.salt_length.as_ref())?;
     let of_all = version(asked.key_version)?;
     let one = |item: &TransitSignItem| -> Result<Value, Problem> {
-        let (verbs, caller) = call.caller()?;
+        let (service, caller) = call.caller()?;
         Unsupported("context").text(item.context.as_deref())?;
         let version = version(item.key_version)?.or(of_all);
         let input = form.input(item.input.as_deref())?;
-        let signed = verbs.sign(caller, &wanted.key(), version, form.message(&input))?;
+        let signed = service.sign(&caller, &wanted.key(), version, form.message(&input))?;
         let signature = format!("{PREFIX}{}:{}", signed.by.version, encode(&signed.signature));
         Ok(json!({"signature": signature, "key_version": signed.by.version}))
     };
@@ -60,7 +60,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
     check_salt(asked.salt_length.as_ref())?;
     let one = |item: &TransitVerifyItem| -> Result<Value, Problem> {
-        let (verbs, caller) = call.caller()?;
+        let (service, caller) = call.caller()?;
         Unsupported("context").text(item.context.as_deref())?;
         Unsupported("hmac").text(item.hmac.as_deref())?;
         Unsupported("cmac").text(item.cmac.as_deref())?;
@@ -68,7 +68,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         let text = item.signature.as_deref();
         let (version, signature) = signature(text.ok_or_else(|| missing("signature"))?)?;
         let message = form.message(&input);
-        let (valid, _) = verbs.verify(caller, &wanted.key(), Some(version), message, &signature)?;
+        let valid = service.verify(&caller, &wanted.key(), version, message, &signature)?;
         Ok(json!({"valid": valid}))
     };
     let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
@@ -98,9 +98,9 @@ impl Form {
         hashes: &[&Option<String>],
         prehashed: Option<Flag>,
     ) -> Result<Self, Problem> {
-        let (verbs, _) = call.caller()?;
-        let id = verbs.kms().find(&wanted.tenant, &wanted.name).map_err(Problem::from);
-        let algorithm = id.map_err(of_operation)?.algorithm;
+        let (service, _) = call.caller()?;
+        let id = service.kms().find(&wanted.tenant, &wanted.name);
+        let algorithm = id.map_err(|error| of_operation(error.into()))?.algorithm;
         let in_path = call.parts.get(1);
         let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
         let first = said.next();

@@ -1,0 +1,54 @@
+//! What of keys is public, a page at a time, and what a front does itself.
+
+use super::changes::{done, of};
+use super::run::{Call, KeyRef, Service};
+use crate::error::Error;
+use crate::gate::{Action, Request};
+use crate::model::{Key, KeyId};
+use crate::operations::Public;
+
+impl Service {
+    /// What a key is, without its versions, of which there may be many.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::describe`]; not allowed; the audit log's.
+    pub fn describe(&self, call: &Call<'_>, key: &KeyRef<'_>) -> Result<Key, Error> {
+        let show = || self.kms.describe(&self.find(key)?);
+        let told = |key: &Key| done(Some(key.id.to_string()));
+        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+    }
+
+    /// Versions of a key with their public keys, at most `most` that come after a number.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::publics`]; not allowed; the audit log's.
+    pub fn publics(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        after: u32,
+        most: usize,
+    ) -> Result<(KeyId, Vec<Public>), Error> {
+        let show = || {
+            let id = self.find(key)?;
+            let publics = self.kms.publics(&id, after, most)?;
+            Ok((id, publics))
+        };
+        let told = |(id, _): &(KeyId, Vec<Public>)| done(Some(id.to_string()));
+        self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+    }
+
+    /// Runs something of administration that the front does: closing the seal, making a copy.
+    ///
+    /// # Errors
+    /// Not allowed; what `run` says; the audit log's.
+    pub fn administer<T>(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        run: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let request = Request { action, tenant: None, key: None, items: 1 };
+        self.changed(call, &request, run, |_| None)
+    }
+}

@@ -1,0 +1,52 @@
+//! Where a server listens, and how it is set up.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// TLS 1.3 at an address. Port 0: any that is free.
+    Tls(SocketAddr),
+    /// A socket of this machine, which its owner alone may use.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tls(address) => write!(out, "https://{address}"),
+            Listen::Unix(path) => write!(out, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// How a server is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Where it listens.
+    pub listen: Vec<Listen>,
+    /// Its certificate; [`Listen::Tls`] needs it.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Most bytes of a request's body.
+    pub body_max: usize,
+    /// Most connections at a time. More of them wait.
+    pub connections_max: usize,
+    /// How long requests may take that are there when it ends.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: Vec::new(),
+            tls: None,
+            body_max: 1 << 20,
+            connections_max: 1024,
+            drain: Duration::from_secs(8),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::error::Error;
+use crate::keeper::Keeper;
+
+/// What requests share.
+pub struct State {
+    pub keeper: Arc<Keeper>,
+    pub body_max: usize,
+    /// What is served, as OpenAPI.
+    pub description: &'static str,
+    is_draining: AtomicBool,
+    /// What ids of requests begin with, so that two runs of a server have none in common.
+    run: u32,
+    requests: AtomicU64,
+    /// Answers by the first digit of their status, from 1.
+    answers: [AtomicU64; 5],
+}
+
+impl State {
+    /// The state of a server that serves, described by a text.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn new(
+        keeper: Arc<Keeper>,
+        body_max: usize,
+        description: &'static str,
+    ) -> Result<Self, Error> {
+        let mut run = [0; 4];
+        getrandom::fill(&mut run).map_err(|error| Error::Settings(error.to_string()))?;
+        Ok(State {
+            keeper,
+            body_max,
+            description,
+            is_draining: AtomicBool::new(false),
+            run: u32::from_le_bytes(run),
+            requests: AtomicU64::new(0),
+            answers: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    /// A name for a request that no other one has.
+    pub fn request_id(&self) -> String {
+        format!("{:08x}-{:x}", self.run, self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub fn count(&self, status: u16) {
+        let place = usize::from(status / 100).clamp(1, 5) - 1;
+        self.answers[place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says from here on that the server is about to end.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
+    }
+
+    /// Why it serves no requests.
+    pub fn reasons(&self) -> Vec<&'static str> {
+        let draining = self.is_draining.load(Ordering::Acquire).then_some("draining");
+        self.keeper.reason().into_iter().chain(draining).collect()
+    }
+
+    /// What the server counted, in the text format of Prometheus.
+    pub fn metrics(&self) -> String {
+        let mut text = "# TYPE kms_http_answers_total counter\n".to_owned();
+        for (place, count) in self.answers.iter().enumerate() {
+            let (class, count) = (place + 1, count.load(Ordering::Relaxed));
+            text.push_str(&format!("kms_http_answers_total{{status=\"{class}xx\"}} {count}\n"));
+        }
+        text
+    }
+}

@@ -1,0 +1,219 @@
+//! A server over a store in a file: its seal, tokens, copies, restarts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gabion_kms_client::wire::{AuditRecords, CreateKey, CreateToken, Sign, Unseal, Verify};
+use gabion_kms_client::{Address, Client, Settings, encode};
+use gabion_kms_server::config::Config;
+use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
+use zeroize::Zeroizing;
+
+use super::refused;
+
+/// A folder with a configuration, and what opens its store.
+struct Place {
+    folder: tempfile::TempDir,
+    shares: Vec<Zeroizing<String>>,
+    token: Zeroizing<String>,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("backups")).unwrap();
+        let mut place = Place { folder, shares: Vec::new(), token: Zeroizing::default() };
+        let initial =
+            Initial { shares: 5, threshold: 3, passphrase: Some("correct"), certificate: None };
+        let mut shares = Vec::new();
+        let hand_out = |share| -> Result<(), Error> {
+            shares.push(share);
+            Ok(())
+        };
+        place.token = Keeper::init(&place.config("store"), &initial, hand_out).unwrap();
+        place.shares = shares;
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn config(&self, store: &str) -> Config {
+        let at = |name: &str| self.path(name).display().to_string();
+        let text = format!(
+            "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
+             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n",
+            at("kms"),
+            at(store),
+            at(&format!("{store}-audit")),
+            at("backups")
+        );
+        text.parse().unwrap()
+    }
+
+    fn serve(&self, store: &str) -> Server {
+        let config = self.config(store);
+        let keeper = Arc::new(Keeper::open(&config).unwrap());
+        Server::start(keeper, &config.options().unwrap()).unwrap()
+    }
+
+    fn client(&self, token: &str) -> Client {
+        let settings = Settings {
+            addresses: vec![Address::Unix(self.path("kms"))],
+            token: Some(token.to_owned().into()),
+            authorities: None,
+            certificate: None,
+            patience: Duration::from_secs(30),
+        };
+        Client::new(&settings).unwrap()
+    }
+
+    fn admin(&self) -> Client {
+        self.client(&self.token)
+    }
+
+    fn unseal(&self) {
+        for share in &self.shares[1..4] {
+            self.admin().unseal(&share_of(share)).unwrap();
+        }
+    }
+}
+
+fn share_of(share: &str) -> Unseal {
+    Unseal { share: Some(share.to_owned().into()), ..Unseal::default() }
+}
+
+fn create(client: &Client, name: &str) {
+    let algorithm = "ed25519".to_owned();
+    client.create(&CreateKey { name: name.into(), algorithm, ..CreateKey::default() }).unwrap();
+}
+
+fn sign(key: &str) -> Sign {
+    Sign { message: Some(encode(b"m")), ..Sign::by(key) }
+}
+
+#[test]
+fn a_server_waits_sealed_for_enough_shares_and_keeps_keys_over_restarts() {
+    let place = Place::new();
+    let server = place.serve("store");
+    let client = place.admin();
+    let sealed = refused(client.sign(&sign("k")));
+    assert_eq!((sealed.code.as_str(), sealed.retryable), ("sealed", true));
+    let ready: Result<serde_json::Value, _> = client.get("/readyz");
+    assert!(ready.is_err());
+    assert!(client.status().unwrap().sealed);
+    for (share, given) in [(0, 1), (0, 1), (3, 2)] {
+        let how = client.unseal(&share_of(&place.shares[share])).unwrap();
+        assert_eq!((how.sealed, how.given, how.threshold), (true, given, Some(3)));
+    }
+    let mut wrong = place.shares[1].to_string();
+    wrong.replace_range(wrong.len() - 1.., if wrong.ends_with('0') { "1" } else { "0" });
+    assert_eq!(refused(client.unseal(&share_of(&wrong))).code, "unseal_failed");
+    assert!(!client.unseal(&share_of(&place.shares[1])).unwrap().sealed);
+    create(&client, "k");
+    let signed = client.sign(&sign("k")).unwrap();
+    assert!(client.seal().unwrap().sealed);
+    assert_eq!(refused(client.sign(&sign("k"))).code, "sealed");
+    server.stop();
+    let _server = place.serve("store");
+    let passphrase = |text: &str| {
+        let by = Unseal { passphrase: Some(text.to_owned().into()), ..Unseal::default() };
+        client.unseal(&by)
+    };
+    assert_eq!(refused(passphrase("wrong")).code, "unseal_failed");
+    assert!(!passphrase("correct").unwrap().sealed);
+    let verify = Verify {
+        key: "k".into(),
+        message: Some(encode(b"m")),
+        signature: signed.signature,
+        ..Verify::default()
+    };
+    assert!(client.verify(&verify).unwrap().valid);
+}
+
+#[test]
+fn a_token_may_what_it_says_until_it_is_revoked() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    create(&admin, "web-1");
+    create(&admin, "firmware");
+    let asked = CreateToken {
+        principal: "ci".into(),
+        caveats: Some(vec!["actions=sign,show".into(), "key_prefix=web-".into()]),
+        lifetime_s: Some(60),
+    };
+    let made = admin.create_token(&asked).unwrap();
+    let ci = place.client(made.token.expose());
+    ci.sign(&sign("web-1")).unwrap();
+    assert_eq!(refused(ci.rotate("web-1")).code, "denied");
+    // What it may not see answers as what is not there.
+    for key in ["firmware", "missing"] {
+        assert_eq!(refused(ci.sign(&sign(key))).code, "not_found");
+        assert_eq!(refused(ci.show(key)).code, "not_found");
+    }
+    let less = attenuated(made.token.expose(), &["actions=show".to_owned()]).unwrap();
+    let less = place.client(&less);
+    less.show("web-1").unwrap();
+    assert_eq!(refused(less.sign(&sign("web-1"))).code, "denied");
+    assert_eq!(refused(ci.create_token(&asked)).code, "denied");
+    admin.revoke_token(&made.id).unwrap();
+    for client in [&ci, &less] {
+        assert_eq!(refused(client.show("web-1")).code, "unauthenticated");
+    }
+    let unknown = CreateToken { caveats: Some(vec!["colour=blue".into()]), ..asked };
+    assert_eq!(refused(admin.create_token(&unknown)).code, "bad_request");
+    let records: AuditRecords = admin.get("/v1/kms/audit?limit=1000").unwrap();
+    let text = serde_json::to_string(&records.records).unwrap();
+    assert!(text.contains("\"principal\":\"ci\"") && !text.contains(made.token.expose()));
+}
+
+/// The drill: a copy that is made while it serves is a store again.
+#[test]
+fn a_copy_is_made_and_restored() {
+    let place = Place::new();
+    let server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    create(&admin, "k");
+    let signed = admin.sign(&sign("k")).unwrap();
+    let made = admin.backup().unwrap();
+    let before = admin.status().unwrap();
+    server.stop();
+    let config = place.config("restored");
+    Keeper::restore(&config, &place.path("backups").join(&made.file)).unwrap();
+    assert!(Keeper::restore(&config, &place.path("backups").join(&made.file)).is_err());
+    // The log goes on from where it is: a store that was put back does not go on with an empty one.
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([place.path("store-audit"), place.path("restored-audit")])
+        .status();
+    assert!(copied.unwrap().success());
+    let _server = place.serve("restored");
+    place.unseal();
+    let after = place.admin().status().unwrap();
+    assert_eq!((&after.store, after.incarnation), (&before.store, before.incarnation + 1));
+    let verify = Verify {
+        key: "k".into(),
+        message: Some(encode(b"m")),
+        signature: signed.signature,
+        ..Verify::default()
+    };
+    assert!(place.admin().verify(&verify).unwrap().valid);
+}
+
+#[test]
+fn a_store_gets_its_seal_once() {
+    let place = Place::new();
+    let initial = Initial { shares: 1, threshold: 1, passphrase: None, certificate: None };
+    let again = Keeper::init(&place.config("store"), &initial, |_| Ok::<(), Error>(()));
+    assert!(again.is_err());
+    // Where a share can't be handed out, there is no seal yet.
+    let config = place.config("other");
+    let lost = |_| Err(Error::Settings("the terminal is gone".to_owned()));
+    assert!(Keeper::init(&config, &initial, lost).is_err());
+    Keeper::init(&config, &initial, |_| Ok::<(), Error>(())).unwrap();
+}
