@@ -1,6 +1,6 @@
 //! Keys: making, showing, changing.
 
-use gabion_kms::model::{self, Label, Minimum};
+use gabion_kms::model::{self, Does, KeyAlgorithm, Label, Minimum};
 use gabion_kms::operations::NewKey;
 use gabion_kms_client::wire::{
     Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
@@ -25,7 +25,7 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         purpose: Label::new("purpose", asked.purpose.as_deref().unwrap_or("transit"))?,
         name: Label::new("key", &asked.name)?,
         // Ids spell it in lower case; people as the standard does.
-        algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
+        algorithm: served(asked.algorithm.to_ascii_lowercase().parse()?)?,
     };
     service.create(&caller, &new)?;
     shown(call, &Wanted { tenant: new.tenant, name: new.name })
@@ -172,4 +172,14 @@ fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
 fn changed(call: &Call) -> Result<Reply, Problem> {
     let (service, _) = call.caller()?;
     Reply::json(&Changed { revision: service.kms().revision() })
+}
+
+/// Keys that do what a path here is for.
+fn served(algorithm: KeyAlgorithm) -> Result<KeyAlgorithm, Problem> {
+    match algorithm.does() {
+        Does::Sign => Ok(algorithm),
+        Does::Encapsulate | Does::Encrypt | Does::Authenticate => {
+            Err(Problem::unsupported(format!("keys of {algorithm} are not served yet")))
+        }
+    }
 }
