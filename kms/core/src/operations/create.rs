@@ -82,8 +82,17 @@ impl Kms {
     /// # Errors
     /// [`Error::NoKey`]; the store's.
     pub fn find(&self, tenant: &Label, name: &Label) -> Result<KeyId, Error> {
+        // Noted names count while their key's view is kept.
+        if let Some(id) = self.names.get(tenant, name)
+            && self.cache.key(&id.uuid).is_some_and(|view| view.key.id == id)
+        {
+            return Ok(id);
+        }
         match opened::<Option<KeyId>>(&self.kept, &name_path(tenant, name)?)? {
-            Some((Some(id), _)) => Ok(id),
+            Some((Some(id), _)) => {
+                self.names.note(tenant, name, &id);
+                Ok(id)
+            }
             Some((None, _)) | None => Err(Error::NoKey(name.to_string())),
         }
     }

@@ -9,6 +9,7 @@ use gabion_engine::{Config, Engine, forks};
 use super::cache::{Cache, KeyView, VersionView};
 use super::left::Left;
 use super::metrics::{Metrics, Verb};
+use super::names::Names;
 use super::records::{self, Kept};
 use crate::error::Error;
 use crate::model::{KeyAlgorithm, KeyId, Use};
@@ -50,6 +51,7 @@ pub struct Kms {
     pub(super) kept: Kept,
     pub(super) cache: Cache,
     pub(super) left: Left,
+    pub(super) names: Names,
     metrics: Metrics,
     /// Of the last change that was seen to be committed.
     revision: AtomicU64,
@@ -74,6 +76,7 @@ impl Kms {
             kept: Kept { engine, store, sealer },
             cache: Cache::new(options.cache_bytes_max),
             left: Left::default(),
+            names: Names::default(),
             metrics: Metrics::new(),
             revision,
             changes: Mutex::new(()),

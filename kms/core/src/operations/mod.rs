@@ -26,6 +26,7 @@ mod kms;
 mod left;
 mod material;
 mod metrics;
+mod names;
 mod public;
 mod records;
 mod rotate;

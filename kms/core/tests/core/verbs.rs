@@ -107,6 +107,24 @@ fn names_belong_to_one_key_until_it_is_destroyed() {
     assert_eq!(kms.list(&label("other"), None, 9).unwrap(), [(again.name, other.key)]);
 }
 
+/// A name that was looked up, and whose key was used, is the next key's as soon as that one has it.
+#[test]
+fn a_name_that_was_noted_goes_with_its_key() {
+    let kms = Kms::in_memory().unwrap();
+    let find = || kms.find(&label("default"), &label("web"));
+    for _ in 0..3 {
+        let id = create(&kms, "web", "ed25519");
+        for _ in 0..2 {
+            assert_eq!(find().unwrap(), id.key);
+            kms.sign(&id.key, None, pure(b"m")).unwrap();
+        }
+        kms.delete(&id.key).unwrap();
+        assert_eq!(find().unwrap(), id.key);
+        kms.destroy(&id.key).unwrap();
+        assert_eq!(code(find()), Code::NotFound);
+    }
+}
+
 #[test]
 fn an_id_with_another_tenant_or_algorithm_is_no_key() {
     let kms = Kms::in_memory().unwrap();
