@@ -4,7 +4,7 @@ use super::changes::{done, of};
 use super::run::{Call, KeyRef, Service};
 use crate::error::Error;
 use crate::gate::{Action, Request};
-use crate::model::{Key, KeyId};
+use crate::model::{Key, KeyAlgorithm, KeyId};
 use crate::operations::Public;
 
 impl Service {
@@ -16,6 +16,21 @@ impl Service {
         let show = || self.kms.describe(&self.find(key)?);
         let told = |key: &Key| done(Some(key.id.to_string()));
         self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+    }
+
+    /// What algorithm a key is of, for a front that has to know it before it asks for an action. Who may not do that does not
+    /// learn it.
+    ///
+    /// # Errors
+    /// No such key; not allowed; the audit log's.
+    pub fn algorithm(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        key: &KeyRef<'_>,
+    ) -> Result<KeyAlgorithm, Error> {
+        self.permit(call, &of(action, key), None)?;
+        Ok(self.find(key)?.algorithm)
     }
 
     /// Versions of a key with their public keys, at most `most` that come after a number.

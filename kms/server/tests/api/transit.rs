@@ -276,3 +276,22 @@ fn what_clients_ask_of_a_server_is_answered() {
     data(local.ask_of("other/", "POST", "/v1/transit/keys/k", &json!({"type": "ecdsa-p256"})));
     assert_eq!(data(local.ask("GET", "/v1/transit/keys/k", &NONE))["type"], "ed25519");
 }
+
+#[test]
+fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
+    let mut local = with_keys(&[("web-a", "ed25519"), ("firmware", "ecdsa-p384")]);
+    let all = std::mem::take(&mut local.token);
+    local.token =
+        gabion_kms_server::attenuated(&all, &["key_prefix=web-".to_owned()]).unwrap().into();
+    // A hash that the algorithm refuses would tell it.
+    for (verb, body) in [
+        ("sign", json!({"input": encode(b"text"), "hash_algorithm": "sha2-224"})),
+        ("verify", json!({"input": encode(b"text"), "signature": "vault:v1:AAAA"})),
+    ] {
+        let ask = |key: &str| local.ask("POST", &format!("/v1/transit/{verb}/{key}"), &body);
+        let (hidden, missing) = (ask("firmware"), ask("missing"));
+        assert_eq!(hidden.0, missing.0, "{hidden:?} {missing:?}");
+        let text = |answer: &(u16, Value)| answer.1["errors"].to_string();
+        assert_eq!(text(&hidden).replace("firmware", "missing"), text(&missing));
+    }
+}

@@ -3,6 +3,7 @@
 use gabion_engine::Algorithm;
 use gabion_kms::Message;
 use gabion_kms::Prehash as Hash;
+use gabion_kms::gate::Action;
 use gabion_kms::model::KeyAlgorithm;
 use gabion_kms_client::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
@@ -22,7 +23,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let form = Form::new(call, &wanted, &hashes, asked.prehashed)?;
+    let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed)?;
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
@@ -54,7 +55,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitVerify = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
-    let form = Form::new(call, &wanted, &hashes, asked.prehashed)?;
+    let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed)?;
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
@@ -94,13 +95,13 @@ struct Form {
 impl Form {
     fn new(
         call: &Call,
-        wanted: &Wanted,
+        (action, wanted): (Action, &Wanted),
         hashes: &[&Option<String>],
         prehashed: Option<Flag>,
     ) -> Result<Self, Problem> {
-        let (service, _) = call.caller()?;
-        let id = service.kms().find(&wanted.tenant, &wanted.name);
-        let algorithm = id.map_err(|error| of_operation(error.into()))?.algorithm;
+        let (service, caller) = call.caller()?;
+        let algorithm = service.algorithm(&caller, action, &wanted.key());
+        let algorithm = algorithm.map_err(|error| of_operation(error.into()))?;
         let in_path = call.parts.get(1);
         let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
         let first = said.next();
