@@ -32,6 +32,7 @@ mod keeper;
 mod listen;
 mod openapi;
 mod options;
+mod patience;
 mod problem;
 mod query;
 mod routes;

@@ -21,6 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::Error;
 use crate::http;
 use crate::options::Listen;
+use crate::patience::Patient;
 use crate::state::State;
 
 /// How long a handshake may take.
@@ -28,6 +29,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// How long a head may take, and how long a connection may rest.
 const HEAD: Duration = Duration::from_secs(60);
+
+/// How long an answer may wait to be read.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// How long to wait after a connection that could not be taken: there are no more files, say.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -161,7 +165,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, ANSWER)), service);
     let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
@@ -169,4 +173,31 @@ where
     }
     // What goes wrong with it now is the other side's to notice.
     let _ = connection.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::keeper::Keeper;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_no_answer_keeps_no_place() {
+        let (keeper, _) = Keeper::in_memory().unwrap();
+        let state = State::new(Arc::new(keeper), 1 << 10, include_str!("listen.rs")).unwrap();
+        let (mut client, server) = tokio::io::duplex(256);
+        let (_end, ends) = watch::channel(false);
+        let ask = client.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n");
+        let asked = async {
+            ask.await.unwrap();
+            // It stays, and reads nothing.
+            std::future::pending::<()>().await
+        };
+        tokio::select! {
+            () = served(server, Peer::default(), Arc::new(state), ends) => {}
+            () = asked => {}
+            () = sleep(HEAD * 10) => panic!("the connection is still there"),
+        }
+    }
 }
