@@ -295,3 +295,18 @@ fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
         assert_eq!(text(&hidden).replace("firmware", "missing"), text(&missing));
     }
 }
+
+#[test]
+fn a_batch_is_as_long_as_the_token_says() {
+    let mut local = with_keys(&[("web", "mldsa-44")]);
+    let all = std::mem::take(&mut local.token);
+    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap().into();
+    let item = json!({"input": encode(b"text")});
+    for (count, is_refused) in [(2, false), (3, true)] {
+        let body = json!({"batch_input": vec![item.clone(); count]});
+        let results = data(local.ask("POST", "/v1/transit/sign/web", &body));
+        for result in results["batch_results"].as_array().unwrap() {
+            assert_eq!(result["error"].is_string(), is_refused, "{result}");
+        }
+    }
+}

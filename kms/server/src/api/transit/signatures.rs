@@ -1,10 +1,12 @@
 //! Signing and verifying by Vault's paths.
 
 use gabion_engine::Algorithm;
-use gabion_kms::Message;
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::KeyAlgorithm;
+use gabion_kms::operations::Signed;
+use gabion_kms::service::{SignItem, VerifyItem};
+use gabion_kms::{Error, Message};
 use gabion_kms_client::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
 };
@@ -29,23 +31,35 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
     check_salt(asked.salt_length.as_ref())?;
     let of_all = version(asked.key_version)?;
-    let one = |item: &TransitSignItem| -> Result<Value, Problem> {
-        let (service, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
+    let read = |item: &TransitSignItem| -> Result<(Option<u32>, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
-        let version = version(item.key_version)?.or(of_all);
-        let input = form.input(item.input.as_deref())?;
-        let signed = service.sign(&caller, &wanted.key(), version, form.message(&input))?;
+        Ok((version(item.key_version)?.or(of_all), form.input(item.input.as_deref())?))
+    };
+    let item = |(version, input): &(Option<u32>, Vec<u8>)| {
+        service.sign(&caller, &wanted.key(), *version, form.message(input))
+    };
+    let told = |signed: Signed| {
         let signature = format!("{PREFIX}{}:{}", signed.by.version, encode(&signed.signature));
-        Ok(json!({"signature": signature, "key_version": signed.by.version}))
+        json!({"signature": signature, "key_version": signed.by.version})
     };
     match (asked.batch_input, asked.input) {
         (Some(items), None) => {
-            let results = items.iter().map(|item| result(item.reference.as_deref(), one(item)));
-            vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+            let together = |ready: &[&(Option<u32>, Vec<u8>)]| {
+                let items = ready.iter().map(|(version, input)| SignItem {
+                    key: wanted.key(),
+                    version: *version,
+                    message: form.message(input),
+                });
+                service.sign_batch(&caller, &items.collect::<Vec<_>>())
+            };
+            let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
+            vault::data(call, json!({"batch_results": results}), &[])
         }
         (None, input) => {
-            let item = TransitSignItem { input, ..TransitSignItem::default() };
-            vault::data(call, one(&item).map_err(of_operation)?, &[])
+            let ready = read(&TransitSignItem { input, ..TransitSignItem::default() });
+            let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
+            vault::data(call, told(done), &[])
         }
         (Some(_), Some(_)) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
@@ -60,30 +74,64 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
     check_salt(asked.salt_length.as_ref())?;
-    let one = |item: &TransitVerifyItem| -> Result<Value, Problem> {
-        let (service, caller) = call.caller()?;
+    let (service, caller) = call.caller()?;
+    let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
         Unsupported("hmac").text(item.hmac.as_deref())?;
         Unsupported("cmac").text(item.cmac.as_deref())?;
         let input = form.input(item.input.as_deref())?;
         let text = item.signature.as_deref();
         let (version, signature) = signature(text.ok_or_else(|| missing("signature"))?)?;
-        let message = form.message(&input);
-        let valid = service.verify(&caller, &wanted.key(), version, message, &signature)?;
-        Ok(json!({"valid": valid}))
+        Ok((input, version, signature))
     };
+    let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| {
+        service.verify(&caller, &wanted.key(), *version, form.message(input), signature)
+    };
+    let told = |valid: bool| json!({"valid": valid});
     let TransitVerify { input, signature, hmac, cmac, batch_input, .. } = asked;
     match (batch_input, input.is_some() || signature.is_some()) {
         (Some(items), false) => {
-            let results = items.iter().map(|item| result(item.reference.as_deref(), one(item)));
-            vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+            let together = |ready: &[&(Vec<u8>, u32, Vec<u8>)]| {
+                let items = ready.iter().map(|(input, version, signature)| VerifyItem {
+                    key: wanted.key(),
+                    version: *version,
+                    message: form.message(input),
+                    signature,
+                });
+                service.verify_batch(&caller, &items.collect::<Vec<_>>())
+            };
+            let results = batch(&items, |item| item.reference.as_deref(), read, together, told);
+            vault::data(call, json!({"batch_results": results}), &[])
         }
         (None, _) => {
-            let item = TransitVerifyItem { input, signature, hmac, cmac, ..Default::default() };
-            vault::data(call, one(&item).map_err(of_operation)?, &[])
+            let ready =
+                read(&TransitVerifyItem { input, signature, hmac, cmac, ..Default::default() });
+            let done = ready.and_then(|ready| Ok(item(&ready)?)).map_err(of_operation)?;
+            vault::data(call, told(done), &[])
         }
         (Some(_), true) => Err(Problem::bad("expected one of `input` and `batch_input`")),
     }
+}
+
+/// Answers items each by itself, where those that can be read are run together.
+fn batch<I, R, T>(
+    items: &[I],
+    reference: impl Fn(&I) -> Option<&str>,
+    read: impl Fn(&I) -> Result<R, Problem>,
+    together: impl FnOnce(&[&R]) -> Vec<Result<T, Error>>,
+    told: impl Fn(T) -> Value,
+) -> Vec<Value> {
+    let ready: Vec<Result<R, Problem>> = items.iter().map(read).collect();
+    let readable: Vec<&R> = ready.iter().filter_map(|one| one.as_ref().ok()).collect();
+    let mut done = together(&readable).into_iter();
+    let answers = items.iter().zip(ready).map(|(item, ready)| {
+        let one = ready.and_then(|_| {
+            let done = done.next().ok_or_else(|| Problem::internal("an item has no answer"))?;
+            Ok(told(done?))
+        });
+        result(reference(item), one)
+    });
+    answers.collect()
 }
 
 /// How inputs are taken: hashed by the algorithm, or digests already.
