@@ -234,6 +234,112 @@ wire! {
         /// Of RSA alone.
         salt_length: Option<Value>,
     }
+
+    [deny_unknown_fields]
+    /// An item of a batch that is encrypted, decrypted or encrypted anew.
+    TransitCipherItem {
+        /// The bytes, in base64.
+        plaintext: Option<String>,
+        /// What was encrypted: vault:vN:BASE64.
+        ciphertext: Option<String>,
+        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        associated_data: Option<String>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Not supported: nonces are drawn.
+        nonce: Option<String>,
+        /// The version that encrypts; 0, or none: the newest.
+        key_version: Option<Number>,
+        /// Comes back with the answer.
+        reference: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// What to encrypt.
+    TransitEncrypt {
+        /// As in the path.
+        name: Option<String>,
+        /// The bytes, in base64.
+        plaintext: Option<String>,
+        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        associated_data: Option<String>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Not supported: nonces are drawn.
+        nonce: Option<String>,
+        /// The version that encrypts; 0, or none: the newest.
+        key_version: Option<Number>,
+        /// Not supported: a key is made first.
+        r#type: Option<String>,
+        /// Not supported, but for false.
+        convergent_encryption: Option<Flag>,
+        /// Not supported, but for 0.
+        partial_failure_response_code: Option<Number>,
+        /// Items, instead of one.
+        batch_input: Option<Vec<TransitCipherItem>>,
+    }
+
+    [deny_unknown_fields]
+    /// What to decrypt.
+    TransitDecrypt {
+        /// As in the path.
+        name: Option<String>,
+        /// What was encrypted: vault:vN:BASE64.
+        ciphertext: Option<String>,
+        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        associated_data: Option<String>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Not supported: nonces are drawn.
+        nonce: Option<String>,
+        /// Not supported, but for 0.
+        partial_failure_response_code: Option<Number>,
+        /// Items, instead of one.
+        batch_input: Option<Vec<TransitCipherItem>>,
+    }
+
+    [deny_unknown_fields]
+    /// What to encrypt by another version.
+    TransitRewrap {
+        /// As in the path.
+        name: Option<String>,
+        /// What was encrypted: vault:vN:BASE64.
+        ciphertext: Option<String>,
+        /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
+        associated_data: Option<String>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Not supported: nonces are drawn.
+        nonce: Option<String>,
+        /// The version that encrypts; 0, or none: the newest.
+        key_version: Option<Number>,
+        /// Items, instead of one.
+        batch_input: Option<Vec<TransitCipherItem>>,
+    }
+
+    [deny_unknown_fields]
+    /// A key for data.
+    TransitDatakey {
+        /// As in the path.
+        name: Option<String>,
+        /// Its bits: 128, 256 or 512; 256 if nothing is said.
+        bits: Option<Number>,
+        /// Not supported: of derived keys.
+        context: Option<String>,
+        /// Not supported: nonces are drawn.
+        nonce: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// Random bytes.
+    TransitRandom {
+        /// How many; 32 if nothing is said.
+        bytes: Option<Number>,
+        /// base64 or hex; base64 if nothing is said.
+        format: Option<String>,
+        /// Not supported, but for platform.
+        source: Option<String>,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::transit::{
-    TransitConfig, TransitCreate, TransitRotate, TransitSign, TransitVerify,
+    TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom,
+    TransitRewrap, TransitRotate, TransitSign, TransitVerify,
 };
 use gabion_kms_client::wire;
 use matchit::Router;
@@ -123,6 +124,12 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
     route!("POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
     route!("POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
+    route!("POST" "/v1/transit/encrypt/{key}" "transit_encrypt" "Encrypts." transit::encrypt, body TransitEncrypt),
+    route!("POST" "/v1/transit/decrypt/{key}" "transit_decrypt" "Decrypts." transit::decrypt, body TransitDecrypt),
+    route!("POST" "/v1/transit/rewrap/{key}" "transit_rewrap" "Encrypts by another version." transit::rewrap, body TransitRewrap),
+    route!("POST" "/v1/transit/datakey/{form}/{key}" "transit_datakey" "Makes a key for data, and encrypts it." transit::datakey, body TransitDatakey),
+    route!("POST" "/v1/transit/random" "transit_random" "Draws random bytes." transit::random, body TransitRandom),
+    route!("POST" "/v1/transit/random/{bytes}" "transit_random_of" "Draws so many random bytes." transit::random, body TransitRandom),
 ];
 
 impl Route {

@@ -572,7 +572,10 @@ fn hash_based_signatures_are_measured_beside_peers() {
     let work = Work::new();
     let bench = ["bench", "hbs", "--filter", "^L3_H5_W2:", "--seconds", "0.001"];
     let table = work.gabion(&bench).ok().text();
-    assert!(table.contains("max/med") && table.contains("L3_H5_W2    13496 keygen"), "{table}");
+    assert!(
+        table.contains("max/med") && table.contains("L3_H5_W2               13496 keygen"),
+        "{table}"
+    );
     let peer = |cpu: &Value, cycles: f64| {
         serde_json::json!({ "algorithm": "HSS-L3_H5_W2", "operation": "sign", "key": "cached",
             "backend": "wolfssl-5.9.4", "batch": 1, "threads": 1,

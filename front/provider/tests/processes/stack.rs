@@ -181,9 +181,11 @@ fn measure_by_address(
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let engine = Engine::global().unwrap();
     let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
-    std::fs::create_dir(place.path("home")).unwrap();
+    for folder in ["home", "keys"] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+    }
     let making = Making {
-        key: &place.path("k"),
+        key: &place.path("keys/k"),
         passphrase: None,
         encoding: Encoding::Hss,
         next: 0,
@@ -193,7 +195,7 @@ fn measure_by_address(
         note: "made",
     };
     made.unwrap().unwrap().write(&around, &making).unwrap();
-    let address = format!("gabion-hbs:{}", place.path("k").display());
+    let address = format!("gabion-hbs:{}", place.path("keys/k").display());
     let mut key = None;
     measure("HSS by address, open".into(), &mut || key = context.load(&address));
     measure("HSS by address, sign".into(), &mut || {

@@ -2,6 +2,7 @@
 
 use super::changes::{done, of};
 use super::run::{Call, KeyRef, Service};
+use super::uses::one_of;
 use crate::error::Error;
 use crate::gate::{Action, Request};
 use crate::model::{Key, KeyAlgorithm, KeyId};
@@ -18,8 +19,8 @@ impl Service {
         self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
     }
 
-    /// What algorithm a key is of, for a front that has to know it before it asks for an action. Who may not do that does not
-    /// learn it.
+    /// What algorithm a key is of, for a front that has to know it before it asks for an action on so many items. Who may not
+    /// do that does not learn it.
     ///
     /// # Errors
     /// No such key; not allowed; the audit log's.
@@ -28,8 +29,9 @@ impl Service {
         call: &Call<'_>,
         action: Action,
         key: &KeyRef<'_>,
+        items: usize,
     ) -> Result<KeyAlgorithm, Error> {
-        self.permit(call, &of(action, key), None)?;
+        self.permit(call, &one_of(items, of(action, key)), None)?;
         Ok(self.find(key)?.algorithm)
     }
 

@@ -210,7 +210,7 @@ fn lost() -> Error {
 }
 
 /// A request of so many items.
-fn one_of(items: usize, request: Request<'_>) -> Request<'_> {
+pub(super) fn one_of(items: usize, request: Request<'_>) -> Request<'_> {
     Request { items: u32::try_from(items).unwrap_or(u32::MAX), ..request }
 }
 

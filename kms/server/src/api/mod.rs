@@ -65,7 +65,12 @@ impl Reply {
 impl Call {
     /// The key that the path names.
     pub fn key(&self) -> &str {
-        self.parts.first().map(String::as_str).unwrap_or_default()
+        self.part(0)
+    }
+
+    /// A part of the path that the route leaves open; empty where there is none.
+    pub fn part(&self, at: usize) -> &str {
+        self.parts.get(at).map(String::as_str).unwrap_or_default()
     }
 
     /// The service, and who asks it for what is asked.

@@ -3,23 +3,33 @@
 //! Fields that Vault's and OpenBao's pages list are known. What is asked for by one and can't be done is `unsupported`, and
 //! not passed over in silence; what is not known is refused by name.
 
+mod ciphers;
 mod keys;
 mod names;
 mod signatures;
 
+pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
 pub use keys::{LIST, config, create, list, list_by_get, read, rotate};
 pub use signatures::{sign, verify};
 
 use gabion_kms::model::Label;
+use gabion_kms_client::decode;
 use gabion_kms_client::transit::{Flag, Number};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Call, TENANT, Wanted};
 use crate::problem::Problem;
 
+/// What every signature and ciphertext of ours begins with on Vault's paths.
+const PREFIX: &str = "vault:v";
+
 /// The key that the path names. Its name may stand in the body too, if it is the same.
 fn wanted(call: &Call, in_body: Option<&str>) -> Result<Wanted, Problem> {
-    let name = call.key();
+    named(call, call.key(), in_body)
+}
+
+/// The same, where the name stands elsewhere in the path.
+fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<Wanted, Problem> {
     if in_body.is_some_and(|other| other != name) {
         return Err(Problem::bad("`name` is another one than that in the path"));
     }
@@ -75,4 +85,54 @@ fn version(number: Option<Number>) -> Result<Option<u32>, Problem> {
 /// What is not there is a bad request, where the path is that of an operation.
 fn of_operation(problem: Problem) -> Problem {
     if problem.status == 404 { Problem { status: 400, ..problem } } else { problem }
+}
+
+/// The version and the bytes of `vault:vN:BASE64`.
+fn opened(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
+    let text = text.ok_or_else(|| missing(field))?;
+    let refused = || Problem::malformed(format!("`{field}` is not vault:vN:BASE64"));
+    let (version, base64) =
+        text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
+    let is_number = version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
+    let version = version.parse().ok().filter(|_| is_number).ok_or_else(refused)?;
+    Ok((version, decode(base64).ok_or_else(refused)?))
+}
+
+/// Answers items each by itself, where those that can be read are run together.
+fn batch<I, R, T, E>(
+    items: &[I],
+    reference: impl Fn(&I) -> Option<&str>,
+    read: impl Fn(&I) -> Result<R, Problem>,
+    together: impl FnOnce(&[&R]) -> Vec<Result<T, E>>,
+    told: impl Fn(T) -> Value,
+) -> Vec<Value>
+where
+    Problem: From<E>,
+{
+    let ready: Vec<Result<R, Problem>> = items.iter().map(read).collect();
+    let readable: Vec<&R> = ready.iter().filter_map(|one| one.as_ref().ok()).collect();
+    let mut done = together(&readable).into_iter();
+    let answers = items.iter().zip(ready).map(|(item, ready)| {
+        let one = ready.and_then(|_| {
+            let done = done.next().ok_or_else(|| Problem::internal("an item has no answer"))?;
+            Ok(told(done?))
+        });
+        result(reference(item), one)
+    });
+    answers.collect()
+}
+
+/// The answer of an item of a batch.
+fn result(reference: Option<&str>, one: Result<Value, Problem>) -> Value {
+    let mut answer = one.unwrap_or_else(
+        |problem| json!({"error": format!("{}: {}", problem.code, problem.message)}),
+    );
+    if let Some(reference) = reference {
+        answer["reference"] = json!(reference);
+    }
+    answer
+}
+
+fn missing(field: &str) -> Problem {
+    Problem::bad(format!("missing field `{field}`"))
 }

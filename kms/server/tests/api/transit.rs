@@ -64,7 +64,7 @@ fn keys_have_vaults_types_openbaos_and_ours() {
     data(again);
     refused(local.ask("POST", "/v1/transit/keys/d", &json!({"type": "ecdsa-p256"})), 400);
     for (body, says) in [
-        (json!({}), "unsupported: there are no keys of the type `aes256-gcm96`"),
+        (json!({"type": "hmac"}), "unsupported: there are no keys of the type `hmac`"),
         (json!({"type": "rsa-2048"}), "unsupported"),
         (json!({"type": "nonsense"}), "unknown key type"),
         (json!({"type": "ed25519", "derived": "true"}), "unsupported: `derived`"),
@@ -309,4 +309,83 @@ fn a_batch_is_as_long_as_the_token_says() {
             assert_eq!(result["error"].is_string(), is_refused, "{result}");
         }
     }
+}
+
+#[test]
+fn what_one_encrypts_its_key_decrypts() {
+    let local = with_keys(&[("a", "aes256-gcm96"), ("b", "chacha20-poly1305"), ("sig", "ed25519")]);
+    let unnamed = data(local.ask("POST", "/v1/transit/keys/c", &json!({})));
+    assert_eq!(
+        (&unnamed["type"], &unnamed["supports_signing"]),
+        (&json!("aes256-gcm96"), &json!(false))
+    );
+    for key in ["a", "b", "c"] {
+        let path = |verb: &str| format!("/v1/transit/{verb}/{key}");
+        let text = encode(b"of nobody's business");
+        let plain = json!({"plaintext": text, "associated_data": encode(b"beside")});
+        let made = data(local.ask("POST", &path("encrypt"), &plain));
+        assert_eq!(made["key_version"], 1);
+        let of =
+            |sealed: &Value| json!({"ciphertext": sealed, "associated_data": encode(b"beside")});
+        let opened = |sealed: &Value| local.ask("POST", &path("decrypt"), &of(sealed));
+        assert_eq!(data(opened(&made["ciphertext"]))["plaintext"], json!(text));
+        let without = json!({"ciphertext": made["ciphertext"]});
+        let refusal = refused(local.ask("POST", &path("decrypt"), &without), 400);
+        assert!(refusal.starts_with("decrypt_failed"), "{refusal}");
+        // The newest version encrypts it anew.
+        data(local.ask("POST", &format!("/v1/transit/keys/{key}/rotate"), &json!({})));
+        let anew = data(local.ask("POST", &path("rewrap"), &of(&made["ciphertext"])));
+        assert!(anew["ciphertext"].as_str().unwrap().starts_with("vault:v2:"));
+        for sealed in [&made["ciphertext"], &anew["ciphertext"]] {
+            assert_eq!(data(opened(sealed))["plaintext"], json!(text));
+        }
+        let items = json!([{"plaintext": text, "reference": "x"}, {"plaintext": "!"}]);
+        let many = data(local.ask("POST", &path("encrypt"), &json!({"batch_input": items})));
+        let many = many["batch_results"].as_array().unwrap();
+        assert_eq!((&many[0]["reference"], &many[0]["key_version"]), (&json!("x"), &json!(2)));
+        assert!(many[1]["error"].as_str().unwrap().starts_with("malformed"));
+        for (field, value) in [("nonce", "AAAA"), ("context", "AAAA"), ("type", "ed25519")] {
+            let body = json!({"plaintext": text, field: value});
+            let refusal = refused(local.ask("POST", &path("encrypt"), &body), 400);
+            assert!(refusal.contains(field), "{refusal}");
+        }
+        let datakey = |form: &str, body: Value| {
+            local.ask("POST", &format!("/v1/transit/datakey/{form}/{key}"), &body)
+        };
+        let made = data(datakey("plaintext", json!({"bits": 512})));
+        let again = json!({"ciphertext": made["ciphertext"]});
+        assert_eq!(
+            data(local.ask("POST", &path("decrypt"), &again))["plaintext"],
+            made["plaintext"]
+        );
+        assert_eq!(decode(made["plaintext"].as_str().unwrap()).unwrap().len(), 64);
+        assert!(data(datakey("wrapped", json!({})))["plaintext"].is_null());
+        refused(datakey("plaintext", json!({"bits": 100})), 400);
+        refused(datakey("open", json!({})), 400);
+    }
+    let body = json!({"plaintext": encode(b"text")});
+    refused(local.ask("POST", "/v1/transit/encrypt/sig", &body), 400);
+    refused(local.ask("POST", "/v1/transit/encrypt/missing", &body), 400);
+    refused(local.ask("POST", "/v1/transit/sign/a", &json!({"input": encode(b"text")})), 400);
+    let drawn = data(local.ask("POST", "/v1/transit/random/16", &json!({"format": "hex"})));
+    assert_eq!(drawn["random_bytes"].as_str().unwrap().len(), 32);
+    refused(local.ask("POST", "/v1/transit/random", &json!({"bytes": 0})), 400);
+    refused(local.ask("POST", "/v1/transit/random/x", &json!({})), 400);
+}
+
+#[test]
+fn a_batch_that_encrypts_is_as_long_as_the_token_says() {
+    let mut local = with_keys(&[("a", "aes256-gcm96")]);
+    let all = std::mem::take(&mut local.token);
+    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap().into();
+    let item = json!({"plaintext": encode(b"text")});
+    let ask = |count: usize| {
+        local.ask(
+            "POST",
+            "/v1/transit/encrypt/a",
+            &json!({"batch_input": vec![item.clone(); count]}),
+        )
+    };
+    data(ask(2));
+    refused(ask(3), 403);
 }

@@ -1,7 +1,7 @@
 //! Keys by Vault's paths.
 
 use gabion_engine::Algorithm;
-use gabion_kms::model::{Label, Minimum};
+use gabion_kms::model::{Does, Label, Minimum};
 use gabion_kms::operations::{NewKey, Public};
 use gabion_kms_client::encode;
 use gabion_kms_client::transit::{TransitConfig, TransitCreate, TransitRotate};
@@ -145,12 +145,18 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
     let (service, caller) = call.caller()?;
     let key = service.describe(&caller, &wanted.key())?;
     let algorithm = key.id.algorithm;
+    let does = algorithm.does();
     let (mut versions, mut after) = (Map::new(), key.min_verify.max(key.min_available) - 1);
     loop {
         let (id, page) = service.publics(&caller, &wanted.key(), after, PAGE)?;
         for public in &page {
             let number = public.version.version;
             after = number;
+            if does == Does::Encrypt {
+                // As Vault: what has no public half has its time alone.
+                versions.insert(number.to_string(), json!(public.version.created_ms / 1000));
+                continue;
+            }
             versions.insert(
                 number.to_string(),
                 json!({
@@ -181,10 +187,10 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
         "imported_key": false,
         "auto_rotate_period": 0,
         "soft_deleted": key.deleted_ms.is_some(),
-        "supports_encryption": false,
-        "supports_decryption": false,
+        "supports_encryption": does == Does::Encrypt,
+        "supports_decryption": does == Does::Encrypt,
         "supports_derivation": false,
-        "supports_signing": true,
+        "supports_signing": does == Does::Sign,
     });
     if let Some(set) = set {
         about["parameter_set"] = json!(set);

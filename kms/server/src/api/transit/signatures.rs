@@ -1,12 +1,12 @@
 //! Signing and verifying by Vault's paths.
 
 use gabion_engine::Algorithm;
+use gabion_kms::Message;
 use gabion_kms::Prehash as Hash;
 use gabion_kms::gate::Action;
 use gabion_kms::model::KeyAlgorithm;
 use gabion_kms::operations::Signed;
 use gabion_kms::service::{SignItem, VerifyItem};
-use gabion_kms::{Error, Message};
 use gabion_kms_client::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
 };
@@ -14,12 +14,9 @@ use gabion_kms_client::{decode, encode};
 use serde_json::{Value, json};
 
 use super::super::{Call, Reply, Wanted, vault};
-use super::{Unsupported, names, of_operation, version, wanted};
+use super::{PREFIX, Unsupported, batch, missing, names, of_operation, opened, version, wanted};
 use crate::json;
 use crate::problem::Problem;
-
-/// What every signature of ours begins with on Vault's paths.
-const PREFIX: &str = "vault:v";
 
 pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitSign = json::read(&call.body)?;
@@ -81,7 +78,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
         Unsupported("cmac").text(item.cmac.as_deref())?;
         let input = form.input(item.input.as_deref())?;
         let text = item.signature.as_deref();
-        let (version, signature) = signature(text.ok_or_else(|| missing("signature"))?)?;
+        let (version, signature) = opened("signature", text)?;
         Ok((input, version, signature))
     };
     let item = |(input, version, signature): &(Vec<u8>, u32, Vec<u8>)| {
@@ -113,27 +110,6 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     }
 }
 
-/// Answers items each by itself, where those that can be read are run together.
-fn batch<I, R, T>(
-    items: &[I],
-    reference: impl Fn(&I) -> Option<&str>,
-    read: impl Fn(&I) -> Result<R, Problem>,
-    together: impl FnOnce(&[&R]) -> Vec<Result<T, Error>>,
-    told: impl Fn(T) -> Value,
-) -> Vec<Value> {
-    let ready: Vec<Result<R, Problem>> = items.iter().map(read).collect();
-    let readable: Vec<&R> = ready.iter().filter_map(|one| one.as_ref().ok()).collect();
-    let mut done = together(&readable).into_iter();
-    let answers = items.iter().zip(ready).map(|(item, ready)| {
-        let one = ready.and_then(|_| {
-            let done = done.next().ok_or_else(|| Problem::internal("an item has no answer"))?;
-            Ok(told(done?))
-        });
-        result(reference(item), one)
-    });
-    answers.collect()
-}
-
 /// How inputs are taken: hashed by the algorithm, or digests already.
 struct Form {
     /// The function that made the digests; none: inputs are messages.
@@ -148,7 +124,7 @@ impl Form {
         prehashed: Option<Flag>,
     ) -> Result<Self, Problem> {
         let (service, caller) = call.caller()?;
-        let algorithm = service.algorithm(&caller, action, &wanted.key());
+        let algorithm = service.algorithm(&caller, action, &wanted.key(), 1);
         let algorithm = algorithm.map_err(|error| of_operation(error.into()))?;
         let in_path = call.parts.get(1);
         let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
@@ -212,31 +188,6 @@ impl Form {
             Some(hash) => Message::Prehash { context: &[], hash, digest: input },
         }
     }
-}
-
-/// `vault:vN:BASE64`.
-fn signature(text: &str) -> Result<(u32, Vec<u8>), Problem> {
-    let refused = || Problem::malformed("`signature` is not vault:vN:BASE64");
-    let (version, base64) =
-        text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
-    let is_number = version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
-    let version = version.parse().ok().filter(|_| is_number).ok_or_else(refused)?;
-    Ok((version, decode(base64).ok_or_else(refused)?))
-}
-
-/// The answer of an item of a batch.
-fn result(reference: Option<&str>, one: Result<Value, Problem>) -> Value {
-    let mut answer = one.unwrap_or_else(
-        |problem| json!({"error": format!("{}: {}", problem.code, problem.message)}),
-    );
-    if let Some(reference) = reference {
-        answer["reference"] = json!(reference);
-    }
-    answer
-}
-
-fn missing(field: &str) -> Problem {
-    Problem::bad(format!("missing field `{field}`"))
 }
 
 fn check_marshaling(name: Option<&str>) -> Result<(), Problem> {

@@ -1,0 +1,188 @@
+//! Encrypting, keys for data, and random bytes, by Vault's paths.
+
+use gabion_kms::gate::Action;
+use gabion_kms::operations::Encrypted;
+use gabion_kms_client::transit::{
+    TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom, TransitRewrap,
+};
+use gabion_kms_client::{decode, encode};
+use serde_json::{Value, json};
+
+use super::super::{Call, Reply, Wanted, vault};
+use super::{PREFIX, Unsupported, missing, named, of_operation, opened, result, version, wanted};
+use crate::json;
+use crate::problem::Problem;
+
+/// Bytes where nothing is said.
+const RANDOM: i64 = 32;
+
+pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitEncrypt = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    Unsupported("type").text(asked.r#type.as_deref())?;
+    Unsupported("convergent_encryption").flag(asked.convergent_encryption)?;
+    Unsupported("partial_failure_response_code").number(asked.partial_failure_response_code)?;
+    let of_all = version(asked.key_version)?;
+    let TransitEncrypt { plaintext, associated_data, context, nonce, batch_input, .. } = asked;
+    let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
+        check(item)?;
+        let to = version(item.key_version)?.or(of_all);
+        let plain = bytes("plaintext", item.plaintext.as_deref())?;
+        let beside = beside(item)?;
+        let made = service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?;
+        Ok(made_of(&made))
+    };
+    let item = TransitCipherItem {
+        plaintext,
+        associated_data,
+        context,
+        nonce,
+        ..TransitCipherItem::default()
+    };
+    answered(call, (Action::Encrypt, &wanted), batch_input, item, one)
+}
+
+pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitDecrypt = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    Unsupported("partial_failure_response_code").number(asked.partial_failure_response_code)?;
+    let TransitDecrypt { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
+    let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
+        check(item)?;
+        let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
+        let beside = beside(item)?;
+        let plain = service.decrypt(&caller, &wanted.key(), by, &ciphertext, &beside)?;
+        Ok(json!({"plaintext": encode(&plain)}))
+    };
+    let item = TransitCipherItem {
+        ciphertext,
+        associated_data,
+        context,
+        nonce,
+        ..TransitCipherItem::default()
+    };
+    answered(call, (Action::Decrypt, &wanted), batch_input, item, one)
+}
+
+pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitRewrap = json::read(&call.body)?;
+    let wanted = wanted(call, asked.name.as_deref())?;
+    let of_all = version(asked.key_version)?;
+    let TransitRewrap { ciphertext, associated_data, context, nonce, batch_input, .. } = asked;
+    let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
+        check(item)?;
+        let to = version(item.key_version)?.or(of_all);
+        let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
+        let beside = beside(item)?;
+        let made = service.rewrap(&caller, &wanted.key(), by, &ciphertext, &beside, to)?;
+        Ok(made_of(&made))
+    };
+    let item = TransitCipherItem {
+        ciphertext,
+        associated_data,
+        context,
+        nonce,
+        ..TransitCipherItem::default()
+    };
+    answered(call, (Action::Rewrap, &wanted), batch_input, item, one)
+}
+
+/// A key for data: with its bytes where the path says `plaintext`, without them where it says `wrapped`.
+pub fn datakey(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitDatakey = json::read(&call.body)?;
+    let wanted = named(call, call.part(1), asked.name.as_deref())?;
+    let is_shown = match call.part(0) {
+        "plaintext" => true,
+        "wrapped" => false,
+        other => {
+            return Err(Problem::bad(format!(
+                "expected plaintext or wrapped in the path, not `{other}`"
+            )));
+        }
+    };
+    Unsupported("context").text(asked.context.as_deref())?;
+    Unsupported("nonce").text(asked.nonce.as_deref())?;
+    let len = match asked.bits.map_or(256, |bits| bits.0) {
+        128 => 16,
+        256 => 32,
+        512 => 64,
+        other => return Err(Problem::bad(format!("`bits` is 128, 256 or 512, not {other}"))),
+    };
+    let made = service.datakey(&caller, &wanted.key(), len, &[]);
+    let made = made.map_err(|error| of_operation(error.into()))?;
+    let mut answer = made_of(&made.encrypted);
+    if is_shown {
+        answer["plaintext"] = json!(encode(&made.plain));
+    }
+    vault::data(call, answer, &[])
+}
+
+pub fn random(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let asked: TransitRandom = json::read(&call.body)?;
+    if !matches!(asked.source.as_deref(), None | Some("" | "platform")) {
+        return Err(Problem::unsupported("`source` is not supported, but for platform"));
+    }
+    let in_path = match call.part(0) {
+        "" => None,
+        text => Some(
+            text.parse().map_err(|_| Problem::bad(format!("`{text}` is no number of bytes")))?,
+        ),
+    };
+    let len = in_path.or(asked.bytes.map(|bytes| bytes.0)).unwrap_or(RANDOM);
+    let len = usize::try_from(len).ok().filter(|&len| len > 0);
+    let len = len.ok_or_else(|| Problem::bad("`bytes` is at least 1"))?;
+    let drawn = service.random(&caller, len)?;
+    let text = match asked.format.as_deref() {
+        None | Some("" | "base64") => encode(&drawn),
+        Some("hex") => drawn.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Some(_) => return Err(Problem::bad("unknown `format`; expected base64 or hex")),
+    };
+    vault::data(call, json!({"random_bytes": text}), &[])
+}
+
+/// Answers one item, or each of a batch.
+fn answered(
+    call: &Call,
+    (action, wanted): (Action, &Wanted),
+    items: Option<Vec<TransitCipherItem>>,
+    item: TransitCipherItem,
+    one: impl Fn(&TransitCipherItem) -> Result<Value, Problem>,
+) -> Result<Reply, Problem> {
+    let Some(items) = items else {
+        return vault::data(call, one(&item).map_err(of_operation)?, &[]);
+    };
+    if item != TransitCipherItem::default() {
+        return Err(Problem::bad("expected one item or `batch_input`, and not both"));
+    }
+    let (service, caller) = call.caller()?;
+    let may = service.algorithm(&caller, action, &wanted.key(), items.len());
+    may.map_err(|error| of_operation(error.into()))?;
+    let results = items.iter().map(|item| result(item.reference.as_deref(), one(item)));
+    vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+}
+
+fn check(item: &TransitCipherItem) -> Result<(), Problem> {
+    Unsupported("context").text(item.context.as_deref())?;
+    Unsupported("nonce").text(item.nonce.as_deref())
+}
+
+fn beside(item: &TransitCipherItem) -> Result<Vec<u8>, Problem> {
+    item.associated_data
+        .as_deref()
+        .map_or(Ok(Vec::new()), |text| bytes("associated_data", Some(text)))
+}
+
+fn bytes(field: &str, text: Option<&str>) -> Result<Vec<u8>, Problem> {
+    let text = text.ok_or_else(|| missing(field))?;
+    decode(text).ok_or_else(|| Problem::malformed(format!("`{field}` is no base64")))
+}
+
+fn made_of(made: &Encrypted) -> Value {
+    let ciphertext = format!("{PREFIX}{}:{}", made.by.version, encode(&made.ciphertext));
+    json!({"ciphertext": ciphertext, "key_version": made.by.version})
+}
