@@ -281,8 +281,7 @@ fn what_clients_ask_of_a_server_is_answered() {
 fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
     let mut local = with_keys(&[("web-a", "ed25519"), ("firmware", "ecdsa-p384")]);
     let all = std::mem::take(&mut local.token);
-    local.token =
-        gabion_kms_server::attenuated(&all, &["key_prefix=web-".to_owned()]).unwrap().into();
+    local.token = gabion_kms_server::attenuated(&all, &["key_prefix=web-".to_owned()]).unwrap();
     // A hash that the algorithm refuses would tell it.
     for (verb, body) in [
         ("sign", json!({"input": encode(b"text"), "hash_algorithm": "sha2-224"})),
@@ -300,7 +299,7 @@ fn nobody_learns_of_what_algorithm_a_hidden_key_is() {
 fn a_batch_is_as_long_as_the_token_says() {
     let mut local = with_keys(&[("web", "mldsa-44")]);
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap().into();
+    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap();
     let item = json!({"input": encode(b"text")});
     for (count, is_refused) in [(2, false), (3, true)] {
         let body = json!({"batch_input": vec![item.clone(); count]});
@@ -377,7 +376,7 @@ fn what_one_encrypts_its_key_decrypts() {
 fn a_batch_that_encrypts_is_as_long_as_the_token_says() {
     let mut local = with_keys(&[("a", "aes256-gcm96")]);
     let all = std::mem::take(&mut local.token);
-    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap().into();
+    local.token = gabion_kms_server::attenuated(&all, &["batch_max=2".to_owned()]).unwrap();
     let item = json!({"plaintext": encode(b"text")});
     let ask = |count: usize| {
         local.ask(
