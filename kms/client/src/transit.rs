@@ -8,6 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::secret::Secret;
 use crate::shape::{Schemas, Shape};
 
 /// A number, or a text that is one.
@@ -239,7 +240,7 @@ wire! {
     /// An item of a batch that is encrypted, decrypted or encrypted anew.
     TransitCipherItem {
         /// The bytes, in base64.
-        plaintext: Option<String>,
+        plaintext: Option<Secret>,
         /// What was encrypted: vault:vN:BASE64.
         ciphertext: Option<String>,
         /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
@@ -260,7 +261,7 @@ wire! {
         /// As in the path.
         name: Option<String>,
         /// The bytes, in base64.
-        plaintext: Option<String>,
+        plaintext: Option<Secret>,
         /// What stands beside it, is not encrypted, and has to be the same for decryption; in base64.
         associated_data: Option<String>,
         /// Not supported: of derived keys.

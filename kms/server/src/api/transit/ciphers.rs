@@ -5,8 +5,9 @@ use gabion_kms::operations::Encrypted;
 use gabion_kms_client::transit::{
     TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom, TransitRewrap,
 };
-use gabion_kms_client::{decode, encode};
+use gabion_kms_client::{Secret, decode, encode};
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use super::super::{Call, Reply, Wanted, vault};
 use super::{PREFIX, Unsupported, missing, named, of_operation, opened, result, version, wanted};
@@ -28,7 +29,8 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
         check(item)?;
         let to = version(item.key_version)?.or(of_all);
-        let plain = bytes("plaintext", item.plaintext.as_deref())?;
+        let plain = bytes("plaintext", item.plaintext.as_ref().map(Secret::expose))?;
+        let plain = Zeroizing::new(plain);
         let beside = beside(item)?;
         let made = service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?;
         Ok(made_of(&made))
