@@ -61,8 +61,10 @@ impl Syncs {
             drop(state);
             let runs = Runs(self);
             let synced = sync();
-            drop(runs);
             state = self.state();
+            // With what came of it, and not before: a system tells of a failed sync once, and the next one's would be right.
+            state.runs = false;
+            std::mem::forget(runs);
             match synced {
                 Ok(synced) => state.synced = state.synced.max(synced),
                 Err(error) => state.failed = Some(error),
