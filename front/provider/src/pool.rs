@@ -433,6 +433,8 @@ mod tests {
         // SAFETY: the child uses its copy of the pool and ends by _exit.
         let child = unsafe { libc::fork() };
         if child == 0 {
+            // SAFETY: no pointer is passed.
+            unsafe { libc::alarm(60) };
             // Its own pool has seen no use yet, and the parent's copy is wiped.
             let first = take().is_none() && stock(mine, algorithm) == 0;
             let own = (0..100_000).any(|_| {

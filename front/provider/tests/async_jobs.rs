@@ -500,6 +500,8 @@ fn a_forked_child_pauses_with_a_worker_of_its_own() {
     // SAFETY: the child shakes hands and ends by _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::alarm(60) };
         let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             (0..4).map(|_| shake()).sum::<usize>() > 0
         }));

@@ -48,6 +48,8 @@ fn forked(limit: Duration, work: impl FnOnce() -> End) -> End {
     unsafe {
         let child = libc::fork();
         if child == 0 {
+            // Also where its parent is killed before it.
+            libc::alarm(limit.as_secs() as u32);
             let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             libc::_exit(end.unwrap_or(End::Badly) as i32);
         }

@@ -152,6 +152,8 @@ fn a_child_that_lives_on_keeps_no_lock() {
     // SAFETY: the child waits for the pipe's end and ends by _exit; the parent waits for it by its number.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::alarm(60) };
         drop(ours);
         let _ = std::io::Read::read(&mut theirs, &mut [0]);
         // SAFETY: as above.

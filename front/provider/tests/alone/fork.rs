@@ -18,6 +18,8 @@ fn a_forked_child_goes_on() {
     // SAFETY: the child only uses the key and ends by _exit, so nothing of the parent runs twice.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::alarm(60) };
         let (first, second) = (sign(), sign());
         let right = good(&before) && good(&first) && first != second && first != before;
         // SAFETY: ends the child without running the parent's exit handlers.

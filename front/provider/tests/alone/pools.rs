@@ -115,6 +115,8 @@ fn forked(group: &str, share: usize) {
         libc::fork()
     };
     if child == 0 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::alarm(60) };
         let keys: Vec<u8> = (0..64).flat_map(|_| generate(&context, group)).collect();
         // SAFETY: this process's end of the pipe, and its copy of the context: teardown in a child.
         unsafe {

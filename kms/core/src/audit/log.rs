@@ -84,7 +84,7 @@ pub struct Log {
     pub(super) checkpoint: Mutex<Option<Checkpoint>>,
     pub(super) process: u32,
     /// Has the kernel's lock until the log is closed.
-    pub(super) _lock: Mutex<Box<dyn DiskFile>>,
+    pub(super) lock: Mutex<Box<dyn DiskFile>>,
 }
 
 /// What whoever appends has.
@@ -377,6 +377,15 @@ struct Made {
     partial: BTreeSet<PathBuf>,
     tree: Tree,
     entries: Vec<Hash>,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // It goes back here, not when a child that has the same handle ends.
+            let _ = self.lock.get_mut().unwrap_or_else(PoisonError::into_inner).unlock();
+        }
+    }
 }
 
 impl Made {

@@ -89,7 +89,7 @@ impl Log {
             spare: Mutex::new(false),
             checkpoint: Mutex::new(checkpoint),
             process: std::process::id(),
-            _lock: Mutex::new(lock),
+            lock: Mutex::new(lock),
         };
         Ok(log)
     }

@@ -62,6 +62,8 @@ fn fork_and_compare() {
     // SAFETY: the child ends by _exit, whatever happens in it.
     let child = unsafe { libc::fork() };
     if child == 0 {
+        // SAFETY: no pointer is passed.
+        unsafe { libc::alarm(60) };
         let work = || {
             shake(&client, &server).unwrap();
             let mut to_parent = &to_parent;
