@@ -4,6 +4,8 @@ pub mod command;
 pub mod engine;
 mod error;
 pub mod hbs;
+#[cfg(feature = "kms")]
+pub mod kms;
 pub mod memory;
 mod ossl;
 mod outcome;

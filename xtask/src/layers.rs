@@ -18,7 +18,18 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("gabion-ship", &[]),
     ("gabion-rows", &[]),
     // Kernels by themselves are timed for what hashes would cost.
-    ("gabion-bench", &["gabion-engine", "gabion-rows", "gabion-rustls", "gabion-scheme"]),
+    (
+        "gabion-bench",
+        &[
+            "gabion-engine",
+            "gabion-kms",
+            "gabion-kms-client",
+            "gabion-kms-server",
+            "gabion-rows",
+            "gabion-rustls",
+            "gabion-scheme",
+        ],
+    ),
     ("gabion-provider-stats", &[]),
     ("gabion-provider-testing", &["gabion-provider-stats"]),
     ("gabion-provider", &["gabion-engine", "gabion-state", "gabion-provider-stats"]),

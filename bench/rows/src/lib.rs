@@ -17,6 +17,7 @@ pub mod connections;
 pub mod handshakes;
 pub mod hbs;
 pub mod inputs;
+pub mod kms;
 pub mod machine;
 pub mod operations;
 mod read;

@@ -100,6 +100,14 @@ pub fn process_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time of all threads of another process, ended ones included, in nanoseconds; nothing where there is no such process.
+pub fn cpu_ns_of(process: u32) -> Option<u64> {
+    let mut clock = 0;
+    // SAFETY: `clock` is a valid, writable clock id for the duration of the call.
+    let status = unsafe { libc::clock_getcpuclockid(process.try_into().ok()?, &mut clock) };
+    Some(clock).filter(|_| status == 0).map(cpu_ns)
+}
+
 fn cpu_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the duration of the call.
@@ -120,6 +128,16 @@ mod tests {
     fn the_processor_is_named_with_family_and_model() {
         assert_eq!(cpu_name(CPUINFO), "Some CPU (family 25, model 17)");
         assert_eq!(cpu_name(""), std::env::consts::ARCH);
+    }
+
+    #[test]
+    fn time_of_another_process_is_told_while_it_is_there() {
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(cpu_ns_of(std::process::id()).is_some_and(|ns| ns > 0));
+        assert!(cpu_ns_of(other.id()).is_some());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(cpu_ns_of(other.id()), None);
     }
 
     #[test]

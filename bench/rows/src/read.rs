@@ -8,6 +8,7 @@ use crate::commands::{Pkeyutl, Speed};
 use crate::connections::{Memory, Wire};
 use crate::handshakes::{Connections, Handshake, Provider, RowSpread, Server, Stack, Switch};
 use crate::hbs::Hbs;
+use crate::kms::Kms;
 use crate::machine::Machine;
 use crate::operations::{Beside, Floor, Peer, Recorded, Threads};
 use crate::size::Module;
@@ -131,6 +132,8 @@ pub enum Row {
     Size(Module),
     /// `gabion bench hbs`.
     Hbs(Box<Hbs>),
+    /// `gabion bench kms`.
+    Kms(Box<Kms>),
     /// The program `floors`.
     Floor(Floor),
     /// bench/results/recorded.ndjson.
@@ -151,6 +154,8 @@ impl Row {
             Row::Server(parse("servers", value)?)
         } else if has("set") && has("cycles_per_compression") {
             Row::Hbs(Box::new(parse("bench hbs", value)?))
+        } else if has("request") && has("through") {
+            Row::Kms(Box::new(parse("bench kms", value)?))
         } else if has("floor_cycles") {
             Row::Floor(parse("floors", value)?)
         } else if has("ns_per_op") && has("peer") {
@@ -331,6 +336,7 @@ mod tests {
                     Row::Switch(row) => serde_json::to_value(row),
                     Row::Size(row) => serde_json::to_value(row),
                     Row::Hbs(row) => serde_json::to_value(row),
+                    Row::Kms(row) => serde_json::to_value(row),
                     Row::Floor(row) => serde_json::to_value(row),
                     Row::Recorded(row) => serde_json::to_value(row),
                     // A script writes those of servers.

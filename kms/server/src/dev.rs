@@ -27,13 +27,24 @@ impl Dev {
     /// # Errors
     /// An address that others can reach; sockets, files.
     pub fn start(listen: SocketAddr) -> Result<Self, Error> {
+        let (keeper, token) = Keeper::in_memory()?;
+        Self::over(listen, keeper, token)
+    }
+
+    /// Starts one over keys that are there, for whoever has a token of theirs.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn over(
+        listen: SocketAddr,
+        keeper: Keeper,
+        token: Zeroizing<String>,
+    ) -> Result<Self, Error> {
         if !listen.ip().is_loopback() {
             return Err(Error::Settings(format!(
                 "{listen} can be reached from elsewhere; a server for trying things out listens at 127.0.0.1 or [::1]"
             )));
         }
-        let (keeper, token) = Keeper::in_memory()?;
-        let keeper = Arc::new(keeper);
         let mut names = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         names.extend(Some(listen.ip()).filter(|other| !names.contains(other)));
         let (tls, pem) = certificate::fresh(&names)?;
@@ -48,7 +59,7 @@ impl Dev {
             tls: Some(Arc::new(tls)),
             ..Options::default()
         };
-        let server = Server::start(keeper, &options)?;
+        let server = Server::start(Arc::new(keeper), &options)?;
         let address = match server.addresses() {
             [address @ Listen::Tls(_)] => address.to_string(),
             other => return Err(Error::Settings(format!("it listens at {other:?}"))),

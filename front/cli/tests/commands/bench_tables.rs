@@ -243,6 +243,54 @@ fn a_switch_is_compared_in_two_ways_and_a_slower_connection_is_a_failure() {
 }
 
 #[test]
+fn requests_to_the_key_management_service_are_measured_beside_those_that_do_nothing() {
+    let work = Work::new();
+    let options = [
+        "kms",
+        "--filter",
+        "ed25519:(sign|cold):.*",
+        "--seconds",
+        "0.02",
+        "--rounds",
+        "2",
+        "--json",
+    ];
+    let rows = rows(&work, &options);
+    let of = |row: &Value| {
+        let text = |field: &str| row[field].as_str().unwrap_or("none").to_owned();
+        (
+            text("request"),
+            text("through"),
+            text("class"),
+            number(row, "clients"),
+            number(row, "batch"),
+        )
+    };
+    let is_there = |request: &str, through: &str, class: &str, clients, batch| {
+        let wanted = (request.to_owned(), through.to_owned(), class.to_owned(), clients, batch);
+        assert_eq!(rows.iter().filter(|row| of(row) == wanted).count(), 1, "{wanted:?}");
+    };
+    is_there("sign", "https", "written", 1, 1);
+    is_there("sign", "https", "written", 1, 64);
+    is_there("sign", "https", "durable", 1, 1);
+    is_there("sign", "https", "durable", 8, 1);
+    is_there("cold", "process", "none", 1, 32);
+    for row in &rows {
+        let us = |field: &str| row["us"][field].as_f64().unwrap();
+        assert!(0.0 < us("p50") && us("p50") <= us("p99") && us("p99") <= us("max"), "{row}");
+        assert!(row["ops_per_s"].as_f64().unwrap() > 0.0 && number(row, "requests") > 0, "{row}");
+        let is_https = row["through"] == "https";
+        for field in ["server_us_per_op", "floor_us", "over_floor"] {
+            assert_eq!(row[field].as_f64().is_some_and(|value| value > 0.0), is_https, "{row}");
+        }
+        assert_eq!(row["fdatasync_us"].is_number(), row["class"] == "durable", "{row}");
+    }
+    work.gabion(&["bench", "kms", "--filter", "md5"]).fails(2).says("ml-dsa-65:sign");
+    work.gabion(&["bench", "kms", "--rounds", "0"]).fails(2).says("one turn");
+    work.gabion(&["bench", "kms", "--task", "x"]).fails(2).says("no task");
+}
+
+#[test]
 fn pkeyutl_gives_times_and_sizes() {
     if bundle().is_none() {
         return;

@@ -2,6 +2,8 @@
 
 pub mod engine;
 mod hbs;
+#[cfg(feature = "kms")]
+mod kms;
 mod memory;
 mod openssl;
 mod setup;
@@ -26,6 +28,8 @@ pub struct Args {
 enum What {
     Engine(engine::Args),
     Hbs(hbs::Args),
+    #[cfg(feature = "kms")]
+    Kms(kms::Args),
     Memory(memory::Args),
     Openssl(openssl::SpeedArgs),
     Pkeyutl(openssl::PkeyutlArgs),
@@ -43,6 +47,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     match args.what {
         What::Engine(args) => engine::run(args),
         What::Hbs(args) => hbs::run(args),
+        #[cfg(feature = "kms")]
+        What::Kms(args) => kms::run(args),
         What::Memory(args) => memory::run(args),
         What::Openssl(args) => openssl::run_speed(args),
         What::Pkeyutl(args) => openssl::run_pkeyutl(args),

@@ -1,0 +1,97 @@
+//! The verbs within this process, without a socket and with nothing told of them.
+
+use std::time::{Duration, Instant};
+
+use gabion_kms::Message;
+use gabion_kms::model::Label;
+use gabion_kms::operations::{Item, Kms, NewKey, Options, ToSign};
+use gabion_kms::seal::Sealer;
+use gabion_kms::store::{MemoryStore, Store};
+use gabion_rows::kms::{Latency, Request};
+
+use super::served::on_core;
+use super::{Case, Config, MESSAGE, Row};
+use crate::Error;
+use crate::machine::Machine;
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::Failed(error.to_string())
+}
+
+/// Keys of which none is kept for long.
+const COLD: usize = 256;
+
+pub fn measured(case: &Case, config: &Config, machine: &Machine) -> Result<Row, Error> {
+    let _pinned = on_core(1, true);
+    let is_cold = case.request == Request::Cold;
+    let kms = service(if is_cold { 0 } else { Options::default().cache_bytes_max })?;
+    let keys = if is_cold { COLD } else { 1 };
+    let message = Message::Pure { context: b"", message: &[7; MESSAGE] };
+    let mut signed = Vec::new();
+    for place in 0..keys {
+        let label = |text: &str| Label::new("key", text).map_err(failed);
+        let new = NewKey {
+            tenant: label("default")?,
+            purpose: label("transit")?,
+            name: label(&format!("k{place}"))?,
+            algorithm: case.algorithm.parse().map_err(failed)?,
+        };
+        let id = kms.create(&new).map_err(failed)?;
+        signed.push(kms.sign(&id.key, None, message).map_err(failed)?);
+    }
+    let mut next = (0..keys).cycle();
+    let mut once = || -> Result<(), Error> {
+        let all: Vec<_> = next.by_ref().take(case.batch).map(|place| &signed[place]).collect();
+        match (case.request, &all[..]) {
+            (Request::Sign, [one]) => kms.sign(&one.by.key, None, message).map(drop),
+            (Request::Sign, many) => {
+                let items =
+                    many.iter().map(|one| ToSign { key: &one.by.key, version: None, message });
+                let answers = kms.sign_batch(&items.collect::<Vec<_>>());
+                answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+            }
+            (_, [one]) => kms.verify(&one.by, message, &one.signature).map(drop),
+            (_, many) => {
+                let items =
+                    many.iter().map(|one| Item { by: &one.by, message, signature: &one.signature });
+                let answers = kms.verify_batch(&items.collect::<Vec<_>>());
+                answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
+            }
+        }
+        .map_err(failed)
+    };
+    let (mut ns, mut took) = (Vec::new(), Duration::ZERO);
+    let time = Duration::from_secs_f64(config.seconds);
+    once()?;
+    while took < time {
+        let start = Instant::now();
+        once()?;
+        let one = start.elapsed();
+        ns.push(one.as_nanos() as u64);
+        took += one;
+    }
+    let requests = ns.len();
+    Ok(Row {
+        request: case.request,
+        algorithm: case.algorithm.to_owned(),
+        through: case.through,
+        class: None,
+        clients: 1,
+        batch: case.batch,
+        us: Latency::of(ns),
+        server_us_per_op: None,
+        ops_per_s: (requests * case.batch) as f64 / took.as_secs_f64(),
+        floor_us: None,
+        over_floor: None,
+        fdatasync_us: None,
+        requests,
+        rounds: 1,
+        machine: machine.clone(),
+    })
+}
+
+fn service(cache_bytes_max: usize) -> Result<Kms, Error> {
+    let store = std::sync::Arc::new(MemoryStore::new());
+    let sealer = Sealer::volatile(store.identity().id).map_err(failed)?;
+    Kms::new(store, sealer, Options { cache_bytes_max }).map_err(failed)
+}

@@ -1,0 +1,120 @@
+//! `gabion bench kms`: what requests to the key management service cost.
+
+use std::io::Write;
+
+use clap::Parser;
+use gabion_bench::kms::{self, Config, Row};
+use gabion_rows::kms::Class;
+use regex::Regex;
+
+use crate::failure::Failure;
+use crate::stamp::Stamped;
+
+/// Measure requests to the key management service: time of who asks, and of the server's processors
+///
+/// Example:
+///   gabion bench kms --filter 'ed25519:sign:written:https' --seconds 2 --json
+///
+/// Starts a server of its own over a store in a temporary folder, with TLS 1.3 on connections that are kept. Messages have 128
+/// bytes. One client has the second core, its server the first; eight clients and their server share all. Each row is
+/// measured in turns with requests that do nothing, whose median is the floor. `written` and `durable` say when an answer
+/// is given: once the audit log has the use, or once the disk has it, whose fdatasync is measured beside. `cold` is verified
+/// by keys that nothing is kept of. p99 is that of clients that wait for answers, which hides stalls.
+#[derive(Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Only rows whose `algorithm:request:class:through` matches, as in `ml-dsa-65:sign:.*:https`
+    #[arg(long, value_name = "RE")]
+    filter: Option<Regex>,
+    /// Time for each row; may be fractional
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    seconds: f64,
+    /// Turns of a row
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// What a server is told; written by the command itself
+    #[arg(long, hide = true)]
+    task: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    if let Some(task) = args.task {
+        let mut told = Ok(());
+        kms::serve(&task, |line| told = told_once(line))?;
+        return told.map(|()| 0);
+    }
+    let config = Config { filter: args.filter, seconds: args.seconds, rounds: args.rounds };
+    let (mut failed, mut first) = (Ok(()), true);
+    kms::measure(&config, |row| {
+        let line = if args.json {
+            serde_json::to_string(&Stamped::now(&row)).map_err(not_ready)
+        } else {
+            let head = if std::mem::take(&mut first) { head(&row) } else { String::new() };
+            Ok(head + &table_line(&row))
+        };
+        // Each row is printed as it comes.
+        failed = line.and_then(|line| told_once(&line));
+        failed.is_ok()
+    })?;
+    failed.map(|()| 0)
+}
+
+fn told_once(line: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(not_ready)
+}
+
+fn not_ready(cause: impl std::fmt::Display) -> Failure {
+    Failure::NotReady(format!("cannot write the result: {cause}"))
+}
+
+fn head(row: &Row) -> String {
+    format!(
+        "{}, {} cores\n{:<10} {:<8} {:<8} {:<8} {:>7} {:>5} {:>9} {:>9} {:>9} {:>10} {:>9} {:>8} {:>8} {:>9}\n",
+        row.machine.cpu,
+        row.machine.cores,
+        "algorithm",
+        "request",
+        "through",
+        "class",
+        "clients",
+        "batch",
+        "us p50",
+        "us p99",
+        "us max",
+        "server us",
+        "ops/s",
+        "floor us",
+        "/floor",
+        "fdatasync"
+    )
+}
+
+fn table_line(row: &Row) -> String {
+    format!(
+        "{:<10} {:<8} {:<8} {:<8} {:>7} {:>5} {:>9.1} {:>9.1} {:>9.1} {:>10} {:>9.0} {:>8} {:>8} {:>9}",
+        if row.algorithm.is_empty() { "-" } else { &row.algorithm },
+        row.request.word(),
+        row.through.word(),
+        row.class.map_or("-", Class::word),
+        row.clients,
+        row.batch,
+        row.us.p50,
+        row.us.p99,
+        row.us.max,
+        cell(row.server_us_per_op, 1),
+        row.ops_per_s,
+        cell(row.floor_us, 1),
+        cell(row.over_floor, 2),
+        cell(row.fdatasync_us, 1)
+    )
+}
+
+/// A number with so many decimals, or a dash.
+fn cell(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
