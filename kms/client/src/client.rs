@@ -1,5 +1,7 @@
 //! Calls of the service.
 
+mod secrets;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -32,12 +32,14 @@ mod http;
 mod secret;
 pub mod shape;
 pub mod transit;
+mod versioned;
 pub mod wire;
 
 pub use address::Address;
 pub use client::{Client, Settings};
 pub use error::Error;
 pub use secret::Secret;
+pub use versioned::Versioned;
 
 use base64ct::{Base64, Encoding};
 

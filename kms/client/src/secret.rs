@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::shape::{Schemas, Shape};
+use crate::{decode, encode};
 
 /// A text that is wiped when it is dropped, and that no message shows.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -16,6 +18,16 @@ impl Secret {
     /// The text. Secret.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// Bytes, as the wire has them.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Secret::from(encode(bytes))
+    }
+
+    /// The bytes that it is the base64 of, if it is. Secret.
+    pub fn bytes(&self) -> Option<Zeroizing<Vec<u8>>> {
+        decode(&self.0).map(Zeroizing::new)
     }
 }
 
@@ -33,7 +45,38 @@ impl Serialize for Secret {
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from).map(Secret::from)
+        from.deserialize_string(Texts)
+    }
+}
+
+/// Takes a text. What came instead of one may be secret as well: no message shows it.
+struct Texts;
+
+impl Visitor<'_> for Texts {
+    type Value = Secret;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a text")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Secret, E> {
+        Ok(Secret::from(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Secret, E> {
+        Ok(Secret::from(text))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Secret, E> {
+        Err(E::custom("expected a text, not a number"))
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Secret, E> {
+        Err(E::custom("expected a text, not a number"))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Secret, E> {
+        Err(E::custom("expected a text, not a number"))
     }
 }
 
@@ -46,5 +89,22 @@ impl fmt::Debug for Secret {
 impl Shape for Secret {
     fn schema(_: &mut Schemas) -> Value {
         json!({"type": "string", "format": "password"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_shows_what_is_secret() {
+        let secret = Secret::of_bytes(b"of nobody's business");
+        assert_eq!(**secret.bytes().unwrap(), *b"of nobody's business");
+        assert_eq!(format!("{secret:?}"), "Secret");
+        assert!(Secret::from("*".to_owned()).bytes().is_none());
+        for wrong in ["271828", "-271828", "27.1828e4", "[271828]", "true", "{\"271828\": 1}"] {
+            let error = serde_json::from_str::<Secret>(wrong).unwrap_err().to_string();
+            assert!(error.contains("a text") && !error.contains("271828"), "{error}");
+        }
     }
 }

@@ -3,9 +3,15 @@
 //! Bytes are base64. A key is named by its name, or by its id `tenant/purpose/algorithm/uuid`. Requests refuse fields that
 //! they do not know; answers may get more of them.
 
+mod carried;
+mod secrets;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+
+pub use carried::*;
+pub use secrets::*;
 
 use crate::secret::Secret;
 
@@ -15,7 +21,7 @@ wire! {
     CreateKey {
         /// What its tenant calls it: 1 to 64 of 0-9 A-Z a-z _ - .
         name: String,
-        /// A signature algorithm's name in lower case, such as ml-dsa-65.
+        /// An algorithm's name in lower case, such as ml-dsa-65 or xaes-256-gcm.
         algorithm: String,
         /// What it is for; `transit` if nothing else is said.
         purpose: Option<String>,
@@ -26,14 +32,18 @@ wire! {
     [deny_unknown_fields]
     /// What is to change of a key; what is left out stays.
     ConfigureKey {
-        /// The oldest version that signs; 0: the newest one alone.
+        /// The oldest version that signs, makes tags, encrypts or encapsulates; 0: the newest one alone.
         min_sign: Option<u32>,
         /// The oldest version that verifies.
         min_verify: Option<u32>,
-        /// The oldest version that decrypts.
+        /// The oldest version that decrypts or decapsulates.
         min_decrypt: Option<u32>,
         /// Labels, instead of those that there are.
         labels: Option<BTreeMap<String, String>>,
+        /// Whether its private half may be given out: `true`, which is for good.
+        exportable: Option<bool>,
+        /// From when on it makes nothing new, in milliseconds since 1970; 0: never.
+        expires_ms: Option<u64>,
     }
 
     [deny_unknown_fields]
@@ -114,6 +124,8 @@ wire! {
         name: String,
         /// Its algorithm.
         algorithm: String,
+        /// What its keys do: `sign`, `encrypt`, `authenticate` (tags) or `encapsulate`.
+        does: String,
         /// When it was made, in milliseconds since 1970.
         created_ms: u64,
         /// What people note down.
@@ -122,14 +134,18 @@ wire! {
         latest: u32,
         /// The oldest version that was not trimmed.
         min_available: u32,
-        /// The oldest version that signs; 0: the newest one alone.
+        /// The oldest version that signs, makes tags, encrypts or encapsulates; 0: the newest one alone.
         min_sign: u32,
         /// The oldest version that verifies.
         min_verify: u32,
-        /// The oldest version that decrypts.
+        /// The oldest version that decrypts or decapsulates.
         min_decrypt: u32,
         /// When it was deleted; it can be restored.
         deleted_ms: Option<u64>,
+        /// From when on it makes nothing new, in milliseconds since 1970.
+        expires_ms: Option<u64>,
+        /// Whether its private half may be given out.
+        exportable: bool,
         /// The revision of the store.
         revision: u64,
     }

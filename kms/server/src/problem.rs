@@ -91,7 +91,7 @@ impl Problem {
     /// A body of too many bytes.
     pub fn too_large(most: usize) -> Self {
         Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
-            .hint("sign a digest of what is long: `digest` and `prehash`")
+            .hint("sign a digest of what is long: `digest` and `prehash`; encrypt it by a key of `datakey`")
     }
 
     /// A defect.

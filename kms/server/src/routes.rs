@@ -11,7 +11,9 @@ use gabion_kms_client::wire;
 use matchit::Router;
 use serde_json::Value;
 
-use crate::api::{Call, Reply, administration, keys, signatures, system, transit, vault};
+use crate::api::{
+    Call, Reply, administration, carried, keys, secrets, signatures, system, transit, vault,
+};
 use crate::problem::Problem;
 
 /// Who may call.
@@ -94,8 +96,22 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/keys/{key}/trim" "trim_key" "Destroys the versions before one, for good." keys::trim, body wire::Trim, answer wire::Changed, query &[OF_TENANT]),
     route!("POST" "/v1/kms/keys/{key}/restore" "restore_key" "Restores a key that was deleted." keys::restore, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
     route!("POST" "/v1/kms/keys/{key}/destroy" "destroy_key" "Destroys a key that was deleted, for good." keys::destroy, body wire::Nothing, answer wire::Changed, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
+    route!("POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
     route!("POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
     route!("POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
+    route!("POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
+    route!("POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
+    route!("POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body wire::Rewrap, answer wire::Encrypted),
+    route!("POST" "/v1/kms/datakey" "datakey" "Makes a key for data, and encrypts it." secrets::datakey, body wire::Datakey, answer wire::DatakeyMade),
+    route!("POST" "/v1/kms/wrap" "wrap" "Wraps a key." secrets::wrap, body wire::Wrap, answer wire::Encrypted),
+    route!("POST" "/v1/kms/unwrap" "unwrap" "Unwraps a key." secrets::unwrap, body wire::Decrypt, answer wire::Decrypted),
+    route!("POST" "/v1/kms/hmac" "hmac" "Makes a tag." secrets::hmac, body wire::Hmac, answer wire::Tagged),
+    route!("POST" "/v1/kms/hmac/verify" "verify_hmac" "Verifies a tag." secrets::verify_hmac, body wire::HmacVerify, answer wire::Verified),
+    route!("POST" "/v1/kms/encaps" "encaps" "Makes a secret for whoever has a key." secrets::encaps, body wire::Encaps, answer wire::Encapsulated),
+    route!("POST" "/v1/kms/decaps" "decaps" "Gets the secret that somebody made for a key." secrets::decaps, body wire::Decaps, answer wire::Decapsulated),
+    route!("POST" "/v1/kms/random" "random" "Draws random bytes." secrets::random, body wire::Random, answer wire::Drawn),
     route!("POST" "/v1/kms/attest" "attest" "Describes a key, signed." signatures::attest, body wire::Attest, answer wire::Attested),
     route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),

@@ -378,7 +378,10 @@ impl KeyArgs {
     }
 
     /// The private key of the file; `what` is what it is wanted for.
-    fn private(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PrivateKey, Failure> {
+    ///
+    /// # Errors
+    /// As [`Self::load`], and a public key.
+    pub fn private(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PrivateKey, Failure> {
         match self.load(engine, what, (kind, Half::Private))? {
             Key::Private(key) => Ok(key),
             Key::Public(key) => Err(self.not_private(key.algorithm(), what)),
@@ -386,7 +389,10 @@ impl KeyArgs {
     }
 
     /// The public key of the file, or that of the private key which it holds.
-    fn public(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PublicKey, Failure> {
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn public(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PublicKey, Failure> {
         self.load(engine, what, (kind, Half::Either)).map(|key| key.public())
     }
 

@@ -140,6 +140,9 @@ fn one_line_of_json_says_where_it_is_and_sigterm_ends_it() {
     assert!(PathBuf::from(&caller.ca_file).is_file());
     life_of_a_key(&caller);
     refusals(&caller);
+    ciphers(&caller);
+    tags_and_secrets(&caller);
+    keys_that_come_and_go(&caller);
     let files: Vec<String> =
         work.names().into_iter().filter(|name| name.starts_with("gabion-kms")).collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -273,11 +276,121 @@ fn life_of_a_key(caller: &Caller<'_>) {
     assert_eq!(status["sealed"], false);
 }
 
+/// Keys that encrypt: files, their versions, and keys for data.
+fn ciphers(caller: &Caller<'_>) {
+    let work = caller.work;
+    work.write("plain", [0, 1, 2, 255, 10]);
+    let made = ["key", "create", "data", "--algorithm", "XAES-256-GCM", "--json"];
+    assert_eq!(caller.run(&made).ok().json()["does"], "encrypt");
+    let beside = ["--associated-data", "0aff"];
+    let run = |arguments: &[&str], more: &[&str]| caller.run(&[arguments, more].concat());
+    run(&["encrypt", "--key", "data", "--out", "1.enc", "plain"], &beside).ok();
+    assert!(String::from_utf8(work.read("1.enc")).unwrap().starts_with("vault:v1:"));
+    caller.run(&["key", "rotate", "data"]).ok();
+    run(&["rewrap", "--key", "data", "--out", "2.enc", "1.enc"], &beside).ok();
+    assert!(String::from_utf8(work.read("2.enc")).unwrap().starts_with("vault:v2:"));
+    for sealed in ["1.enc", "2.enc"] {
+        let back = run(&["decrypt", "--key", "data", sealed], &beside).ok();
+        assert_eq!(back.out, work.read("plain"));
+        caller.run(&["decrypt", "--key", "data", sealed]).fails(1).says("decrypt_failed");
+    }
+    caller.run(&["decrypt", "--key", "data", "plain"]).fails(2).says("expected a line");
+    run(&["decrypt", "--key", "data", "--out", "back", "1.enc"], &beside).ok();
+    assert_eq!(mode(&work.path("back")), 0o600);
+    run(&["decrypt", "--key", "data", "--out", "back", "1.enc"], &beside).fails(2).says("--force");
+    run(&["encrypt", "--key", "data", "plain"], &["--associated-data", "0"]).fails(2);
+    // A wrapped key is unwrapped and not decrypted.
+    caller.run(&["wrap", "--key", "data", "--out", "key.wrapped", "plain"]).ok();
+    caller.run(&["decrypt", "--key", "data", "key.wrapped"]).fails(1).says("decrypt_failed");
+    let back = caller.run(&["unwrap", "--key", "data", "key.wrapped"]).ok();
+    assert_eq!(back.out, work.read("plain"));
+    let datakey =
+        ["datakey", "--key", "data", "--bits", "512", "--out", "d.enc", "--plaintext", "d.key"];
+    caller.run(&datakey).ok();
+    assert_eq!((work.read("d.key").len(), mode(&work.path("d.key"))), (64, 0o600));
+    assert_eq!(caller.run(&["decrypt", "--key", "data", "d.enc"]).ok().out, work.read("d.key"));
+    let alone = caller.run(&["datakey", "--key", "data"]).ok().text();
+    assert!(alone.starts_with("vault:v2:"), "{alone}");
+    caller.run(&["datakey", "--key", "data", "--bits", "1"]).fails(2).says("128, 256 or 512");
+    caller.run(&["encrypt", "--key", "k", "plain"]).fails(2).says("unsupported");
+    let shown = caller.run(&["key", "show", "data"]).ok().text();
+    assert!(shown.contains("encrypts    2\ndecrypts    1 to 2\n"), "{shown}");
+}
+
+fn tags_and_secrets(caller: &Caller<'_>) {
+    let work = caller.work;
+    caller.run(&["key", "create", "tags", "--algorithm", "HMAC-SHA-384"]).ok();
+    caller.run(&["hmac", "--key", "tags", "--out", "m.tag", "m"]).ok();
+    caller.run(&["key", "rotate", "tags"]).ok();
+    let verify = ["hmac", "--key", "tags", "--verify", "m.tag"];
+    let verified = caller.run(&[&verify[..], &["m"]].concat()).ok().text();
+    assert!(verified.contains("#v1"), "{verified}");
+    caller.run(&[&verify[..], &["plain"]].concat()).fails(1).says("not one of");
+    let verdict = caller.run(&[&verify[..], &["--json", "plain"]].concat());
+    assert_eq!((verdict.code, &verdict.json()["valid"]), (Some(1), &false.into()));
+    // What the service made a secret for, everybody can; what it gets out, it alone.
+    caller.run(&["key", "create", "box", "--algorithm", "ML-KEM-768"]).ok();
+    let shown = caller.run(&["key", "show", "box", "--json"]).ok().json();
+    work.write("box.pem", shown["versions"][0]["public_key"].as_str().unwrap());
+    work.gabion(&["encaps", "--key", "box.pem", "--out", "ct", "--secret", "ss"]).ok();
+    assert_eq!(caller.run(&["decaps", "--key", "box", "ct"]).ok().out, work.read("ss"));
+    caller.run(&["encaps", "--key", "box", "--out", "ct2", "--secret", "ss2"]).ok();
+    assert_eq!(mode(&work.path("ss2")), 0o600);
+    caller.run(&["key", "rotate", "box"]).ok();
+    let decaps = ["decaps", "--key", "box", "--version", "1", "ct2"];
+    assert_eq!(caller.run(&decaps).ok().out, work.read("ss2"));
+    caller.run(&["decaps", "--key", "box", "m"]).fails(2).says("malformed");
+    let drawn = caller.run(&["random", "16"]).ok().text();
+    assert_eq!(hex::decode(drawn.trim()).unwrap().len(), 16);
+}
+
+fn keys_that_come_and_go(caller: &Caller<'_>) {
+    let work = caller.work;
+    work.gabion(&["keygen", "ML-DSA-65", "--out", "own.pem", "--pub", "own.pub"]).ok();
+    let import = ["key", "import", "own", "--algorithm", "ML-DSA-65"];
+    caller.run(&[&import[..], &["own.pub"]].concat()).fails(2).says("private key");
+    caller.run(&[&import[..], &["own.pem"]].concat()).ok();
+    caller.run(&["sign", "--key", "own", "--out", "own.sig", "m"]).ok();
+    work.gabion(&["verify", "--key", "own.pub", "--sig", "own.sig", "m"]).ok();
+    caller.run(&["key", "export", "own"]).fails(1).says("not_exportable");
+    let config = caller.run(&["key", "config", "own", "--exportable", "--json"]).ok().json();
+    assert_eq!(config["exportable"], true);
+    caller.run(&["key", "export", "own", "--out", "back.pem"]).ok();
+    assert_eq!(mode(&work.path("back.pem")), 0o600);
+    work.gabion(&["sign", "--key", "back.pem", "--out", "back.sig", "m"]).ok();
+    caller.run(&["verify", "--key", "own", "--sig", "back.sig", "m"]).ok();
+    // A version more, of another key, and the public half of a third.
+    work.gabion(&["keygen", "ML-DSA-65", "--out", "next.pem", "--pub", "next.pub"]).ok();
+    caller.run(&[&import[..], &["--new-version", "next.pem"]].concat()).ok();
+    caller.run(&["sign", "--key", "own", "--out", "next.sig", "m"]).ok();
+    work.gabion(&["verify", "--key", "next.pub", "--sig", "next.sig", "m"]).ok();
+    work.gabion(&["keygen", "Ed25519", "--out", "third.pem", "--pub", "third.pub"]).ok();
+    let public = ["key", "import", "third", "--algorithm", "Ed25519", "--public", "third.pub"];
+    caller.run(&public).ok();
+    caller.run(&["sign", "--key", "third", "m"]).fails(2).says("unsupported");
+    work.gabion(&["sign", "--key", "third.pem", "--out", "third.sig", "m"]).ok();
+    caller.run(&["verify", "--key", "third", "--sig", "third.sig", "m"]).ok();
+    work.write("raw", [5; 32]);
+    let raw = ["key", "import", "raw", "--algorithm", "XAES-256-GCM", "raw"];
+    caller.run(&raw).ok();
+    caller.run(&["key", "config", "raw", "--exportable"]).ok();
+    assert_eq!(caller.run(&["key", "export", "raw"]).ok().out, [5; 32]);
+    caller
+        .run(&["key", "import", "x", "--algorithm", "XAES-256-GCM", "m"])
+        .fails(2)
+        .says("32 bytes");
+}
+
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
 fn refusals(caller: &Caller<'_>) {
     let work = caller.work;
     caller.run(&["key", "show", "missing"]).fails(1).says("not_found");
     caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).fails(1).says("exists");
-    caller.run(&["key", "create", "x", "--algorithm", "ML-KEM-768"]).fails(2).says("unsupported");
+    caller.run(&["key", "create", "x", "--algorithm", "HSS"]).fails(2).says("unsupported");
     caller.run(&["key", "create", "-", "--algorithm", "ed25519"]).fails(2);
     work.write("bad.sig", [1; 3]);
     caller.run(&["verify", "--key", "k", "--sig", "bad.sig", "m"]).fails(2).says("malformed");

@@ -3,7 +3,7 @@
 use gabion_engine::{Entropy, Error as EngineError, OsEntropy};
 use zeroize::Zeroizing;
 
-use super::encrypt::Encrypted;
+use super::encrypt::{Encrypted, check_beside};
 use super::kms::Kms;
 use super::metrics::Verb;
 use crate::error::Error;
@@ -33,6 +33,7 @@ impl Kms {
             if !DATAKEYS.contains(&len) {
                 return Err(Error::Parameter("a key for data has 16, 32 or 64 bytes".to_owned()));
             }
+            check_beside(beside)?;
             let plain = drawn(len)?;
             let encrypted = self.encrypted(id, None, &plain, beside)?;
             Ok(Datakey { plain, encrypted })

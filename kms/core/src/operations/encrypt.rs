@@ -16,6 +16,9 @@ pub struct Encrypted {
     pub ciphertext: Vec<u8>,
 }
 
+/// What stands beside a wrapped key before what the caller puts there. Nobody else may put it there.
+pub const WRAPPED: &[u8] = b"gabion-kms wrap 1\0";
+
 impl Kms {
     /// Encrypts by a version, or by the newest one. What stands beside it is not encrypted, and has to be the same for
     /// decryption.
@@ -29,7 +32,10 @@ impl Kms {
         plain: &[u8],
         beside: &[u8],
     ) -> Result<Encrypted, Error> {
-        self.counted(Verb::Encrypt, id.algorithm, || self.encrypted(id, version, plain, beside))
+        self.counted(Verb::Encrypt, id.algorithm, || {
+            check_beside(beside)?;
+            self.encrypted(id, version, plain, beside)
+        })
     }
 
     /// The same, within another verb.
@@ -63,10 +69,14 @@ impl Kms {
         ciphertext: &[u8],
         beside: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        self.counted(Verb::Decrypt, id.key.algorithm, || self.decrypted(id, ciphertext, beside))
+        self.counted(Verb::Decrypt, id.key.algorithm, || {
+            check_beside(beside)?;
+            self.decrypted(id, ciphertext, beside)
+        })
     }
 
-    fn decrypted(
+    /// The same, within another verb.
+    pub(super) fn decrypted(
         &self,
         id: &VersionId,
         ciphertext: &[u8],
@@ -90,8 +100,20 @@ impl Kms {
         to: Option<u32>,
     ) -> Result<Encrypted, Error> {
         self.counted(Verb::Rewrap, id.key.algorithm, || {
+            check_beside(beside)?;
             let plain = self.decrypted(id, ciphertext, beside)?;
             self.encrypted(&id.key, to, &plain, beside)
         })
+    }
+}
+
+/// Refuses what would make a ciphertext a wrapped key, or give one out.
+pub(super) fn check_beside(beside: &[u8]) -> Result<(), Error> {
+    match beside.starts_with(WRAPPED) {
+        true => {
+            let why = "what stands beside it begins as that of wrapped keys does; unwrap those";
+            Err(Error::Parameter(why.to_owned()))
+        }
+        false => Ok(()),
     }
 }

@@ -68,6 +68,10 @@ verbs! {
     Import "import";
     /// A version is given out.
     Export "export";
+    /// A key is wrapped.
+    Wrap "wrap";
+    /// A key is unwrapped.
+    Unwrap "unwrap";
 }
 
 /// Upper bounds of the histogram, in microseconds.

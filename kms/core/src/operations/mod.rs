@@ -34,6 +34,7 @@ mod sign;
 mod sign_batch;
 mod verify;
 mod verify_batch;
+mod wrap;
 
 pub use attest::{Attest, Attested};
 pub use create::NewKey;

@@ -27,11 +27,9 @@ impl Service {
         plain: &[u8],
         beside: &[u8],
     ) -> Result<Encrypted, Error> {
-        let input = self.keyed(plain);
         let encrypt = || self.kms.encrypt(&self.find(key)?, version, plain, beside);
-        let told = |made: &Encrypted| made_of(&made.by, Some(input), &made.ciphertext);
-        let again = |made: &Encrypted| self.still(&made.by, Use::Encrypt, version.is_none());
-        self.used(call, &of(Action::Encrypt, key), Some(input), encrypt, told, again)
+        let what = (Action::Encrypt, Use::Encrypt, version.is_none());
+        self.made(call, key, what, Some(self.keyed(plain)), encrypt, encrypted)
     }
 
     /// Decrypts.
@@ -46,19 +44,9 @@ impl Service {
         ciphertext: &[u8],
         beside: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let input = Digest::of(ciphertext);
-        let decrypt = || {
-            let by = self.version_of(key, version)?;
-            Ok((self.kms.decrypt(&by, ciphertext, beside)?, by))
-        };
-        let told = |(plain, by): &(Zeroizing<Vec<u8>>, VersionId)| Told {
-            input: Some(input),
-            output: Some(self.keyed(plain)),
-            ..done(Some(by.to_string()))
-        };
-        let again = |(_, by): &(Zeroizing<Vec<u8>>, VersionId)| self.still(by, Use::Decrypt, false);
-        let request = of(Action::Decrypt, key);
-        Ok(self.used(call, &request, Some(input), decrypt, told, again)?.0)
+        let decrypt = |by: &VersionId| self.kms.decrypt(by, ciphertext, beside);
+        let output = |plain: &Zeroizing<Vec<u8>>| Some(self.keyed(plain));
+        self.opened(call, (key, version), Action::Decrypt, ciphertext, decrypt, output)
     }
 
     /// Encrypts anew, by another version, what one encrypted.
@@ -74,11 +62,9 @@ impl Service {
         beside: &[u8],
         to: Option<u32>,
     ) -> Result<Encrypted, Error> {
-        let input = Digest::of(ciphertext);
         let rewrap = || self.kms.rewrap(&self.version_of(key, version)?, ciphertext, beside, to);
-        let told = |made: &Encrypted| made_of(&made.by, Some(input), &made.ciphertext);
-        let again = |made: &Encrypted| self.still(&made.by, Use::Encrypt, to.is_none());
-        self.used(call, &of(Action::Rewrap, key), Some(input), rewrap, told, again)
+        let what = (Action::Rewrap, Use::Encrypt, to.is_none());
+        self.made(call, key, what, Some(Digest::of(ciphertext)), rewrap, encrypted)
     }
 
     /// Makes a key for data, and encrypts it.
@@ -93,9 +79,42 @@ impl Service {
         beside: &[u8],
     ) -> Result<Datakey, Error> {
         let make = || self.kms.datakey(&self.find(key)?, len, beside);
-        let told = |made: &Datakey| made_of(&made.encrypted.by, None, &made.encrypted.ciphertext);
-        let again = |made: &Datakey| self.still(&made.encrypted.by, Use::Encrypt, true);
-        self.used(call, &of(Action::Datakey, key), None, make, told, again)
+        let what = (Action::Datakey, Use::Encrypt, true);
+        self.made(call, key, what, None, make, |made| encrypted(&made.encrypted))
+    }
+
+    /// Wraps a key.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::wrap`].
+    pub fn wrap(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: Option<u32>,
+        plain: &[u8],
+        beside: &[u8],
+    ) -> Result<Encrypted, Error> {
+        let wrap = || self.kms.wrap(&self.find(key)?, version, plain, beside);
+        let what = (Action::Wrap, Use::Encrypt, version.is_none());
+        self.made(call, key, what, Some(self.keyed(plain)), wrap, encrypted)
+    }
+
+    /// Unwraps a key.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::unwrap`].
+    pub fn unwrap(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        version: u32,
+        wrapped: &[u8],
+        beside: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        let unwrap = |by: &VersionId| self.kms.unwrap(by, wrapped, beside);
+        let output = |plain: &Zeroizing<Vec<u8>>| Some(self.keyed(plain));
+        self.opened(call, (key, version), Action::Unwrap, wrapped, unwrap, output)
     }
 
     /// Makes a tag.
@@ -109,15 +128,10 @@ impl Service {
         version: Option<u32>,
         message: &[u8],
     ) -> Result<Tagged, Error> {
-        let input = self.keyed(message);
         let make = || self.kms.hmac(&self.find(key)?, version, message);
-        let told = |made: &Tagged| Told {
-            input: Some(input),
-            output: Some(self.keyed(&made.tag)),
-            ..done(Some(made.by.to_string()))
-        };
-        let again = |made: &Tagged| self.still(&made.by, Use::Sign, version.is_none());
-        self.used(call, &of(Action::Hmac, key), Some(input), make, told, again)
+        let what = (Action::Hmac, Use::Sign, version.is_none());
+        let of = |made: &Tagged| (made.by.clone(), self.keyed(&made.tag));
+        self.made(call, key, what, Some(self.keyed(message)), make, of)
     }
 
     /// Whether a tag is that version's.
@@ -159,9 +173,9 @@ impl Service {
         version: Option<u32>,
     ) -> Result<Encapsulated, Error> {
         let make = || self.kms.encaps(&self.find(key)?, version);
-        let told = |made: &Encapsulated| made_of(&made.by, None, &made.ciphertext);
-        let again = |made: &Encapsulated| self.still(&made.by, Use::Encrypt, version.is_none());
-        self.used(call, &of(Action::Encaps, key), None, make, told, again)
+        let what = (Action::Encaps, Use::Encrypt, version.is_none());
+        let of = |made: &Encapsulated| (made.by.clone(), Digest::of(&made.ciphertext));
+        self.made(call, key, what, None, make, of)
     }
 
     /// The secret that somebody made for a version.
@@ -175,18 +189,8 @@ impl Service {
         version: u32,
         ciphertext: &[u8],
     ) -> Result<SharedSecret, Error> {
-        let input = Digest::of(ciphertext);
-        let decaps = || {
-            let by = self.version_of(key, version)?;
-            Ok((self.kms.decaps(&by, ciphertext)?, by))
-        };
-        let told = |(_, by): &(SharedSecret, VersionId)| Told {
-            input: Some(input),
-            ..done(Some(by.to_string()))
-        };
-        let again = |(_, by): &(SharedSecret, VersionId)| self.still(by, Use::Decrypt, false);
-        let request = of(Action::Decaps, key);
-        Ok(self.used(call, &request, Some(input), decaps, told, again)?.0)
+        let decaps = |by: &VersionId| self.kms.decaps(by, ciphertext);
+        self.opened(call, (key, version), Action::Decaps, ciphertext, decaps, |_| None)
     }
 
     /// Random bytes.
@@ -270,6 +274,55 @@ impl Service {
         self.change(call, Action::Config, key, |id: &KeyId| self.kms.set_expiry(id, expires_ms))
     }
 
+    /// Runs a use that makes something by a version, which `of` says, with what came out. It was the newest one that was
+    /// asked for, or not.
+    fn made<T>(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        (action, what, is_newest): (Action, Use, bool),
+        input: Option<Digest>,
+        make: impl FnOnce() -> Result<T, Error>,
+        made_of: impl Fn(&T) -> (VersionId, Digest),
+    ) -> Result<T, Error> {
+        let make = || {
+            let made = make()?;
+            let (by, output) = made_of(&made);
+            Ok((made, by, output))
+        };
+        let told = |(_, by, output): &(T, VersionId, Digest)| Told {
+            input,
+            output: Some(*output),
+            ..done(Some(by.to_string()))
+        };
+        let again = |(_, by, _): &(T, VersionId, Digest)| self.still(by, what, is_newest);
+        Ok(self.used(call, &of(action, key), input, make, told, again)?.0)
+    }
+
+    /// Runs a use that gets out what somebody put into a ciphertext for a version.
+    fn opened<T>(
+        &self,
+        call: &Call<'_>,
+        (key, version): (&KeyRef<'_>, u32),
+        action: Action,
+        ciphertext: &[u8],
+        open: impl FnOnce(&VersionId) -> Result<T, Error>,
+        output: impl FnOnce(&T) -> Option<Digest>,
+    ) -> Result<T, Error> {
+        let input = Some(Digest::of(ciphertext));
+        let open = || {
+            let by = self.version_of(key, version)?;
+            Ok((open(&by)?, by))
+        };
+        let told = |(opened, by): &(T, VersionId)| Told {
+            input,
+            output: output(opened),
+            ..done(Some(by.to_string()))
+        };
+        let again = |(_, by): &(T, VersionId)| self.still(by, Use::Decrypt, false);
+        Ok(self.used(call, &of(action, key), input, open, told, again)?.0)
+    }
+
     fn version_of(&self, key: &KeyRef<'_>, version: u32) -> Result<VersionId, Error> {
         Ok(VersionId { key: self.find(key)?, version })
     }
@@ -279,7 +332,7 @@ impl Service {
     }
 }
 
-/// What is told of something that a version made.
-fn made_of(by: &VersionId, input: Option<Digest>, output: &[u8]) -> Told {
-    Told { input, output: Some(Digest::of(output)), ..done(Some(by.to_string())) }
+/// Which version encrypted, and what is told of what came out.
+fn encrypted(made: &Encrypted) -> (VersionId, Digest) {
+    (made.by.clone(), Digest::of(&made.ciphertext))
 }

@@ -1,6 +1,6 @@
 //! Keys: making, showing, changing.
 
-use gabion_kms::model::{self, Does, KeyAlgorithm, Label, Minimum};
+use gabion_kms::model::{self, Does, Label, Minimum, VersionId};
 use gabion_kms::operations::NewKey;
 use gabion_kms_client::wire::{
     Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
@@ -25,10 +25,9 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         purpose: Label::new("purpose", asked.purpose.as_deref().unwrap_or("transit"))?,
         name: Label::new("key", &asked.name)?,
         // Ids spell it in lower case; people as the standard does.
-        algorithm: served(asked.algorithm.to_ascii_lowercase().parse()?)?,
+        algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
     };
-    service.create(&caller, &new)?;
-    shown(call, &Wanted { tenant: new.tenant, name: new.name })
+    made(call, &service.create(&caller, &new)?)
 }
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {
@@ -89,6 +88,11 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
         (Minimum::Decrypt, asked.min_decrypt),
         (Minimum::Sign, asked.min_sign),
     ];
+    if asked.exportable == Some(false) {
+        return Err(Problem::bad(
+            "`exportable` is true or left out: what was allowed once stays so",
+        ));
+    }
     for (of, version) in minima {
         if let Some(version) = version {
             service.set_minimum(&caller, &wanted.key(), of, version)?;
@@ -96,6 +100,13 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     }
     if let Some(labels) = &asked.labels {
         service.set_labels(&caller, &wanted.key(), labels)?;
+    }
+    if let Some(expires_ms) = asked.expires_ms {
+        let expires_ms = Some(expires_ms).filter(|&ms| ms != 0);
+        service.set_expiry(&caller, &wanted.key(), expires_ms)?;
+    }
+    if asked.exportable.is_some() {
+        service.allow_export(&caller, &wanted.key())?;
     }
     shown(call, &wanted)
 }
@@ -144,7 +155,7 @@ fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {
 }
 
 /// The key that the path names.
-fn wanted(call: &Call) -> Result<Wanted, Problem> {
+pub fn wanted(call: &Call) -> Result<Wanted, Problem> {
     let (service, _) = call.caller()?;
     Wanted::new(service, call.query.text("tenant"), call.key())
 }
@@ -152,11 +163,22 @@ fn wanted(call: &Call) -> Result<Wanted, Problem> {
 fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let revision = service.kms().revision();
-    let key = service.describe(&caller, &wanted.key())?;
+    key(service.describe(&caller, &wanted.key())?, revision)
+}
+
+/// The answer to whoever made a key, and may be allowed no other look at it.
+pub fn made(call: &Call, id: &VersionId) -> Result<Reply, Problem> {
+    let (service, _) = call.caller()?;
+    let revision = service.kms().revision();
+    key(service.kms().describe(&id.key)?, revision)
+}
+
+fn key(key: model::Key, revision: u64) -> Result<Reply, Problem> {
     Reply::json(&Key {
         id: key.id.to_string(),
         name: key.name.to_string(),
         algorithm: key.id.algorithm.to_string(),
+        does: does(key.id.algorithm.does()).to_owned(),
         created_ms: key.created_ms,
         labels: key.labels,
         latest: key.latest,
@@ -165,6 +187,8 @@ fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {
         min_verify: key.min_verify,
         min_decrypt: key.min_decrypt,
         deleted_ms: key.deleted_ms,
+        expires_ms: key.expires_ms,
+        exportable: key.is_exportable,
         revision,
     })
 }
@@ -174,12 +198,12 @@ fn changed(call: &Call) -> Result<Reply, Problem> {
     Reply::json(&Changed { revision: service.kms().revision() })
 }
 
-/// Keys that do what a path here is for.
-fn served(algorithm: KeyAlgorithm) -> Result<KeyAlgorithm, Problem> {
-    match algorithm.does() {
-        Does::Sign => Ok(algorithm),
-        Does::Encapsulate | Does::Encrypt | Does::Authenticate => {
-            Err(Problem::unsupported(format!("keys of {algorithm} are not served yet")))
-        }
+/// What keys do, as the wire has it.
+fn does(what: Does) -> &'static str {
+    match what {
+        Does::Sign => "sign",
+        Does::Encrypt => "encrypt",
+        Does::Authenticate => "authenticate",
+        Does::Encapsulate => "encapsulate",
     }
 }

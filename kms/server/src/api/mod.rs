@@ -1,7 +1,10 @@
 //! Handlers: what is asked becomes a call of the service, and its answer goes back.
 
 pub mod administration;
+mod bytes;
+pub mod carried;
 pub mod keys;
+pub mod secrets;
 pub mod signatures;
 pub mod system;
 pub mod transit;
@@ -107,6 +110,16 @@ impl Wanted {
         }
         let name = service.kms().describe(&id)?.name;
         Ok(Wanted { tenant: id.tenant, name })
+    }
+
+    /// The version that is meant: the newest one if none is named. Of a key that is not there the first one is asked for,
+    /// which the log tells of.
+    pub fn version(&self, service: &Service, asked: Option<u32>) -> u32 {
+        let newest = || {
+            let id = service.kms().find(&self.tenant, &self.name).ok()?;
+            Some(service.kms().describe(&id).ok()?.latest)
+        };
+        asked.or_else(newest).unwrap_or(1)
     }
 
     /// For the verbs.

@@ -2,9 +2,10 @@
 
 use gabion_kms::model::VersionId;
 use gabion_kms::{Message, Prehash};
+use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Attest, Attested, Sign, Signed, Verified, Verify};
-use gabion_kms_client::{decode, encode};
 
+use super::bytes::{bytes, optional};
 use super::{Call, Reply, Wanted};
 use crate::json;
 use crate::problem::Problem;
@@ -28,14 +29,11 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: Verify = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
-    let signature =
-        decode(&asked.signature).ok_or_else(|| Problem::malformed("`signature` is no base64"))?;
+    let signature = bytes("signature", &asked.signature)?;
     let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
     let id = service.kms().find(&wanted.tenant, &wanted.name);
-    let newest = || Some(service.kms().describe(id.as_ref().ok()?).ok()?.latest);
-    // Of a key that is not there the first version is asked for, which the log tells of.
-    let version = asked.version.or_else(newest).unwrap_or(1);
+    let version = wanted.version(service, asked.version);
     let valid = service.verify(&caller, &wanted.key(), version, input.message(), &signature)?;
     let by = VersionId { key: id?, version };
     Reply::json(&Verified { valid, by: by.to_string(), revision })
@@ -71,10 +69,7 @@ impl Input {
         prehash: &Option<String>,
         context: &Option<String>,
     ) -> Result<Self, Problem> {
-        let bytes = |name: &str, text: &str| {
-            decode(text).ok_or_else(|| Problem::malformed(format!("`{name}` is no base64")))
-        };
-        let context = bytes("context", context.as_deref().unwrap_or_default())?;
+        let context = optional("context", context.as_deref())?;
         let hash = prehash.as_deref().map(str::parse::<Prehash>).transpose();
         let hash = hash.map_err(|error| Problem::bad(error.to_string()))?;
         match (message, digest, hash) {

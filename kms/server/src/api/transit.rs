@@ -12,16 +12,14 @@ pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
 pub use keys::{LIST, config, create, list, list_by_get, read, rotate};
 pub use signatures::{sign, verify};
 
-use gabion_kms::model::Label;
-use gabion_kms_client::decode;
+use gabion_kms::model::{Label, VersionId};
+use gabion_kms_client::Versioned;
 use gabion_kms_client::transit::{Flag, Number};
 use serde_json::{Value, json};
 
+use super::bytes::missing;
 use super::{Call, TENANT, Wanted};
 use crate::problem::Problem;
-
-/// What every signature and ciphertext of ours begins with on Vault's paths.
-const PREFIX: &str = "vault:v";
 
 /// The key that the path names. Its name may stand in the body too, if it is the same.
 fn wanted(call: &Call, in_body: Option<&str>) -> Result<Wanted, Problem> {
@@ -90,12 +88,15 @@ fn of_operation(problem: Problem) -> Problem {
 /// The version and the bytes of `vault:vN:BASE64`.
 fn opened(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
     let text = text.ok_or_else(|| missing(field))?;
-    let refused = || Problem::malformed(format!("`{field}` is not vault:vN:BASE64"));
-    let (version, base64) =
-        text.strip_prefix(PREFIX).and_then(|rest| rest.split_once(':')).ok_or_else(refused)?;
-    let is_number = version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
-    let version = version.parse().ok().filter(|_| is_number).ok_or_else(refused)?;
-    Ok((version, decode(base64).ok_or_else(refused)?))
+    let refused = |why| Problem::malformed(format!("`{field}` is {why}"));
+    let Versioned { version, bytes } = text.parse().map_err(refused)?;
+    Ok((version, bytes))
+}
+
+/// What a version made, in a field.
+fn made(field: &str, by: &VersionId, bytes: &[u8]) -> Value {
+    let text = Versioned { version: by.version, bytes: bytes.to_vec() }.to_string();
+    json!({field: text, "key_version": by.version})
 }
 
 /// Answers items each by itself, where those that can be read are run together.
@@ -131,8 +132,4 @@ fn result(reference: Option<&str>, one: Result<Value, Problem>) -> Value {
         answer["reference"] = json!(reference);
     }
     answer
-}
-
-fn missing(field: &str) -> Problem {
-    Problem::bad(format!("missing field `{field}`"))
 }

@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
 
+mod carried;
 mod ends;
 mod keys;
 mod raw;
 mod refusals;
+mod secrets;
 mod serve;
 mod system;
 mod transit;

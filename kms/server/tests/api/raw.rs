@@ -67,7 +67,7 @@ impl Local {
     }
 
     /// What comes back until the server hangs up.
-    fn exchange(&self, request: &str) -> String {
+    pub fn exchange(&self, request: &str) -> String {
         let mut stream = UnixStream::connect(self.path()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // Who refuses a request early may have hung up by now.

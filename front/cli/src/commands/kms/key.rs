@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 use gabion_kms_client::Client;
-use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey, Key};
+use gabion_kms_client::wire::{Changed, ConfigureKey, CreateKey};
 use serde_json::json;
 
+use super::shown::key;
+use super::transfer::{self, ExportArgs, ImportArgs};
 use super::{client, say_json};
 use crate::failure::Failure;
 
@@ -36,7 +38,8 @@ enum Command {
     Create {
         /// What to call it: 1 to 64 of 0-9 A-Z a-z _ - .
         name: String,
-        /// Algorithm of its signatures, such as ML-DSA-65: `gabion algorithms`
+        /// Its algorithm: of signatures or a KEM (`gabion algorithms`), XAES-256-GCM, AES256-GCM96,
+        /// ChaCha20-Poly1305, HMAC-SHA-256, HMAC-SHA-384 or HMAC-SHA-512
         #[arg(long)]
         algorithm: String,
         /// What it is for, a part of its id [default: transit]
@@ -55,7 +58,7 @@ enum Command {
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key show web
     #[command(verbatim_doc_comment)]
     Show(Of),
-    /// Make a new version, which signs from now on
+    /// Make a new version, which signs, encrypts or makes tags from now on
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
@@ -68,6 +71,23 @@ enum Command {
     ///   gabion kms key config web --min-sign 1 --label team=a
     #[command(verbatim_doc_comment)]
     Config(Config),
+    /// Make a key of a file, or one version more
+    ///
+    /// Example:
+    ///   gabion keygen ML-DSA-65 --out key.pem
+    ///   gabion kms key import release --algorithm ML-DSA-65 key.pem
+    ///
+    /// Key files are read as by `gabion sign`; a symmetric key is a file of its bytes. With --public the public key alone is
+    /// taken. What comes is used once before it is kept.
+    #[command(verbatim_doc_comment)]
+    Import(ImportArgs),
+    /// Write the private half of a version to a file, if the key allows that
+    ///
+    /// Example:
+    ///   gabion kms key create web --algorithm Ed25519 && gabion kms key config web --exportable
+    ///   gabion kms key export web --out web.pem
+    #[command(verbatim_doc_comment)]
+    Export(ExportArgs),
     /// Take a version out of use
     ///
     /// Example:
@@ -135,7 +155,7 @@ struct OfVersion {
 struct Config {
     #[command(flatten)]
     of: Of,
-    /// The oldest version that signs; 0: the newest one alone
+    /// The oldest version that signs, encrypts or makes tags; 0: the newest one alone
     #[arg(long, value_name = "VERSION")]
     min_sign: Option<u32>,
     /// The oldest version that verifies
@@ -147,6 +167,12 @@ struct Config {
     /// A label, instead of all that there are; several times for several
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Allow `export` to give out the private half, for good
+    #[arg(long)]
+    exportable: bool,
+    /// From when on it makes nothing new, in milliseconds since 1970; 0: never
+    #[arg(long, value_name = "MS")]
+    expires: Option<u64>,
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -172,7 +198,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             if json {
                 say_json(&made)
             } else {
-                said(&format!("version {} signs from now on", made.version))
+                said(&format!("version {} is the newest from now on", made.version))
             }
         }
         Command::Config(config) => {
@@ -182,9 +208,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 min_verify: config.min_verify,
                 min_decrypt: config.min_decrypt,
                 labels: Some(labels).filter(|labels| !labels.is_empty()),
+                exportable: Some(true).filter(|_| config.exportable),
+                expires_ms: config.expires,
             };
             key(json, &client.configure(&config.of.key, &to)?)
         }
+        Command::Import(args) => transfer::import(&client, json, args),
+        Command::Export(args) => transfer::export(&client, json, args),
         Command::Disable(of) => {
             done(json, &client.disable(&of.of.key, of.number)?, "the version is disabled")
         }
@@ -233,27 +263,6 @@ fn show(client: &Client, json: bool, name: &str) -> Result<(), Failure> {
         if let Some(pem) = &version.public_key {
             say!("{}", pem.trim_end());
         }
-    }
-    Ok(())
-}
-
-fn key(json: bool, key: &Key) -> Result<(), Failure> {
-    if json {
-        return say_json(key);
-    }
-    say!("name        {}", key.name);
-    say!("id          {}", key.id);
-    say!("versions    {} to {}", key.min_available, key.latest);
-    match key.min_sign {
-        0 => say!("signs       {}", key.latest),
-        oldest => say!("signs       {oldest} to {}", key.latest),
-    }
-    say!("verifies    {} to {}", key.min_verify, key.latest);
-    for (name, value) in &key.labels {
-        say!("label       {name}={value}");
-    }
-    if key.deleted_ms.is_some() {
-        say!("deleted     `gabion kms key restore {}` undoes that", key.name);
     }
     Ok(())
 }

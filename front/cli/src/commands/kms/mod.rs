@@ -4,14 +4,22 @@
 
 mod attest;
 mod backup;
+mod cipher;
+mod datakey;
 mod dev;
+mod hmac;
 mod init;
+mod kem;
 mod key;
+mod outcome;
+mod random;
 mod seal;
 mod serve;
+mod shown;
 mod sign;
 mod status;
 mod token;
+mod transfer;
 mod verify;
 
 use clap::Subcommand;
@@ -21,7 +29,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Keys in a service, by name: they sign there and never leave it
+/// Keys in a service, by name: they sign and encrypt there
 ///
 /// Example:
 ///   gabion kms dev
@@ -51,6 +59,17 @@ enum Command {
     Token(token::Args),
     Unseal(seal::UnsealArgs),
     Verify(verify::Args),
+    // What makes, takes or gives out secrets.
+    Datakey(datakey::Args),
+    Decaps(kem::DecapsArgs),
+    Decrypt(cipher::DecryptArgs),
+    Encaps(kem::EncapsArgs),
+    Encrypt(cipher::EncryptArgs),
+    Hmac(hmac::Args),
+    Random(random::Args),
+    Rewrap(cipher::RewrapArgs),
+    Unwrap(cipher::UnwrapArgs),
+    Wrap(cipher::WrapArgs),
 }
 
 /// Runs the command.
@@ -69,6 +88,16 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Token(args) => token::run(args),
         Command::Unseal(args) => seal::unseal(args),
         Command::Verify(args) => verify::run(args),
+        Command::Datakey(args) => datakey::run(args),
+        Command::Decaps(args) => kem::decaps(args),
+        Command::Decrypt(args) => cipher::decrypt(args),
+        Command::Encaps(args) => kem::encaps(args),
+        Command::Encrypt(args) => cipher::encrypt(args),
+        Command::Hmac(args) => hmac::run(args),
+        Command::Random(args) => random::run(args),
+        Command::Rewrap(args) => cipher::rewrap(args),
+        Command::Unwrap(args) => cipher::unwrap(args),
+        Command::Wrap(args) => cipher::wrap(args),
     }
 }
 

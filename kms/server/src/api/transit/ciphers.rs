@@ -1,21 +1,18 @@
 //! Encrypting, keys for data, and random bytes, by Vault's paths.
 
 use gabion_kms::gate::Action;
-use gabion_kms::operations::Encrypted;
+use gabion_kms_client::encode;
 use gabion_kms_client::transit::{
     TransitCipherItem, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom, TransitRewrap,
 };
-use gabion_kms_client::{Secret, decode, encode};
 use serde_json::{Value, json};
-use zeroize::Zeroizing;
 
+use super::super::bytes::{optional, secret};
+use super::super::secrets::{RANDOM, datakey_len};
 use super::super::{Call, Reply, Wanted, vault};
-use super::{PREFIX, Unsupported, missing, named, of_operation, opened, result, version, wanted};
+use super::{Unsupported, made, missing, named, of_operation, opened, result, version, wanted};
 use crate::json;
 use crate::problem::Problem;
-
-/// Bytes where nothing is said.
-const RANDOM: i64 = 32;
 
 pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
@@ -29,11 +26,10 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
     let one = |item: &TransitCipherItem| -> Result<Value, Problem> {
         check(item)?;
         let to = version(item.key_version)?.or(of_all);
-        let plain = bytes("plaintext", item.plaintext.as_ref().map(Secret::expose))?;
-        let plain = Zeroizing::new(plain);
-        let beside = beside(item)?;
-        let made = service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?;
-        Ok(made_of(&made))
+        let plain = item.plaintext.as_ref().ok_or_else(|| missing("plaintext"))?;
+        let (plain, beside) = (secret("plaintext", plain)?, beside(item)?);
+        let done = service.encrypt(&caller, &wanted.key(), to, &plain, &beside)?;
+        Ok(made("ciphertext", &done.by, &done.ciphertext))
     };
     let item = TransitCipherItem {
         plaintext,
@@ -79,8 +75,8 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
         let to = version(item.key_version)?.or(of_all);
         let (by, ciphertext) = opened("ciphertext", item.ciphertext.as_deref())?;
         let beside = beside(item)?;
-        let made = service.rewrap(&caller, &wanted.key(), by, &ciphertext, &beside, to)?;
-        Ok(made_of(&made))
+        let done = service.rewrap(&caller, &wanted.key(), by, &ciphertext, &beside, to)?;
+        Ok(made("ciphertext", &done.by, &done.ciphertext))
     };
     let item = TransitCipherItem {
         ciphertext,
@@ -108,17 +104,12 @@ pub fn datakey(call: &Call) -> Result<Reply, Problem> {
     };
     Unsupported("context").text(asked.context.as_deref())?;
     Unsupported("nonce").text(asked.nonce.as_deref())?;
-    let len = match asked.bits.map_or(256, |bits| bits.0) {
-        128 => 16,
-        256 => 32,
-        512 => 64,
-        other => return Err(Problem::bad(format!("`bits` is 128, 256 or 512, not {other}"))),
-    };
-    let made = service.datakey(&caller, &wanted.key(), len, &[]);
-    let made = made.map_err(|error| of_operation(error.into()))?;
-    let mut answer = made_of(&made.encrypted);
+    let len = datakey_len(asked.bits.map(|bits| bits.0))?;
+    let done = service.datakey(&caller, &wanted.key(), len, &[]);
+    let done = done.map_err(|error| of_operation(error.into()))?;
+    let mut answer = made("ciphertext", &done.encrypted.by, &done.encrypted.ciphertext);
     if is_shown {
-        answer["plaintext"] = json!(encode(&made.plain));
+        answer["plaintext"] = json!(encode(&done.plain));
     }
     vault::data(call, answer, &[])
 }
@@ -135,7 +126,7 @@ pub fn random(call: &Call) -> Result<Reply, Problem> {
             text.parse().map_err(|_| Problem::bad(format!("`{text}` is no number of bytes")))?,
         ),
     };
-    let len = in_path.or(asked.bytes.map(|bytes| bytes.0)).unwrap_or(RANDOM);
+    let len = in_path.or(asked.bytes.map(|bytes| bytes.0)).unwrap_or(i64::from(RANDOM));
     let len = usize::try_from(len).ok().filter(|&len| len > 0);
     let len = len.ok_or_else(|| Problem::bad("`bytes` is at least 1"))?;
     let drawn = service.random(&caller, len)?;
@@ -174,17 +165,5 @@ fn check(item: &TransitCipherItem) -> Result<(), Problem> {
 }
 
 fn beside(item: &TransitCipherItem) -> Result<Vec<u8>, Problem> {
-    item.associated_data
-        .as_deref()
-        .map_or(Ok(Vec::new()), |text| bytes("associated_data", Some(text)))
-}
-
-fn bytes(field: &str, text: Option<&str>) -> Result<Vec<u8>, Problem> {
-    let text = text.ok_or_else(|| missing(field))?;
-    decode(text).ok_or_else(|| Problem::malformed(format!("`{field}` is no base64")))
-}
-
-fn made_of(made: &Encrypted) -> Value {
-    let ciphertext = format!("{PREFIX}{}:{}", made.by.version, encode(&made.ciphertext));
-    json!({"ciphertext": ciphertext, "key_version": made.by.version})
+    optional("associated_data", item.associated_data.as_deref())
 }

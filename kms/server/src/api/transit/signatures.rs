@@ -10,11 +10,11 @@ use gabion_kms::service::{SignItem, VerifyItem};
 use gabion_kms_client::transit::{
     Flag, TransitSign, TransitSignItem, TransitVerify, TransitVerifyItem,
 };
-use gabion_kms_client::{decode, encode};
 use serde_json::{Value, json};
 
+use super::super::bytes::bytes;
 use super::super::{Call, Reply, Wanted, vault};
-use super::{PREFIX, Unsupported, batch, missing, names, of_operation, opened, version, wanted};
+use super::{Unsupported, batch, made, missing, names, of_operation, opened, version, wanted};
 use crate::json;
 use crate::problem::Problem;
 
@@ -36,10 +36,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let item = |(version, input): &(Option<u32>, Vec<u8>)| {
         service.sign(&caller, &wanted.key(), *version, form.message(input))
     };
-    let told = |signed: Signed| {
-        let signature = format!("{PREFIX}{}:{}", signed.by.version, encode(&signed.signature));
-        json!({"signature": signature, "key_version": signed.by.version})
-    };
+    let told = |signed: Signed| made("signature", &signed.by, &signed.signature);
     match (asked.batch_input, asked.input) {
         (Some(items), None) => {
             let together = |ready: &[&(Option<u32>, Vec<u8>)]| {
@@ -178,8 +175,7 @@ impl Form {
     }
 
     fn input(&self, text: Option<&str>) -> Result<Vec<u8>, Problem> {
-        let text = text.ok_or_else(|| missing("input"))?;
-        decode(text).ok_or_else(|| Problem::malformed("`input` is no base64"))
+        bytes("input", text.ok_or_else(|| missing("input"))?)
     }
 
     fn message<'a>(&self, input: &'a [u8]) -> Message<'a> {

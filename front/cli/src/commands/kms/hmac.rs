@@ -1,0 +1,69 @@
+//! `gabion kms hmac`: tags by a key of the service.
+
+use std::path::PathBuf;
+
+use gabion_kms_client::wire::{Hmac, HmacVerify, Tagged};
+
+use super::outcome::{Form, Out, line, read_line, secret};
+use super::{client, say_json};
+use crate::failure::Failure;
+use crate::files;
+
+/// Make the tag of a file or standard input by a key of the service, or verify one
+///
+/// Example:
+///   gabion kms key create tags --algorithm HMAC-SHA-256
+///   echo hi > hi.txt && gabion kms hmac --key tags --out hi.tag hi.txt
+///   gabion kms hmac --key tags --verify hi.tag hi.txt
+///
+/// A tag is a line vault:vN:BASE64, which names the version. With --verify exits 0 when it is the file's, and 1 when it is
+/// not.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The key, by name or id
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// The version that makes the tag [default: the newest]
+    #[arg(long = "version", value_name = "VERSION", conflicts_with = "verify")]
+    number: Option<u32>,
+    /// Verify the tag that is in a file; `-` is standard input
+    #[arg(long, value_name = "TAG", conflicts_with = "out")]
+    verify: Option<PathBuf>,
+    /// The message; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    #[command(flatten)]
+    out: Out,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let Some(tag) = &args.verify else {
+        let ask = || {
+            let (key, version, message) = (args.key.clone(), args.number, secret(&args.file)?);
+            Ok(client()?.hmac(&Hmac { key, tenant: None, version, message })?)
+        };
+        let result = |made: &Tagged| line(made.version, &made.tag);
+        return args.out.put(&args.file, Form::Line, ask, result);
+    };
+    files::one_standard_input(&[
+        ("--verify", files::is_standard_input(tag)),
+        ("FILE", files::is_standard_input(&args.file)),
+    ])?;
+    let (version, tag) = read_line(tag)?;
+    let (key, version, message) = (args.key, Some(version), secret(&args.file)?);
+    let verified =
+        client()?.verify_hmac(&HmacVerify { key, tenant: None, version, message, tag })?;
+    match (args.out.is_json(), verified.valid) {
+        (true, valid) => {
+            say_json(&verified)?;
+            Ok(if valid { 0 } else { 1 })
+        }
+        (false, true) => {
+            say!("the tag verifies, by {}", verified.by);
+            Ok(0)
+        }
+        (false, false) => Err(Failure::No(format!("the tag is not one of {}", verified.by))),
+    }
+}

@@ -1,0 +1,125 @@
+//! What the commands that make, take or give out secrets share: bytes beside, lines of ciphertexts, where results go.
+
+use std::path::{Path, PathBuf};
+
+use gabion_kms_client::{Secret, Versioned, encode};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use super::say_json;
+use crate::failure::Failure;
+use crate::files::{self, Access, Force, Output, Place};
+
+/// `--associated-data`.
+#[derive(clap::Args)]
+pub struct Beside {
+    /// In hexadecimal: what stands beside it, is not encrypted, and has to be given again to get it back
+    #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
+    associated_data: Option<Bytes>,
+}
+
+#[derive(Clone)]
+struct Bytes(Vec<u8>);
+
+fn hexadecimal(text: &str) -> Result<Bytes, String> {
+    let wrong = |cause| format!("{cause}; expected pairs of hexadecimal digits, such as 0aff");
+    hex::decode(text).map(Bytes).map_err(wrong)
+}
+
+impl Beside {
+    /// As the wire has it.
+    pub fn sent(&self) -> Option<String> {
+        self.associated_data.as_ref().map(|bytes| encode(&bytes.0))
+    }
+}
+
+/// Where a result goes.
+#[derive(clap::Args)]
+pub struct Out {
+    /// File for the result; `-` is standard output
+    #[arg(long, value_name = "OUT", default_value = "-")]
+    out: PathBuf,
+    /// Print the service's answer as one JSON object instead
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+    #[command(flatten)]
+    force: Force,
+}
+
+/// What a result is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A line of text that anybody may read.
+    Line,
+    /// Bytes that their owner alone may read.
+    Secret,
+}
+
+impl Out {
+    /// Whether the answer is printed as JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Asks for something whose result goes here. Where that can't be written, nothing is asked.
+    pub fn put<A: Serialize>(
+        &self,
+        input: &Path,
+        form: Form,
+        ask: impl FnOnce() -> Result<A, Failure>,
+        result: impl FnOnce(&A) -> Result<Zeroizing<Vec<u8>>, Failure>,
+    ) -> Result<u8, Failure> {
+        let existing = self.force.existing();
+        let [place] = files::places([("--out", &self.out)], &[("FILE", input)], existing)?;
+        if self.json {
+            say_json(&ask()?)?;
+            return Ok(0);
+        }
+        if form == Form::Secret {
+            files::not_a_terminal([&place])?;
+        }
+        let bytes = result(&ask()?)?;
+        files::commit([self.prepared(place, &bytes, form)?])?;
+        Ok(0)
+    }
+
+    fn prepared(&self, place: Place, bytes: &[u8], form: Form) -> Result<Output, Failure> {
+        let access = match form {
+            Form::Line => Access::Public,
+            Form::Secret => Access::Secret,
+        };
+        Output::prepare(place, bytes, access, self.force.existing())
+    }
+}
+
+/// Reads a file whose bytes are secret, or standard input.
+pub fn secret(path: &Path) -> Result<Secret, Failure> {
+    Ok(Secret::of_bytes(&files::read(path, files::LARGE_MAX)?))
+}
+
+/// Reads a line `vault:vN:BASE64`, and gives the version and the base64.
+pub fn read_line(path: &Path) -> Result<(u32, String), Failure> {
+    let bytes = files::read(path, files::LARGE_MAX)?;
+    let refused = |why: &str| {
+        let name = files::shown(path, "standard input");
+        Failure::Usage(format!("{name} is {why}; expected a line that `gabion kms` wrote"))
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| refused("no text"))?;
+    let Versioned { version, bytes } = text.trim_end().parse().map_err(refused)?;
+    Ok((version, encode(&bytes)))
+}
+
+/// The line of what a version made.
+pub fn line(version: u32, base64: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let bytes = gabion_kms_client::decode(base64).ok_or_else(no_base64)?;
+    Ok(Zeroizing::new(format!("{}\n", Versioned { version, bytes }).into_bytes()))
+}
+
+/// The bytes of a secret that came.
+pub fn decoded(text: &Secret) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    text.bytes().ok_or_else(no_base64)
+}
+
+fn no_base64() -> Failure {
+    Failure::NotReady("the service's answer has what is no base64".to_owned())
+}

@@ -1,0 +1,40 @@
+//! How keys of the service are printed.
+
+use gabion_kms_client::wire::Key;
+
+use super::say_json;
+use crate::failure::Failure;
+
+/// Prints a key.
+pub fn key(json: bool, key: &Key) -> Result<(), Failure> {
+    if json {
+        return say_json(key);
+    }
+    say!("name        {}", key.name);
+    say!("id          {}", key.id);
+    say!("versions    {} to {}", key.min_available, key.latest);
+    let (makes, takes, oldest) = match key.does.as_str() {
+        "encrypt" => ("encrypts", "decrypts", key.min_decrypt),
+        "encapsulate" => ("encapsulates", "decapsulates", key.min_decrypt),
+        "authenticate" => ("tags", "verifies", key.min_verify),
+        _ => ("signs", "verifies", key.min_verify),
+    };
+    match key.min_sign {
+        0 => say!("{makes:<11} {}", key.latest),
+        oldest => say!("{makes:<11} {oldest} to {}", key.latest),
+    }
+    say!("{takes:<11} {oldest} to {}", key.latest);
+    if key.exportable {
+        say!("exportable  its private half may be given out");
+    }
+    if let Some(ms) = key.expires_ms {
+        say!("expires     {ms} ms since 1970: it makes nothing new from then on");
+    }
+    for (name, value) in &key.labels {
+        say!("label       {name}={value}");
+    }
+    if key.deleted_ms.is_some() {
+        say!("deleted     `gabion kms key restore {}` undoes that", key.name);
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What a version made, as one line of text.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{decode, encode};
+
+/// A ciphertext, a tag or a signature, and which version made it: `vault:vN:BASE64`, as Vault's paths and the command
+/// line's files have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versioned {
+    /// The version, from 1.
+    pub version: u32,
+    /// What it made.
+    pub bytes: Vec<u8>,
+}
+
+const PREFIX: &str = "vault:v";
+
+impl fmt::Display for Versioned {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{PREFIX}{}:{}", self.version, encode(&self.bytes))
+    }
+}
+
+impl FromStr for Versioned {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let read = || {
+            let (version, base64) = text.strip_prefix(PREFIX)?.split_once(':')?;
+            let is_number =
+                version.bytes().all(|byte| byte.is_ascii_digit()) && !version.starts_with('0');
+            let version = version.parse().ok().filter(|_| is_number)?;
+            Some(Versioned { version, bytes: decode(base64)? })
+        };
+        read().ok_or("not vault:vN:BASE64")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_read_in_one_way() {
+        let one = Versioned { version: 12, bytes: b"made".to_vec() };
+        assert_eq!(one.to_string(), "vault:v12:bWFkZQ==");
+        assert_eq!(one.to_string().parse(), Ok(one));
+        for text in [
+            "",
+            "bWFkZQ==",
+            "vault:v1",
+            "vault:v:AAAA",
+            "vault:v0:AAAA",
+            "vault:v01:AAAA",
+            "vault:v+1:AAAA",
+            "vault:v4294967296:AAAA",
+            "vault:v1:*",
+            "vault:v1:AAAA\n",
+        ] {
+            assert!(text.parse::<Versioned>().is_err(), "{text}");
+        }
+    }
+}

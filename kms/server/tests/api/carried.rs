@@ -1,0 +1,182 @@
+//! Keys that come and go.
+
+use gabion_engine::key_file::{FileForm, encode_private};
+use gabion_engine::keys::PrivateKey;
+use gabion_engine::{Algorithm, Engine, OsEntropy};
+use gabion_kms_client::wire::{
+    ConfigureKey, Decrypt, Encrypt, ExportKey, ImportKey, ImportVersion, Sign, Verify,
+};
+use gabion_kms_client::{Client, Secret, encode};
+use serde_json::{Value, json};
+
+use super::raw::Local;
+use super::{create, refused};
+
+fn new(name: &str, algorithm: &str) -> ImportKey {
+    ImportKey { name: name.into(), algorithm: algorithm.into(), ..ImportKey::default() }
+}
+
+fn exportable(client: &Client, key: &str) {
+    let config = ConfigureKey { exportable: Some(true), ..ConfigureKey::default() };
+    assert!(client.configure(key, &config).unwrap().exportable);
+}
+
+fn signs(client: &Client, key: &str) -> String {
+    client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by(key) }).unwrap().signature
+}
+
+fn verifies(client: &Client, key: &str, signature: &str) -> bool {
+    let (key, message) = (key.into(), Some(encode(b"m")));
+    let signature = signature.to_owned();
+    client.verify(&Verify { key, message, signature, ..Verify::default() }).unwrap().valid
+}
+
+#[test]
+fn what_one_service_exports_another_imports() {
+    let (here, there) = (Local::start(), Local::start());
+    let (here, there) = (here.client(), there.client());
+    for (algorithm, form) in
+        [("ml-dsa-65", "pkcs8"), ("ed25519", "raw"), ("ecdsa-p-256", "pkcs8"), ("ed25519", "")]
+    {
+        let name = format!("{algorithm}.{form}x");
+        assert!(!create(&here, &name, algorithm).exportable);
+        let form = Some(form).filter(|form| !form.is_empty()).map(str::to_owned);
+        let how = ExportKey { form, ..ExportKey::default() };
+        assert_eq!(refused(here.export(&name, &how)).code, "not_exportable");
+        exportable(&here, &name);
+        let given = here.export(&name, &how).unwrap();
+        assert_eq!((given.version, &given.form), (1, &how.form.unwrap_or("pkcs8".into())));
+        let key = Some(given.private_key);
+        let what = match given.form.as_str() {
+            "raw" => ImportKey { raw: key, ..new(&name, algorithm) },
+            _ => ImportKey { pkcs8: key, ..new(&name, algorithm) },
+        };
+        let made = there.import(&what).unwrap();
+        assert_eq!((made.latest, made.exportable, made.does.as_str()), (1, false, "sign"));
+        assert!(verifies(&there, &name, &signs(&here, &name)));
+        assert_eq!(
+            refused(there.import(&ImportKey { name: "other".into(), ..what })).code,
+            "exists"
+        );
+    }
+    create(&here, "data", "xaes-256-gcm");
+    exportable(&here, "data");
+    let given = here.export("data", &ExportKey::default()).unwrap();
+    assert_eq!(given.form, "raw");
+    let pkcs8 = ExportKey { form: Some("pkcs8".into()), ..ExportKey::default() };
+    assert_eq!(refused(here.export("data", &pkcs8)).code, "unsupported");
+    let raw = Some(given.private_key);
+    there.import(&ImportKey { raw, ..new("data", "XAES-256-GCM") }).unwrap();
+    let plaintext = Secret::of_bytes(b"text");
+    let made = here.encrypt(&Encrypt { key: "data".into(), plaintext, ..Encrypt::default() });
+    let of =
+        Decrypt { key: "data".into(), ciphertext: made.unwrap().ciphertext, ..Decrypt::default() };
+    assert_eq!(**there.decrypt(&of).unwrap().plaintext.bytes().unwrap(), *b"text");
+}
+
+#[test]
+fn a_version_is_imported_and_one_that_has_expired_makes_nothing() {
+    let local = Local::start();
+    let client = local.client();
+    create(&client, "k", "ed25519");
+    let raw = Some(Secret::of_bytes(&[7; 32]));
+    let what = ImportVersion { raw, ..ImportVersion::default() };
+    let made = client.import_version("k", &what).unwrap();
+    assert_eq!((made.version, made.id.ends_with("#v2")), (2, true));
+    let signature = signs(&client, "k");
+    assert_eq!(refused(client.import_version("k", &what)).code, "exists");
+    let expires = |ms| ConfigureKey { expires_ms: Some(ms), ..ConfigureKey::default() };
+    assert_eq!(client.configure("k", &expires(1)).unwrap().expires_ms, Some(1));
+    let sign = Sign { message: Some(encode(b"m")), ..Sign::by("k") };
+    assert_eq!(refused(client.sign(&sign)).code, "key_expired");
+    assert!(verifies(&client, "k", &signature));
+    assert_eq!(client.configure("k", &expires(0)).unwrap().expires_ms, None);
+    signs(&client, "k");
+}
+
+#[test]
+fn a_public_key_alone_verifies_and_is_not_given_out() {
+    let local = Local::start();
+    let client = local.client();
+    let engine = Engine::global().unwrap();
+    let pair = PrivateKey::generate(engine, Algorithm::MlDsa44, &OsEntropy).unwrap();
+    let public = Some(encode(pair.public_bytes()));
+    client.import(&ImportKey { public: public.clone(), ..new("theirs", "ml-dsa-44") }).unwrap();
+    let sign = Sign { message: Some(encode(b"m")), ..Sign::by("theirs") };
+    assert_eq!(refused(client.sign(&sign)).code, "unsupported");
+    exportable(&client, "theirs");
+    assert_eq!(refused(client.export("theirs", &ExportKey::default())).code, "unsupported");
+    // The tenant has it: no second key of it.
+    let form = FileForm::of(Algorithm::MlDsa44).unwrap();
+    let der = encode_private(form, &pair.forms(), true).unwrap();
+    let pkcs8 = Some(Secret::of_bytes(&der));
+    assert_eq!(
+        refused(client.import(&ImportKey { pkcs8, ..new("ours", "ml-dsa-44") })).code,
+        "exists"
+    );
+}
+
+#[test]
+fn what_is_no_key_is_refused_and_not_shown() {
+    let mut local = Local::start();
+    let client = local.client();
+    create(&client, "k", "ed25519");
+    exportable(&client, "k");
+    let seed = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3I=";
+    let body =
+        |field: &str, value: Value| json!({"name": "x", "algorithm": "ml-dsa-44", field: value});
+    for (body, code) in [
+        (body("raw", json!("*")), "malformed"),
+        (body("raw", json!(encode(b"short"))), "bad_request"),
+        (body("pkcs8", json!(seed)), "bad_request"),
+        (body("pkcs8", json!([seed])), "bad_request"),
+        (body("public", json!(seed)), "bad_request"),
+        (body("wrapped", json!(seed)), "bad_request"),
+        (json!({"name": "x", "algorithm": "ml-dsa-44"}), "bad_request"),
+        (json!({"name": "x", "algorithm": "ed25519", "raw": seed, "public": seed}), "bad_request"),
+        (json!({"name": "x", "algorithm": "xaes-256-gcm", "public": seed}), "bad_request"),
+        (json!({"name": "x", "algorithm": "xaes-256-gcm", "raw": "AAAA"}), "bad_request"),
+        (json!({"name": "x", "algorithm": "x25519", "raw": seed}), "unsupported"),
+        (json!({"name": "k", "algorithm": "ed25519", "raw": seed}), "exists"),
+    ] {
+        let problem = refused(client.post::<Value>("/v1/kms/import", &body));
+        assert_eq!(problem.code, code, "{body}: {problem:?}");
+        assert!(!problem.message.contains(seed), "{problem:?}");
+    }
+    let form = json!({"form": "pem"});
+    let problem = refused(client.post::<Value>("/v1/kms/keys/k/export", &form));
+    assert!(problem.message.contains("expected pkcs8 or raw"));
+    let config = json!({"exportable": false});
+    assert_eq!(refused(client.post::<Value>("/v1/kms/keys/k/config", &config)).code, "bad_request");
+    assert_eq!(refused(client.export("missing", &ExportKey::default())).code, "not_found");
+    client
+        .import(&ImportKey { raw: Some(Secret::from(seed.to_owned())), ..new("x", "ed25519") })
+        .unwrap();
+    exportable(&client, "x");
+    let how = ExportKey { form: Some("raw".into()), ..ExportKey::default() };
+    assert_eq!(client.export("x", &how).unwrap().private_key.expose(), seed);
+    // Both are told of, with no key and no digest of one.
+    let records: Value = client.get("/v1/kms/audit?limit=1000").unwrap();
+    let (records, text) = (records["records"].as_array().unwrap(), records.to_string());
+    assert!(!text.contains(seed) && !text.contains("secret-secret"));
+    let of = |action: &str| {
+        let is_one = |record: &&Value| {
+            record["record"]["action"] == action && record["record"]["outcome"] == "ok"
+        };
+        records.iter().find(is_one).unwrap_or_else(|| panic!("no {action}: {text}"))
+    };
+    for action in ["import", "export"] {
+        let record = &of(action)["record"];
+        assert!(record["input"].is_null() && record["output"].is_null(), "{record}");
+    }
+    client.disable("x", 1).unwrap();
+    assert_eq!(refused(client.export("x", &how)).code, "version_disabled");
+    let all = std::mem::take(&mut local.token);
+    local.token = gabion_kms_server::attenuated(&all, &["actions=sign,import".into()]).unwrap();
+    let limited = local.client();
+    assert_eq!(refused(limited.export("k", &how)).code, "denied");
+    let raw = Some(Secret::of_bytes(&[9; 32]));
+    // Whoever makes a key hears of it, also where they may not look at it later.
+    assert_eq!(limited.import(&ImportKey { raw, ..new("y", "ed25519") }).unwrap().name, "y");
+    assert_eq!(refused(limited.show("y")).code, "denied");
+}
