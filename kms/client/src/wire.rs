@@ -3,6 +3,7 @@
 //! Bytes are base64. A key is named by its name, or by its id `tenant/purpose/algorithm/uuid`. Requests refuse fields that
 //! they do not know; answers may get more of them.
 
+mod batch;
 mod carried;
 mod secrets;
 
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use batch::*;
 pub use carried::*;
 pub use secrets::*;
 

@@ -12,7 +12,7 @@ use matchit::Router;
 use serde_json::Value;
 
 use crate::api::{
-    Call, Reply, administration, carried, keys, secrets, signatures, system, transit, vault,
+    Call, Reply, administration, batch, carried, keys, secrets, signatures, system, transit, vault,
 };
 use crate::problem::Problem;
 
@@ -101,6 +101,7 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
     route!("POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
     route!("POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
+    route!("POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
     route!("POST" "/v1/kms/encrypt" "encrypt" "Encrypts." secrets::encrypt, body wire::Encrypt, answer wire::Encrypted),
     route!("POST" "/v1/kms/decrypt" "decrypt" "Decrypts." secrets::decrypt, body wire::Decrypt, answer wire::Decrypted),
     route!("POST" "/v1/kms/rewrap" "rewrap" "Encrypts by another version." secrets::rewrap, body wire::Rewrap, answer wire::Encrypted),

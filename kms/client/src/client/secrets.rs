@@ -1,11 +1,11 @@
-//! Calls that make, take or give out secrets.
+//! Calls that make, take or give out secrets, and batches.
 
 use super::{Client, of_key};
 use crate::error::Error;
 use crate::wire::{
-    Datakey, DatakeyMade, Decaps, Decapsulated, Decrypt, Decrypted, Drawn, Encaps, Encapsulated,
-    Encrypt, Encrypted, ExportKey, Exported, Hmac, HmacVerify, ImportKey, ImportVersion, Key,
-    Random, Rewrap, Rotated, Tagged, Verified, Wrap,
+    Batch, BatchDone, Datakey, DatakeyMade, Decaps, Decapsulated, Decrypt, Decrypted, Drawn,
+    Encaps, Encapsulated, Encrypt, Encrypted, ExportKey, Exported, Hmac, HmacVerify, ImportKey,
+    ImportVersion, Key, Random, Rewrap, Rotated, Tagged, Verified, Wrap,
 };
 
 impl Client {
@@ -95,6 +95,15 @@ impl Client {
     /// As of all calls.
     pub fn random(&self, what: &Random) -> Result<Drawn, Error> {
         self.post("/v1/kms/random", what)
+    }
+
+    /// Signs and verifies many, each by itself. An item that was not done says why; leave `status_if_failed` out, since an
+    /// answer of another status is taken for a refusal.
+    ///
+    /// # Errors
+    /// As of all calls, for what is no batch.
+    pub fn batch(&self, what: &Batch) -> Result<BatchDone, Error> {
+        self.post("/v1/kms/batch", what)
     }
 
     /// Makes a key of what somebody brings.

@@ -82,8 +82,18 @@ impl Service {
         call: &Call<'_>,
         items: &[SignItem<'_>],
     ) -> Vec<Result<Signed, Error>> {
+        self.signed(call, items.len(), items)
+    }
+
+    /// The same of a batch of so many items altogether.
+    fn signed(
+        &self,
+        call: &Call<'_>,
+        asked: usize,
+        items: &[SignItem<'_>],
+    ) -> Vec<Result<Signed, Error>> {
         let requests: Vec<Request<'_>> =
-            items.iter().map(|item| one_of(items.len(), of(Action::Sign, &item.key))).collect();
+            items.iter().map(|item| one_of(asked, of(Action::Sign, &item.key))).collect();
         let found: Vec<Result<KeyId, Error>> = items
             .iter()
             .zip(&requests)
@@ -120,8 +130,31 @@ impl Service {
         call: &Call<'_>,
         items: &[VerifyItem<'_>],
     ) -> Vec<Result<bool, Error>> {
+        self.verified(call, items.len(), items)
+    }
+
+    /// Signs many messages and verifies many signatures of one batch of `asked` items, of which some may have been left
+    /// out already. Each has the answer of [`Self::sign_batch`] or [`Self::verify_batch`], and a token's limit is one of
+    /// all together.
+    pub fn batch(
+        &self,
+        call: &Call<'_>,
+        asked: usize,
+        sign: &[SignItem<'_>],
+        verify: &[VerifyItem<'_>],
+    ) -> (Vec<Result<Signed, Error>>, Vec<Result<bool, Error>>) {
+        (self.signed(call, asked, sign), self.verified(call, asked, verify))
+    }
+
+    /// The same of a batch of so many items altogether.
+    fn verified(
+        &self,
+        call: &Call<'_>,
+        asked: usize,
+        items: &[VerifyItem<'_>],
+    ) -> Vec<Result<bool, Error>> {
         let requests: Vec<Request<'_>> =
-            items.iter().map(|item| one_of(items.len(), of(Action::Verify, &item.key))).collect();
+            items.iter().map(|item| one_of(asked, of(Action::Verify, &item.key))).collect();
         let named: Vec<Result<VersionId, Error>> = items
             .iter()
             .zip(&requests)

@@ -1,6 +1,7 @@
 //! Handlers: what is asked becomes a call of the service, and its answer goes back.
 
 pub mod administration;
+pub mod batch;
 mod bytes;
 pub mod carried;
 pub mod keys;

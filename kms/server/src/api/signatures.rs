@@ -57,13 +57,17 @@ pub fn attestation_key(call: &Call) -> Result<Reply, Problem> {
 }
 
 /// What is signed, with its bytes.
-enum Input {
+pub enum Input {
     Pure { context: Vec<u8>, message: Vec<u8> },
     Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
 }
 
 impl Input {
-    fn read(
+    /// Reads what a request has.
+    ///
+    /// # Errors
+    /// Fields that do not go together; no base64.
+    pub fn read(
         message: &Option<String>,
         digest: &Option<String>,
         prehash: &Option<String>,
@@ -93,7 +97,8 @@ impl Input {
         }
     }
 
-    fn message(&self) -> Message<'_> {
+    /// For the verbs.
+    pub fn message(&self) -> Message<'_> {
         match self {
             Input::Pure { context, message } => Message::Pure { context, message },
             Input::Prehash { context, hash, digest } => {

@@ -1,0 +1,139 @@
+//! Signing and verifying, many at once.
+
+use gabion_kms::Error;
+use gabion_kms::model::{KeyId, VersionId};
+use gabion_kms::operations::Signed;
+use gabion_kms::service::{Service, SignItem, VerifyItem};
+use gabion_kms_client::encode;
+use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
+
+use super::bytes::{bytes, missing};
+use super::signatures::Input;
+use super::{Call, JSON, Reply, Wanted};
+use crate::json;
+use crate::problem::Problem;
+
+/// An item that could be read.
+struct Ready {
+    wanted: Wanted,
+    input: Input,
+    does: Does,
+}
+
+enum Does {
+    Sign {
+        version: Option<u32>,
+    },
+    /// The key is looked up for the answer; whether it may be known of, the service says.
+    Verify {
+        key: Result<KeyId, Error>,
+        version: u32,
+        signature: Vec<u8>,
+    },
+}
+
+pub fn batch(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let Batch { items, status_if_failed } = json::read(&call.body)?;
+    let status = match status_if_failed.unwrap_or(200) {
+        status @ (200 | 400..=599) => status as u16,
+        other => {
+            let why = format!("`status_if_failed` is 200 or 400 to 599, not {other}");
+            return Err(Problem::bad(why));
+        }
+    };
+    let revision = service.kms().revision();
+    let ready: Vec<Result<Ready, Problem>> =
+        items.iter().map(|item| Ready::read(service, item)).collect();
+    let (mut sign, mut verify) = (Vec::new(), Vec::new());
+    for Ready { wanted, input, does } in ready.iter().flatten() {
+        let (key, message) = (wanted.key(), input.message());
+        match does {
+            Does::Sign { version } => sign.push(SignItem { key, version: *version, message }),
+            Does::Verify { version, signature, .. } => {
+                verify.push(VerifyItem { key, version: *version, message, signature });
+            }
+        }
+    }
+    let (signed, verified) = service.batch(&caller, items.len(), &sign, &verify);
+    let (mut signed, mut verified) = (signed.into_iter(), verified.into_iter());
+    let lost = || Problem::internal("an item has no answer");
+    let answer = |ready: &Result<Ready, Problem>| -> Result<BatchResult, Problem> {
+        match ready {
+            Err(problem) => Ok(refused(problem)),
+            Ok(Ready { does: Does::Sign { .. }, .. }) => {
+                Ok(told(signed.next().ok_or_else(lost)?.map(|signed| made(&signed))))
+            }
+            Ok(Ready { does: Does::Verify { key, version, .. }, .. }) => {
+                let valid = verified.next().ok_or_else(lost)?;
+                let of = |valid| {
+                    let by = VersionId { key: key.clone()?, version: *version };
+                    Ok(verdict(&by, valid))
+                };
+                Ok(told(valid.and_then(of)))
+            }
+        }
+    };
+    let results = ready.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+    let failed = results.iter().filter(|result| result.problem.is_some()).count();
+    let done = BatchDone { results, failed: failed as u32, revision };
+    let status = if failed == 0 { 200 } else { status };
+    Ok(Reply { status, kind: JSON, body: json::write(&done)? })
+}
+
+impl Ready {
+    fn read(service: &Service, item: &BatchItem) -> Result<Self, Problem> {
+        let input = Input::read(&item.message, &item.digest, &item.prehash, &item.context)?;
+        let wanted = Wanted::new(service, item.tenant.as_deref(), &item.key)?;
+        let does = match (item.op.as_str(), &item.signature) {
+            ("sign", None) => Does::Sign { version: item.version },
+            ("sign", Some(_)) => {
+                return Err(Problem::bad("`signature` is of `verify`; leave it out to sign"));
+            }
+            ("verify", None) => return Err(missing("signature")),
+            ("verify", Some(signature)) => {
+                let signature = bytes("signature", signature)?;
+                let key = service.kms().find(&wanted.tenant, &wanted.name);
+                let version = wanted.version(service, item.version);
+                Does::Verify { key, version, signature }
+            }
+            (_, _) => return Err(Problem::bad("unknown `op`; expected sign or verify")),
+        };
+        Ok(Ready { wanted, input, does })
+    }
+}
+
+fn told(answer: Result<BatchResult, Error>) -> BatchResult {
+    answer.unwrap_or_else(|error| refused(&error.into()))
+}
+
+fn made(signed: &Signed) -> BatchResult {
+    BatchResult {
+        status: 200,
+        by: Some(signed.by.to_string()),
+        version: Some(signed.by.version),
+        signature: Some(encode(&signed.signature)),
+        ..BatchResult::default()
+    }
+}
+
+fn verdict(by: &VersionId, valid: bool) -> BatchResult {
+    BatchResult {
+        status: 200,
+        by: Some(by.to_string()),
+        version: Some(by.version),
+        valid: Some(valid),
+        ..BatchResult::default()
+    }
+}
+
+fn refused(problem: &Problem) -> BatchResult {
+    let reason = ItemProblem {
+        code: problem.code.to_owned(),
+        message: problem.message.clone(),
+        retryable: problem.is_retryable,
+        hint: problem.hint.map(str::to_owned),
+    };
+    let status = u32::from(problem.status);
+    BatchResult { status, problem: Some(reason), ..BatchResult::default() }
+}
