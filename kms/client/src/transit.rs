@@ -100,7 +100,7 @@ wire! {
         exportable: Option<Flag>,
         /// Not supported, but for false.
         allow_plaintext_backup: Option<Flag>,
-        /// Not supported, but for 0.
+        /// Of `hmac`, in bytes: 32. Not supported elsewhere, but for 0.
         key_size: Option<Number>,
         /// Not supported, but for 0.
         auto_rotate_period: Option<Value>,
@@ -123,7 +123,7 @@ wire! {
         min_decryption_version: Option<Number>,
         /// The oldest version that encrypts and signs; 0: the newest one alone.
         min_encryption_version: Option<Number>,
-        /// Not supported, but for false.
+        /// Whether DELETE may destroy it.
         deletion_allowed: Option<Flag>,
         /// Not supported, but for false.
         exportable: Option<Flag>,
@@ -193,7 +193,7 @@ wire! {
         input: Option<String>,
         /// The signature: vault:vN:BASE64.
         signature: Option<String>,
-        /// Not supported.
+        /// A tag instead: vault:vN:BASE64.
         hmac: Option<String>,
         /// Not supported.
         cmac: Option<String>,
@@ -218,7 +218,7 @@ wire! {
         input: Option<String>,
         /// The signature: vault:vN:BASE64.
         signature: Option<String>,
-        /// Not supported.
+        /// A tag instead: vault:vN:BASE64.
         hmac: Option<String>,
         /// Not supported.
         cmac: Option<String>,
@@ -234,6 +234,32 @@ wire! {
         marshaling_algorithm: Option<String>,
         /// Of RSA alone.
         salt_length: Option<Value>,
+    }
+
+    [deny_unknown_fields]
+    /// A message of a batch whose tag is to be made.
+    TransitHmacItem {
+        /// The message, in base64.
+        input: Option<Secret>,
+        /// Comes back with the answer.
+        reference: Option<String>,
+    }
+
+    [deny_unknown_fields]
+    /// Messages whose tags are to be made.
+    TransitHmac {
+        /// As in the path.
+        name: Option<String>,
+        /// The version that makes them; 0, or none: the newest.
+        key_version: Option<Number>,
+        /// The key's hash; sha2-256 if nothing is said.
+        algorithm: Option<String>,
+        /// The same, as it stands in the path.
+        urlalgorithm: Option<String>,
+        /// The message, in base64.
+        input: Option<Secret>,
+        /// Messages, instead of `input`.
+        batch_input: Option<Vec<TransitHmacItem>>,
     }
 
     [deny_unknown_fields]

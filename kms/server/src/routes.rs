@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::transit::{
-    TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitRandom,
-    TransitRewrap, TransitRotate, TransitSign, TransitVerify,
+    TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitHmac,
+    TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitVerify,
 };
 use gabion_kms_client::wire;
 use matchit::Router;
@@ -135,12 +135,15 @@ pub const ROUTES: &[Route] = &[
     route!("GET" "/v1/transit/keys" "transit_list_by_get" "Names of keys, with `list=true`." transit::list_by_get, query transit::LIST),
     route!("POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),
     route!("GET" "/v1/transit/keys/{key}" "transit_read" "A key and its versions." transit::read),
+    route!("DELETE" "/v1/transit/keys/{key}" "transit_delete" "Destroys a key, if its configuration allows it." transit::delete),
     route!("POST" "/v1/transit/keys/{key}/rotate" "transit_rotate" "Gives a key one version more." transit::rotate, body TransitRotate),
     route!("POST" "/v1/transit/keys/{key}/config" "transit_config" "Changes what may be done with versions." transit::config, body TransitConfig),
     route!("POST" "/v1/transit/sign/{key}" "transit_sign" "Signs messages." transit::sign, body TransitSign),
     route!("POST" "/v1/transit/sign/{key}/{hash}" "transit_sign_by" "Signs messages." transit::sign, body TransitSign),
     route!("POST" "/v1/transit/verify/{key}" "transit_verify" "Verifies signatures." transit::verify, body TransitVerify),
     route!("POST" "/v1/transit/verify/{key}/{hash}" "transit_verify_by" "Verifies signatures." transit::verify, body TransitVerify),
+    route!("POST" "/v1/transit/hmac/{key}" "transit_hmac" "Makes tags." transit::hmac, body TransitHmac),
+    route!("POST" "/v1/transit/hmac/{key}/{hash}" "transit_hmac_by" "Makes tags." transit::hmac, body TransitHmac),
     route!("POST" "/v1/transit/encrypt/{key}" "transit_encrypt" "Encrypts." transit::encrypt, body TransitEncrypt),
     route!("POST" "/v1/transit/decrypt/{key}" "transit_decrypt" "Decrypts." transit::decrypt, body TransitDecrypt),
     route!("POST" "/v1/transit/rewrap/{key}" "transit_rewrap" "Encrypts by another version." transit::rewrap, body TransitRewrap),

@@ -69,6 +69,9 @@ pub struct Key {
     /// Whether its private half may be given out. What was allowed once stays so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_exportable: bool,
+    /// Whether Vault's paths may delete it, which destroys it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_deletable: bool,
 }
 
 /// Whether a version may be used.
@@ -109,6 +112,7 @@ impl Key {
             deleted_ms: None,
             expires_ms: None,
             is_exportable: false,
+            is_deletable: false,
         }
     }
 
@@ -250,6 +254,15 @@ impl Key {
     pub fn exportable(&self) -> Result<Self, Error> {
         self.check_not_deleted()?;
         Ok(Key { is_exportable: true, ..self.clone() })
+    }
+
+    /// The key, which Vault's paths may delete, or not.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`].
+    pub fn deletable(&self, is_deletable: bool) -> Result<Self, Error> {
+        self.check_not_deleted()?;
+        Ok(Key { is_deletable, ..self.clone() })
     }
 
     /// Refuses a key that makes nothing new any more.

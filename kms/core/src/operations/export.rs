@@ -28,6 +28,14 @@ impl Kms {
         self.change(id, |key| key.exportable())
     }
 
+    /// Allows Vault's paths to delete a key, or no longer.
+    ///
+    /// # Errors
+    /// No such key; one that is deleted; the store's.
+    pub fn set_deletable(&self, id: &KeyId, is_deletable: bool) -> Result<(), Error> {
+        self.change(id, |key| key.deletable(is_deletable))
+    }
+
     /// Sets from when on a key makes nothing new, in milliseconds since 1970; or that it does so for ever. What it made
     /// goes on to be verified and decrypted.
     ///

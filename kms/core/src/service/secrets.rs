@@ -261,6 +261,20 @@ impl Service {
         self.change(call, Action::Config, key, |id: &KeyId| self.kms.allow_export(id))
     }
 
+    /// Allows Vault's paths to delete a key, or no longer.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::set_deletable`].
+    pub fn set_deletable(
+        &self,
+        call: &Call<'_>,
+        key: &KeyRef<'_>,
+        is_deletable: bool,
+    ) -> Result<(), Error> {
+        let set = |id: &KeyId| self.kms.set_deletable(id, is_deletable);
+        self.change(call, Action::Config, key, set)
+    }
+
     /// Sets from when on a key makes nothing new.
     ///
     /// # Errors

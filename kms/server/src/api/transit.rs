@@ -7,18 +7,22 @@ mod ciphers;
 mod keys;
 mod names;
 mod signatures;
+mod tags;
 
 pub use ciphers::{datakey, decrypt, encrypt, random, rewrap};
-pub use keys::{LIST, config, create, list, list_by_get, read, rotate};
+pub use keys::{LIST, config, create, delete, list, list_by_get, read, rotate};
 pub use signatures::{sign, verify};
+pub use tags::hmac;
 
+use gabion_kms::Prehash;
+use gabion_kms::gate::Action;
 use gabion_kms::model::{Label, VersionId};
 use gabion_kms_client::Versioned;
 use gabion_kms_client::transit::{Flag, Number};
 use serde_json::{Value, json};
 
 use super::bytes::missing;
-use super::{Call, TENANT, Wanted};
+use super::{Call, Reply, TENANT, Wanted, vault};
 use crate::problem::Problem;
 
 /// The key that the path names. Its name may stand in the body too, if it is the same.
@@ -97,6 +101,39 @@ fn opened(field: &str, text: Option<&str>) -> Result<(u32, Vec<u8>), Problem> {
 fn made(field: &str, by: &VersionId, bytes: &[u8]) -> Value {
     let text = Versioned { version: by.version, bytes: bytes.to_vec() }.to_string();
     json!({field: text, "key_version": by.version})
+}
+
+/// The hash that a request or its path says: none, `none`, or one.
+fn said_hash(call: &Call, hashes: &[&Option<String>]) -> Result<Option<Option<Prehash>>, Problem> {
+    let in_path = call.parts.get(1);
+    let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
+    let first = said.next();
+    if said.any(|other| Some(other) != first) {
+        return Err(Problem::bad("the hash is said twice, and not the same"));
+    }
+    first.map(|name| names::hash(name)).transpose()
+}
+
+/// Answers one item, or each of a batch by itself.
+fn answered<I: Default + PartialEq>(
+    call: &Call,
+    (action, wanted): (Action, &Wanted),
+    items: Option<Vec<I>>,
+    item: I,
+    reference: impl Fn(&I) -> Option<String>,
+    one: impl Fn(&I) -> Result<Value, Problem>,
+) -> Result<Reply, Problem> {
+    let Some(items) = items else {
+        return vault::data(call, one(&item).map_err(of_operation)?, &[]);
+    };
+    if item != I::default() {
+        return Err(Problem::bad("expected one item or `batch_input`, and not both"));
+    }
+    let (service, caller) = call.caller()?;
+    let may = service.algorithm(&caller, action, &wanted.key(), items.len());
+    may.map_err(|error| of_operation(error.into()))?;
+    let results = items.iter().map(|item| result(reference(item).as_deref(), one(item)));
+    vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
 }
 
 /// Answers items each by itself, where those that can be read are run together.

@@ -64,7 +64,12 @@ fn keys_have_vaults_types_openbaos_and_ours() {
     data(again);
     refused(local.ask("POST", "/v1/transit/keys/d", &json!({"type": "ecdsa-p256"})), 400);
     for (body, says) in [
-        (json!({"type": "hmac"}), "unsupported: there are no keys of the type `hmac`"),
+        (
+            json!({"type": "aes128-cmac"}),
+            "unsupported: there are no keys of the type `aes128-cmac`",
+        ),
+        (json!({"type": "hmac", "key_size": 64}), "unsupported: `key_size`"),
+        (json!({"type": "ml-kem-768"}), "unsupported: there are no keys of the type"),
         (json!({"type": "rsa-2048"}), "unsupported"),
         (json!({"type": "nonsense"}), "unknown key type"),
         (json!({"type": "ed25519", "derived": "true"}), "unsupported: `derived`"),
@@ -387,4 +392,89 @@ fn a_batch_that_encrypts_is_as_long_as_the_token_says() {
     };
     data(ask(2));
     refused(ask(3), 403);
+}
+
+#[test]
+fn tags_are_made_and_verified_as_vault_has_them() {
+    let local = with_keys(&[("t", "hmac"), ("long", "hmac-sha-512"), ("ed", "ed25519")]);
+    let key = data(local.ask("GET", "/v1/transit/keys/t", &NONE));
+    assert_eq!((&key["type"], key["keys"]["1"].is_u64()), (&json!("hmac"), true));
+    let ask = |path: &str, body: Value| local.ask("POST", &format!("/v1/transit/{path}"), &body);
+    let input = encode(b"message");
+    let first = data(ask("hmac/t", json!({"input": input})))["hmac"].clone();
+    assert!(first.as_str().unwrap().starts_with("vault:v1:"));
+    data(ask("keys/t/rotate", json!({})));
+    let second = data(ask("hmac/t/sha2-256", json!({"input": input, "key_version": 0})));
+    assert!(second["hmac"].as_str().unwrap().starts_with("vault:v2:"));
+    data(ask("hmac/long", json!({"input": input, "algorithm": "sha2-512"})));
+    let other = encode(b"massage");
+    for (input, tag, is_valid) in [(&input, &first, true), (&other, &first, false)] {
+        let body = json!({"input": input, "hmac": tag});
+        assert_eq!(data(ask("verify/t", body)), json!({"valid": is_valid}));
+    }
+    let items = json!([{"input": input, "reference": "x"}, {"input": "*"}, {}]);
+    let many = data(ask("hmac/t", json!({"batch_input": items})))["batch_results"].clone();
+    assert_eq!((&many[0]["reference"], &many[0]["hmac"]), (&json!("x"), &second["hmac"]));
+    assert!(many[1]["error"].as_str().unwrap().starts_with("malformed"));
+    assert!(many[2]["error"].as_str().unwrap().contains("missing field `input`"));
+    let items = json!([
+        {"input": input, "hmac": first},
+        {"input": other, "hmac": first},
+        {"input": input, "hmac": "vault:v1:AAAA"},
+        {"input": input, "hmac": first, "signature": first},
+        {"input": input, "signature": first},
+    ]);
+    let many = data(ask("verify/t", json!({"batch_input": items})))["batch_results"].clone();
+    assert_eq!((&many[0], &many[1]), (&json!({"valid": true}), &json!({"valid": false})));
+    assert!(many[2]["error"].as_str().unwrap().starts_with("malformed"));
+    for at in [3, 4] {
+        assert!(many[at]["error"].as_str().unwrap().contains("one of `signature` and `hmac`"));
+    }
+    for (path, body, says) in [
+        ("hmac/ed", json!({"input": input}), "unsupported: keys of ed25519 make no tags"),
+        ("hmac/long", json!({"input": input}), "say sha2-512"),
+        ("hmac/t/sha2-384", json!({"input": input}), "unsupported: hmac-sha-256 makes tags by"),
+        ("hmac/t/sha2-256", json!({"input": input, "algorithm": "sha2-512"}), "said twice"),
+        ("hmac/t/md5", json!({"input": input}), "unknown hash `md5`"),
+        ("hmac/t", json!({"input": input, "key_version": 9}), "not_found"),
+        ("hmac/t", json!({"input": input, "key_version": 1}), "version_not_allowed"),
+        ("hmac/t", json!({"input": input, "batch_input": []}), "not both"),
+        ("hmac/t", json!({"input": input, "context": input}), "unknown field `context`"),
+        ("hmac/missing", json!({"input": input}), "not_found"),
+        ("verify/long", json!({"input": input, "hmac": first}), "say sha2-512"),
+        ("verify/t", json!({"input": input, "hmac": first, "prehashed": true}), "`prehashed`"),
+        ("verify/t", json!({"input": input, "hmac": "vault:v1:*"}), "malformed"),
+        ("verify/t", json!({"input": input, "cmac": first}), "unsupported"),
+        ("sign/t", json!({"input": input}), "unsupported"),
+    ] {
+        let said = refused(ask(path, body.clone()), 400);
+        assert!(said.contains(says), "{path} {body}: {said}");
+    }
+}
+
+#[test]
+fn a_key_is_deleted_where_its_configuration_and_the_token_allow_it() {
+    let mut local = with_keys(&[("k", "ed25519"), ("kept", "ed25519")]);
+    let delete =
+        |local: &Local, key: &str| local.ask("DELETE", &format!("/v1/transit/keys/{key}"), &NONE);
+    assert!(refused(delete(&local, "k"), 400).contains("deletion_allowed"));
+    for key in ["k", "kept"] {
+        let config = json!({"deletion_allowed": "true"});
+        let known = data(local.ask("POST", &format!("/v1/transit/keys/{key}/config"), &config));
+        assert_eq!(known["deletion_allowed"], true);
+    }
+    // Deleting destroys: who may not do that leaves it as it is.
+    let all = std::mem::take(&mut local.token);
+    let limits = ["actions=delete,show,sign".to_owned()];
+    local.token = gabion_kms_server::attenuated(&all, &limits).unwrap();
+    assert!(refused(delete(&local, "k"), 403).contains("denied"));
+    data(local.ask("POST", "/v1/transit/sign/k", &json!({"input": encode(b"m")})));
+    local.token = all;
+    assert_eq!(delete(&local, "k"), (204, NONE));
+    assert_eq!(local.ask("GET", "/v1/transit/keys/k", &NONE).0, 404);
+    refused(delete(&local, "k"), 400);
+    data(local.ask("POST", "/v1/transit/keys/k", &json!({"type": "ecdsa-p256"})));
+    let config = json!({"deletion_allowed": false});
+    data(local.ask("POST", "/v1/transit/keys/kept/config", &config));
+    refused(delete(&local, "kept"), 400);
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::super::bytes::{optional, secret};
 use super::super::secrets::{RANDOM, datakey_len};
-use super::super::{Call, Reply, Wanted, vault};
-use super::{Unsupported, made, missing, named, of_operation, opened, result, version, wanted};
+use super::super::{Call, Reply, vault};
+use super::{Unsupported, answered, made, missing, named, of_operation, opened, version, wanted};
 use crate::json;
 use crate::problem::Problem;
 
@@ -38,7 +38,7 @@ pub fn encrypt(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Encrypt, &wanted), batch_input, item, one)
+    answered(call, (Action::Encrypt, &wanted), batch_input, item, named_item, one)
 }
 
 pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
@@ -61,7 +61,7 @@ pub fn decrypt(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Decrypt, &wanted), batch_input, item, one)
+    answered(call, (Action::Decrypt, &wanted), batch_input, item, named_item, one)
 }
 
 pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
@@ -85,7 +85,7 @@ pub fn rewrap(call: &Call) -> Result<Reply, Problem> {
         nonce,
         ..TransitCipherItem::default()
     };
-    answered(call, (Action::Rewrap, &wanted), batch_input, item, one)
+    answered(call, (Action::Rewrap, &wanted), batch_input, item, named_item, one)
 }
 
 /// A key for data: with its bytes where the path says `plaintext`, without them where it says `wrapped`.
@@ -138,25 +138,8 @@ pub fn random(call: &Call) -> Result<Reply, Problem> {
     vault::data(call, json!({"random_bytes": text}), &[])
 }
 
-/// Answers one item, or each of a batch.
-fn answered(
-    call: &Call,
-    (action, wanted): (Action, &Wanted),
-    items: Option<Vec<TransitCipherItem>>,
-    item: TransitCipherItem,
-    one: impl Fn(&TransitCipherItem) -> Result<Value, Problem>,
-) -> Result<Reply, Problem> {
-    let Some(items) = items else {
-        return vault::data(call, one(&item).map_err(of_operation)?, &[]);
-    };
-    if item != TransitCipherItem::default() {
-        return Err(Problem::bad("expected one item or `batch_input`, and not both"));
-    }
-    let (service, caller) = call.caller()?;
-    let may = service.algorithm(&caller, action, &wanted.key(), items.len());
-    may.map_err(|error| of_operation(error.into()))?;
-    let results = items.iter().map(|item| result(item.reference.as_deref(), one(item)));
-    vault::data(call, json!({"batch_results": results.collect::<Vec<_>>()}), &[])
+fn named_item(item: &TransitCipherItem) -> Option<String> {
+    item.reference.clone()
 }
 
 fn check(item: &TransitCipherItem) -> Result<(), Problem> {

@@ -1,10 +1,12 @@
 //! Keys by Vault's paths.
 
 use gabion_engine::Algorithm;
+use gabion_kms::gate::Action;
 use gabion_kms::model::{Does, Label, Minimum};
 use gabion_kms::operations::{NewKey, Public};
 use gabion_kms_client::encode;
-use gabion_kms_client::transit::{TransitConfig, TransitCreate, TransitRotate};
+use gabion_kms_client::transit::{Flag, Number, TransitConfig, TransitCreate, TransitRotate};
+use gabion_kms_client::wire::Nothing;
 use serde_json::{Map, Value, json};
 
 use super::super::{Call, JSON, Reply, Wanted, vault};
@@ -31,7 +33,9 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
     Unsupported("convergent_encryption").flag(asked.convergent_encryption)?;
     Unsupported("exportable").flag(asked.exportable)?;
     Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
-    Unsupported("key_size").number(asked.key_size)?;
+    // Vault's keys of the type hmac have 32 bytes unless they are told, as ours of SHA-256 have.
+    let is_usual = asked.r#type.as_deref() == Some("hmac") && asked.key_size == Some(Number(32));
+    Unsupported("key_size").number(asked.key_size.filter(|_| !is_usual))?;
     Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
     Unsupported("managed_key_name").text(asked.managed_key_name.as_deref())?;
     Unsupported("managed_key_id").text(asked.managed_key_id.as_deref())?;
@@ -78,7 +82,6 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: TransitConfig = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
-    Unsupported("deletion_allowed").flag(asked.deletion_allowed)?;
     Unsupported("exportable").flag(asked.exportable)?;
     Unsupported("allow_plaintext_backup").flag(asked.allow_plaintext_backup)?;
     Unsupported("auto_rotate_period").time(asked.auto_rotate_period.as_ref())?;
@@ -109,7 +112,34 @@ pub fn config(call: &Call) -> Result<Reply, Problem> {
                 .map_err(|error| of_operation(error.into()))?;
         }
     }
+    if let Some(Flag(is_allowed)) = asked.deletion_allowed
+        && is_allowed != known.is_deletable
+    {
+        service.set_deletable(&caller, &wanted.key(), is_allowed)?;
+    }
     shown(call, &wanted, &[])
+}
+
+/// Destroys a key, as Vault does, if its configuration allows it. Who may not destroy it does not delete it either.
+pub fn delete(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    let wanted = wanted(call, None)?;
+    let key = wanted.key();
+    for action in [Action::Delete, Action::Destroy] {
+        let may = service.algorithm(&caller, action, &key, 1);
+        may.map_err(|error| of_operation(error.into()))?;
+    }
+    let id = service.kms().find(&wanted.tenant, &wanted.name)?;
+    let known = service.kms().describe(&id)?;
+    if !known.is_deletable {
+        return Err(Problem::bad("deletion is not allowed for this key; set `deletion_allowed`"));
+    }
+    if known.deleted_ms.is_none() {
+        service.delete(&caller, &key)?;
+    }
+    service.destroy(&caller, &key)?;
+    Ok(Reply { status: 204, kind: JSON, body: Vec::new() })
 }
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {
@@ -152,7 +182,7 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
         for public in &page {
             let number = public.version.version;
             after = number;
-            if does == Does::Encrypt {
+            if matches!(does, Does::Encrypt | Does::Authenticate) {
                 // As Vault: what has no public half has its time alone.
                 versions.insert(number.to_string(), json!(public.version.created_ms / 1000));
                 continue;
@@ -180,9 +210,9 @@ fn shown(call: &Call, wanted: &Wanted, warnings: &[String]) -> Result<Reply, Pro
         "min_available_version": if key.min_available == 1 { 0 } else { key.min_available },
         "min_decryption_version": key.min_verify,
         "min_encryption_version": key.min_sign,
-        "deletion_allowed": false,
+        "deletion_allowed": key.is_deletable,
         "derived": false,
-        "exportable": false,
+        "exportable": key.is_exportable,
         "allow_plaintext_backup": false,
         "imported_key": false,
         "auto_rotate_period": 0,

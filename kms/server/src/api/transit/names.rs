@@ -12,7 +12,6 @@ const NOT_YET: &[&str] = &[
     "rsa-2048",
     "rsa-3072",
     "rsa-4096",
-    "hmac",
     "managed_key",
     "aes128-cmac",
     "aes192-cmac",
@@ -33,6 +32,7 @@ pub fn algorithm(of: Option<&str>, set: Option<&str>) -> Result<KeyAlgorithm, Pr
             format!("{of}-{}", set.strip_prefix(&format!("{of}-")).unwrap_or(&set))
         }
         (_, Some(_)) => return Err(Problem::bad(format!("`{of}` takes no `parameter_set`"))),
+        ("hmac", None) => "hmac-sha-256".to_owned(),
         (of, None) => match (of.strip_prefix("mldsa-"), of.strip_prefix("ecdsa-p")) {
             (Some(set), _) => format!("ml-dsa-{set}"),
             (None, Some(bits)) if !bits.starts_with('-') => format!("ecdsa-p-{bits}"),
@@ -40,9 +40,9 @@ pub fn algorithm(of: Option<&str>, set: Option<&str>) -> Result<KeyAlgorithm, Pr
         },
     };
     match name.parse::<KeyAlgorithm>() {
-        Ok(algorithm) if matches!(algorithm.does(), Does::Sign | Does::Encrypt) => Ok(algorithm),
-        // Those of tags and KEMs are made by the service already; no path here uses them.
-        Ok(_) => Err(not_yet(of)),
+        // Vault has no path for KEMs.
+        Ok(algorithm) if algorithm.does() == Does::Encapsulate => Err(not_yet(of)),
+        Ok(algorithm) => Ok(algorithm),
         Err(_) if NOT_YET.contains(&of) => Err(not_yet(of)),
         Err(_) => Err(Problem::bad(format!("unknown key type `{name}`"))),
     }
@@ -55,6 +55,9 @@ fn not_yet(of: &str) -> Problem {
 /// Vault's type of an algorithm, and the parameter set where it has one.
 pub fn type_of(algorithm: KeyAlgorithm) -> (String, Option<String>) {
     let name = algorithm.to_string();
+    if name == "hmac-sha-256" {
+        return ("hmac".to_owned(), None);
+    }
     if let Some(bits) = name.strip_prefix("ecdsa-p-") {
         return (format!("ecdsa-p{bits}"), None);
     }
@@ -96,6 +99,8 @@ mod tests {
             ("ed25519", Some(""), "ed25519"),
             ("ecdsa-p256", None, "ecdsa-p-256"),
             ("ecdsa-p-521", None, "ecdsa-p-521"),
+            ("hmac", None, "hmac-sha-256"),
+            ("HMAC-SHA-512", None, "hmac-sha-512"),
         ] {
             let found = algorithm(Some(of), set).unwrap_or_else(|problem| panic!("{problem:?}"));
             assert_eq!(found.to_string(), wanted);
@@ -104,6 +109,7 @@ mod tests {
         }
         for (of, set, code) in [
             (Some("rsa-2048"), None, "unsupported"),
+            (Some("ml-kem-768"), None, "unsupported"),
             (Some("ml-dsa"), None, "bad_request"),
             (Some("ml-dsa"), Some("66"), "bad_request"),
             (Some("ed25519"), Some("65"), "bad_request"),

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use super::super::bytes::bytes;
 use super::super::{Call, Reply, Wanted, vault};
-use super::{Unsupported, batch, made, missing, names, of_operation, opened, version, wanted};
+use super::{
+    Unsupported, batch, made, missing, of_operation, opened, said_hash, tags, version, wanted,
+};
 use crate::json;
 use crate::problem::Problem;
 
@@ -62,6 +64,9 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
 pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let asked: TransitVerify = json::read(&call.body)?;
     let wanted = wanted(call, asked.name.as_deref())?;
+    if tags::are_meant(&asked) {
+        return tags::verify(call, &wanted, asked);
+    }
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed)?;
     Unsupported("context").text(asked.context.as_deref())?;
@@ -71,7 +76,6 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let read = |item: &TransitVerifyItem| -> Result<(Vec<u8>, u32, Vec<u8>), Problem> {
         Unsupported("context").text(item.context.as_deref())?;
-        Unsupported("hmac").text(item.hmac.as_deref())?;
         Unsupported("cmac").text(item.cmac.as_deref())?;
         let input = form.input(item.input.as_deref())?;
         let text = item.signature.as_deref();
@@ -123,13 +127,7 @@ impl Form {
         let (service, caller) = call.caller()?;
         let algorithm = service.algorithm(&caller, action, &wanted.key(), 1);
         let algorithm = algorithm.map_err(|error| of_operation(error.into()))?;
-        let in_path = call.parts.get(1);
-        let mut said = hashes.iter().filter_map(|hash| hash.as_ref()).chain(in_path);
-        let first = said.next();
-        if said.any(|other| Some(other) != first) {
-            return Err(Problem::bad("the hash is said twice, and not the same"));
-        }
-        let hash = first.map(|name| names::hash(name)).transpose()?;
+        let hash = said_hash(call, hashes)?;
         Form::of(algorithm, hash, prehashed.is_some_and(|flag| flag.0))
     }
 
