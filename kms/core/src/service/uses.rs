@@ -33,6 +33,9 @@ pub struct VerifyItem<'a> {
     pub signature: &'a [u8],
 }
 
+/// Of a batch: one for each item, in their order.
+type Answers<T> = Vec<Result<T, Error>>;
+
 impl Service {
     /// Signs.
     ///
@@ -142,7 +145,7 @@ impl Service {
         asked: usize,
         sign: &[SignItem<'_>],
         verify: &[VerifyItem<'_>],
-    ) -> (Vec<Result<Signed, Error>>, Vec<Result<bool, Error>>) {
+    ) -> (Answers<Signed>, Answers<bool>) {
         (self.signed(call, asked, sign), self.verified(call, asked, verify))
     }
 
