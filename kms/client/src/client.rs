@@ -20,8 +20,8 @@ use crate::error::Error;
 use crate::http::{self, Failure, Request, Response};
 use crate::wire::{
     Attest, Attested, BackedUp, Changed, ConfigureKey, CreateKey, CreateToken, Key, Keys, Nothing,
-    OfVersion, Problem, RevokeToken, Rotated, Sealing, Sign, Signed, Status, TokenMade, Trim,
-    Unseal, Verified, Verify, Versions,
+    OfVersion, Problem, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign, Signed,
+    Status, TokenMade, Trim, Unseal, Verified, Verify, Versions,
 };
 
 /// Where the service is, and as whom it is called.
@@ -237,6 +237,14 @@ impl Client {
     /// As of all calls.
     pub fn seal(&self) -> Result<Sealing, Error> {
         self.post("/v1/kms/seal", &Nothing {})
+    }
+
+    /// Gives a share for a new administrator. Needs no token.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn recover_admin(&self, by: &RecoverAdmin) -> Result<Recovering, Error> {
+        self.post("/v1/kms/recover-admin", by)
     }
 
     /// Makes a token.

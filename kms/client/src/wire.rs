@@ -274,6 +274,30 @@ wire! {
     }
 
     [deny_unknown_fields]
+    /// A share of the recovery set, given for a new administrator. Enough of them replace every token by one.
+    RecoverAdmin {
+        /// The share.
+        share: Option<Secret>,
+        /// What the new administrator is called; `first` if nothing is said.
+        principal: Option<String>,
+        /// The SHA-256 of the certificate that the token is to be bound to, in hexadecimal. Each share names the same one.
+        cnf: Option<String>,
+        /// Whether to forget the shares that were given before.
+        reset: Option<bool>,
+    }
+
+    []
+    /// How far a recovery is.
+    Recovering {
+        /// How many different shares were given.
+        given: u32,
+        /// How many of them it takes; none where none was given yet.
+        threshold: Option<u32>,
+        /// The new administrator's token, once there were enough.
+        token: Option<Secret>,
+    }
+
+    [deny_unknown_fields]
     /// A token to make. It may no more than its maker may, and not for longer.
     CreateToken {
         /// What whoever has it is called.
@@ -318,6 +342,8 @@ wire! {
         index: u64,
         /// What it says.
         record: Value,
+        /// What it is hashed with: an entry is SHA-256(salt || record).
+        salt: String,
     }
 
     []
@@ -327,6 +353,44 @@ wire! {
         records: Vec<AuditRecord>,
         /// How many there are.
         size: u64,
+    }
+
+    []
+    /// Entries of the audit log, in their order: what its leaves are the hashes of.
+    AuditEntries {
+        /// The entries, 32 bytes each.
+        entries: Vec<String>,
+    }
+
+    []
+    /// How far the audit log has come.
+    AuditState {
+        /// Its newest checkpoint, as C2SP's tlog-checkpoint has it.
+        checkpoint: String,
+        /// How many records there are.
+        size: u64,
+        /// The index of the first one that is in no archive.
+        first: u64,
+    }
+
+    [deny_unknown_fields]
+    /// Which full segments of the audit log go to its archive: all that neither of these keeps, all if nothing is said.
+    ArchiveAudit {
+        /// Keep those with a record that is not older than so many seconds.
+        keep_s: Option<u64>,
+        /// Keep the newest ones, as far as all segments have so many MiB together at most.
+        keep_mib: Option<u64>,
+    }
+
+    []
+    /// What went to the archive of the audit log.
+    AuditArchived {
+        /// Names of files in the folder that the server is configured to put them.
+        files: Vec<String>,
+        /// How many records are in them.
+        records: u64,
+        /// The index of the first record that is in no archive.
+        first: u64,
     }
 
     []

@@ -206,6 +206,18 @@ pub enum AuditError {
         /// Its index.
         u64,
     ),
+    /// The archive can't be written. The log can.
+    #[error("the archive of the audit log can't be written: {0}")]
+    Archive(
+        /// What failed.
+        String,
+    ),
+    /// The record's segment was moved.
+    #[error("the audit log's record {0} is in its archive; `gabion kms audit verify` looks there")]
+    Archived(
+        /// Its index.
+        u64,
+    ),
     /// A name or key of a signer that can't be one.
     #[error("{0}")]
     Parameter(
@@ -485,7 +497,8 @@ fn code_of_audit(error: &AuditError) -> Code {
         | AuditError::Forked => Code::AuditUnwritable,
         AuditError::Damaged { .. } => Code::IntegrityFailed,
         AuditError::TooLarge(_) => Code::TooLarge,
-        AuditError::NoRecord(_) => Code::NotFound,
+        AuditError::NoRecord(_) | AuditError::Archived(_) => Code::NotFound,
+        AuditError::Archive(_) => Code::StoreUnavailable,
         AuditError::Parameter(_) => Code::BadRequest,
         AuditError::Engine(error) => code_of_engine(error),
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms::audit::Class;
+use gabion_kms::audit::{self, Class};
 use gabion_kms::{gate, service};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -82,6 +82,10 @@ pub struct Audit {
     origin: String,
     #[serde(default)]
     durable: bool,
+    /// Where segments that are full go when they are archived.
+    pub archive: Option<PathBuf>,
+    #[serde(default = "segment_mib")]
+    segment_mib: u32,
 }
 
 /// What tokens may be.
@@ -102,6 +106,10 @@ impl Default for Tokens {
             administration_needs_certificate: true,
         }
     }
+}
+
+fn segment_mib() -> u32 {
+    64
 }
 
 fn origin() -> String {
@@ -177,6 +185,11 @@ impl Config {
                 lifetime_ms_max: u64::from(self.tokens.lifetime_seconds_max) * 1000,
             },
             origin: self.audit.origin.clone(),
+            log: audit::Options {
+                segment_bytes: u64::from(self.audit.segment_mib) << 20,
+                // Half of a segment at most.
+                reserve_bytes: if self.audit.segment_mib == 1 { 512 << 10 } else { 1 << 20 },
+            },
             class: if self.audit.durable { Class::Durable } else { Class::Written },
             ..service::Options::default()
         }
@@ -193,6 +206,7 @@ impl Config {
         let (lifetime, most) = (self.tokens.lifetime_seconds, self.tokens.lifetime_seconds_max);
         within("tokens.lifetime_seconds_max", most, u32::MAX)?;
         within("tokens.lifetime_seconds", lifetime, most)?;
+        within("audit.segment_mib", self.audit.segment_mib, 1 << 10)?;
         within("store.cache_mib", self.store.cache_mib, 1 << 20)?;
         let is_open = self.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         match (self.listen.is_empty(), is_open && self.tls.is_none()) {
@@ -295,7 +309,7 @@ mod tests {
             .join("\n");
         let all: Config = all.parse().unwrap();
         assert!(all.seal.passphrase_file.is_some() && all.backup.folder.is_some());
-        assert!(all.store.size_max_mib.is_some());
+        assert!(all.store.size_max_mib.is_some() && all.audit.archive.is_some());
         let short: Config =
             "listen = [\"127.0.0.1:8200\"]\n[tls]\ncertificate = \"/etc/gabion/kms.pem\"\n\
                              key = \"/etc/gabion/kms.key\"\n[store]\npath = \"/var/lib/gabion/kms\"\n[audit]\nfolder = \"/var/lib/gabion/audit\""

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use gabion_kms::audit::{Archived, Keep};
 use gabion_kms::gate::{self, Principal};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
-use gabion_kms::service::{AuditAt, Options, Service};
+use gabion_kms::service::{AuditAt, Call, Options, Service};
 use gabion_kms::store::{self, MemoryStore, SqliteStore, Store};
-use gabion_kms_client::wire;
+use gabion_kms_client::{Secret, wire};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2_hmac::{Digest, Sha256};
@@ -29,12 +30,24 @@ pub struct Keeper {
     /// None: in memory.
     audit: Option<PathBuf>,
     backups: Option<PathBuf>,
+    archive: Option<PathBuf>,
     kms: operations::Options,
     service: Options,
     is_initialized: AtomicBool,
     open: RwLock<Option<Arc<Service>>>,
     /// Shares that were given, and are too few so far. Held while the seal is opened: once at a time.
     given: Mutex<Vec<Share>>,
+    /// The same, for a new administrator. Taken before `given`.
+    recovering: Mutex<Recovery>,
+}
+
+/// Shares that were given for a new administrator.
+#[derive(Default)]
+struct Recovery {
+    shares: Vec<Share>,
+    principal: Option<String>,
+    /// What the token is to be bound to.
+    certificate: Option<[u8; 32]>,
 }
 
 /// What a new store's seal is to be.
@@ -70,11 +83,13 @@ impl Keeper {
             file: None,
             audit: None,
             backups: None,
+            archive: None,
             kms: operations::Options::default(),
             service: Options { gate, ..Options::default() },
             is_initialized: AtomicBool::new(true),
             open: RwLock::new(None),
             given: Mutex::default(),
+            recovering: Mutex::default(),
         };
         let service = keeper.opened(sealer)?;
         let token = service.first_token(&Principal::new("dev")?)?;
@@ -152,11 +167,13 @@ impl Keeper {
             file: Some(file),
             audit: Some(config.audit.folder.clone()),
             backups: config.backup.folder.clone(),
+            archive: config.audit.archive.clone(),
             kms: operations::Options { cache_bytes_max: (config.store.cache_mib as usize) << 20 },
             service: config.service(),
             is_initialized,
             open: RwLock::new(None),
             given: Mutex::default(),
+            recovering: Mutex::default(),
         })
     }
 
@@ -187,10 +204,7 @@ impl Keeper {
                 given.clear();
             }
             (Some(share), None) => {
-                let share: Share = share.expose().parse().map_err(|error| {
-                    Problem::from(gabion_kms::Error::Seal(gabion_kms::SealError::Share(error)))
-                })?;
-                self.take(&mut given, share)?;
+                self.take(&mut given, read(share)?)?;
             }
         }
         Ok(self.sealing(&given))
@@ -213,6 +227,22 @@ impl Keeper {
         let name = format!("{name}.backup");
         file.backup(&folder.join(&name))?;
         Ok(wire::BackedUp { file: name, revision: service.kms().revision() })
+    }
+
+    /// Moves full segments of the audit log to the folder for that.
+    pub(crate) fn archive(
+        &self,
+        service: &Service,
+        call: &Call<'_>,
+        keep: &Keep,
+    ) -> Result<Archived, gabion_kms::Error> {
+        match &self.archive {
+            Some(folder) => service.audit_archive(call, folder, keep),
+            None => {
+                let why = "the server is not configured to archive its audit log";
+                Err(gabion_kms::Error::Unsupported(why.to_owned()))
+            }
+        }
     }
 
     /// Signs how far the audit log has come. To be called each second, and at the end.
@@ -249,23 +279,55 @@ impl Keeper {
 
     /// Takes one share more, and opens the seal if there are enough.
     fn take(&self, given: &mut Vec<Share>, share: Share) -> Result<(), Problem> {
-        // Shares of two sets make no key: the first one says which set is meant.
-        if given.first().is_some_and(|first| first.set() != share.set()) {
-            return Err(Problem::bad(
-                "the share is of another set than those that were given before",
-            )
-            .hint("`gabion kms unseal --reset` forgets those"));
+        match enough(given, share)? {
+            Some(shares) => Ok(self.unsealed(seal::unseal(&*self.store, By::Shares(&shares))?)?),
+            None => Ok(()),
         }
-        if given.iter().all(|known| known.index() != share.index()) && given.len() < GIVEN_MAX {
-            given.push(share);
+    }
+
+    /// Takes a share for a new administrator. Enough of them open the seal if it is closed, and replace every token by one.
+    pub(crate) fn recover_admin(
+        &self,
+        by: &wire::RecoverAdmin,
+    ) -> Result<wire::Recovering, Problem> {
+        let mut recovery = self.recovering.lock().unwrap_or_else(PoisonError::into_inner);
+        if by.reset == Some(true) {
+            *recovery = Recovery::default();
         }
-        let threshold = given.first().map_or(usize::MAX, |first| usize::from(first.threshold()));
-        if given.len() >= threshold {
-            // Wrong ones are all forgotten: nobody knows which of them it was.
-            let shares = std::mem::take(given);
-            self.unsealed(seal::unseal(&*self.store, By::Shares(&shares))?)?;
+        let told = |given: &[Share], token| wire::Recovering {
+            given: given.len() as u32,
+            threshold: given.first().map(|share| share.threshold().into()),
+            token,
+        };
+        let Some(share) = &by.share else {
+            return match by.reset {
+                Some(true) => Ok(told(&[], None)),
+                Some(false) | None => Err(Problem::bad("missing field `share`")),
+            };
+        };
+        let share = read(share)?;
+        let certificate = by.cnf.as_deref().map(digest).transpose()?;
+        let principal = Principal::new(by.principal.as_deref().unwrap_or("first"))?;
+        if recovery.shares.is_empty() {
+            recovery.principal = by.principal.clone();
+            recovery.certificate = certificate;
+        } else if (&recovery.principal, recovery.certificate) != (&by.principal, certificate) {
+            // Whoever gives the last share is not to turn the others' into a token of their own.
+            let why =
+                "the shares that were given before are for another administrator or certificate";
+            return Err(Problem::bad(why).hint("`gabion kms recover-admin --reset` forgets those"));
         }
-        Ok(())
+        let Some(shares) = enough(&mut recovery.shares, share)? else {
+            return Ok(told(&recovery.shares, None));
+        };
+        let given = self.given();
+        let sealer = seal::unseal(&*self.store, By::Shares(&shares))?;
+        if self.service().is_err() {
+            self.unsealed(sealer)?;
+        }
+        drop(given);
+        let token = self.service()?.recover(&principal, certificate)?;
+        Ok(told(&shares, Some(token.to_string().into())))
     }
 
     fn unsealed(&self, sealer: Sealer) -> Result<(), gabion_kms::Error> {
@@ -306,6 +368,43 @@ impl Keeper {
     fn given(&self) -> MutexGuard<'_, Vec<Share>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn read(share: &Secret) -> Result<Share, Problem> {
+    share.expose().parse().map_err(|error| {
+        Problem::from(gabion_kms::Error::Seal(gabion_kms::SealError::Share(error)))
+    })
+}
+
+/// Takes one share more; all of them once there are enough, and then none is left.
+fn enough(given: &mut Vec<Share>, share: Share) -> Result<Option<Vec<Share>>, Problem> {
+    // Shares of two sets make no key: the first one says which set is meant.
+    if given.first().is_some_and(|first| first.set() != share.set()) {
+        return Err(Problem::bad("the share is of another set than those that were given before")
+            .hint("the same command with `--reset` forgets those"));
+    }
+    if given.iter().all(|known| known.index() != share.index()) && given.len() < GIVEN_MAX {
+        given.push(share);
+    }
+    let threshold = given.first().map_or(usize::MAX, |first| usize::from(first.threshold()));
+    // Wrong ones are all forgotten: nobody knows which of them it was.
+    Ok((given.len() >= threshold).then(|| std::mem::take(given)))
+}
+
+/// A SHA-256 in hexadecimal, as a token's caveat has it.
+fn digest(text: &str) -> Result<[u8; 32], Problem> {
+    match format!("cnf={text}").parse()? {
+        gate::Caveat::Cnf(digest) => Ok(digest),
+        _ => Err(Problem::bad("`cnf` is no SHA-256 in hexadecimal")),
+    }
+}
+
+/// What a token has that is bound to a certificate in PEM: `cnf=` and this.
+///
+/// # Errors
+/// What is no certificate.
+pub fn cnf(pem: &[u8]) -> Result<String, Error> {
+    Ok(digest_of(pem)?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The SHA-256 of a certificate.

@@ -117,6 +117,7 @@ pub const ROUTES: &[Route] = &[
     route!("GET" "/v1/kms/attestation-key" "attestation_key" "The public key of descriptions, as a JWK (RFC 9964)." signatures::attestation_key),
     route!(open "POST" "/v1/kms/unseal" "unseal" "Takes a share or the passphrase." administration::unseal, body wire::Unseal, answer wire::Sealing),
     route!("POST" "/v1/kms/seal" "seal" "Closes the seal." administration::seal, body wire::Nothing, answer wire::Sealing),
+    route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
     route!("POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
     route!("POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
     route!("POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
@@ -125,6 +126,12 @@ pub const ROUTES: &[Route] = &[
         ("limit", "Most records of the answer: 100 if nothing else is said, at most 1000."),
     ]),
     route!("GET" "/v1/kms/audit/proof" "audit_proof" "That a record is in the audit log." administration::audit_proof, query &[("index", "Its index.")]),
+    route!("GET" "/v1/kms/audit/state" "audit_state" "How far the audit log has come." administration::audit_state, answer wire::AuditState),
+    route!("GET" "/v1/kms/audit/entries" "audit_entries" "Entries of the audit log, also of records that are in its archive." administration::audit_entries, answer wire::AuditEntries, query &[
+        ("from", "The index of the first entry."),
+        ("limit", "Most entries of the answer: 1000 if nothing else is said, at most 10000."),
+    ]),
+    route!("POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body wire::ArchiveAudit, answer wire::AuditArchived),
     route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer wire::AuditKeys),
     // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
     route!(open "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::listen::{self, Bound};
+use crate::notify;
 use crate::openapi;
 use crate::options::{Listen, Options};
 use crate::state::State;
@@ -84,14 +85,19 @@ impl Server {
     }
 
     /// Serves until the process is asked to end (SIGTERM, SIGINT), then as [`Self::stop`]. `tell` is called when the
-    /// process no longer ends otherwise.
+    /// process no longer ends otherwise; whoever is at NOTIFY_SOCKET (systemd) is told, too.
     ///
     /// # Errors
     /// The signals can't be had.
     pub fn serve(self, tell: impl FnOnce()) -> Result<(), Error> {
         if let Some(runtime) = &self.runtime {
+            let tell = || {
+                notify::tell("READY=1");
+                tell();
+            };
             runtime.block_on(asked_to_end(tell)).map_err(Error::system("wait for signals"))?;
         }
+        notify::tell("STOPPING=1");
         self.stop();
         Ok(())
     }

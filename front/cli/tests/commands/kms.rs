@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::harness::{Done, Work};
 
 /// `gabion kms dev`, which ends with the test.
-struct Server {
+pub struct Server {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
 }
@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// Asks it to end, and waits for that.
-    fn end(mut self) -> Option<i32> {
+    pub fn end(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         let start = Instant::now();
@@ -65,11 +65,11 @@ pub fn for_examples(work: &Work, command: &mut Command) -> impl Drop + use<> {
 }
 
 /// `gabion kms serve`, which ends with the test.
-struct Serving;
+pub struct Serving;
 
 impl Serving {
     /// Starts it, and waits until it answers.
-    fn start(caller: &Caller<'_>) -> Server {
+    pub fn start(caller: &Caller<'_>) -> Server {
         let mut command = caller.work.command(&["kms", "serve", "--config", "kms.toml"]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
@@ -84,20 +84,24 @@ impl Serving {
 }
 
 /// Commands of a caller of a server.
-struct Caller<'a> {
-    work: &'a Work,
-    address: String,
-    token: String,
-    ca_file: String,
+pub struct Caller<'a> {
+    pub work: &'a Work,
+    pub address: String,
+    pub token: String,
+    pub ca_file: String,
 }
 
 impl Caller<'_> {
-    fn run(&self, arguments: &[&str]) -> Done {
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        Done::of(self.command(arguments).output().unwrap())
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.work.command(&[&["kms"], arguments].concat());
         command.env("GABION_KMS_ADDR", &self.address);
         command.env("GABION_KMS_TOKEN", &self.token);
         command.env("GABION_KMS_CACERT", &self.ca_file);
-        Done::of(command.output().unwrap())
+        command
     }
 }
 

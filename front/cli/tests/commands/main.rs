@@ -17,6 +17,10 @@ mod hss;
 mod keys;
 #[cfg(feature = "kms")]
 mod kms;
+#[cfg(feature = "kms")]
+mod kms_audit;
+#[cfg(feature = "kms")]
+mod kms_ends;
 mod raw_keys;
 mod reports;
 mod slh_dsa;

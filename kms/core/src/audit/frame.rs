@@ -1,11 +1,11 @@
 //! How records stand in a segment.
 //!
 //! ```text
-//!   head    at 0       "gabaudit"  format (4)  0 (4)  log's id (16)  segment's number (8)  first record (8)  check (8)
+//!   head    at 0       "gabaudit"  format (4)  moved (4)  log's id (16)  segment's number (8)  first record (8)  check (8)
 //!   frame   from 4096  "GAF1"  length (4)  index (8)  synced (8)  check (8)  salt (32)  record  zeros up to 8
 //! ```
 //!
-//! Numbers are little-endian. `synced` says how many records were synced when this one was written: where a frame is broken
+//! Numbers are little-endian. `moved` is 1 where the head is all that is here: the segment is in an archive. `synced` says how many records were synced when this one was written: where a frame is broken
 //! and a later one says that it was synced, that is damage and no torn end.
 
 use sha2_hmac::{Digest, Sha256};
@@ -34,6 +34,8 @@ pub struct Head {
     pub number: u64,
     /// The index of its first record.
     pub first: u64,
+    /// Whether the segment was moved to an archive, and this is what is left of it.
+    pub is_moved: bool,
 }
 
 impl Head {
@@ -42,6 +44,7 @@ impl Head {
         let mut bytes = [0; HEAD];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12] = self.is_moved.into();
         bytes[16..32].copy_from_slice(&self.log);
         bytes[32..40].copy_from_slice(&self.number.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.first.to_le_bytes());
@@ -54,7 +57,8 @@ impl Head {
     pub fn decode(bytes: &[u8; HEAD]) -> Option<Self> {
         let mut log = [0; 16];
         log.copy_from_slice(&bytes[16..32]);
-        let head = Head { log, number: number(&bytes[32..40]), first: number(&bytes[40..48]) };
+        let (number, first) = (number(&bytes[32..40]), number(&bytes[40..48]));
+        let head = Head { log, number, first, is_moved: bytes[12] == 1 };
         (head.encode() == *bytes).then_some(head)
     }
 }
@@ -161,13 +165,15 @@ mod tests {
 
     #[test]
     fn a_head_is_read_as_it_was_written_and_no_other_is() {
-        let head = Head { log: [1; 16], number: 3, first: 1000 };
-        let bytes = head.encode();
-        assert_eq!(Head::decode(&bytes), Some(head));
-        for bit in 0..8 * bytes.len() {
-            let mut other = bytes;
-            other[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Head::decode(&other), None, "bit {bit}");
+        for is_moved in [false, true] {
+            let head = Head { log: [1; 16], number: 3, first: 1000, is_moved };
+            let bytes = head.encode();
+            assert_eq!(Head::decode(&bytes), Some(head));
+            for bit in 0..8 * bytes.len() {
+                let mut other = bytes;
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Head::decode(&other), None, "bit {bit}");
+            }
         }
     }
 }

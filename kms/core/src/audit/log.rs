@@ -82,6 +82,8 @@ pub struct Log {
     pub(super) spare: Mutex<bool>,
     /// The newest checkpoint, and one at a time.
     pub(super) checkpoint: Mutex<Option<Checkpoint>>,
+    /// One archives at a time. Taken before that of checkpoints.
+    pub(super) archiving: Mutex<()>,
     pub(super) process: u32,
     /// Has the kernel's lock until the log is closed.
     pub(super) lock: Mutex<Box<dyn DiskFile>>,
@@ -175,6 +177,11 @@ impl Log {
         self.check_file(&writing.segment)
     }
 
+    /// The newest checkpoint.
+    pub fn newest(&self) -> Option<Checkpoint> {
+        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// How many records there are.
     pub fn size(&self) -> u64 {
         self.writing().tree.size()
@@ -188,13 +195,32 @@ impl Log {
         segment::entries(&*self.disk, &self.folder, from, self.size(), most)
     }
 
+    /// The index of the first record that is in no archive.
+    ///
+    /// # Errors
+    /// It can't be read; it is damaged.
+    pub fn first(&self) -> Result<u64, AuditError> {
+        segment::first_here(&*self.disk, &self.folder)
+    }
+
+    /// Entries from an index on, of which the newest checkpoint tells, at most so many: also those whose records are in
+    /// an archive.
+    ///
+    /// # Errors
+    /// It can't be read; it is damaged.
+    pub fn entries(&self, from: u64, most: usize) -> Result<Vec<Hash>, AuditError> {
+        // Tiles are replaced while a checkpoint is made.
+        let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = newest.as_ref().map_or(0, |newest| newest.size);
+        verify::entries(&*self.disk, &self.folder, size, from, most)
+    }
+
     /// That a record is in the newest checkpoint.
     ///
     /// # Errors
-    /// There is none that has it; it can't be read; it is damaged.
+    /// There is none that has it; it is in an archive; it can't be read; it is damaged.
     pub fn prove(&self, index: u64) -> Result<Proof, AuditError> {
-        let newest = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        verify::prove(&*self.disk, &self.folder, newest, index)
+        verify::prove(&*self.disk, &self.folder, self.newest(), index)
     }
 
     /// The root of the tree as it was when it had so many records, of which the newest checkpoint tells.

@@ -15,8 +15,10 @@
 //!   was appended as [`Class::Durable`].
 //! - The log has no thread. Whoever appends writes; of those who wait for the disk, one syncs for all.
 //! - What can't be written is an error, and so is everything after it until the log is opened again.
+//! - Segments that are full may be moved to an archive; the entries and tiles of their records stay.
 //! - An entry has a salt, so that one who has the tiles alone can't guess a record.
 
+mod archive;
 mod frame;
 mod log;
 mod memory;
@@ -29,12 +31,13 @@ mod tiles;
 mod tree;
 mod verify;
 
+pub use archive::{Archived, Keep};
 pub use log::{Class, Log, Options};
 pub use memory::MemoryDisk;
 pub use note::{Checkpoint, Keys, Verifier};
 pub use record::{Digest, Outcome, RECORD_MAX, Record};
 pub use segment::Entry;
 pub use tree::Hash;
-pub use verify::{Proof, Verified, verify};
+pub use verify::{Proof, Recount, Verified, verify};
 
 pub use crate::error::AuditError;

@@ -30,6 +30,17 @@ pub struct Checkpoint {
     pub note: String,
 }
 
+impl Checkpoint {
+    /// Reads one that each of some keys signed, written as C2SP's signed-note writes keys; none of what is another text, or
+    /// of what one of them did not sign.
+    ///
+    /// # Errors
+    /// No keys, or what is none; the engine's.
+    pub fn read<S: AsRef<str>>(vkeys: &[S], note: &str) -> Result<Option<Self>, AuditError> {
+        verify(&Verifier::read(vkeys)?, note)
+    }
+}
+
 /// What signs checkpoints.
 pub struct Keys {
     origin: String,

@@ -6,6 +6,7 @@
 //!                  '--> a broken one: nothing behind it says that it was synced --> torn, cut
 //!                                     something does                            --> damaged, refused
 //! ```
+//! Of a segment that is in an archive its entries are taken from their bundles.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -21,7 +22,7 @@ use super::note::{self, Checkpoint, Keys, NOTE_MAX, Verifier};
 use super::segment::{self, Frames, Segment, damaged, unwritable};
 use super::sync::Syncs;
 use super::tiles;
-use super::tree::{Hash, Tree};
+use super::tree::{Hash, Tree, WIDTH};
 use crate::error::AuditError;
 
 /// Smallest segment.
@@ -56,12 +57,18 @@ impl Log {
         let checkpoint = newest(&*disk, folder, &keys)?;
         let (tree, entries) = match &checkpoint {
             Some(checkpoint) => match tiles::edge(&*disk, folder, checkpoint.size)? {
-                Some((tree, entries)) if tree.root() == checkpoint.root => (tree, entries),
+                Some((tree, entries))
+                    if tree.root() == checkpoint.root
+                        && tiles::are_there(&*disk, folder, checkpoint.size)? =>
+                {
+                    (tree, entries)
+                }
                 // They are made again.
                 Some(_) | None => Default::default(),
             },
             None => Default::default(),
         };
+        let is_made_again = tree.size() == 0;
         let writing = match segment::last(&*disk, folder)? {
             Some(last) => Replay { disk: &*disk, folder, last }.run(tree, entries)?,
             None if checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.size > 0) => {
@@ -87,7 +94,9 @@ impl Log {
             writing: Mutex::new(writing),
             syncs,
             spare: Mutex::new(false),
-            checkpoint: Mutex::new(checkpoint),
+            // The next one writes what was made again, also where there is nothing new.
+            checkpoint: Mutex::new(checkpoint.filter(|_| !is_made_again)),
+            archiving: Mutex::new(()),
             process: std::process::id(),
             lock: Mutex::new(lock),
         };
@@ -133,7 +142,8 @@ fn first(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Writing, 
     }
     segment::prepare(disk, folder, segment_bytes)
         .map_err(|error| unwritable(&segment::spare(folder), &error))?;
-    let (segment, syncer) = log::begin(disk, folder, Head { log, number: 0, first: 0 })?;
+    let (segment, syncer) =
+        log::begin(disk, folder, Head { log, number: 0, first: 0, is_moved: false })?;
     Ok(writing(segment, syncer, START, Tree::default(), Vec::new()))
 }
 
@@ -175,7 +185,10 @@ impl Replay<'_> {
         for number in start..last {
             let (this, next) = (self.segment(number, Access::Read)?, number + 1);
             let first = self.segment(next, Access::Read)?.head.first;
-            let (_, read) = self.replay(&this, &mut writing)?;
+            let read = match this.head.is_moved {
+                true => self.moved(first, &mut writing)?,
+                false => self.replay(&this, &mut writing)?.1,
+            };
             if read != first || this.head.log != log {
                 return Err(damaged(&this.path, "the next segment does not follow it"));
             }
@@ -213,6 +226,20 @@ impl Replay<'_> {
         Ok((frames.at(), frames.next_index()))
     }
 
+    /// Takes the entries before an index, whose records are in an archive, from their bundles, which stay; where they end.
+    fn moved(&self, end: u64, writing: &mut Writing) -> Result<u64, AuditError> {
+        while writing.tree.size() < end {
+            let index = writing.tree.size();
+            let bundle = tiles::bundle(self.disk, self.folder, index / WIDTH as u64)?;
+            let within = (index % WIDTH as u64) as usize..;
+            for entry in bundle[within].iter().take((end - index) as usize) {
+                writing.grow(entry);
+            }
+            self.spill(writing)?;
+        }
+        Ok(end)
+    }
+
     fn take(
         &self,
         writing: &mut Writing,
@@ -225,6 +252,11 @@ impl Replay<'_> {
             return Err(damaged(&segment.path, &reason));
         }
         writing.grow(entry);
+        self.spill(writing)
+    }
+
+    /// Writes tiles, if there are many.
+    fn spill(&self, writing: &mut Writing) -> Result<(), AuditError> {
         if writing.tiles.len() > TILES_KEPT {
             tiles::write_full(self.disk, self.folder, &writing.tiles, &writing.bundles)?;
             writing.tiles.clear();

@@ -135,6 +135,20 @@ pub fn last(disk: &dyn Disk, folder: &Path) -> Result<Option<u64>, AuditError> {
     Ok(Some(there))
 }
 
+/// The index of the first record whose segment is in no archive: the oldest ones are moved first.
+pub fn first_here(disk: &dyn Disk, folder: &Path) -> Result<u64, AuditError> {
+    let (mut low, mut high) = (0, last(disk, folder)?.unwrap_or(0));
+    let head = |number| Ok(open(disk, folder, number, Access::Read)?.map(|segment| segment.head));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match head(middle)? {
+            Some(head) if head.is_moved => low = middle + 1,
+            Some(_) | None => high = middle,
+        }
+    }
+    Ok(head(low)?.map_or(0, |head| head.first))
+}
+
 /// Frames of a segment, in their order.
 pub struct Frames<'s> {
     segment: &'s Segment,

@@ -145,6 +145,51 @@ pub fn read(
     Ok(None)
 }
 
+/// Whether the full tiles and bundles of a log of a size are there, as far as their lengths tell: nobody syncs them, so that a
+/// power cut may take one and leave what came later.
+pub fn are_there(disk: &dyn Disk, folder: &Path, size: u64) -> Result<bool, AuditError> {
+    let levels = (0..8u8).map(|level| (Of::Level(level), size >> (8 * u32::from(level)), 32));
+    for (of, count, step) in levels.chain([(Of::Entries, size, LENGTH + 32)]) {
+        for index in 0..count / WIDTH as u64 {
+            let path = path_of(folder, of, index, WIDTH);
+            match disk.open(&path, Access::Read).and_then(|file| file.size()) {
+                Ok(len) if len == (step * WIDTH) as u64 => {}
+                Ok(_) => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(unwritable(&path, &error)),
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// A full bundle of entries.
+pub fn bundle(disk: &dyn Disk, folder: &Path, index: u64) -> Result<Vec<Hash>, AuditError> {
+    read(disk, folder, Of::Entries, index, WIDTH)?
+        .ok_or_else(|| damaged(&path_of(folder, Of::Entries, index, WIDTH), "there is none"))
+}
+
+/// Makes full bundles of entries durable, and their names.
+pub fn sync_bundles(
+    disk: &dyn Disk,
+    folder: &Path,
+    indexes: std::ops::Range<u64>,
+) -> Result<(), AuditError> {
+    let mut folders = std::collections::BTreeSet::new();
+    for index in indexes {
+        let path = path_of(folder, Of::Entries, index, WIDTH);
+        let synced = disk.open(&path, Access::Write).and_then(|file| file.sync());
+        synced.map_err(|error| unwritable(&path, &error))?;
+        let above = path.ancestors().skip(1).take_while(|above| above.starts_with(folder));
+        folders.extend(above.map(Path::to_owned));
+    }
+    // From within.
+    for above in folders.iter().rev() {
+        disk.sync_folder(above).map_err(|error| unwritable(above, &error))?;
+    }
+    Ok(())
+}
+
 /// The tree of a size, as far as tiles tell, and the entries of the bundle that is not full; none where a file is missing.
 pub fn edge(
     disk: &dyn Disk,

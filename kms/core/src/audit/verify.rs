@@ -5,10 +5,10 @@ use std::path::Path;
 use gabion_state::{Access, Disk};
 use serde::{Deserialize, Serialize};
 
-use super::frame;
+use super::frame::{self, Head};
 use super::note::{self, Checkpoint, NOTE_MAX, Verifier};
 use super::record::Record;
-use super::segment::{self, Frames, damaged, entry_of};
+use super::segment::{self, Entry, Frames, damaged, entry_of};
 use super::tiles::{self, Of, Tiles};
 use super::tree::{self, Full, Hash, Tree, WIDTH, leaf};
 use crate::error::AuditError;
@@ -21,8 +21,10 @@ pub struct Verified {
     pub checkpoint: Checkpoint,
     /// How many records there are, those that no checkpoint tells of yet included.
     pub records: u64,
-    /// How many segments.
+    /// How many segments, those in an archive included.
     pub segments: u64,
+    /// How many records are in an archive that was not looked at. Their entries are right.
+    pub archived: u64,
     /// The clock's smallest and largest word in the records.
     pub times_ms: Option<(u64, u64)>,
 }
@@ -70,6 +72,9 @@ pub fn prove(
 ) -> Result<Proof, AuditError> {
     let checkpoint = checkpoint.filter(|checkpoint| index < checkpoint.size);
     let checkpoint = checkpoint.ok_or(AuditError::NoRecord(index))?;
+    if index < segment::first_here(disk, folder)? {
+        return Err(AuditError::Archived(index));
+    }
     let entry = segment::entries(disk, folder, index, index + 1, 1)?.pop();
     let entry = entry.ok_or(AuditError::NoRecord(index))?;
     let path = tree::path(&mut Tiles::new(disk, folder, checkpoint.size), index, checkpoint.size)?;
@@ -82,13 +87,80 @@ pub fn prove(
     })
 }
 
-/// Checks all of a log that nobody writes to, or a copy of one: each record, each tile, the checkpoint.
+/// Entries from an index on, of a log of a size, at most so many.
+pub fn entries(
+    disk: &dyn Disk,
+    folder: &Path,
+    size: u64,
+    from: u64,
+    most: usize,
+) -> Result<Vec<Hash>, AuditError> {
+    let mut entries = Vec::new();
+    let mut at = from;
+    while at < size && entries.len() < most {
+        let (index, within) = (at / WIDTH as u64, (at % WIDTH as u64) as usize);
+        let width = (size - index * WIDTH as u64).min(WIDTH as u64) as usize;
+        let bundle = tiles::read(disk, folder, Of::Entries, index, width)?.ok_or_else(|| {
+            damaged(&tiles::path_of(folder, Of::Entries, index, width), "there is none")
+        })?;
+        entries.extend(bundle.into_iter().skip(within));
+        at = (index + 1) * WIDTH as u64;
+    }
+    entries.truncate(most);
+    Ok(entries)
+}
+
+/// A log that comes from elsewhere, record by record, to be compared with its checkpoint.
+///
+/// # Examples
+/// ```
+/// use gabion_kms::audit::{Checkpoint, Keys, Log, Recount};
+///
+/// let (keys, _seed) = Keys::drawn("example.com/audit")?;
+/// let log = Log::in_memory(keys)?;
+/// let note = log.checkpoint()?.note;
+/// let signed = Checkpoint::read(&log.vkeys(), &note)?.expect("both keys signed it");
+/// let mut recount = Recount::default();
+/// for entry in log.tail(0, 1000)? {
+///     recount.record(&entry);
+/// }
+/// assert!(recount.is(&signed));
+/// # Ok::<(), gabion_kms::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Recount(Tree);
+
+impl Recount {
+    /// How many came.
+    pub fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    /// Takes the next record.
+    pub fn record(&mut self, entry: &Entry) {
+        self.entry(&frame::entry(&entry.salt, entry.record.to_json().as_bytes()));
+    }
+
+    /// Takes the next entry, whose record is not there.
+    pub fn entry(&mut self, entry: &Hash) {
+        self.0.push(leaf(entry));
+    }
+
+    /// Whether they are those that a checkpoint tells of, and all of them.
+    pub fn is(&self, checkpoint: &Checkpoint) -> bool {
+        self.0.size() == checkpoint.size && self.0.root() == checkpoint.root
+    }
+}
+
+/// Checks all of a log that nobody writes to, or a copy of one: each record, each tile, the checkpoint. Records that are in
+/// an archive are looked at there, if it is told where that is.
 ///
 /// # Errors
 /// [`AuditError::Damaged`] says what is wrong and where; keys that are none; it can't be read.
 pub fn verify<S: AsRef<str>>(
     disk: &dyn Disk,
     folder: &Path,
+    archive: Option<&Path>,
     vkeys: &[S],
 ) -> Result<Verified, AuditError> {
     let path = folder.join("checkpoint");
@@ -99,7 +171,7 @@ pub fn verify<S: AsRef<str>>(
         .ok_or_else(|| damaged(&path, "the keys did not sign it"))?;
     let last = segment::last(disk, folder)?;
     let segments = last.map_or(0, |last| last + 1);
-    let mut walk = Walk { disk, folder, size: checkpoint.size, ..Walk::new(disk, folder) };
+    let mut walk = Walk { archive, size: checkpoint.size, ..Walk::new(disk, folder) };
     if checkpoint.size == 0 {
         walk.root = Some(Tree::default().root());
     }
@@ -112,6 +184,7 @@ pub fn verify<S: AsRef<str>>(
             checkpoint,
             records: walk.tree.size(),
             segments,
+            archived: walk.archived,
             times_ms: walk.times_ms,
         }),
         Some(_) => Err(damaged(folder, "the records are others than the checkpoint tells of")),
@@ -126,6 +199,7 @@ pub fn verify<S: AsRef<str>>(
 struct Walk<'d> {
     disk: &'d dyn Disk,
     folder: &'d Path,
+    archive: Option<&'d Path>,
     /// How many of them the checkpoint tells of.
     size: u64,
     tree: Tree,
@@ -135,6 +209,7 @@ struct Walk<'d> {
     entries: Vec<Hash>,
     log: Option<[u8; 16]>,
     times_ms: Option<(u64, u64)>,
+    archived: u64,
 }
 
 impl<'d> Walk<'d> {
@@ -142,6 +217,7 @@ impl<'d> Walk<'d> {
         Walk {
             disk,
             folder,
+            archive: None,
             size: 0,
             tree: Tree::default(),
             root: None,
@@ -149,6 +225,7 @@ impl<'d> Walk<'d> {
             entries: Vec::new(),
             log: None,
             times_ms: None,
+            archived: 0,
         }
     }
 
@@ -160,6 +237,19 @@ impl<'d> Walk<'d> {
         if segment.head.first != self.tree.size() || segment.head.log != log {
             return Err(damaged(&path, "it does not follow the segment before"));
         }
+        let (path, segment) = match (segment.head.is_moved, self.archive) {
+            (false, _) => (path, segment),
+            (true, None) => return self.moved(number),
+            (true, Some(archive)) => {
+                let path = segment::path_of(archive, number);
+                let found = segment::open(self.disk, archive, number, Access::Read)?;
+                let found = found.ok_or_else(|| damaged(&path, "it is missing"))?;
+                if found.head != (Head { is_moved: false, ..segment.head }) {
+                    return Err(damaged(&path, "it is another than the one that was moved"));
+                }
+                (path, found)
+            }
+        };
         let mut frames = Frames::new(&segment);
         while let Some(frame) = frames.read()? {
             let entry = frame.entry;
@@ -173,6 +263,23 @@ impl<'d> Walk<'d> {
             true => Err(damaged(&path, &format!("record {} is broken", self.tree.size()))),
             false => Ok(()),
         }
+    }
+
+    /// Takes the entries of a segment whose records are in an archive.
+    fn moved(&mut self, number: u64) -> Result<(), AuditError> {
+        let next = segment::open(self.disk, self.folder, number + 1, Access::Read)?;
+        let path = segment::path_of(self.folder, number + 1);
+        let next = next.ok_or_else(|| damaged(&path, "it is missing"))?;
+        while self.tree.size() < next.head.first {
+            let (at, end) = (self.tree.size(), next.head.first);
+            let (index, within) = (at / WIDTH as u64, (at % WIDTH as u64) as usize);
+            let bundle = tiles::bundle(self.disk, self.folder, index)?;
+            for entry in bundle[within..].iter().take((end - at) as usize) {
+                self.take(*entry)?;
+                self.archived += 1;
+            }
+        }
+        Ok(())
     }
 
     fn take(&mut self, entry: Hash) -> Result<(), AuditError> {

@@ -172,6 +172,11 @@ impl Gate {
         Authenticated { principal, method: Method::Local, caveats: Vec::new(), root: None }
     }
 
+    /// Whether administration needs a token that is bound to a client's certificate.
+    pub fn needs_certificate(&self) -> bool {
+        self.options.needs_certificate_for_administration
+    }
+
     /// Whether somebody may do something, now.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
 //! Tokens, and the audit log.
 
+use std::path::Path;
+
 use super::changes::done;
 use super::run::{Call, Service, now_ms};
-use crate::audit::{Entry, Proof};
-use crate::error::Error;
+use crate::audit::{Archived, Checkpoint, Entry, Hash, Keep, Proof};
+use crate::error::{Denied, Error};
 use crate::gate::{Action, Caveat, Principal, Request, RootId, Token, TokenId};
 
 /// What a new token is to be.
@@ -15,6 +17,17 @@ pub struct NewToken {
     pub caveats: Vec<Caveat>,
     /// How long it lives, in milliseconds.
     pub lifetime_ms: Option<u64>,
+}
+
+/// How far the audit log has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditState {
+    /// Its newest checkpoint.
+    pub checkpoint: Checkpoint,
+    /// How many records there are.
+    pub size: u64,
+    /// The index of the first one that is in no archive.
+    pub first: u64,
 }
 
 impl Service {
@@ -80,6 +93,35 @@ impl Service {
         self.token_create(&Call { who: &who, request_id: "first-token" }, &new)
     }
 
+    /// A token without limits but its end, and the certificate that it is bound to, in place of every token that there is:
+    /// nobody knows which ones the administrators of before have made. For whoever has given the recovery set.
+    ///
+    /// # Errors
+    /// Administration needs a certificate, and there is none; the store's; the audit log's. What was begun is ended by
+    /// another call.
+    pub fn recover(
+        &self,
+        principal: &Principal,
+        certificate: Option<[u8; 32]>,
+    ) -> Result<Token, Error> {
+        if certificate.is_none() && self.gate.needs_certificate() {
+            return Err(Denied::NeedsCertificate.into());
+        }
+        let who = self.gate.local(principal.clone());
+        let recover = || {
+            self.gate.rotate(&self.kms, now_ms())?;
+            for older in self.gate.roots().into_iter().skip(1) {
+                self.gate.retire(&self.kms, older)?;
+            }
+            let caveats: Vec<Caveat> = certificate.map(Caveat::Cnf).into_iter().collect();
+            self.gate.mint(principal, &caveats, None, now_ms())
+        };
+        let call = Call { who: &who, request_id: "recover-admin" };
+        self.changed(&call, &of(Action::Token), recover, |token| {
+            Some(format!("token:{}", token.id()))
+        })
+    }
+
     /// Records of the audit log, from an index on.
     ///
     /// # Errors
@@ -89,12 +131,63 @@ impl Service {
         self.used(call, &of(Action::Audit), None, tail, |_| done(None), |_| Ok(()))
     }
 
+    /// How far the audit log has come. Nobody is told of that: whoever waits for records asks often.
+    ///
+    /// # Errors
+    /// Not allowed; the audit log's.
+    pub fn audit_state(&self, call: &Call<'_>) -> Result<AuditState, Error> {
+        self.permit(call, &of(Action::Audit), None)?;
+        let checkpoint = match self.log.newest() {
+            Some(newest) => newest,
+            None => self.checkpoint()?,
+        };
+        let (size, first) = (self.log.size(), self.log.first()?);
+        Ok(AuditState { checkpoint, size, first })
+    }
+
+    /// Entries of the audit log of which its newest checkpoint tells, from an index on.
+    ///
+    /// # Errors
+    /// Not allowed; the audit log's.
+    pub fn audit_entries(
+        &self,
+        call: &Call<'_>,
+        from: u64,
+        most: usize,
+    ) -> Result<Vec<Hash>, Error> {
+        let entries = || Ok(self.log.entries(from, most)?);
+        self.used(call, &of(Action::Audit), None, entries, |_| done(None), |_| Ok(()))
+    }
+
+    /// Moves full segments of the audit log to a folder.
+    ///
+    /// # Errors
+    /// Not allowed; as [`crate::audit::Log::archive`].
+    pub fn audit_archive(
+        &self,
+        call: &Call<'_>,
+        to: &Path,
+        keep: &Keep,
+    ) -> Result<Archived, Error> {
+        let archive = || {
+            self.checkpoint()?;
+            Ok(self.log.archive(to, keep)?)
+        };
+        self.changed(call, &of(Action::Audit), archive, |archived| {
+            Some(format!("archived:{}", archived.first))
+        })
+    }
+
     /// That a record is in the audit log.
     ///
     /// # Errors
-    /// Not allowed; none such in a checkpoint; the audit log's.
+    /// Not allowed; none such; it is in an archive; the audit log's.
     pub fn audit_prove(&self, call: &Call<'_>, index: u64) -> Result<Proof, Error> {
-        let prove = || Ok(self.log.prove(index)?);
+        let prove = || {
+            // One that was written just now may be in no checkpoint yet.
+            self.checkpoint()?;
+            Ok(self.log.prove(index)?)
+        };
         self.used(call, &of(Action::Audit), None, prove, |_| done(None), |_| Ok(()))
     }
 }

@@ -20,7 +20,7 @@ mod run;
 mod secrets;
 mod uses;
 
-pub use administration::NewToken;
+pub use administration::{AuditState, NewToken};
 pub use changes::Shown;
 pub use open::{AuditAt, Options};
 pub use run::{Call, KeyRef, Service};

@@ -46,7 +46,7 @@ fn open(at: &Path) -> Result<Log, AuditError> {
 }
 
 fn verify(at: &Path) -> Result<audit::Verified, AuditError> {
-    audit::verify(&RealDisk, at, &keys().vkeys())
+    audit::verify(&RealDisk, at, None, &keys().vkeys())
 }
 
 /// Appends the records of some numbers, each by itself.
@@ -218,7 +218,7 @@ fn what_was_changed_is_found() {
     }
     // An older checkpoint is one, and one of another log is none.
     let strangers = Keys::of_seed(ORIGIN, &[8; 64]).unwrap().vkeys();
-    assert!(audit::verify(&RealDisk, &at, &strangers).is_err());
+    assert!(audit::verify(&RealDisk, &at, None, &strangers).is_err());
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn look(sim: &Sim, told: &Told, is_cut: bool, what: &str) {
     assert_eq!(log.append(&[record(size)], Class::Durable).unwrap(), size, "{what}");
     log.checkpoint().unwrap();
     drop(log);
-    let verified = audit::verify(&disk, Path::new(AT), &keys().vkeys());
+    let verified = audit::verify(&disk, Path::new(AT), None, &keys().vkeys());
     assert_eq!(verified.map(|verified| verified.records), Ok(size + 1), "{what}");
 }
 

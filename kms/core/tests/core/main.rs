@@ -2,6 +2,7 @@
 
 mod attest;
 mod audit;
+mod audit_archive;
 mod audit_faults;
 mod batches;
 #[allow(dead_code, reason = "these tests need less of it")]

@@ -1,23 +1,33 @@
 //! The seal, tokens, copies, the audit log.
 
+use gabion_kms::audit::{Archived, Keep};
 use gabion_kms::gate::{Action, Caveat, Principal, TokenId};
-use gabion_kms::service::NewToken;
+use gabion_kms::service::{self, NewToken};
+use gabion_kms_client::encode;
 use gabion_kms_client::wire::{
-    AuditKeys, AuditRecord, AuditRecords, Changed, CreateToken, Nothing, RevokeToken, TokenMade,
-    Unseal,
+    ArchiveAudit, AuditArchived, AuditEntries, AuditKeys, AuditRecord, AuditRecords, AuditState,
+    Changed, CreateToken, Nothing, RecoverAdmin, RevokeToken, TokenMade, Unseal,
 };
 
 use super::{Call, Reply};
+use crate::clock::now_ms;
 use crate::json;
 use crate::problem::Problem;
 
-/// Most records of one answer.
+/// Most records of one answer, and most entries.
 const RECORDS_MAX: u32 = 1000;
+const ENTRIES_MAX: u32 = 10_000;
 
 /// Anybody may give a share: having one is what counts.
 pub fn unseal(call: &Call) -> Result<Reply, Problem> {
     let by: Unseal = json::read(&call.body)?;
     Reply::json(&call.state.keeper.unseal(&by)?)
+}
+
+/// As with the seal: having shares is what counts.
+pub fn recover_admin(call: &Call) -> Result<Reply, Problem> {
+    let by: RecoverAdmin = json::read(&call.body)?;
+    Reply::json(&call.state.keeper.recover_admin(&by)?)
 }
 
 pub fn seal(call: &Call) -> Result<Reply, Problem> {
@@ -68,7 +78,7 @@ pub fn audit(call: &Call) -> Result<Reply, Problem> {
     let record = |entry: &gabion_kms::audit::Entry| -> Result<AuditRecord, Problem> {
         let record = serde_json::to_value(&entry.record);
         let record = record.map_err(|error| Problem::internal(error.to_string()))?;
-        Ok(AuditRecord { index: entry.index, record })
+        Ok(AuditRecord { index: entry.index, record, salt: encode(&entry.salt) })
     };
     let records = entries.iter().map(record).collect::<Result<_, _>>()?;
     Reply::json(&AuditRecords { records, size: service.log().size() })
@@ -79,6 +89,31 @@ pub fn audit_proof(call: &Call) -> Result<Reply, Problem> {
     let index = call.query.number("index", u32::MAX)?;
     let index = index.ok_or_else(|| Problem::bad("missing parameter `index`"))?;
     Reply::json(&service.audit_prove(&caller, index.into())?)
+}
+
+pub fn audit_state(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let service::AuditState { checkpoint, size, first } = service.audit_state(&caller)?;
+    Reply::json(&AuditState { checkpoint: checkpoint.note, size, first })
+}
+
+pub fn audit_entries(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let from = call.query.number("from", u32::MAX)?.unwrap_or(0);
+    let limit = call.query.number("limit", ENTRIES_MAX)?.unwrap_or(1000);
+    let entries = service.audit_entries(&caller, from.into(), limit as usize)?;
+    Reply::json(&AuditEntries { entries: entries.iter().map(|entry| encode(entry)).collect() })
+}
+
+pub fn archive_audit(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let ArchiveAudit { keep_s, keep_mib } = json::read(&call.body)?;
+    let keep = Keep {
+        since_ms: keep_s.map(|seconds| now_ms().saturating_sub(seconds.saturating_mul(1000))),
+        bytes: keep_mib.map(|mib| mib.saturating_mul(1 << 20)),
+    };
+    let Archived { files, records, first } = call.state.keeper.archive(service, &caller, &keep)?;
+    Reply::json(&AuditArchived { files, records, first })
 }
 
 pub fn audit_keys(call: &Call) -> Result<Reply, Problem> {

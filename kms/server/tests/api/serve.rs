@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms_client::wire::{AuditRecords, CreateKey, CreateToken, Sign, Unseal, Verify};
+use gabion_kms_client::wire::{
+    AuditRecords, CreateKey, CreateToken, RecoverAdmin, Sign, Unseal, Verify,
+};
 use gabion_kms_client::{Address, Client, Settings, encode};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
@@ -216,4 +218,95 @@ fn a_store_gets_its_seal_once() {
     let lost = |_| Err(Error::Settings("the terminal is gone".to_owned()));
     assert!(Keeper::init(&config, &initial, lost).is_err());
     Keeper::init(&config, &initial, |_| Ok::<(), Error>(())).unwrap();
+}
+
+/// Shares replace whoever administers: no token of before is one any more.
+#[test]
+fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    create(&admin, "k");
+    let asked = CreateToken { principal: "ci".into(), caveats: None, lifetime_s: None };
+    let ci = place.client(admin.create_token(&asked).unwrap().token.expose());
+    ci.sign(&sign("k")).unwrap();
+    let stranger = place.client("none");
+    let give = |share: &str, principal: Option<&str>| {
+        let share = Some(share.to_owned().into());
+        let principal = principal.map(str::to_owned);
+        stranger.recover_admin(&RecoverAdmin { share, principal, ..RecoverAdmin::default() })
+    };
+    let share = |n: usize| place.shares[n].as_str();
+    assert_eq!(refused(give("gbs1-x", None)).code, "unseal_failed");
+    let told = give(share(0), None).unwrap();
+    assert_eq!((told.given, told.threshold, told.token.is_some()), (1, Some(3), false));
+    assert_eq!(give(share(0), None).unwrap().given, 1);
+    // Whoever gives the last share does not choose who that is.
+    assert_eq!(refused(give(share(1), Some("mallory"))).code, "bad_request");
+    assert_eq!(give(share(4), None).unwrap().given, 2);
+    ci.sign(&sign("k")).unwrap();
+    let token = give(share(2), None).unwrap().token.unwrap();
+    for old in [&admin, &ci] {
+        assert_eq!(refused(old.sign(&sign("k"))).code, "unauthenticated");
+    }
+    let new = place.client(token.expose());
+    new.sign(&sign("k")).unwrap();
+    let fresh = place.client(new.create_token(&asked).unwrap().token.expose());
+    fresh.sign(&sign("k")).unwrap();
+    // The next one begins anew.
+    assert_eq!(give(share(0), None).unwrap().given, 1);
+    // Those that do not fit are all forgotten, and nothing has changed.
+    let wrong = Place::new();
+    assert_eq!(refused(give(&wrong.shares[1], None)).code, "bad_request");
+    let reset = RecoverAdmin { reset: Some(true), ..RecoverAdmin::default() };
+    assert_eq!(stranger.recover_admin(&reset).unwrap().given, 0);
+    for n in 0..2 {
+        give(&wrong.shares[n], None).unwrap();
+    }
+    assert_eq!(refused(give(&wrong.shares[2], None)).code, "unseal_failed");
+    fresh.sign(&sign("k")).unwrap();
+    // With the seal closed they open it.
+    new.seal().unwrap();
+    for n in [3, 1] {
+        assert!(give(share(n), None).unwrap().token.is_none());
+    }
+    let newest = place.client(give(share(0), None).unwrap().token.unwrap().expose());
+    newest.sign(&sign("k")).unwrap();
+    assert_eq!(refused(new.sign(&sign("k"))).code, "unauthenticated");
+    let records: AuditRecords = newest.get("/v1/kms/audit?limit=1000").unwrap();
+    let text = serde_json::to_string(&records.records).unwrap();
+    assert!(text.contains("recover-admin") && !text.contains(token.expose()));
+}
+
+/// A token that administers needs a certificate, where the configuration says so: one without is of no use.
+#[test]
+fn a_new_administrator_needs_what_administration_needs() {
+    let place = Place::new();
+    let text = format!(
+        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+        place.path("kms").display(),
+        place.path("store").display(),
+        place.path("store-audit").display()
+    );
+    let config: Config = text.parse().unwrap();
+    let keeper = Arc::new(Keeper::open(&config).unwrap());
+    let _server = Server::start(keeper, &config.options().unwrap()).unwrap();
+    let give = |n: usize, cnf: Option<&str>| {
+        let share = Some(place.shares[n].to_string().into());
+        let cnf = cnf.map(str::to_owned);
+        place.admin().recover_admin(&RecoverAdmin { share, cnf, ..RecoverAdmin::default() })
+    };
+    for n in 0..2 {
+        give(n, None).unwrap();
+    }
+    assert_eq!(refused(give(2, None)).code, "denied");
+    assert_eq!(refused(give(0, Some("12"))).code, "bad_request");
+    let digest = "ab".repeat(32);
+    for n in 0..2 {
+        give(n, Some(&digest)).unwrap();
+    }
+    let token = give(2, Some(&digest)).unwrap().token.unwrap();
+    // Nobody has that certificate here.
+    assert_eq!(refused(place.client(token.expose()).show("k")).code, "unauthenticated");
 }

@@ -3,6 +3,7 @@
 //! Where it is and as whom it is called stands in the environment, so that no token is in a list of processes.
 
 mod attest;
+mod audit;
 mod backup;
 mod cipher;
 mod datakey;
@@ -13,6 +14,7 @@ mod kem;
 mod key;
 mod outcome;
 mod random;
+mod recover_admin;
 mod seal;
 mod serve;
 mod shown;
@@ -47,10 +49,12 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Attest(attest::Args),
+    Audit(audit::Args),
     Backup(backup::BackupArgs),
     Dev(dev::Args),
     Init(init::Args),
     Key(key::Args),
+    RecoverAdmin(recover_admin::Args),
     Restore(backup::RestoreArgs),
     Seal(seal::SealArgs),
     Serve(serve::Args),
@@ -76,10 +80,12 @@ enum Command {
 pub fn run(args: Args) -> Result<u8, Failure> {
     match args.command {
         Command::Attest(args) => attest::run(args),
+        Command::Audit(args) => audit::run(args),
         Command::Backup(args) => backup::backup(args),
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),
         Command::Key(args) => key::run(args),
+        Command::RecoverAdmin(args) => recover_admin::run(args),
         Command::Restore(args) => backup::restore(args),
         Command::Seal(args) => seal::seal(args),
         Command::Serve(args) => serve::run(args),

@@ -1,0 +1,154 @@
+//! How `gabion kms serve` begins and ends under whoever started it, and what to do about a lost administrator.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::Work;
+use crate::kms::{Caller, Serving};
+
+/// How long whatever is waited for may take.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A store whose seal two of three shares open, which are in `shares`.
+fn place(work: &Work) -> Caller<'_> {
+    let at = |name: &str| work.path(name).display().to_string();
+    let config = format!(
+        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\nsegment_mib = 1\n\
+         [tokens]\nadministration_needs_certificate = false\n",
+        at("kms"),
+        at("store"),
+        at("audit")
+    );
+    work.write("kms.toml", config);
+    let init = ["kms", "init", "--config", "kms.toml", "--shares", "3", "--threshold", "2"];
+    let made = work.gabion(&[&init[..], &["--json"]].concat()).ok().json();
+    let shares: Vec<&str> =
+        made["shares"].as_array().unwrap().iter().map(|share| share.as_str().unwrap()).collect();
+    work.write("shares", shares.join("\n"));
+    let token = made["token"].as_str().unwrap().to_owned();
+    Caller { work, address: format!("unix:{}", at("kms")), token, ca_file: String::new() }
+}
+
+/// A server that tells a socket of its state.
+fn told(work: &Work, name: &str) -> std::process::Child {
+    let mut command = work.command(&["kms", "serve", "--config", "kms.toml"]);
+    command.env("NOTIFY_SOCKET", name).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn terminate(child: &std::process::Child) {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+}
+
+/// Waits for the end, for ten seconds and no longer.
+fn ended(mut child: std::process::Child) -> Option<i32> {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn whoever_starts_it_hears_when_it_serves_and_when_it_ends() {
+    let work = Work::new();
+    let caller = place(&work);
+    let socket = UnixDatagram::bind(work.path("notify")).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let child = told(&work, work.path("notify").to_str().unwrap());
+    let heard = || {
+        let mut bytes = [0; 64];
+        let len = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..len].to_vec()).unwrap()
+    };
+    assert_eq!(heard(), "READY=1");
+    // What it said is so: it is there.
+    assert!(!caller.run(&["status"]).text().is_empty());
+    terminate(&child);
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(ended(child), Some(0));
+    // A socket of nobody is no reason not to serve.
+    let child = told(&work, "/missing/notify");
+    let start = Instant::now();
+    while caller.run(&["status"]).text().is_empty() {
+        assert!(start.elapsed() < LONG, "it does not answer");
+    }
+    terminate(&child);
+    assert_eq!(ended(child), Some(0));
+}
+
+/// A request of which a part has come when the server is asked to end.
+#[test]
+fn a_request_that_is_under_way_is_answered_before_the_end() {
+    let work = Work::new();
+    let caller = place(&work);
+    let child = told(&work, "/missing/notify");
+    let start = Instant::now();
+    while caller.run(&["status"]).text().is_empty() {
+        assert!(start.elapsed() < LONG, "it does not answer");
+    }
+    caller.run(&["unseal", "shares"]).ok();
+    let body = r#"{"name": "k", "algorithm": "ml-dsa-65"}"#;
+    let mut stream = UnixStream::connect(work.path("kms")).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let head = format!(
+        "POST /v1/kms/keys HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\
+         Expect: 100-continue\r\n\r\n",
+        caller.token,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // The server has read the head and waits for the body.
+    let mut bytes = [0; 512];
+    let mut said = String::new();
+    while !said.contains("100 Continue\r\n\r\n") {
+        let len = stream.read(&mut bytes).unwrap();
+        assert!(len > 0, "{said}");
+        said.push_str(std::str::from_utf8(&bytes[..len]).unwrap());
+    }
+    stream.write_all(&body.as_bytes()[..10]).unwrap();
+    terminate(&child);
+    let start = Instant::now();
+    while UnixStream::connect(work.path("kms")).is_ok() {
+        assert!(start.elapsed() < LONG, "it takes connections still");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    stream.write_all(&body.as_bytes()[10..]).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"name\":\"k\""), "{answer}");
+    assert_eq!(ended(child), Some(0));
+}
+
+#[test]
+fn shares_replace_a_lost_administrator() {
+    let work = Work::new();
+    let caller = place(&work);
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
+    let shares = String::from_utf8(work.read("shares")).unwrap();
+    work.write("one", shares.lines().next().unwrap());
+    let lost = Caller {
+        token: String::new(),
+        ca_file: String::new(),
+        address: caller.address.clone(),
+        work: &work,
+    };
+    assert_eq!(lost.run(&["recover-admin", "one"]).ok().text(), "1 of 2 shares are there\n");
+    caller.run(&["key", "list"]).ok();
+    let recovered = lost.run(&["recover-admin", "--json", "shares"]).ok().json();
+    let token = recovered["token"].as_str().unwrap().to_owned();
+    caller.run(&["key", "list"]).fails(1).says("unauthenticated");
+    let new = Caller { token, ..lost };
+    assert!(new.run(&["key", "list"]).ok().text().contains('k'));
+    new.run(&["recover-admin", "/dev/null"]).fails(2).says("there is no share");
+    assert_eq!(server.end(), Some(0));
+}
