@@ -20,6 +20,8 @@ mod kms;
 #[cfg(feature = "kms")]
 mod kms_audit;
 #[cfg(feature = "kms")]
+mod kms_docs;
+#[cfg(feature = "kms")]
 mod kms_ends;
 mod raw_keys;
 mod reports;

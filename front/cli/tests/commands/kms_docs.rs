@@ -1,0 +1,51 @@
+//! What the pages of the key management service say to type is typed here, against `gabion kms dev`.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Done, Work};
+use crate::kms::for_examples;
+
+/// The blocks of a page with lines of curl, as they stand there.
+fn blocks(page: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut blocks: Vec<String> = vec![String::new()];
+    for line in text.lines() {
+        match (line.strip_prefix("    "), blocks.last_mut()) {
+            (Some(code), Some(block)) => block.push_str(&format!("{code}\n")),
+            (None, Some(block)) if !block.is_empty() => blocks.push(String::new()),
+            (None, _) | (Some(_), None) => {}
+        }
+    }
+    blocks.into_iter().filter(|block| block.contains("curl ")).collect()
+}
+
+#[test]
+fn every_line_of_curl_on_the_pages_is_answered() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: the lines of curl of docs/kms.md: no curl here");
+        return;
+    }
+    for (page, least) in [("kms.md", 4), ("kms-operations.md", 8)] {
+        let blocks = blocks(page);
+        let lines = |block: &String| {
+            block
+                .lines()
+                .filter(|line| line.starts_with("curl ") || line.starts_with("kms "))
+                .count()
+        };
+        let count: usize = blocks.iter().map(lines).sum();
+        assert!(count >= least, "{page}: {count} lines");
+        let work = Work::new();
+        // Whatever is refused fails, and says why.
+        work.write(".curlrc", "silent\nshow-error\nfail-with-body\nmax-time = 30\nwrite-out = \"\\n%{http_code}\\n\"\n");
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", &blocks.concat()]).current_dir(work.folder());
+        shell.env("CURL_HOME", work.folder());
+        let _server = for_examples(&work, &mut shell);
+        let done = Done::of(shell.output().unwrap()).ok();
+        let answered = done.text().lines().filter(|line| *line == "200").count();
+        assert_eq!(answered, count, "{page}: {done:?}");
+    }
+}
