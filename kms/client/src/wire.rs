@@ -29,6 +29,8 @@ wire! {
         purpose: Option<String>,
         /// Whose; the token's tenant if nothing else is said.
         tenant: Option<String>,
+        /// What it promises to conform to, for good: cnsa2, fips-alg, software.
+        conformance: Option<Vec<String>>,
     }
 
     [deny_unknown_fields]
@@ -148,6 +150,8 @@ wire! {
         expires_ms: Option<u64>,
         /// Whether its private half may be given out.
         exportable: bool,
+        /// What it promises to conform to.
+        conformance: Option<Vec<String>>,
         /// The revision of the store.
         revision: u64,
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::conformance::Conformances;
 use super::id::KeyId;
 use super::name::Label;
 use crate::error::Error;
@@ -72,6 +73,9 @@ pub struct Key {
     /// Whether Vault's paths may delete it, which destroys it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deletable: bool,
+    /// What it promises to conform to, from its making on.
+    #[serde(default, skip_serializing_if = "Conformances::is_empty")]
+    pub conformance: Conformances,
 }
 
 /// Whether a version may be used.
@@ -113,6 +117,7 @@ impl Key {
             expires_ms: None,
             is_exportable: false,
             is_deletable: false,
+            conformance: Conformances::new(),
         }
     }
 
@@ -274,6 +279,14 @@ impl Key {
             Some(expires_ms) if now_ms >= expires_ms => Err(Error::Expired),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Refuses a message whose form the key's labels do not take.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn check_message(&self, message: &gabion_engine::Message<'_>) -> Result<(), Error> {
+        self.conformance.iter().try_for_each(|label| label.check_message(message))
     }
 
     /// Refuses a key that is deleted.

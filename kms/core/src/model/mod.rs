@@ -10,11 +10,13 @@
 //!
 //! Nothing here reads a clock, draws a number or writes anything: a change is a value that takes another.
 
+mod conformance;
 mod id;
 mod key;
 mod name;
 mod symmetric;
 
+pub use conformance::{Conformance, Conformances};
 pub use id::{Does, KeyAlgorithm, KeyId, Uuid, VersionId};
 pub use key::{Key, LABELS_MAX, Minimum, State, Use, Version};
 pub use name::{Label, NAME_MAX};

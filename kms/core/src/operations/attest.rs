@@ -12,7 +12,7 @@ use super::records::{
     damaged, opened_bytes, read_material, read_state, versions_path, write_version,
 };
 use crate::error::Error;
-use crate::model::{KeyAlgorithm, KeyId, State, Version};
+use crate::model::{Conformances, KeyAlgorithm, KeyId, State, Version};
 use crate::store::{RecordPath, Settled, Transaction, settle};
 
 /// What is said of a key. It claims no hardware.
@@ -31,6 +31,9 @@ pub struct Attest {
     pub created_ms: u64,
     /// What holds it: `software`.
     pub label: String,
+    /// What the key promises to conform to.
+    #[serde(default, skip_serializing_if = "Conformances::is_empty")]
+    pub conformance: Conformances,
     /// What computes.
     pub backend: String,
     /// What the caller gave, so that an older answer is not taken for a new one.
@@ -72,6 +75,8 @@ impl Kms {
                 key.check_not_deleted()?;
                 (key, self.versions(id)?)
             };
+            // What an older program took for conforming is not said any more.
+            key.conformance.iter().try_for_each(|label| label.check(id.algorithm))?;
             let backend = match id.algorithm.algorithm() {
                 Some(algorithm) => self.kept.engine.backend_for(algorithm)?.name(),
                 None => "rust-crypto",
@@ -83,6 +88,7 @@ impl Kms {
                 versions,
                 created_ms: key.created_ms,
                 label: "software".to_owned(),
+                conformance: key.conformance.clone(),
                 backend: backend.to_owned(),
                 nonce: nonce.to_owned(),
             };

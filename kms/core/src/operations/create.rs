@@ -7,7 +7,9 @@ use super::material::New;
 use super::metrics::Verb;
 use super::records::{key_path, name_path, opened, sealed, version_path, write_version};
 use crate::error::Error;
-use crate::model::{Key, KeyAlgorithm, KeyId, Label, State, Uuid, Version, VersionId};
+use crate::model::{
+    Conformances, Key, KeyAlgorithm, KeyId, Label, State, Uuid, Version, VersionId,
+};
 use crate::store::Transaction;
 
 /// What a new key is to be.
@@ -34,8 +36,29 @@ impl Kms {
         })
     }
 
-    /// Makes a key of what there is.
+    /// The same of a key that conforms to something, in what it is and in all that is done with it.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; an algorithm that does not conform.
+    pub fn create_conforming(&self, new: &NewKey, to: &Conformances) -> Result<VersionId, Error> {
+        self.counted(Verb::Create, new.algorithm, || {
+            // First of all: making a key pair takes long.
+            to.iter().try_for_each(|label| label.check(new.algorithm))?;
+            self.create_with(new, &New::drawn(&self.kept.engine, new.algorithm)?, to)
+        })
+    }
+
+    /// Makes a key of what there is. It promises nothing: nobody knows how it came about.
     pub(super) fn create_of(&self, new: &NewKey, first: &New) -> Result<VersionId, Error> {
+        self.create_with(new, first, &Conformances::new())
+    }
+
+    fn create_with(
+        &self,
+        new: &NewKey,
+        first: &New,
+        conformance: &Conformances,
+    ) -> Result<VersionId, Error> {
         let mut uuid = [0; 16];
         OsEntropy.fill(&mut uuid).map_err(EngineError::from)?;
         let id = KeyId {
@@ -52,7 +75,8 @@ impl Kms {
             Some((Some(_), _)) => return Err(Error::Exists(new.name.to_string())),
         };
         let now = now_ms();
-        let key = Key::new(id.clone(), new.name.clone(), now);
+        let conformance = conformance.clone();
+        let key = Key { conformance, ..Key::new(id.clone(), new.name.clone(), now) };
         let of_key = key_path(&id)?;
         let transaction = Transaction::new()
             .put(of_key.clone(), 0, sealed(&self.kept, &of_key, 1, &key)?)

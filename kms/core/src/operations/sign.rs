@@ -30,6 +30,7 @@ impl Kms {
     ) -> Result<Signed, Error> {
         self.counted(Verb::Sign, id.algorithm, || {
             let number = self.begun(id, Use::Sign, version)?;
+            self.key(id)?.key.check_message(&message)?;
             let may = || self.permitted(id, number, Use::Sign, version.is_none());
             let signature = self.used(may, |view| {
                 Ok(self.kept.engine.sign(view.material.signing()?, message, &OsEntropy)?)

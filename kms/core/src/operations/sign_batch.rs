@@ -68,7 +68,8 @@ impl Kms {
         number: &mut u32,
     ) -> Result<(gabion_engine::Algorithm, VersionView), Error> {
         *number = self.begun(item.key, Use::Sign, item.version)?;
-        let (_, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
+        let (key, view) = self.permitted(item.key, *number, Use::Sign, item.version.is_none())?;
+        key.key.check_message(&item.message)?;
         Ok((view.material.signing()?.algorithm(), view))
     }
 

@@ -6,7 +6,7 @@ use super::run::{Call, KeyRef, Service, Told};
 use crate::audit::{Digest, Outcome};
 use crate::error::Error;
 use crate::gate::{Action, Request};
-use crate::model::{Key, KeyId, Label, Minimum, State, Version, VersionId};
+use crate::model::{Conformances, Key, KeyId, Label, Minimum, State, Version, VersionId};
 use crate::operations::{Attested, NewKey};
 
 /// A key and its versions.
@@ -30,6 +30,21 @@ impl Service {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let request = of(Action::Create, &key);
         self.changed(call, &request, || self.kms.create(new), |id| Some(id.to_string()))
+    }
+
+    /// Makes a key that conforms to something.
+    ///
+    /// # Errors
+    /// As [`crate::operations::Kms::create_conforming`].
+    pub fn create_conforming(
+        &self,
+        call: &Call<'_>,
+        new: &NewKey,
+        to: &Conformances,
+    ) -> Result<VersionId, Error> {
+        let key = KeyRef { tenant: &new.tenant, name: &new.name };
+        let create = || self.kms.create_conforming(new, to);
+        self.changed(call, &of(Action::Create, &key), create, |id| Some(id.to_string()))
     }
 
     /// Gives a key one version more.

@@ -70,3 +70,47 @@ fn attest_json_is_golden() {
     let attest: Attest = serde_json::from_str(golden).unwrap();
     assert_eq!(serde_json::to_string(&attest).unwrap(), golden);
 }
+
+/// A key that promises something is nothing else, does nothing else, and is described as that.
+#[test]
+fn a_key_keeps_what_its_labels_promise() {
+    use gabion_engine::Prehash;
+    use gabion_kms::model::{Conformance, Conformances};
+    use gabion_kms::operations::{NewKey, ToSign};
+
+    let kms = Kms::in_memory().unwrap();
+    let new = |name: &str, algorithm: &str| {
+        let [tenant, purpose, name] = ["default", "transit", name].map(crate::verbs::label);
+        NewKey { tenant, purpose, name, algorithm: algorithm.parse().unwrap() }
+    };
+    let both = Conformances::from([Conformance::Cnsa2, Conformance::FipsAlg]);
+    for algorithm in ["ml-dsa-65", "ed25519", "xaes-256-gcm"] {
+        let refused = kms.create_conforming(&new("k", algorithm), &both).err().unwrap();
+        assert_eq!(refused.code(), Code::Unsupported, "{algorithm}");
+        assert!(refused.to_string().contains("does not conform to `cnsa2`"), "{refused}");
+    }
+    let id = kms.create_conforming(&new("k", "ml-dsa-87"), &both).unwrap().key;
+    let digest = [7; 64];
+    let message = |hash, len| Message::Prehash { context: b"", hash, digest: &digest[..len] };
+    for (hash, len) in [(Prehash::Sha2_512, 64), (Prehash::Sha2_384, 48)] {
+        kms.sign(&id, None, message(hash, len)).unwrap();
+    }
+    let weak = message(Prehash::Sha2_256, 32);
+    assert_eq!(kms.sign(&id, None, weak).err().unwrap().code(), Code::Unsupported);
+    let pure = Message::Pure { context: b"", message: b"m" };
+    let items = [pure, weak].map(|message| ToSign { key: &id, version: None, message });
+    let signed = kms.sign_batch(&items);
+    assert!(signed[0].is_ok());
+    assert_eq!(signed[1].as_ref().err().unwrap().code(), Code::Unsupported);
+    // Rotation keeps the promise, and the description says it.
+    kms.rotate(&id).unwrap();
+    let attested = kms.attest(&id, "").unwrap();
+    assert_eq!(attested.attest.conformance, both);
+    let payload = from_base64url(attested.jws.split('.').nth(1).unwrap());
+    let payload = String::from_utf8(payload).unwrap();
+    assert!(payload.contains(r#""conformance":["cnsa2","fips-alg"]"#), "{payload}");
+    // Without a label nothing is promised, and the same is done.
+    let plain = create(&kms, "plain", "ml-dsa-87").key;
+    kms.sign(&plain, None, weak).unwrap();
+    assert!(kms.attest(&plain, "").unwrap().attest.conformance.is_empty());
+}

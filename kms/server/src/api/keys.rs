@@ -1,6 +1,6 @@
 //! Keys: making, showing, changing.
 
-use gabion_kms::model::{self, Does, Label, Minimum, VersionId};
+use gabion_kms::model::{self, Conformances, Does, Label, Minimum, VersionId};
 use gabion_kms::operations::NewKey;
 use gabion_kms_client::wire::{
     Changed, ConfigureKey, CreateKey, Key, Keys, Named, Nothing, OfVersion, Rotated, Trim, Version,
@@ -27,7 +27,9 @@ pub fn create(call: &Call) -> Result<Reply, Problem> {
         // Ids spell it in lower case; people as the standard does.
         algorithm: asked.algorithm.to_ascii_lowercase().parse()?,
     };
-    made(call, &service.create(&caller, &new)?)
+    let labels = asked.conformance.unwrap_or_default();
+    let labels = labels.iter().map(|label| label.parse()).collect::<Result<Conformances, _>>()?;
+    made(call, &service.create_conforming(&caller, &new, &labels)?)
 }
 
 pub fn list(call: &Call) -> Result<Reply, Problem> {
@@ -189,6 +191,8 @@ fn key(key: model::Key, revision: u64) -> Result<Reply, Problem> {
         deleted_ms: key.deleted_ms,
         expires_ms: key.expires_ms,
         exportable: key.is_exportable,
+        conformance: Some(key.conformance.iter().map(ToString::to_string).collect::<Vec<_>>())
+            .filter(|labels| !labels.is_empty()),
         revision,
     })
 }

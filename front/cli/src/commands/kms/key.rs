@@ -45,6 +45,9 @@ enum Command {
         /// What it is for, a part of its id [default: transit]
         #[arg(long)]
         purpose: Option<String>,
+        /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
+        #[arg(long, value_name = "LABEL")]
+        conformance: Vec<String>,
     },
     /// List keys in the order of their names
     ///
@@ -188,8 +191,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let client = client()?;
     let json = args.json;
     match args.command {
-        Command::Create { name, algorithm, purpose } => {
-            key(json, &client.create(&CreateKey { name, algorithm, purpose, tenant: None })?)
+        Command::Create { name, algorithm, purpose, conformance } => {
+            let conformance = Some(conformance).filter(|labels| !labels.is_empty());
+            let new = CreateKey { name, algorithm, purpose, tenant: None, conformance };
+            key(json, &client.create(&new)?)
         }
         Command::List => list(&client, json),
         Command::Show(of) => show(&client, json, &of.key),
