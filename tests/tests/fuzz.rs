@@ -94,6 +94,7 @@ replays!(
     c_interface,
     ciphertexts,
     key_files,
+    kms_texts,
     private_keys,
     provider_keys,
     public_keys,

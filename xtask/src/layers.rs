@@ -53,6 +53,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-scheme",
             "gabion-backend",
             "gabion-engine",
+            "gabion-kms",
             "gabion-bench",
             "gabion-capi",
             "gabion-cli",
@@ -70,7 +71,6 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-state", "gabion-backend"),
     ("gabion-state", "gabion-scheme"),
-    ("gabion-tests", "gabion-kms"),
 ];
 
 /// Asks cargo for the workspace's crates and compares what they depend on with the layers.

@@ -191,7 +191,6 @@ impl Config {
                 reserve_bytes: if self.audit.segment_mib == 1 { 512 << 10 } else { 1 << 20 },
             },
             class: if self.audit.durable { Class::Durable } else { Class::Written },
-            ..service::Options::default()
         }
     }
 

@@ -19,6 +19,7 @@ mod c_interface;
 mod ciphertexts;
 mod input;
 mod key_files;
+mod kms_texts;
 mod known;
 mod private_keys;
 mod provider_keys;
@@ -42,11 +43,12 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
     Target { name: "key_files", run: key_files::run, seeds: key_files::seeds },
+    Target { name: "kms_texts", run: kms_texts::run, seeds: kms_texts::seeds },
     Target { name: "private_keys", run: private_keys::run, seeds: private_keys::seeds },
     Target { name: "provider_keys", run: provider_keys::run, seeds: provider_keys::seeds },
     Target { name: "public_keys", run: public_keys::run, seeds: public_keys::seeds },

@@ -9,7 +9,7 @@
 //! done again: a segment leaves its place only after its copy is on the disk.
 
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::PoisonError;
 
 use gabion_state::{Access, Disk, DiskFile, read_full, write_all};
@@ -158,7 +158,7 @@ fn written(
     disk: &dyn Disk,
     segment: &Segment,
     to: &Path,
-    path: &PathBuf,
+    path: &Path,
 ) -> io::Result<Box<dyn DiskFile>> {
     let part = to.join("segment-partial");
     match disk.remove(&part) {

@@ -127,4 +127,32 @@ mod tests {
         assert_eq!(syncs.wait(2, || Ok(2)), Err(AuditError::Full));
         assert_eq!(syncs.wait(1, || Ok(2)), Ok(()), "that was synced before");
     }
+
+    /// A system tells of a sync that failed once, and the next one of the same file would be right. So of those who wait none
+    /// may get to sync after one that failed, however close behind.
+    #[test]
+    fn nobody_who_waits_syncs_after_one_that_failed() {
+        for _ in 0..300 {
+            let (syncs, ran) = (Syncs::default(), AtomicU64::new(0));
+            let waiting = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        waiting.fetch_add(1, Ordering::SeqCst);
+                        let sync = || {
+                            while waiting.load(Ordering::SeqCst) < 4 {
+                                std::thread::yield_now();
+                            }
+                            match ran.fetch_add(1, Ordering::SeqCst) {
+                                0 => Err(AuditError::Full),
+                                _ => Ok(1),
+                            }
+                        };
+                        assert_eq!(syncs.wait(1, sync), Err(AuditError::Full));
+                    });
+                }
+            });
+            assert_eq!(ran.load(Ordering::SeqCst), 1);
+        }
+    }
 }

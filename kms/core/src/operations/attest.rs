@@ -1,5 +1,7 @@
 //! What a key is, signed: a JWS whose key is ML-DSA-44 (RFC 7515, RFC 9964).
 
+use std::sync::Arc;
+
 use base64ct::{Base64UrlUnpadded, Encoding};
 use gabion_engine::{Algorithm, Message, OsEntropy, SigningKey};
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use super::records::{
     damaged, opened_bytes, read_material, read_state, versions_path, write_version,
 };
 use crate::error::Error;
-use crate::model::{Conformances, KeyAlgorithm, KeyId, State, Version};
+use crate::model::{Conformances, Key, KeyAlgorithm, KeyId, State, Version};
 use crate::store::{RecordPath, Settled, Transaction, settle};
 
 /// What is said of a key. It claims no hardware.
@@ -52,6 +54,9 @@ pub struct Attested {
 /// Most bytes of a nonce.
 const NONCE_MAX: usize = 128;
 
+/// How often it is tried to read a key between two changes.
+const TRIES: usize = 3;
+
 /// Versions that are read together.
 const READ_TOGETHER: usize = 256;
 
@@ -68,13 +73,7 @@ impl Kms {
                 let got = nonce.len();
                 return Err(Error::TooLarge { what: "bytes of a nonce", most: NONCE_MAX, got });
             }
-            let (key, versions) = {
-                // Both are of one moment.
-                let _changing = self.changing();
-                let key = self.key(id)?.key;
-                key.check_not_deleted()?;
-                (key, self.versions(id)?)
-            };
+            let (key, versions) = self.of_one_moment(id)?;
             // What an older program took for conforming is not said any more.
             key.conformance.iter().try_for_each(|label| label.check(id.algorithm))?;
             let backend = match id.algorithm.algorithm() {
@@ -109,6 +108,24 @@ impl Kms {
         })
     }
 
+    /// A key and its versions, as they were together. Changes wait for that only where they come again and again.
+    fn of_one_moment(&self, id: &KeyId) -> Result<(Arc<Key>, Vec<Version>), Error> {
+        let read = || {
+            let key = self.key(id)?.key;
+            key.check_not_deleted()?;
+            Ok((key, self.versions(id)?))
+        };
+        for _ in 0..TRIES {
+            let before = self.kept.store.read(&[])?.revision;
+            let found = read()?;
+            if self.kept.store.read(&[])?.revision == before {
+                return Ok(found);
+            }
+        }
+        let _changing = self.changing();
+        read()
+    }
+
     /// The public key of [`Self::attest`] as a JWK (RFC 9964).
     ///
     /// # Errors
@@ -140,6 +157,9 @@ impl Kms {
 
     /// The head of a JWS, and its key.
     fn attestation(&self) -> Result<(String, SigningKey), Error> {
+        if let Some(known) = self.attestation.get() {
+            return Ok(known.clone());
+        }
         let (path, algorithm) =
             (RecordPath::new("system/attestation")?, KeyAlgorithm::new(ALGORITHM)?);
         let _changing = self.changing();
@@ -158,7 +178,8 @@ impl Kms {
         };
         let (_, material) = read_material(&self.kept.engine, &path, algorithm, &bytes)?;
         let signer = material.signing()?.clone();
-        Ok((format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer))
+        let made = (format!(r#"{{"alg":"{ALGORITHM}","kid":"{}"}}"#, kid(&signer)), signer);
+        Ok(self.attestation.get_or_init(|| made).clone())
     }
 }
 

@@ -10,7 +10,7 @@ use super::records::{
     rewrite_version, sealed, version_path, versions_path,
 };
 use crate::error::Error;
-use crate::model::{Key, KeyId, Label, Minimum, State, Version};
+use crate::model::{Key, KeyId, Label, Minimum, NAME_MAX, State, Version};
 use crate::store::{RecordPath, Transaction};
 
 /// Records that are buried together.
@@ -35,20 +35,54 @@ impl Kms {
         after: Option<&Label>,
         most: usize,
     ) -> Result<Vec<(Label, KeyId)>, Error> {
+        self.list_prefixed(tenant, "", after, most)
+    }
+
+    /// The same of those whose names begin so. No other name is read but those of the last page.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn list_prefixed(
+        &self,
+        tenant: &Label,
+        prefix: &str,
+        after: Option<&Label>,
+        most: usize,
+    ) -> Result<Vec<(Label, KeyId)>, Error> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if prefix.len() > NAME_MAX || !prefix.bytes().all(is_part) {
+            // No name begins so.
+            return Ok(Vec::new());
+        }
         let under = RecordPath::new(format!("names/{tenant}"))?;
         let mut after = after.map(|name| name_path(tenant, name)).transpose()?;
         let mut keys = Vec::new();
+        if !prefix.is_empty() && most > 0 {
+            // Names come in their order: all that begin so stand behind the one that is the prefix itself.
+            let start = RecordPath::new(format!("names/{tenant}/{prefix}"))?;
+            if after.as_ref().is_none_or(|after| after.as_str() < start.as_str()) {
+                match opened::<Option<KeyId>>(&self.kept, &start) {
+                    Ok(Some((Some(id), _))) => keys.push((Label::new("key", prefix)?, id)),
+                    Ok(Some((None, _)) | None) | Err(Error::Destroyed) => {}
+                    Err(error) => return Err(error),
+                }
+                after = Some(start);
+            }
+        }
         while keys.len() < most {
             let page = self.kept.store.list(&under, after.as_ref(), most - keys.len())?;
             let Some((last, _)) = page.records.last() else { break };
             after = Some(last.clone());
             for (path, record) in &page.records {
+                let name = path.as_str().rsplit('/').next().unwrap_or_default();
+                if !name.starts_with(prefix) {
+                    return Ok(keys);
+                }
                 let Some(value) = &record.value else { continue };
                 let plain = self.kept.sealer.open(path, record.generation, value)?;
                 let id: Option<KeyId> = serde_json::from_slice(&plain).map_err(|error| {
                     Error::Integrity { path: path.to_string(), reason: error.to_string() }
                 })?;
-                let name = path.as_str().rsplit('/').next().unwrap_or_default();
                 if let Some(id) = id {
                     keys.push((Label::new("key", name)?, id));
                 }

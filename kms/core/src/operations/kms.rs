@@ -1,10 +1,10 @@
 //! The service's heart: engine, store, seal, and what is kept of keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use gabion_engine::{Config, Engine, forks};
+use gabion_engine::{Config, Engine, SigningKey, forks};
 
 use super::cache::{Cache, KeyView, VersionView};
 use super::left::Left;
@@ -52,6 +52,8 @@ pub struct Kms {
     pub(super) cache: Cache,
     pub(super) left: Left,
     pub(super) names: Names,
+    /// What signs descriptions, and the head of its signatures. It is made once for a store.
+    pub(super) attestation: OnceLock<(String, SigningKey)>,
     metrics: Metrics,
     /// Of the last change that was seen to be committed.
     revision: AtomicU64,
@@ -77,6 +79,7 @@ impl Kms {
             cache: Cache::new(options.cache_bytes_max),
             left: Left::default(),
             names: Names::default(),
+            attestation: OnceLock::new(),
             metrics: Metrics::new(),
             revision,
             changes: Mutex::new(()),

@@ -161,6 +161,11 @@ impl Material {
         }
     }
 
+    /// Whether it is the public half alone, of a key that somebody else has.
+    pub fn is_public(&self) -> bool {
+        matches!(self, Material::Verify(_) | Material::Encapsulate(_))
+    }
+
     /// What signs.
     pub fn signing(&self) -> Result<&SigningKey, Error> {
         match self {

@@ -12,13 +12,29 @@ impl Kms {
     /// Gives a key one version more, which signs or encrypts from now on.
     ///
     /// # Errors
-    /// No such key; one that is deleted; the engine's, the store's.
+    /// No such key; one that is deleted; one that is a public key alone; the engine's, the store's.
     pub fn rotate(&self, id: &KeyId) -> Result<VersionId, Error> {
         self.counted(Verb::Rotate, id.algorithm, || {
             // First of all: making a key pair takes long, and what can't be rotated needs none.
-            self.key(id)?.key.rotated()?;
+            let newest = self.key(id)?.key.rotated()?.latest - 1;
+            self.check_has_private(id, newest)?;
             self.rotate_to(id, &New::drawn(&self.kept.engine, id.algorithm)?)
         })
+    }
+
+    /// Refuses a key whose private half is somebody else's: a version that is made here would sign in their name.
+    fn check_has_private(&self, id: &KeyId, newest: u32) -> Result<(), Error> {
+        let version = match self.version(id, newest) {
+            Err(Error::VersionDestroyed(_)) => return Ok(()),
+            version => version?,
+        };
+        match version.material.is_public() {
+            true => Err(Error::Unsupported(
+                "the key is a public one that somebody brought: whoever has its private half rotates it, and brings the next version"
+                    .to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Gives a key a version of what there is.

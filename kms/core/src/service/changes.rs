@@ -18,9 +18,6 @@ pub struct Shown {
     pub versions: Vec<Version>,
 }
 
-/// Keys that are looked at together.
-const LISTED_TOGETHER: usize = 256;
-
 impl Service {
     /// Makes a key.
     ///
@@ -160,21 +157,7 @@ impl Service {
     ) -> Result<Vec<(Label, KeyId)>, Error> {
         let request =
             Request { action: Action::List, tenant: Some(tenant), key: Some(prefix), items: 1 };
-        let list = || {
-            let (mut keys, mut after) = (Vec::new(), after.cloned());
-            loop {
-                let page = self.kms.list(tenant, after.as_ref(), LISTED_TOGETHER)?;
-                let Some((last, _)) = page.last() else { return Ok(keys) };
-                after = Some(last.clone());
-                // Names come in their order: behind those that begin so there are no more.
-                let is_over = last.as_str() > prefix && !last.as_str().starts_with(prefix);
-                keys.extend(page.into_iter().filter(|(name, _)| name.as_str().starts_with(prefix)));
-                keys.truncate(most);
-                if is_over || keys.len() == most {
-                    return Ok(keys);
-                }
-            }
-        };
+        let list = || self.kms.list_prefixed(tenant, prefix, after, most);
         self.used(call, &request, None, list, |_| done(None), |_| Ok(()))
     }
 

@@ -151,3 +151,21 @@ fn what_can_not_be_the_key_is_refused() {
     }
     assert_eq!(code(kms.find(&label("default"), &label("a"))), Code::NotFound);
 }
+
+/// A public key that somebody brought stays somebody else's: no version is made here that would sign in its name.
+#[test]
+fn whoever_has_the_private_half_rotates_a_public_key() {
+    let (here, there) = (Kms::in_memory().unwrap(), Kms::in_memory().unwrap());
+    for name in ["ed25519", "ml-kem-768"] {
+        let first = create(&there, name, name).key;
+        there.rotate(&first).unwrap();
+        let publics = there.publics(&first, 0, 2).unwrap();
+        let brought = |n: usize| Import::Public(&publics[n].bytes);
+        let id = here.import(&new(name, name), brought(0)).unwrap().key;
+        let refused = here.rotate(&id).err().unwrap();
+        assert_eq!(refused.code(), Code::Unsupported);
+        assert!(refused.to_string().contains("brings the next version"), "{refused}");
+        assert_eq!(here.import_version(&id, brought(1)).unwrap().version, 2);
+        assert_eq!(code(here.rotate(&id)), Code::Unsupported);
+    }
+}

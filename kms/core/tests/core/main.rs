@@ -15,6 +15,7 @@ mod imports;
 mod kems;
 mod keyid_and_roundtrip;
 mod kill;
+mod looks;
 mod seals;
 mod service;
 mod sqlite;

@@ -1,0 +1,103 @@
+//! What the key management service reads of strangers before it knows them: tokens, caveats, checkpoints and their keys.
+//!
+//! The first byte says which.
+
+use std::sync::OnceLock;
+
+use gabion_kms::audit::{Checkpoint, Keys, Log, Outcome, Record};
+use gabion_kms::gate::{Action, Caveat, Principal, Token};
+
+/// A token, in base64url.
+const TOKEN: &str = include_str!("../../../kms/core/tests/golden/token.txt");
+
+/// Caveats of every kind.
+const CAVEATS: [&str; 7] = [
+    "expires=1790000000000",
+    "tenant=default",
+    "key_prefix=web-",
+    "actions=sign,verify",
+    "cidr=2001:db8::/32",
+    "cnf=abababababababababababababababababababababababababababababababab",
+    "batch_max=64",
+];
+
+/// A log of one record, its checkpoint and the keys of that.
+struct Signed {
+    vkeys: [String; 2],
+    checkpoint: Checkpoint,
+}
+
+fn signed() -> &'static Signed {
+    static SIGNED: OnceLock<Signed> = OnceLock::new();
+    SIGNED.get_or_init(|| {
+        let log = Log::in_memory(Keys::of_seed("example.com/fuzz", &[7; 64]).unwrap()).unwrap();
+        let record = Record {
+            time_ms: 1,
+            request_id: "r".to_owned(),
+            principal: Principal::new("ci").unwrap(),
+            method: "local".to_owned(),
+            action: Action::Sign,
+            tenant: None,
+            key: None,
+            input: None,
+            output: None,
+            outcome: Outcome::Done,
+            revision: None,
+        };
+        log.append(&[record], gabion_kms::audit::Class::Written).unwrap();
+        Signed { vkeys: log.vkeys(), checkpoint: log.checkpoint().unwrap() }
+    })
+}
+
+pub fn run(data: &[u8]) {
+    let Some((which, text)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    match which % 4 {
+        0 => token(text),
+        1 => caveat(text),
+        2 => note(text),
+        _ => keys(text),
+    }
+}
+
+/// A token is written in one way, and can be narrowed to another one that is longer.
+fn token(text: &str) {
+    let Ok(token) = text.parse::<Token>() else { return };
+    assert_eq!(token.to_string(), text);
+    if let Ok(less) = token.attenuate("batch_max=1".parse().unwrap()) {
+        let again: Token = less.to_string().parse().unwrap();
+        assert_eq!(again.caveats().len(), token.caveats().len() + 1);
+        assert_eq!(again.id(), token.id());
+    }
+}
+
+fn caveat(text: &str) {
+    let Ok(caveat) = text.parse::<Caveat>() else { return };
+    assert_eq!(caveat.to_string().parse::<Caveat>().unwrap(), caveat);
+}
+
+/// Nobody has the keys: what is taken says what was signed.
+fn note(text: &str) {
+    let Signed { vkeys, checkpoint } = signed();
+    if let Some(read) = Checkpoint::read(vkeys, text).unwrap() {
+        assert_eq!((read.size, read.root), (checkpoint.size, checkpoint.root));
+    }
+}
+
+/// Keys that are read verify nothing but what they signed; all else is refused without a word to the contrary.
+fn keys(text: &str) {
+    let Signed { vkeys, checkpoint } = signed();
+    let given: Vec<&str> = text.lines().collect();
+    if let Ok(Some(_)) = Checkpoint::read(&given, &checkpoint.note) {
+        assert!(given.iter().all(|key| vkeys.iter().any(|known| known == key)), "{given:?}");
+    }
+}
+
+pub fn seeds() -> Vec<Vec<u8>> {
+    let Signed { vkeys, checkpoint } = signed();
+    let of = |which: u8, text: &str| [&[which], text.as_bytes()].concat();
+    let mut seeds = vec![of(0, TOKEN.trim_end()), of(2, &checkpoint.note)];
+    seeds.extend(CAVEATS.iter().map(|caveat| of(1, caveat)));
+    seeds.extend([of(3, &vkeys.join("\n")), of(3, &vkeys[0]), of(3, &vkeys[1])]);
+    seeds
+}
