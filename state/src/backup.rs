@@ -3,14 +3,15 @@
 //! A backup has no anchor. Restored where the anchors are, it goes on only if nothing was signed since it was made;
 //! else, and where they are not, [`crate::recover`] has to be told how much to burn.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use gabion_engine::keys::stateful::{LedgerError, digest_of};
 use zeroize::Zeroizing;
 
-use crate::disk::Disk;
-use crate::files::{Paths, Surroundings, failed, folder_of, read_file};
-use crate::keys::{make_files, remove_unfinished, write_new};
+use crate::disk::{Access, Disk, read_full, write_all};
+use crate::files::{Paths, Surroundings, failed, folder_of, put_file, read_file};
+use crate::keys::{check_no_part, make_files, remove_unfinished, write_new};
 use crate::lock::{Lock, Tried, Work};
 use crate::record::Reader;
 
@@ -28,17 +29,65 @@ pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), Ledge
         Tried::Busy(holder) => return Err(LedgerError::Held(holder)),
         Tried::Held(lock) => lock,
     };
-    let written = read_all(disk, &paths).and_then(|bytes| {
-        let mut made = Vec::new();
-        let written = write_file(disk, out, &bytes, &mut made);
-        if written.is_err() && !made.is_empty() {
-            // A part of a backup is none.
-            let _ = disk.remove(out);
-        }
-        written
-    });
+    let written = read_all(disk, &paths).and_then(|bytes| write_whole(disk, out, &bytes));
     lock.release();
     written
+}
+
+/// Writes a new file, durably, under its name only when all of it is there. A part of a backup is none: it has another
+/// name, FILE.part, by which the next one removes it where a process was killed.
+fn write_whole(disk: &dyn Disk, out: &Path, bytes: &[u8]) -> Result<(), LedgerError> {
+    let at = |error: io::Error| failed(out, &error);
+    if disk.identity(out).is_ok() {
+        return Err(at(ErrorKind::AlreadyExists.into()));
+    }
+    let mut part = out.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let at_part = |error: io::Error| failed(&part, &error);
+    match Lock::try_take(disk, &part) {
+        Ok(Tried::Busy(_)) => {
+            return Err(LedgerError::Held("a process that writes this backup".to_owned()));
+        }
+        Ok(Tried::Held(lock)) => {
+            let removed = remove_part(disk, &part);
+            lock.release();
+            removed.map_err(at_part)?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(at_part(error)),
+    }
+    let lock = Lock::create(disk, &part).map_err(at_part)?;
+    let written = disk.open(&part, Access::Write).and_then(|file| {
+        write_all(&*file, bytes, 0)?;
+        file.sync()?;
+        disk.rename_new(&part, out)
+    });
+    let written = match written {
+        Err(error) => {
+            let _ = disk.remove(&part);
+            Err(at(error))
+        }
+        Ok(()) => disk.sync_folder(folder_of(out)).map_err(|error| {
+            // Nobody knows whether its name will be there.
+            let _ = disk.remove(out);
+            at(error)
+        }),
+    };
+    lock.release();
+    written
+}
+
+/// Removes what a process left that was killed while it wrote a backup, and nothing else.
+fn remove_part(disk: &dyn Disk, part: &Path) -> io::Result<()> {
+    let file = disk.open(part, Access::Read)?;
+    let mut begins = [0; MAGIC.len()];
+    let len = read_full(&*file, &mut begins, 0)?;
+    // What was not written yet when the power went is zeros.
+    match begins[..len] == MAGIC[..len] || begins.iter().all(|byte| *byte == 0) {
+        true => disk.remove(part),
+        false => Err(io::Error::other("it is in the way, and is no part of a backup")),
+    }
 }
 
 /// Writes the files of a key from a backup. What a process left that was killed at it is removed first.
@@ -58,10 +107,14 @@ pub fn restore(around: &Surroundings, backup: &Path, key: &Path) -> Result<(), L
         return Err(misplaced("it has the name of a file of the key"));
     }
     remove_unfinished(around, &paths)?;
+    check_no_part(disk, &paths)?;
     make_files(around, &paths, Work::Restoring, |made| {
-        // The private key comes last.
-        let files = [(&paths.log, log), (&paths.state, state), (&paths.key, secret)];
-        files.iter().try_for_each(|(path, bytes)| write_file(disk, path, bytes, made))
+        write_file(disk, &paths.log, log, made)?;
+        write_file(disk, &paths.state, state, made)?;
+        // The private key comes last, and whole.
+        put_file(disk, &paths.key, secret, false).map_err(|error| failed(&paths.key, &error))?;
+        made.push(paths.key.clone());
+        Ok(())
     })
 }
 

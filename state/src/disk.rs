@@ -9,7 +9,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 /// Which file a name or a handle stands for: its device and its number there.
 pub type Identity = (u64, u64);
@@ -50,6 +51,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The system's.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, which nothing may have.
+    ///
+    /// # Errors
+    /// The system's; [`ErrorKind::AlreadyExists`].
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file's name.
     ///
@@ -192,6 +199,17 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // NFS and others know no such flag, and have links.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                std::fs::hard_link(from, to)?;
+                std::fs::remove_file(from)
+            }
+            renamed => Ok(renamed?),
+        }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -9,7 +9,7 @@ use gabion_engine::{Entropy, OsEntropy};
 use zeroize::Zeroizing;
 
 use crate::anchor::default_path;
-use crate::disk::{Access, Disk, RealDisk, read_full};
+use crate::disk::{Access, Disk, RealDisk, read_full, write_all};
 use crate::machine::{Machine, ThisMachine};
 use crate::record::{Head, KeyId, STATE_MAGIC, Stamp, State};
 use crate::slots::{BLOCK, Slots};
@@ -49,6 +49,8 @@ pub struct Paths {
     pub trees: PathBuf,
     /// The lock.
     pub lock: PathBuf,
+    /// How far the key is that is being made.
+    pub part: PathBuf,
 }
 
 impl Paths {
@@ -65,6 +67,7 @@ impl Paths {
             log: beside(".log"),
             trees: beside(".trees"),
             lock: beside(".lock"),
+            part: beside(".part"),
         }
     }
 
@@ -74,8 +77,8 @@ impl Paths {
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Path; 5] {
-        [&self.key, &self.state, &self.log, &self.lock, &self.trees]
+    pub fn all(&self) -> [&Path; 6] {
+        [&self.key, &self.state, &self.log, &self.lock, &self.trees, &self.part]
     }
 
     /// The folder that they are in.
@@ -150,6 +153,39 @@ pub fn read_file(disk: &dyn Disk, path: &Path, most: u64) -> io::Result<Zeroizin
         true => Ok(bytes),
         false => Err(ErrorKind::UnexpectedEof.into()),
     }
+}
+
+/// What a file is called while it is written.
+pub fn beside_new(path: &Path) -> PathBuf {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    PathBuf::from(new)
+}
+
+/// Writes a file, durably, in place of what has its name, or refuses where something has. Whoever reads it finds what was
+/// there before, or all of it.
+pub fn put_file(disk: &dyn Disk, path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
+    let new = beside_new(path);
+    // One that a process left that was killed.
+    let _ = disk.remove(&new);
+    let written = disk.open(&new, Access::New).and_then(|file| {
+        write_all(&*file, bytes, 0)?;
+        file.sync()?;
+        match replaces {
+            true => disk.rename(&new, path),
+            false => disk.rename_new(&new, path),
+        }
+    });
+    if written.is_err() {
+        let _ = disk.remove(&new);
+        return written;
+    }
+    let synced = disk.sync_folder(folder_of(path));
+    if synced.is_err() && !replaces {
+        // Nobody knows whether its name will be there.
+        let _ = disk.remove(path);
+    }
+    synced
 }
 
 /// Refuses a file or folder that other machines see, unless the owner of the key allowed it. Where it is not there

@@ -87,7 +87,7 @@ impl KeyFile {
         KeyFile::decode(&bytes).map_err(refused)
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let no_key = "it is no private key of `gabion hbs keygen`";
         let begins = format!("-----BEGIN {LABEL}-----");
         if !bytes.starts_with(begins.as_bytes()) {

@@ -10,12 +10,13 @@ use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Disk, write_all};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_key, check_network, failed, new_stamp, read_file,
-    read_state, unsafe_state,
+    Paths, Surroundings, anchor_paths, check_key, check_network, failed, folder_of, new_stamp,
+    put_file, read_file, read_state, unsafe_state,
 };
 use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
 use crate::log::{End, Line, Log};
+use crate::making::Part;
 use crate::record::{Head, KeyId, Mark, STATE_MAGIC, State};
 use crate::slots::Slots;
 
@@ -49,19 +50,40 @@ pub struct NewKey<'a> {
 /// # Errors
 /// If one of them is there already, or can't be written. Then what was made is removed.
 pub fn create(around: &Surroundings, new: &NewKey<'_>) -> Result<(), LedgerError> {
+    create_with(around, new, None)
+}
+
+/// The same of a key whose progress was written down, which ends before there is a private key.
+pub(crate) fn create_with(
+    around: &Surroundings,
+    new: &NewKey<'_>,
+    part: Option<&Part>,
+) -> Result<(), LedgerError> {
     let paths = Paths::of(new.key);
     remove_unfinished(around, &paths)?;
+    if part.is_none_or(|part| !part.is_begun()) {
+        check_no_part(&*around.disk, &paths)?;
+    }
     check_none(&*around.disk, &paths)?;
     check_network(around, paths.folder(), new.allow_network)?;
     let head = head_of(new)?;
     for anchor in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
         check_anchor(around, &paths, &anchor, new.allow_network)?;
     }
-    make_files(around, &paths, Work::Making, |made| create_all(around, &paths, &head, new, made))
+    make_files(around, &paths, Work::Making, |made| {
+        create_all(around, &paths, &head, new, made)?;
+        part.map_or(Ok(()), Part::end)?;
+        // Last, so that a private key without a state is never there, and whole.
+        let written = put_file(&*around.disk, &paths.key, new.secret, false);
+        written.map_err(|error| failed(&paths.key, &error))?;
+        made.push(paths.key.clone());
+        Ok(())
+    })
 }
 
 /// Looks whether a key of this name can be made, for whoever has long work to do before: its folder, its anchors, and
-/// that both can be written to. It removes what [`create`] left where it was killed.
+/// that both can be written to. It removes what [`create`] left where it was killed. What [`crate::Unfinished`] left
+/// stands in nobody's way who goes on with it.
 ///
 /// # Errors
 /// [`LedgerError::Place`] with the reason.
@@ -70,11 +92,15 @@ pub fn check_place(
     key: &Path,
     anchors: &[PathBuf],
     allow_network: bool,
+    goes_on: bool,
 ) -> Result<(), LedgerError> {
     let paths = Paths::of(key);
     let disk = &*around.disk;
     let looked = || {
         remove_unfinished(around, &paths)?;
+        if !goes_on {
+            check_no_part(disk, &paths)?;
+        }
         check_none(disk, &paths)?;
         check_network(around, paths.folder(), allow_network)?;
         let named = anchor_names(anchors)?;
@@ -154,13 +180,25 @@ fn new_lock(disk: &dyn Disk, paths: &Paths) -> Result<Lock, LedgerError> {
     Lock::create(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))
 }
 
-/// Refuses a key of which a file is there.
+/// Refuses a key of which a file is there, but for one that is being made.
 fn check_none(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
-    match paths.all().into_iter().find(|path| disk.identity(path).is_ok()) {
+    let others = paths.all().into_iter().filter(|path| *path != paths.part);
+    match others.into_iter().find(|path| disk.identity(path).is_ok()) {
         Some(path) => Err(failed(path, &ErrorKind::AlreadyExists.into())),
         None => Ok(()),
     }
 }
+
+/// Refuses the name of a key that somebody began to make.
+pub(crate) fn check_no_part(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
+    match disk.identity(&paths.part) {
+        Ok(_) => Err(LedgerError::Place(format!("{}: {PART_IS_THERE}", paths.part.display()))),
+        Err(_) => Ok(()),
+    }
+}
+
+const PART_IS_THERE: &str =
+    "a key of this name was begun; go on with it by `gabion hbs keygen`, or remove the file";
 
 /// Removes the files of a key that was never finished. The lock is the first of them that is made, and says so until
 /// the private key is there. A state that anybody went on from stays, whatever its lock says.
@@ -189,7 +227,7 @@ fn remove_under(lock: &Lock, around: &Surroundings, paths: &Paths) -> Result<(),
     if is_there(&paths.key) || work.is_none() && !is_alone {
         return Ok(());
     }
-    let mut files = vec![paths.state.clone(), paths.log.clone(), paths.lock.clone()];
+    let files = [&paths.state, &paths.log, &paths.lock];
     // The state of a backup was gone on from: its anchors are not this process's to remove.
     let state = read_state(disk, paths, Access::Read).ok();
     if let Some((head, _, state)) = state.filter(|_| work != Some(Work::Restoring)) {
@@ -200,12 +238,15 @@ fn remove_under(lock: &Lock, around: &Surroundings, paths: &Paths) -> Result<(),
             let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path.clone());
             let is_own = anchor.read().is_ok_and(|mark| mark == Some(state.mark(&head.key)));
             if is_own || anchor.is_blank() {
-                files.insert(0, path);
+                // Before the state that knows it.
+                disk.remove(&path).map_err(|error| failed(&path, &error))?;
+                let folder = folder_of(&path);
+                disk.sync_folder(folder).map_err(|error| failed(folder, &error))?;
             }
         }
     }
     // The lock goes last, so that whoever is killed here leaves what can be removed.
-    for path in files.iter().filter(|path| is_there(path)) {
+    for path in files.into_iter().filter(|path| is_there(path)) {
         disk.remove(path).map_err(|error| failed(path, &error))?;
     }
     Ok(())
@@ -226,7 +267,7 @@ fn head_of(new: &NewKey<'_>) -> Result<Head, LedgerError> {
 }
 
 /// The names of anchors as a head has them: absolute, or empty for the default place.
-fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
+pub(crate) fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
     if anchors.is_empty() {
         return Ok(vec![String::new()]);
     }
@@ -280,6 +321,7 @@ fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Ok(rest.into_iter().rev().fold(found, |path, name| path.join(name)))
 }
 
+/// Makes all files but the private key.
 fn create_all(
     around: &Surroundings,
     paths: &Paths,
@@ -303,6 +345,8 @@ fn create_all(
         log_chain: end.chain,
     };
     write_state(disk, paths, head, &state, made)?;
+    // An anchor that outlives a power cut is known by its state: the same key may be gone on with.
+    disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
     for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
         let created = FileAnchor::create(disk, &path, &state.mark(&head.key));
         created.map_err(|error| match error.kind() {
@@ -311,8 +355,7 @@ fn create_all(
         })?;
         made.push(path);
     }
-    write_new(disk, &paths.key, new.secret, made)?;
-    disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))
+    Ok(())
 }
 
 fn write_state(
@@ -463,7 +506,7 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> 
 /// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
 /// anchors that are missing. Witnesses are the state, the log and the anchors that are here. That none above was
 /// handed out elsewhere is for the caller to know. Of a log that is damaged, or older than the state, a copy stays
-/// beside it, and a warning says so.
+/// beside it; in place of one that is lost a new one begins. A warning says so.
 ///
 /// # Errors
 /// [`LedgerError::Exhausted`] if there are not so many; if somebody signs; if the files can't be read or written.
@@ -502,8 +545,10 @@ fn recover_under(
     check_key(paths, &head, public)?;
     check_network(around, paths.folder(), head.allow_network)?;
     let at = |error: io::Error| failed(&paths.log, &error);
-    let file = disk.open(&paths.log, Access::Write).map_err(at)?;
-    let mut log = Log::open(file, &head.key, End::of(&state)).map_err(at)?;
+    let log = match disk.open(&paths.log, Access::Write) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        file => Some(Log::open(file.map_err(at)?, &head.key, End::of(&state)).map_err(at)?),
+    };
     let (mut seen, mut generation) = (state.next, state.generation);
     for path in anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)? {
         check_network(around, &path, head.allow_network)?;
@@ -518,28 +563,16 @@ fn recover_under(
         }
         anchors.push((path, anchor, mark.is_some()));
     }
-    seen = seen.max(log.highest().map_or(0, |index| index + 1));
+    let highest = log.as_ref().and_then(Log::highest);
+    seen = seen.max(highest.map_or(0, |index| index + 1));
     let left = head.end.saturating_sub(seen);
     if burn > left {
         return Err(LedgerError::Exhausted { wanted: burn, left });
     }
     let next = seen.min(head.end) + burn;
     lock.sign(&*around.machine);
-    let mut text = format!("recovered: every index below {next} is burnt");
-    let mut warnings = Vec::new();
-    if !log.is_whole() {
-        let copy = keep_log(disk, paths)?;
-        let what = format!(
-            "the log is damaged or older than the state, and its first {} signatures are all that is known of it; \
-             request ids behind them may be given again. A copy is {}",
-            log.signed(),
-            copy.display()
-        );
-        text = format!("{text}; {what}");
-        warnings.push(what);
-    }
-    let noted = log.settle().and_then(|()| log.append(&[note(around, &text)]));
-    noted.and_then(|()| log.sync()).map_err(at)?;
+    let text = format!("recovered: every index below {next} is burnt");
+    let (end, warnings) = go_on_with(around, paths, &head.key, log, text)?;
     let state = State {
         generation: generation + 1,
         stamp: new_stamp(around)?,
@@ -547,14 +580,60 @@ fn recover_under(
         next,
         boot: around.machine.boot(),
         machine: around.machine.id(),
-        log_len: log.durable().len,
-        log_chain: log.durable().chain,
+        log_len: end.len,
+        log_chain: end.chain,
     };
     let record = state.record(&head.key);
     let written = slots.write(&record).and_then(|()| slots.file().sync());
     written.map_err(|error| failed(&paths.state, &error))?;
     raise_or_make(disk, anchors, &state.mark(&head.key))?;
     Ok(warnings)
+}
+
+/// Writes a note behind what is whole of a log, or begins a new one where it is lost; what its owner should know of that.
+fn go_on_with(
+    around: &Surroundings,
+    paths: &Paths,
+    key: &KeyId,
+    log: Option<Log>,
+    mut text: String,
+) -> Result<(End, Vec<String>), LedgerError> {
+    let disk = &*around.disk;
+    let at = |error: io::Error| failed(&paths.log, &error);
+    let what = match &log {
+        Some(log) if log.is_whole() => None,
+        Some(log) => Some(format!(
+            "the log is damaged or older than the state, and its first {} signatures are all that is known of it; \
+             request ids behind them may be given again. A copy is {}",
+            log.signed(),
+            keep_log(disk, paths)?.display()
+        )),
+        None => Some(
+            "the log is lost, and a new one begins: nothing is known of what was signed, and every request id may be \
+             given again"
+                .to_owned(),
+        ),
+    };
+    if let Some(what) = &what {
+        text = format!("{text}; {what}");
+    }
+    let line = note(around, &text);
+    let end = match log {
+        Some(mut log) => {
+            let noted = log.settle().and_then(|()| log.append(&[line])).and_then(|()| log.sync());
+            noted.map_err(at)?;
+            log.durable()
+        }
+        // Where this is interrupted, a log is there that the state does not know: it is recovered once more.
+        None => {
+            let file = disk.open(&paths.log, Access::New).map_err(at)?;
+            let end = Log::create(file, key, &line).map_err(at)?;
+            let folder = paths.folder();
+            disk.sync_folder(folder).map_err(|error| failed(folder, &error))?;
+            end
+        }
+    };
+    Ok((end, what.into_iter().collect()))
 }
 
 /// Raises anchors from whatever they say, and makes those that are missing.

@@ -3,7 +3,7 @@
 //! ```text
 //!   KEY         the private key; never changes          KEY.lock   the kernel's lock; never renamed
 //!   KEY.state   what is used: two slots, in place       KEY.log    what was signed; only grows
-//!   KEY.trees   trees, which can be made again
+//!   KEY.trees   trees, which can be made again          KEY.part   a key that is being made
 //!   elsewhere:  anchors, each of which saw the newest state
 //!
 //!   Signer ----> FilesLedger::reserve --> state, synced --> each anchor, synced --> indexes
@@ -61,6 +61,7 @@ mod ledger;
 mod lock;
 mod log;
 mod machine;
+mod making;
 mod record;
 mod registry;
 mod sets;
@@ -80,6 +81,7 @@ pub use keys::{
 pub use ledger::{FilesLedger, Opened, Options};
 pub use log::Line;
 pub use machine::{Machine, Process, ThisMachine};
+pub use making::Unfinished;
 pub use record::{KeyId, Mark, Stamp};
 pub use sets::{Encoding, Sets};
 pub use signer::{Generated, Making, Opening, Signature, Signer};

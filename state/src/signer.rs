@@ -30,14 +30,15 @@ use gabion_engine::{Engine, Error};
 
 use crate::files::{Paths, Surroundings, failed, unsafe_state};
 use crate::key_file::{KeyFile, Secret, spki};
-use crate::keys::{NewKey, create};
+use crate::keys::{NewKey, create_with};
 use crate::ledger::{FilesLedger, Options};
+use crate::making::Part;
 use crate::registry::Chain;
 use crate::sets::{Encoding, Sets};
 use crate::trees::Trees;
 
 /// A private key with its trees, by kind.
-enum Key {
+pub(crate) enum Key {
     Hss(Box<StatefulKey<'static, HssSecret>>),
     Xmss(Box<StatefulKey<'static, XmssSecret>>),
 }
@@ -46,6 +47,8 @@ enum Key {
 pub struct Generated {
     secret: Secret,
     key: Key,
+    /// Where it was written down how far it was.
+    part: Option<Part>,
 }
 
 /// Where and how the files of a key are made.
@@ -81,11 +84,7 @@ impl Generated {
         threads: NonZero<usize>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
-        let secret = match sets {
-            Sets::Hss(levels) => Secret::Hss(HssSecret::draw(levels, &*around.entropy)?),
-            Sets::Xmss(set) => Secret::Xmss(XmssSecret::draw(set, &*around.entropy)?),
-        };
-        Generated::of_secret(engine, secret, threads, watch)
+        Generated::of_secret(engine, drawn(around, &sets)?, threads, watch)
     }
 
     /// Makes a key of LMS in `count` sectors, a power of two: as many keys under one public key, of which each signs with
@@ -107,7 +106,7 @@ impl Generated {
         let made = generate_sectors(engine, levels, count, &*around.entropy, threads, watch)?;
         let of = |(secret, key)| {
             let (secret, key) = (Secret::Hss(secret), Key::Hss(Box::new(key)));
-            Generated { secret, key }
+            Generated::of_parts(secret, key, None)
         };
         Ok(made.map(|made| made.into_iter().map(of).collect()))
     }
@@ -122,13 +121,12 @@ impl Generated {
         threads: NonZero<usize>,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Self>, Error> {
-        let key = match &secret {
-            Secret::Hss(secret) => StatefulKey::generate(engine, secret, &[], threads, watch)?
-                .map(|key| Key::Hss(Box::new(key))),
-            Secret::Xmss(secret) => StatefulKey::generate(engine, secret, &[], threads, watch)?
-                .map(|key| Key::Xmss(Box::new(key))),
-        };
-        Ok(key.map(|key| Generated { secret, key }))
+        let key = made(engine, &secret, &[], threads, watch)?;
+        Ok(key.map(|key| Generated::of_parts(secret, key, None)))
+    }
+
+    pub(crate) fn of_parts(secret: Secret, key: Key, part: Option<Part>) -> Self {
+        Generated { secret, key, part }
     }
 
     /// The sets.
@@ -149,7 +147,7 @@ impl Generated {
         spki(self.secret.sets().algorithm(), self.public(), as_der)
     }
 
-    /// Makes the files, all or none.
+    /// Makes the files, all or none. What [`crate::Unfinished`] wrote down is gone before there is a private key.
     ///
     /// # Errors
     /// If one of them is there, or can't be written; if one-tree encoding is asked of several trees.
@@ -175,11 +173,36 @@ impl Generated {
             allow_network: making.allow_network,
             note: making.note,
         };
-        create(around, &new)?;
+        create_with(around, &new, self.part.as_ref())?;
         // They can be made again.
         let _ = Trees::new(around, making.key, &self.secret.encode()).save(&self.key.trees());
         Ok(())
     }
+}
+
+/// A new secret of these sets.
+pub(crate) fn drawn(around: &Surroundings, sets: &Sets) -> Result<Secret, Error> {
+    let entropy = &*around.entropy;
+    Ok(match sets {
+        Sets::Hss(levels) => Secret::Hss(HssSecret::draw(levels.clone(), entropy)?),
+        Sets::Xmss(set) => Secret::Xmss(XmssSecret::draw(set, entropy)?),
+    })
+}
+
+/// The key of a secret, from `row` on, which an earlier progress gave or which is empty.
+pub(crate) fn made(
+    engine: &'static Engine,
+    secret: &Secret,
+    row: &[u8],
+    threads: NonZero<usize>,
+    watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+) -> Result<Option<Key>, Error> {
+    Ok(match secret {
+        Secret::Hss(secret) => StatefulKey::generate(engine, secret, row, threads, watch)?
+            .map(|key| Key::Hss(Box::new(key))),
+        Secret::Xmss(secret) => StatefulKey::generate(engine, secret, row, threads, watch)?
+            .map(|key| Key::Xmss(Box::new(key))),
+    })
 }
 
 /// How a key is opened for signing.
@@ -548,8 +571,12 @@ mod tests {
         assert_eq!(one.sign(&request).unwrap()[0].index, 0);
         let shared = Arc::clone(&one.shared);
         let signs = shared.ready();
-        two.close().unwrap();
+        let (closed, says) = std::sync::mpsc::channel();
+        let closing = std::thread::spawn(move || closed.send(two.close()));
+        let is_closed = says.recv_timeout(Duration::from_secs(60));
         drop(signs);
+        is_closed.expect("it waits for whoever signs").unwrap();
+        closing.join().unwrap().unwrap();
         assert_eq!(one.sign(&request).unwrap()[0].index, 1);
     }
 }

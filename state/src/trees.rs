@@ -3,15 +3,12 @@
 //! What is in it is public and can be made again. But a signer believes it: with a node of another tree an upper
 //! leaf would sign twice. So it is authenticated under the key's secret, and what is not whole is not there.
 
-use std::path::PathBuf;
-
 use gabion_engine::keys::stateful::digest_of;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2_hmac::Sha256;
 use zeroize::Zeroizing;
 
-use crate::disk::{Access, write_all};
-use crate::files::{Paths, Surroundings, read_file};
+use crate::files::{Paths, Surroundings, put_file, read_file};
 
 const MAGIC: [u8; 8] = *b"gabtree1";
 /// Bytes of the code behind it.
@@ -29,9 +26,8 @@ pub struct Trees {
 impl Trees {
     /// Of a key whose private key file holds `secret`.
     pub fn new(around: &Surroundings, key: &std::path::Path, secret: &[u8]) -> Self {
-        let label = Zeroizing::new([b"gabion trees", secret].concat());
-        let key_of_trees = Zeroizing::new(digest_of(&label));
-        Trees { around: around.clone(), paths: Paths::of(key), key: key_of_trees }
+        let (around, paths) = (around.clone(), Paths::of(key));
+        Trees { around, paths, key: key_of(b"gabion trees", secret) }
     }
 
     /// What was kept; none where nothing was, or anything about it is wrong.
@@ -60,28 +56,26 @@ impl Trees {
         bytes.extend_from_slice(trees);
         let tag = self.mac(&bytes).finalize().into_bytes();
         bytes.extend_from_slice(&tag);
-        let disk = &*self.around.disk;
-        let mut new = self.paths.trees.as_os_str().to_owned();
-        new.push(".new");
-        let new = PathBuf::from(new);
-        // One that a process left that was killed.
-        let _ = disk.remove(&new);
-        let written = disk.open(&new, Access::New).and_then(|file| {
-            write_all(&*file, &bytes, 0)?;
-            file.sync()?;
-            disk.rename(&new, &self.paths.trees)?;
-            disk.sync_folder(self.paths.folder())
-        });
-        if written.is_err() {
-            let _ = disk.remove(&new);
-        }
-        written.is_ok()
+        put_file(&*self.around.disk, &self.paths.trees, &bytes, true).is_ok()
     }
 
-    /// HMAC-SHA-256 (RFC 2104), under a key of a block's length: there is none that could be refused.
     fn mac(&self, bytes: &[u8]) -> Hmac<Sha256> {
-        let mut block = Zeroizing::new([0; 64]);
-        block[..32].copy_from_slice(&*self.key);
-        Hmac::<Sha256>::new((&*block).into()).chain_update(bytes)
+        mac_with(&self.key).chain_update(bytes)
     }
+}
+
+/// What authenticates files beside a key under its secret: a label for each kind.
+pub(crate) fn mac_under(label: &[u8], secret: &[u8]) -> Hmac<Sha256> {
+    mac_with(&key_of(label, secret))
+}
+
+fn key_of(label: &[u8], secret: &[u8]) -> Zeroizing<[u8; 32]> {
+    Zeroizing::new(digest_of(&Zeroizing::new([label, secret].concat())))
+}
+
+/// HMAC-SHA-256 (RFC 2104), under a key of a block's length: there is none that could be refused.
+fn mac_with(key: &[u8; 32]) -> Hmac<Sha256> {
+    let mut block = Zeroizing::new([0; 64]);
+    block[..32].copy_from_slice(key);
+    Hmac::<Sha256>::new((&*block).into())
 }

@@ -166,6 +166,10 @@ impl Disk for BrokenDisk {
         self.disk.rename(from, to)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename_new(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }

@@ -223,6 +223,11 @@ impl Sim {
         drop(before);
     }
 
+    /// The power goes, and of what was not synced nothing remains.
+    pub fn cut_power(&self) {
+        self.ground().cut_power(Remains::None);
+    }
+
     /// A new process.
     pub fn process(&self) -> SimDisk {
         let mut ground = self.ground();
@@ -266,6 +271,13 @@ impl Sim {
         let is_other = |name: &PathBuf| !name.to_str().unwrap().starts_with(prefix);
         ground.names.retain(|name, _| is_other(name));
         ground.durable.retain(|name, _| is_other(name));
+    }
+
+    /// Removes one file, for good.
+    pub fn remove_file(&self, name: &str) {
+        let mut ground = self.ground();
+        ground.names.remove(Path::new(name));
+        ground.durable.remove(Path::new(name));
     }
 
     /// All files by name, as they are to be seen.
@@ -533,6 +545,18 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.call(Call::Rename, |ground, _| {
+            let node = ground.names.remove(from).ok_or(ErrorKind::NotFound)?;
+            ground.names.insert(to.to_owned(), node);
+            ground.changes.push(Change::Renamed(from.to_owned(), to.to_owned(), node));
+            Ok(())
+        })
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(Call::Rename, |ground, _| {
+            if ground.names.contains_key(to) {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
             let node = ground.names.remove(from).ok_or(ErrorKind::NotFound)?;
             ground.names.insert(to.to_owned(), node);
             ground.changes.push(Change::Renamed(from.to_owned(), to.to_owned(), node));

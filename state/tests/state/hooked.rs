@@ -67,6 +67,10 @@ impl Disk for Hooked {
         RealDisk.rename(from, to)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename_new(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         RealDisk.remove(path)
     }

@@ -4,6 +4,7 @@ mod broken;
 mod disk;
 mod faults;
 mod hooked;
+mod making;
 mod real;
 mod signer;
 mod world;

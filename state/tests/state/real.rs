@@ -447,7 +447,7 @@ fn an_anchor_in_its_keys_folder_or_below_is_refused() {
     for anchor in below {
         let anchors = [place.path("usb/one"), place.path(anchor)];
         assert!(is_unsafe(create(&place.around, &new_key(&key, 8, &anchors))), "{anchor}");
-        let refused = check_place(&place.around, &key, &anchors, false);
+        let refused = check_place(&place.around, &key, &anchors, false, true);
         assert!(matches!(refused, Err(LedgerError::Place(_))), "{anchor}: {refused:?}");
         assert!(!key.exists() && !place.path(anchor).exists(), "{anchor}");
     }
@@ -457,7 +457,7 @@ fn an_anchor_in_its_keys_folder_or_below_is_refused() {
     // The default one of a home that the key's folder has in it.
     let around = around(&place.path("keys/home/anchors"), None);
     assert!(is_unsafe(create(&around, &new_key(&key, 8, &[]))));
-    check_place(&place.around, &key, &[place.path("usb/one")], false).unwrap();
+    check_place(&place.around, &key, &[place.path("usb/one")], false, true).unwrap();
     assert!(!place.path("keys/two.lock").exists() && !place.path("usb/one").exists());
 }
 
@@ -465,7 +465,8 @@ fn an_anchor_in_its_keys_folder_or_below_is_refused() {
 fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
     let place = Place::new(8);
     let says = |key: &str, anchors: &[PathBuf], says: &str| {
-        let refused = check_place(&place.around, &place.path(key), anchors, false).unwrap_err();
+        let refused =
+            check_place(&place.around, &place.path(key), anchors, false, true).unwrap_err();
         let is_place = matches!(refused, LedgerError::Place(_));
         assert!(is_place && refused.to_string().contains(says), "{key}: {refused:?}");
     };
@@ -557,6 +558,33 @@ fn a_damaged_log_is_told_and_a_copy_of_it_stays() {
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
     let whole = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
     assert!(whole.warnings.is_empty() && !place.path("keys/k.log.2").exists());
+}
+
+/// A log that is gone: refused, and gone on with behind what state and anchor saw.
+#[test]
+fn a_lost_log_is_begun_anew_by_whoever_recovers() {
+    let place = Place::new(64);
+    sign(place.open(&place.key()).unwrap(), b"one");
+    assert_eq!(sign(place.open(&place.key()).unwrap(), b"two"), 1);
+    fs::remove_file(place.path("keys/k.log")).unwrap();
+    assert!(place.open(&place.key()).is_err());
+    // Killed while it makes the new one: recovered once more.
+    let failed = || Err(std::io::Error::other("the device failed"));
+    let frail = Hooked::once(&place.around, (At::Sync, "k.log"), failed);
+    assert!(recover(&frail, &place.key(), PUBLIC, 3).is_err());
+    assert!(place.path("keys/k.log").exists() && is_unsafe(place.open(&place.key())));
+    let recovered = recover(&place.around, &place.key(), PUBLIC, 0).unwrap();
+    assert!(recovered.warnings[0].contains("k.log.1"), "{recovered:?}");
+    fs::remove_file(place.path("keys/k.log")).unwrap();
+    let recovered = recover(&place.around, &place.key(), PUBLIC, 3).unwrap();
+    assert!(recovered.warnings[0].contains("the log is lost"), "{recovered:?}");
+    assert_eq!((recovered.index, recovered.refusal), (5, None));
+    assert_eq!(sign(place.open(&place.key()).unwrap(), b"three"), 5);
+    let lines = log(&place.around, &place.key()).unwrap();
+    let [Line::Note { text, .. }, Line::Signed { index: 5, .. }] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    assert!(text.contains("the log is lost"), "{text}");
 }
 
 /// Somebody finds the lock of a key that is being made before its maker holds it, takes it for what is left of a process

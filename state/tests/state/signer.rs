@@ -21,6 +21,7 @@ use gabion_state::{
 use rustix::fs::{CWD, Mode, mkfifoat};
 use tempfile::TempDir;
 
+use crate::hooked::{At, Hooked};
 use crate::real::around;
 
 const ONE: NonZero<usize> = NonZero::<usize>::MIN;
@@ -417,6 +418,10 @@ impl Disk for Frail {
         self.call(|| RealDisk.rename(from, to))
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(|| RealDisk.rename_new(from, to))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call(|| RealDisk.remove(path))
     }
@@ -464,6 +469,47 @@ fn a_killed_key_generation_does_not_block_the_next() {
     let refused = generated(&place.around, small(1)).write(&place.around, &making(&place.key()));
     assert!(refused.is_err());
     assert!(place.path("keys/k.state").exists());
+}
+
+/// Killed at any call while a backup is written: there is none, or a whole one, and the next one goes through.
+#[test]
+fn a_killed_backup_leaves_no_part_under_its_name() {
+    let place = Place::new(1);
+    signed(place.open(&place.key()).unwrap(), b"one");
+    fs::create_dir(place.path("new")).unwrap();
+    let (file, part) = (place.path("backup"), place.path("backup.part"));
+    let mut unfinished = 0;
+    for most in 0.. {
+        let done = backup(&Frail::around(&place.around, most, true), &place.key(), &file);
+        unfinished += usize::from(part.exists());
+        if file.exists() {
+            restore(&place.around, &file, &place.path(&format!("new/k{most}"))).unwrap();
+        } else {
+            backup(&place.around, &place.key(), &file).unwrap();
+        }
+        assert!(!part.exists(), "{most} calls");
+        if done.is_ok() {
+            assert!(most > 10, "{most} calls wrote a backup");
+            break;
+        }
+        fs::remove_file(&file).unwrap();
+    }
+    assert!(unfinished > 2, "{unfinished} were left unfinished");
+    // A backup is written over nothing, nor is a file removed that is no part of one.
+    let before = fs::read(&file).unwrap();
+    assert!(backup(&place.around, &place.key(), &file).is_err());
+    assert_eq!(fs::read(&file).unwrap(), before);
+    fs::remove_file(&file).unwrap();
+    fs::write(&part, b"somebody's").unwrap();
+    assert!(backup(&place.around, &place.key(), &file).is_err());
+    assert_eq!(fs::read(&part).unwrap(), b"somebody's");
+    // Somebody else writes it, and is quicker.
+    fs::remove_file(&part).unwrap();
+    let theirs = place.path("backup");
+    let quicker = move || fs::write(&theirs, b"theirs");
+    let around = Hooked::once(&place.around, (At::Sync, "backup.part"), quicker);
+    assert!(backup(&around, &place.key(), &file).is_err());
+    assert_eq!((fs::read(&file).unwrap(), part.exists()), (b"theirs".to_vec(), false));
 }
 
 /// Killed at any call while a backup is written back: the next one goes through, and the key is whole.

@@ -72,7 +72,7 @@ impl Machine for SimMachine {
 }
 
 /// Bytes that never come again.
-pub struct Counted(AtomicU64);
+pub struct Counted(pub AtomicU64);
 
 impl Entropy for Counted {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
@@ -130,6 +130,8 @@ pub enum Step {
     Restore,
     /// Recovers, and burns nothing but what a witness saw.
     Recover,
+    /// Loses the log.
+    LoseLog,
     /// Forgets a request id.
     Forget(&'static str),
     /// Keeps trees.
@@ -164,6 +166,10 @@ pub const SCENARIOS: &[(&str, &[Step])] = &[
         &[Ahead(3), GiveBack, Sign(1), GiveBack, Close, GiveBack, Sign(2), Close, Sign(1)],
     ),
     ("used up", &[Sign(12), Sign(12), Close, Sign(7), Sign(2), Sign(1), Sign(1), Close]),
+    (
+        "log lost",
+        &[Ahead(3), Sign(1), LoseLog, Sign(1), Recover, Sign(1), Close, LoseLog, Recover, Sign(1)],
+    ),
     ("trees", &[Keep, Sign(1), Keep, Close, Keep, Sign(1)]),
 ];
 
@@ -209,6 +215,11 @@ struct Running {
     around: Surroundings,
     opened: Arc<Opened>,
     ledger: Option<FilesLedger>,
+}
+
+/// What a new process of a simulated machine runs on.
+pub fn around(sim: &Sim, entropy: &Arc<Counted>) -> Surroundings {
+    Running::new(sim, &sound(), entropy).around
 }
 
 impl Running {
@@ -457,6 +468,10 @@ impl World {
                     self.sim.remove("/keys/");
                     let _ = restore(&around, Path::new("/copy/backup"), Path::new(KEY));
                 }
+            }
+            LoseLog => {
+                self.close();
+                self.sim.remove("/keys/k.log");
             }
             Recover => self.recover(),
             Forget(id) => {

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -275,6 +277,54 @@ fn what_is_in_the_way_of_a_key_is_said_before_it_is_made() {
     fs::remove_file(work.path("n.state")).unwrap();
     fs::remove_file(work.path("n.lock")).unwrap();
     assert!(before == work.files("."), "{:?}", work.names());
+}
+
+/// Killed while it makes a key, the command goes on from KEY.part.
+#[test]
+fn keygen_that_is_killed_goes_on_with_the_same_command() {
+    let set = "LMS_SHA256_M32_H15_W4";
+    let keygen = ["hbs", "keygen", set, "--out", "k", "--pub", "p", "--threads", "1"];
+    let keygen = [&keygen[..], &["--checkpoint", "0"]].concat();
+    let killed = || {
+        let work = Work::new();
+        let mut child = work.command(&keygen).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while !work.has("k.part") && child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(120), "nothing was written down");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        work.has("k.part").then_some(work)
+    };
+    // It may be done before anybody looks.
+    let work = (0..20).find_map(|_| killed()).expect("keygen was killed while it worked");
+    assert!(!work.has("k") && !work.has("p"));
+    work.write("f", "an image\n");
+    let other = ["keygen", SET, "--out", "k"];
+    work.hbs(&other).fails(2).says("remove it to begin anew");
+    let sectors = ["keygen", SET, "--sectors", "2", "--out", "k"];
+    work.write("k-1.part", "another's");
+    work.hbs(&sectors).fails(2).says("k-1.part: a key of this name was begun");
+    let pub_over = ["keygen", set, "--out", "k", "--pub", "k.part", "--force"];
+    work.hbs(&pub_over).fails(2).says("same file");
+    work.gabion(&keygen).ok().says("going on with the key that k.part has");
+    assert!(!work.has("k.part") && !work.has("k.part.new"));
+    work.hbs(&["sign", "--key", "k", "f"]).ok();
+    work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
+}
+
+/// A key whose log is gone says so, and goes on by `recover`.
+#[test]
+fn a_lost_log_is_recovered() {
+    let work = with_key(&[]);
+    work.hbs(&["sign", "--key", "k", "f"]).ok();
+    fs::remove_file(work.path("k.log")).unwrap();
+    work.hbs(&["sign", "--key", "k", "--out", "s", "f"]).fails(4).says("k.log: it is not there");
+    let recovered = work.hbs(&["recover", "k", "--burn", "4"]).ok();
+    assert!(recovered.err.contains("warning: the log is lost"), "{recovered:?}");
+    let made = work.hbs(&["sign", "--key", "k", "--json", "--out", "s", "f"]).ok();
+    assert_eq!(made.json()["index"], 5);
 }
 
 #[test]

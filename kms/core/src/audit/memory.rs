@@ -61,6 +61,16 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut kept = self.kept();
+        if kept.files.contains_key(to) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let file = kept.files.remove(from).ok_or(ErrorKind::NotFound)?;
+        kept.files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.kept().files.remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
     }

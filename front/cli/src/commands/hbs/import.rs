@@ -40,7 +40,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let Args { file, new, next, margin, i_have_destroyed_the_original: _ } = args;
     let around = Surroundings::real();
-    let new = new.checked(&around, &[("FILE", &file)], 1)?;
+    let new = new.checked(&around, &[("FILE", &file)], 1, false)?;
     let bytes = files::read(&file, files::SMALL_MAX)?;
     let name = files::shown(&file, "standard input");
     let refused = |reason: String| Failure::Usage(format!("{name}: {reason}"));

@@ -1,5 +1,7 @@
 //! `gabion hbs keygen`: a private key with its state, and the public key.
 
+use std::time::Duration;
+
 use gabion_engine::Algorithm;
 use gabion_state::{Generated, Sets, Surroundings};
 
@@ -28,6 +30,10 @@ pub struct Args {
     /// with another's: one for each host. N is a power of two up to 1024, and SET one of LMS with one level
     #[arg(long, value_name = "N", default_value = "1")]
     sectors: u32,
+    /// How often to write down in KEY.part how far the key is, in seconds. The same command goes on from there where it was
+    /// interrupted. KEY.part is as secret as KEY; without sectors only
+    #[arg(long, value_name = "SECONDS", default_value = "30")]
+    checkpoint: u64,
     /// Refuse what a profile does not allow
     #[arg(long, value_enum)]
     profile: Option<Profile>,
@@ -42,20 +48,23 @@ enum Profile {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    let Args { sets, new, sectors, profile } = args;
+    let Args { sets, new, sectors, checkpoint, profile } = args;
     match profile {
         None => {}
         Some(Profile::Cnsa2) => check_cnsa2(&sets)?,
     }
     check_sectors(&sets, sectors)?;
     let around = Surroundings::real();
-    let new = new.checked(&around, &[], sectors)?;
+    let new = new.checked(&around, &[], sectors, sectors == 1)?;
     new.check_encoding(&sets)?;
     let engine = keys::engine()?;
     let (threads, watch) = (new.threads(), &mut watched());
     let made = match sectors {
-        1 => Generated::generate(&around, engine, sets.clone(), threads, watch)?
-            .map(|made| vec![made]),
+        1 => {
+            let every = Duration::from_secs(checkpoint);
+            let made = new.begun(&around, &sets)?.generate(engine, threads, every, watch)?;
+            made.map(|made| vec![made])
+        }
         _ => Generated::generate_sectors(&around, engine, &sets, sectors, threads, watch)?,
     };
     let made = made.ok_or_else(not_made)?;

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gabion_engine::keys::stateful::Progress;
-use gabion_state::{Encoding, Generated, Making, Paths, Sets, Surroundings, check_place, discard};
+use gabion_state::{
+    Encoding, Generated, Making, Paths, Sets, Surroundings, Unfinished, check_place, discard,
+};
 use zeroize::Zeroizing;
 
 use super::named_file;
@@ -65,12 +67,13 @@ pub struct NewKey {
 
 impl NewKeyArgs {
     /// Looks at where everything goes, `--out` and anchors with a number behind them where there are several sectors, and
-    /// reads the password.
+    /// reads the password. `goes_on` says whether a key that was begun is gone on with.
     pub fn checked(
         self,
         around: &Surroundings,
         inputs: &[(&str, &Path)],
         sectors: u32,
+        goes_on: bool,
     ) -> Result<NewKey, Failure> {
         named_file("--out", &self.out)?;
         let is_passin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
@@ -97,7 +100,7 @@ impl NewKeyArgs {
         }
         let public = self.public_place(&keys, inputs)?;
         for (key, anchors) in &keys {
-            check_place(around, key, anchors, self.allow_nfs)?;
+            check_place(around, key, anchors, self.allow_nfs, goes_on)?;
         }
         let password = self.passin.as_ref().map(PassIn::password).transpose()?;
         if password.as_ref().is_some_and(|password| password.is_empty()) {
@@ -152,6 +155,17 @@ impl NewKey {
     pub fn threads(&self) -> NonZero<usize> {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         self.args.threads.unwrap_or_else(cores)
+    }
+
+    /// The one key that is not in sectors, of which something may be there already: see [`Unfinished`].
+    pub fn begun(&self, around: &Surroundings, sets: &Sets) -> Result<Unfinished, Failure> {
+        let (key, anchors) = self.keys.first().ok_or_else(not_made)?;
+        let password = self.password.as_deref().map(Vec::as_slice);
+        let begun = Unfinished::begin(around, key, sets, password, anchors)?;
+        if begun.is_resumed() {
+            eprintln!("note: going on with the key that {}.part has", files::shown(key, "-"));
+        }
+        Ok(begun)
     }
 
     /// Refuses the bare encoding where there is none, before the key is made.

@@ -1,0 +1,274 @@
+//! Keys whose making is interrupted: gone on with once, and by nobody twice.
+
+use std::fs;
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use gabion_engine::keys::stateful::{LedgerError, Progress, Request, digest_of};
+use gabion_engine::{Engine, Error, Message};
+use gabion_state::{
+    Encoding, Generated, KeyFile, Making, Opening, RealDisk, Sets, Signer, Surroundings,
+    Unfinished, check_place, restore,
+};
+use tempfile::TempDir;
+
+use crate::disk::{Kind, Sim};
+use crate::real;
+use crate::world::{self, Counted, KEY};
+
+const ONE: NonZero<usize> = NonZero::<usize>::MIN;
+
+fn engine() -> &'static Engine {
+    Engine::global().unwrap()
+}
+
+fn sets(name: &str) -> Sets {
+    name.parse().unwrap()
+}
+
+/// Makes a key until it is stopped where so many leaves are done; what it wrote down, or the key.
+fn made(begun: Unfinished, stop_at: u32) -> Result<Option<Generated>, Error> {
+    let mut watch = |progress: Progress<'_>| match progress.done >= stop_at {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    begun.generate(engine(), ONE, Duration::MAX, &mut watch)
+}
+
+fn written(around: &Surroundings, key: &Path, made: &Generated) -> Result<(), Error> {
+    let making = Making {
+        key,
+        passphrase: None,
+        encoding: Encoding::Hss,
+        next: 0,
+        warn_at: None,
+        anchors: &[],
+        allow_network: false,
+        note: "made",
+    };
+    made.write(around, &making)
+}
+
+/// A home, and a folder for keys.
+struct Place {
+    folder: TempDir,
+    around: Surroundings,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["keys", "copy"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let around = real::around(&folder.path().join("home"), None);
+        Place { folder, around }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn begin(&self, key: &str, set: &str) -> Result<Unfinished, Error> {
+        Unfinished::begin(&self.around, &self.path(key), &sets(set), None, &[])
+    }
+
+    fn witnesses(&self) -> usize {
+        fs::read_dir(self.path("home")).map_or(0, Iterator::count)
+    }
+}
+
+fn is_unsafe<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Ledger(LedgerError::Unsafe(_))))
+}
+
+fn is_held<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Ledger(LedgerError::Held(_))))
+}
+
+#[test]
+fn an_interrupted_key_goes_on_where_it_was_and_signs() {
+    for (set, passphrase) in
+        [("LMS_SHA256_M32_H10_W1", None), ("XMSS-SHA2_10_192", Some(&b"x"[..]))]
+    {
+        let place = Place::new();
+        let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
+        let begin = |passphrase, anchors: &[PathBuf]| {
+            Unfinished::begin(&place.around, &key, &sets(set), passphrase, anchors)
+        };
+        let first = begin(passphrase, &[]).unwrap();
+        assert!(!first.is_resumed());
+        assert!(made(first, 200).unwrap().is_none());
+        let bytes = fs::read(&part).unwrap();
+        assert!(!key.exists() && place.witnesses() == 1);
+        if passphrase.is_some() {
+            assert!(matches!(begin(None, &[]), Err(Error::KeyFile(_))));
+            assert!(matches!(begin(Some(b"y"), &[]), Err(Error::KeyFile(_))));
+        }
+        // Where its anchors are said to be now is for the key, and not for what was begun.
+        let second = begin(passphrase, &[place.path("elsewhere/anchor")]).unwrap();
+        assert!(second.is_resumed());
+        let mut seen = Vec::new();
+        let mut watch = |progress: Progress<'_>| {
+            seen.push(progress.done);
+            ControlFlow::Continue(())
+        };
+        let made = second.generate(engine(), ONE, Duration::ZERO, &mut watch).unwrap().unwrap();
+        assert!(seen[0] >= 200 && seen.last() == Some(&1024), "{set}: {seen:?}");
+        assert!(fs::read(&part).unwrap().len() >= bytes.len());
+        written(&place.around, &key, &made).unwrap();
+        assert!(!part.exists() && place.witnesses() == 1, "{set}: its anchor alone");
+        let signer = Signer::open(&place.around, engine(), &key, None, &Opening::default());
+        let signer = signer.unwrap();
+        let signed = signer.sign(&[Request { message: b"m", id: None }]).unwrap();
+        let algorithm = signer.file().sets().algorithm();
+        let public = engine().signature_public(algorithm, signer.file().public()).unwrap();
+        let message = Message::Pure { context: b"", message: b"m" };
+        engine().verify(&public, message, &signed[0].bytes).unwrap();
+    }
+}
+
+/// Neither a copy makes the key again, nor what comes back, nor another process, nor the same value.
+#[test]
+fn what_was_begun_makes_one_key() {
+    let set = "LMS_SHA256_M32_H5_W1";
+    let place = Place::new();
+    assert!(made(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
+    let old = fs::read(place.path("keys/k.part")).unwrap();
+    fs::write(place.path("copy/k.part"), &old).unwrap();
+    let elsewhere = real::around(&place.path("another"), None);
+    let copied = Unfinished::begin(&elsewhere, &place.path("copy/k"), &sets(set), None, &[]);
+    assert!(is_unsafe(&copied));
+    let first = place.begin("keys/k", set).unwrap();
+    assert!(is_held(&place.begin("keys/k", set)) && is_held(&place.begin("copy/k", set)));
+    let first = made(first, u32::MAX).unwrap().unwrap();
+    written(&place.around, &place.path("keys/k"), &first).unwrap();
+    assert!(is_unsafe(&written(&place.around, &place.path("keys/again"), &first)));
+    assert!(!place.path("keys/again").exists());
+    drop(first);
+    // Everything of the key goes, its anchor too, and what was begun comes back.
+    for folder in ["keys", "home"] {
+        for file in fs::read_dir(place.path(folder)).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+    }
+    fs::write(place.path("keys/k.part"), &old).unwrap();
+    for name in ["keys/k", "copy/k"] {
+        assert!(is_unsafe(&place.begin(name, set)), "{name}");
+    }
+}
+
+#[test]
+fn what_was_begun_is_in_the_way_of_other_keys_and_of_other_sets() {
+    let set = "LMS_SHA256_M32_H5_W1";
+    let place = Place::new();
+    let (key, part) = (place.path("keys/k"), place.path("keys/k.part"));
+    let other = place.begin("keys/k", set).unwrap();
+    assert!(made(place.begin("keys/k", set).unwrap(), 0).unwrap().is_none());
+    let bytes = fs::read(&part).unwrap();
+    // Two that began at once: the later one writes nothing over, and leaves no witness.
+    assert!(is_held(&made(other, 0)));
+    assert!(fs::read(&part).unwrap() == bytes && place.witnesses() == 1);
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        fs::write(&part, bad).unwrap();
+        assert!(matches!(place.begin("keys/k", set), Err(Error::KeyFile(_))), "byte {at}");
+        fs::write(&part, &bytes[..at]).unwrap();
+        assert!(matches!(place.begin("keys/k", set), Err(Error::KeyFile(_))), "{at} bytes");
+    }
+    fs::write(&part, &bytes).unwrap();
+    let refused = place.begin("keys/k", "LMS_SHA256_M32_H5_W2").map(drop).unwrap_err();
+    assert!(refused.to_string().contains("LMOTS_SHA256_N32_W1 was begun"), "{refused}");
+    let fresh = Unfinished::begin(&place.around, &place.path("copy/k"), &sets(set), None, &[]);
+    let fresh = made(fresh.unwrap(), u32::MAX).unwrap().unwrap();
+    let refused = written(&place.around, &key, &fresh);
+    assert!(matches!(refused, Err(Error::Ledger(LedgerError::Place(_)))), "{refused:?}");
+    assert!(check_place(&place.around, &key, &[], false, false).is_err());
+    check_place(&place.around, &key, &[], false, true).unwrap();
+    written(&place.around, &place.path("copy/k"), &fresh).unwrap();
+    gabion_state::backup(&place.around, &place.path("copy/k"), &place.path("b")).unwrap();
+    assert!(restore(&place.around, &place.path("b"), &key).is_err());
+    assert!(fs::read(&part).unwrap() == bytes && !key.exists());
+}
+
+/// What a key of these tests is made in, where a call may be struck.
+fn making(around: &Surroundings) -> Result<(), Error> {
+    let begin =
+        || Unfinished::begin(around, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[]);
+    if !begin()?.is_resumed() {
+        assert!(made(begin()?, 0)?.is_none());
+    }
+    let key = made(begin()?, u32::MAX)?.expect("nothing stopped it");
+    written(around, Path::new(KEY), &key)
+}
+
+/// What neither ends a process nor loses anything that was said to be written.
+const MILD: [Kind; 6] =
+    [Kind::Full, Kind::Interrupted, Kind::Short, Kind::ReadOnly, Kind::Booted, Kind::Raced];
+
+/// Struck at every call, and then by a power cut that keeps what was synced alone: where there is a private key, nothing
+/// makes it again, even if everything else of it is gone; where there is none, a key can be made.
+#[test]
+fn no_key_is_made_twice_whatever_strikes() {
+    let entropy = Arc::new(Counted(AtomicU64::new(1)));
+    let begin = |around: &Surroundings| {
+        Unfinished::begin(around, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[])
+    };
+    let run = |plan| {
+        let sim = Sim::new(plan, 3);
+        let done = making(&world::around(&sim, &entropy));
+        (sim, done)
+    };
+    let (sim, done) = run(Vec::new());
+    done.unwrap();
+    let (mut resumed, mut keys, mut stranded) = (0, 0, 0);
+    for call in 0..sim.calls() {
+        for kind in Kind::all().into_iter().filter(|kind| !MILD.contains(kind)) {
+            let (sim, _) = run(vec![(call, kind)]);
+            sim.cut_power();
+            let around = world::around(&sim, &entropy);
+            if let Ok(file) = KeyFile::read(&*around.disk, Path::new(KEY)) {
+                let id = digest_of(file.public()).map(|byte| format!("{byte:02x}")).concat();
+                sim.remove(&format!("/home/gabion/anchors/{id}"));
+                ["", ".state", ".log", ".lock", ".trees"]
+                    .iter()
+                    .for_each(|ending| sim.remove_file(&format!("{KEY}{ending}")));
+                keys += 1;
+                let again = begin(&around);
+                assert!(!again.is_ok_and(|again| again.is_resumed()), "{call}, {kind:?}");
+                continue;
+            }
+            match begin(&around) {
+                Ok(begun) => resumed += usize::from(begun.is_resumed()),
+                Err(Error::Ledger(LedgerError::Unsafe(_))) => {
+                    stranded += 1;
+                    sim.remove_file(&format!("{KEY}.part"));
+                }
+                Err(error) => panic!("{call}, {kind:?}: {error}"),
+            }
+            // A fault may have waited for this one.
+            let mut failed = Vec::new();
+            let mut is_made = || making(&around).map_err(|error| failed.push(error)).is_ok();
+            assert!((0..3).any(|_| is_made()), "{call}, {kind:?}: {failed:?}");
+        }
+    }
+    println!("{} calls: {resumed} resumed, {keys} keys, {stranded} stranded", sim.calls());
+    assert!(resumed > 100 && keys > 20 && stranded > 5);
+}
+
+#[test]
+fn a_key_that_is_begun_is_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    assert!(made(place.begin("keys/k", "LMS_SHA256_M32_H5_W1").unwrap(), 0).unwrap().is_none());
+    let mode = fs::metadata(place.path("keys/k.part")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // It signs nothing, whatever it is called.
+    fs::copy(place.path("keys/k.part"), place.path("copy/k")).unwrap();
+    assert!(KeyFile::read(&RealDisk, &place.path("copy/k")).is_err());
+}
