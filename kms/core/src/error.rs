@@ -153,9 +153,18 @@ pub enum Denied {
     /// Administration, by a token that is bound to no certificate.
     #[error("administration needs a token that is bound to a client certificate (cnf)")]
     NeedsCertificate,
-    /// No policy says that they may.
+    /// There is no policy, and without one a certificate allows nothing.
     #[error("no policy allows that")]
     NoPolicy,
+    /// There are policies, and they do not allow it.
+    #[error("the policies do not allow that")]
+    Policy,
+    /// They do not allow to see the key either.
+    #[error("the policies do not allow that, nor to see the key")]
+    Unseen,
+    /// They can't be evaluated, and what is not decided is not allowed.
+    #[error("the policies can't be evaluated here, so that nothing is allowed")]
+    Undecided,
 }
 
 /// What is wrong with the audit log.
@@ -337,6 +346,12 @@ pub enum Error {
         /// What is wrong with it.
         String,
     ),
+    /// No such set of policies.
+    #[error("there is no set of policies `{0}`")]
+    NoPolicies(
+        /// Which name.
+        String,
+    ),
     /// No such key.
     #[error("there is no key `{0}`")]
     NoKey(
@@ -461,7 +476,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Error::Name { .. } | Error::KeyId(_) | Error::Parameter(_) => Code::BadRequest,
-            Error::NoKey(_) | Error::NoVersion { .. } => Code::NotFound,
+            Error::NoKey(_) | Error::NoPolicies(_) | Error::NoVersion { .. } => Code::NotFound,
             Error::Exists(_) => Code::Exists,
             Error::Conflict => Code::Conflict,
             Error::NotAllowed { .. } => Code::VersionNotAllowed,

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod clock;
 mod error;
 pub mod gate;
 pub mod model;

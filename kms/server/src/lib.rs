@@ -22,7 +22,6 @@
 
 mod api;
 mod certificate;
-mod clock;
 pub mod config;
 pub mod dev;
 mod error;
@@ -41,9 +40,10 @@ mod server;
 mod state;
 mod tokens;
 
-pub use clock::rfc3339;
 pub use error::Error;
 pub use gabion_kms::audit;
+use gabion_kms::clock;
+pub use gabion_kms::clock::rfc3339;
 pub use keeper::{Initial, Keeper, cnf};
 pub use options::{Listen, Options};
 pub use server::Server;

@@ -4,12 +4,14 @@ use std::net::IpAddr;
 
 use super::action::{Action, Actions};
 use super::caveat::Caveat;
+use super::decide::{About, Explained, Policies, Question, Verdict};
 use super::principal::Principal;
 use super::roots::{RootId, Roots};
+use super::sets::{PolicySetInfo, Sets};
 use super::token::{Token, TokenId};
 use crate::error::{Denied, Error, Unauthenticated};
 use crate::model::Label;
-use crate::operations::Kms;
+use crate::operations::{Kms, NewKey};
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +43,7 @@ pub struct Authenticated {
     method: Method,
     caveats: Vec<Caveat>,
     root: Option<RootId>,
+    peer: Peer,
 }
 
 /// What is asked for.
@@ -54,6 +57,8 @@ pub struct Request<'a> {
     pub key: Option<&'a str>,
     /// How many items.
     pub items: u32,
+    /// The key that it would make.
+    pub makes: Option<&'a NewKey>,
 }
 
 /// How a gate is set up.
@@ -96,14 +101,15 @@ impl Default for Options {
 ///
 /// let who = gate.authenticate(&token, &Peer::default(), now_ms)?;
 /// let tenant = Label::new("tenant", "default")?;
-/// let sign = |key| Request { action: Action::Sign, tenant: Some(&tenant), key: Some(key), items: 1 };
-/// assert!(gate.allow(&who, &sign("web-1"), now_ms).is_ok());
-/// assert!(gate.allow(&who, &sign("firmware"), now_ms).is_err());
+/// let sign = |key| Request { action: Action::Sign, tenant: Some(&tenant), key: Some(key), items: 1, makes: None };
+/// assert!(gate.allow(&kms, &who, &sign("web-1"), now_ms).is_ok());
+/// assert!(gate.allow(&kms, &who, &sign("firmware"), now_ms).is_err());
 /// # Ok::<(), gabion_kms::Error>(())
 /// ```
 pub struct Gate {
     options: Options,
     roots: Roots,
+    sets: Sets,
 }
 
 impl Gate {
@@ -112,7 +118,8 @@ impl Gate {
     /// # Errors
     /// No randomness; the store's.
     pub fn open(kms: &Kms, options: Options, now_ms: u64) -> Result<Self, Error> {
-        Ok(Gate { options, roots: Roots::open(kms.kept(), now_ms)? })
+        let (roots, sets) = (Roots::open(kms.kept(), now_ms)?, Sets::open(kms.kept())?);
+        Ok(Gate { options, roots, sets })
     }
 
     /// Takes whoever has a token for whom it says.
@@ -158,18 +165,19 @@ impl Gate {
             method: Method::Token { id: token.id() },
             caveats: token.caveats().to_vec(),
             root: Some(RootId::of(&token)),
+            peer: *peer,
         })
     }
 
     /// Takes somebody for whom a certificate names, which was verified already. They may do what a policy says, and
     /// nothing where there is none.
-    pub fn of_certificate(&self, principal: Principal) -> Authenticated {
-        Authenticated { principal, method: Method::Certificate, caveats: Vec::new(), root: None }
+    pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Authenticated {
+        Authenticated::of(principal, Method::Certificate, peer)
     }
 
     /// The process itself, which may do everything.
     pub fn local(&self, principal: Principal) -> Authenticated {
-        Authenticated { principal, method: Method::Local, caveats: Vec::new(), root: None }
+        Authenticated::of(principal, Method::Local, &Peer::default())
     }
 
     /// Whether administration needs a token that is bound to a client's certificate.
@@ -177,19 +185,20 @@ impl Gate {
         self.options.needs_certificate_for_administration
     }
 
-    /// Whether somebody may do something, now.
+    /// Whether somebody may do something, now: caveats first, then policies.
     ///
     /// # Errors
     /// [`Denied`].
     pub fn allow(
         &self,
+        kms: &Kms,
         who: &Authenticated,
         request: &Request<'_>,
         now_ms: u64,
     ) -> Result<(), Denied> {
         match who.method {
             Method::Local => Ok(()),
-            Method::Certificate => Err(Denied::NoPolicy),
+            Method::Certificate => self.judged(kms, who, request, now_ms),
             Method::Token { id } => {
                 if self.roots.is_revoked(id) || !who.root.is_some_and(|id| self.roots.lives(id)) {
                     return Err(Denied::Revoked);
@@ -199,10 +208,107 @@ impl Gate {
                 let needs = self.options.needs_certificate_for_administration;
                 match request.action.is_administration() && needs && !is_bound {
                     true => Err(Denied::NeedsCertificate),
-                    false => Ok(()),
+                    false => self.judged(kms, who, request, now_ms),
                 }
             }
         }
+    }
+
+    /// Whether the policies that are in force allow something.
+    fn judged(
+        &self,
+        kms: &Kms,
+        who: &Authenticated,
+        request: &Request<'_>,
+        now_ms: u64,
+    ) -> Result<(), Denied> {
+        let in_force = self.sets.in_force();
+        let mut question = None;
+        for policies in in_force.all() {
+            if policies.is_empty() {
+                // Where there is no policy, a token may what its caveats let pass.
+                without_policy(who)?;
+                continue;
+            }
+            let question = match &question {
+                Some(question) => question,
+                None => question.insert(question_of(kms, who, request, now_ms)?),
+            };
+            match policies.decide(question) {
+                Verdict::Allowed => {}
+                Verdict::Undecided => return Err(Denied::Undecided),
+                Verdict::Denied if is_seen(policies, question) => return Err(Denied::Policy),
+                Verdict::Denied => return Err(Denied::Unseen),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the policies say of a request, and why: those that are in force, or those with another text of a set.
+    /// Caveats count for nothing here. None where there is no policy.
+    ///
+    /// # Errors
+    /// A text that is refused; the store's.
+    pub fn explain(
+        &self,
+        kms: &Kms,
+        who: &Authenticated,
+        request: &Request<'_>,
+        instead: Option<(&Label, &str)>,
+        now_ms: u64,
+    ) -> Result<Option<Explained>, Error> {
+        let in_force = self.sets.in_force();
+        let question = question_of(kms, who, request, now_ms)?;
+        match instead {
+            Some((name, text)) => Ok(Some(in_force.with(name, text)?.explain(&question))),
+            None if in_force.all().all(Policies::is_empty) => Ok(None),
+            None => Ok(Some(in_force.explain(&question))),
+        }
+    }
+
+    /// Says what is wrong with the text of a set of policies, and with all sets together if it were one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`], with lines and columns; too many policies.
+    pub fn check_policies(&self, name: &Label, text: &str) -> Result<(), Error> {
+        self.sets.in_force().with(name, text).map(drop)
+    }
+
+    /// Writes a set of policies, or deletes it where there is no text. The version that comes of it. It is in force when
+    /// this returns. Where nobody knows whether it happened, both what was and what would be have to allow.
+    ///
+    /// # Errors
+    /// A text that is refused; policies that would not let their author change them again; the store's.
+    pub fn change_policies(
+        &self,
+        kms: &Kms,
+        who: &Authenticated,
+        name: &Label,
+        text: Option<&str>,
+        now_ms: u64,
+    ) -> Result<u64, Error> {
+        self.sets.change(kms.kept(), name, text, now_ms, |policies| {
+            let (action, about) = (Action::Policy, About::Service);
+            let question = Question { who, action, about, items: 1, now_ms };
+            let may = match policies.is_empty() {
+                true => without_policy(who).is_ok(),
+                false => policies.decide(&question) == Verdict::Allowed,
+            };
+            match may || who.method == Method::Local {
+                true => Ok(()),
+                false => Err(Error::Parameter(format!(
+                    "with these policies you could not change policies again; `permit(principal is Token, action, \
+                     resource);` lets tokens do what their caveats let pass, and `permit(principal == {}, action == \
+                     Action::\"policy\", resource);` lets you change policies",
+                    who.in_policies()
+                ))),
+            }
+        })
+    }
+
+    /// The sets of policies that are in force, in the order of their names.
+    pub fn policies(&self) -> Vec<PolicySetInfo> {
+        self.sets.in_force().infos()
     }
 
     /// Makes a token, with an end as far away as it is told, or as the options say.
@@ -258,6 +364,27 @@ impl Gate {
 }
 
 impl Authenticated {
+    /// Somebody whom nothing limits that is theirs.
+    fn of(principal: Principal, method: Method, peer: &Peer) -> Self {
+        Authenticated { principal, method, caveats: Vec::new(), root: None, peer: *peer }
+    }
+
+    /// Somebody with a token that nobody made, for a question to policies alone. [`Gate::allow`] denies them everything.
+    pub fn supposed(principal: Principal, peer: &Peer) -> Self {
+        Authenticated::of(principal, Method::Token { id: TokenId([0; 16]) }, peer)
+    }
+
+    /// What policies call them.
+    fn in_policies(&self) -> String {
+        let of = if self.method == Method::Certificate { "Certificate" } else { "Token" };
+        format!("{of}::\"{}\"", self.principal)
+    }
+
+    /// What is known of their connection.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// Who.
     pub fn principal(&self) -> &Principal {
         &self.principal
@@ -304,6 +431,49 @@ impl Authenticated {
             })
             .collect()
     }
+}
+
+/// What somebody may where there is no policy.
+fn without_policy(who: &Authenticated) -> Result<(), Denied> {
+    match who.method {
+        Method::Certificate => Err(Denied::NoPolicy),
+        Method::Token { .. } | Method::Local => Ok(()),
+    }
+}
+
+/// A request as policies see it.
+fn question_of<'a>(
+    kms: &Kms,
+    who: &'a Authenticated,
+    request: &Request<'a>,
+    now_ms: u64,
+) -> Result<Question<'a>, Denied> {
+    let Request { action, tenant, key, items, makes } = *request;
+    let about = match (action, tenant, key) {
+        (Action::Random | Action::Status, ..) => About::Service,
+        (action, ..) if action.is_administration() => About::Service,
+        (Action::List, Some(tenant), prefix) => About::Tenant(tenant, prefix.unwrap_or_default()),
+        (_, Some(tenant), Some(name)) => match makes {
+            Some(new) => About::New(new),
+            None => match kms.about(tenant, name) {
+                Ok(Some(view)) => About::Key(tenant, name, view),
+                Ok(None) => About::Missing(tenant, name),
+                Err(_) => return Err(Denied::Undecided),
+            },
+        },
+        (_, None, _) | (_, _, None) => return Err(Denied::Undecided),
+    };
+    Ok(Question { who, action, about, items, now_ms })
+}
+
+/// Whether somebody may see what a request is about: a key that one may not see answers as one that is not there.
+fn is_seen(policies: &Policies, question: &Question<'_>) -> bool {
+    let about = match &question.about {
+        About::Tenant(..) | About::Service => return true,
+        About::Key(..) | About::New(_) | About::Missing(..) => question.about.clone(),
+    };
+    let show = Question { action: Action::Show, about, ..*question };
+    policies.decide(&show) == Verdict::Allowed
 }
 
 /// Whether a caveat lets a request pass.

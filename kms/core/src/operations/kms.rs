@@ -12,7 +12,7 @@ use super::metrics::{Metrics, Verb};
 use super::names::Names;
 use super::records::{self, Kept};
 use crate::error::Error;
-use crate::model::{KeyAlgorithm, KeyId, Use};
+use crate::model::{KeyAlgorithm, KeyId, Label, Use};
 use crate::seal::Sealer;
 use crate::store::{Settled, Store, StoreError, Transaction, settle};
 
@@ -100,6 +100,16 @@ impl Kms {
     /// What it works with, for the crate's other rooms.
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
+    }
+
+    /// A key as it is now, by its name. None where there is none that has it.
+    pub(crate) fn about(&self, tenant: &Label, name: &str) -> Result<Option<KeyView>, Error> {
+        let name = Label::new("key", name)?;
+        match self.find(tenant, &name).and_then(|id| self.key(&id)) {
+            Ok(view) => Ok(Some(view)),
+            Err(Error::NoKey(_) | Error::Destroyed) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a version may still be used so, for who has used it and did not tell yet.

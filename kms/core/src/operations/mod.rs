@@ -37,6 +37,7 @@ mod verify_batch;
 mod wrap;
 
 pub use attest::{Attest, Attested};
+pub(crate) use cache::KeyView;
 pub use create::NewKey;
 pub use datakey::Datakey;
 pub use encaps::Encapsulated;

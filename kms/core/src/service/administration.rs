@@ -51,7 +51,7 @@ impl Service {
                 | Caveat::BatchMax(_) => {}
             }
         }
-        let request = Request { action: Action::Token, tenant, key, items: 1 };
+        let request = Request { action: Action::Token, tenant, key, items: 1, makes: None };
         let make = || self.gate.mint(&new.principal, &caveats, new.lifetime_ms, now_ms());
         self.changed(call, &request, make, |token| Some(format!("token:{}", token.id())))
     }
@@ -193,6 +193,6 @@ impl Service {
 }
 
 /// A request that is about no key.
-fn of(action: Action) -> Request<'static> {
-    Request { action, tenant: None, key: None, items: 1 }
+pub(super) fn of(action: Action) -> Request<'static> {
+    Request { action, tenant: None, key: None, items: 1, makes: None }
 }

@@ -25,7 +25,7 @@ impl Service {
     /// As [`crate::operations::Kms::create`]; not allowed; the audit log's. So it is with every verb here.
     pub fn create(&self, call: &Call<'_>, new: &NewKey) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
-        let request = of(Action::Create, &key);
+        let request = Request { makes: Some(new), ..of(Action::Create, &key) };
         self.changed(call, &request, || self.kms.create(new), |id| Some(id.to_string()))
     }
 
@@ -155,8 +155,13 @@ impl Service {
         after: Option<&Label>,
         most: usize,
     ) -> Result<Vec<(Label, KeyId)>, Error> {
-        let request =
-            Request { action: Action::List, tenant: Some(tenant), key: Some(prefix), items: 1 };
+        let request = Request {
+            action: Action::List,
+            tenant: Some(tenant),
+            key: Some(prefix),
+            items: 1,
+            makes: None,
+        };
         let list = || self.kms.list_prefixed(tenant, prefix, after, most);
         self.used(call, &request, None, list, |_| done(None), |_| Ok(()))
     }
@@ -197,7 +202,13 @@ impl Service {
 
 /// A request about one key.
 pub(super) fn of<'a>(action: Action, key: &KeyRef<'a>) -> Request<'a> {
-    Request { action, tenant: Some(key.tenant), key: Some(key.name.as_str()), items: 1 }
+    Request {
+        action,
+        tenant: Some(key.tenant),
+        key: Some(key.name.as_str()),
+        items: 1,
+        makes: None,
+    }
 }
 
 /// What is told of what was done and has no digests.

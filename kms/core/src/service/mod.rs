@@ -15,6 +15,7 @@
 mod administration;
 mod changes;
 mod open;
+mod policies;
 mod public;
 mod run;
 mod secrets;
@@ -23,5 +24,6 @@ mod uses;
 pub use administration::{AuditState, NewToken};
 pub use changes::Shown;
 pub use open::{AuditAt, Options};
+pub use policies::Asked;
 pub use run::{Call, KeyRef, Service};
 pub use uses::{SignItem, VerifyItem};

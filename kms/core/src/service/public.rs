@@ -65,7 +65,7 @@ impl Service {
         action: Action,
         run: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let request = Request { action, tenant: None, key: None, items: 1 };
+        let request = Request { action, tenant: None, key: None, items: 1, makes: None };
         self.changed(call, &request, run, |_| None)
     }
 }

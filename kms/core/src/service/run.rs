@@ -92,8 +92,8 @@ impl Service {
     }
 
     /// Takes somebody for whom a certificate names, which was verified already.
-    pub fn of_certificate(&self, principal: Principal) -> Authenticated {
-        self.gate.of_certificate(principal)
+    pub fn of_certificate(&self, principal: Principal, peer: &Peer) -> Authenticated {
+        self.gate.of_certificate(principal, peer)
     }
 
     /// How often somebody was not authenticated.
@@ -188,7 +188,7 @@ impl Service {
     }
 
     pub(super) fn allowed(&self, call: &Call<'_>, request: &Request<'_>) -> Result<(), Error> {
-        Ok(self.gate.allow(call.who, request, now_ms())?)
+        Ok(self.gate.allow(&self.kms, call.who, request, now_ms())?)
     }
 
     /// Tells of what failed.
@@ -241,7 +241,9 @@ pub(super) fn record(call: &Call<'_>, request: &Request<'_>, told: Told) -> Reco
 /// What somebody is told of a key that they may not see: that there is none.
 pub(super) fn hidden(error: Error, request: &Request<'_>) -> Error {
     match (error, request.key) {
-        (Error::Denied(Denied::Tenant | Denied::Key), Some(name)) => Error::NoKey(name.to_owned()),
+        (Error::Denied(Denied::Tenant | Denied::Key | Denied::Unseen), Some(name)) => {
+            Error::NoKey(name.to_owned())
+        }
         (error, _) => error,
     }
 }

@@ -198,7 +198,8 @@ impl Service {
     /// # Errors
     /// As [`crate::operations::Kms::random`].
     pub fn random(&self, call: &Call<'_>, len: usize) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let request = Request { action: Action::Random, tenant: None, key: None, items: 1 };
+        let request =
+            Request { action: Action::Random, tenant: None, key: None, items: 1, makes: None };
         let draw = || self.kms.random(len);
         self.used(call, &request, None, draw, |_| done(None), |_| Ok(()))
     }
@@ -215,7 +216,8 @@ impl Service {
     ) -> Result<VersionId, Error> {
         let key = KeyRef { tenant: &new.tenant, name: &new.name };
         let take = || self.kms.import(new, import);
-        self.changed(call, &of(Action::Import, &key), take, |id| Some(id.to_string()))
+        let request = Request { makes: Some(new), ..of(Action::Import, &key) };
+        self.changed(call, &request, take, |id| Some(id.to_string()))
     }
 
     /// Gives a key one version more, of what somebody brings.

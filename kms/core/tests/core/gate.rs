@@ -39,7 +39,7 @@ fn label(text: &str) -> Label {
 }
 
 fn request<'a>(action: Action, tenant: &'a Label, key: &'a str) -> Request<'a> {
-    Request { action, tenant: Some(tenant), key: Some(key), items: 1 }
+    Request { action, tenant: Some(tenant), key: Some(key), items: 1, makes: None }
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_caveat_lets_pass_what_it_names_and_nothing_else() {
     let (kms, a, b) = (kms(), label("a"), label("b"));
     let gate = gate(&kms);
     let ask = |texts: &[&str], request: &Request<'_>| {
-        gate.allow(&who(&gate, &token(&gate, texts)), request, NOW)
+        gate.allow(&kms, &who(&gate, &token(&gate, texts)), request, NOW)
     };
     let sign = request(Action::Sign, &a, "web-1");
     assert_eq!(ask(&[], &sign), Ok(()));
@@ -78,8 +78,8 @@ fn a_token_ends() {
     // Also between the two questions.
     let tenant = label("a");
     let sign = request(Action::Sign, &tenant, "k");
-    assert_eq!(gate.allow(&known, &sign, end - 1), Ok(()));
-    assert_eq!(gate.allow(&known, &sign, end), Err(Denied::Expired));
+    assert_eq!(gate.allow(&kms, &known, &sign, end - 1), Ok(()));
+    assert_eq!(gate.allow(&kms, &known, &sign, end), Err(Denied::Expired));
     let for_ever = gate.mint(&Principal::new("ci").unwrap(), &[], Some(u64::MAX), NOW);
     assert!(for_ever.is_err());
 }
@@ -115,14 +115,14 @@ fn administration_needs_a_certificate() {
     let lax = Options { needs_certificate_for_administration: false, ..Options::default() };
     let lax = Gate::open(&kms, lax, NOW).unwrap();
     for &action in Action::ALL {
-        let request = Request { action, tenant: None, key: None, items: 1 };
+        let request = Request { action, tenant: None, key: None, items: 1, makes: None };
         let expected = match action.is_administration() {
             true => Err(Denied::NeedsCertificate),
             false => Ok(()),
         };
-        assert_eq!(strict.allow(&who(&strict, &bearer), &request, NOW), expected, "{action}");
-        assert_eq!(strict.allow(&bound, &request, NOW), Ok(()), "{action}");
-        assert_eq!(lax.allow(&who(&lax, &bearer), &request, NOW), Ok(()), "{action}");
+        assert_eq!(strict.allow(&kms, &who(&strict, &bearer), &request, NOW), expected, "{action}");
+        assert_eq!(strict.allow(&kms, &bound, &request, NOW), Ok(()), "{action}");
+        assert_eq!(lax.allow(&kms, &who(&lax, &bearer), &request, NOW), Ok(()), "{action}");
     }
 }
 
@@ -130,10 +130,11 @@ fn administration_needs_a_certificate() {
 fn who_has_a_certificate_only_may_nothing() {
     let kms = kms();
     let gate = gate(&kms);
-    let who = gate.of_certificate(Principal::new("spiffe://example.com/build").unwrap());
+    let who = gate
+        .of_certificate(Principal::new("spiffe://example.com/build").unwrap(), &Peer::default());
     let tenant = label("a");
     for &action in Action::ALL {
-        let denied = gate.allow(&who, &request(action, &tenant, "k"), NOW);
+        let denied = gate.allow(&kms, &who, &request(action, &tenant, "k"), NOW);
         assert_eq!(denied, Err(Denied::NoPolicy));
     }
 }
@@ -161,7 +162,7 @@ fn a_revoked_id_revokes_what_was_made_of_it_also_after_a_restart() {
     let tenant = label("a");
     let sign = request(Action::Sign, &tenant, "k");
     // What is being done already is asked again, too.
-    assert_eq!(before.allow(&known, &sign, NOW), Err(Denied::Revoked));
+    assert_eq!(before.allow(&kms, &known, &sign, NOW), Err(Denied::Revoked));
     drop((before, kms));
     let kms = open();
     let after = gate(&kms);
@@ -191,7 +192,7 @@ fn root_keys_are_rotated_and_retired() {
     let refused = gate.authenticate(&old.to_string(), &Peer::default(), NOW).err();
     assert_eq!(refused, Some(Unauthenticated::Invalid));
     let tenant = label("a");
-    let denied = gate.allow(&known, &request(Action::Sign, &tenant, "k"), NOW);
+    let denied = gate.allow(&kms, &known, &request(Action::Sign, &tenant, "k"), NOW);
     assert_eq!(denied, Err(Denied::Revoked));
     assert!(gate.authenticate(&new.to_string(), &Peer::default(), NOW).is_ok());
     assert_eq!(self::gate(&kms).roots(), [second]);
@@ -243,11 +244,12 @@ fn a_caveat_more_never_allows_more() {
             tenant: [None, Some(&tenants[0]), Some(&tenants[1])][dice.below(3)],
             key: keys[dice.below(4)],
             items: dice.below(4) as u32,
+            makes: None,
         };
         let now = NOW + dice.below(6) as u64;
         let ask = |token: &Token| {
             let who = gate.authenticate(&token.to_string(), &Peer::default(), now);
-            who.is_ok_and(|who| gate.allow(&who, &request, now).is_ok())
+            who.is_ok_and(|who| gate.allow(&kms, &who, &request, now).is_ok())
         };
         let mut was_allowed = ask(&token);
         for _ in 0..3 {

@@ -9,6 +9,7 @@ mod batches;
 #[path = "../../../../state/tests/state/disk.rs"]
 mod disk;
 mod gate;
+mod gate_policies;
 mod golden;
 mod histories;
 mod imports;

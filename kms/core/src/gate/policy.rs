@@ -1,0 +1,304 @@
+//! The text of a set of policies: what may be in it, and where it is wrong.
+//!
+//! Cedar's parser and validator go down once for each operator and bracket within another, and a stack that ends there ends
+//! the process. So the text is measured first, and read on a stack with room for what passes.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use cedar_policy::{Policy, PolicyId, PolicySet, Schema, ValidationMode, Validator};
+use miette::Diagnostic;
+
+use crate::error::Error;
+use crate::model::Label;
+
+/// Most bytes of a set.
+pub const POLICY_TEXT_MAX: usize = 64 << 10;
+
+/// Most brackets within each other.
+const BRACKETS_MAX: usize = 32;
+
+/// Most operators and brackets of a policy: that many may be within each other.
+const OPERATORS_MAX: usize = 256;
+
+/// 64 KiB for each of them, which is what it takes where nothing is optimised, and twice that.
+const STACK: usize = 32 << 20;
+
+/// Most faults that are told of at once.
+const FAULTS_MAX: usize = 8;
+
+/// What policies may speak of.
+static SCHEMA: LazyLock<Result<Schema, String>> = LazyLock::new(|| {
+    Schema::from_cedarschema_str(include_str!("policy.cedarschema"))
+        .map(|(schema, _)| schema)
+        .map_err(|error| error.to_string())
+});
+
+pub fn schema() -> Result<&'static Schema, Error> {
+    SCHEMA.as_ref().map_err(|error| Error::Parameter(error.clone()))
+}
+
+/// Reads a set. Its policies are called `NAME#0` and so on, in the order of the text.
+///
+/// # Errors
+/// [`Error::Parameter`], with lines and columns.
+pub fn read(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
+    measure(text)?;
+    stacker::grow(STACK, || checked(name, text))
+}
+
+fn checked(name: &Label, text: &str) -> Result<Vec<Policy>, Error> {
+    let set = PolicySet::from_str(text)
+        .map_err(|errors| refused(errors.iter().map(|error| fault(text, error))))?;
+    if set.templates().next().is_some() {
+        return Err(refused([
+            "a policy with `?principal` or `?resource` needs somebody to fill it in, and nobody does",
+        ]));
+    }
+    let found = Validator::new(schema()?.clone()).validate(&set, ValidationMode::Strict);
+    if !found.validation_passed_without_warnings() {
+        let errors = found.validation_errors().map(|error| fault(text, error));
+        let warnings = found.validation_warnings().map(|warning| fault(text, warning));
+        return Err(refused(errors.chain(warnings)));
+    }
+    // Cedar calls them policy0, policy1 and so on.
+    let number = |policy: &Policy| {
+        let id: &str = policy.id().as_ref();
+        id.trim_start_matches(|digit: char| !digit.is_ascii_digit()).parse::<usize>().unwrap_or(0)
+    };
+    let in_order: BTreeMap<usize, &Policy> =
+        set.policies().map(|policy| (number(policy), policy)).collect();
+    if in_order.is_empty() {
+        return Err(refused(["there is no policy in it"]));
+    }
+    let named = |(number, policy): (usize, &Policy)| {
+        policy.new_id(PolicyId::new(format!("{name}#{number}")))
+    };
+    Ok(in_order.into_iter().map(named).collect())
+}
+
+/// Refuses what might be too deep for a stack.
+fn measure(text: &str) -> Result<(), Error> {
+    if text.len() > POLICY_TEXT_MAX {
+        let (what, most) = ("bytes of a set of policies", POLICY_TEXT_MAX);
+        return Err(Error::TooLarge { what, most, got: text.len() });
+    }
+    let (mut depth, mut operators) = (0usize, 0);
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let mut taken = next.len_utf8();
+        match next {
+            '"' => taken = text_len(rest),
+            '/' if rest.starts_with("//") => taken = rest.find('\n').unwrap_or(rest.len()),
+            ';' => (depth, operators) = (0, 0),
+            '(' | '[' | '{' => {
+                depth += 1;
+                operators += 1;
+            }
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '.' | '+' | '-' | '*' | '!' => operators += 1,
+            '&' | '|' if rest[1..].starts_with(next) => {
+                taken = 2;
+                operators += 1;
+            }
+            letter if letter.is_alphabetic() || letter == '_' => {
+                let is_within = |next: char| next.is_alphanumeric() || next == '_';
+                taken = rest.find(|next| !is_within(next)).unwrap_or(rest.len());
+                operators += usize::from(&rest[..taken] == "if");
+            }
+            _ => {}
+        }
+        if depth > BRACKETS_MAX || operators > OPERATORS_MAX {
+            let at = place(text, text.len() - rest.len());
+            return Err(refused([format!(
+                "{at}: a policy has at most {OPERATORS_MAX} operators and brackets, and {BRACKETS_MAX} brackets within each other"
+            )]));
+        }
+        rest = &rest[taken..];
+    }
+    Ok(())
+}
+
+/// How long a text in quotes is at the beginning of another, with its quotes.
+fn text_len(rest: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, next) in rest.char_indices().skip(1) {
+        match next {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// What is wrong, and where.
+fn fault(text: &str, error: &dyn Diagnostic) -> String {
+    let at = error.labels().and_then(|mut labels| labels.next());
+    let at = at.map(|label| place(text, label.offset()) + ": ").unwrap_or_default();
+    let help = error.help().map(|help| format!(" ({help})")).unwrap_or_default();
+    format!("{at}{error}{help}")
+}
+
+/// Line and column, from 1.
+fn place(text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&next| next != '\n').count() + 1;
+    format!("line {line}, column {column}")
+}
+
+fn refused<T: Into<String>>(faults: impl IntoIterator<Item = T>) -> Error {
+    let mut told: Vec<String> = Vec::new();
+    for fault in faults.into_iter().map(Into::into) {
+        // The same comes once for each kind of principal and action that a policy is about.
+        if told.len() < FAULTS_MAX && !told.contains(&fault) {
+            told.push(fault);
+        }
+    }
+    Error::Parameter(format!("the policies are refused: {}", told.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Action;
+
+    fn of(text: &str) -> Result<Vec<Policy>, Error> {
+        read(&Label::new("set", "web").unwrap(), text)
+    }
+
+    #[test]
+    fn the_schema_has_every_action_and_no_other() {
+        let mut known: Vec<String> =
+            schema().unwrap().actions().map(|action| action.id().unescaped().to_owned()).collect();
+        let mut ours: Vec<&str> = Action::ALL.iter().map(|action| action.as_str()).collect();
+        known.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(known, ours);
+    }
+
+    #[test]
+    fn policies_have_names_in_their_order() {
+        let policy = "permit(principal, action, resource);\n";
+        let ids: Vec<String> =
+            of(&policy.repeat(12)).unwrap().iter().map(|policy| policy.id().to_string()).collect();
+        assert_eq!(ids, (0..12).map(|at| format!("web#{at}")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, says) in [
+            ("permit(principal, action, resource)", "line 1, column 36"),
+            (
+                "\n permit(principal, action == Action::\"sing\", resource);",
+                "did you mean `Action::\"sign\"`",
+            ),
+            (
+                "permit(principal, action, resource)\nwhen { resource.colour == 1 };",
+                "line 2, column 8",
+            ),
+            ("permit(principal == User::\"a\", action, resource);", "User"),
+            ("permit(principal, action, resource) when { context.now == 3 };", "column"),
+            // An attribute that may not be there has to be asked for first.
+            (
+                "permit(principal, action, resource) when { context.address.isLoopback() };",
+                "address",
+            ),
+            ("forbid(principal, action, resource) when { false };", "line 1"),
+            ("permit(principal == ?principal, action, resource);", "?principal"),
+            ("// nothing\n", "no policy"),
+            ("permit(principal, action, resource) when { \"a\" < 1 };", "line 1"),
+        ] {
+            let error = of(text).map(|policies| policies.len()).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_deep_for_a_stack_is_refused() {
+        let when =
+            |text: &str| format!("permit(principal, action, resource is Key) when {{ {text} }};\n");
+        let deep = |before: &str, many: usize, after: &str| {
+            when(&format!("{}true{}", before.repeat(many), after.repeat(many)))
+        };
+        for text in [
+            deep("true && ", 10_000, ""),
+            deep("(", 33, ")"),
+            deep("if true then true else ", 300, ""),
+            when(&format!("{}1 == 1", "1 + ".repeat(300))),
+            when(&format!("resource{} == 1", ".a".repeat(300))),
+            "x".repeat(POLICY_TEXT_MAX + 1),
+        ] {
+            let error = of(&text).map(|policies| policies.len()).unwrap_err().to_string();
+            assert!(error.contains("at most"), "{error}");
+        }
+        // What passes is read, also several times, and where what looks like an operator is none.
+        for text in [
+            deep("true && ", 250, ""),
+            deep("(", 30, ")"),
+            deep("if true then true else ", 250, ""),
+            when("resource.name == \"((((((((((((((((((((((((((((((((((((\\\"((((((((\" // (((((((((((((((((((((((((\n").repeat(2),
+            when("resource.name like \"*\"").repeat(300),
+        ] {
+            of(&text).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_text_ends_the_process() {
+        let words = [
+            "permit",
+            "forbid",
+            "(",
+            ")",
+            "principal",
+            ",",
+            "action",
+            "resource",
+            ";",
+            "when",
+            "{",
+            "}",
+            "\"",
+            "\\",
+            "//",
+            "\n",
+            "in",
+            "[",
+            "]",
+            "Action::\"sign\"",
+            "==",
+            "context",
+            ".",
+            "now",
+            "&&",
+            "|",
+            "if",
+            "then",
+            "else",
+            "!",
+            "-",
+            "like",
+            "is",
+            "has",
+            "\u{e4}",
+            "\u{202e}",
+            "@",
+            "?principal",
+            "9223372036854775808",
+        ];
+        let mut state = 28u64;
+        for _ in 0..2000 {
+            let mut text = String::new();
+            for _ in 0..30 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text.push_str(words[(state >> 33) as usize % words.len()]);
+                text.push(' ');
+            }
+            assert!(of(&text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Sets of policies in the store, and those that are in force.
+//!
+//! ```text
+//!   policies/NAME    when it was changed, its text      no text: it was deleted. The record's generation is its version
+//! ```
+//!
+//! All sets are in force together. All of them are read when the gate opens, and kept.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use cedar_policy::Policy;
+use serde::{Deserialize, Serialize};
+
+use super::decide::{Explained, Policies, Question, Verdict};
+use super::policy;
+use crate::error::Error;
+use crate::model::Label;
+use crate::operations::{Kept, damaged, opened_bytes};
+use crate::store::{RecordPath, Settled, Transaction, settle};
+
+/// Most policies of all sets.
+const POLICIES_MAX: usize = 1000;
+
+/// Records that are read together.
+const READ_TOGETHER: usize = 64;
+
+/// A set of policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySetInfo {
+    /// What it is called.
+    pub name: Label,
+    /// How often it was written.
+    pub version: u64,
+    /// When it was written last, in milliseconds since 1970, by a clock that may be wrong.
+    pub changed_ms: u64,
+    /// How many policies it has.
+    pub policies: usize,
+    /// Its text.
+    pub text: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    changed_ms: u64,
+    text: Option<String>,
+}
+
+/// A set that is in force.
+#[derive(Clone)]
+struct Set {
+    version: u64,
+    changed_ms: u64,
+    text: String,
+    policies: Vec<Policy>,
+}
+
+type ByName = BTreeMap<Label, Set>;
+
+/// What is in force.
+pub struct InForce {
+    sets: ByName,
+    policies: Policies,
+    /// A change of which nobody knows whether it happened: both have to allow, until a change of the same set settles it.
+    doubt: Option<(Label, Policies)>,
+}
+
+/// Sets of policies.
+pub struct Sets {
+    in_force: RwLock<Arc<InForce>>,
+    /// One change at a time.
+    changing: Mutex<()>,
+}
+
+impl Sets {
+    /// Reads them.
+    pub fn open(kept: &Kept) -> Result<Self, Error> {
+        let under = RecordPath::new("policies")?;
+        let (mut sets, mut after) = (ByName::new(), None);
+        loop {
+            let page = kept.store.list(&under, after.as_ref(), READ_TOGETHER)?;
+            let Some((last, _)) = page.records.last() else { break };
+            after = Some(last.clone());
+            for (path, record) in &page.records {
+                let wrong = |error: Error| damaged(path, &error.to_string());
+                let name = path.as_str().rsplit('/').next().unwrap_or_default();
+                let name = Label::new("set of policies", name).map_err(wrong)?;
+                let Some(value) = &record.value else { continue };
+                let plain = kept.sealer.open(path, record.generation, value)?;
+                let written: Written = serde_json::from_slice(&plain)
+                    .map_err(|error| damaged(path, &error.to_string()))?;
+                if let Some(text) = written.text {
+                    // A program with another schema may have written it.
+                    let policies = policy::read(&name, &text).map_err(wrong)?;
+                    let (version, changed_ms) = (record.generation, written.changed_ms);
+                    sets.insert(name, Set { version, changed_ms, text, policies });
+                }
+            }
+        }
+        let policies = policies_of(&sets)?;
+        let in_force = InForce { sets, policies, doubt: None };
+        Ok(Sets { in_force: RwLock::new(Arc::new(in_force)), changing: Mutex::default() })
+    }
+
+    /// Those that are in force now.
+    pub fn in_force(&self) -> Arc<InForce> {
+        self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes a set, or deletes it, if `may` says that its author may go on. The version that comes of it.
+    ///
+    /// # Errors
+    /// A text that is refused; the store's.
+    pub fn change(
+        &self,
+        kept: &Kept,
+        name: &Label,
+        text: Option<&str>,
+        now_ms: u64,
+        may: impl FnOnce(&Policies) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.in_force();
+        if before.doubt.as_ref().is_some_and(|(other, _)| other != name) {
+            return Err(Error::OutcomeUnknown);
+        }
+        let is_doubtful = before.doubt.is_some();
+        if text.is_none() && !before.sets.contains_key(name) && !is_doubtful {
+            return Err(Error::NoPolicies(name.to_string()));
+        }
+        let path = RecordPath::new(format!("policies/{name}"))?;
+        let generation = opened_bytes(kept, &path)?.map_or(0, |(_, generation)| generation);
+        let (version, mut sets) = (generation + 1, before.sets.clone());
+        match text {
+            None => drop(sets.remove(name)),
+            Some(text) => {
+                let (text, policies) = (text.to_owned(), policy::read(name, text)?);
+                sets.insert(name.clone(), Set { version, changed_ms: now_ms, text, policies });
+            }
+        }
+        let policies = policies_of(&sets)?;
+        may(&policies)?;
+        let written = Written { changed_ms: now_ms, text: text.map(str::to_owned) };
+        let written = serde_json::to_vec(&written);
+        let written = written.map_err(|error| Error::Parameter(error.to_string()))?;
+        let sealed = kept.sealer.seal(&path, version, &written)?;
+        let change = Transaction::new().put(path, generation, sealed);
+        match settle(&*kept.store, &change)? {
+            Settled::Committed => {
+                self.set(InForce { sets, policies, doubt: None });
+                Ok(version)
+            }
+            Settled::Conflict(_) => Err(Error::Conflict),
+            Settled::Unknown => {
+                let still = policies_of(&before.sets)?;
+                let doubt = Some((name.clone(), policies));
+                self.set(InForce { sets: before.sets.clone(), policies: still, doubt });
+                Err(Error::OutcomeUnknown)
+            }
+        }
+    }
+
+    fn set(&self, in_force: InForce) {
+        *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(in_force);
+    }
+}
+
+impl InForce {
+    /// The policies; where a change is in doubt, also those that there would be after it. All have to allow.
+    pub fn all(&self) -> impl Iterator<Item = &Policies> {
+        std::iter::once(&self.policies).chain(self.doubt.iter().map(|(_, policies)| policies))
+    }
+
+    /// The sets in the order of their names.
+    pub fn infos(&self) -> Vec<PolicySetInfo> {
+        let info = |(name, set): (&Label, &Set)| PolicySetInfo {
+            name: name.clone(),
+            version: set.version,
+            changed_ms: set.changed_ms,
+            policies: set.policies.len(),
+            text: set.text.clone(),
+        };
+        self.sets.iter().map(info).collect()
+    }
+
+    /// What they would be with another text of a set.
+    pub fn with(&self, name: &Label, text: &str) -> Result<Policies, Error> {
+        let (mut sets, policies) = (self.sets.clone(), policy::read(name, text)?);
+        sets.insert(name.clone(), Set { version: 0, changed_ms: 0, text: String::new(), policies });
+        policies_of(&sets)
+    }
+
+    /// What they say of a question, and why.
+    pub fn explain(&self, question: &Question<'_>) -> Explained {
+        let explained = self.policies.explain(question);
+        let agrees = self.all().all(|of| of.explain(question).verdict == Verdict::Allowed);
+        match explained.verdict {
+            Verdict::Allowed if !agrees => Explained { verdict: Verdict::Denied, ..explained },
+            Verdict::Allowed | Verdict::Denied | Verdict::Undecided => explained,
+        }
+    }
+}
+
+fn policies_of(sets: &ByName) -> Result<Policies, Error> {
+    let all: Vec<Policy> = sets.values().flat_map(|set| set.policies.iter().cloned()).collect();
+    if all.len() > POLICIES_MAX {
+        let (what, most) = ("policies of all sets", POLICIES_MAX);
+        return Err(Error::TooLarge { what, most, got: all.len() });
+    }
+    Policies::new(&all)
+}

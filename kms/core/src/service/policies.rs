@@ -1,0 +1,97 @@
+//! Policies: which sets there are, and what they say.
+
+use super::administration::of;
+use super::changes::done;
+use super::run::{Call, Service, now_ms};
+use crate::error::Error;
+use crate::gate::{Action, Authenticated, Explained, PolicySetInfo, Request};
+use crate::model::Label;
+
+/// A question to policies.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Who asks.
+    pub who: &'a Authenticated,
+    /// What they ask for.
+    pub request: Request<'a>,
+}
+
+impl Service {
+    /// Writes a set of policies, which is in force when this returns. Its version.
+    ///
+    /// # Errors
+    /// Not allowed; a text that is refused; policies that would not let the caller change them again; the store's; the
+    /// audit log's.
+    pub fn policy_put(&self, call: &Call<'_>, name: &Label, text: &str) -> Result<u64, Error> {
+        self.policy_change(call, name, Some(text))
+    }
+
+    /// Deletes a set of policies.
+    ///
+    /// # Errors
+    /// As [`Self::policy_put`]; none such.
+    pub fn policy_delete(&self, call: &Call<'_>, name: &Label) -> Result<u64, Error> {
+        self.policy_change(call, name, None)
+    }
+
+    /// The sets of policies that are in force, in the order of their names.
+    ///
+    /// # Errors
+    /// Not allowed; the audit log's.
+    pub fn policy_list(&self, call: &Call<'_>) -> Result<Vec<PolicySetInfo>, Error> {
+        let list = || Ok(self.gate.policies());
+        self.used(call, &of(Action::Policy), None, list, |_| done(None), |_| Ok(()))
+    }
+
+    /// A set of policies.
+    ///
+    /// # Errors
+    /// Not allowed; none such; the audit log's.
+    pub fn policy_show(&self, call: &Call<'_>, name: &Label) -> Result<PolicySetInfo, Error> {
+        let show = || {
+            let found = self.gate.policies().into_iter().find(|set| set.name == *name);
+            found.ok_or_else(|| Error::NoPolicies(name.to_string()))
+        };
+        let told = |set: &PolicySetInfo| done(Some(told_of(name, set.version)));
+        self.used(call, &of(Action::Policy), None, show, told, |_| Ok(()))
+    }
+
+    /// What the policies that are in force say of a question, or those with another text of a set, which is looked at
+    /// and not written. None where nothing is asked, or there is no policy.
+    ///
+    /// # Errors
+    /// Not allowed; a text that is refused; the store's; the audit log's.
+    pub fn policy_check(
+        &self,
+        call: &Call<'_>,
+        instead: Option<(&Label, &str)>,
+        asked: Option<Asked<'_>>,
+    ) -> Result<Option<Explained>, Error> {
+        let check = || match asked {
+            Some(Asked { who, request }) => {
+                self.gate.explain(&self.kms, who, &request, instead, now_ms())
+            }
+            None => {
+                let looked_at = instead.map(|(name, text)| self.gate.check_policies(name, text));
+                looked_at.transpose().map(|_| None)
+            }
+        };
+        self.used(call, &of(Action::Policy), None, check, |_| done(None), |_| Ok(()))
+    }
+
+    fn policy_change(
+        &self,
+        call: &Call<'_>,
+        name: &Label,
+        text: Option<&str>,
+    ) -> Result<u64, Error> {
+        let change = || self.gate.change_policies(&self.kms, call.who, name, text, now_ms());
+        let told = |version: &u64| Some(told_of(name, *version));
+        self.changed(call, &of(Action::Policy), change, told)
+    }
+}
+
+/// What the audit log calls a set.
+fn told_of(name: &Label, version: u64) -> String {
+    format!("policy:{name}#v{version}")
+}
