@@ -369,7 +369,8 @@ fn what_is_remembered_is_what_would_be_decided() {
             };
             let now = NOW + 20_000 * dice.below(6) as u64;
             if dice.below(10) == 0 {
-                let id = kms.find(&tenants[dice.below(2)], &label(dice.one(&["k0", "k1"]))).unwrap();
+                let id =
+                    kms.find(&tenants[dice.below(2)], &label(dice.one(&["k0", "k1"]))).unwrap();
                 let stage = dice.one(&["test", "live"]).to_string();
                 kms.set_labels(&id, &[("stage".to_owned(), stage)].into()).unwrap();
             }
