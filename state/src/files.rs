@@ -212,6 +212,20 @@ pub fn check_network(
     Ok(())
 }
 
+/// The names of anchors as a head has them: absolute, or empty for the default place.
+pub fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
+    if anchors.is_empty() {
+        return Ok(vec![String::new()]);
+    }
+    let name = |anchor: &PathBuf| {
+        let absolute = std::path::absolute(anchor).map_err(|error| failed(anchor, &error))?;
+        let name = absolute.to_str().filter(|name| !name.contains('\n'));
+        let name = name.ok_or_else(|| failed(anchor, &ErrorKind::InvalidFilename.into()))?;
+        Ok(name.to_owned())
+    };
+    anchors.iter().map(name).collect()
+}
+
 /// The files of a key's anchors, with the default place filled in.
 pub fn anchor_paths(
     machine: &dyn Machine,

@@ -10,13 +10,13 @@ use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Disk, write_all};
 use crate::files::{
-    Paths, Surroundings, anchor_paths, check_key, check_network, failed, folder_of, new_stamp,
-    put_file, read_file, read_state, unsafe_state,
+    Paths, Surroundings, anchor_names, anchor_paths, check_key, check_network, failed, folder_of,
+    new_stamp, put_file, read_file, read_state, unsafe_state,
 };
 use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
 use crate::log::{End, Line, Log};
-use crate::making::Part;
+use crate::part::Part;
 use crate::record::{Head, KeyId, Mark, STATE_MAGIC, State};
 use crate::slots::Slots;
 
@@ -264,20 +264,6 @@ fn head_of(new: &NewKey<'_>) -> Result<Head, LedgerError> {
         allow_network: new.allow_network,
         anchors: anchor_names(new.anchors)?,
     })
-}
-
-/// The names of anchors as a head has them: absolute, or empty for the default place.
-pub(crate) fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
-    if anchors.is_empty() {
-        return Ok(vec![String::new()]);
-    }
-    let name = |anchor: &PathBuf| {
-        let absolute = std::path::absolute(anchor).map_err(|error| failed(anchor, &error))?;
-        let name = absolute.to_str().filter(|name| !name.contains('\n'));
-        let name = name.ok_or_else(|| failed(anchor, &ErrorKind::InvalidFilename.into()))?;
-        Ok(name.to_owned())
-    };
-    anchors.iter().map(name).collect()
 }
 
 /// Refuses an anchor that is there, that other machines see, or that whoever copies the key's folder copies with it.

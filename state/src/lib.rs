@@ -62,6 +62,7 @@ mod lock;
 mod log;
 mod machine;
 mod making;
+mod part;
 mod record;
 mod registry;
 mod sets;

@@ -1,46 +1,22 @@
-//! KEY.part: how far a key is that is being made, to go on from there after an interruption.
-//!
-//! ```text
-//!   KEY.part    magic | number | name of the witness | secret, as KEY has it | row | HMAC-SHA-256      never signs
-//!   witness     where anchors are, with the number                          without it KEY.part makes no key
-//!
-//!   save        witness, synced > KEY.part.new, synced > KEY.part                 again and again
-//!   end         witness gone, synced > KEY.part gone, synced > KEY                once
-//! ```
-//!
-//! A key that is made twice signs twice by each index. So whoever removes the witness makes the key, and nobody else:
-//! neither a copy of KEY.part does, nor one that comes back from a backup, nor a second process.
+//! A key that is made with its progress written down, so that an interruption costs little.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gabion_engine::keys::stateful::{LedgerError, Progress};
+use gabion_engine::keys::stateful::Progress;
 use gabion_engine::{Engine, Error};
-use hmac::Mac;
 use zeroize::Zeroizing;
 
-use crate::anchor::{Anchor, FileAnchor};
-use crate::files::{
-    Paths, Surroundings, anchor_paths, beside_new, failed, folder_of, put_file, read_file,
-    unsafe_state,
-};
-use crate::key_file::{KeyFile, Secret};
-use crate::keys::anchor_names;
-use crate::record::{KeyId, Mark, Reader};
-use crate::sets::{Encoding, Sets};
+use crate::files::{Paths, Surroundings, failed, read_file};
+use crate::key_file::Secret;
+use crate::part::Part;
+use crate::sets::Sets;
 use crate::signer::{Generated, drawn, made};
-use crate::trees::mac_under;
 
-const MAGIC: [u8; 8] = *b"gabpart1";
-/// Under what KEY.part is authenticated, beside the secret.
-const LABEL: &[u8] = b"gabion part";
-/// Bytes of the code at its end.
-const TAG: usize = 32;
-/// Bytes of a file of this kind, at most: a row of 2^16 nodes, and more.
+/// Bytes of a file of progress, at most: a row of 2^16 nodes, and more.
 const PART_MAX: u64 = 16 << 20;
 
 /// A key that is to be made, or that an interruption left unfinished.
@@ -49,19 +25,6 @@ pub struct Unfinished {
     row: Vec<u8>,
     passphrase: Option<Zeroizing<Vec<u8>>>,
     part: Part,
-}
-
-/// Where the progress of a key is written down.
-pub(crate) struct Part {
-    around: Surroundings,
-    paths: Paths,
-    /// Names this key before it has a public key.
-    number: KeyId,
-    /// The witness's file, empty where it is in the default place.
-    name: String,
-    witness: PathBuf,
-    /// The witness, from the first time on that something is written down; held, so that one process goes on.
-    held: Option<FileAnchor>,
 }
 
 impl Unfinished {
@@ -94,7 +57,7 @@ impl Unfinished {
 
     /// Whether it goes on with what was left.
     pub fn is_resumed(&self) -> bool {
-        self.part.held.is_some()
+        self.part.is_begun()
     }
 
     /// Makes the key, on up to `threads` threads, and writes down how far it is, once in a while and where `watch`
@@ -125,176 +88,5 @@ impl Unfinished {
         let key = made(engine, &secret, &row, threads, &mut saves)?;
         outcome?;
         Ok(key.map(|key| Generated::of_parts(secret, key, Some(part))))
-    }
-}
-
-impl Part {
-    fn new(around: &Surroundings, paths: Paths, anchors: &[PathBuf]) -> Result<Self, Error> {
-        let mut number = [0; 32];
-        around.entropy.fill(&mut number)?;
-        let mut name = anchor_names(anchors)?.swap_remove(0);
-        if !name.is_empty() {
-            name.push_str(".part");
-        }
-        let witness = witness_of(around, &name, &number)?;
-        Ok(Part { around: around.clone(), paths, number, name, witness, held: None })
-    }
-
-    /// What KEY.part says, if it may be gone on with.
-    fn opened(
-        around: &Surroundings,
-        paths: Paths,
-        bytes: &[u8],
-        sets: &Sets,
-        passphrase: Option<&[u8]>,
-    ) -> Result<(Secret, Vec<u8>, Self), Error> {
-        let refused = |reason: &str| {
-            let begin = "remove it to begin anew";
-            Error::KeyFile(format!("{}: {reason}; {begin}", paths.part.display()))
-        };
-        let fields = Fields::of(bytes).ok_or_else(|| refused("it is damaged"))?;
-        let file = KeyFile::decode(fields.file).map_err(refused)?;
-        let secret = file.unlock(passphrase).map_err(|error| match error {
-            Error::KeyFile(reason) => refused(&reason),
-            error => error,
-        })?;
-        let mac = mac_under(LABEL, &secret.encode()).chain_update(fields.said);
-        if mac.verify_slice(fields.tag).is_err() {
-            return Err(refused("it is damaged"));
-        }
-        if secret.sets() != *sets {
-            let of = secret.sets();
-            return Err(refused(&format!("a key of {of} was begun, and not one of {sets}")));
-        }
-        let (number, name) = (fields.number, fields.name.to_owned());
-        let witness = witness_of(around, &name, &number)?;
-        let mut held = FileAnchor::new(Arc::clone(&around.disk), witness.clone());
-        let at = |error: io::Error| failed(&witness, &error);
-        if !held.hold().map_err(at)? {
-            return Err(LedgerError::Held("a process that makes it".to_owned()).into());
-        }
-        if held.read().map_err(at)?.is_none_or(|mark| mark.key != number) {
-            return Err(unsafe_state(&paths.part, NO_WITNESS).into());
-        }
-        let row = fields.row.to_vec();
-        let (around, held) = (around.clone(), Some(held));
-        Ok((secret, row, Part { around, paths, number, name, witness, held }))
-    }
-
-    /// Writes down how far the key is, durably. `file` is the secret, once it was encrypted.
-    fn save(
-        &mut self,
-        secret: &Secret,
-        file: &mut Option<Zeroizing<Vec<u8>>>,
-        passphrase: Option<&[u8]>,
-        row: &[u8],
-    ) -> Result<(), Error> {
-        if file.is_none() {
-            let entropy = &*self.around.entropy;
-            *file = Some(KeyFile::encode(secret, &[], Encoding::Hss, passphrase, entropy)?);
-        }
-        let file = file.as_ref().map_or(&[][..], |file| file);
-        let mut bytes = Zeroizing::new(Vec::with_capacity(256 + file.len() + row.len()));
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&self.number);
-        for field in [self.name.as_bytes(), file, row] {
-            bytes.extend_from_slice(&(field.len() as u64).to_be_bytes());
-            bytes.extend_from_slice(field);
-        }
-        let tag = mac_under(LABEL, &secret.encode()).chain_update(&*bytes).finalize();
-        bytes.extend_from_slice(&tag.into_bytes());
-        Ok(self.write(&bytes)?)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), LedgerError> {
-        let disk = &*self.around.disk;
-        let at = |error: io::Error| failed(&self.paths.part, &error);
-        if self.held.is_some() {
-            return put_file(disk, &self.paths.part, bytes, true).map_err(at);
-        }
-        let at_witness = |error: io::Error| failed(&self.witness, &error);
-        let mark = Mark { key: self.number, generation: 1, stamp: [0; 16], next: 0 };
-        FileAnchor::create(disk, &self.witness, &mark).map_err(at_witness)?;
-        let mut held = FileAnchor::new(Arc::clone(&self.around.disk), self.witness.clone());
-        let written = held.hold().map_err(at_witness).and_then(|_| {
-            put_file(disk, &self.paths.part, bytes, false).map_err(|error| match error.kind() {
-                ErrorKind::AlreadyExists => LedgerError::Held("a process that makes it".to_owned()),
-                _ => at(error),
-            })
-        });
-        match written {
-            Ok(()) => self.held = Some(held),
-            Err(_) => {
-                let _ = disk.remove(&self.witness);
-            }
-        }
-        written
-    }
-
-    /// Whether anything was written down.
-    pub(crate) fn is_begun(&self) -> bool {
-        self.held.is_some()
-    }
-
-    /// Removes what was written down, durably: the last thing before there is a private key.
-    pub(crate) fn end(&self) -> Result<(), LedgerError> {
-        if !self.is_begun() {
-            return Ok(());
-        }
-        let disk = &*self.around.disk;
-        let (part, folder) = (&self.paths.part, self.paths.folder());
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |error: io::Error| failed(&path, &error)
-        };
-        disk.remove(&self.witness).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => unsafe_state(part, NO_WITNESS),
-            _ => failed(&self.witness, &error),
-        })?;
-        let place = folder_of(&self.witness);
-        disk.sync_folder(place).map_err(at(place))?;
-        // It has the secret, too.
-        let new = beside_new(part);
-        if disk.identity(&new).is_ok() {
-            disk.remove(&new).map_err(at(&new))?;
-        }
-        disk.remove(part).map_err(at(part))?;
-        disk.sync_folder(folder).map_err(at(folder))
-    }
-}
-
-const NO_WITNESS: &str =
-    "its witness is not there: the key was finished, or this is a copy; remove it to begin anew";
-
-fn witness_of(around: &Surroundings, name: &str, number: &KeyId) -> Result<PathBuf, LedgerError> {
-    let mut paths = anchor_paths(&*around.machine, &[name.to_owned()], number, 0)?;
-    Ok(paths.swap_remove(0))
-}
-
-/// What stands in KEY.part.
-struct Fields<'a> {
-    number: KeyId,
-    name: &'a str,
-    file: &'a [u8],
-    row: &'a [u8],
-    said: &'a [u8],
-    tag: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    /// None where there is no such thing. Nothing is authenticated yet.
-    fn of(bytes: &'a [u8]) -> Option<Self> {
-        let (said, tag) = bytes.split_at_checked(bytes.len().checked_sub(TAG)?)?;
-        let mut reader = Reader(said);
-        if reader.array()? != MAGIC {
-            return None;
-        }
-        let number = reader.array()?;
-        let mut field = || {
-            let len = usize::try_from(reader.u64()?).ok()?;
-            reader.bytes(len)
-        };
-        let (name, file, row) = (std::str::from_utf8(field()?).ok()?, field()?, field()?);
-        reader.0.is_empty().then_some(Fields { number, name, file, row, said, tag })
     }
 }

@@ -32,7 +32,7 @@ use crate::files::{Paths, Surroundings, failed, unsafe_state};
 use crate::key_file::{KeyFile, Secret, spki};
 use crate::keys::{NewKey, create_with};
 use crate::ledger::{FilesLedger, Options};
-use crate::making::Part;
+use crate::part::Part;
 use crate::registry::Chain;
 use crate::sets::{Encoding, Sets};
 use crate::trees::Trees;

@@ -429,6 +429,18 @@ impl World {
         }
     }
 
+    fn forget(&mut self, id: &str) {
+        self.running();
+        let mut running = self.current.take().unwrap();
+        let forgotten = running.open(KEY, 1).and_then(|ledger| ledger.forget(id));
+        // Whoever asks for it may use the id again, whether he heard that it worked or not.
+        self.oracle.lock().unwrap().requests.remove(id);
+        if forgotten.is_err() {
+            running.ledger = None;
+        }
+        self.current = Some(running);
+    }
+
     fn step(&mut self, step: Step) {
         match step {
             Sign(count) => {
@@ -474,17 +486,7 @@ impl World {
                 self.sim.remove("/keys/k.log");
             }
             Recover => self.recover(),
-            Forget(id) => {
-                self.running();
-                let mut running = self.current.take().unwrap();
-                let forgotten = running.open(KEY, 1).and_then(|ledger| ledger.forget(id));
-                // Whoever asks for it may use the id again, whether he heard that it worked or not.
-                self.oracle.lock().unwrap().requests.remove(id);
-                if forgotten.is_err() {
-                    running.ledger = None;
-                }
-                self.current = Some(running);
-            }
+            Forget(id) => self.forget(id),
             Keep => {
                 let around = self.running().around.clone();
                 let trees = Trees::new(&around, Path::new(KEY), SECRET);

@@ -24,9 +24,10 @@ mod principal;
 mod roots;
 mod sets;
 mod token;
+mod who;
 
 pub use action::{Action, Actions};
-pub use allow::{Authenticated, Gate, Method, Options, Peer, Request};
+pub use allow::{Gate, Options, Request};
 pub use caveat::{Caveat, Cidr};
 pub use decide::{Explained, Verdict};
 pub use policy::POLICY_TEXT_MAX;
@@ -34,5 +35,6 @@ pub use principal::Principal;
 pub use roots::RootId;
 pub use sets::PolicySetInfo;
 pub use token::{CAVEATS_MAX, TEXT_MAX, Token, TokenId};
+pub use who::{Authenticated, Method, Peer};
 
 pub use crate::error::{Denied, Unauthenticated};

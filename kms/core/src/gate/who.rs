@@ -1,0 +1,113 @@
+//! Somebody who was authenticated: who, how, and what limits them.
+
+use std::net::IpAddr;
+
+use super::action::Actions;
+use super::caveat::Caveat;
+use super::principal::Principal;
+use super::roots::RootId;
+use super::token::TokenId;
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// From where. None of a socket that has no address.
+    pub address: Option<IpAddr>,
+    /// The SHA-256 of the certificate with which the client authenticated itself.
+    pub certificate: Option<[u8; 32]>,
+}
+
+/// How somebody was authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By a token.
+    Token {
+        /// Which.
+        id: TokenId,
+    },
+    /// By a certificate.
+    Certificate,
+    /// It is the process itself.
+    Local,
+}
+
+/// Somebody who was authenticated.
+#[derive(Clone, Debug)]
+pub struct Authenticated {
+    pub(super) principal: Principal,
+    pub(super) method: Method,
+    pub(super) caveats: Vec<Caveat>,
+    /// The root key of their token.
+    pub(super) root: Option<RootId>,
+    pub(super) peer: Peer,
+}
+
+impl Authenticated {
+    /// Somebody whom nothing limits that is theirs.
+    pub(super) fn of(principal: Principal, method: Method, peer: &Peer) -> Self {
+        Authenticated { principal, method, caveats: Vec::new(), root: None, peer: *peer }
+    }
+
+    /// Somebody with a token that nobody made, for a question to policies alone. [`Gate::allow`] denies them everything.
+    pub fn supposed(principal: Principal, peer: &Peer) -> Self {
+        Authenticated::of(principal, Method::Token { id: TokenId([0; 16]) }, peer)
+    }
+
+    /// What policies call them.
+    pub(super) fn in_policies(&self) -> String {
+        let of = if self.method == Method::Certificate { "Certificate" } else { "Token" };
+        format!("{of}::\"{}\"", self.principal)
+    }
+
+    /// What is known of their connection.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Who.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// How.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// What limits them.
+    pub fn caveats(&self) -> &[Caveat] {
+        &self.caveats
+    }
+
+    /// What a token that they make is limited to: it may no more than they may, and not for longer.
+    pub fn inherited(&self) -> Vec<Caveat> {
+        let passes_on = |caveat: &&Caveat| match caveat {
+            Caveat::Expires(_)
+            | Caveat::Tenant(_)
+            | Caveat::KeyPrefix(_)
+            | Caveat::Actions(_)
+            | Caveat::BatchMax(_) => true,
+            // Those are about who holds a token, which is somebody else now.
+            Caveat::Cidr(_) | Caveat::Cnf(_) => false,
+        };
+        self.caveats.iter().filter(passes_on).cloned().collect()
+    }
+
+    /// What the caveats allow, as far as they are about actions.
+    pub fn actions(&self) -> Actions {
+        Actions::all()
+            .iter()
+            .filter(|&action| {
+                self.caveats.iter().all(|caveat| match caveat {
+                    Caveat::Actions(actions) => actions.contains(action),
+                    Caveat::Expires(_)
+                    | Caveat::Tenant(_)
+                    | Caveat::KeyPrefix(_)
+                    | Caveat::Cidr(_)
+                    | Caveat::Cnf(_)
+                    | Caveat::BatchMax(_) => true,
+                })
+            })
+            .collect()
+    }
+}
