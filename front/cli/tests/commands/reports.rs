@@ -454,7 +454,11 @@ fn run_writes_what_it_shows_and_leaves_nothing_running() {
         assert!(text.contains(word), "{word}: {text}");
     }
     let report: Value = serde_json::from_slice(&work.read("out/run.json")).unwrap();
-    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let keys = |value: &Value| {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort_unstable();
+        keys
+    };
     assert_eq!(keys(&report), ["commit", "date", "engine", "gabion", "openssl", "tls"]);
     assert_eq!(
         keys(&report["tls"]),

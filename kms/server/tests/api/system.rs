@@ -30,5 +30,8 @@ fn the_description_has_every_path_and_refers_to_schemas_that_are_there() {
         "#/components/schemas/Sign"
     );
     let keys = document["paths"]["/v1/kms/keys/{key}"].as_object().unwrap();
-    assert_eq!(keys.keys().collect::<Vec<_>>(), ["delete", "get"]);
+    // Cedar asks serde_json to keep the order of fields, which nothing else does.
+    let mut methods: Vec<&String> = keys.keys().collect();
+    methods.sort_unstable();
+    assert_eq!(methods, ["delete", "get"]);
 }
