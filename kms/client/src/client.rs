@@ -19,9 +19,10 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::http::{self, Failure, Request, Response};
 use crate::wire::{
-    Attest, Attested, BackedUp, Changed, ConfigureKey, CreateKey, CreateToken, Key, Keys, Nothing,
-    OfVersion, Problem, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign, Signed,
-    Status, TokenMade, Trim, Unseal, Verified, Verify, Versions,
+    Attest, Attested, BackedUp, Changed, CheckPolicy, ConfigureKey, CreateKey, CreateToken, Key,
+    Keys, Nothing, OfVersion, PolicyChanged, PolicyChecked, PolicySet, PolicySets, Problem,
+    PutPolicy, RecoverAdmin, Recovering, RevokeToken, Rotated, Sealing, Sign, Signed, Status,
+    TokenMade, Trim, Unseal, Verified, Verify, Versions,
 };
 
 /// Where the service is, and as whom it is called.
@@ -263,6 +264,46 @@ impl Client {
         self.post("/v1/kms/tokens/revoke", &RevokeToken { id: id.to_owned() })
     }
 
+    /// Writes a set of policies.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn put_policy(&self, name: &str, text: &str) -> Result<PolicyChanged, Error> {
+        self.call("PUT", &of_policy(name), Some(&PutPolicy { text: text.to_owned() }))
+    }
+
+    /// A set of policies.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn policy(&self, name: &str) -> Result<PolicySet, Error> {
+        self.get(&of_policy(name))
+    }
+
+    /// The sets of policies.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn policies(&self) -> Result<PolicySets, Error> {
+        self.get("/v1/kms/policies")
+    }
+
+    /// Deletes a set of policies.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn delete_policy(&self, name: &str) -> Result<PolicyChanged, Error> {
+        self.call("DELETE", &of_policy(name), None::<&Nothing>)
+    }
+
+    /// Asks policies, which is not yet doing what it is about.
+    ///
+    /// # Errors
+    /// As of all calls.
+    pub fn check_policy(&self, what: &CheckPolicy) -> Result<PolicyChecked, Error> {
+        self.post("/v1/kms/policy-check", what)
+    }
+
     /// Makes a copy of the store, where the server is configured to put it.
     ///
     /// # Errors
@@ -421,6 +462,11 @@ fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
 /// The path of a key, which is named or has an id.
 fn of_key(key: &str, rest: &str) -> String {
     format!("/v1/kms/keys/{}{rest}", escaped(key))
+}
+
+/// The path of a set of policies.
+fn of_policy(name: &str) -> String {
+    format!("/v1/kms/policies/{}", escaped(name))
 }
 
 /// A text as one segment of a path, or as a value of a query.

@@ -404,6 +404,78 @@ wire! {
         vkeys: Vec<String>,
     }
 
+    [deny_unknown_fields]
+    /// A set of policies to write.
+    PutPolicy {
+        /// The policies, in Cedar's language.
+        text: String,
+    }
+
+    []
+    /// A set of policies that was written or deleted.
+    PolicyChanged {
+        /// What it is called.
+        name: String,
+        /// How often it was written.
+        version: u64,
+    }
+
+    []
+    /// A set of policies.
+    PolicySet {
+        /// What it is called.
+        name: String,
+        /// How often it was written.
+        version: u64,
+        /// When it was written last, in milliseconds since 1970.
+        changed_ms: u64,
+        /// How many policies it has.
+        policies: u64,
+        /// Its text; not in a list.
+        text: Option<String>,
+    }
+
+    []
+    /// The sets of policies that are in force: all of them together.
+    PolicySets {
+        /// The sets, in the order of their names.
+        sets: Vec<PolicySet>,
+    }
+
+    [deny_unknown_fields]
+    /// A question to policies: to those that are in force, or to those with another `text` of the set `name`.
+    CheckPolicy {
+        /// Which set the text is of; `check` if nothing is said.
+        name: Option<String>,
+        /// A text that is looked at and not written.
+        text: Option<String>,
+        /// Who asks: a principal of tokens, or the URI or DNS name of a certificate.
+        principal: Option<String>,
+        /// How they are authenticated: token or certificate; token if nothing is said.
+        method: Option<String>,
+        /// What they ask for, such as sign.
+        action: Option<String>,
+        /// The name of the key; of a list, how the names begin.
+        key: Option<String>,
+        /// Whose key it is; `default` if nothing is said.
+        tenant: Option<String>,
+        /// From where.
+        address: Option<String>,
+        /// How many items they ask for together; 1 if nothing is said.
+        items: Option<u32>,
+    }
+
+    []
+    /// What policies say. Caveats of tokens count besides.
+    PolicyChecked {
+        /// Whether it is allowed; none where nothing was asked.
+        allowed: Option<bool>,
+        /// Which policies say so: SET#N, counted from 0.
+        policies: Vec<String>,
+        /// What could not be evaluated; then nothing is allowed.
+        errors: Vec<String>,
+    }
+
     []
     /// How the service is.
     Status {

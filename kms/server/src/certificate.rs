@@ -206,77 +206,128 @@ mod tests {
 
     use gabion_engine::key_file::{FileForm, encode_private};
     use gabion_engine::keys::PrivateKey;
-    use gabion_kms_client::wire::{CreateToken, Unseal};
-    use gabion_kms_client::{Client, Error as ClientError, Settings};
+    use gabion_kms_client::wire::{CheckPolicy, CreateKey, CreateToken, Key, Sign, Unseal};
+    use gabion_kms_client::{Client, Error as ClientError, Settings, encode};
 
     use super::*;
     use crate::{Initial, Keeper, Server, config::Config};
 
-    const SCHEME: SignatureScheme = SignatureScheme::ECDSA_NISTP256_SHA256;
+    const MLDSA: (Algorithm, SignatureScheme) = (Algorithm::MlDsa65, SignatureScheme::ML_DSA_65);
+    const ECDSA: (Algorithm, SignatureScheme) =
+        (Algorithm::EcdsaP256, SignatureScheme::ECDSA_NISTP256_SHA256);
 
     /// A key whose PEM is written to a file.
-    fn written(folder: &Path, name: &'static str) -> Named {
+    fn written(folder: &Path, name: &'static str, algorithm: Algorithm) -> Named {
         let engine = Engine::global().unwrap();
-        let key = PrivateKey::generate(engine, Algorithm::EcdsaP256, &OsEntropy).unwrap();
-        let form = FileForm::of(Algorithm::EcdsaP256).unwrap();
+        let key = PrivateKey::generate(engine, algorithm, &OsEntropy).unwrap();
+        let form = FileForm::of(algorithm).unwrap();
         let pem = encode_private(form, &key.forms(), false).unwrap();
         fs::write(folder.join(format!("{name}.key")), &*pem).unwrap();
         let PrivateKey::Signature(key) = key else { panic!("a key that does not sign") };
         Named { key: gabion_rustls::signing::of_engine(key).unwrap(), name }
     }
 
-    /// An authority, a server and a client below it, and a configuration with them.
-    fn place(folder: &Path) -> Config {
-        let [authority, server, client] =
-            ["authority", "localhost", "client"].map(|name| written(folder, name));
-        let of_server = of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]);
-        for (subject, others) in
-            [(&authority, of_authority()), (&server, of_server), (&client, Vec::new())]
-        {
-            let made = certificate(SCHEME, &authority, subject, others).unwrap();
-            fs::write(folder.join(format!("{}.pem", subject.name)), pem(&made)).unwrap();
+    /// The extension with a client's names: URIs, then DNS names.
+    fn of_client(uris: &[&str], names: &[&str]) -> Vec<Vec<u8>> {
+        let uris = uris.iter().map(|uri| tlv(0x86, &[uri.as_bytes()]));
+        let names = names.iter().map(|name| tlv(0x82, &[name.as_bytes()]));
+        let all: Vec<u8> = uris.chain(names).flatten().collect();
+        vec![extension(&[0x55, 0x1d, 0x11], false, &tlv(0x30, &[&all]))]
+    }
+
+    /// A server with an authority of an algorithm, and clients that have certificates of it.
+    struct Place {
+        folder: tempfile::TempDir,
+        config: Config,
+        authority: Named,
+        scheme: SignatureScheme,
+        algorithm: Algorithm,
+    }
+
+    impl Place {
+        fn new((algorithm, scheme): (Algorithm, SignatureScheme), more: &str) -> Place {
+            let folder = tempfile::tempdir().unwrap();
+            let authority = written(folder.path(), "authority", algorithm);
+            let at = |name: &str| folder.path().join(name).display().to_string();
+            let text = format!(
+                "listen = [\"127.0.0.1:0\"]\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n\
+                 client_authorities = \"{}\"\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n{more}\n",
+                at("localhost.pem"),
+                at("localhost.key"),
+                at("authority.pem"),
+                at("store"),
+                at("audit")
+            );
+            let config = text.parse().unwrap();
+            let place = Place { folder, config, authority, scheme, algorithm };
+            let root = certificate(scheme, &place.authority, &place.authority, of_authority());
+            fs::write(place.file("authority", "pem"), pem(&root.unwrap())).unwrap();
+            place.issue("localhost", of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]));
+            place.issue("client", Vec::new());
+            place
         }
-        let at = |name: &str| folder.join(name).display().to_string();
-        let text = format!(
-            "listen = [\"127.0.0.1:0\"]\n[tls]\ncertificate = \"{}\"\nkey = \"{}\"\n\
-             client_authorities = \"{}\"\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n",
-            at("localhost.pem"),
-            at("localhost.key"),
-            at("authority.pem"),
-            at("store"),
-            at("audit")
-        );
-        text.parse().unwrap()
+
+        fn file(&self, name: &str, end: &str) -> std::path::PathBuf {
+            self.folder.path().join(format!("{name}.{end}"))
+        }
+
+        fn issue(&self, name: &'static str, others: Vec<Vec<u8>>) {
+            let subject = written(self.folder.path(), name, self.algorithm);
+            let made = certificate(self.scheme, &self.authority, &subject, others).unwrap();
+            fs::write(self.file(name, "pem"), pem(&made)).unwrap();
+        }
+
+        /// The server, unsealed, and a token that is bound to `client`'s certificate and may do everything.
+        fn served(&self) -> (Server, zeroize::Zeroizing<String>) {
+            let own = fs::read(self.file("client", "pem")).unwrap();
+            let initial =
+                Initial { shares: 1, threshold: 1, passphrase: None, certificate: Some(&own) };
+            let mut shares = Vec::new();
+            let hand_out = |share| -> Result<(), Error> {
+                shares.push(share);
+                Ok(())
+            };
+            let token = Keeper::init(&self.config, &initial, hand_out).unwrap();
+            let keeper = Arc::new(Keeper::open(&self.config).unwrap());
+            let server = Server::start(keeper, &self.config.options().unwrap()).unwrap();
+            let share = Some(shares[0].to_string().into());
+            self.client(&server, None, None)
+                .unseal(&Unseal { share, ..Unseal::default() })
+                .unwrap();
+            (server, token)
+        }
+
+        fn client(
+            &self,
+            server: &Server,
+            token: Option<&str>,
+            certificate: Option<&str>,
+        ) -> Client {
+            let settings = Settings {
+                addresses: vec![server.addresses()[0].to_string().parse().unwrap()],
+                token: token.map(|token| token.to_owned().into()),
+                authorities: Some(self.file("authority", "pem")),
+                certificate: certificate
+                    .map(|name| (self.file(name, "pem"), self.file(name, "key"))),
+                patience: Duration::from_secs(30),
+            };
+            Client::new(&settings).unwrap()
+        }
+    }
+
+    #[track_caller]
+    fn code<T: std::fmt::Debug>(result: Result<T, ClientError>) -> String {
+        match result {
+            Err(ClientError::Refused(problem)) => problem.code,
+            other => panic!("no refusal: {other:?}"),
+        }
     }
 
     #[test]
     fn a_token_that_is_bound_to_a_certificate_is_nothing_without_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = place(folder.path());
-        let own = fs::read(folder.path().join("client.pem")).unwrap();
-        let initial =
-            Initial { shares: 1, threshold: 1, passphrase: None, certificate: Some(&own) };
-        let mut shares = Vec::new();
-        let hand_out = |share| -> Result<(), Error> {
-            shares.push(share);
-            Ok(())
-        };
-        let token = Keeper::init(&config, &initial, hand_out).unwrap();
-        let keeper = Arc::new(Keeper::open(&config).unwrap());
-        let server = Server::start(keeper, &config.options().unwrap()).unwrap();
-        let client = |certificate: Option<&str>| {
-            let file = |name: &str, end: &str| folder.path().join(format!("{name}.{end}"));
-            let settings = Settings {
-                addresses: vec![server.addresses()[0].to_string().parse().unwrap()],
-                token: Some(token.clone()),
-                authorities: Some(file("authority", "pem")),
-                certificate: certificate.map(|name| (file(name, "pem"), file(name, "key"))),
-                patience: Duration::from_secs(30),
-            };
-            Client::new(&settings).unwrap()
-        };
-        let share = Some(shares[0].to_string().into());
-        client(None).unseal(&Unseal { share, ..Unseal::default() }).unwrap();
+        let place = Place::new(ECDSA, "");
+        let (server, token) = place.served();
+        let client = |certificate| place.client(&server, Some(&token), certificate);
         let asked = CreateToken { principal: "ci".into(), caveats: None, lifetime_s: None };
         client(Some("client")).create_token(&asked).unwrap();
         // Another one's certificate, of the same authority, and none.
@@ -289,5 +340,58 @@ mod tests {
                 unlike => panic!("{other:?}: {unlike:?}"),
             }
         }
+    }
+
+    /// With certificates of ML-DSA-65 alone.
+    #[test]
+    fn who_has_a_certificate_alone_may_what_a_policy_says() {
+        let place = Place::new(MLDSA, "");
+        place.issue("build", of_client(&["spiffe://example.com/build"], &["ignored.example.com"]));
+        place.issue("host", of_client(&[], &["host.example.com"]));
+        place.issue("several", of_client(&["spiffe://example.com/build", "spiffe://a"], &[]));
+        place.issue("strange", of_client(&["urn:a b"], &[]));
+        let (server, token) = place.served();
+        let admin = place.client(&server, Some(&token), Some("client"));
+        let web =
+            CreateKey { name: "web".into(), algorithm: "ed25519".into(), ..CreateKey::default() };
+        admin.create(&web).unwrap();
+        let [build, host, several, strange, nobody, none] =
+            [Some("build"), Some("host"), Some("several"), Some("strange"), Some("client"), None]
+                .map(|name| place.client(&server, None, name));
+        let sign = Sign { message: Some(encode(b"m")), ..Sign::by("web") };
+        // Who names nobody, more than one, or what can't be a principal, is not known; a common name is no name.
+        for client in [&several, &strange, &nobody, &none] {
+            assert_eq!(code(client.sign(&sign)), "unauthenticated");
+        }
+        for client in [&build, &host] {
+            assert_eq!(code(client.sign(&sign)), "denied");
+            assert_eq!(code(client.show("missing")), "denied");
+        }
+        let policies = "permit(principal is Token, action, resource);\n\
+                        permit(principal == Certificate::\"spiffe://example.com/build\", action == Action::\"sign\", resource);\n\
+                        permit(principal == Certificate::\"host.example.com\", action == Action::\"show\", resource);";
+        admin.put_policy("all", policies).unwrap();
+        build.sign(&sign).unwrap();
+        host.show("web").unwrap();
+        assert_eq!(code(host.sign(&sign)), "denied");
+        // It may sign, and not see: what it may not do there answers as if there were nothing.
+        assert_eq!(code(build.rotate("web")), "not_found");
+        assert_eq!(code(build.show("web")), "not_found");
+        let key: Key = admin.show("web").unwrap();
+        assert_eq!(key.latest, 1);
+        let asked = CheckPolicy {
+            principal: Some("spiffe://example.com/build".into()),
+            method: Some("certificate".into()),
+            action: Some("sign".into()),
+            key: Some("web".into()),
+            ..CheckPolicy::default()
+        };
+        let said = admin.check_policy(&asked).unwrap();
+        assert_eq!((said.allowed, said.policies), (Some(true), vec!["all#1".to_owned()]));
+        admin.put_policy("all", "permit(principal is Token, action, resource);").unwrap();
+        assert_eq!(code(build.sign(&sign)), "not_found");
+        // A token is what counts beside a certificate, and a wrong one is not made good by it.
+        let both = place.client(&server, Some("gbk1.AAAA"), Some("build"));
+        assert_eq!(code(both.sign(&sign)), "unauthenticated");
     }
 }

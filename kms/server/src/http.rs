@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms::gate::Peer;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -14,6 +13,7 @@ use hyper::{Request, Response, StatusCode};
 
 use crate::api::{Call, JSON, Reply, vault};
 use crate::json;
+use crate::peers::Connected;
 use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
@@ -30,12 +30,12 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Answers a request. There always is an answer.
 pub async fn answered(
     state: Arc<State>,
-    peer: Peer,
+    from: Arc<Connected>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
-    let reply = match reply(&state, &peer, request, &id).await {
+    let reply = match reply(&state, &from, request, &id).await {
         Ok(reply) => reply,
         Err(problem) if is_vaults => vault::refusal(&problem),
         Err(problem) => refusal(&problem, &id),
@@ -46,7 +46,7 @@ pub async fn answered(
 
 async fn reply(
     state: &Arc<State>,
-    peer: &Peer,
+    from: &Connected,
     request: Request<Incoming>,
     id: &str,
 ) -> Result<Reply, Problem> {
@@ -60,7 +60,15 @@ async fn reply(
         Access::Caller => {
             let token = token(&head.headers)?;
             let service = state.keeper.service()?;
-            let who = service.authenticate(token, peer)?;
+            let who = match (token, &from.named) {
+                // A token is what counts, also beside a certificate.
+                (Some(token), _) => service.authenticate(token, &from.peer)?,
+                (None, Some(Ok(name))) => service.of_certificate(name.clone(), &from.peer),
+                (None, Some(Err(why))) => {
+                    return Err(Problem::unauthenticated(&format!("there is no token, and {why}")));
+                }
+                (None, None) => return Err(Problem::unauthenticated("there is no token")),
+            };
             Some((service, who))
         }
     };
@@ -100,8 +108,8 @@ async fn within(mut body: Incoming, most: usize) -> Result<Bytes, Problem> {
     if read > most { Err(Problem::too_large(most)) } else { Ok(Bytes::from(bytes)) }
 }
 
-/// The token, which comes in one of two places.
-fn token(headers: &HeaderMap) -> Result<&str, Problem> {
+/// The token, which comes in one of two places; none where neither is there.
+fn token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     fn text(value: &HeaderValue) -> Option<&str> {
         value.to_str().ok()
     }
@@ -120,8 +128,8 @@ fn token(headers: &HeaderMap) -> Result<&str, Problem> {
     let vaults = headers.get_all("x-vault-token").iter();
     found.extend(vaults.map(|value| text(value).unwrap_or_default()));
     match found[..] {
-        [] => Err(Problem::unauthenticated("there is no token")),
-        [token] => Ok(token),
+        [] => Ok(None),
+        [token] => Ok(Some(token)),
         [_, ..] => Err(Problem::unauthenticated("there is more than one token")),
     }
 }

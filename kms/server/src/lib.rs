@@ -33,6 +33,7 @@ mod notify;
 mod openapi;
 mod options;
 mod patience;
+mod peers;
 mod problem;
 mod query;
 mod routes;

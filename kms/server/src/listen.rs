@@ -7,11 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gabion_kms::gate::Peer;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sha2_hmac::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -22,6 +20,7 @@ use crate::error::Error;
 use crate::http;
 use crate::options::Listen;
 use crate::patience::Patient;
+use crate::peers::Connected;
 use crate::state::State;
 
 /// How long a handshake may take.
@@ -146,21 +145,21 @@ async fn connection(
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
                 let chain = stream.get_ref().1.peer_certificates();
                 let certificate = chain.and_then(|chain| chain.first());
-                let certificate = certificate.map(|der| Sha256::digest(der).into());
-                let peer = Peer { address: Some(from.ip().to_canonical()), certificate };
-                served(stream, peer, state, end).await;
+                let from = Connected::new(Some(from.ip().to_canonical()), certificate);
+                served(stream, from, state, end).await;
             }
         }
-        Accepted::Unix(stream) => served(stream, Peer::default(), state, end).await,
+        Accepted::Unix(stream) => served(stream, Connected::new(None, None), state, end).await,
     }
 }
 
 /// Serves a connection to its end, or until the request that is there is answered and the server ends.
-async fn served<S>(stream: S, peer: Peer, state: Arc<State>, mut end: watch::Receiver<bool>)
+async fn served<S>(stream: S, from: Connected, state: Arc<State>, mut end: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request| http::answered(state.clone(), peer, request));
+    let from = Arc::new(from);
+    let service = service_fn(move |request| http::answered(state.clone(), from.clone(), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
@@ -195,7 +194,7 @@ mod tests {
             std::future::pending::<()>().await
         };
         tokio::select! {
-            () = served(server, Peer::default(), Arc::new(state), ends) => {}
+            () = served(server, Connected::new(None, None), Arc::new(state), ends) => {}
             () = asked => {}
             () = sleep(HEAD * 10) => panic!("the connection is still there"),
         }

@@ -59,6 +59,9 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
     if route.path.contains("{key}") {
         parameters.push(parameter("key", "path", "The key's name, or its id, percent-encoded."));
     }
+    if route.path.contains("{name}") {
+        parameters.push(parameter("name", "path", "What the set is called."));
+    }
     if route.path.contains("{hash}") {
         parameters.push(parameter("hash", "path", "The hash, as `hash_algorithm` has it."));
     }

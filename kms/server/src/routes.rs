@@ -12,7 +12,8 @@ use matchit::Router;
 use serde_json::Value;
 
 use crate::api::{
-    Call, Reply, administration, batch, carried, keys, secrets, signatures, system, transit, vault,
+    Call, Reply, administration, batch, carried, keys, policies, secrets, signatures, system,
+    transit, vault,
 };
 use crate::problem::Problem;
 
@@ -120,6 +121,11 @@ pub const ROUTES: &[Route] = &[
     route!(open "POST" "/v1/kms/recover-admin" "recover_admin" "Takes a share for a new administrator, whose token replaces all others." administration::recover_admin, body wire::RecoverAdmin, answer wire::Recovering),
     route!("POST" "/v1/kms/tokens" "create_token" "Makes a token." administration::create_token, body wire::CreateToken, answer wire::TokenMade),
     route!("POST" "/v1/kms/tokens/revoke" "revoke_token" "Revokes a token, with all that were made of it." administration::revoke_token, body wire::RevokeToken, answer wire::Changed),
+    route!("GET" "/v1/kms/policies" "list_policies" "The sets of policies that are in force." policies::list, answer wire::PolicySets),
+    route!("PUT" "/v1/kms/policies/{name}" "put_policy" "Writes a set of policies." policies::put, body wire::PutPolicy, answer wire::PolicyChanged),
+    route!("GET" "/v1/kms/policies/{name}" "show_policy" "A set of policies." policies::show, answer wire::PolicySet),
+    route!("DELETE" "/v1/kms/policies/{name}" "delete_policy" "Deletes a set of policies." policies::delete, answer wire::PolicyChanged),
+    route!("POST" "/v1/kms/policy-check" "check_policy" "What policies say of a question." policies::check, body wire::CheckPolicy, answer wire::PolicyChecked),
     route!("POST" "/v1/kms/backup" "backup" "Makes a copy of the store." administration::backup, body wire::Nothing, answer wire::BackedUp),
     route!("GET" "/v1/kms/audit" "audit" "Records of the audit log." administration::audit, answer wire::AuditRecords, query &[
         ("from", "The index of the first record."),
@@ -206,8 +212,12 @@ mod tests {
     #[test]
     fn every_route_is_found_at_its_path_and_has_a_name_of_its_own() {
         for route in ROUTES {
-            let (found, _) =
-                at(&route.path.replace("{key}", "some%2Fkey").replace("{hash}", "h")).unwrap();
+            let (found, _) = at(&route
+                .path
+                .replace("{key}", "some%2Fkey")
+                .replace("{hash}", "h")
+                .replace("{name}", "n"))
+            .unwrap();
             let here = found.iter().filter(|other| other.method == route.method);
             let here: Vec<&str> = here.map(|other| other.name).collect();
             assert_eq!(here, [route.name]);

@@ -5,6 +5,7 @@ pub mod batch;
 mod bytes;
 pub mod carried;
 pub mod keys;
+pub mod policies;
 pub mod secrets;
 pub mod signatures;
 pub mod system;

@@ -13,6 +13,7 @@ mod init;
 mod kem;
 mod key;
 mod outcome;
+mod policy;
 mod random;
 mod recover_admin;
 mod seal;
@@ -54,6 +55,7 @@ enum Command {
     Dev(dev::Args),
     Init(init::Args),
     Key(key::Args),
+    Policy(policy::Args),
     RecoverAdmin(recover_admin::Args),
     Restore(backup::RestoreArgs),
     Seal(seal::SealArgs),
@@ -85,6 +87,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Dev(args) => dev::run(args),
         Command::Init(args) => init::run(args),
         Command::Key(args) => key::run(args),
+        Command::Policy(args) => policy::run(args),
         Command::RecoverAdmin(args) => recover_admin::run(args),
         Command::Restore(args) => backup::restore(args),
         Command::Seal(args) => seal::seal(args),

@@ -1,0 +1,157 @@
+//! `gabion kms policy`: who may do what, by Cedar's policies.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use gabion_kms_client::wire::CheckPolicy;
+
+use super::{client, say_json};
+use crate::failure::Failure;
+
+/// Say who may do what, by policies
+///
+/// Example:
+///   echo 'permit(principal is Token, action, resource);' > all.cedar
+///   gabion kms policy put all all.cedar
+///
+/// Policies are Cedar's; docs/kms.md has what they may speak of. All sets are in force together.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON: the service's answer on one line
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a set of policies
+    ///
+    /// Example:
+    ///   gabion kms policy put build build.cedar
+    #[command(verbatim_doc_comment)]
+    Put {
+        /// What the set is called
+        name: String,
+        /// The file with the policies
+        file: PathBuf,
+    },
+    /// Print a set of policies
+    Show {
+        /// What it is called
+        name: String,
+    },
+    /// Print which sets there are
+    List,
+    /// Delete a set of policies
+    Delete {
+        /// What it is called
+        name: String,
+    },
+    /// Look at a text, or ask whether somebody may do something
+    ///
+    /// Example:
+    ///   gabion kms policy check --principal spiffe://example.com/build --certificate --action sign --key release
+    ///
+    /// Without a question only the text is looked at. Caveats of tokens count besides what this says. Exits 1 where the
+    /// answer is no.
+    #[command(verbatim_doc_comment)]
+    Check {
+        /// Policies to look at instead of those of the set NAME that are in force; they are not written
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Which set the file is to be
+        #[arg(long, value_name = "NAME", requires = "file")]
+        name: Option<String>,
+        /// Who asks: a principal of tokens, or the URI or DNS name of a certificate
+        #[arg(long, value_name = "PRINCIPAL", requires = "action")]
+        principal: Option<String>,
+        /// The principal comes with a certificate alone, not with a token
+        #[arg(long, requires = "principal")]
+        certificate: bool,
+        /// What is asked for, such as sign
+        #[arg(long, value_name = "ACTION", requires = "principal")]
+        action: Option<String>,
+        /// The key, by its name
+        #[arg(long, value_name = "KEY", requires = "principal")]
+        key: Option<String>,
+        /// Whose key it is
+        #[arg(long, value_name = "TENANT", requires = "principal")]
+        tenant: Option<String>,
+        /// From where
+        #[arg(long, value_name = "ADDRESS", requires = "principal")]
+        address: Option<String>,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let client = client()?;
+    match args.command {
+        Command::Put { name, file } => {
+            let changed = client.put_policy(&name, &read(&file)?)?;
+            match args.json {
+                true => say_json(&changed)?,
+                false => say!("{name} is in force, version {}", changed.version),
+            }
+        }
+        Command::Show { name } => {
+            let set = client.policy(&name)?;
+            match args.json {
+                true => say_json(&set)?,
+                false => say!("{}", set.text.unwrap_or_default().trim_end()),
+            }
+        }
+        Command::List => {
+            let sets = client.policies()?;
+            if args.json {
+                say_json(&sets)?;
+            } else {
+                for set in sets.sets {
+                    say!("{}  version {}  policies {}", set.name, set.version, set.policies);
+                }
+            }
+        }
+        Command::Delete { name } => {
+            let changed = client.delete_policy(&name)?;
+            match args.json {
+                true => say_json(&changed)?,
+                false => say!("{name} is deleted"),
+            }
+        }
+        Command::Check { file, name, principal, certificate, action, key, tenant, address } => {
+            let text = file.as_deref().map(read).transpose()?;
+            if text.is_none() && principal.is_none() {
+                let why = "there is nothing to check; expected --file, or --principal and --action";
+                return Err(Failure::Usage(why.to_owned()));
+            }
+            let method = certificate.then(|| "certificate".to_owned());
+            let items = None;
+            let asked =
+                CheckPolicy { name, text, principal, method, action, key, tenant, address, items };
+            let said = client.check_policy(&asked)?;
+            if args.json {
+                say_json(&said)?;
+            } else {
+                match said.allowed {
+                    None => say!("the policies can be taken"),
+                    Some(true) => say!("allowed  {}", said.policies.join(" ")),
+                    Some(false) => say!("denied  {}", said.policies.join(" ")),
+                }
+                for error in &said.errors {
+                    say!("{error}");
+                }
+            }
+            return Ok(u8::from(said.allowed == Some(false)));
+        }
+    }
+    Ok(0)
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    let wrong = |error: std::io::Error| Failure::Usage(format!("{}: {error}", file.display()));
+    fs::read_to_string(file).map_err(wrong)
+}

@@ -1,0 +1,40 @@
+//! Who is at the other side of a connection.
+
+use std::net::IpAddr;
+
+use gabion_kms::gate::{Peer, Principal};
+use rustls::pki_types::CertificateDer;
+use sha2_hmac::{Digest, Sha256};
+use webpki::EndEntityCert;
+
+/// The other side of a connection.
+pub struct Connected {
+    pub peer: Peer,
+    /// For whom its certificate names, which was verified, or why it names nobody. None where there is no certificate.
+    pub named: Option<Result<Principal, &'static str>>,
+}
+
+impl Connected {
+    pub fn new(address: Option<IpAddr>, certificate: Option<&CertificateDer<'_>>) -> Self {
+        let digest = certificate.map(|der| Sha256::digest(der).into());
+        Connected { peer: Peer { address, certificate: digest }, named: certificate.map(named) }
+    }
+}
+
+/// For whom a certificate names: its one URI, or if there is no URI its one DNS name. A common name is nobody's: authorities
+/// are asked to vouch for the others only (RFC 9525).
+fn named(certificate: &CertificateDer<'_>) -> Result<Principal, &'static str> {
+    let unreadable = |_| "the certificate can't be read";
+    let certificate = EndEntityCert::try_from(certificate).map_err(unreadable)?;
+    let uris: Vec<&str> = certificate.valid_uri_names().collect();
+    let names: Vec<&str> = match uris.is_empty() {
+        true => certificate.valid_dns_names().collect(),
+        false => uris,
+    };
+    match names[..] {
+        [name] => Principal::new(name)
+            .map_err(|_| "the name in the certificate is no principal's: 1 to 255 of 0-9 A-Z a-z _ . : / @ + -"),
+        [] => Err("the certificate has neither a URI nor a DNS name as a subject alternative name"),
+        [_, _, ..] => Err("the certificate has several names; expected one URI, or one DNS name"),
+    }
+}
