@@ -394,4 +394,41 @@ mod tests {
         let both = place.client(&server, Some("gbk1.AAAA"), Some("build"));
         assert_eq!(code(both.sign(&sign)), "unauthenticated");
     }
+
+    /// A connection from another address of this machine, at which nothing was said yet.
+    fn silent(server: &Server, from: [u8; 4]) -> std::net::TcpStream {
+        let crate::Listen::Tls(at) = server.addresses()[0] else { panic!("no address") };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let stream = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((IpAddr::from(from), 0).into()).unwrap();
+            socket.connect(at).await.unwrap()
+        });
+        let stream = stream.into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    #[test]
+    fn an_address_takes_no_places_of_others() {
+        use std::io::Read;
+        let place = Place::new(ECDSA, "[limits]\nconnections = 8\nconnections_per_address = 3");
+        let (server, token) = place.served();
+        let held: Vec<_> = (0..3).map(|_| silent(&server, [127, 0, 0, 2])).collect();
+        // Hung up on: an end, or a reset.
+        for _ in 0..9 {
+            let mut more = silent(&server, [127, 0, 0, 2]);
+            let ended = more.read(&mut [0; 1]);
+            let is_over = match &ended {
+                Ok(read) => *read == 0,
+                Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+            };
+            assert!(is_over, "{ended:?}");
+        }
+        // Others are served meanwhile.
+        let client = place.client(&server, Some(&token), Some("client"));
+        assert!(!client.status().unwrap().sealed);
+        drop(held);
+    }
 }

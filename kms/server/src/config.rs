@@ -129,12 +129,13 @@ pub struct Backup {
 struct Limits {
     body_kib: u32,
     connections: u32,
+    connections_per_address: u32,
     drain_seconds: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body_kib: 1024, connections: 1024, drain_seconds: 8 }
+        Limits { body_kib: 1024, connections: 1024, connections_per_address: 256, drain_seconds: 8 }
     }
 }
 
@@ -172,6 +173,7 @@ impl Config {
             tls: self.tls.as_ref().map(Tls::config).transpose()?.map(Arc::new),
             body_max: (self.limits.body_kib as usize) << 10,
             connections_max: self.limits.connections as usize,
+            connections_per_address_max: self.limits.connections_per_address as usize,
             drain: Duration::from_secs(self.limits.drain_seconds.into()),
         })
     }
@@ -201,6 +203,8 @@ impl Config {
         };
         within("limits.body_kib", self.limits.body_kib, BODY_KIB_MAX)?;
         within("limits.connections", self.limits.connections, CONNECTIONS_MAX)?;
+        let per_address = self.limits.connections_per_address;
+        within("limits.connections_per_address", per_address, CONNECTIONS_MAX)?;
         within("limits.drain_seconds", self.limits.drain_seconds, DRAIN_MAX)?;
         let (lifetime, most) = (self.tokens.lifetime_seconds, self.tokens.lifetime_seconds_max);
         within("tokens.lifetime_seconds_max", most, u32::MAX)?;
@@ -328,6 +332,7 @@ mod tests {
                 "`limits.body_kib` is 0; expected 1 to 65536",
             ),
             (format!("{base}[limits]\ndrain_seconds = 10"), "expected 1 to 9"),
+            (format!("{base}[limits]\nconnections_per_address = 0"), "expected 1 to 100000"),
             (format!("lissten = []\n{base}"), "unknown field `lissten`"),
             (base.replace("unix:/run/k", "127.0.0.1:1"), "never an open one"),
             (base.replace("\"unix:/run/k\"", ""), "no address"),

@@ -34,6 +34,7 @@ mod openapi;
 mod options;
 mod patience;
 mod peers;
+mod places;
 mod problem;
 mod query;
 mod routes;

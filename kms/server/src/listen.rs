@@ -21,6 +21,7 @@ use crate::http;
 use crate::options::Listen;
 use crate::patience::Patient;
 use crate::peers::Connected;
+use crate::places::Place;
 use crate::state::State;
 
 /// How long a handshake may take.
@@ -124,11 +125,18 @@ pub async fn accept(
             _ = end.wait_for(|end| *end) => return,
             accepted = bound.accept() => accepted,
         };
-        match accepted {
-            Ok(accepted) => {
-                tokio::spawn(connection(accepted, state.clone(), place, end.clone()));
+        let of_address = match &accepted {
+            Ok(Accepted::Tls(_, from, _)) => state.places.take(from.ip()).map(Some),
+            Ok(Accepted::Unix(_)) | Err(_) => Some(None),
+        };
+        match (accepted, of_address) {
+            (Ok(accepted), Some(of_address)) => {
+                let places = (place, of_address);
+                tokio::spawn(connection(accepted, state.clone(), places, end.clone()));
             }
-            Err(_) => sleep(PAUSE).await,
+            // Before its handshake, which would cost more than there is to say.
+            (Ok(_), None) => state.count_refused(),
+            (Err(_), _) => sleep(PAUSE).await,
         }
     }
 }
@@ -136,7 +144,7 @@ pub async fn accept(
 async fn connection(
     accepted: Accepted,
     state: Arc<State>,
-    _place: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, Option<Place>),
     end: watch::Receiver<bool>,
 ) {
     match accepted {
@@ -180,11 +188,13 @@ mod tests {
 
     use super::*;
     use crate::keeper::Keeper;
+    use crate::options::Options;
 
     #[tokio::test(start_paused = true)]
     async fn who_reads_no_answer_keeps_no_place() {
         let (keeper, _) = Keeper::in_memory().unwrap();
-        let state = State::new(Arc::new(keeper), 1 << 10, include_str!("listen.rs")).unwrap();
+        let state =
+            State::new(Arc::new(keeper), &Options::default(), include_str!("listen.rs")).unwrap();
         let (mut client, server) = tokio::io::duplex(256);
         let (_end, ends) = watch::channel(false);
         let ask = client.write_all(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -35,6 +35,8 @@ pub struct Options {
     pub body_max: usize,
     /// Most connections at a time. More of them wait.
     pub connections_max: usize,
+    /// Most connections of one address, or of one network of version 6 (64 bits). The next one is hung up on.
+    pub connections_per_address_max: usize,
     /// How long requests may take that are there when it ends.
     pub drain: Duration,
 }
@@ -46,6 +48,7 @@ impl Default for Options {
             tls: None,
             body_max: 1 << 20,
             connections_max: 1024,
+            connections_per_address_max: 256,
             drain: Duration::from_secs(8),
         }
     }

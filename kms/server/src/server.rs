@@ -62,7 +62,7 @@ impl Server {
             .max_blocking_threads(WORKERS)
             .build()
             .map_err(Error::system("start threads"))?;
-        let state = Arc::new(State::new(keeper, options.body_max, openapi::text())?);
+        let state = Arc::new(State::new(keeper, options, openapi::text())?);
         let connections = Arc::new(Semaphore::new(options.connections_max));
         let (end, ended) = watch::channel(false);
         let mut addresses = Vec::new();

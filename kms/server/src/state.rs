@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::keeper::Keeper;
+use crate::options::Options;
+use crate::places::Places;
 
 /// What requests share.
 pub struct State {
     pub keeper: Arc<Keeper>,
     pub body_max: usize,
+    /// Connections by address.
+    pub places: Arc<Places>,
+    /// Connections that were hung up on, since their address has as many as it may.
+    refused: AtomicU64,
     /// What is served, as OpenAPI.
     pub description: &'static str,
     is_draining: AtomicBool,
@@ -27,14 +33,16 @@ impl State {
     /// No randomness.
     pub fn new(
         keeper: Arc<Keeper>,
-        body_max: usize,
+        options: &Options,
         description: &'static str,
     ) -> Result<Self, Error> {
         let mut run = [0; 4];
         getrandom::fill(&mut run).map_err(|error| Error::Settings(error.to_string()))?;
         Ok(State {
             keeper,
-            body_max,
+            body_max: options.body_max,
+            places: Places::new(options.connections_per_address_max),
+            refused: AtomicU64::new(0),
             description,
             is_draining: AtomicBool::new(false),
             run: u32::from_le_bytes(run),
@@ -51,6 +59,10 @@ impl State {
     pub fn count(&self, status: u16) {
         let place = usize::from(status / 100).clamp(1, 5) - 1;
         self.answers[place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Says from here on that the server is about to end.
@@ -71,6 +83,9 @@ impl State {
             let (class, count) = (place + 1, count.load(Ordering::Relaxed));
             text.push_str(&format!("kms_http_answers_total{{status=\"{class}xx\"}} {count}\n"));
         }
+        let refused = self.refused.load(Ordering::Relaxed);
+        text.push_str("# TYPE kms_connections_refused_total counter\n");
+        text.push_str(&format!("kms_connections_refused_total {refused}\n"));
         text
     }
 }

@@ -1,0 +1,85 @@
+//! How many connections each address may have.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bits of an address of version 6 that are a network's: whoever has one has all addresses in it.
+const NETWORK_BITS: u32 = 64;
+
+/// Counts connections by address, those of version 6 by network.
+pub struct Places {
+    most: usize,
+    taken: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A place, until it is dropped.
+pub struct Place {
+    of: Arc<Places>,
+    address: IpAddr,
+}
+
+impl Places {
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Places { most, taken: Mutex::default() })
+    }
+
+    /// A place; none where the address has as many as it may.
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let address = network(address);
+        let mut taken = self.taken();
+        let count = taken.entry(address).or_insert(0);
+        (*count < self.most).then(|| {
+            *count += 1;
+            Place { of: self.clone(), address }
+        })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken();
+        if let Some(count) = taken.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.address);
+            }
+        }
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            Ipv6Addr::from_bits(address.to_bits() >> NETWORK_BITS << NETWORK_BITS).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_places_and_takes_none_of_others() {
+        let places = Places::new(2);
+        let take = |text: &str| places.take(text.parse().unwrap());
+        let first = take("10.0.0.1");
+        let second = take("::ffff:10.0.0.1");
+        assert!(first.is_some() && second.is_some() && take("10.0.0.1").is_none());
+        assert!(take("10.0.0.2").is_some());
+        drop(first);
+        assert!(take("10.0.0.1").is_some());
+        // One network.
+        let both = [take("2001:db8::1"), take("2001:db8::2:3")];
+        assert!(both.iter().all(Option::is_some) && take("2001:db8::9").is_none());
+        assert!(take("2001:db8:0:1::1").is_some());
+        drop((second, both));
+        assert!(places.taken().is_empty());
+    }
+}
