@@ -230,6 +230,64 @@ fn a_store_is_sealed_served_copied_and_restored() {
     assert_eq!(server.end(), Some(0));
 }
 
+/// Policies from the first set to the last: whom they let sign, what refuses to be written, and what answers a question.
+#[test]
+fn policies_are_written_asked_and_deleted() {
+    let work = Work::new();
+    let mut server = Server::start(&work, &["--json"]);
+    let said: Value = serde_json::from_str(&server.line()).unwrap();
+    let text = |name: &str| said[name].as_str().unwrap().to_owned();
+    let caller = |token: String| Caller {
+        work: &work,
+        address: text("address"),
+        token,
+        ca_file: text("ca_file"),
+    };
+    let admin = caller(text("token"));
+    admin.run(&["key", "create", "release", "--algorithm", "ed25519"]).ok();
+    let made = admin.run(&["token", "create", "ci", "--json"]).ok().json();
+    let ci = caller(made["token"].as_str().unwrap().to_owned());
+    work.write("m", "a message");
+    ci.run(&["sign", "--key", "release", "m"]).ok();
+    let own = "permit(principal == Token::\"dev\", action, resource);";
+    work.write(
+        "all.cedar",
+        format!("{own}\npermit(principal, action == Action::\"verify\", resource);"),
+    );
+    let sign = ["--principal", "ci", "--action", "sign", "--key", "release"];
+    let of_file = ["policy", "check", "--file", "all.cedar", "--name", "all"];
+    admin.run(&of_file).ok();
+    let said = admin.run(&[&of_file[..], &sign].concat());
+    assert_eq!((said.code, &*said.text()), (Some(1), "denied\n"), "nobody lets it sign");
+    assert!(admin.run(&["policy", "list"]).ok().text().is_empty(), "a question writes nothing");
+    admin.run(&["policy", "put", "all", "all.cedar"]).ok();
+    ci.run(&["sign", "--key", "release", "m"]).fails(1);
+    ci.run(&["policy", "list"]).fails(1);
+    let listed = admin.run(&["policy", "list", "--json"]).ok().json();
+    assert_eq!(
+        (&listed["sets"][0]["name"], &listed["sets"][0]["policies"]),
+        (&"all".into(), &2.into())
+    );
+    assert!(admin.run(&["policy", "show", "all"]).ok().text().starts_with(own));
+    work.write(
+        "wrong.cedar",
+        format!("{own}\npermit(principal, action == Action::\"sing\", resource);"),
+    );
+    admin
+        .run(&["policy", "put", "all", "wrong.cedar"])
+        .fails(2)
+        .says("line 2, column 29")
+        .says("sing");
+    work.write("out.cedar", "permit(principal == Token::\"ci\", action, resource);");
+    admin.run(&["policy", "put", "all", "out.cedar"]).fails(2);
+    admin.run(&["policy", "put", "all", "missing.cedar"]).fails(2).says("missing.cedar");
+    admin.run(&["policy", "check"]).fails(2).says("--file");
+    admin.run(&["policy", "delete", "all"]).ok();
+    ci.run(&["sign", "--key", "release", "m"]).ok();
+    admin.run(&["policy", "show", "all"]).fails(1).says("not_found");
+    assert_eq!(server.end(), Some(0));
+}
+
 fn life_of_a_key(caller: &Caller<'_>) {
     let work = caller.work;
     work.write("m", "a message");

@@ -48,7 +48,7 @@ impl Authenticated {
         Authenticated { principal, method, caveats: Vec::new(), root: None, peer: *peer }
     }
 
-    /// Somebody with a token that nobody made, for a question to policies alone. [`Gate::allow`] denies them everything.
+    /// Somebody with a token that nobody made, for a question to policies alone. [`super::Gate::allow`] denies them everything.
     pub fn supposed(principal: Principal, peer: &Peer) -> Self {
         Authenticated::of(principal, Method::Token { id: TokenId([0; 16]) }, peer)
     }

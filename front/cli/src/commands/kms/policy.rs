@@ -1,6 +1,5 @@
 //! `gabion kms policy`: who may do what, by Cedar's policies.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -8,6 +7,7 @@ use gabion_kms_client::wire::CheckPolicy;
 
 use super::{client, say_json};
 use crate::failure::Failure;
+use crate::files;
 
 /// Say who may do what, by policies
 ///
@@ -31,7 +31,11 @@ enum Command {
     /// Write a set of policies
     ///
     /// Example:
+    ///   echo 'permit(principal == Token::"ci", action == Action::"sign", resource);' > build.cedar
+    ///   echo 'permit(principal == Token::"dev", action, resource);' >> build.cedar
     ///   gabion kms policy put build build.cedar
+    ///
+    /// A set of this name is replaced. One after which you could not change policies again is refused.
     #[command(verbatim_doc_comment)]
     Put {
         /// What the set is called
@@ -40,13 +44,29 @@ enum Command {
         file: PathBuf,
     },
     /// Print a set of policies
+    ///
+    /// Example:
+    ///   echo 'permit(principal is Token, action, resource);' > all.cedar
+    ///   gabion kms policy put all all.cedar
+    ///   gabion kms policy show all
+    #[command(verbatim_doc_comment)]
     Show {
         /// What it is called
         name: String,
     },
     /// Print which sets there are
+    ///
+    /// Example:
+    ///   gabion kms policy list
+    #[command(verbatim_doc_comment)]
     List,
     /// Delete a set of policies
+    ///
+    /// Example:
+    ///   echo 'permit(principal is Token, action, resource);' > all.cedar
+    ///   gabion kms policy put all all.cedar
+    ///   gabion kms policy delete all
+    #[command(verbatim_doc_comment)]
     Delete {
         /// What it is called
         name: String,
@@ -54,7 +74,8 @@ enum Command {
     /// Look at a text, or ask whether somebody may do something
     ///
     /// Example:
-    ///   gabion kms policy check --principal spiffe://example.com/build --certificate --action sign --key release
+    ///   echo 'permit(principal is Token, action, resource);' > all.cedar
+    ///   gabion kms policy check --file all.cedar --name all --principal ci --action sign --key release
     ///
     /// Without a question only the text is looked at. Caveats of tokens count besides what this says. Exits 1 where the
     /// answer is no.
@@ -86,6 +107,9 @@ enum Command {
         address: Option<String>,
     },
 }
+
+/// The service takes less of a text.
+const TEXT_MAX: u64 = 1 << 20;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
@@ -138,8 +162,10 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             } else {
                 match said.allowed {
                     None => say!("the policies can be taken"),
-                    Some(true) => say!("allowed  {}", said.policies.join(" ")),
-                    Some(false) => say!("denied  {}", said.policies.join(" ")),
+                    Some(is_allowed) => {
+                        let word = if is_allowed { "allowed" } else { "denied" };
+                        say!("{}", format!("{word}  {}", said.policies.join(" ")).trim_end());
+                    }
                 }
                 for error in &said.errors {
                     say!("{error}");
@@ -152,6 +178,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let wrong = |error: std::io::Error| Failure::Usage(format!("{}: {error}", file.display()));
-    fs::read_to_string(file).map_err(wrong)
+    let bytes = files::read(file, TEXT_MAX)?;
+    let no_text =
+        |_| Failure::Usage(format!("{} holds no text", files::shown(file, "standard input")));
+    String::from_utf8(bytes.to_vec()).map_err(no_text)
 }
