@@ -10,6 +10,7 @@ use gabion_kms_client::{Client, Settings};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::dev::Dev;
 use gabion_kms_server::{Initial, Keeper};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +130,8 @@ impl Drop for Served {
 pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
     let task: Task = serde_json::from_str(task)
         .map_err(|cause| Error::Usage(format!("that is no task of `bench kms`: {cause}")))?;
+    // Whoever measures may be killed, and nobody else would end this.
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(not_ready)?;
     let _pinned = on_core(0, task.has_core);
     let config = configured(&task.folder, task.is_durable)?;
     let initial =

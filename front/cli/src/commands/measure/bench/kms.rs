@@ -44,7 +44,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     if let Some(task) = args.task {
         let mut told = Ok(());
-        kms::serve(&task, |line| told = told_once(line))?;
+        kms::serve(&task, |line| told = print_line(line))?;
         return told.map(|()| 0);
     }
     let config = Config { filter: args.filter, seconds: args.seconds, rounds: args.rounds };
@@ -57,13 +57,13 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             Ok(head + &table_line(&row))
         };
         // Each row is printed as it comes.
-        failed = line.and_then(|line| told_once(&line));
+        failed = line.and_then(|line| print_line(&line));
         failed.is_ok()
     })?;
     failed.map(|()| 0)
 }
 
-fn told_once(line: &str) -> Result<(), Failure> {
+fn print_line(line: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(not_ready)
 }
