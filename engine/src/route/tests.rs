@@ -344,6 +344,24 @@ fn one_that_is_lost_in_its_test_waits_for_another_second() {
 }
 
 #[test]
+fn one_that_declines_in_its_test_stays_aside_until_it_is_asked_for_something_else() {
+    let (engine, hand, double) = one(false);
+    is_right(&engine, KEM, 1, 3);
+    double.set(Mood::Loses);
+    is_right(&engine, KEM, 2, 3);
+    double.set(Mood::Declines);
+    hand.wind(1000);
+    is_right(&engine, KEM, 3, 3);
+    // What it declined is left to the next one, though it would run it now.
+    double.set(Mood::Sound);
+    hand.wind(1000);
+    assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0);
+    assert!(engine.slots[0].is_aside());
+    is_right(&engine, Algorithm::MlKem768, 5, 3);
+    assert!(!engine.slots[0].is_aside());
+}
+
+#[test]
 fn a_backend_that_is_lost_from_the_start_is_set_aside_too() {
     let (engine, hand, double) = one(true);
     double.set(Mood::Loses);
