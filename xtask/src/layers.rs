@@ -62,6 +62,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-state",
         ],
     ),
+    ("gabion-ctgrind", &["gabion-scheme", "gabion-backend", "gabion-engine"]),
     ("xtask", &["gabion-rows"]),
 ];
 

@@ -5,7 +5,7 @@
 //!     ctgrind BACKEND [ALGORITHM...]            most algorithms, or these, on that backend
 //!     ctgrind BACKEND HSS-keys                  key generation and signing of HSS alone
 //!     ctgrind BACKEND XMSS-keys                 the same of XMSS^MT
-//!     ctgrind slh-kernels                       the AVX-512 kernels of every set of SLH-DSA
+//!     ctgrind BACKEND SLH-kernels               the kernels of every set of SLH-DSA
 //!     ctgrind leaky [KERNEL]                    a leak, or one behind a kernel of AVX-512
 //!
 //! valgrind has AVX2 but neither AVX-512 nor the SHA extensions. Kernels for these are checked as
@@ -21,12 +21,12 @@ use gabion_engine::{
     Algorithm, Config, Engine, Entropy, EntropyError, Family, Kind, Message, Randomness, Status, ct,
 };
 use gabion_scheme::kernels::Kernels;
-#[cfg(target_arch = "x86_64")]
-use gabion_scheme::kernels::{
-    KemPoly, Sponge, Xof,
-    slh::{SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash, address_type},
-    slh_fors::SlhForsTree,
+use gabion_scheme::kernels::slh::{
+    SlhAddress, SlhChain, SlhContext, SlhFamily, SlhHash, address_type,
 };
+use gabion_scheme::kernels::slh_fors::SlhForsTree;
+#[cfg(target_arch = "x86_64")]
+use gabion_scheme::kernels::{KemPoly, Sponge, Xof};
 use gabion_scheme::lms::{self, LM_OTS, LMS, Levels, Scratch};
 use gabion_scheme::xmss::{self, XMSSMT};
 
@@ -319,7 +319,6 @@ fn leak_behind(_kernel: &str) -> Option<u8> {
 }
 
 /// What many chains make of a secret. They begin and end together, as those of a key, or they do not.
-#[cfg(target_arch = "x86_64")]
 fn chains(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], together: bool) -> Vec<u8> {
     let mut values = secret.repeat(SLH_LANES);
     let mut jobs: Vec<_> = (0u32..)
@@ -339,7 +338,6 @@ fn chains(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], together: 
 }
 
 /// So many hashes of so many secret values each: nodes, or public keys of WOTS+.
-#[cfg(target_arch = "x86_64")]
 fn hashes(
     kernels: &dyn Kernels,
     context: &SlhContext,
@@ -363,7 +361,6 @@ fn hashes(
 }
 
 /// Subtrees of FORS of one secret: nodes beside the paths of some leaves, and roots.
-#[cfg(target_arch = "x86_64")]
 fn subtrees(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], count: u32) -> Vec<u8> {
     const HEIGHT: u32 = 2;
     let n = secret.len();
@@ -391,50 +388,37 @@ fn subtrees(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], count: u
 }
 
 /// Chains at a time: two groups of the widest lanes, and some more.
-#[cfg(target_arch = "x86_64")]
 const SLH_LANES: usize = 40;
 
-/// The kernels that AVX-512 has for SLH-DSA, of every hash function and length, on lanes of SHA-256 and
-/// without. Whole sets of SLH-DSA take minutes over emulated instructions, and their flows are those that
-/// run on other backends.
-#[cfg(target_arch = "x86_64")]
-fn slh_kernels() -> Option<usize> {
-    let best = gabion_backend::avx512::Avx512::detect()?;
-    assert_eq!(best.name(), "avx512-emulated", "valgrind can't run the real ones");
-    let (with_lanes, without, portable) = (best.with_lanes(), best.without_lanes()?, Portable);
+/// How the kernels of SLH-DSA are called by themselves.
+const SLH_KERNELS: &str = "SLH-kernels";
+
+/// The kernels that a backend has for SLH-DSA, of every hash function and length. Flows are the same for every set, and
+/// one of each hash function runs whole: others take minutes here.
+fn slh_kernels(kernels: &dyn Kernels) {
     let secret = [7u8; 32];
     ct::secret(&secret);
-    let mut ran = 0;
     for family in [SlhFamily::Shake, SlhFamily::Sha2] {
         for n in [16, 24, 32] {
             let (context, secret) = (SlhContext::new(family, &[1; 32][..n]), &secret[..n]);
-            for kernels in [&with_lanes, &without] {
-                for together in [true, false] {
-                    let expected = chains(&portable, &context, secret, together);
-                    assert!(chains(kernels, &context, secret, together) == expected, "{family:?}");
-                }
-                for shape in [(1, 2), (3, 2), (19, 2), (9, 35), (19, 67)] {
-                    let expected = hashes(&portable, &context, secret, shape);
-                    assert!(hashes(kernels, &context, secret, shape) == expected, "{family:?}");
-                }
-                for count in [3, 17] {
-                    let expected = subtrees(&portable, &context, secret, count);
-                    assert!(subtrees(kernels, &context, secret, count) == expected, "{family:?}");
-                }
-                ran += 1;
+            for together in [true, false] {
+                let expected = chains(&Portable, &context, secret, together);
+                assert!(chains(kernels, &context, secret, together) == expected, "{family:?}");
+            }
+            for shape in [(1, 2), (3, 2), (19, 2), (9, 35), (19, 67)] {
+                let expected = hashes(&Portable, &context, secret, shape);
+                assert!(hashes(kernels, &context, secret, shape) == expected, "{family:?}");
+            }
+            for count in [3, 17] {
+                let expected = subtrees(&Portable, &context, secret, count);
+                assert!(subtrees(kernels, &context, secret, count) == expected, "{family:?}");
             }
         }
     }
-    Some(ran)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn slh_kernels() -> Option<usize> {
-    None
-}
-
-/// Whether an algorithm is one of those that were asked for. Without a list, all but the slow sets of
-/// SLH-DSA, which differ from the quick ones in the heights of their trees and take minutes here, and
+/// Whether an algorithm is one of those that were asked for. Without a list, all but the long and the slow sets of
+/// SLH-DSA, which differ from the others in their kernels, that run by themselves, and in the heights of their trees; and
 /// all but FN-DSA and RSA, other people's libraries that branch on much which is no secret: what
 /// memcheck says of them is for somebody who reads their source beside it.
 fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
@@ -447,7 +431,7 @@ fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
         // Nothing of what is verified is secret.
         Family::Hss | Family::Xmss => false,
         Family::Composite => !algorithm.info().has_rsa(),
-        Family::SlhDsa => !name.ends_with('s'),
+        Family::SlhDsa => name.ends_with("-128f"),
         Family::MlKem
         | Family::MlDsa
         | Family::Ed25519
@@ -460,14 +444,18 @@ fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
 fn run(engine: &Engine, backend: &str, wanted: &[String]) -> Result<(), gabion_engine::Error> {
     derivations()?;
     let mut ran = 0;
-    if wanted.is_empty() || wanted.iter().any(|name| name == HSS_KEYS) {
-        hss(&*kernels_of(backend).ok_or(gabion_engine::Error::Lost)?)?;
-        println!("{HSS_KEYS} on {backend}: done");
-        ran += 1;
-    }
-    if wanted.is_empty() || wanted.iter().any(|name| name == XMSS_KEYS) {
-        xmss_keys(&*kernels_of(backend).ok_or(gabion_engine::Error::Lost)?)?;
-        println!("{XMSS_KEYS} on {backend}: done");
+    // What has no door of the engine's: by the kernels alone.
+    for name in [SLH_KERNELS, HSS_KEYS, XMSS_KEYS] {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let kernels = kernels_of(backend).ok_or(gabion_engine::Error::Lost)?;
+        match name {
+            HSS_KEYS => hss(&*kernels)?,
+            XMSS_KEYS => xmss_keys(&*kernels)?,
+            _ => slh_kernels(&*kernels),
+        }
+        println!("{name} on {backend}: done");
         ran += 1;
     }
     for algorithm in Algorithm::all().filter(|algorithm| is_wanted(*algorithm, wanted)) {
@@ -495,14 +483,6 @@ fn main() -> ExitCode {
         eprintln!("error: expected `ctgrind BACKEND [ALGORITHM...]` or `ctgrind leaky [KERNEL]`");
         return ExitCode::from(2);
     };
-    if backend == "slh-kernels" {
-        let Some(ran) = slh_kernels() else {
-            eprintln!("error: there are no emulated kernels here");
-            return ExitCode::from(2);
-        };
-        println!("{ran} kinds of AVX-512 kernels of SLH-DSA: done");
-        return ExitCode::SUCCESS;
-    }
     if backend == "leaky" {
         let Some(leaked) =
             wanted.first().map_or_else(|| Some(leak()), |kernel| leak_behind(kernel))
