@@ -155,7 +155,8 @@ impl Key {
     }
 
     /// A key that signing uses up, or the public half of one.
-    pub fn stateful(provider: ProviderRef, algorithm: Served, opened: Opened) -> Self {
+    pub fn stateful(provider: ProviderRef, opened: Opened) -> Self {
+        let algorithm = Served { algorithm: opened.algorithm, hash: None };
         let material = keys::Key::Public(opened.public);
         Key { signer: opened.signer, ..Key::with(provider, algorithm, material) }
     }

@@ -6,7 +6,7 @@ use gabion_engine::Kind;
 
 use crate::codec::{decoder, encoder};
 use crate::ffi::AlgorithmEntry;
-use crate::served::{HSS, SERVED, Served};
+use crate::served::{SERVED, Served};
 use crate::tables::{END, Names, Tables};
 use crate::{exchange, kdf, kem, keymgmt, signature, store};
 
@@ -34,13 +34,14 @@ pub fn tables(exchanges: bool) -> Tables {
         entries
     };
     let (decoders, encoders) = (decoders(&names, exchanges), encoders(&names));
+    let has_stateful = SERVED.iter().any(|served| served.info().stateful && served.is_built());
     Tables {
         keymgmt: list(None, |index| keymgmt::TABLES[index].as_ptr()),
         kem: list(Some(Kind::Kem), |index| kem::TABLES[index].as_ptr()),
         exchange: list(Some(Kind::KeyExchange), |_| exchange::TABLE.as_ptr()),
         signature: list(Some(Kind::Signature), |index| signature::TABLES[index].as_ptr()),
         kdf: [kdf::entry(PROPERTIES), END],
-        stores: HSS.is_built().then(|| store::entry(PROPERTIES)).into_iter().chain([END]).collect(),
+        stores: has_stateful.then(|| store::entry(PROPERTIES)).into_iter().chain([END]).collect(),
         decoders,
         encoders,
         names,

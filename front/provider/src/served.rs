@@ -146,7 +146,7 @@ served! {
         "SLH-DSA-SHAKE-256f-WITH-SHAKE256", "id-hash-slh-dsa-shake-256f-with-shake256";
 }
 
-/// HSS, which the store loader hands out keys of.
+/// HSS, by which the store loader counts: what is at an address is known when it is read.
 pub const HSS: Served = Served { algorithm: Algorithm::Hss, hash: None };
 
 /// The places of pre-hash variants begin here; below stand the rows of the table of algorithms.

@@ -83,6 +83,8 @@ fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 
 /// A key that was opened.
 pub struct Opened {
+    /// HSS, XMSS or XMSS^MT.
+    pub algorithm: Algorithm,
     /// Its public half.
     pub public: PublicKey,
     /// What signs; none where only the public key was asked for.
@@ -104,7 +106,7 @@ impl Signer {
         Signer { open: Some(open), signature_len, encoding }
     }
 
-    /// Bytes of a signature, which carries Nspk, whatever encoding the key was made for (RFC 9802, section 4).
+    /// Bytes of a signature, which of HSS carries Nspk, whatever encoding the key was made for (RFC 9802, section 4).
     pub fn signature_len(&self) -> usize {
         self.signature_len
     }
@@ -152,9 +154,10 @@ pub fn open(
     let engine = engine()?;
     let around = Surroundings::real();
     let file = KeyFile::read(&*around.disk, &address.key)?;
-    let public = provider.public_keys.find(engine, Algorithm::Hss, file.public())?;
+    let algorithm = file.sets().algorithm();
+    let public = provider.public_keys.find(engine, algorithm, file.public())?;
     if is_public {
-        return Ok(Opened { public, signer: None });
+        return Ok(Opened { algorithm, public, signer: None });
     }
     let password = if file.is_encrypted() { Some(password()?) } else { None };
     let password = password.as_deref().map(Vec::as_slice);
@@ -163,7 +166,7 @@ pub fn open(
         gabion_state::Signer::of_file(&around, engine, &address.key, file, password, &opening)
     });
     let signer = opened.map_err(Error::from)??;
-    Ok(Opened { public, signer: Some(Arc::new(Signer::new(signer))) })
+    Ok(Opened { algorithm, public, signer: Some(Arc::new(Signer::new(signer))) })
 }
 
 #[cfg(test)]

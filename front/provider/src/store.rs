@@ -32,7 +32,7 @@ pub fn entry(properties: &'static CStr) -> AlgorithmEntry {
         names: SCHEME.as_ptr(),
         properties: properties.as_ptr(),
         implementation: TABLE.as_ptr(),
-        description: c"Gabion: private keys of HSS with their state".as_ptr(),
+        description: c"Gabion: private keys of HSS, XMSS and XMSS^MT with their state".as_ptr(),
     }
 }
 
@@ -131,7 +131,7 @@ unsafe extern "C" fn load(
         let password = || unsafe { ask(password, password_argument) };
         let is_public = expected == EXPECTS_PUBLIC;
         let opened = stateful::open(&provider, &loader.address, is_public, password)?;
-        Ok(Some(Key::stateful(provider, HSS, opened)))
+        Ok(Some(Key::stateful(provider, opened)))
     });
     match key {
         None => 0,

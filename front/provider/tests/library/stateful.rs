@@ -17,10 +17,18 @@ use gabion_state::{Encoding, Generated, Making, Sets, Surroundings, status};
 
 /// Makes a key of trees of height 5 with w = 8, from an index on, with its anchor in another folder.
 fn make(place: &Place, name: &str, levels: usize, encoding: Encoding, first: u64) {
-    let around = Surroundings::real();
+    make_of(place, name, hss_sets(levels), encoding, first);
+}
+
+fn hss_sets(levels: usize) -> Sets {
     let lms = LMS.iter().find(|set| set.name == "LMS_SHA256_M32_H5").unwrap();
     let ots = LM_OTS.iter().find(|set| set.name == "LMOTS_SHA256_N32_W8").unwrap();
-    let sets = Sets::Hss(Levels::new(&vec![(lms, ots); levels]).unwrap());
+    Sets::Hss(Levels::new(&vec![(lms, ots); levels]).unwrap())
+}
+
+/// The same of other sets.
+fn make_of(place: &Place, name: &str, sets: Sets, encoding: Encoding, first: u64) {
+    let around = Surroundings::real();
     let engine = Engine::global().unwrap();
     let mut go_on = |_: gabion_engine::keys::stateful::hss::Progress<'_>| ControlFlow::Continue(());
     let made = Generated::generate(&around, engine, sets, NonZero::<usize>::MIN, &mut go_on);
@@ -66,41 +74,63 @@ fn takes_none(place: &Place, words: &str) -> String {
 }
 
 fn with_key(levels: usize) -> Place {
+    with_key_of(hss_sets(levels))
+}
+
+fn with_key_of(sets: Sets) -> Place {
     let place = Place::new();
-    make(&place, "k", levels, Encoding::Hss, 0);
+    make_of(&place, "k", sets, Encoding::Hss, 0);
     std::fs::write(place.path("message"), b"an image of some firmware\n").unwrap();
     place
 }
 
+/// A key of each scheme but HSS, with the name of its identifier (RFC 9802) and what counts it.
+const OF_XMSS: [(&str, &str, &str); 2] = [
+    ("XMSS-SHA2_10_192", "id-alg-xmss-hashsig", "XMSS"),
+    ("XMSSMT-SHA2_20/4_192", "id-alg-xmssmt-hashsig", "XMSSMT"),
+];
+
 #[test]
 fn certificates_take_an_index_each() {
-    let place = with_key(1);
+    certificates(&with_key(1), NAME, "HSS");
+    for (set, name, family) in OF_XMSS {
+        certificates(&with_key_of(set.parse().unwrap()), name, family);
+    }
+}
+
+/// Certificates and what goes with them, under the name of the key's identifier.
+fn certificates(place: &Place, name: &str, family: &str) {
     let key = "gabion-hbs:k";
-    takes(&place, 1, &format!("req -x509 -new -key {key} -subj /CN=ca -days 2 -out ca.pem"));
+    takes(place, 1, &format!("req -x509 -new -key {key} -subj /CN=ca -days 2 -out ca.pem"));
     place.openssl(Side::Gabion, "verify -check_ss_sig -CAfile ca.pem ca.pem");
-    takes(&place, 1, &format!("req -new -key {key} -subj /CN=us -out us.csr"));
+    let text = takes(place, 0, "x509 -in ca.pem -noout -text");
+    // Of the signature, and of the key that it holds.
+    for field in ["Signature Algorithm", "Public Key Algorithm"] {
+        assert!(text.contains(&format!("{field}: {name}")), "{text}");
+    }
+    takes(place, 1, &format!("req -new -key {key} -subj /CN=us -out us.csr"));
     let text = place.openssl(Side::Gabion, "req -in us.csr -verify -noout -text");
-    assert!(text.contains(&format!("Signature Algorithm: {NAME}")), "{text}");
+    assert!(text.contains(&format!("Signature Algorithm: {name}")), "{text}");
     let leaf = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -keyout leaf.key";
     place.openssl(Side::Stock, &format!("{leaf} -subj /CN=leaf -out leaf.csr"));
     std::fs::write(place.path("leaf.ext"), "basicConstraints = CA:FALSE\n").unwrap();
     let issued = "x509 -req -in leaf.csr -CA ca.pem -days 2 -extfile leaf.ext -out leaf.pem";
-    takes(&place, 1, &format!("{issued} -CAkey {key}"));
+    takes(place, 1, &format!("{issued} -CAkey {key}"));
     place.openssl(Side::Gabion, "verify -CAfile ca.pem leaf.pem");
     // The address is opened twice by one process.
     let words = "-subj /CN=twice -days 2 -out twice.pem";
-    takes(&place, 1, &format!("req -x509 -new -key {key} -CA ca.pem -CAkey {key} {words}"));
+    takes(place, 1, &format!("req -x509 -new -key {key} -CA ca.pem -CAkey {key} {words}"));
     place.openssl(Side::Gabion, "verify -partial_chain -CAfile ca.pem twice.pem");
-    authority(&place, key);
+    authority(place, key);
     let public = place.openssl(Side::Gabion, &format!("pkey -in {key} -pubout"));
     assert_eq!(public.as_bytes(), place.bytes("k.pub"));
-    takes(&place, 0, &format!("pkey -in {key} -pubout -outform DER -out pub.der"));
-    takes(&place, 0, &format!("pkey -in {key} -noout -text_pub"));
+    takes(place, 0, &format!("pkey -in {key} -pubout -outform DER -out pub.der"));
+    takes(place, 0, &format!("pkey -in {key} -noout -text_pub"));
     for words in ["-out private.pem", "-outform DER -out private.der", "-text"] {
-        takes_none(&place, &format!("pkey -in {key} {words}"));
+        takes_none(place, &format!("pkey -in {key} {words}"));
     }
-    let (calls, errors) = place.count("HSS", "sign");
-    assert_eq!((calls, errors), (used(&place, "k"), 0));
+    let (calls, errors) = place.count(family, "sign");
+    assert_eq!((calls, errors), (used(place, "k"), 0));
 }
 
 /// `openssl ca`, which has files of its own.
@@ -124,24 +154,32 @@ fn authority(place: &Place, key: &str) {
 
 #[test]
 fn messages_and_files_take_an_index_each() {
-    let place = with_key(2);
+    // Of HSS by another implementation, too.
+    messages(&with_key(2), "HSS", hss::verify);
+    for (set, _, family) in OF_XMSS {
+        messages(&with_key_of(set.parse().unwrap()), family, |_, _, _| true);
+    }
+}
+
+/// Files and messages: CMS has HSS alone, but OpenSSL makes it of any key.
+fn messages(place: &Place, family: &str, verifies: impl Fn(&[u8], &[u8], &[u8]) -> bool) {
     let key = "gabion-hbs:k";
-    takes(&place, 1, &format!("req -x509 -new -key {key} -subj /CN=hss -days 2 -out cert.pem"));
+    takes(place, 1, &format!("req -x509 -new -key {key} -subj /CN=hss -days 2 -out cert.pem"));
     let message = "cms -sign -md sha256 -binary -nodetach -in message -outform DER -out cms";
     let signer = format!("-signer cert.pem -inkey {key}");
     let verify = "cms -verify -inform DER -in cms -CAfile cert.pem -out content";
-    takes(&place, 1, &format!("{message} {signer}"));
+    takes(place, 1, &format!("{message} {signer}"));
     place.openssl(Side::Gabion, verify);
     assert_eq!(place.bytes("content"), place.bytes("message"));
-    takes(&place, 2, &format!("{message} {signer} {signer}"));
+    takes(place, 2, &format!("{message} {signer} {signer}"));
     place.openssl(Side::Gabion, verify);
-    takes_none(&place, &message.replace("-md sha256 ", &format!("{signer} ")));
+    takes_none(place, &message.replace("-md sha256 ", &format!("{signer} ")));
     // Before 4.0 a digest would be signed in place of the content.
     let bare = format!("{} -noattr {signer}", message.replace("-nodetach ", ""));
     if place.openssl(Side::Stock, "version").contains("OpenSSL 3.") {
-        takes_none(&place, &bare);
+        takes_none(place, &bare);
     } else {
-        takes(&place, 1, &bare);
+        takes(place, 1, &bare);
         place.openssl(Side::Gabion, &format!("{verify} -binary -content message"));
     }
     for sign in [
@@ -150,26 +188,29 @@ fn messages_and_files_take_an_index_each() {
         format!("dgst -sign {key} -out sig message"),
         format!("pkeyutl -sign -rawin -inkey {key}?reserve=8 -in message -out sig"),
     ] {
-        takes(&place, 1, &sign);
+        takes(place, 1, &sign);
         for verify in [
             "pkeyutl -verify -rawin -pubin -inkey k.pub -in message -sigfile sig",
             "pkeyutl -verify -rawin -pubin -inkey gabion-hbs:k -in message -sigfile sig",
             "dgst -verify k.pub -signature sig message",
         ] {
-            takes(&place, 0, verify);
+            takes(place, 0, verify);
         }
         let (content, signature, public) =
             (place.bytes("message"), place.bytes("sig"), place.bytes("k.raw"));
-        assert!(hss::verify(&public, &content, &signature), "{sign}");
+        assert!(verifies(&public, &content, &signature), "{sign}");
+        std::fs::write(place.path("other"), b"another image\n").unwrap();
+        let other = "pkeyutl -verify -rawin -pubin -inkey k.pub -in other -sigfile sig";
+        takes_none(place, other);
     }
-    takes_none(&place, &format!("dgst -sha256 -sign {key} -out sig message"));
+    takes_none(place, &format!("dgst -sha256 -sign {key} -out sig message"));
     takes_none(
-        &place,
+        place,
         &format!("pkeyutl -sign -rawin -digest sha256 -inkey {key} -in message -out sig"),
     );
-    takes_none(&place, "pkeyutl -sign -rawin -inkey gabion-hbs:k?reserve=0 -in message -out sig");
-    let (calls, errors) = place.count("HSS", "sign");
-    assert_eq!((calls, errors), (used(&place, "k"), 0));
+    takes_none(place, "pkeyutl -sign -rawin -inkey gabion-hbs:k?reserve=0 -in message -out sig");
+    let (calls, errors) = place.count(family, "sign");
+    assert_eq!((calls, errors), (used(place, "k"), 0));
 }
 
 /// Copies the files of a key.
