@@ -127,6 +127,25 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
     assert_eq!(ended(child), Some(0));
 }
 
+/// Whoever hangs up before the answer ends nobody but themselves: no write to a closed connection ends the process.
+#[test]
+fn who_hangs_up_early_ends_no_server() {
+    let work = Work::new();
+    let caller = place(&work);
+    let child = told(&work, "/missing/notify");
+    let start = Instant::now();
+    while caller.run(&["status"]).text().is_empty() {
+        assert!(start.elapsed() < LONG, "it does not answer");
+    }
+    for _ in 0..50 {
+        let mut stream = UnixStream::connect(work.path("kms")).unwrap();
+        stream.write_all(&b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5)).unwrap();
+    }
+    assert!(caller.run(&["status"]).text().contains("sealed"));
+    terminate(&child);
+    assert_eq!(ended(child), Some(0));
+}
+
 #[test]
 fn shares_replace_a_lost_administrator() {
     let work = Work::new();

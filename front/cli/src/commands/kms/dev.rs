@@ -6,6 +6,7 @@ use gabion_kms_server::dev::Dev;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::ffi;
 
 /// Start a server to try things out with; keys are in memory and end with it
 ///
@@ -27,6 +28,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    // Or whoever hangs up early ends it.
+    ffi::go_on_when_the_reader_is_gone();
     let server = Dev::start(args.listen)?;
     let (address, token) = (server.address().to_owned(), server.token().to_owned());
     let ca_file = server.authorities().display().to_string();

@@ -6,6 +6,7 @@ use gabion_kms_server::config::Config;
 use gabion_kms_server::{Keeper, Server};
 
 use crate::failure::Failure;
+use crate::ffi;
 
 /// Serve the keys of a store
 ///
@@ -24,6 +25,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    // Or whoever hangs up early ends it.
+    ffi::go_on_when_the_reader_is_gone();
     let config = Config::read(&args.config)?;
     let options = config.options()?;
     let keeper = Keeper::open(&config)?;
