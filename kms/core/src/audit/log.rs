@@ -292,18 +292,25 @@ impl Log {
         if len <= left {
             return Ok(());
         }
+        // Where there are too many files, nothing was begun, and the next one who appends tries again.
         *spare = false;
-        let next = self.next_segment(writing);
+        let files = segment::open_spare(&*self.disk, &self.folder)
+            .map_err(|error| unwritable(&segment::spare(&self.folder), &error))?;
+        let next = self.next_segment(writing, files);
         next.inspect_err(|error| writing.broken = Some(error.clone()))
     }
 
-    fn next_segment(&self, writing: &mut Writing) -> Result<(), AuditError> {
+    fn next_segment(
+        &self,
+        writing: &mut Writing,
+        files: [Box<dyn DiskFile>; 2],
+    ) -> Result<(), AuditError> {
         let Writing { segment, tree, .. } = writing;
         // What stands in an older segment is always synced.
         segment.file.sync().map_err(|error| unwritable(&segment.path, &error))?;
         self.check_file(segment)?;
         let head = Head { number: segment.head.number + 1, first: tree.size(), ..segment.head };
-        let (begun, syncer) = begin(&*self.disk, &self.folder, head)?;
+        let (begun, syncer) = begun(&*self.disk, &self.folder, head, files)?;
         self.syncs.raise(head.first);
         writing.segment = begun;
         writing.syncer = syncer;
@@ -459,10 +466,21 @@ pub type Syncer = Arc<Mutex<Box<dyn DiskFile>>>;
 
 /// Begins a segment in the spare file.
 pub fn begin(disk: &dyn Disk, folder: &Path, head: Head) -> Result<(Segment, Syncer), AuditError> {
-    let begun = segment::begin(disk, folder, head)
+    let files = segment::open_spare(disk, folder)
+        .map_err(|error| unwritable(&segment::spare(folder), &error))?;
+    begun(disk, folder, head, files)
+}
+
+/// The same with the spare file open already.
+fn begun(
+    disk: &dyn Disk,
+    folder: &Path,
+    head: Head,
+    [file, syncer]: [Box<dyn DiskFile>; 2],
+) -> Result<(Segment, Syncer), AuditError> {
+    let begun = segment::begin(disk, folder, head, file)
         .map_err(|error| unwritable(&segment::path_of(folder, head.number), &error))?;
-    let syncer = syncer(disk, &begun)?;
-    Ok((begun, syncer))
+    Ok((begun, Arc::new(Mutex::new(syncer))))
 }
 
 /// Opens a segment's file once more.

@@ -75,10 +75,20 @@ pub fn prepare(disk: &dyn Disk, folder: &Path, size: u64) -> io::Result<()> {
     })
 }
 
+/// The spare file, opened for whoever writes and once more for whoever syncs.
+pub fn open_spare(disk: &dyn Disk, folder: &Path) -> io::Result<[Box<dyn DiskFile>; 2]> {
+    let path = spare(folder);
+    Ok([disk.open(&path, Access::Write)?, disk.open(&path, Access::Write)?])
+}
+
 /// Makes the spare file a segment.
-pub fn begin(disk: &dyn Disk, folder: &Path, head: Head) -> io::Result<Segment> {
+pub fn begin(
+    disk: &dyn Disk,
+    folder: &Path,
+    head: Head,
+    file: Box<dyn DiskFile>,
+) -> io::Result<Segment> {
     let (from, path) = (spare(folder), path_of(folder, head.number));
-    let file = disk.open(&from, Access::Write)?;
     write_all(&*file, &head.encode(), 0)?;
     file.sync()?;
     disk.rename(&from, &path)?;

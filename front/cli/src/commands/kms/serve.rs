@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Keeper, Server};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 use crate::ffi;
@@ -28,10 +29,36 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     // Or whoever hangs up early ends it.
     ffi::go_on_when_the_reader_is_gone();
     let config = Config::read(&args.config)?;
-    let options = config.options()?;
+    let mut options = config.options()?;
+    let room = room(options.connections_max);
+    if room < options.connections_max {
+        eprintln!(
+            "warning: this process may open too few files for {} connections (limits.connections); it takes {room}, and more wait",
+            options.connections_max
+        );
+        options.connections_max = room;
+    }
     let keeper = Keeper::open(&config)?;
     let server = Server::start(keeper.into(), &options)?;
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
     server.serve(|| eprintln!("serving at {}", addresses.join(", ")))?;
     Ok(0)
+}
+
+/// Files beside those of connections, at most: the store's, the log's and its archive's, a backup's, sockets.
+const FILES: u64 = 64;
+
+/// For how many of so many connections there is room: each is a file, of which a process may have 1024 where nobody says more. Where
+/// there are none left, the log can't be written.
+fn room(connections: usize) -> usize {
+    let before = getrlimit(Resource::Nofile);
+    let wanted = u64::try_from(connections).unwrap_or(u64::MAX).saturating_add(FILES);
+    let may = wanted.min(before.maximum.unwrap_or(u64::MAX));
+    if before.current.is_some_and(|current| current < may) {
+        // Where it can't be raised, it stays what it is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(may), ..before });
+    }
+    let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = usize::try_from(now.saturating_sub(FILES)).unwrap_or(usize::MAX);
+    connections.min(left.max(1))
 }
