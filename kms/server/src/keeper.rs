@@ -204,7 +204,7 @@ impl Keeper {
                 given.clear();
             }
             (Some(share), None) => {
-                self.take(&mut given, read(share)?)?;
+                self.take(&mut given, self.share(share)?)?;
             }
         }
         Ok(self.sealing(&given))
@@ -259,7 +259,11 @@ impl Keeper {
         match self.service() {
             Err(_) if !self.is_initialized.load(Ordering::Acquire) => Some("not_initialized"),
             Err(problem) => Some(problem.code),
-            Ok(service) => service.log().health().is_err().then_some("audit_unwritable"),
+            Ok(service) if service.log().health().is_err() => Some("audit_unwritable"),
+            Ok(_) => {
+                let is_broken = |file: &Arc<SqliteStore>| file.health().is_err();
+                self.file.as_ref().is_some_and(is_broken).then_some("store_unavailable")
+            }
         }
     }
 
@@ -274,6 +278,15 @@ impl Keeper {
             store: identity.id.iter().map(|byte| format!("{byte:02x}")).collect(),
             incarnation: identity.incarnation,
             revision: service.map(|service| service.kms().revision()),
+        }
+    }
+
+    /// A share of this store's set. Anybody may give one: another set's is not put beside those that were given.
+    fn share(&self, text: &Secret) -> Result<Share, Problem> {
+        let share = read(text)?;
+        match seal::is_of_its_set(&*self.store, &share)? {
+            true => Ok(share),
+            false => Err(Problem::other_set(share.index(), &share.set())),
         }
     }
 
@@ -305,7 +318,7 @@ impl Keeper {
                 Some(false) | None => Err(Problem::bad("missing field `share`")),
             };
         };
-        let share = read(share)?;
+        let share = self.share(share)?;
         let certificate = by.cnf.as_deref().map(digest).transpose()?;
         let principal = Principal::new(by.principal.as_deref().unwrap_or("first"))?;
         if recovery.shares.is_empty() {

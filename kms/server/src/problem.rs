@@ -73,6 +73,12 @@ impl Problem {
             .hint("`gabion kms unseal` opens it with shares or the passphrase")
     }
 
+    /// A share of another set. Which set it is to be is not told: whoever asks may be anybody.
+    pub fn other_set(index: u8, set: &str) -> Self {
+        let why = format!("share {index} is of set {set}, which does not open this seal");
+        Self::of_code(Code::UnsealFailed, why)
+    }
+
     /// A request that is none.
     pub fn bad(message: impl Into<String>) -> Self {
         Self::of_code(Code::BadRequest, message.into())

@@ -82,6 +82,21 @@ pub fn is_initialised(store: &dyn Store) -> Result<bool, Error> {
     Ok(read(store)?.0.is_some())
 }
 
+/// Whether a share is of the set that opens a store's seal. Whoever collects shares of anybody asks first: one of another
+/// set would keep the right ones out.
+///
+/// # Errors
+/// [`SealError::None`]; the store's.
+pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
+    let config = read(store)?.0.ok_or(SealError::None)?;
+    Ok(config.slots.iter().any(|slot| match slot.way {
+        Way::Recovery { threshold, .. } => {
+            hex::encode(&slot.id) == share.set() && threshold == share.threshold()
+        }
+        Way::Passphrase { .. } => false,
+    }))
+}
+
 /// What is to open a seal: dealt, and not yet in the store. Its shares are handed out first, and it is adopted when
 /// whoever has them gives enough of them back: a seal that nobody can open never comes about.
 ///

@@ -18,7 +18,9 @@ mod record;
 mod share;
 mod slot;
 
-pub use config::{By, Dealt, Shares, Slots, change_slots, init, is_initialised, unseal};
+pub use config::{
+    By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, unseal,
+};
 pub use record::Sealer;
 pub use share::Share;
 pub use slot::{Cost, Key};

@@ -15,7 +15,7 @@
 //! - The file says which programs may read and write it, since its first format.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use gabion_engine::{Entropy, OsEntropy, forks};
 use gabion_state::{Access, Disk, DiskFile, Identity as FileIdentity, RealDisk};
@@ -218,6 +218,26 @@ impl SqliteStore {
                 Err(StoreError::TooOld { what: "write", wanted: marks.min_writer, has: FORMAT })
             }
             false => Ok(()),
+        }
+    }
+
+    /// Whether it answers, as far as that can be seen without waiting for what runs.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn health(&self) -> Result<(), StoreError> {
+        let open = match self.open.try_lock() {
+            Ok(open) => open,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        match &open.broken {
+            Some(why) => Err(why.clone()),
+            None if self.is_replaced() => {
+                let why = format!("`{}` is another file, or none", self.path.display());
+                Err(StoreError::Unavailable(why))
+            }
+            None => Ok(()),
         }
     }
 

@@ -10,6 +10,7 @@ use gabion_kms_client::wire::{
 use gabion_kms_client::{Address, Client, Settings, encode};
 use gabion_kms_server::config::Config;
 use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
+use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::refused;
@@ -87,6 +88,19 @@ fn share_of(share: &str) -> Unseal {
     Unseal { share: Some(share.to_owned().into()), ..Unseal::default() }
 }
 
+/// A share of the same set that was never dealt.
+fn forged(share: &str) -> String {
+    let parts: Vec<&str> = share.split('-').collect();
+    with_checksum(&[parts[0], parts[1], parts[2], parts[3], &"5a".repeat(32)])
+}
+
+fn with_checksum(parts: &[&str]) -> String {
+    let text = parts.join("-");
+    let sum = Sha256::digest(&text);
+    let sum: String = sum[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{text}-{sum}")
+}
+
 fn create(client: &Client, name: &str) {
     let algorithm = "ed25519".to_owned();
     client.create(&CreateKey { name: name.into(), algorithm, ..CreateKey::default() }).unwrap();
@@ -133,6 +147,32 @@ fn a_server_waits_sealed_for_enough_shares_and_keeps_keys_over_restarts() {
         ..Verify::default()
     };
     assert!(client.verify(&verify).unwrap().valid);
+}
+
+/// Whoever reaches the server may give shares. Those that can't be of its set keep nobody else's out.
+#[test]
+fn a_strangers_share_does_not_keep_the_right_ones_out() {
+    let place = Place::new();
+    let server = place.serve("store");
+    let stranger = place.client("none");
+    let set = place.shares[0].split('-').nth(1).unwrap();
+    let give = |of: &str, threshold: &str| {
+        let share = with_checksum(&["gbs1", of, threshold, "9", &"5a".repeat(32)]);
+        let problem = refused(stranger.unseal(&share_of(&share)));
+        let share = Some(share.into());
+        let other = refused(stranger.recover_admin(&RecoverAdmin { share, ..Default::default() }));
+        assert_eq!(
+            (problem.code.as_str(), other.code.as_str()),
+            ("unseal_failed", "unseal_failed")
+        );
+        // What is told to anybody does not help them.
+        assert!(!(problem.message + &other.message).replace(of, "").contains(set));
+    };
+    give("0011223344556677", "3");
+    give(set, "255");
+    place.unseal();
+    assert!(!place.admin().status().unwrap().sealed);
+    server.stop();
 }
 
 #[test]
@@ -207,6 +247,28 @@ fn a_copy_is_made_and_restored() {
     assert!(place.admin().verify(&verify).unwrap().valid);
 }
 
+/// Whoever watches /readyz hears that no request is served any more.
+#[test]
+fn a_store_that_was_moved_away_is_not_ready() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    place.unseal();
+    let admin = place.admin();
+    admin.get::<serde_json::Value>("/readyz").unwrap();
+    std::fs::rename(place.path("store"), place.path("elsewhere")).unwrap();
+    let reasons = |admin: &Client| match admin.get::<serde_json::Value>("/readyz") {
+        Ok(ready) => panic!("it says that it is ready: {ready}"),
+        Err(error) => error.to_string(),
+    };
+    let _ = reasons(&admin);
+    let key = CreateKey { name: "k".into(), algorithm: "ed25519".into(), ..CreateKey::default() };
+    assert_eq!(refused(admin.create(&key)).code, "outcome_unknown");
+    // What stopped does not begin again because the file is back: nobody knows what it missed.
+    std::fs::rename(place.path("elsewhere"), place.path("store")).unwrap();
+    let _ = reasons(&admin);
+    assert_eq!(refused(admin.create(&key)).code, "store_unavailable");
+}
+
 #[test]
 fn a_store_gets_its_seal_once() {
     let place = Place::new();
@@ -256,15 +318,13 @@ fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
     fresh.sign(&sign("k")).unwrap();
     // The next one begins anew.
     assert_eq!(give(share(0), None).unwrap().given, 1);
-    // Those that do not fit are all forgotten, and nothing has changed.
-    let wrong = Place::new();
-    assert_eq!(refused(give(&wrong.shares[1], None)).code, "bad_request");
     let reset = RecoverAdmin { reset: Some(true), ..RecoverAdmin::default() };
     assert_eq!(stranger.recover_admin(&reset).unwrap().given, 0);
+    // Those that do not fit are all forgotten, and nothing has changed.
     for n in 0..2 {
-        give(&wrong.shares[n], None).unwrap();
+        give(&forged(share(n)), None).unwrap();
     }
-    assert_eq!(refused(give(&wrong.shares[2], None)).code, "unseal_failed");
+    assert_eq!(refused(give(share(2), None)).code, "unseal_failed");
     fresh.sign(&sign("k")).unwrap();
     // With the seal closed they open it.
     new.seal().unwrap();
