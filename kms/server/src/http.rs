@@ -4,12 +4,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gabion_kms::gate::Authenticated;
+use gabion_kms::service::Service;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use hyper::{Request, Response, StatusCode};
+use hyper::http::request::Parts;
+use hyper::{Request, Response, StatusCode, Version};
 
 use crate::api::{Call, JSON, Reply, vault};
 use crate::json;
@@ -28,7 +32,7 @@ const FORGOTTEN: usize = 16;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Answers a request. There always is an answer.
-pub async fn answered(
+async fn answered(
     state: Arc<State>,
     from: Arc<Connected>,
     request: Request<Incoming>,
@@ -50,7 +54,35 @@ async fn reply(
     request: Request<Incoming>,
     id: &str,
 ) -> Result<Reply, Problem> {
-    let (head, body) = request.into_parts();
+    let (head, mut body) = request.into_parts();
+    let admitted = admitted(state, from, &head);
+    // Whoever waits for a word before the body has not sent any.
+    if admitted.is_err() && !head.headers.contains_key(EXPECT) {
+        // Or the next request of the same connection would begin in the middle of this one, and there would be none.
+        forget(&mut body, state.body_max).await;
+    }
+    let (route, parts, caller, query) = admitted?;
+    let body = read(body, state.body_max).await?;
+    let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
+    let namespace = namespace(&head.headers)?;
+    let (state, id) = (state.clone(), id.to_owned());
+    let call = Call { state, id, caller, parts, namespace, query, body };
+    // The caller may hang up; what began goes on to its end there.
+    let handled = tokio::task::spawn_blocking(move || (route.handler)(&call)).await;
+    handled.unwrap_or_else(|_| {
+        Err(Problem::internal("the request met a defect; the server's log has it"))
+    })
+}
+
+/// What a head asks for: a route, the parts of its path, the caller where one is needed, and parameters.
+type Admitted = (&'static Route, Vec<String>, Option<(Arc<Service>, Authenticated)>, Query);
+
+/// Looks at a head, before anything of the body is read.
+fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, Problem> {
+    if head.version == Version::HTTP_11 && head.headers.get_all(HOST).iter().count() != 1 {
+        // RFC 9112, section 3.2: whoever stands between may go by another one.
+        return Err(Problem::bad("expected one field Host"));
+    }
     let path = head.uri.path();
     let (routes, parts) = routes::at(path).ok_or_else(|| Problem::no_path(path))?;
     let route = routes.iter().find(|route| route.takes(head.method.as_str()));
@@ -74,16 +106,22 @@ async fn reply(
     };
     let known: Vec<&str> = route.query.iter().map(|(name, _)| *name).collect();
     let query = Query::read(head.uri.query(), &known)?;
-    let body = read(body, state.body_max).await?;
-    let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
-    let namespace = namespace(&head.headers)?;
-    let (state, id) = (state.clone(), id.to_owned());
-    let call = Call { state, id, caller, parts, namespace, query, body };
-    // The caller may hang up; what began goes on to its end there.
-    let handled = tokio::task::spawn_blocking(move || (route.handler)(&call)).await;
-    handled.unwrap_or_else(|_| {
-        Err(Problem::internal("the request met a defect; the server's log has it"))
-    })
+    Ok((route, parts, caller, query))
+}
+
+/// Reads a body and forgets it, up to a limit.
+async fn forget(body: &mut Incoming, most: usize) {
+    let all = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.into_data().map_or(0, |piece| piece.len());
+            if read > most {
+                break;
+            }
+        }
+    };
+    // Who is too slow is hung up on.
+    let _ = tokio::time::timeout(BODY, all).await;
 }
 
 /// Reads a body, up to a limit. Somewhat more is read and forgotten, so that who sends it hears why it is refused: a
@@ -144,8 +182,39 @@ fn namespace(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 
 fn no_method(method: &str, routes: &[&Route]) -> Problem {
     let method: String = method.chars().take(20).collect();
-    let allowed: Vec<&str> = routes.iter().map(|route| route.method).collect();
-    Problem::no_method(&method, &allowed.join(", "))
+    Problem::no_method(&method, &allowed(routes))
+}
+
+/// Every method of a path.
+fn allowed(routes: &[&Route]) -> String {
+    let methods: Vec<&str> = routes.iter().flat_map(|route| route.methods()).collect();
+    methods.join(", ")
+}
+
+/// Answers a request, with the fields that its status asks for (RFC 9110, sections 11.6.1, 15.3.5 and 15.5.6).
+pub async fn answered_with_fields(
+    state: Arc<State>,
+    from: Arc<Connected>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let uri = request.uri().clone();
+    let mut response = answered(state, from, request).await?;
+    match response.status() {
+        StatusCode::UNAUTHORIZED => {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let routes = routes::at(uri.path()).map(|(routes, _)| routes).unwrap_or_default();
+            if let Ok(methods) = HeaderValue::try_from(allowed(&routes)) {
+                response.headers_mut().insert(ALLOW, methods);
+            }
+        }
+        StatusCode::NO_CONTENT => {
+            response.headers_mut().remove(CONTENT_TYPE);
+        }
+        _ => {}
+    }
+    Ok(response)
 }
 
 fn refusal(problem: &Problem, id: &str) -> Reply {

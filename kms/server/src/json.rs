@@ -8,6 +8,9 @@ use crate::problem::Problem;
 /// Most arrays and objects within each other.
 const DEPTH_MAX: usize = 8;
 
+/// Most characters of what is said of a body.
+const MESSAGE_MAX: usize = 1000;
+
 /// Reads a request. No body is an object without fields.
 ///
 /// # Errors
@@ -23,7 +26,15 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad("the body is no JSON object"));
     }
-    serde_json::from_slice(body).map_err(|error| Problem::bad(format!("the body: {error}")))
+    serde_json::from_slice(body).map_err(|error| Problem::bad(shortened(error.to_string())))
+}
+
+/// What is wrong with a body. The name of a field may be as long as a body, and an answer is not.
+fn shortened(why: String) -> String {
+    match why.char_indices().nth(MESSAGE_MAX) {
+        Some((end, _)) => format!("the body: {}...", &why[..end]),
+        None => format!("the body: {why}"),
+    }
 }
 
 /// Writes an answer.
@@ -80,6 +91,13 @@ mod tests {
             assert_eq!((problem.status, problem.code), (400, "bad_request"));
         }
         assert!(read::<Sign>(b"").is_err());
+    }
+
+    #[test]
+    fn what_is_said_of_a_body_is_no_longer_than_a_message() {
+        let body = format!("{{\"{}\":1}}", "ä".repeat(400_000));
+        let said = read::<OfVersion>(body.as_bytes()).unwrap_err().message;
+        assert!(said.starts_with("the body: unknown field `ä") && said.len() < 2100, "{said:.60}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +73,14 @@ impl Bound {
             }
             (Listen::Unix(path), _) => {
                 let what = format!("listen at {}", path.display());
-                let socket = UnixListener::bind(path).and_then(|socket| {
+                let socket = UnixListener::bind(path).or_else(|error| match error.kind() {
+                    io::ErrorKind::AddrInUse if is_left_over(path) => {
+                        std::fs::remove_file(path)?;
+                        UnixListener::bind(path)
+                    }
+                    _ => Err(error),
+                });
+                let socket = socket.and_then(|socket| {
                     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
                     Ok(socket)
                 });
@@ -105,6 +113,13 @@ impl Bound {
             Bound::Unix(socket, _) => Ok(Accepted::Unix(socket.accept().await?.0)),
         }
     }
+}
+
+/// Whether nobody listens at a socket's file: a server that was killed leaves its own.
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let asked = || std::os::unix::net::UnixStream::connect(path);
+    is_socket && asked().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Takes connections until the server ends.
@@ -167,7 +182,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let from = Arc::new(from);
-    let service = service_fn(move |request| http::answered(state.clone(), from.clone(), request));
+    let service =
+        service_fn(move |request| http::answered_with_fields(state.clone(), from.clone(), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)

@@ -56,15 +56,7 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
     };
     let mut parameters: Vec<Value> =
         route.query.iter().map(|(name, about)| parameter(name, "query", about)).collect();
-    if route.path.contains("{key}") {
-        parameters.push(parameter("key", "path", "The key's name, or its id, percent-encoded."));
-    }
-    if route.path.contains("{name}") {
-        parameters.push(parameter("name", "path", "What the set is called."));
-    }
-    if route.path.contains("{hash}") {
-        parameters.push(parameter("hash", "path", "The hash, as `hash_algorithm` has it."));
-    }
+    parameters.extend(in_path(route.path).map(|name| parameter(name, "path", about(name))));
     let refusal = match route.is_vaults() {
         true => {
             &json!({"type": "object", "properties": {"errors": {"type": "array", "items": {"type": "string"}}}})
@@ -88,8 +80,14 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
         },
     });
     if let Some(schema) = route.body {
-        let content = json!({"application/json": {"schema": schema(schemas)}});
-        operation["requestBody"] = json!({"required": true, "content": content});
+        let schema = schema(schemas);
+        let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+        // No body is an object without fields.
+        let is_required = name.and_then(|name| schemas.get(name)).is_some_and(|schema| {
+            schema["required"].as_array().is_some_and(|fields| !fields.is_empty())
+        });
+        let content = json!({"application/json": {"schema": schema}});
+        operation["requestBody"] = json!({"required": is_required, "content": content});
     }
     if route.access == Access::Caller {
         operation["security"] = json!([{"token": []}]);
@@ -97,9 +95,46 @@ fn operation(route: &Route, refusal: &Value, schemas: &mut Schemas) -> Value {
     operation
 }
 
+/// Names of the parts of a path that are no fixed text.
+fn in_path(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+/// What a part of a path is.
+fn about(name: &str) -> &'static str {
+    match name {
+        "key" => "The key's name, or its id, percent-encoded.",
+        "name" => "What the set is called.",
+        "hash" => "The hash, as `hash_algorithm` has it.",
+        "form" => "`plaintext` or `wrapped`: with its bytes, or without.",
+        "bytes" => "How many.",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// OpenAPI asks for each of them; without it a description is none for programs that read it.
+    #[test]
+    fn every_part_of_a_path_is_described() {
+        let document = document();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            for operation in methods.as_object().unwrap().values() {
+                let parameters = operation["parameters"].as_array().unwrap();
+                let described: Vec<&str> = parameters
+                    .iter()
+                    .filter(|parameter| parameter["in"] == "path")
+                    .filter(|parameter| parameter["description"] != "")
+                    .map(|parameter| parameter["name"].as_str().unwrap())
+                    .collect();
+                let named: Vec<&str> = in_path(path).collect();
+                assert_eq!(described, named, "{path}");
+                assert_eq!(path.matches('{').count(), named.len(), "{path}");
+            }
+        }
+    }
 
     #[test]
     fn every_reference_leads_to_a_schema() {
@@ -109,6 +144,8 @@ mod tests {
             let pointer = reference.split('"').next().unwrap();
             assert!(document.pointer(pointer).is_some_and(Value::is_object), "{pointer}");
         }
+        let body = |path: &str| &document["paths"][path]["post"]["requestBody"]["required"];
+        assert_eq!((body("/v1/kms/sign"), body("/v1/kms/random")), (&json!(true), &json!(false)));
         let sign = &document["components"]["schemas"]["Sign"];
         assert_eq!(sign["required"], json!(["key"]));
         assert_eq!(sign["additionalProperties"], json!(false));

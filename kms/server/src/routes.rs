@@ -140,6 +140,7 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/audit/archive" "archive_audit" "Moves full segments of the audit log to its archive." administration::archive_audit, body wire::ArchiveAudit, answer wire::AuditArchived),
     route!("GET" "/v1/kms/audit/keys" "audit_keys" "What verifies checkpoints of the audit log." administration::audit_keys, answer wire::AuditKeys),
     // Vault's. Writes come as POST or PUT, lists as LIST or as GET with `list=true`.
+    route!(open "GET" "/v1/sys/init" "vault_init" "Whether the store has a seal." vault::initialized),
     route!(open "GET" "/v1/sys/health" "vault_health" "How the service is, as a status." vault::health, query vault::HEALTH),
     route!(open "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),
     route!("GET" "/v1/sys/mounts" "vault_mounts" "What is served where: Transit at `transit/`." vault::mounts),
@@ -173,11 +174,17 @@ impl Route {
 
     /// Whether a request by a method is its.
     pub fn takes(&self, method: &str) -> bool {
-        match method {
-            "PUT" if self.is_vaults() => self.method == "POST",
-            "HEAD" => self.method == "GET",
-            method => self.method == method,
-        }
+        self.methods().any(|one| one == method)
+    }
+
+    /// Every method by which it is asked.
+    pub fn methods(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let other = match self.method {
+            "GET" => Some("HEAD"),
+            "POST" if self.is_vaults() => Some("PUT"),
+            _ => None,
+        };
+        [self.method].into_iter().chain(other)
     }
 }
 

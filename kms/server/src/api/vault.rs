@@ -80,6 +80,10 @@ pub fn health(call: &Call) -> Result<Reply, Problem> {
     Ok(Reply { status, ..Reply::json(&body)? })
 }
 
+pub fn initialized(call: &Call) -> Result<Reply, Problem> {
+    Reply::json(&json!({"initialized": call.state.keeper.status().initialized}))
+}
+
 pub fn seal_status(call: &Call) -> Result<Reply, Problem> {
     let how = call.state.keeper.status();
     Reply::json(&json!({

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,6 +92,75 @@ fn a_socket_of_this_machine_is_its_owners() {
     assert!(!path.exists());
 }
 
+/// After `kill -9` the socket's file is still there.
+#[test]
+fn a_socket_that_a_killed_server_left_is_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kms");
+    let start = || {
+        let (keeper, _) = Keeper::in_memory().unwrap();
+        let listen = vec![Listen::Unix(path.clone())];
+        Server::start(Arc::new(keeper), &Options { listen, ..Options::default() })
+    };
+    drop(UnixListener::bind(&path).unwrap());
+    let server = start().unwrap();
+    // One that is in use stays whose it is, and what is no socket is nobody's to remove.
+    assert!(start().is_err());
+    UnixStream::connect(&path).unwrap();
+    server.stop();
+    std::fs::write(&path, "mine").unwrap();
+    assert!(start().is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+}
+
+/// RFC 9110 asks for both fields.
+#[test]
+fn refusals_say_what_would_be_taken_instead() {
+    let local = Local::start();
+    let fields = |request: &str| {
+        let request = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        local.exchange(&request).to_ascii_lowercase()
+    };
+    for (request, allowed) in [
+        ("PATCH /v1/kms/keys", "post, get, head"),
+        ("GET /v1/kms/sign", "post"),
+        ("DELETE /v1/transit/sign/k", "post, put"),
+    ] {
+        let answer = fields(request);
+        assert!(answer.starts_with("http/1.1 405"), "{answer}");
+        assert!(answer.contains(&format!("\r\nallow: {allowed}\r\n")), "{request}: {answer}");
+    }
+    assert!(fields("GET /v1/kms/keys").contains("\r\nwww-authenticate: bearer\r\n"));
+}
+
+/// What is refused by its head has a body, too: the next request comes after it.
+#[test]
+fn a_connection_goes_on_after_a_refusal_whose_body_comes_late() {
+    let local = Local::start();
+    for head in [
+        "POST /v1/kms/sign HTTP/1.1\r\nHost: x",
+        "POST /nowhere HTTP/1.1\r\nHost: x",
+        "PATCH /v1/kms/keys HTTP/1.1\r\nHost: x",
+        "POST /v1/kms/unseal?colour=blue HTTP/1.1\r\nHost: x",
+        "POST /healthz HTTP/1.1",
+    ] {
+        let mut stream = UnixStream::connect(local.path()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(format!("{head}\r\nContent-Length: 300000\r\n\r\n").as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        stream.write_all(&[b' '; 300_000]).unwrap();
+        let next = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(next.as_bytes()).unwrap();
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).unwrap();
+        assert!(answers.starts_with("HTTP/1.1 4"), "{head}: {answers}");
+        assert!(
+            answers.contains("HTTP/1.1 200") && answers.ends_with("{\"ok\":true}"),
+            "{answers}"
+        );
+    }
+}
+
 #[test]
 fn tokens_come_once_and_in_one_of_two_fields() {
     let local = Local::start();
@@ -123,6 +192,8 @@ fn what_is_no_request_of_http_ends_the_connection() {
     let local = Local::start();
     for request in [
         "nonsense\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
         "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
         "POST /v1/kms/sign HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
