@@ -161,7 +161,7 @@ fn hashes_are_honoured_or_refused() {
         ("p2/sha1", json!({"input": message}), "unsupported: SHA-1"),
         ("p2", json!({"input": message, "marshaling_algorithm": "jws"}), "unsupported"),
         ("p2", json!({"input": message, "marshaling_algorithm": "x"}), "unknown"),
-        ("p2", json!({"input": message, "signature_algorithm": "pss"}), "unsupported"),
+        ("p2", json!({"input": message, "signature_algorithm": "psss"}), "unknown"),
         ("p2", json!({"input": message, "salt_length": "hash"}), "unsupported"),
         ("p2", json!({"input": message, "context": message}), "unsupported: `context`"),
         ("p2", json!({}), "missing field `input`"),

@@ -26,7 +26,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let form = Form::new(call, (Action::Sign, &wanted), &hashes, asked.prehashed)?;
     Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
+    check_padding(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
     check_salt(asked.salt_length.as_ref())?;
     let of_all = version(asked.key_version)?;
@@ -70,7 +70,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let hashes = [&asked.hash_algorithm, &asked.algorithm, &asked.urlalgorithm];
     let form = Form::new(call, (Action::Verify, &wanted), &hashes, asked.prehashed)?;
     Unsupported("context").text(asked.context.as_deref())?;
-    Unsupported("signature_algorithm").text(asked.signature_algorithm.as_deref())?;
+    check_padding(asked.signature_algorithm.as_deref())?;
     check_marshaling(asked.marshaling_algorithm.as_deref())?;
     check_salt(asked.salt_length.as_ref())?;
     let (service, caller) = call.caller()?;
@@ -189,6 +189,15 @@ fn check_marshaling(name: Option<&str>) -> Result<(), Problem> {
         None | Some("" | "asn1") => Ok(()),
         Some("jws") => Err(Problem::unsupported("`marshaling_algorithm` jws is not supported")),
         Some(_) => Err(Problem::bad("unknown `marshaling_algorithm`; expected asn1")),
+    }
+}
+
+/// How RSA's signatures are padded. Other keys have one form, whatever is said here: so it is with Vault, and sigstore says
+/// pkcs1v15 for every key.
+fn check_padding(name: Option<&str>) -> Result<(), Problem> {
+    match name {
+        None | Some("" | "pss" | "pkcs1v15") => Ok(()),
+        Some(_) => Err(Problem::bad("unknown `signature_algorithm`; expected pss or pkcs1v15")),
     }
 }
 
