@@ -81,8 +81,10 @@ codes! {
     UnsealFailed "unseal_failed" false;
     /// What is kept was damaged or exchanged.
     IntegrityFailed "integrity_failed" false;
-    /// No memory, no randomness, no free backend.
+    /// No memory, no randomness, no free backend; too many wait already.
     Busy "busy" true;
+    /// The tenant has used what it may have for now.
+    QuotaExceeded "quota_exceeded" true;
     /// A defect.
     Internal "internal" false;
 }
@@ -346,6 +348,15 @@ pub enum Error {
         /// What is wrong with it.
         String,
     ),
+    /// A tenant has used what it may have for now.
+    #[error("the tenant has used its quota; it has some again in {retry_after_s} s")]
+    Quota {
+        /// In how many seconds there is something again.
+        retry_after_s: u64,
+    },
+    /// Too many wait for a place.
+    #[error("too many operations wait already")]
+    Queue,
     /// No such set of policies.
     #[error("there is no set of policies `{0}`")]
     NoPolicies(
@@ -478,6 +489,8 @@ impl Error {
             Error::Name { .. } | Error::KeyId(_) | Error::Parameter(_) => Code::BadRequest,
             Error::NoKey(_) | Error::NoPolicies(_) | Error::NoVersion { .. } => Code::NotFound,
             Error::Exists(_) => Code::Exists,
+            Error::Quota { .. } => Code::QuotaExceeded,
+            Error::Queue => Code::Busy,
             Error::Conflict => Code::Conflict,
             Error::NotAllowed { .. } => Code::VersionNotAllowed,
             Error::Disabled(_) => Code::VersionDisabled,

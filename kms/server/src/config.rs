@@ -1,5 +1,6 @@
 //! The file that a server is configured by. `kms.toml` beside this crate's manifest has every key, and says what it is for.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gabion_kms::audit::{self, Class};
+use gabion_kms::model::Label;
 use gabion_kms::{gate, service};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
@@ -40,6 +42,8 @@ pub struct Config {
     pub backup: Backup,
     #[serde(default)]
     limits: Limits,
+    #[serde(default)]
+    quota: Quota,
 }
 
 /// The certificate.
@@ -139,6 +143,23 @@ impl Default for Limits {
     }
 }
 
+/// What each tenant may have done.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Quota {
+    microseconds_per_second: Option<u32>,
+    burst_seconds: u32,
+    tenants: BTreeMap<Label, u32>,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        let service::QuotaOptions { us_per_second, of_tenants, burst_seconds } =
+            service::QuotaOptions::default();
+        Quota { microseconds_per_second: us_per_second, burst_seconds, tenants: of_tenants }
+    }
+}
+
 fn cache_mib() -> u32 {
     64
 }
@@ -193,6 +214,11 @@ impl Config {
                 reserve_bytes: if self.audit.segment_mib == 1 { 512 << 10 } else { 1 << 20 },
             },
             class: if self.audit.durable { Class::Durable } else { Class::Written },
+            quota: service::QuotaOptions {
+                us_per_second: self.quota.microseconds_per_second,
+                of_tenants: self.quota.tenants.clone(),
+                burst_seconds: self.quota.burst_seconds,
+            },
         }
     }
 
@@ -205,6 +231,12 @@ impl Config {
         within("limits.connections", self.limits.connections, CONNECTIONS_MAX)?;
         let per_address = self.limits.connections_per_address;
         within("limits.connections_per_address", per_address, CONNECTIONS_MAX)?;
+        for (tenant, &rate) in &self.quota.tenants {
+            within(&format!("quota.tenants.{tenant}"), rate, u32::MAX)?;
+        }
+        let rate = self.quota.microseconds_per_second.unwrap_or(1);
+        within("quota.microseconds_per_second", rate, u32::MAX)?;
+        within("quota.burst_seconds", self.quota.burst_seconds, 3600)?;
         within("limits.drain_seconds", self.limits.drain_seconds, DRAIN_MAX)?;
         let (lifetime, most) = (self.tokens.lifetime_seconds, self.tokens.lifetime_seconds_max);
         within("tokens.lifetime_seconds_max", most, u32::MAX)?;
@@ -313,6 +345,8 @@ mod tests {
         let all: Config = all.parse().unwrap();
         assert!(all.seal.passphrase_file.is_some() && all.backup.folder.is_some());
         assert!(all.store.size_max_mib.is_some() && all.audit.archive.is_some());
+        assert_eq!(all.service().quota.us_per_second, Some(500_000));
+        assert_eq!(all.service().quota.of_tenants.len(), 1);
         let short: Config =
             "listen = [\"127.0.0.1:8200\"]\n[tls]\ncertificate = \"/etc/gabion/kms.pem\"\n\
                              key = \"/etc/gabion/kms.key\"\n[store]\npath = \"/var/lib/gabion/kms\"\n[audit]\nfolder = \"/var/lib/gabion/audit\""
@@ -333,6 +367,11 @@ mod tests {
             ),
             (format!("{base}[limits]\ndrain_seconds = 10"), "expected 1 to 9"),
             (format!("{base}[limits]\nconnections_per_address = 0"), "expected 1 to 100000"),
+            (format!("{base}[quota]\nmicroseconds_per_second = 0"), "expected 1 to 4294967295"),
+            (format!("{base}[quota]\nburst_seconds = 3601"), "expected 1 to 3600"),
+            (format!("{base}[quota]\ntenants = {{ ci = 0 }}"), "`quota.tenants.ci` is 0"),
+            (format!("{base}[quota]\ntenants = {{ \"a/b\" = 1 }}"), "is no name of a"),
+            (format!("{base}[quota]\nrequests = 5"), "unknown field `requests`"),
             (format!("lissten = []\n{base}"), "unknown field `lissten`"),
             (base.replace("unix:/run/k", "127.0.0.1:1"), "never an open one"),
             (base.replace("\"unix:/run/k\"", ""), "no address"),

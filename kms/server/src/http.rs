@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use gabion_kms::gate::Authenticated;
@@ -39,13 +40,13 @@ async fn answered(
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
-    let reply = match reply(&state, &from, request, &id).await {
-        Ok(reply) => reply,
-        Err(problem) if is_vaults => vault::refusal(&problem),
-        Err(problem) => refusal(&problem, &id),
+    let (reply, retry_after_s) = match reply(&state, &from, request, &id).await {
+        Ok(reply) => (reply, None),
+        Err(problem) if is_vaults => (vault::refusal(&problem), problem.retry_after_s),
+        Err(problem) => (refusal(&problem, &id), problem.retry_after_s),
     };
     state.count(reply.status);
-    Ok(response(reply, &id))
+    Ok(response(reply, &id, retry_after_s))
 }
 
 async fn reply(
@@ -66,7 +67,8 @@ async fn reply(
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
     let namespace = namespace(&head.headers)?;
     let (state, id) = (state.clone(), id.to_owned());
-    let call = Call { state, id, caller, parts, namespace, query, body };
+    let bytes = AtomicUsize::new(body.len());
+    let call = Call { state, id, caller, parts, namespace, query, body, bytes };
     // The caller may hang up; what began goes on to its end there.
     let handled = tokio::task::spawn_blocking(move || (route.handler)(&call)).await;
     handled.unwrap_or_else(|_| {
@@ -222,7 +224,7 @@ fn refusal(problem: &Problem, id: &str) -> Reply {
     Reply { status: problem.status, kind: JSON, body }
 }
 
-fn response(reply: Reply, id: &str) -> Response<Full<Bytes>> {
+fn response(reply: Reply, id: &str, retry_after_s: Option<u64>) -> Response<Full<Bytes>> {
     let status = reply.status;
     let mut response = Response::new(Full::new(Bytes::from(reply.body)));
     *response.status_mut() =
@@ -233,8 +235,8 @@ fn response(reply: Reply, id: &str) -> Response<Full<Bytes>> {
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }
-    if status == 503 {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Some(seconds) = retry_after_s.or((status == 503).then_some(1)) {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }

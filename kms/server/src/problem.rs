@@ -13,6 +13,8 @@ pub struct Problem {
     pub message: String,
     pub is_retryable: bool,
     pub hint: Option<&'static str>,
+    /// In how many seconds trying again may help, where that is known.
+    pub retry_after_s: Option<u64>,
 }
 
 /// Codes that only a server has, beside [`Code`]'s: code, status, whether trying again may help.
@@ -39,7 +41,7 @@ impl Problem {
     fn own(code: &str, message: impl Into<String>) -> Self {
         let found = OWN.iter().find(|own| own.0 == code);
         let &(code, status, is_retryable) = found.unwrap_or(&("internal", 500, false));
-        Problem { status, code, message: message.into(), is_retryable, hint: None }
+        Problem { status, code, message: message.into(), is_retryable, hint: None, retry_after_s: None }
     }
 
     /// The caller is not known.
@@ -125,14 +127,17 @@ impl Problem {
 
     fn of_code(code: Code, message: String) -> Self {
         let (code, status, is_retryable) = (code.as_str(), status(code), code.is_retryable());
-        Problem { status, code, message, is_retryable, hint: None }
+        Problem { status, code, message, is_retryable, hint: None, retry_after_s: None }
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = error.code();
-        let problem = Problem::of_code(code, error.to_string());
+        let mut problem = Problem::of_code(code, error.to_string());
+        if let Error::Quota { retry_after_s } = error {
+            problem.retry_after_s = Some(retry_after_s);
+        }
         match code {
             Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),
             Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
@@ -164,6 +169,7 @@ fn status(code: Code) -> u16 {
         Code::VersionDestroyed | Code::KeyDestroyed => 410,
         Code::TooLarge => 413,
         Code::OutcomeUnknown | Code::IntegrityFailed | Code::Internal => 500,
+        Code::QuotaExceeded => 429,
         Code::StoreUnavailable | Code::Busy | Code::AuditUnwritable => 503,
     }
 }

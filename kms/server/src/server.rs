@@ -35,8 +35,9 @@ struct Clock {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Threads that compute and wait for disks, at most.
-const WORKERS: usize = 64;
+/// Threads that compute, wait for disks and for their turn, at most: more than can wait for a turn, so that whoever has nobody
+/// before it finds one.
+const WORKERS: usize = 256;
 
 /// How often the audit log's checkpoint is made.
 const TICK: Duration = Duration::from_secs(1);

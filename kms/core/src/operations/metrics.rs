@@ -91,9 +91,45 @@ pub struct Metrics {
     batch_items: AtomicU64,
 }
 
-struct Histogram {
+/// How often something took how long.
+pub(crate) struct Histogram {
     buckets: [AtomicU64; BOUNDS.len() + 1],
     nanoseconds: AtomicU64,
+}
+
+impl Histogram {
+    pub(crate) fn new() -> Self {
+        Histogram {
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            nanoseconds: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn note(&self, took: Duration) {
+        let microseconds = took.as_micros() as u64;
+        let bucket = BOUNDS.partition_point(|&bound| bound < microseconds);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Its lines in the text format of Prometheus; none where nothing was noted.
+    pub(crate) fn lines(&self, name: &str, labels: &str, out: &mut String) {
+        let counts = self.buckets.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let total: u64 = counts.iter().sum();
+        if total == 0 {
+            return;
+        }
+        let (comma, mut below) = (if labels.is_empty() { "" } else { "," }, 0);
+        for (count, bound) in counts.iter().zip(BOUNDS) {
+            below += count;
+            let le = bound as f64 / 1e6;
+            out.push_str(&format!("{name}_bucket{{{labels}{comma}le=\"{le}\"}} {below}\n"));
+        }
+        let seconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+        out.push_str(&format!("{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {total}\n"));
+        out.push_str(&format!("{name}_sum{{{labels}}} {seconds}\n"));
+        out.push_str(&format!("{name}_count{{{labels}}} {total}\n"));
+    }
 }
 
 /// The algorithms in the order of [`KeyAlgorithm::place`], behind none.
@@ -109,14 +145,10 @@ impl Metrics {
             let row = || (0..width).map(|_| AtomicU64::new(0)).collect();
             Verb::ALL.iter().map(|_| row()).collect()
         };
-        let histogram = || Histogram {
-            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
-            nanoseconds: AtomicU64::new(0),
-        };
         Metrics {
             operations: by_verb(names().count()),
             failures: by_verb(Code::ALL.len()),
-            latency: Verb::ALL.iter().map(|_| histogram()).collect(),
+            latency: Verb::ALL.iter().map(|_| Histogram::new()).collect(),
             batches: AtomicU64::new(0),
             batch_items: AtomicU64::new(0),
         }
@@ -136,11 +168,7 @@ impl Metrics {
         if let Some(code) = failure {
             add(&self.failures[verb as usize][code as usize], 1);
         }
-        let histogram = &self.latency[verb as usize];
-        let microseconds = took.as_micros() as u64;
-        let bucket = BOUNDS.partition_point(|&bound| bound < microseconds);
-        add(&histogram.buckets[bucket], 1);
-        add(&histogram.nanoseconds, took.as_nanos() as u64);
+        self.latency[verb as usize].note(took);
     }
 
     pub(super) fn batch(&self, items: usize) {
@@ -175,30 +203,14 @@ impl Metrics {
                 line(format!("kms_failures_total{{op=\"{op}\",kind=\"{kind}\"}} {}", read(count)));
             }
         }
-        line("# TYPE kms_op_latency_seconds histogram".to_owned());
+        out.push_str("# TYPE kms_op_latency_seconds histogram\n");
         for (verb, histogram) in Verb::ALL.iter().zip(&self.latency) {
-            let counts = histogram.buckets.each_ref().map(read);
-            let total: u64 = counts.iter().sum();
-            let (op, mut below) = (verb.as_str(), 0);
-            if total == 0 {
-                continue;
-            }
-            let name = "kms_op_latency_seconds";
-            for (count, bound) in counts.iter().zip(BOUNDS) {
-                below += count;
-                let le = bound as f64 / 1e6;
-                line(format!("{name}_bucket{{op=\"{op}\",le=\"{le}\"}} {below}"));
-            }
-            line(format!("{name}_bucket{{op=\"{op}\",le=\"+Inf\"}} {total}"));
-            line(format!(
-                "{name}_sum{{op=\"{op}\"}} {}",
-                read(&histogram.nanoseconds) as f64 / 1e9
-            ));
-            line(format!("{name}_count{{op=\"{op}\"}} {total}"));
+            let labels = format!("op=\"{}\"", verb.as_str());
+            histogram.lines("kms_op_latency_seconds", &labels, &mut out);
         }
-        line("# TYPE kms_batch_len summary".to_owned());
-        line(format!("kms_batch_len_sum {}", read(&self.batch_items)));
-        line(format!("kms_batch_len_count {}", read(&self.batches)));
+        out.push_str("# TYPE kms_batch_len summary\n");
+        out.push_str(&format!("kms_batch_len_sum {}\n", read(&self.batch_items)));
+        out.push_str(&format!("kms_batch_len_count {}\n", read(&self.batches)));
         out
     }
 }

@@ -46,6 +46,7 @@ pub use export::ExportForm;
 pub use hmac::Tagged;
 pub use import::Import;
 pub use kms::{Kms, Options};
+pub(crate) use metrics::Histogram;
 pub use metrics::{Metrics, Verb};
 pub use public::Public;
 pub(crate) use records::{Kept, damaged, opened_bytes};

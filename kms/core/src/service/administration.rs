@@ -90,7 +90,7 @@ impl Service {
     pub fn first_token(&self, principal: &Principal) -> Result<Token, Error> {
         let who = self.gate.local(principal.clone());
         let new = NewToken { principal: principal.clone(), caveats: Vec::new(), lifetime_ms: None };
-        self.token_create(&Call { who: &who, request_id: "first-token" }, &new)
+        self.token_create(&Call::new(&who, "first-token"), &new)
     }
 
     /// A token without limits but its end, and the certificate that it is bound to, in place of every token that there is:
@@ -116,7 +116,7 @@ impl Service {
             let caveats: Vec<Caveat> = certificate.map(Caveat::Cnf).into_iter().collect();
             self.gate.mint(principal, &caveats, None, now_ms())
         };
-        let call = Call { who: &who, request_id: "recover-admin" };
+        let call = Call::new(&who, "recover-admin");
         self.changed(&call, &of(Action::Token), recover, |token| {
             Some(format!("token:{}", token.id()))
         })

@@ -3,9 +3,9 @@
 //! ```text
 //!   token --authenticate--> Authenticated
 //!
-//!   a use      allow --> operate --> append a record --> allow, may it still? --> answer
-//!                                                         '--> no: append `withheld` --> error
-//!   a change   allow --> append `begun`, durable --> operate --> append what came of it, durable --> answer
+//!   a use      allow --> quota, a place --> operate --> append a record --> allow, may it still? --> answer
+//!                                                                            '--> no: append `withheld` --> error
+//!   a change   allow --> quota, a place --> append `begun`, durable --> operate --> append what came of it, durable --> answer
 //! ```
 //!
 //! - Nothing is answered that the audit log does not tell of. Where it can't be written, everything is refused.
@@ -14,9 +14,12 @@
 
 mod administration;
 mod changes;
+mod cost;
 mod open;
 mod policies;
 mod public;
+mod queue;
+mod quota;
 mod run;
 mod secrets;
 mod uses;
@@ -25,5 +28,6 @@ pub use administration::{AuditState, NewToken};
 pub use changes::Shown;
 pub use open::{AuditAt, Options};
 pub use policies::Asked;
+pub use quota::QuotaOptions;
 pub use run::{Call, KeyRef, Service};
 pub use uses::{SignItem, VerifyItem};

@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicU64;
 use gabion_state::{Disk, RealDisk};
 use serde::{Deserialize, Serialize};
 
+use super::queue::Queues;
+use super::quota::{Quota, QuotaOptions};
 use super::run::{Service, now_ms};
 use crate::audit::{self, Class, Hash, Keys, Log};
 use crate::error::{AuditError, Error};
@@ -39,6 +41,8 @@ pub struct Options {
     pub origin: String,
     /// When a use is told of. Changes are always durable.
     pub class: Class,
+    /// What each tenant may have done.
+    pub quota: QuotaOptions,
 }
 
 impl Default for Options {
@@ -48,6 +52,7 @@ impl Default for Options {
             log: audit::Options::default(),
             origin: "gabion-kms".to_owned(),
             class: Class::Written,
+            quota: QuotaOptions::default(),
         }
     }
 }
@@ -79,7 +84,8 @@ impl Service {
         };
         let digests = digests(kms.kept())?;
         let (strangers, known) = (AtomicU64::new(0), Mutex::new(known));
-        Ok(Service { kms, gate, log, class: options.class, strangers, digests, known })
+        let (class, quota, queues) = (options.class, Quota::new(options.quota), Queues::new());
+        Ok(Service { kms, gate, log, class, strangers, digests, known, quota, queues })
     }
 
     /// Signs how far the audit log has come, and notes that in the store, so that a log that is put back is noticed.

@@ -1,12 +1,15 @@
 //! What every verb goes through.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Instant, SystemTime};
 
+use super::cost::{REQUEST_US, bytes_us, item_us};
+use super::queue::{Place, Queues};
+use super::quota::Quota;
 use crate::audit::{Class, Digest, Log, Outcome, Record};
 use crate::error::{Denied, Error};
-use crate::gate::{Authenticated, Gate, Method, Peer, Principal, Request};
+use crate::gate::{Action, Authenticated, Gate, Method, Peer, Principal, Request};
 use crate::model::{KeyId, Label};
 use crate::operations::Kms;
 use crate::seal::Key;
@@ -25,7 +28,7 @@ use crate::seal::Key;
 /// let token = service.first_token(&Principal::new("me")?)?.to_string();
 ///
 /// let who = service.authenticate(&token, &Peer::default())?;
-/// let call = Call { who: &who, request_id: "r-1" };
+/// let call = Call::new(&who, "r-1");
 /// let [tenant, purpose, name] = ["default", "transit", "web"].map(|text| Label::new("key", text));
 /// let (tenant, purpose, name) = (tenant?, purpose?, name?);
 /// let key = KeyRef { tenant: &tenant, name: &name };
@@ -48,6 +51,8 @@ pub struct Service {
     pub(super) digests: Key,
     /// How much of the log the store knows of.
     pub(super) known: Mutex<u64>,
+    pub(super) quota: Quota,
+    pub(super) queues: Queues,
 }
 
 /// Who calls, and which request it is.
@@ -57,6 +62,21 @@ pub struct Call<'a> {
     pub who: &'a Authenticated,
     /// Which request: the front's name for it, of which the log takes 128 bytes.
     pub request_id: &'a str,
+    /// How many bytes came with it, for which its first operation is charged.
+    pub bytes: Option<&'a AtomicUsize>,
+}
+
+impl<'a> Call<'a> {
+    /// A call of which nothing else is known.
+    pub fn new(who: &'a Authenticated, request_id: &'a str) -> Self {
+        Call { who, request_id, bytes: None }
+    }
+
+    /// About how many microseconds it takes besides what is done, for the first of its operations.
+    fn besides_us(&self) -> u64 {
+        let bytes = self.bytes.map_or(0, |bytes| bytes.swap(0, Ordering::Relaxed));
+        REQUEST_US + bytes_us(bytes)
+    }
 }
 
 /// A key, by its name.
@@ -142,7 +162,10 @@ impl Service {
         again: impl FnOnce(&T) -> Result<(), Error>,
     ) -> Result<T, Error> {
         self.permit(call, request, input)?;
-        let done = operate().or_else(|error| self.failed(call, request, input, error))?;
+        let place = self.place(call, request)?;
+        let done = operate();
+        drop(place);
+        let done = done.or_else(|error| self.failed(call, request, input, error))?;
         let told = told(&done);
         self.log.append(&[record(call, request, told.clone())], class)?;
         let still = self.allowed(call, request).and_then(|()| again(&done));
@@ -163,10 +186,12 @@ impl Service {
         key: impl FnOnce(&T) -> Option<String>,
     ) -> Result<T, Error> {
         self.permit(call, request, None)?;
+        let place = self.place(call, request)?;
         let of = |key, outcome| Told { key, input: None, output: None, outcome };
         let begun = record(call, request, of(None, Outcome::Begun));
         self.log.append(&[begun], Class::Durable)?;
         let done = operate();
+        drop(place);
         let told = match &done {
             Ok(done) => of(key(done), Outcome::Done),
             Err(error) => of(None, Outcome::Failed(error.code())),
@@ -189,6 +214,90 @@ impl Service {
 
     pub(super) fn allowed(&self, call: &Call<'_>, request: &Request<'_>) -> Result<(), Error> {
         Ok(self.gate.allow(&self.kms, call.who, request, now_ms())?)
+    }
+
+    /// Charges a tenant for what is about to be done, and waits for a place where it is computed. The process itself is
+    /// charged nothing and waits for nobody.
+    fn place(&self, call: &Call<'_>, request: &Request<'_>) -> Result<Option<Place<'_>>, Error> {
+        if call.who.method() == Method::Local {
+            return Ok(None);
+        }
+        let cost_us = call.besides_us() + self.item_us(request);
+        self.charge(call, request, cost_us)?;
+        self.queues.place(request.action, request.tenant, cost_us)
+    }
+
+    /// Of the items of a batch, which may be done, and a place for all of those. Each is charged by itself, and the first one
+    /// for the request, too.
+    pub(super) fn admitted(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        requests: &[Request<'_>],
+    ) -> (Vec<Result<(), Error>>, Option<Place<'_>>) {
+        let is_local = call.who.method() == Method::Local;
+        let mut all_us = 0;
+        let admit = |request: &Request<'_>| {
+            self.allowed(call, request)?;
+            if !is_local {
+                let of_request = if all_us == 0 { call.besides_us() } else { 0 };
+                let cost_us = of_request + self.item_us(request);
+                self.charge(call, request, cost_us)?;
+                all_us += cost_us;
+            }
+            Ok(())
+        };
+        let may: Vec<Result<(), Error>> = requests.iter().map(admit).collect();
+        if all_us == 0 {
+            return (may, None);
+        }
+        let tenant = requests.first().and_then(|request| request.tenant);
+        match self.queues.place(action, tenant, all_us) {
+            Ok(place) => (may, place),
+            Err(error) => (may.into_iter().map(|may| may.and(Err(error.clone()))).collect(), None),
+        }
+    }
+
+    /// About how many microseconds an item takes.
+    fn item_us(&self, request: &Request<'_>) -> u64 {
+        let algorithm = match (request.makes, request.tenant, request.key) {
+            (Some(new), ..) => Some(new.algorithm),
+            (None, Some(tenant), Some(name)) if request.action != Action::List => {
+                // What can't be looked up fails where it is used.
+                let name = Label::new("key", name);
+                let found = name.and_then(|name| self.kms.find(tenant, &name));
+                found.ok().map(|id| id.algorithm)
+            }
+            (None, ..) => None,
+        };
+        item_us(algorithm, request.action)
+    }
+
+    /// Takes what something costs out of a tenant's quota. The log is told of the first one in a row that is refused: a
+    /// flood does not fill it.
+    fn charge(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        cost_us: u64,
+    ) -> Result<(), Error> {
+        let is_charged = item_us(None, request.action) > 0;
+        let cost_us = if is_charged { cost_us } else { 0 };
+        self.quota.take(request.tenant, cost_us, Instant::now).or_else(|exceeded| {
+            match exceeded.is_first {
+                true => self.failed(call, request, None, exceeded.into()),
+                false => Err(exceeded.into()),
+            }
+        })
+    }
+
+    /// What was counted of quotas and queues, in the text format of Prometheus.
+    pub fn load_text(&self) -> String {
+        let refused = self.quota.refused();
+        let of_quota = format!(
+            "# TYPE kms_quota_refused_total counter\nkms_quota_refused_total {refused}\n"
+        );
+        self.queues.text() + &of_quota
     }
 
     /// Tells of what failed.

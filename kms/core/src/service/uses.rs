@@ -97,13 +97,11 @@ impl Service {
     ) -> Vec<Result<Signed, Error>> {
         let requests: Vec<Request<'_>> =
             items.iter().map(|item| one_of(asked, of(Action::Sign, &item.key))).collect();
+        let (may, place) = self.admitted(call, Action::Sign, &requests);
         let found: Vec<Result<KeyId, Error>> = items
             .iter()
-            .zip(&requests)
-            .map(|(item, request)| {
-                self.allowed(call, request)?;
-                self.find(&item.key)
-            })
+            .zip(may)
+            .map(|(item, may)| may.and_then(|()| self.find(&item.key)))
             .collect();
         let together: Vec<ToSign<'_>> = found
             .iter()
@@ -114,6 +112,7 @@ impl Service {
             })
             .collect();
         let mut signed = self.kms.sign_batch(&together).into_iter();
+        drop(place);
         // There is one for each that was found.
         let answers = found
             .iter()
@@ -158,11 +157,12 @@ impl Service {
     ) -> Vec<Result<bool, Error>> {
         let requests: Vec<Request<'_>> =
             items.iter().map(|item| one_of(asked, of(Action::Verify, &item.key))).collect();
+        let (may, place) = self.admitted(call, Action::Verify, &requests);
         let named: Vec<Result<VersionId, Error>> = items
             .iter()
-            .zip(&requests)
-            .map(|(item, request)| {
-                self.allowed(call, request)?;
+            .zip(may)
+            .map(|(item, may)| {
+                may?;
                 Ok(VersionId { key: self.find(&item.key)?, version: item.version })
             })
             .collect();
@@ -175,6 +175,7 @@ impl Service {
             })
             .collect();
         let mut verdicts = self.kms.verify_batch(&together).into_iter();
+        drop(place);
         let answers = named
             .into_iter()
             .map(|by| {
@@ -209,8 +210,12 @@ impl Service {
                 Told { key: None, input: Some(input(place)), output: None, outcome }
             }
         };
+        // Of quotas and queues the log was told as far as it is told: a flood does not fill it.
+        let is_told =
+            |answer: &Result<T, Error>| !matches!(answer, Err(Error::Quota { .. } | Error::Queue));
         let records: Vec<Record> = (0..)
             .zip(&answers)
+            .filter(|(_, answer)| is_told(answer))
             .map(|(place, answer)| record(call, &requests[place], tell(place, answer)))
             .collect();
         if let Err(error) = self.log.append(&records, self.class) {

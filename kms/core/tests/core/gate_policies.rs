@@ -405,7 +405,7 @@ fn text(message: &[u8]) -> Message<'_> {
 fn changes_of_policies_are_told_of_with_their_versions_and_need_their_action() {
     let service = service();
     let (admin, other) = (somebody(&service, "admin"), somebody(&service, "other"));
-    let [admin, other] = [&admin, &other].map(|who| Call { who, request_id: "r-1" });
+    let [admin, other] = [&admin, &other].map(|who| Call::new(who, "r-1"));
     let name = label("all");
     service
         .policy_put(&admin, &name, "permit(principal == Token::\"admin\", action, resource);")
@@ -438,7 +438,7 @@ fn a_use_whose_policy_is_withdrawn_meanwhile_is_withheld() {
     let service = service();
     let (admin, ci) = (somebody(&service, "admin"), somebody(&service, "ci"));
     let (set, a) = (label("ci"), label("a"));
-    let call = Call { who: &admin, request_id: "r-1" };
+    let call = Call::new(&admin, "r-1");
     let all = "permit(principal == Token::\"admin\", action, resource);";
     service.policy_put(&call, &label("admin"), all).unwrap();
     service
@@ -451,7 +451,7 @@ fn a_use_whose_policy_is_withdrawn_meanwhile_is_withheld() {
         let (started, starts) = mpsc::channel();
         let (ci, a, name) = (&ci, &a, &name);
         let signing = scope.spawn(move || {
-            let call = Call { who: ci, request_id: "r-2" };
+            let call = Call::new(ci, "r-2");
             let key = KeyRef { tenant: a, name };
             loop {
                 let _ = started.send(());
@@ -487,7 +487,7 @@ fn items_of_a_batch_are_decided_each_by_itself() {
     let service = service();
     let (admin, ci) = (somebody(&service, "admin"), somebody(&service, "ci"));
     let a = label("a");
-    let call = Call { who: &admin, request_id: "r-1" };
+    let call = Call::new(&admin, "r-1");
     service
         .policy_put(
             &call,
@@ -508,7 +508,7 @@ fn items_of_a_batch_are_decided_each_by_itself() {
             message: text(b"m"),
         })
         .collect();
-    let call = Call { who: &ci, request_id: "r-2" };
+    let call = Call::new(&ci, "r-2");
     let answers = service.sign_batch(&call, &items);
     let codes: Vec<Option<Code>> =
         answers.iter().map(|answer| answer.as_ref().err().map(Error::code)).collect();

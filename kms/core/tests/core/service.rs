@@ -39,7 +39,7 @@ fn somebody(service: &Service, caveats: &[&str]) -> Authenticated {
 }
 
 fn call(who: &Authenticated) -> Call<'_> {
-    Call { who, request_id: "r-1" }
+    Call::new(who, "r-1")
 }
 
 fn new(tenant: &Label, name: &str) -> NewKey {

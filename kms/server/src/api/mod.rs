@@ -13,6 +13,7 @@ pub mod transit;
 pub mod vault;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use gabion_kms::gate::Authenticated;
 use gabion_kms::model::{KeyId, Label};
@@ -40,6 +41,8 @@ pub struct Call {
     pub namespace: Option<String>,
     pub query: Query,
     pub body: hyper::body::Bytes,
+    /// How many bytes it has that were not charged yet.
+    pub bytes: AtomicUsize,
 }
 
 /// An answer.
@@ -84,7 +87,10 @@ impl Call {
     /// A route that forgot to ask who it is.
     pub fn caller(&self) -> Result<(&Service, service::Call<'_>), Problem> {
         match &self.caller {
-            Some((service, who)) => Ok((service, service::Call { who, request_id: &self.id })),
+            Some((service, who)) => {
+                let bytes = Some(&self.bytes);
+                Ok((service, service::Call { bytes, ..service::Call::new(who, &self.id) }))
+            }
             None => Err(Problem::internal("nobody asked who the caller is")),
         }
     }

@@ -25,6 +25,7 @@ pub fn metrics(call: &Call) -> Result<Reply, Problem> {
         service.kms().metrics().text()
             + type_of
             + &format!("kms_unauthenticated_total {strangers}\n")
+            + &service.load_text()
     });
     let text = counted.unwrap_or_default() + &call.state.metrics();
     Ok(Reply::text(200, "text/plain; version=0.0.4", text))

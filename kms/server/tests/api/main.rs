@@ -6,6 +6,7 @@ mod batch;
 mod carried;
 mod ends;
 mod keys;
+mod load;
 mod policies;
 mod raw;
 mod refusals;

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,9 +66,21 @@ impl Local {
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
     }
 
+    /// What is at a path that anybody may read.
+    pub fn get(&self, path: &str) -> String {
+        let answer = self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
     /// What comes back until the server hangs up.
     pub fn exchange(&self, request: &str) -> String {
-        let mut stream = UnixStream::connect(self.path()).unwrap();
+        exchange(&self.path(), request)
+    }
+}
+
+/// What comes back from a socket of this machine until the server hangs up.
+pub fn exchange(path: &Path, request: &str) -> String {
+        let mut stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // Who refuses a request early may have hung up by now.
         let _ = stream.write_all(request.as_bytes());
@@ -77,7 +89,6 @@ impl Local {
             Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("no end: {request:.60}"),
             Ok(_) | Err(_) => answer,
         }
-    }
 }
 
 #[test]

@@ -13,20 +13,28 @@ use gabion_kms_server::{Error, Initial, Keeper, Server, attenuated};
 use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::refused;
+use super::{raw, refused};
 
 /// A folder with a configuration, and what opens its store.
-struct Place {
+pub struct Place {
     folder: tempfile::TempDir,
     shares: Vec<Zeroizing<String>>,
     token: Zeroizing<String>,
+    /// What the configuration has besides.
+    more: String,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub fn new() -> Place {
+        Place::with("")
+    }
+
+    /// One whose configuration has something more.
+    pub fn with(more: &str) -> Place {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("backups")).unwrap();
-        let mut place = Place { folder, shares: Vec::new(), token: Zeroizing::default() };
+        let (shares, token, more) = (Vec::new(), Zeroizing::default(), more.to_owned());
+        let mut place = Place { folder, shares, token, more };
         let initial =
             Initial { shares: 5, threshold: 3, passphrase: Some("correct"), certificate: None };
         let mut shares = Vec::new();
@@ -47,16 +55,17 @@ impl Place {
         let at = |name: &str| self.path(name).display().to_string();
         let text = format!(
             "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
-             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n",
+             [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n{}",
             at("kms"),
             at(store),
             at(&format!("{store}-audit")),
-            at("backups")
+            at("backups"),
+            self.more
         );
         text.parse().unwrap()
     }
 
-    fn serve(&self, store: &str) -> Server {
+    pub fn serve(&self, store: &str) -> Server {
         let config = self.config(store);
         let keeper = Arc::new(Keeper::open(&config).unwrap());
         Server::start(keeper, &config.options().unwrap()).unwrap()
@@ -73,11 +82,31 @@ impl Place {
         Client::new(&settings).unwrap()
     }
 
-    fn admin(&self) -> Client {
+    pub fn admin(&self) -> Client {
         self.client(&self.token)
     }
 
-    fn unseal(&self) {
+    /// What is answered to a request with the first token, with its head.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        self.ask_of("default", method, path, body)
+    }
+
+    /// The same, of a tenant by Vault's word for it.
+    pub fn ask_of(&self, tenant: &str, method: &str, path: &str, body: &str) -> String {
+        let (token, length) = (&*self.token, body.len());
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {token}\r\n\
+             X-Vault-Namespace: {tenant}\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        raw::exchange(&self.path("kms"), &request)
+    }
+
+    /// What is at a path that anybody may read.
+    pub fn get(&self, path: &str) -> String {
+        self.ask("GET", path, "").split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    pub fn unseal(&self) {
         for share in &self.shares[1..4] {
             self.admin().unseal(&share_of(share)).unwrap();
         }

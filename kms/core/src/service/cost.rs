@@ -1,0 +1,141 @@
+//! About what an operation takes, before it is done: so that a tenant is charged by work and not by requests, and what is
+//! slow does not stand in the way of what is quick.
+//!
+//! The figures are those of docs/performance.md, of one operation by itself with AVX-512, rounded up. They need to be right to
+//! a factor of two or so: [`gabion_engine`]'s backends know their costs only where several of them compete for an algorithm.
+
+use std::sync::OnceLock;
+
+use crate::gate::Action;
+use crate::model::KeyAlgorithm;
+
+/// Microseconds that a request takes besides: gate, audit log, HTTP.
+pub const REQUEST_US: u64 = 50;
+
+/// Bytes of a request that take a microsecond: they are read, decoded and hashed.
+const BYTES_A_US: usize = 200;
+
+/// Microseconds of a change, which waits for a disk.
+const CHANGE_US: u64 = 4_000;
+
+/// Microseconds by an algorithm.
+#[derive(Clone, Copy)]
+struct Costs {
+    /// Of a signature, with what is looked at before it is released; of a ciphertext or a tag.
+    makes: u64,
+    /// Of verifying, and of decapsulating.
+    checks: u64,
+    /// Of a key.
+    key: u64,
+}
+
+/// Microseconds of what one item takes, without what its request takes besides.
+pub fn item_us(algorithm: Option<KeyAlgorithm>, action: Action) -> u64 {
+    let of = algorithm.map_or(Costs { makes: 5, checks: 5, key: 5 }, costs);
+    match action {
+        Action::Sign
+        | Action::Encrypt
+        | Action::Rewrap
+        | Action::Datakey
+        | Action::Hmac
+        | Action::Wrap
+        | Action::Encaps
+        | Action::Random => of.makes,
+        Action::Verify | Action::Decrypt | Action::Unwrap | Action::Decaps => of.checks,
+        Action::Create | Action::Rotate | Action::Import => CHANGE_US + of.key,
+        Action::Config | Action::Enable | Action::Restore => CHANGE_US,
+        Action::Attest => 200,
+        Action::List | Action::Show | Action::Export | Action::Status => 20,
+        // What takes something away, and who runs the service, is charged nothing.
+        Action::Disable
+        | Action::Trim
+        | Action::Delete
+        | Action::Destroy
+        | Action::Token
+        | Action::Policy
+        | Action::Audit
+        | Action::Seal
+        | Action::Backup => 0,
+    }
+}
+
+/// Microseconds of a request's bytes.
+pub fn bytes_us(bytes: usize) -> u64 {
+    (bytes / BYTES_A_US) as u64
+}
+
+/// From a table that is made once: an operation pays for no text.
+fn costs(algorithm: KeyAlgorithm) -> Costs {
+    static ALL: OnceLock<Vec<Costs>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let mut all = Vec::new();
+        for algorithm in KeyAlgorithm::all() {
+            let place = algorithm.place();
+            if all.len() <= place {
+                all.resize(place + 1, of_name(""));
+            }
+            all[place] = of_name(&algorithm.to_string());
+        }
+        all
+    });
+    all.get(algorithm.place()).copied().unwrap_or_else(|| of_name(""))
+}
+
+/// By how ids spell an algorithm.
+fn of_name(name: &str) -> Costs {
+    let slh_dsa = |is_shake: bool, set: &str| {
+        let (once, checks) = match set {
+            "128s" => (125_000, 600),
+            "192s" => (262_000, 900),
+            "256s" => (252_000, 1_300),
+            "128f" => (6_300, 1_200),
+            "192f" => (11_600, 1_700),
+            _ => (23_500, 1_800),
+        };
+        let once = if is_shake { once * 5 / 2 } else { once };
+        // A signature is made twice before it is released. A key is the top tree, which is an eighth of a signature of a
+        // small set; a fast set's is less (FIPS 205, Table 2).
+        Costs { makes: 2 * once, checks, key: once / 8 + 2 * once }
+    };
+    if let Some(set) = name.strip_prefix("slh-dsa-sha2-") {
+        return slh_dsa(false, set);
+    }
+    if let Some(set) = name.strip_prefix("slh-dsa-shake-") {
+        return slh_dsa(true, set);
+    }
+    // By bits; a key's primes take some hundreds of tries.
+    match name.strip_prefix("rsa-") {
+        Some("2048") => Costs { makes: 1_500, checks: 60, key: 300_000 },
+        Some("3072") => Costs { makes: 4_500, checks: 100, key: 1_000_000 },
+        Some(_) => Costs { makes: 10_000, checks: 200, key: 3_000_000 },
+        None if name.contains("256-gcm") || name.contains("gcm96") || name.contains("hmac") => {
+            Costs { makes: 5, checks: 5, key: 5 }
+        }
+        None if name == "ed25519" => Costs { makes: 25, checks: 15, key: 50 },
+        None => Costs { makes: 120, checks: 60, key: 300 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_known_to() {
+        let of = |name: &str, action| item_us(Some(name.parse().unwrap()), action);
+        assert!(of("ed25519", Action::Sign) < 100 && of("ml-dsa-87", Action::Verify) < 500);
+        assert!(of("slh-dsa-sha2-128s", Action::Sign) >= 250_000);
+        assert!(of("slh-dsa-shake-256f", Action::Sign) > of("slh-dsa-sha2-256f", Action::Sign));
+        assert!(of("slh-dsa-sha2-128f", Action::Sign) > 12_000);
+        assert!(of("slh-dsa-sha2-256s", Action::Verify) < 2_000);
+        assert_eq!(of("slh-dsa-sha2-128s", Action::Show), item_us(None, Action::Show));
+        for algorithm in KeyAlgorithm::all() {
+            let name = algorithm.to_string();
+            let is_slow = name.starts_with("slh-dsa") || ["rsa-3072", "rsa-4096"].contains(&&*name);
+            assert_eq!(item_us(Some(algorithm), Action::Sign) > 2_000, is_slow, "{name}");
+            assert!(item_us(Some(algorithm), Action::Create) >= CHANGE_US);
+            assert_eq!(item_us(Some(algorithm), Action::Disable), 0);
+        }
+        assert_eq!((bytes_us(0), bytes_us(1 << 20)), (0, 5242));
+    }
+}

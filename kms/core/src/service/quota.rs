@@ -1,0 +1,214 @@
+//! What each tenant may have done in a second.
+//!
+//! ```text
+//!   a bucket for each tenant: so many microseconds of work a second, and some seconds of them at most
+//!     something in it --> the work is taken out before it is done, also more than there is; the rest is a debt
+//!     nothing in it   --> quota_exceeded, with when to come again
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::model::Label;
+
+/// What tenants may have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaOptions {
+    /// Microseconds of work a second that each tenant may have done, by what operations are known to take about. None: as
+    /// many as there are.
+    pub us_per_second: Option<u32>,
+    /// The same of single tenants.
+    pub of_tenants: BTreeMap<Label, u32>,
+    /// How many seconds of that may be used at once.
+    pub burst_seconds: u32,
+}
+
+impl Default for QuotaOptions {
+    fn default() -> Self {
+        QuotaOptions { us_per_second: None, of_tenants: BTreeMap::new(), burst_seconds: 10 }
+    }
+}
+
+/// Most tenants that are remembered: some 3 MiB of them.
+const TENANTS_MAX: usize = 1 << 14;
+
+pub struct Quota {
+    options: QuotaOptions,
+    buckets: Mutex<HashMap<Box<str>, Bucket>>,
+    refused: AtomicU64,
+}
+
+/// Microseconds that are left at a time; less than nothing is a debt.
+struct Bucket {
+    left_us: i64,
+    at: Instant,
+    /// How many a second.
+    rate: u32,
+    /// Whether the last one that came was refused.
+    is_empty: bool,
+}
+
+/// Why somebody was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// In how many seconds there is something again.
+    pub retry_after_s: u64,
+    /// Whether the one before it was not refused: then the log is told of it.
+    pub is_first: bool,
+}
+
+impl From<Exceeded> for Error {
+    fn from(exceeded: Exceeded) -> Self {
+        Error::Quota { retry_after_s: exceeded.retry_after_s }
+    }
+}
+
+impl Quota {
+    pub fn new(options: QuotaOptions) -> Self {
+        Quota { options, buckets: Mutex::default(), refused: AtomicU64::new(0) }
+    }
+
+    /// Takes what something costs out of a tenant's bucket.
+    pub fn take(
+        &self,
+        tenant: Option<&Label>,
+        cost_us: u64,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<(), Exceeded> {
+        let of_tenant = tenant.and_then(|tenant| self.options.of_tenants.get(tenant));
+        let Some(rate) = of_tenant.copied().or(self.options.us_per_second) else { return Ok(()) };
+        if cost_us == 0 {
+            return Ok(());
+        }
+        let (burst, now) = (self.options.burst_seconds, now());
+        let name = tenant.map_or("", Label::as_str);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if !buckets.contains_key(name) {
+            forget(&mut buckets, burst, now);
+            let full = full(rate, burst);
+            buckets.insert(name.into(), Bucket { left_us: full, at: now, rate, is_empty: false });
+        }
+        let Some(bucket) = buckets.get_mut(name) else { return Ok(()) };
+        let left = bucket.left(burst, now);
+        if left <= 0 {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            let is_first = !std::mem::replace(&mut bucket.is_empty, true);
+            // With one microsecond there is something again.
+            let retry_after_s = (1 - left).unsigned_abs().div_ceil(u64::from(rate).max(1));
+            return Err(Exceeded { retry_after_s, is_first });
+        }
+        let cost = i64::try_from(cost_us).unwrap_or(i64::MAX);
+        *bucket = Bucket { left_us: left.saturating_sub(cost), at: now, rate, is_empty: false };
+        Ok(())
+    }
+
+    /// How often somebody was refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Bucket {
+    fn left(&self, burst: u32, now: Instant) -> i64 {
+        let since = now.saturating_duration_since(self.at).as_micros();
+        let more = since.saturating_mul(self.rate.into()) / 1_000_000;
+        let more = i64::try_from(more).unwrap_or(i64::MAX);
+        self.left_us.saturating_add(more).min(full(self.rate, burst))
+    }
+}
+
+fn full(rate: u32, burst: u32) -> i64 {
+    i64::from(rate) * i64::from(burst)
+}
+
+/// Makes room for another tenant: those whose buckets are full are as if they had never come, and then the half that
+/// owes least goes, whose debt is forgiven. Whoever names many tenants may so much more, and memory has a bound.
+fn forget(buckets: &mut HashMap<Box<str>, Bucket>, burst: u32, now: Instant) {
+    if buckets.len() < TENANTS_MAX {
+        return;
+    }
+    buckets.retain(|_, bucket| bucket.left(burst, now) < full(bucket.rate, burst));
+    if buckets.len() <= TENANTS_MAX / 2 {
+        return;
+    }
+    let mut left: Vec<i64> = buckets.values().map(|bucket| bucket.left(burst, now)).collect();
+    let (_, &mut median, _) = left.select_nth_unstable(TENANTS_MAX / 2);
+    buckets.retain(|_, bucket| bucket.left(burst, now) < median);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn label(text: &str) -> Label {
+        Label::new("tenant", text).unwrap()
+    }
+
+    fn quota(us_per_second: Option<u32>) -> Quota {
+        Quota::new(QuotaOptions { us_per_second, burst_seconds: 2, ..QuotaOptions::default() })
+    }
+
+    #[test]
+    fn a_bucket_empties_owes_and_fills_again() {
+        let (a, b, start) = (label("a"), label("b"), Instant::now());
+        let quota = quota(Some(1000));
+        let take = |tenant: &Label, cost, ms| {
+            quota.take(Some(tenant), cost, || start + Duration::from_millis(ms))
+        };
+        let refused = |retry_after_s, is_first| Err(Exceeded { retry_after_s, is_first });
+        assert_eq!(take(&a, 1500, 0), Ok(()));
+        // More than is left, once; then it owes 3 seconds.
+        assert_eq!(take(&a, 3500, 0), Ok(()));
+        assert_eq!(take(&a, 1, 0), refused(4, true));
+        assert_eq!(take(&a, 1, 0), refused(4, false));
+        assert_eq!(take(&b, 1, 0), Ok(()), "another tenant's");
+        assert_eq!(quota.take(None, 1, || start), Ok(()), "about nobody");
+        assert_eq!(take(&a, 0, 0), Ok(()), "what costs nothing");
+        assert_eq!(take(&a, 1, 3000), refused(1, false));
+        assert_eq!(take(&a, 1, 3001), Ok(()));
+        assert_eq!(take(&a, 1, 3001), refused(1, true));
+        // It is never more than full, also where the clock stands or jumps.
+        assert_eq!(take(&a, 2000, 60_000), Ok(()));
+        assert!(take(&a, 1, 60_000).is_err() && take(&a, 1, 0).is_err());
+        assert_eq!(quota.refused(), 7);
+        assert_eq!(take(&b, u64::MAX, 60_000), Ok(()));
+        let Err(Exceeded { retry_after_s, .. }) = take(&b, 1, 60_000) else { panic!() };
+        assert!(retry_after_s > 1 << 50, "{retry_after_s}");
+    }
+
+    #[test]
+    fn no_quota_is_none_and_a_tenant_may_have_its_own() {
+        let (a, b, now) = (label("a"), label("b"), Instant::now());
+        let none = quota(None);
+        for _ in 0..100 {
+            assert_eq!(none.take(Some(&a), u64::MAX, || now), Ok(()));
+        }
+        assert!(none.buckets.lock().unwrap().is_empty());
+        let of_tenants = [(a.clone(), 10)].into_iter().collect();
+        let one = Quota::new(QuotaOptions { of_tenants, ..QuotaOptions::default() });
+        assert_eq!(one.take(Some(&a), 100, || now), Ok(()));
+        assert!(one.take(Some(&a), 100, || now).is_err());
+        assert_eq!(one.take(Some(&b), u64::MAX, || now), Ok(()));
+        assert_eq!(one.take(Some(&b), u64::MAX, || now), Ok(()));
+    }
+
+    /// Memory has a bound, and whoever owes most is not forgotten.
+    #[test]
+    fn a_million_names_take_no_memory_and_free_no_debtor() {
+        let (quota, now, debtor) = (quota(Some(1000)), Instant::now(), label("debtor"));
+        assert_eq!(quota.take(Some(&debtor), 1 << 30, || now), Ok(()));
+        for at in 0..1_000_000 {
+            let name = label(&format!("t{at}"));
+            assert_eq!(quota.take(Some(&name), 1 + at % 100, || now), Ok(()));
+        }
+        let buckets = quota.buckets.lock().unwrap();
+        assert!(buckets.len() <= TENANTS_MAX && buckets.capacity() <= 4 * TENANTS_MAX);
+        drop(buckets);
+        assert!(quota.take(Some(&debtor), 1, || now).is_err());
+    }
+}
