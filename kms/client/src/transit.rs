@@ -358,6 +358,15 @@ wire! {
     }
 
     [deny_unknown_fields]
+    /// How much longer a token is to live.
+    TokenRenew {
+        /// A time from now on, such as 3600 or 1h; not supported beyond the token's end, which does not move.
+        increment: Option<Value>,
+        /// Not supported: the token is that of the head.
+        token: Option<Secret>,
+    }
+
+    [deny_unknown_fields]
     /// Random bytes.
     TransitRandom {
         /// How many; 32 if nothing is said.

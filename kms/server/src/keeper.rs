@@ -290,6 +290,12 @@ impl Keeper {
         }
     }
 
+    /// The recovery set, and how many of its shares were given. While the seal is being opened none is counted.
+    pub(crate) fn progress(&self) -> Result<(Option<Shares>, usize), Problem> {
+        let given = self.given.try_lock().map_or(0, |given| given.len());
+        Ok((seal::recovery(&*self.store)?, given))
+    }
+
     /// Takes one share more, and opens the seal if there are enough.
     fn take(&self, given: &mut Vec<Share>, share: Share) -> Result<(), Problem> {
         match enough(given, share)? {

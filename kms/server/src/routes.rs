@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::transit::{
-    TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitHmac,
+    TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitHmac,
     TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitVerify,
 };
 use gabion_kms_client::wire;
@@ -145,6 +145,8 @@ pub const ROUTES: &[Route] = &[
     route!(open "GET" "/v1/sys/seal-status" "vault_seal_status" "Whether the service is sealed." vault::seal_status),
     route!("GET" "/v1/sys/mounts" "vault_mounts" "What is served where: Transit at `transit/`." vault::mounts),
     route!("GET" "/v1/auth/token/lookup-self" "vault_lookup_self" "What the token is." vault::lookup_self),
+    route!("POST" "/v1/auth/token/renew-self" "vault_renew_self" "How much longer the token lives; its end does not move." vault::renew_self, body TokenRenew),
+    route!("POST" "/v1/auth/token/revoke-self" "vault_revoke_self" "Revokes the token, and those that were made of it." vault::revoke_self, body wire::Nothing),
     route!("LIST" "/v1/transit/keys" "transit_list" "Names of keys." transit::list, query transit::LIST),
     route!("GET" "/v1/transit/keys" "transit_list_by_get" "Names of keys, with `list=true`." transit::list_by_get, query transit::LIST),
     route!("POST" "/v1/transit/keys/{key}" "transit_create" "Makes a key." transit::create, body TransitCreate),

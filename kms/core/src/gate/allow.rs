@@ -99,10 +99,8 @@ impl Gate {
         now_ms: u64,
     ) -> Result<Authenticated, Unauthenticated> {
         let token: Token = token.parse().map_err(|_| Unauthenticated::Invalid)?;
-        if !self.roots.made(&token) {
-            return Err(Unauthenticated::Invalid);
-        }
-        if self.roots.is_revoked(token.id()) {
+        let line = self.roots.made(&token).ok_or(Unauthenticated::Invalid)?;
+        if self.roots.is_revoked(token.id()) || self.roots.is_cut(token.id(), &line) {
             return Err(Unauthenticated::Revoked);
         }
         if token.expires_ms().is_none_or(|expires| expires <= now_ms) {
@@ -131,6 +129,7 @@ impl Gate {
             method: Method::Token { id: token.id() },
             caveats: token.caveats().to_vec(),
             root: Some(RootId::of(&token)),
+            line,
             peer: *peer,
         })
     }
@@ -166,7 +165,8 @@ impl Gate {
             Method::Local => Ok(()),
             Method::Certificate => self.judged(kms, who, request, now_ms),
             Method::Token { id } => {
-                if self.roots.is_revoked(id) || !who.root.is_some_and(|id| self.roots.lives(id)) {
+                let lives = who.root.is_some_and(|id| self.roots.lives(id));
+                if !lives || self.roots.is_revoked(id) || self.roots.is_cut(id, &who.line) {
                     return Err(Denied::Revoked);
                 }
                 who.caveats.iter().try_for_each(|caveat| check(caveat, request, now_ms))?;
@@ -326,6 +326,25 @@ impl Gate {
     /// The store's.
     pub fn revoke(&self, kms: &Kms, id: TokenId, now_ms: u64) -> Result<(), Error> {
         self.roots.revoke(kms.kept(), id, now_ms)
+    }
+
+    /// Revokes the very token that somebody has, and those that were made of it; not those that it was made of. Its id.
+    ///
+    /// # Errors
+    /// Who has none; too many of one id; the store's.
+    pub fn revoke_own(
+        &self,
+        kms: &Kms,
+        who: &Authenticated,
+        now_ms: u64,
+    ) -> Result<TokenId, Error> {
+        match (who.method, who.line.last()) {
+            (Method::Token { id }, Some(own)) => {
+                self.roots.cut(kms.kept(), id, *own, now_ms)?;
+                Ok(id)
+            }
+            _ => Err(Error::Parameter("there is no token to revoke".to_owned())),
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 //! ```text
 //!   tokens/roots/ID      when it was made (8 bytes), the key (32)      buried when it is retired
 //!   tokens/revoked/ID    when it was revoked
+//!   tokens/cut/ID/DIGEST when one token of that id was revoked by whoever had it, with those that were made of it
 //! ```
 //!
 //! All of it is read when the gate opens, and kept: asking costs no read of the store.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{PoisonError, RwLock};
@@ -18,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::caveat::Caveat;
 use super::principal::Principal;
-use super::token::{Token, TokenId};
+use super::token::{TagDigest, Token, TokenId};
 use crate::error::Error;
 use crate::operations::{Kept, damaged};
 use crate::store::{RecordPath, Settled, Transaction, settle};
@@ -46,7 +47,11 @@ pub struct Roots {
     /// The newest one first.
     roots: RwLock<Vec<Root>>,
     revoked: RwLock<HashSet<TokenId>>,
+    cut: RwLock<HashMap<TokenId, HashSet<TagDigest>>>,
 }
+
+/// Most tokens of one id that are revoked by themselves: whoever has one makes as many of it as they like.
+const CUT_MAX: usize = 256;
 
 /// Records that are read together.
 const READ_TOGETHER: usize = 256;
@@ -55,6 +60,7 @@ impl Roots {
     /// Reads them. Where there is no root key, one is made.
     pub fn open(kept: &Kept, now_ms: u64) -> Result<Self, Error> {
         let (mut roots, mut revoked) = (Vec::new(), HashSet::new());
+        let mut cut: HashMap<TokenId, HashSet<TagDigest>> = HashMap::new();
         each(kept, &RecordPath::new("tokens/roots")?, |path, name, plain| {
             let parts = || {
                 let (made, key) = plain.split_first_chunk::<8>()?;
@@ -68,9 +74,18 @@ impl Roots {
             revoked.insert(name.parse().map_err(|_| damaged(path, "it is no token's id"))?);
             Ok(())
         })?;
+        each(kept, &RecordPath::new("tokens/cut")?, |path, name, _| {
+            let of = path.as_str().rsplit('/').nth(1).and_then(|id| id.parse().ok());
+            let digest = of_hex(name).map(TagDigest);
+            let (of, digest) =
+                of.zip(digest).ok_or_else(|| damaged(path, "it is no token's digest"))?;
+            cut.entry(of).or_default().insert(digest);
+            Ok(())
+        })?;
         roots.sort_unstable_by_key(|root| std::cmp::Reverse((root.made_ms, root.id)));
         let is_first = roots.is_empty();
-        let roots = Roots { roots: RwLock::new(roots), revoked: RwLock::new(revoked) };
+        let (revoked, cut) = (RwLock::new(revoked), RwLock::new(cut));
+        let roots = Roots { roots: RwLock::new(roots), revoked, cut };
         if is_first {
             roots.rotate(kept, now_ms)?;
         }
@@ -128,11 +143,12 @@ impl Roots {
         })
     }
 
-    /// Whether a root key that lives made a token.
-    pub fn made(&self, token: &Token) -> bool {
+    /// The line of a token that a root key made which lives. None of any other.
+    pub fn made(&self, token: &Token) -> Option<Vec<TagDigest>> {
         let id = RootId(token.root());
         self.read(|roots| {
-            roots.iter().find(|root| root.id == id).is_some_and(|root| token.is_of(&root.key))
+            let root = roots.iter().find(|root| root.id == id)?;
+            token.is_of(&root.key).then(|| token.line(&root.key))
         })
     }
 
@@ -153,6 +169,40 @@ impl Roots {
             Err(Error::Conflict) if !is_new => Ok(()),
             committed => committed,
         }
+    }
+
+    /// Revokes one token, the last of a line, with those that were made of it. Again is the same.
+    pub fn cut(
+        &self,
+        kept: &Kept,
+        of: TokenId,
+        digest: TagDigest,
+        now_ms: u64,
+    ) -> Result<(), Error> {
+        let is_new = {
+            let mut cut = self.cut.write().unwrap_or_else(PoisonError::into_inner);
+            let of = cut.entry(of).or_default();
+            if of.len() >= CUT_MAX && !of.contains(&digest) {
+                let what = "tokens of one id that are revoked by themselves";
+                return Err(Error::TooLarge { what, most: CUT_MAX, got: CUT_MAX + 1 });
+            }
+            // Whatever comes of it: from here on nobody uses it.
+            of.insert(digest)
+        };
+        let path = RecordPath::new(format!("tokens/cut/{of}/{}", hex(&digest.0)))?;
+        let said = serde_json::to_vec(&Revoked { revoked_ms: now_ms });
+        let said = said.map_err(|error| Error::Parameter(error.to_string()))?;
+        let sealed = kept.sealer.seal(&path, 1, &said)?;
+        match commit(kept, &Transaction::new().put(path, 0, sealed)) {
+            Err(Error::Conflict) if !is_new => Ok(()),
+            committed => committed,
+        }
+    }
+
+    /// Whether one of a line is revoked by itself.
+    pub fn is_cut(&self, of: TokenId, line: &[TagDigest]) -> bool {
+        let cut = self.cut.read().unwrap_or_else(PoisonError::into_inner);
+        cut.get(&of).is_some_and(|cut| line.iter().any(|digest| cut.contains(digest)))
     }
 
     /// Whether an id is revoked.

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha2_hmac::Sha256;
+use sha2_hmac::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::caveat::Caveat;
@@ -37,6 +37,19 @@ const TAG: usize = 32;
 /// Which token, or which family of them: those that were made of one have its id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(pub(super) [u8; 16]);
+
+/// What tells a token from those that it was made of, and makes none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct TagDigest(pub(super) [u8; 16]);
+
+impl TagDigest {
+    fn of(tag: &[u8; TAG]) -> Self {
+        let digest = Sha256::new().chain_update(LABEL).chain_update(tag).finalize();
+        let mut first = [0; 16];
+        first.copy_from_slice(&digest[..16]);
+        TagDigest(first)
+    }
+}
 
 /// A token. Secret: whoever has it may use it.
 #[derive(Clone)]
@@ -124,6 +137,18 @@ impl Token {
                 mac(&tag).chain_update(last.encode()).verify(&self.tag[..])
             }
         }
+    }
+
+    /// Digests of the tags that this one came about by, its own last: those of the token that was made, and of each that
+    /// was made of the one before. Whoever has one of those tokens can make this one.
+    pub(super) fn line(&self, key: &[u8; 32]) -> Vec<TagDigest> {
+        let mut tag = first_tag(key, &self.head());
+        let mut line = vec![TagDigest::of(&tag)];
+        for caveat in &self.caveats {
+            tag = next_tag(&tag, &caveat.encode());
+            line.push(TagDigest::of(&tag));
+        }
+        line
     }
 
     fn head(&self) -> Vec<u8> {

@@ -6,7 +6,7 @@ use super::action::Actions;
 use super::caveat::Caveat;
 use super::principal::Principal;
 use super::roots::RootId;
-use super::token::TokenId;
+use super::token::{TagDigest, TokenId};
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,13 +39,16 @@ pub struct Authenticated {
     pub(super) caveats: Vec<Caveat>,
     /// The root key of their token.
     pub(super) root: Option<RootId>,
+    /// What their token came about by.
+    pub(super) line: Vec<TagDigest>,
     pub(super) peer: Peer,
 }
 
 impl Authenticated {
     /// Somebody whom nothing limits that is theirs.
     pub(super) fn of(principal: Principal, method: Method, peer: &Peer) -> Self {
-        Authenticated { principal, method, caveats: Vec::new(), root: None, peer: *peer }
+        let (caveats, line) = (Vec::new(), Vec::new());
+        Authenticated { principal, method, caveats, root: None, line, peer: *peer }
     }
 
     /// Somebody with a token that nobody made, for a question to policies alone. [`super::Gate::allow`] denies them everything.

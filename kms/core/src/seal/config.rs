@@ -97,6 +97,18 @@ pub fn is_of_its_set(store: &dyn Store, share: &Share) -> Result<bool, Error> {
     }))
 }
 
+/// How many shares of the recovery set there are, and how many of them open the seal. None where there is no seal.
+///
+/// # Errors
+/// The store's; a seal that is damaged.
+pub fn recovery(store: &dyn Store) -> Result<Option<Shares>, Error> {
+    let Some(config) = read(store)?.0 else { return Ok(None) };
+    Ok(config.slots.iter().find_map(|slot| match slot.way {
+        Way::Recovery { threshold, shares } => Some(Shares { shares, threshold }),
+        Way::Passphrase { .. } => None,
+    }))
+}
+
 /// What is to open a seal: dealt, and not yet in the store. Its shares are handed out first, and it is adopted when
 /// whoever has them gives enough of them back: a seal that nobody can open never comes about.
 ///

@@ -19,7 +19,7 @@ mod share;
 mod slot;
 
 pub use config::{
-    By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, unseal,
+    By, Dealt, Shares, Slots, change_slots, init, is_initialised, is_of_its_set, recovery, unseal,
 };
 pub use record::Sealer;
 pub use share::Share;

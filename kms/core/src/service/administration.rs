@@ -65,6 +65,16 @@ impl Service {
         self.changed(call, &of(Action::Token), revoke, |()| Some(format!("token:{id}")))
     }
 
+    /// Revokes the very token that the caller has, and those that were made of it. Whoever has a token may do that.
+    ///
+    /// # Errors
+    /// Who has none; too many of one id; the store's; the audit log's.
+    pub fn token_revoke_self(&self, call: &Call<'_>) -> Result<(), Error> {
+        let revoke = || self.gate.revoke_own(&self.kms, call.who, now_ms());
+        let told = |id: &TokenId| Some(format!("token:{id}"));
+        self.changed_by_anybody(call, &of(Action::Token), revoke, told).map(drop)
+    }
+
     /// Makes a root key of tokens.
     ///
     /// # Errors

@@ -186,6 +186,17 @@ impl Service {
         key: impl FnOnce(&T) -> Option<String>,
     ) -> Result<T, Error> {
         self.permit(call, request, None)?;
+        self.changed_by_anybody(call, request, operate, key)
+    }
+
+    /// Runs a change that nobody has to be allowed: it is told of before it begins, and what came of it afterwards.
+    pub(super) fn changed_by_anybody<T>(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        operate: impl FnOnce() -> Result<T, Error>,
+        key: impl FnOnce(&T) -> Option<String>,
+    ) -> Result<T, Error> {
         let place = self.place(call, request)?;
         let of = |key, outcome| Told { key, input: None, output: None, outcome };
         let begun = record(call, request, of(None, Outcome::Begun));

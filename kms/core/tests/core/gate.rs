@@ -262,3 +262,48 @@ fn a_caveat_more_never_allows_more() {
     }
     assert!(allowed > 50 && denied > 50, "{allowed} {denied}");
 }
+
+/// Whoever was given less takes nothing from whoever gave it.
+#[test]
+fn a_token_that_revokes_itself_takes_what_was_made_of_it_along_and_nothing_else() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let slots = Slots {
+        recovery: Shares { shares: 1, threshold: 1 },
+        passphrase: Some(("p", Cost { memory_kib: 8, passes: 1 })),
+    };
+    let dealt = seal::init(&*store, &slots).unwrap();
+    let sealer = dealt.adopt(&*store, dealt.shares()).unwrap();
+    let kms = Kms::new(store.clone(), sealer, operations::Options::default()).unwrap();
+    let (gate, tenant) = (gate(&kms), label("a"));
+    let whole = token(&gate, &[]);
+    let less = whole.attenuate("actions=sign".parse().unwrap()).unwrap();
+    let beside = whole.attenuate("actions=verify".parse().unwrap()).unwrap();
+    let least = less.attenuate("tenant=a".parse().unwrap()).unwrap();
+    let (using, of_whole) = (who(&gate, &least), who(&gate, &whole));
+    let own = who(&gate, &less);
+    assert_eq!(gate.revoke_own(&kms, &own, NOW).unwrap(), whole.id());
+    gate.revoke_own(&kms, &own, NOW).unwrap();
+    let sign = request(Action::Sign, &tenant, "k");
+    assert_eq!(gate.allow(&kms, &using, &sign, NOW), Err(Denied::Revoked), "also while it is used");
+    assert_eq!(gate.allow(&kms, &of_whole, &sign, NOW), Ok(()));
+    drop((gate, kms));
+    let sealer = seal::unseal(&*store, By::Passphrase("p")).unwrap();
+    let kms = Kms::new(store, sealer, operations::Options::default()).unwrap();
+    for gate in [Gate::open(&kms, Options::default(), NOW).unwrap()] {
+        let ask =
+            |token: &Token| gate.authenticate(&token.to_string(), &Peer::default(), NOW).err();
+        assert_eq!(ask(&less), Some(Unauthenticated::Revoked));
+        assert_eq!(ask(&least), Some(Unauthenticated::Revoked));
+        assert_eq!((ask(&whole), ask(&beside)), (None, None));
+        // Nobody fills the store with them.
+        let mut one = beside.clone();
+        let refused = (0..300).find_map(|at| {
+            one = beside.attenuate(Caveat::BatchMax(1000 + at)).unwrap();
+            gate.revoke_own(&kms, &who(&gate, &one), NOW).err()
+        });
+        assert_eq!(refused.unwrap().code(), gabion_kms::Code::TooLarge);
+        assert_eq!(ask(&one), None, "what was refused did not happen");
+        let nobody = gate.of_certificate(Principal::new("c").unwrap(), &Peer::default());
+        assert!(gate.revoke_own(&kms, &nobody, NOW).is_err());
+    }
+}

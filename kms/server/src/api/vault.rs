@@ -1,7 +1,9 @@
 //! What Vault's clients ask of a server before they use it.
 
-use gabion_kms::gate::{Caveat, Method};
+use gabion_kms::gate::{Authenticated, Caveat, Method};
 use gabion_kms::service;
+use gabion_kms_client::transit::TokenRenew;
+use gabion_kms_client::wire::Nothing;
 use serde_json::{Value, json};
 
 use super::{Call, JSON, Reply};
@@ -86,13 +88,15 @@ pub fn initialized(call: &Call) -> Result<Reply, Problem> {
 
 pub fn seal_status(call: &Call) -> Result<Reply, Problem> {
     let how = call.state.keeper.status();
+    let (recovery, given) = call.state.keeper.progress()?;
+    let (threshold, shares) = recovery.map_or((0, 0), |set| (set.threshold, set.shares));
     Reply::json(&json!({
         "type": "shamir",
         "initialized": how.initialized,
         "sealed": how.sealed,
-        "t": 0,
-        "n": 0,
-        "progress": 0,
+        "t": threshold,
+        "n": shares,
+        "progress": given,
         "nonce": "",
         "version": how.version,
         "build_date": "",
@@ -119,17 +123,93 @@ pub fn mounts(call: &Call) -> Result<Reply, Problem> {
     data(call, json!({"transit/": mount}), &[])
 }
 
+/// A token's end does not move. Who asks for no more than is left of its life is told how much that is.
+pub fn renew_self(call: &Call) -> Result<Reply, Problem> {
+    let (_, service::Call { who, .. }) = call.caller()?;
+    let TokenRenew { increment, token } = json::read(&call.body)?;
+    if token.is_some() {
+        let why = "`token` is not supported: the one that comes in the head is meant";
+        return Err(Problem::unsupported(why));
+    }
+    let (Method::Token { id }, Some(expires)) = (who.method(), expires_ms(who)) else {
+        return Err(Problem::bad("there is no token"));
+    };
+    let left = expires.saturating_sub(now_ms()) / 1000;
+    let wanted = increment.as_ref().map(seconds).transpose()?.unwrap_or(0);
+    if wanted > left {
+        let why = format!(
+            "`increment` of {wanted} s is not supported: the token ends in {left} s, and its end does not move"
+        );
+        return Err(Problem::unsupported(why).hint("have another token made"));
+    }
+    Reply::json(&json!({
+        "request_id": call.id,
+        "lease_id": "",
+        "renewable": false,
+        "lease_duration": 0,
+        "data": null,
+        "wrap_info": null,
+        "warnings": ["a token's end does not move; lease_duration is what is left of its life"],
+        "auth": {
+            // A token is not told to whoever has it already.
+            "client_token": "",
+            "accessor": id.to_string(),
+            "policies": who.caveats().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "token_policies": [],
+            "metadata": null,
+            "lease_duration": left,
+            "renewable": false,
+            "entity_id": "",
+            "token_type": "service",
+            "orphan": true,
+            "num_uses": 0,
+        },
+    }))
+}
+
+/// Revokes the token that comes with the request, and those that were made of it; not the one that it was made of.
+pub fn revoke_self(call: &Call) -> Result<Reply, Problem> {
+    let (service, caller) = call.caller()?;
+    let Nothing {} = json::read(&call.body)?;
+    service.token_revoke_self(&caller)?;
+    Ok(Reply { status: 204, kind: JSON, body: Vec::new() })
+}
+
+/// When a token ends.
+fn expires_ms(who: &Authenticated) -> Option<u64> {
+    let expires = who.caveats().iter().filter_map(|caveat| match caveat {
+        Caveat::Expires(ms) => Some(*ms),
+        _ => None,
+    });
+    expires.min()
+}
+
+/// Seconds, as Vault takes them: a number, or a text such as 90, 90s, 5m or 1h.
+fn seconds(value: &Value) -> Result<u64, Problem> {
+    let of_text = |text: &str| -> Option<u64> {
+        let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+        let found = units.iter().find_map(|(unit, many)| Some((text.strip_suffix(*unit)?, *many)));
+        let (digits, unit) = found.unwrap_or((text, 1));
+        let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        digits.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(unit)
+    };
+    let seconds = match value {
+        Value::Null => Some(0),
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) if text.is_empty() => Some(0),
+        Value::String(text) => of_text(text),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    seconds.ok_or_else(|| Problem::bad("`increment` is no time; expected such as 3600 or \"1h\""))
+}
+
 pub fn lookup_self(call: &Call) -> Result<Reply, Problem> {
     let (_, service::Call { who, .. }) = call.caller()?;
     let id = match who.method() {
         Method::Token { id } => id.to_string(),
         Method::Certificate | Method::Local => String::new(),
     };
-    let expires = who.caveats().iter().filter_map(|caveat| match caveat {
-        Caveat::Expires(ms) => Some(*ms),
-        _ => None,
-    });
-    let expires = expires.min();
+    let expires = expires_ms(who);
     let about = json!({
         "accessor": id,
         "creation_time": 0,

@@ -399,3 +399,18 @@ fn a_new_administrator_needs_what_administration_needs() {
     // Nobody has that certificate here.
     assert_eq!(refused(place.client(token.expose()).show("k")).code, "unauthenticated");
 }
+
+#[test]
+fn vaults_status_of_the_seal_has_the_numbers_of_the_recovery_set() {
+    let place = Place::new();
+    let _server = place.serve("store");
+    let numbers = || {
+        let said: serde_json::Value = serde_json::from_str(&place.get("/v1/sys/seal-status")).unwrap();
+        ["t", "n", "progress"].map(|name| said[name].as_u64().unwrap())
+    };
+    assert_eq!(numbers(), [3, 5, 0]);
+    place.admin().unseal(&share_of(&place.shares[0])).unwrap();
+    assert_eq!(numbers(), [3, 5, 1]);
+    place.unseal();
+    assert_eq!(numbers(), [3, 5, 0]);
+}

@@ -478,3 +478,59 @@ fn a_key_is_deleted_where_its_configuration_and_the_token_allow_it() {
     data(local.ask("POST", "/v1/transit/keys/kept/config", &config));
     refused(delete(&local, "kept"), 400);
 }
+
+#[test]
+fn a_token_is_not_renewed_beyond_its_end_and_revokes_itself() {
+    let local = Local::start();
+    let renew = |body: &Value| local.ask("POST", "/v1/auth/token/renew-self", body);
+    for body in [
+        NONE,
+        json!({}),
+        json!({"increment": 0}),
+        json!({"increment": "1h"}),
+        json!({"increment": "30m"}),
+    ] {
+        let (status, answer) = renew(&body);
+        assert_eq!(status, 200, "{body}: {answer}");
+        let left = answer["auth"]["lease_duration"].as_u64().unwrap();
+        assert!((86_000..=86_400).contains(&left) && answer["auth"]["renewable"] == false);
+        assert_eq!(answer["auth"]["client_token"], "");
+    }
+    for increment in [json!("2d"), json!(86_401), json!("25h"), json!(u64::MAX)] {
+        let said = refused(renew(&json!({"increment": increment})), 400);
+        assert!(said.starts_with("unsupported: ") && said.contains("does not move"), "{said}");
+    }
+    for increment in [
+        json!(-1),
+        json!(1.5),
+        json!("x"),
+        json!("h"),
+        json!("+1"),
+        json!("1hh"),
+        json!("1 h"),
+        json!("99999999999999999d"),
+        json!([1]),
+        json!(true),
+    ] {
+        let said = refused(renew(&json!({"increment": increment})), 400);
+        assert!(said.starts_with("bad_request: "), "{increment}: {said}");
+    }
+    assert!(refused(renew(&json!({"incremnt": 1})), 400).contains("incremnt"));
+    assert!(refused(renew(&json!({"token": "x"})), 400).starts_with("unsupported"));
+    let less = gabion_kms_server::attenuated(&local.token, &["actions=list".to_owned()]).unwrap();
+    let as_less = |method: &str, path: &str| {
+        let answer = local.exchange(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {}\r\n\r\n",
+            *less
+        ));
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(as_less("GET", "/v1/kms/keys"), "200");
+    assert_eq!(as_less("POST", "/v1/auth/token/revoke-self"), "204");
+    assert_eq!(as_less("GET", "/v1/kms/keys"), "401");
+    assert_eq!(as_less("POST", "/v1/auth/token/revoke-self"), "403");
+    // The one that it was made of is still one, until it revokes itself.
+    data(local.ask("GET", "/v1/auth/token/lookup-self", &NONE));
+    assert_eq!(local.ask("POST", "/v1/auth/token/revoke-self", &json!({})).0, 204);
+    assert_eq!(local.ask("GET", "/v1/auth/token/lookup-self", &NONE).0, 403);
+}
