@@ -10,13 +10,14 @@ use gabion_kms::service::Service;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
-    HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, IF_NONE_MATCH, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode, Version};
+use sha2_hmac::{Digest, Sha256};
 
-use crate::api::{Call, JSON, Reply, vault};
+use crate::api::{Call, JSON, JWKS, Reply, vault};
 use crate::json;
 use crate::peers::Connected;
 use crate::problem::Problem;
@@ -40,7 +41,12 @@ async fn answered(
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let id = state.request_id();
     let is_vaults = routes::is_vaults(request.uri().path());
+    let known = known(request.headers());
     let (reply, retry_after_s) = match reply(&state, &from, request, &id).await {
+        Ok(reply) if reply.kind == JWKS && reply.status == 200 => {
+            state.count(reply.status);
+            return Ok(kept(reply, &id, &known));
+        }
         Ok(reply) => (reply, None),
         Err(problem) if is_vaults => (vault::refusal(&problem), problem.retry_after_s),
         Err(problem) => (refusal(&problem, &id), problem.retry_after_s),
@@ -180,6 +186,35 @@ fn namespace(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let text = value.to_str().map_err(|_| Problem::bad("X-Vault-Namespace is no text"))?;
     let name = text.trim_matches('/');
     Ok(Some(name.to_owned()).filter(|name| !name.is_empty()))
+}
+
+/// Marks of what the caller has (RFC 9110, 13.1.2).
+fn known(headers: &HeaderMap) -> Vec<String> {
+    let fields = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let marks = fields.flat_map(|field| field.split(','));
+    marks.map(|mark| mark.trim().trim_start_matches("W/").to_owned()).collect()
+}
+
+/// An answer that its caller may keep, and that is not sent again to whoever has it. Nobody uses it without asking whether
+/// it is still so: what was taken out of use is not to be believed from a cache.
+fn kept(mut reply: Reply, id: &str, known: &[String]) -> Response<Full<Bytes>> {
+    let digest: [u8; 32] = Sha256::digest(&reply.body).into();
+    let mark: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = format!("\"{mark}\"");
+    let is_known = known.iter().any(|known| *known == mark || known == "*");
+    if is_known {
+        (reply.status, reply.body) = (304, Vec::new());
+    }
+    let mut response = response(reply, id, None);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    if let Ok(mark) = HeaderValue::from_str(&mark) {
+        headers.insert(ETAG, mark);
+    }
+    if is_known {
+        headers.remove(CONTENT_TYPE);
+    }
+    response
 }
 
 fn no_method(method: &str, routes: &[&Route]) -> Problem {

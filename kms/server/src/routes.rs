@@ -4,15 +4,15 @@ use std::sync::OnceLock;
 
 use gabion_kms_client::shape::{Schemas, Shape};
 use gabion_kms_client::transit::{
-    TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt, TransitHmac,
-    TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitVerify,
+    TokenRenew, TransitConfig, TransitCreate, TransitDatakey, TransitDecrypt, TransitEncrypt,
+    TransitHmac, TransitRandom, TransitRewrap, TransitRotate, TransitSign, TransitVerify,
 };
 use gabion_kms_client::wire;
 use matchit::Router;
 use serde_json::Value;
 
 use crate::api::{
-    Call, Reply, administration, batch, carried, keys, policies, secrets, signatures, system,
+    Call, Reply, administration, batch, carried, jwks, keys, policies, secrets, signatures, system,
     transit, vault,
 };
 use crate::problem::Problem;
@@ -100,6 +100,7 @@ pub const ROUTES: &[Route] = &[
     route!("POST" "/v1/kms/keys/{key}/import" "import_version" "Gives a key one version more, of what somebody brings." carried::import_version, body wire::ImportVersion, answer wire::Rotated, query &[OF_TENANT]),
     route!("POST" "/v1/kms/keys/{key}/export" "export_key" "Gives out the private half of a version, if the key allows that." carried::export, body wire::ExportKey, answer wire::Exported, query &[OF_TENANT]),
     route!("POST" "/v1/kms/import" "import_key" "Makes a key of what somebody brings." carried::import, body wire::ImportKey, answer wire::Key),
+    route!("GET" "/v1/kms/jwks/{tenant}" "jwks" "Public keys that verify a tenant's signatures, as JWKs (RFC 7517, 8037, 9964)." jwks::jwks),
     route!("POST" "/v1/kms/sign" "sign" "Signs a message or a digest." signatures::sign, body wire::Sign, answer wire::Signed),
     route!("POST" "/v1/kms/verify" "verify" "Verifies a signature." signatures::verify, body wire::Verify, answer wire::Verified),
     route!("POST" "/v1/kms/batch" "batch" "Signs and verifies many, each by itself." batch::batch, body wire::Batch, answer wire::BatchDone),
@@ -225,7 +226,8 @@ mod tests {
                 .path
                 .replace("{key}", "some%2Fkey")
                 .replace("{hash}", "h")
-                .replace("{name}", "n"))
+                .replace("{name}", "n")
+                .replace("{tenant}", "t"))
             .unwrap();
             let here = found.iter().filter(|other| other.method == route.method);
             let here: Vec<&str> = here.map(|other| other.name).collect();

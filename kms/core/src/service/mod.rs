@@ -15,6 +15,7 @@
 mod administration;
 mod changes;
 mod cost;
+mod jwks;
 mod open;
 mod policies;
 mod public;
@@ -26,6 +27,7 @@ mod uses;
 
 pub use administration::{AuditState, NewToken};
 pub use changes::Shown;
+pub use jwks::VerifyingKey;
 pub use open::{AuditAt, Options};
 pub use policies::Asked;
 pub use quota::QuotaOptions;

@@ -4,6 +4,7 @@ pub mod administration;
 pub mod batch;
 mod bytes;
 pub mod carried;
+pub mod jwks;
 pub mod keys;
 pub mod policies;
 pub mod secrets;
@@ -54,6 +55,9 @@ pub struct Reply {
 
 /// The form of answers of JSON.
 pub const JSON: &str = "application/json";
+
+/// The form of a set of JWKs. Whoever asks for one may keep it, and asks each time whether it is still so.
+pub const JWKS: &str = "application/jwk-set+json";
 
 impl Reply {
     /// A value.

@@ -5,6 +5,7 @@
 mod batch;
 mod carried;
 mod ends;
+mod jwks;
 mod keys;
 mod load;
 mod policies;
