@@ -24,6 +24,7 @@ use crate::problem::Problem;
 use crate::query::{Query, decoded};
 use crate::routes::{self, Access, Route};
 use crate::state::State;
+use crate::trace;
 
 /// How long a body may take.
 const BODY: Duration = Duration::from_secs(30);
@@ -72,9 +73,9 @@ async fn reply(
     let body = read(body, state.body_max).await?;
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
     let namespace = namespace(&head.headers)?;
-    let (state, id) = (state.clone(), id.to_owned());
+    let (state, id, trace) = (state.clone(), id.to_owned(), trace::parent(&head.headers));
     let bytes = AtomicUsize::new(body.len());
-    let call = Call { state, id, caller, parts, namespace, query, body, bytes };
+    let call = Call { state, id, trace, caller, parts, namespace, query, body, bytes };
     // The caller may hang up; what began goes on to its end there.
     let handled = tokio::task::spawn_blocking(move || (route.handler)(&call)).await;
     handled.unwrap_or_else(|_| {

@@ -41,6 +41,7 @@ mod routes;
 mod server;
 mod state;
 mod tokens;
+mod trace;
 
 pub use error::Error;
 pub use gabion_kms::audit;

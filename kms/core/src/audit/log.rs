@@ -56,6 +56,7 @@ impl Default for Options {
 /// let record = Record {
 ///     time_ms: 1_790_000_000_000,
 ///     request_id: "r-1".to_owned(),
+///     trace: None,
 ///     principal: Principal::new("ci")?,
 ///     method: "local".to_owned(),
 ///     action: Action::Sign,

@@ -24,6 +24,9 @@ pub struct Record {
     pub time_ms: u64,
     /// Which request, by the caller's or the front's name.
     pub request_id: String,
+    /// What it is part of: a traceparent (W3C Trace Context), if the caller gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// Who.
     pub principal: Principal,
     /// How they were authenticated: `token:ID`, `certificate` or `local`.
@@ -185,6 +188,7 @@ mod tests {
         Record {
             time_ms: 1_790_000_000_000,
             request_id: "r-1".to_owned(),
+            trace: None,
             principal: Principal::new("ci@example.com").unwrap(),
             method: "token:02020202020202020202020202020202".to_owned(),
             action: Action::Sign,

@@ -62,6 +62,8 @@ pub struct Call<'a> {
     pub who: &'a Authenticated,
     /// Which request: the front's name for it, of which the log takes 128 bytes.
     pub request_id: &'a str,
+    /// What it is part of: a traceparent (W3C Trace Context) that the front has looked at.
+    pub trace: Option<&'a str>,
     /// How many bytes came with it, for which its first operation is charged.
     pub bytes: Option<&'a AtomicUsize>,
 }
@@ -69,7 +71,7 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call of which nothing else is known.
     pub fn new(who: &'a Authenticated, request_id: &'a str) -> Self {
-        Call { who, request_id, bytes: None }
+        Call { who, request_id, trace: None, bytes: None }
     }
 
     /// About how many microseconds it takes besides what is done, for the first of its operations.
@@ -97,7 +99,7 @@ pub(super) struct Told {
     pub outcome: Outcome,
 }
 
-/// Most characters of a request's name.
+/// Most characters of a request's name, and of what it is part of.
 const REQUEST_ID_MAX: usize = 128;
 
 impl Service {
@@ -286,12 +288,7 @@ impl Service {
 
     /// Takes what something costs out of a tenant's quota. The log is told of the first one in a row that is refused: a
     /// flood does not fill it.
-    fn charge(
-        &self,
-        call: &Call<'_>,
-        request: &Request<'_>,
-        cost_us: u64,
-    ) -> Result<(), Error> {
+    fn charge(&self, call: &Call<'_>, request: &Request<'_>, cost_us: u64) -> Result<(), Error> {
         let is_charged = item_us(None, request.action) > 0;
         let cost_us = if is_charged { cost_us } else { 0 };
         self.quota.take(request.tenant, cost_us, Instant::now).or_else(|exceeded| {
@@ -305,9 +302,8 @@ impl Service {
     /// What was counted of quotas and queues, in the text format of Prometheus.
     pub fn load_text(&self) -> String {
         let refused = self.quota.refused();
-        let of_quota = format!(
-            "# TYPE kms_quota_refused_total counter\nkms_quota_refused_total {refused}\n"
-        );
+        let of_quota =
+            format!("# TYPE kms_quota_refused_total counter\nkms_quota_refused_total {refused}\n");
         self.queues.text() + &of_quota
     }
 
@@ -342,6 +338,7 @@ pub(super) fn record(call: &Call<'_>, request: &Request<'_>, told: Told) -> Reco
     Record {
         time_ms: now_ms(),
         request_id: call.request_id.chars().take(REQUEST_ID_MAX).collect(),
+        trace: call.trace.map(|trace| trace.chars().take(REQUEST_ID_MAX).collect()),
         principal: call.who.principal().clone(),
         method: match call.who.method() {
             Method::Token { id } => format!("token:{id}"),

@@ -30,6 +30,7 @@ pub fn record(number: u64) -> Record {
     Record {
         time_ms: 1_790_000_000_000 + number,
         request_id: format!("request-{number}"),
+        trace: None,
         principal: Principal::new("ci@example.com").unwrap(),
         method: "local".to_owned(),
         action: Action::Sign,

@@ -36,6 +36,8 @@ pub struct Call {
     pub caller: Option<(Arc<Service>, Authenticated)>,
     /// What the request is called in answers and logs.
     pub id: String,
+    /// What it is part of: the traceparent that came with it.
+    pub trace: Option<String>,
     /// The path's parts that are no fixed text.
     pub parts: Vec<String>,
     /// What the field X-Vault-Namespace says.
@@ -93,7 +95,8 @@ impl Call {
         match &self.caller {
             Some((service, who)) => {
                 let bytes = Some(&self.bytes);
-                Ok((service, service::Call { bytes, ..service::Call::new(who, &self.id) }))
+                let (trace, of) = (self.trace.as_deref(), service::Call::new(who, &self.id));
+                Ok((service, service::Call { trace, bytes, ..of }))
             }
             None => Err(Problem::internal("nobody asked who the caller is")),
         }

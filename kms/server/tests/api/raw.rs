@@ -68,7 +68,8 @@ impl Local {
 
     /// What is at a path that anybody may read.
     pub fn get(&self, path: &str) -> String {
-        let answer = self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+        let answer =
+            self.exchange(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
@@ -80,15 +81,15 @@ impl Local {
 
 /// What comes back from a socket of this machine until the server hangs up.
 pub fn exchange(path: &Path, request: &str) -> String {
-        let mut stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        // Who refuses a request early may have hung up by now.
-        let _ = stream.write_all(request.as_bytes());
-        let mut answer = String::new();
-        match stream.read_to_string(&mut answer) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("no end: {request:.60}"),
-            Ok(_) | Err(_) => answer,
-        }
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // Who refuses a request early may have hung up by now.
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = String::new();
+    match stream.read_to_string(&mut answer) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("no end: {request:.60}"),
+        Ok(_) | Err(_) => answer,
+    }
 }
 
 #[test]
@@ -236,4 +237,43 @@ fn a_body_in_chunks_has_the_same_limit() {
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
+}
+
+/// What a request is part of stands in the audit log, beside the name that its answer has.
+#[test]
+fn a_traceparent_is_in_the_record_of_its_request_and_a_bad_one_is_not() {
+    let local = Local::start();
+    let token = &*local.token;
+    let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let ask = |fields: &str| {
+        let answer = local.exchange(&format!(
+            "GET /v1/kms/keys HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {token}\r\n{fields}\r\n"
+        ));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{fields}: {answer}");
+        let id = answer.lines().find_map(|line| line.strip_prefix("x-request-id: "));
+        id.unwrap().trim().to_owned()
+    };
+    let fields = [
+        format!("traceparent: {good}\r\n"),
+        format!("Traceparent: {good}\r\ntracestate: a=b\r\n"),
+        format!("traceparent: {good}\r\ntraceparent: {good}\r\n"),
+        format!("traceparent: {}\r\n", good.replace("4b", "\"}")),
+        "traceparent: x\r\n".to_owned(),
+        String::new(),
+    ];
+    let ids: Vec<String> = fields.iter().map(|fields| ask(fields)).collect();
+    let (_, said) = local.ask("GET", "/v1/kms/audit?limit=1000", &Value::Null);
+    let records = said["records"].as_array().unwrap();
+    let trace_of = |id: &String| {
+        let found: Vec<&Value> = records
+            .iter()
+            .map(|one| &one["record"])
+            .filter(|one| one["request_id"] == **id)
+            .collect();
+        assert_eq!(found.len(), 1, "{said}");
+        found[0]["trace"].as_str().map(str::to_owned)
+    };
+    let traces: Vec<Option<String>> = ids.iter().map(trace_of).collect();
+    let good = Some(good.to_owned());
+    assert_eq!(traces, [good.clone(), good, None, None, None, None]);
 }
