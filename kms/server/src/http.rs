@@ -1,7 +1,7 @@
 //! One request, from its head to its answer.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -75,9 +75,13 @@ async fn reply(
     let namespace = namespace(&head.headers)?;
     let (state, id, trace) = (state.clone(), id.to_owned(), trace::parent(&head.headers));
     let bytes = AtomicUsize::new(body.len());
-    let call = Call { state, id, trace, caller, parts, namespace, query, body, bytes };
+    let asked = OnceLock::new();
+    let call = Call { state, id, trace, asked, caller, parts, namespace, query, body, bytes };
     // The caller may hang up; what began goes on to its end there.
-    let handled = tokio::task::spawn_blocking(move || (route.handler)(&call)).await;
+    let handled = tokio::task::spawn_blocking(move || {
+        (route.handler)(&call).map_err(|problem| call.refusal(problem))
+    })
+    .await;
     handled.unwrap_or_else(|_| {
         Err(Problem::internal("the request met a defect; the server's log has it"))
     })

@@ -113,13 +113,20 @@ impl Keeper {
     /// Gives a store its seal, and a token that may do everything. Each share is handed out before anything is there.
     ///
     /// # Errors
-    /// A store that has a seal, or is in use; numbers that make no sense; what `hand_out` says.
+    /// A store that has a seal, or is in use; numbers that make no sense; no certificate where administration needs one; what
+    /// `hand_out` says.
     pub fn init<E: From<Error>>(
         config: &Config,
         initial: &Initial<'_>,
         mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
     ) -> Result<Zeroizing<String>, E> {
         let certificate = initial.certificate.map(digest_of).transpose()?;
+        if certificate.is_none() && config.service().gate.needs_certificate_for_administration {
+            // Its token could make no other and read no log, and there would be no other.
+            let why = "administration needs a token that is bound to a client's certificate: name that (--certificate), or set \
+                       tokens.administration_needs_certificate = false";
+            return Err(Error::Settings(why.to_owned()).into());
+        }
         let Initial { shares, threshold, passphrase, .. } = *initial;
         let recovery = Shares { shares, threshold };
         let slots = Slots { recovery, passphrase: passphrase.map(|text| (text, Cost::default())) };

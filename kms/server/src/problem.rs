@@ -1,5 +1,6 @@
 //! Why a request is refused, as callers see it.
 
+use gabion_kms::model::Label;
 use gabion_kms::{Code, Error};
 use gabion_kms_client::wire;
 
@@ -15,6 +16,8 @@ pub struct Problem {
     pub hint: Option<&'static str>,
     /// In how many seconds trying again may help, where that is known.
     pub retry_after_s: Option<u64>,
+    /// The name of the key that is said not to be there.
+    pub missing: Option<String>,
 }
 
 /// Codes that only a server has, beside [`Code`]'s: code, status, whether trying again may help.
@@ -41,7 +44,15 @@ impl Problem {
     fn own(code: &str, message: impl Into<String>) -> Self {
         let found = OWN.iter().find(|own| own.0 == code);
         let &(code, status, is_retryable) = found.unwrap_or(&("internal", 500, false));
-        Problem { status, code, message: message.into(), is_retryable, hint: None, retry_after_s: None }
+        Problem {
+            status,
+            code,
+            message: message.into(),
+            is_retryable,
+            hint: None,
+            retry_after_s: None,
+            missing: None,
+        }
     }
 
     /// The caller is not known.
@@ -113,6 +124,15 @@ impl Problem {
         self
     }
 
+    /// The same of a key that was named by its id: whoever knows that learns no name by a refusal.
+    pub fn of_key(mut self, name: &Label, id: &str) -> Self {
+        if self.missing.as_deref() == Some(name.as_str()) {
+            self.message = Error::NoKey(id.to_owned()).to_string();
+            self.missing = None;
+        }
+        self
+    }
+
     /// As the wire has it.
     pub fn envelope(&self, request_id: &str) -> wire::Problem {
         wire::Problem {
@@ -127,7 +147,15 @@ impl Problem {
 
     fn of_code(code: Code, message: String) -> Self {
         let (code, status, is_retryable) = (code.as_str(), status(code), code.is_retryable());
-        Problem { status, code, message, is_retryable, hint: None, retry_after_s: None }
+        Problem {
+            status,
+            code,
+            message,
+            is_retryable,
+            hint: None,
+            retry_after_s: None,
+            missing: None,
+        }
     }
 }
 
@@ -135,8 +163,10 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = error.code();
         let mut problem = Problem::of_code(code, error.to_string());
-        if let Error::Quota { retry_after_s } = error {
-            problem.retry_after_s = Some(retry_after_s);
+        match error {
+            Error::Quota { retry_after_s } => problem.retry_after_s = Some(retry_after_s),
+            Error::NoKey(name) => problem.missing = Some(name),
+            _ => {}
         }
         match code {
             Code::VersionDisabled => problem.hint("`gabion kms key enable` puts it into use again"),

@@ -5,7 +5,7 @@ use super::run::{Call, KeyRef, Service};
 use super::uses::one_of;
 use crate::error::Error;
 use crate::gate::{Action, Request};
-use crate::model::{Key, KeyAlgorithm, KeyId};
+use crate::model::{Key, KeyAlgorithm, KeyId, Label};
 use crate::operations::Public;
 
 impl Service {
@@ -53,6 +53,26 @@ impl Service {
         };
         let told = |(id, _): &(KeyId, Vec<Public>)| done(Some(id.to_string()));
         self.used(call, &of(Action::Show, key), None, show, told, |_| Ok(()))
+    }
+
+    /// The name of a key that a caller names by its id. Whether they may see the key says each verb that the name is for; a
+    /// front tells them of the id alone, which they have already.
+    ///
+    /// # Errors
+    /// No such key; the store's. One that was destroyed has no name any more: whoever may not see every key of its tenant
+    /// hears that there is none.
+    pub fn named(&self, call: &Call<'_>, id: &KeyId) -> Result<Label, Error> {
+        match self.kms.describe(id) {
+            Ok(key) => Ok(key.name),
+            Err(Error::Destroyed) => {
+                let tenant = Some(&id.tenant);
+                let list =
+                    Request { action: Action::List, tenant, key: Some(""), items: 1, makes: None };
+                let seen = self.allowed(call, &list);
+                Err(if seen.is_ok() { Error::Destroyed } else { Error::NoKey(id.to_string()) })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs something of administration that the front does: closing the seal, making a copy.

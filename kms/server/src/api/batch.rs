@@ -3,7 +3,7 @@
 use gabion_kms::Error;
 use gabion_kms::model::{KeyId, VersionId};
 use gabion_kms::operations::Signed;
-use gabion_kms::service::{Service, SignItem, VerifyItem};
+use gabion_kms::service::{SignItem, VerifyItem};
 use gabion_kms_client::encode;
 use gabion_kms_client::wire::{Batch, BatchDone, BatchItem, BatchResult, ItemProblem};
 
@@ -44,7 +44,7 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     };
     let revision = service.kms().revision();
     let ready: Vec<Result<Ready, Problem>> =
-        items.iter().map(|item| Ready::read(service, item)).collect();
+        items.iter().map(|item| Ready::read(call, item)).collect();
     let (mut sign, mut verify) = (Vec::new(), Vec::new());
     for Ready { wanted, input, does } in ready.iter().flatten() {
         let (key, message) = (wanted.key(), input.message());
@@ -61,16 +61,16 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
     let answer = |ready: &Result<Ready, Problem>| -> Result<BatchResult, Problem> {
         match ready {
             Err(problem) => Ok(refused(problem)),
-            Ok(Ready { does: Does::Sign { .. }, .. }) => {
-                Ok(told(signed.next().ok_or_else(lost)?.map(|signed| made(&signed))))
+            Ok(Ready { does: Does::Sign { .. }, wanted, .. }) => {
+                Ok(told(wanted, signed.next().ok_or_else(lost)?.map(|signed| made(&signed))))
             }
-            Ok(Ready { does: Does::Verify { key, version, .. }, .. }) => {
+            Ok(Ready { does: Does::Verify { key, version, .. }, wanted, .. }) => {
                 let valid = verified.next().ok_or_else(lost)?;
                 let of = |valid| {
                     let by = VersionId { key: key.clone()?, version: *version };
                     Ok(verdict(&by, valid))
                 };
-                Ok(told(valid.and_then(of)))
+                Ok(told(wanted, valid.and_then(of)))
             }
         }
     };
@@ -82,9 +82,10 @@ pub fn batch(call: &Call) -> Result<Reply, Problem> {
 }
 
 impl Ready {
-    fn read(service: &Service, item: &BatchItem) -> Result<Self, Problem> {
+    fn read(call: &Call, item: &BatchItem) -> Result<Self, Problem> {
+        let (service, _) = call.caller()?;
         let input = Input::read(&item.message, &item.digest, &item.prehash, &item.context)?;
-        let wanted = Wanted::new(service, item.tenant.as_deref(), &item.key)?;
+        let wanted = Wanted::new(call, item.tenant.as_deref(), &item.key)?;
         let does = match (item.op.as_str(), &item.signature) {
             ("sign", None) => Does::Sign { version: item.version },
             ("sign", Some(_)) => {
@@ -103,8 +104,8 @@ impl Ready {
     }
 }
 
-fn told(answer: Result<BatchResult, Error>) -> BatchResult {
-    answer.unwrap_or_else(|error| refused(&error.into()))
+fn told(wanted: &Wanted, answer: Result<BatchResult, Error>) -> BatchResult {
+    answer.unwrap_or_else(|error| refused(&wanted.refusal(error)))
 }
 
 fn made(signed: &Signed) -> BatchResult {

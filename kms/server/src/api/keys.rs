@@ -158,8 +158,7 @@ fn set_state(call: &Call, state: model::State) -> Result<Reply, Problem> {
 
 /// The key that the path names.
 pub fn wanted(call: &Call) -> Result<Wanted, Problem> {
-    let (service, _) = call.caller()?;
-    Wanted::new(service, call.query.text("tenant"), call.key())
+    Wanted::new(call, call.query.text("tenant"), call.key())
 }
 
 fn shown(call: &Call, wanted: &Wanted) -> Result<Reply, Problem> {

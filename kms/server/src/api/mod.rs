@@ -13,8 +13,8 @@ pub mod system;
 pub mod transit;
 pub mod vault;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use gabion_kms::gate::Authenticated;
 use gabion_kms::model::{KeyId, Label};
@@ -38,6 +38,8 @@ pub struct Call {
     pub id: String,
     /// What it is part of: the traceparent that came with it.
     pub trace: Option<String>,
+    /// The name of the key that was named by its id, and that id.
+    pub asked: OnceLock<(Label, String)>,
     /// The path's parts that are no fixed text.
     pub parts: Vec<String>,
     /// What the field X-Vault-Namespace says.
@@ -82,6 +84,14 @@ impl Call {
         self.part(0)
     }
 
+    /// A refusal as the caller is told of it: of a key that they named by its id, they are told the id.
+    pub fn refusal(&self, problem: Problem) -> Problem {
+        match self.asked.get() {
+            Some((name, id)) => problem.of_key(name, id),
+            None => problem,
+        }
+    }
+
     /// A part of the path that the route leaves open; empty where there is none.
     pub fn part(&self, at: usize) -> &str {
         self.parts.get(at).map(String::as_str).unwrap_or_default()
@@ -107,6 +117,8 @@ impl Call {
 pub struct Wanted {
     pub tenant: Label,
     pub name: Label,
+    /// The id, if that is what was said.
+    id: Option<String>,
 }
 
 impl Wanted {
@@ -114,17 +126,28 @@ impl Wanted {
     ///
     /// # Errors
     /// What is neither a name nor an id; an id of no key.
-    pub fn new(service: &Service, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
+    pub fn new(call: &Call, tenant: Option<&str>, key: &str) -> Result<Self, Problem> {
         if !key.contains('/') {
             let tenant = Label::new("tenant", tenant.unwrap_or(TENANT))?;
-            return Ok(Wanted { tenant, name: Label::new("key", key)? });
+            return Ok(Wanted { tenant, name: Label::new("key", key)?, id: None });
         }
+        let (service, caller) = call.caller()?;
         let id: KeyId = key.parse()?;
         if tenant.is_some_and(|tenant| tenant != id.tenant.as_str()) {
             return Err(Problem::bad("the tenant is not the one in the key's id"));
         }
-        let name = service.kms().describe(&id)?.name;
-        Ok(Wanted { tenant: id.tenant, name })
+        let name = service.named(&caller, &id)?;
+        // Of a batch each item says its own.
+        let _ = call.asked.set((name.clone(), key.to_owned()));
+        Ok(Wanted { tenant: id.tenant, name, id: Some(key.to_owned()) })
+    }
+
+    /// A refusal as the caller is told of it.
+    pub fn refusal(&self, error: gabion_kms::Error) -> Problem {
+        match &self.id {
+            Some(id) => Problem::from(error).of_key(&self.name, id),
+            None => error.into(),
+        }
     }
 
     /// The version that is meant: the newest one if none is named. Of a key that is not there the first one is asked for,

@@ -51,7 +51,7 @@ impl<'a, T: OfKey> Asked<'a, T> {
         let (service, caller) = call.caller()?;
         let body: T = json::read(&call.body)?;
         let (tenant, key) = body.key();
-        let wanted = Wanted::new(service, tenant, key)?;
+        let wanted = Wanted::new(call, tenant, key)?;
         Ok(Asked { service, caller, wanted, revision: service.kms().revision(), body })
     }
 }

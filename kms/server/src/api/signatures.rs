@@ -14,7 +14,7 @@ pub fn sign(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: Sign = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
-    let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
+    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
     let signed = service.sign(&caller, &wanted.key(), asked.version, input.message())?;
     Reply::json(&Signed {
@@ -30,7 +30,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
     let asked: Verify = json::read(&call.body)?;
     let input = Input::read(&asked.message, &asked.digest, &asked.prehash, &asked.context)?;
     let signature = bytes("signature", &asked.signature)?;
-    let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
+    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
     let id = service.kms().find(&wanted.tenant, &wanted.name);
     let version = wanted.version(service, asked.version);
@@ -42,7 +42,7 @@ pub fn verify(call: &Call) -> Result<Reply, Problem> {
 pub fn attest(call: &Call) -> Result<Reply, Problem> {
     let (service, caller) = call.caller()?;
     let asked: Attest = json::read(&call.body)?;
-    let wanted = Wanted::new(service, asked.tenant.as_deref(), &asked.key)?;
+    let wanted = Wanted::new(call, asked.tenant.as_deref(), &asked.key)?;
     let revision = service.kms().revision();
     let nonce = asked.nonce.as_deref().unwrap_or_default();
     let attested = service.attest(&caller, &wanted.key(), nonce)?;

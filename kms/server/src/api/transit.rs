@@ -35,7 +35,7 @@ fn named(call: &Call, name: &str, in_body: Option<&str>) -> Result<Wanted, Probl
     if in_body.is_some_and(|other| other != name) {
         return Err(Problem::bad("`name` is another one than that in the path"));
     }
-    Ok(Wanted { tenant: tenant(call)?, name: Label::new("key", name)? })
+    Ok(Wanted { tenant: tenant(call)?, name: Label::new("key", name)?, id: None })
 }
 
 fn tenant(call: &Call) -> Result<Label, Problem> {

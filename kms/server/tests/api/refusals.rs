@@ -1,6 +1,6 @@
 //! What is refused, and how that is said.
 
-use gabion_kms_client::wire::{Sign, Verify};
+use gabion_kms_client::wire::{CreateToken, Problem, Sign, Verify};
 use gabion_kms_client::{Client, Error, Settings, encode};
 use serde_json::{Value, json};
 
@@ -133,4 +133,91 @@ fn a_client_of_another_authority_does_not_connect() {
     let settings = Settings { authorities: Some(other.authorities().to_owned()), ..settings(&one) };
     let client = Client::new(&settings).unwrap();
     assert!(matches!(client.status(), Err(Error::Unreachable { .. })));
+}
+
+/// Whoever knows an id learns by no refusal what its key is called, nor that it was there.
+#[test]
+fn a_hidden_key_does_not_tell_its_name_to_who_knows_its_id() {
+    let server = server();
+    let admin = client(&server);
+    let secret = create(&admin, "project-nightingale", "ed25519");
+    let gone = create(&admin, "project-gone", "ed25519");
+    let sealed = create(&admin, "project-sealed", "xaes-256-gcm");
+    admin.delete("project-gone").unwrap();
+    admin.post::<Value>("/v1/kms/keys/project-gone/destroy", &json!({})).unwrap();
+    let with = |caveats: &[&str]| {
+        let caveats = Some(caveats.iter().map(|text| text.to_string()).collect());
+        let asked = CreateToken { principal: "ci".into(), caveats, lifetime_s: None };
+        let token = admin.create_token(&asked).unwrap().token.expose().to_owned();
+        Client::new(&Settings { token: Some(token.into()), ..settings(&server) }).unwrap()
+    };
+    let ask = |who: &Client, key: &str| -> Vec<Problem> {
+        let path = |verb: &str| format!("/v1/kms/keys/{}{verb}", key.replace('/', "%2F"));
+        let (message, none) = (encode(b"m"), json!({}));
+        let post = |path: &str, body: &Value| refused(who.post::<Value>(path, body));
+        let mut all = vec![
+            refused(who.get::<Value>(&path(""))),
+            refused(who.get::<Value>(&path("/versions"))),
+            post(&path("/rotate"), &none),
+            post(&path("/disable"), &json!({"version": 1})),
+            post(&path("/config"), &json!({"min_sign": 1})),
+            post(&path("/export"), &none),
+            post(&path("/destroy"), &none),
+        ];
+        for (verb, more) in [
+            ("sign", json!({"message": message})),
+            ("verify", json!({"message": message, "signature": encode(&[0; 64])})),
+            ("attest", none.clone()),
+            ("encrypt", json!({"plaintext": message})),
+            ("hmac", json!({"message": message})),
+            ("encaps", none.clone()),
+        ] {
+            let mut body = more;
+            body["key"] = json!(key);
+            all.push(post(&format!("/v1/kms/{verb}"), &body));
+        }
+        let items = json!({"items": [
+            {"op": "sign", "key": key, "message": message},
+            {"op": "verify", "key": key, "message": message, "signature": encode(&[0; 64])},
+        ]});
+        let batch: Value = who.post("/v1/kms/batch", &items).unwrap();
+        for result in batch["results"].as_array().unwrap() {
+            let text = |name: &str| result["problem"][name].as_str().unwrap().to_owned();
+            let (code, message) = (text("code"), text("message"));
+            all.push(Problem { code, message, ..all[0].clone() });
+        }
+        all
+    };
+    let less = [with(&["key_prefix=web-"]), with(&["tenant=other"])];
+    let nowhere = "default/transit/ed25519/0192b1c4-5f6e-4d7a-8b9c-0d1e2f3a4b5c".to_owned();
+    for who in &less {
+        for key in [&secret.id, &gone.id, &sealed.id, &nowhere] {
+            for problem in ask(who, key) {
+                assert_eq!(problem.code, "not_found", "{problem:?}");
+                assert_eq!(problem.message, format!("there is no key `{key}`"));
+            }
+        }
+    }
+    // Whoever may see every key hears what became of it.
+    assert_eq!(
+        refused(admin.get::<Value>(&format!("/v1/kms/keys/{}", gone.id.replace('/', "%2F")))).code,
+        "key_destroyed"
+    );
+    // Policies hide keys, too.
+    let text = "permit(principal == Token::\"dev\", action, resource);\n\
+                permit(principal == Token::\"ci\", action == Action::\"verify\", resource);";
+    admin.put_policy("all", text).unwrap();
+    let ci = with(&[]);
+    for problem in ask(&ci, &sealed.id).into_iter().filter(|problem| problem.code != "unsupported")
+    {
+        assert!(!problem.message.contains("project-"), "{problem:?}");
+    }
+    let sign =
+        refused(ci.post::<Value>("/v1/kms/sign", &json!({"key": secret.id, "message": "bQ=="})));
+    assert_eq!(sign.message, format!("there is no key `{}`", secret.id));
+    // By its name it is the name that comes back.
+    let sign = refused(
+        ci.post::<Value>("/v1/kms/sign", &json!({"key": "project-nightingale", "message": "bQ=="})),
+    );
+    assert_eq!(sign.message, "there is no key `project-nightingale`");
 }

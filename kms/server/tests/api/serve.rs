@@ -414,3 +414,27 @@ fn vaults_status_of_the_seal_has_the_numbers_of_the_recovery_set() {
     place.unseal();
     assert_eq!(numbers(), [3, 5, 0]);
 }
+
+/// Whoever can do nothing of administration could make nobody who can.
+#[test]
+fn no_first_token_is_made_that_can_not_administer() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let config: Config = format!(
+        "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+        at("kms"),
+        at("store"),
+        at("audit")
+    )
+    .parse()
+    .unwrap();
+    let initial = Initial { shares: 1, threshold: 1, passphrase: None, certificate: None };
+    let mut handed_out = 0;
+    let made = Keeper::init(&config, &initial, |_| -> Result<(), Error> {
+        handed_out += 1;
+        Ok(())
+    });
+    let said = made.unwrap_err().to_string();
+    assert!(said.contains("--certificate") && said.contains("administration_needs_certificate"), "{said}");
+    assert_eq!((handed_out, std::fs::read_dir(folder.path()).unwrap().count()), (0, 0));
+}

@@ -16,10 +16,11 @@ use crate::keys::passin::PassIn;
 /// Make a store with its seal, and a first token
 ///
 /// Example:
-///   gabion kms init --config kms.toml --shares 5 --threshold 3
+///   gabion kms init --config kms.toml --shares 5 --threshold 3 --certificate admin.pem
 ///
 /// Prints the shares that open the seal and a token that may do everything, once and never again: give each share to
-/// somebody else. Nobody may be serving the store.
+/// somebody else. The token is bound to the certificate, which may be left out where the configuration says that
+/// administration needs none. Nobody may be serving the store.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
