@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use gabion_kms::audit::{Archived, Keep};
-use gabion_kms::gate::{self, Principal};
+use gabion_kms::gate::{self, Action, Principal};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
 use gabion_kms::service::{AuditAt, Call, Options, Service};
@@ -151,6 +151,44 @@ impl Keeper {
             }
             service.checkpoint()?;
             Ok(Zeroizing::new(token.to_string()))
+        };
+        Ok(adopted()?)
+    }
+
+    /// Deals what opens a seal anew, in place of all that opened it: by enough shares of the recovery set, while nobody serves
+    /// the store. Each new share is handed out before anything is changed; no record is touched.
+    ///
+    /// # Errors
+    /// A store that is in use or has no seal; shares that do not open it; numbers that make no sense; what `hand_out` says.
+    /// After [`gabion_kms::Error::OutcomeUnknown`] either these or the shares of before open it: keep both.
+    pub fn reseal<E: From<Error>>(
+        config: &Config,
+        given: &[Zeroizing<String>],
+        initial: &Initial<'_>,
+        mut hand_out: impl FnMut(Zeroizing<String>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Initial { shares, threshold, passphrase, .. } = *initial;
+        let recovery = Shares { shares, threshold };
+        let slots = Slots { recovery, passphrase: passphrase.map(|text| (text, Cost::default())) };
+        let opened = || -> Result<_, Error> {
+            let of_share = |error| gabion_kms::Error::Seal(gabion_kms::SealError::Share(error));
+            let given = given.iter().map(|share| share.parse::<Share>().map_err(of_share));
+            let given = given.collect::<Result<Vec<_>, _>>()?;
+            let keeper = Self::at(config)?;
+            let dealt = seal::change_slots(&*keeper.store, &given, &slots)?;
+            let service = keeper.opened(seal::unseal(&*keeper.store, By::Shares(&given))?)?;
+            Ok((keeper, dealt, service))
+        };
+        let (keeper, dealt, service) = opened()?;
+        for share in dealt.shares() {
+            hand_out(Zeroizing::new(share.to_string()))?;
+        }
+        let adopted = || -> Result<(), Error> {
+            let who = service.gate().local(Principal::new("reseal")?);
+            let adopt = || dealt.adopt(&*keeper.store, dealt.shares()).map(drop);
+            service.administer(&Call::new(&who, "reseal"), Action::Seal, adopt)?;
+            service.checkpoint()?;
+            Ok(())
         };
         Ok(adopted()?)
     }

@@ -171,3 +171,57 @@ fn shares_replace_a_lost_administrator() {
     new.run(&["recover-admin", "/dev/null"]).fails(2).says("there is no share");
     assert_eq!(server.end(), Some(0));
 }
+
+/// Somebody left with a share: another set, and nothing of before opens the seal but of what was copied then.
+#[test]
+fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
+    let work = Work::new();
+    let caller = place(&work);
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).ok();
+    caller.run(&["key", "create", "k", "--algorithm", "ed25519"]).ok();
+    work.write("m", "a message");
+    caller.run(&["sign", "--key", "k", "--out", "m.sig", "m"]).ok();
+    let reseal = ["kms", "reseal", "--config", "kms.toml", "--shares", "4", "--threshold", "3"];
+    // Nobody deals while somebody serves.
+    work.gabion(&[&reseal[..], &["shares"]].concat()).fails(3);
+    assert_eq!(server.end(), Some(0));
+    let shares = String::from_utf8(work.read("shares")).unwrap();
+    let first = shares.lines().next().unwrap();
+    for (few, says) in [
+        ("", "there is no share"),
+        (first, "2 are needed"),
+        (&*format!("{first}\n{first}"), "2 are needed"),
+        ("gbs1-nonsense", "that is no share"),
+        (&first[..first.len() - 1], "share"),
+    ] {
+        work.write("few", few);
+        let code = if few.is_empty() { 2 } else { 1 };
+        let done = work.gabion(&[&reseal[..], &["few"]].concat());
+        assert!(!done.text().contains("gbs1-"), "{few}");
+        done.fails(code).says(says);
+    }
+    work.write("passphrase", "another one");
+    let wrong =
+        ["kms", "reseal", "--config", "kms.toml", "--shares", "2", "--threshold", "3", "shares"];
+    work.gabion(&wrong).fails(2).says("recovery set");
+    let with = [&reseal[..], &["--passphrase", "file:passphrase", "--json", "shares"]].concat();
+    let made = work.gabion(&with).ok().json();
+    let new: Vec<&str> =
+        made["shares"].as_array().unwrap().iter().map(|share| share.as_str().unwrap()).collect();
+    assert_eq!(new.len(), 4);
+    work.write("new", new[1..].join("\n"));
+    // The old ones do no more, not even for another set.
+    work.gabion(&[&reseal[..], &["shares"]].concat()).fails(1);
+    let server = Serving::start(&caller);
+    caller.run(&["unseal", "shares"]).fails(1).says("unseal_failed");
+    caller.run(&["unseal", "--reset"]).ok();
+    caller.run(&["unseal", "new"]).ok();
+    // Keys and tokens are what they were, and the log was told of it.
+    caller.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
+    let log = caller.run(&["audit", "tail", "--lines", "100", "--json"]).ok().text();
+    assert_eq!(log.matches("\"principal\":\"reseal\"").count(), 2, "{log}");
+    caller.run(&["seal"]).ok();
+    caller.run(&["unseal", "--passphrase", "file:passphrase"]).ok();
+    assert_eq!(server.end(), Some(0));
+}

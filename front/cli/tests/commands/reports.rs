@@ -652,8 +652,17 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
             [kms] if kms == "kms" => continue,
             [kms, verb]
                 if kms == "kms"
-                    && ["dev", "serve", "init", "unseal", "recover-admin", "backup", "restore"]
-                        .contains(&verb.as_str()) =>
+                    && [
+                        "dev",
+                        "serve",
+                        "init",
+                        "unseal",
+                        "recover-admin",
+                        "reseal",
+                        "backup",
+                        "restore",
+                    ]
+                    .contains(&verb.as_str()) =>
             {
                 continue;
             }

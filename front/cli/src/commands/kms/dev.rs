@@ -60,6 +60,11 @@ impl From<gabion_kms_server::Error> for Failure {
         let text = error.to_string();
         match error {
             gabion_kms_server::Error::Settings(_) => Failure::Usage(text),
+            gabion_kms_server::Error::Kms(error) => match error.code().as_str() {
+                "unseal_failed" => Failure::No(text),
+                "bad_request" => Failure::Usage(text),
+                _ => Failure::NotReady(text),
+            },
             // Sockets, files, threads, keys, TLS, and what the future adds.
             _ => Failure::NotReady(text),
         }

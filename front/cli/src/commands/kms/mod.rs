@@ -16,6 +16,7 @@ mod outcome;
 mod policy;
 mod random;
 mod recover_admin;
+mod reseal;
 mod seal;
 mod serve;
 mod shown;
@@ -57,6 +58,7 @@ enum Command {
     Key(key::Args),
     Policy(policy::Args),
     RecoverAdmin(recover_admin::Args),
+    Reseal(reseal::Args),
     Restore(backup::RestoreArgs),
     Seal(seal::SealArgs),
     Serve(serve::Args),
@@ -89,6 +91,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Command::Key(args) => key::run(args),
         Command::Policy(args) => policy::run(args),
         Command::RecoverAdmin(args) => recover_admin::run(args),
+        Command::Reseal(args) => reseal::run(args),
         Command::Restore(args) => backup::restore(args),
         Command::Seal(args) => seal::seal(args),
         Command::Serve(args) => serve::run(args),
@@ -118,8 +121,10 @@ impl From<Error> for Failure {
             Error::Refused(problem) => match problem.code.as_str() {
                 "bad_request" | "malformed" | "unsupported" | "too_large" | "no_such_path"
                 | "method_not_allowed" => Failure::Usage(text),
-                "sealed" | "busy" | "quota_exceeded" | "store_unavailable" | "audit_unwritable" | "timeout"
-                | "outcome_unknown" | "integrity_failed" | "internal" => Failure::NotReady(text),
+                "sealed" | "busy" | "quota_exceeded" | "store_unavailable" | "audit_unwritable"
+                | "timeout" | "outcome_unknown" | "integrity_failed" | "internal" => {
+                    Failure::NotReady(text)
+                }
                 // It is not there, it is in another state, or the caller may not.
                 _ => Failure::No(text),
             },

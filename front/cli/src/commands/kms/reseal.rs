@@ -1,0 +1,78 @@
+//! `gabion kms reseal`: other shares and another passphrase, by the recovery set.
+
+use std::path::PathBuf;
+
+use gabion_kms_server::config::Config;
+use gabion_kms_server::{Initial, Keeper};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::say_json;
+use super::seal::text;
+use crate::failure::Failure;
+use crate::files;
+use crate::keys::passin::PassIn;
+
+/// Deal the shares of a seal anew, and its passphrase: give enough shares of the set of before
+///
+/// Example:
+///   gabion kms reseal --config kms.toml --shares 5 --threshold 3 < shares.txt
+///
+/// Reads shares from standard input, one a line, and prints a new set, once and never again. From then on it opens the
+/// seal, with the passphrase that is named here or with none, and nothing of before does; keys and tokens stay as they
+/// are. Copies of the store from before still open by what opened them then. Nobody may be serving the store.
+#[derive(clap::Parser)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// How many shares there are to be
+    #[arg(long, value_name = "N", default_value = "5")]
+    shares: u8,
+    /// How many of them are to open the seal
+    #[arg(long, value_name = "N", default_value = "3")]
+    threshold: u8,
+    /// A passphrase that is to open it too: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin [default: none]
+    #[arg(long, value_name = "SOURCE")]
+    passphrase: Option<PassIn>,
+    /// File with enough shares of the set of before, one a line; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    given: PathBuf,
+    /// Print one JSON object: shares
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<u8, Failure> {
+    let config = Config::read(&args.config)?;
+    let passphrase = args.passphrase.map(|source| text(&source.password()?)).transpose()?;
+    let lines = text(&files::read(&args.given, files::SMALL_MAX)?)?;
+    let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
+    let given: Vec<Zeroizing<String>> = lines.map(|line| Zeroizing::new(line.to_owned())).collect();
+    if given.is_empty() {
+        return Err(Failure::Usage("there is no share".to_owned()));
+    }
+    let initial = Initial {
+        shares: args.shares,
+        threshold: args.threshold,
+        passphrase: passphrase.as_ref().map(|passphrase| passphrase.as_str()),
+        certificate: None,
+    };
+    let mut shares: Vec<Zeroizing<String>> = Vec::new();
+    let hand_out = |share: Zeroizing<String>| -> Result<(), Failure> {
+        if !args.json {
+            say!("share  {}", *share);
+        }
+        shares.push(share);
+        Ok(())
+    };
+    let dealt = Keeper::reseal(&config, &given, &initial, hand_out);
+    if args.json && (dealt.is_ok() || !shares.is_empty()) {
+        // Also where nobody knows what came of it: then one of the two sets opens the seal.
+        let shares: Vec<&str> = shares.iter().map(|share| share.as_str()).collect();
+        say_json(&json!({"shares": shares}))?;
+    }
+    dealt.map(|()| 0)
+}
