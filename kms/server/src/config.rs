@@ -88,6 +88,8 @@ pub struct Audit {
     durable: bool,
     /// Where segments that are full go when they are archived.
     pub archive: Option<PathBuf>,
+    /// A second place for checkpoints.
+    pub checkpoints: Option<PathBuf>,
     #[serde(default = "segment_mib")]
     segment_mib: u32,
 }
@@ -345,6 +347,7 @@ mod tests {
         let all: Config = all.parse().unwrap();
         assert!(all.seal.passphrase_file.is_some() && all.backup.folder.is_some());
         assert!(all.store.size_max_mib.is_some() && all.audit.archive.is_some());
+        assert!(all.audit.checkpoints.is_some());
         assert_eq!(all.service().quota.us_per_second, Some(500_000));
         assert_eq!(all.service().quota.of_tenants.len(), 1);
         let short: Config =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use gabion_kms::audit::{Archived, Keep};
+use gabion_kms::audit::{Archived, Checkpoint, Keep};
 use gabion_kms::gate::{self, Action, Principal};
 use gabion_kms::operations::{self, Kms};
 use gabion_kms::seal::{self, By, Cost, Sealer, Share, Shares, Slots};
@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::clock::{now_ms, rfc3339};
 use crate::config::Config;
+use crate::copies::{self, Failures};
 use crate::error::Error;
 use crate::problem::Problem;
 
@@ -31,6 +32,9 @@ pub struct Keeper {
     audit: Option<PathBuf>,
     backups: Option<PathBuf>,
     archive: Option<PathBuf>,
+    /// A second place for checkpoints.
+    copies: Option<PathBuf>,
+    copies_failed: Failures,
     kms: operations::Options,
     service: Options,
     is_initialized: AtomicBool,
@@ -84,6 +88,8 @@ impl Keeper {
             audit: None,
             backups: None,
             archive: None,
+            copies: None,
+            copies_failed: Failures::default(),
             kms: operations::Options::default(),
             service: Options { gate, ..Options::default() },
             is_initialized: AtomicBool::new(true),
@@ -213,6 +219,8 @@ impl Keeper {
             audit: Some(config.audit.folder.clone()),
             backups: config.backup.folder.clone(),
             archive: config.audit.archive.clone(),
+            copies: config.audit.checkpoints.clone(),
+            copies_failed: Failures::default(),
             kms: operations::Options { cache_bytes_max: (config.store.cache_mib as usize) << 20 },
             service: config.service(),
             is_initialized,
@@ -407,7 +415,26 @@ impl Keeper {
             Some(folder) => AuditAt::Folder(folder),
             None => AuditAt::Memory,
         };
-        Service::open(kms, &audit, self.service.clone())
+        let service = Service::open(kms, &audit, self.service.clone())?;
+        if let Some(folder) = &self.copies {
+            copies::check(folder, &service)?;
+        }
+        Ok(service)
+    }
+
+    /// The second place for checkpoints.
+    pub(crate) fn copies(&self) -> Option<&Path> {
+        self.copies.as_deref()
+    }
+
+    /// How often that could not be written.
+    pub(crate) fn copies_failed(&self) -> &Failures {
+        &self.copies_failed
+    }
+
+    /// The newest checkpoint.
+    pub(crate) fn checkpoint(&self) -> Option<Checkpoint> {
+        self.service().ok()?.log().newest()
     }
 
     fn set(&self, service: Option<Service>) {

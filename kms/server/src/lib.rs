@@ -23,6 +23,7 @@
 mod api;
 mod certificate;
 pub mod config;
+mod copies;
 pub mod dev;
 mod error;
 mod http;

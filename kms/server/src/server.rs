@@ -1,5 +1,6 @@
 //! A server: its sockets, its threads, and how it ends.
 
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 
+use crate::copies::Copies;
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::listen::{self, Bound};
@@ -27,6 +29,8 @@ pub struct Server {
     end: watch::Sender<bool>,
     /// Tells the audit log that time passes.
     clock: Option<Clock>,
+    /// Writes checkpoints to their second place.
+    copies: Option<Copies>,
 }
 
 /// A thread that calls the keeper each second, until it is dropped.
@@ -75,9 +79,22 @@ impl Server {
             runtime.spawn(listen::accept(bound, state, connections, ended.clone()));
         }
         let clock = Some(Clock::start(state.keeper.clone())?);
+        let folder = state.keeper.copies().map(Path::to_owned);
+        let copies =
+            folder.map(|folder| Copies::start(state.keeper.clone(), folder)).transpose()?;
         let (connections_max, drain) = (options.connections_max, options.drain);
         let runtime = Some(runtime);
-        Ok(Server { runtime, state, addresses, connections, connections_max, drain, end, clock })
+        Ok(Server {
+            runtime,
+            state,
+            addresses,
+            connections,
+            connections_max,
+            drain,
+            end,
+            clock,
+            copies,
+        })
     }
 
     /// Where it listens, with the ports that it got.
@@ -121,6 +138,7 @@ impl Server {
         runtime.shutdown_timeout(END);
         // The last of it was told by now.
         self.clock = None;
+        self.copies = None;
         for address in &self.addresses {
             if let Listen::Unix(path) = address {
                 // Whoever took its place since then has made a file of its own there; so be it.

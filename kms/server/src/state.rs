@@ -86,6 +86,9 @@ impl State {
         let refused = self.refused.load(Ordering::Relaxed);
         text.push_str("# TYPE kms_connections_refused_total counter\n");
         text.push_str(&format!("kms_connections_refused_total {refused}\n"));
+        let failed = self.keeper.copies_failed().count();
+        text.push_str("# TYPE kms_checkpoint_copies_failed_total counter\n");
+        text.push_str(&format!("kms_checkpoint_copies_failed_total {failed}\n"));
         text
     }
 }

@@ -1,6 +1,6 @@
 //! A server over a store in a file: its seal, tokens, copies, restarts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,8 +52,12 @@ impl Place {
     }
 
     fn config(&self, store: &str) -> Config {
+        self.text(store).parse().unwrap()
+    }
+
+    fn text(&self, store: &str) -> String {
         let at = |name: &str| self.path(name).display().to_string();
-        let text = format!(
+        format!(
             "listen = [\"unix:{}\"]\n[store]\npath = \"{}\"\n[audit]\nfolder = \"{}\"\n\
              [backup]\nfolder = \"{}\"\n[tokens]\nadministration_needs_certificate = false\n{}",
             at("kms"),
@@ -61,8 +65,7 @@ impl Place {
             at(&format!("{store}-audit")),
             at("backups"),
             self.more
-        );
-        text.parse().unwrap()
+        )
     }
 
     pub fn serve(&self, store: &str) -> Server {
@@ -405,7 +408,8 @@ fn vaults_status_of_the_seal_has_the_numbers_of_the_recovery_set() {
     let place = Place::new();
     let _server = place.serve("store");
     let numbers = || {
-        let said: serde_json::Value = serde_json::from_str(&place.get("/v1/sys/seal-status")).unwrap();
+        let said: serde_json::Value =
+            serde_json::from_str(&place.get("/v1/sys/seal-status")).unwrap();
         ["t", "n", "progress"].map(|name| said[name].as_u64().unwrap())
     };
     assert_eq!(numbers(), [3, 5, 0]);
@@ -435,6 +439,99 @@ fn no_first_token_is_made_that_can_not_administer() {
         Ok(())
     });
     let said = made.unwrap_err().to_string();
-    assert!(said.contains("--certificate") && said.contains("administration_needs_certificate"), "{said}");
+    assert!(
+        said.contains("--certificate") && said.contains("administration_needs_certificate"),
+        "{said}"
+    );
     assert_eq!((handed_out, std::fs::read_dir(folder.path()).unwrap().count()), (0, 0));
+}
+
+fn copied(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copied(&entry.path(), &to),
+            false => _ = std::fs::copy(entry.path(), to).unwrap(),
+        }
+    }
+}
+
+/// The store notes how far its log had come, and both are put back: the second place knows.
+#[test]
+fn a_store_and_a_log_that_are_put_back_together_are_refused() {
+    let witness = tempfile::tempdir().unwrap();
+    let place = Place::new();
+    let with = |checkpoints: Option<&Path>| {
+        let mut text = place.text("store");
+        if let Some(folder) = checkpoints {
+            let setting = format!("[audit]\ncheckpoints = \"{}\"\n", folder.display());
+            text = text.replace("[audit]\n", &setting);
+        }
+        text.parse::<Config>().unwrap()
+    };
+    let config = with(Some(witness.path()));
+    let serve = || {
+        let keeper = Arc::new(Keeper::open(&config).unwrap());
+        Server::start(keeper, &config.options().unwrap()).unwrap()
+    };
+    let server = serve();
+    place.unseal();
+    create(&place.admin(), "k");
+    server.stop();
+    let names = |folder: &Path| {
+        let all = std::fs::read_dir(folder).unwrap();
+        let mut all: Vec<String> =
+            all.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        all.sort_unstable();
+        all
+    };
+    let there = names(witness.path());
+    assert_eq!((there.len(), there[1].as_str()), (2, "checkpoint"), "{there:?}");
+    assert!(there[0].starts_with("20") && there[0].len() == 10, "{there:?}");
+    // Both as they were, from before something more was done.
+    let before = tempfile::tempdir().unwrap();
+    copied(place.folder.path(), before.path());
+    let server = serve();
+    place.unseal();
+    create(&place.admin(), "taken-back");
+    server.stop();
+    let newest = std::fs::read(witness.path().join("checkpoint")).unwrap();
+    std::fs::remove_dir_all(place.folder.path()).unwrap();
+    copied(before.path(), place.folder.path());
+    let server = serve();
+    for share in &place.shares[..2] {
+        place.admin().unseal(&share_of(share)).unwrap();
+    }
+    let problem = refused(place.admin().unseal(&share_of(&place.shares[2])));
+    assert_eq!(problem.code, "integrity_failed");
+    assert!(problem.message.contains("an older copy of log and store?"), "{}", problem.message);
+    server.stop();
+    assert_eq!(std::fs::read(witness.path().join("checkpoint")).unwrap(), newest);
+    // Nor is what is no checkpoint of this log's taken for one.
+    let text = String::from_utf8(newest).unwrap();
+    let line = text.lines().nth(1).unwrap();
+    for other in [String::new(), text.replacen(line, "1", 1), "x".repeat(1 << 17), "\0".into()] {
+        std::fs::write(witness.path().join("checkpoint"), &other).unwrap();
+        let keeper = Keeper::open(&config).unwrap();
+        let server = Server::start(Arc::new(keeper), &config.options().unwrap()).unwrap();
+        for share in &place.shares[..2] {
+            place.admin().unseal(&share_of(share)).unwrap();
+        }
+        let problem = refused(place.admin().unseal(&share_of(&place.shares[2])));
+        assert_eq!(problem.code, "integrity_failed", "{other:.20}");
+        server.stop();
+    }
+    // Whoever knows why moves it away. What can't be written there stops nothing.
+    std::fs::remove_file(witness.path().join("checkpoint")).unwrap();
+    let server = serve();
+    place.unseal();
+    witness.close().unwrap();
+    create(&place.admin(), "goes-on");
+    while place.get("/metrics").contains("kms_checkpoint_copies_failed_total 0") {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    place.admin().sign(&sign("goes-on")).unwrap();
+    server.stop();
 }

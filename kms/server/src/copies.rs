@@ -1,0 +1,128 @@
+//! Checkpoints in a second place: whoever puts an old store back, with the log that goes with it, has to put that back, too.
+//!
+//! ```text
+//!   FOLDER/checkpoint     the newest one
+//!         /2026-11-26     the last one of each day (UTC)
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use gabion_kms::AuditError;
+use gabion_kms::audit::Checkpoint;
+use gabion_kms::service::Service;
+
+use crate::clock::{now_ms, rfc3339};
+use crate::error::Error;
+use crate::keeper::Keeper;
+
+/// Most bytes of a checkpoint: some 4 KB are one.
+const NOTE_MAX: u64 = 64 << 10;
+
+/// How often a newer one is written.
+const EACH: Duration = Duration::from_secs(1);
+
+/// How long the end waits for a folder that does not answer.
+const END: Duration = Duration::from_secs(2);
+
+/// How many could not be written.
+#[derive(Default)]
+pub struct Failures(AtomicU64);
+
+impl Failures {
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A thread that writes them, until it is dropped. The folder may be of a network, and nobody else waits for it.
+pub struct Copies {
+    stop: Option<mpsc::Sender<()>>,
+    ended: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Copies {
+    pub fn start(keeper: Arc<Keeper>, folder: PathBuf) -> Result<Self, Error> {
+        let ((stop, stopped), (end, ended)) = (mpsc::channel(), mpsc::channel());
+        let run = move || {
+            let mut written = 0;
+            let mut write = || {
+                let Some(newest) = keeper.checkpoint().filter(|newest| newest.size > written)
+                else {
+                    return;
+                };
+                match copy(&folder, &newest) {
+                    Ok(()) => written = newest.size,
+                    Err(_) => _ = keeper.copies_failed().0.fetch_add(1, Ordering::Relaxed),
+                }
+            };
+            while stopped.recv_timeout(EACH) == Err(mpsc::RecvTimeoutError::Timeout) {
+                write();
+            }
+            write();
+            let _ = end.send(());
+        };
+        let thread = thread::Builder::new().name("gabion-kms-copies".to_owned()).spawn(run);
+        thread.map_err(Error::system("start a thread"))?;
+        Ok(Copies { stop: Some(stop), ended: Mutex::new(ended) })
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        self.stop = None;
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(END);
+    }
+}
+
+/// Whether a log goes on from the checkpoint that was put into the second place last. None there is the first time.
+///
+/// # Errors
+/// It does not, or what is there is none of this log's.
+pub fn check(folder: &Path, service: &Service) -> Result<(), gabion_kms::Error> {
+    let refused = |reason: String| {
+        let at = format!("its copy in {}", folder.display());
+        gabion_kms::Error::from(AuditError::Damaged { at, reason })
+    };
+    let mut note = String::new();
+    match File::open(folder.join("checkpoint")) {
+        Ok(file) => file.take(NOTE_MAX).read_to_string(&mut note),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => Err(error),
+    }
+    .map_err(|error| refused(error.to_string()))?;
+    let log = service.log();
+    let known = Checkpoint::read(&log.vkeys(), &note)?;
+    let known = known.ok_or_else(|| refused("it is no checkpoint of this log".to_owned()))?;
+    let size = log.size();
+    if size < known.size {
+        let was = known.size;
+        let reason =
+            format!("the log has {size} records, and had {was}: an older copy of log and store?");
+        return Err(refused(reason));
+    }
+    service.checkpoint()?;
+    match log.root_at(known.size)? == known.root {
+        true => Ok(()),
+        false => Err(refused("the log does not go on from there".to_owned())),
+    }
+}
+
+/// Writes a checkpoint as the newest one, and as that of the day.
+fn copy(folder: &Path, checkpoint: &Checkpoint) -> io::Result<()> {
+    let day: String = rfc3339(now_ms()).chars().take(10).collect();
+    for name in ["checkpoint", &day] {
+        let part = folder.join(format!("{name}.partial"));
+        let mut file = File::create(&part)?;
+        file.write_all(checkpoint.note.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, folder.join(name))?;
+    }
+    File::open(folder)?.sync_all()
+}
