@@ -208,6 +208,7 @@ mod tests {
     use gabion_engine::keys::PrivateKey;
     use gabion_kms_client::wire::{CheckPolicy, CreateKey, CreateToken, Key, Sign, Unseal};
     use gabion_kms_client::{Client, Error as ClientError, Settings, encode};
+    use rustls::pki_types::pem::PemObject;
 
     use super::*;
     use crate::{Initial, Keeper, Server, config::Config};
@@ -238,6 +239,7 @@ mod tests {
     /// A server with an authority of an algorithm, and clients that have certificates of it.
     struct Place {
         folder: tempfile::TempDir,
+        text: String,
         config: Config,
         authority: Named,
         scheme: SignatureScheme,
@@ -259,7 +261,7 @@ mod tests {
                 at("audit")
             );
             let config = text.parse().unwrap();
-            let place = Place { folder, config, authority, scheme, algorithm };
+            let place = Place { folder, text, config, authority, scheme, algorithm };
             let root = certificate(scheme, &place.authority, &place.authority, of_authority());
             fs::write(place.file("authority", "pem"), pem(&root.unwrap())).unwrap();
             place.issue("localhost", of_server("localhost", &[IpAddr::from([127, 0, 0, 1])]));
@@ -320,6 +322,120 @@ mod tests {
         match result {
             Err(ClientError::Refused(problem)) => problem.code,
             other => panic!("no refusal: {other:?}"),
+        }
+    }
+
+    /// The serial number of a certificate that was made here: 16 bytes behind the version.
+    fn serial(certificate: &[u8]) -> Vec<u8> {
+        let place = certificate.windows(7).position(|at| at == [0xa0, 3, 2, 1, 2, 2, 16]).unwrap();
+        certificate[place + 7..place + 23].to_vec()
+    }
+
+    impl Place {
+        /// A list of what the authority, or another signer, revoked (RFC 5280, section 5.1), in PEM.
+        fn list(&self, signer: &Named, revoked: &[&str], from_ms: u64, to_ms: u64) -> String {
+            let id = match self.scheme {
+                SignatureScheme::ML_DSA_65 => alg_id::ML_DSA_65,
+                _ => alg_id::ECDSA_SHA256,
+            };
+            let identifier = tlv(0x30, &[id.as_ref()]);
+            let entry = |name: &&str| {
+                let der = CertificateDer::from_pem_file(self.file(name, "pem")).unwrap();
+                tlv(0x30, &[&tlv(2, &[&serial(&der)]), &time(from_ms)])
+            };
+            let entries: Vec<u8> = revoked.iter().flat_map(entry).collect();
+            let entries = if entries.is_empty() { entries } else { tlv(0x30, &[&entries]) };
+            let key = key_id(&signer.key.public_key().unwrap());
+            let extensions = [
+                extension(&[0x55, 0x1d, 0x23], false, &tlv(0x30, &[&tlv(0x80, &[&key])])),
+                extension(&[0x55, 0x1d, 0x14], false, &tlv(2, &[&[1]])),
+            ];
+            let to_sign = tlv(
+                0x30,
+                &[
+                    &tlv(2, &[&[1]]),
+                    &identifier,
+                    &name(self.authority.name),
+                    &time(from_ms),
+                    &time(to_ms),
+                    &entries,
+                    &tlv(0xa0, &[&tlv(0x30, &[&extensions.concat()])]),
+                ],
+            );
+            let by = signer.key.choose_scheme(&[self.scheme]).unwrap();
+            let signature = tlv(3, &[&[0], &by.sign(&to_sign).unwrap()]);
+            let list = tlv(0x30, &[&to_sign, &identifier, &signature]);
+            pem(&list.into()).replace("CERTIFICATE", "X509 CRL")
+        }
+
+        /// Puts another list there, at once.
+        fn put(&self, list: &str) {
+            fs::write(self.file("next", "crl"), list).unwrap();
+            fs::rename(self.file("next", "crl"), self.file("clients", "crl")).unwrap();
+        }
+    }
+
+    /// A list takes certificates out of use, also under connections that are open, and what is no list, or none any more,
+    /// lets nobody in.
+    #[test]
+    fn a_revoked_certificate_is_refused_at_once_and_under_an_open_connection() {
+        for of in [MLDSA, ECDSA] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut place = Place::new(of, "");
+            let own = place.file("clients", "crl");
+            let setting = format!("client_revocations = \"{}\"\n[store]", own.display());
+            place.config = place.text.replace("[store]", &setting).parse().unwrap();
+            place.issue("build", of_client(&["spiffe://example.com/build"], &[]));
+            let (now, day) = (now_ms(), 86_400_000);
+            let none = place.list(&place.authority, &[], now - day, now + day);
+            // No list, no server.
+            assert!(place.config.options().is_err());
+            for nonsense in
+                ["", "x", &none[..none.len() / 2], &none.replace("X509 CRL", "CERTIFICATE")]
+            {
+                place.put(nonsense);
+                assert!(place.config.options().is_err(), "{nonsense:.40}");
+            }
+            place.put(&none);
+            let (server, token) = place.served();
+            let admin = || place.client(&server, Some(&token), Some("client"));
+            let build = place.client(&server, None, Some("build"));
+            let known = |client: &Client| code(client.show("missing"));
+            assert_eq!(known(&build), "denied");
+            let open = admin();
+            open.status().unwrap();
+            place.put(&place.list(&place.authority, &["build"], now - day, now + day));
+            // Within about a second.
+            let start = std::time::Instant::now();
+            while known(&build) != "unauthenticated" {
+                assert!(start.elapsed() < Duration::from_secs(30));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let refused = |client: Client| match client.show("missing") {
+                Err(ClientError::Lost { .. } | ClientError::Unreachable { .. }) => true,
+                other => panic!("{other:?}"),
+            };
+            assert!(refused(place.client(&server, None, Some("build"))));
+            assert_eq!(known(&admin()), "not_found", "others are who they were");
+            // What can't be read changes nothing; a list of somebody else, one that has ended, and one of the day before
+            // let nobody in.
+            let another = written(folder.path(), "another", place.algorithm);
+            let lists = [
+                place.list(&another, &[], now - day, now + day),
+                place.list(&place.authority, &[], now - 2 * day, now - day),
+            ];
+            place.put("nonsense");
+            std::thread::sleep(Duration::from_millis(1100));
+            assert_eq!(known(&open), "not_found");
+            for list in lists {
+                place.put(&list);
+                std::thread::sleep(Duration::from_millis(1100));
+                assert_eq!(known(&open), "unauthenticated");
+                assert!(refused(admin()));
+            }
+            place.put(&none);
+            std::thread::sleep(Duration::from_millis(1100));
+            assert_eq!((known(&open).as_str(), known(&build).as_str()), ("not_found", "denied"));
         }
     }
 

@@ -11,14 +11,11 @@ use std::time::Duration;
 use gabion_kms::audit::{self, Class};
 use gabion_kms::model::Label;
 use gabion_kms::{gate, service};
-use rustls::RootCertStore;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
 use serde::Deserialize;
 
+use crate::clients::Clients;
 use crate::error::Error;
 use crate::options::{Listen, Options};
 
@@ -53,6 +50,7 @@ struct Tls {
     certificate: PathBuf,
     key: PathBuf,
     client_authorities: Option<PathBuf>,
+    client_revocations: Option<PathBuf>,
 }
 
 /// The store.
@@ -191,9 +189,14 @@ impl Config {
     /// # Errors
     /// [`Error::Settings`]: a certificate that is not there, or not its key's.
     pub fn options(&self) -> Result<Options, Error> {
+        let (tls, clients) = match &self.tls {
+            Some(tls) => tls.config().map(|(tls, clients)| (Some(Arc::new(tls)), clients))?,
+            None => (None, None),
+        };
         Ok(Options {
             listen: self.listen.clone(),
-            tls: self.tls.as_ref().map(Tls::config).transpose()?.map(Arc::new),
+            tls,
+            clients,
             body_max: (self.limits.body_kib as usize) << 10,
             connections_max: self.limits.connections as usize,
             connections_per_address_max: self.limits.connections_per_address as usize,
@@ -245,6 +248,13 @@ impl Config {
         within("tokens.lifetime_seconds", lifetime, most)?;
         within("audit.segment_mib", self.audit.segment_mib, 1 << 10)?;
         within("store.cache_mib", self.store.cache_mib, 1 << 20)?;
+        let of_clients =
+            self.tls.as_ref().map(|tls| (&tls.client_authorities, &tls.client_revocations));
+        if let Some((None, Some(_))) = of_clients {
+            let why =
+                "`tls.client_revocations` is of `tls.client_authorities`, which there are not";
+            return Err(Error::Settings(why.to_owned()));
+        }
         let is_open = self.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         match (self.listen.is_empty(), is_open && self.tls.is_none()) {
             (true, _) => Err(Error::Settings("`listen` has no address".to_owned())),
@@ -269,7 +279,7 @@ impl FromStr for Config {
 }
 
 impl Tls {
-    fn config(&self) -> Result<rustls::ServerConfig, Error> {
+    fn config(&self) -> Result<(rustls::ServerConfig, Option<Arc<Clients>>), Error> {
         let wrong = |path: &Path, reason: String| {
             Error::Settings(format!("cannot take TLS's {}: {reason}", path.display()))
         };
@@ -284,36 +294,23 @@ impl Tls {
         let provider = Arc::new(gabion_rustls::provider());
         let config = rustls::ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])?;
-        let config = match &self.client_authorities {
+        let clients = match &self.client_authorities {
+            None => None,
+            Some(path) => {
+                let lists = self.client_revocations.as_deref();
+                Some(Arc::new(Clients::new(path, lists, provider)?))
+            }
+        };
+        let config = match &clients {
             None => config.with_no_client_auth(),
-            Some(path) => config.with_client_cert_verifier(clients(path, provider)?),
+            Some(clients) => config.with_client_cert_verifier(clients.clone()),
         };
         let mut config = config
             .with_single_cert(chain, key)
             .map_err(|error| wrong(&self.key, error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(config)
+        Ok((config, clients))
     }
-}
-
-/// Who verifies clients' certificates; whoever has none has a token alone.
-fn clients(
-    path: &Path,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, Error> {
-    let wrong =
-        |reason: String| Error::Settings(format!("cannot take {}: {reason}", path.display()));
-    let authorities: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let mut roots = RootCertStore::empty();
-    let authorities = authorities.map_err(|error| wrong(error.to_string()))?;
-    if roots.add_parsable_certificates(authorities).0 == 0 {
-        return Err(wrong("there is no certificate in it".to_owned()));
-    }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| wrong(error.to_string()))
 }
 
 impl<'de> Deserialize<'de> for Listen {
@@ -375,6 +372,12 @@ mod tests {
             (format!("{base}[quota]\ntenants = {{ ci = 0 }}"), "`quota.tenants.ci` is 0"),
             (format!("{base}[quota]\ntenants = {{ \"a/b\" = 1 }}"), "is no name of a"),
             (format!("{base}[quota]\nrequests = 5"), "unknown field `requests`"),
+            (
+                format!(
+                    "{base}[tls]\ncertificate = \"/c\"\nkey = \"/k\"\nclient_revocations = \"/r\""
+                ),
+                "which there are not",
+            ),
             (format!("lissten = []\n{base}"), "unknown field `lissten`"),
             (base.replace("unix:/run/k", "127.0.0.1:1"), "never an open one"),
             (base.replace("\"unix:/run/k\"", ""), "no address"),

@@ -1,8 +1,8 @@
 //! One request, from its head to its answer.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gabion_kms::gate::Authenticated;
@@ -104,6 +104,10 @@ fn admitted(state: &State, from: &Connected, head: &Parts) -> Result<Admitted, P
         Access::Open => None,
         Access::Caller => {
             let token = token(&head.headers)?;
+            if !from.still_holds(state.clients.as_deref()) {
+                let why = "the client's certificate has ended, or was revoked";
+                return Err(Problem::unauthenticated(why));
+            }
             let service = state.keeper.service()?;
             let who = match (token, &from.named) {
                 // A token is what counts, also beside a certificate.

@@ -22,6 +22,7 @@
 
 mod api;
 mod certificate;
+mod clients;
 pub mod config;
 mod copies;
 pub mod dev;
@@ -44,6 +45,7 @@ mod state;
 mod tokens;
 mod trace;
 
+pub use clients::Clients;
 pub use error::Error;
 pub use gabion_kms::audit;
 use gabion_kms::clock;

@@ -166,13 +166,12 @@ async fn connection(
         // Who does no handshake is nobody that could be told why.
         Accepted::Tls(stream, from, tls) => {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
-                let chain = stream.get_ref().1.peer_certificates();
-                let certificate = chain.and_then(|chain| chain.first());
-                let from = Connected::new(Some(from.ip().to_canonical()), certificate);
+                let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                let from = Connected::new(Some(from.ip().to_canonical()), chain);
                 served(stream, from, state, end).await;
             }
         }
-        Accepted::Unix(stream) => served(stream, Connected::new(None, None), state, end).await,
+        Accepted::Unix(stream) => served(stream, Connected::new(None, &[]), state, end).await,
     }
 }
 
@@ -220,7 +219,7 @@ mod tests {
             std::future::pending::<()>().await
         };
         tokio::select! {
-            () = served(server, Connected::new(None, None), Arc::new(state), ends) => {}
+            () = served(server, Connected::new(None, &[]), Arc::new(state), ends) => {}
             () = asked => {}
             () = sleep(HEAD * 10) => panic!("the connection is still there"),
         }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::clients::Clients;
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -31,6 +33,8 @@ pub struct Options {
     pub listen: Vec<Listen>,
     /// Its certificate; [`Listen::Tls`] needs it.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// What verifies clients' certificates, where it asks for them: the same as in `tls`.
+    pub clients: Option<Arc<Clients>>,
     /// Most bytes of a request's body.
     pub body_max: usize,
     /// Most connections at a time. More of them wait.
@@ -46,6 +50,7 @@ impl Default for Options {
         Options {
             listen: Vec::new(),
             tls: None,
+            clients: None,
             body_max: 1 << 20,
             connections_max: 1024,
             connections_per_address_max: 256,

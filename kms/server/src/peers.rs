@@ -1,23 +1,38 @@
 //! Who is at the other side of a connection.
 
 use std::net::IpAddr;
+use std::sync::Mutex;
 
 use gabion_kms::gate::{Peer, Principal};
 use rustls::pki_types::CertificateDer;
 use sha2_hmac::{Digest, Sha256};
 use webpki::EndEntityCert;
 
+use crate::clients::{Clients, Verified};
+
 /// The other side of a connection.
 pub struct Connected {
     pub peer: Peer,
     /// For whom its certificate names, which was verified, or why it names nobody. None where there is no certificate.
     pub named: Option<Result<Principal, &'static str>>,
+    /// Its certificates, its own first, and when they were verified again.
+    chain: Vec<CertificateDer<'static>>,
+    verified: Mutex<Option<Verified>>,
 }
 
 impl Connected {
-    pub fn new(address: Option<IpAddr>, certificate: Option<&CertificateDer<'_>>) -> Self {
+    pub fn new(address: Option<IpAddr>, chain: &[CertificateDer<'_>]) -> Self {
+        let certificate = chain.first();
         let digest = certificate.map(|der| Sha256::digest(der).into());
-        Connected { peer: Peer { address, certificate: digest }, named: certificate.map(named) }
+        let peer = Peer { address, certificate: digest };
+        let chain = chain.iter().map(|der| der.clone().into_owned()).collect();
+        Connected { peer, named: certificate.map(named), chain, verified: Mutex::default() }
+    }
+
+    /// Whether its certificates still hold.
+    pub fn still_holds(&self, clients: Option<&Clients>) -> bool {
+        self.chain.is_empty()
+            || clients.is_none_or(|clients| clients.still(&self.chain, &self.verified))
     }
 }
 

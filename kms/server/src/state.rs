@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::clients::Clients;
 use crate::error::Error;
 use crate::keeper::Keeper;
 use crate::options::Options;
@@ -12,6 +13,8 @@ use crate::places::Places;
 pub struct State {
     pub keeper: Arc<Keeper>,
     pub body_max: usize,
+    /// What verifies clients' certificates.
+    pub clients: Option<Arc<Clients>>,
     /// Connections by address.
     pub places: Arc<Places>,
     /// Connections that were hung up on, since their address has as many as it may.
@@ -41,6 +44,7 @@ impl State {
         Ok(State {
             keeper,
             body_max: options.body_max,
+            clients: options.clients.clone(),
             places: Places::new(options.connections_per_address_max),
             refused: AtomicU64::new(0),
             description,
