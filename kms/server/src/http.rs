@@ -1,6 +1,7 @@
 //! One request, from its head to its answer.
 
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -28,6 +29,9 @@ use crate::trace;
 
 /// How long a body may take.
 const BODY: Duration = Duration::from_secs(30);
+
+/// Bytes of a body that is short.
+const SHORT: usize = 4096;
 
 /// How many times the limit is read of a body that is too long.
 const FORGOTTEN: usize = 16;
@@ -73,16 +77,21 @@ async fn reply(
     let body = read(body, state.body_max).await?;
     let parts = parts.iter().map(|part| decoded(part)).collect::<Result<_, _>>()?;
     let namespace = namespace(&head.headers)?;
+    let running = state.run();
     let (state, id, trace) = (state.clone(), id.to_owned(), trace::parent(&head.headers));
+    let is_short = body.len() <= SHORT;
     let bytes = AtomicUsize::new(body.len());
     let asked = OnceLock::new();
     let call = Call { state, id, trace, asked, caller, parts, namespace, query, body, bytes };
-    // The caller may hang up; what began goes on to its end there.
-    let handled = tokio::task::spawn_blocking(move || {
-        (route.handler)(&call).map_err(|problem| call.refusal(problem))
-    })
-    .await;
-    handled.unwrap_or_else(|_| {
+    let handle = move || (route.handler)(&call).map_err(|problem| call.refusal(problem));
+    // Where nobody else wants anything a switch to another thread and back would take longer than what is done. Others find
+    // threads there, and their turn.
+    let handled = match route.is_quick && is_short && running.is_alone() {
+        true => catch_unwind(AssertUnwindSafe(handle)).ok(),
+        // The caller may hang up; what began goes on to its end there.
+        false => tokio::task::spawn_blocking(handle).await.ok(),
+    };
+    handled.unwrap_or_else(|| {
         Err(Problem::internal("the request met a defect; the server's log has it"))
     })
 }

@@ -1,7 +1,7 @@
 //! What requests share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::clients::Clients;
 use crate::error::Error;
@@ -25,8 +25,29 @@ pub struct State {
     /// What ids of requests begin with, so that two runs of a server have none in common.
     run: u32,
     requests: AtomicU64,
+    /// Requests that were read and not answered.
+    running: AtomicUsize,
     /// Answers by the first digit of their status, from 1.
     answers: [AtomicU64; 5],
+}
+
+/// A request that was read and not answered.
+pub struct Running<'a> {
+    of: &'a AtomicUsize,
+    is_alone: bool,
+}
+
+impl Running<'_> {
+    /// Whether there was no other one when it came.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.of.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl State {
@@ -51,6 +72,7 @@ impl State {
             is_draining: AtomicBool::new(false),
             run: u32::from_le_bytes(run),
             requests: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
             answers: std::array::from_fn(|_| AtomicU64::new(0)),
         })
     }
@@ -58,6 +80,12 @@ impl State {
     /// A name for a request that no other one has.
     pub fn request_id(&self) -> String {
         format!("{:08x}-{:x}", self.run, self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Counts a request that was read, until that is dropped.
+    pub fn run(&self) -> Running<'_> {
+        let others = self.running.fetch_add(1, Ordering::Relaxed);
+        Running { of: &self.running, is_alone: others == 0 }
     }
 
     pub fn count(&self, status: u16) {

@@ -54,7 +54,10 @@ struct Queue {
 }
 
 /// A place, until it is dropped.
-pub struct Place<'a>(&'a Queue);
+pub struct Place<'a> {
+    queue: &'a Queue,
+    takes_long: bool,
+}
 
 /// Whose turn it is. No clock and no thread is in it.
 struct Turns<W> {
@@ -127,7 +130,14 @@ impl Queues {
         cost_us: u64,
     ) -> Result<Option<Place<'_>>, Error> {
         let Some(lane) = Lane::of(action, cost_us) else { return Ok(None) };
-        self.0[lane as usize].place(tenant, cost_us).map(Some)
+        let queue = &self.0[lane as usize];
+        queue.wait(tenant, cost_us)?;
+        Ok(Some(Place { queue, takes_long: lane != Lane::Quick }))
+    }
+
+    /// Whether whoever wants a place has to wait for it, at this moment.
+    pub fn is_full(&self, action: Action, cost_us: u64) -> bool {
+        Lane::of(action, cost_us).is_some_and(|lane| self.0[lane as usize].turns().is_full())
     }
 
     /// What was counted, in the text format of Prometheus.
@@ -178,14 +188,15 @@ impl Lane {
 }
 
 impl Queue {
-    fn place(&self, tenant: Option<&Label>, cost_us: u64) -> Result<Place<'_>, Error> {
+    /// Waits for a place and takes it.
+    fn wait(&self, tenant: Option<&Label>, cost_us: u64) -> Result<(), Error> {
         let seat = || Arc::new(Seat { said: AtomicU8::new(NOTHING), thread: thread::current() });
         let (flow, mut mine) = (tenant.map_or("", Label::as_str), None);
         let came = self.turns().come(flow, cost_us, || mine.insert(seat()).clone());
         let (has_own, sent_away) = match came {
             Came::Takes => {
                 self.waited[0].note(Duration::ZERO);
-                return Ok(Place(self));
+                return Ok(());
             }
             Came::SentAway => return Err(self.refuse()),
             Came::Waits(has_own, sent_away) => (has_own, sent_away),
@@ -197,7 +208,7 @@ impl Queue {
         match mine.map(|seat| seat.wait()) {
             Some(TAKES) => {
                 self.waited[usize::from(has_own)].note(start.elapsed());
-                Ok(Place(self))
+                Ok(())
             }
             _ => Err(self.refuse()),
         }
@@ -213,9 +224,16 @@ impl Queue {
     }
 }
 
+impl Place<'_> {
+    /// Whether what is computed there takes more than [`SLOW_US`], or changes the store.
+    pub fn takes_long(&self) -> bool {
+        self.takes_long
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let next = self.0.turns().done();
+        let next = self.queue.turns().done();
         if let Some(next) = next {
             next.tell(TAKES);
         }
@@ -244,10 +262,15 @@ impl<W> Turns<W> {
         Turns { places, waiting_max, taken: 0, now: 0, flows, waiting, came: 0 }
     }
 
+    /// Whether nobody can take a place at once.
+    fn is_full(&self) -> bool {
+        self.taken >= self.places
+    }
+
     /// One comes, of a tenant. Who it is, is asked only if it waits.
     fn come(&mut self, flow: &str, cost: u64, who: impl FnOnce() -> W) -> Came<W> {
         // Where a place is free nobody waits.
-        if self.taken < self.places {
+        if !self.is_full() {
             self.taken += 1;
             return Came::Takes;
         }

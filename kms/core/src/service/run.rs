@@ -66,12 +66,36 @@ pub struct Call<'a> {
     pub trace: Option<&'a str>,
     /// How many bytes came with it, for which its first operation is charged.
     pub bytes: Option<&'a AtomicUsize>,
+    /// How its thread runs what takes long.
+    pub aside: Aside,
 }
+
+/// How a thread that has other things to do runs what takes long, some milliseconds of computing or a wait for the disk:
+/// it runs what it is given once, before it returns.
+pub type Aside = fn(&mut dyn FnMut());
 
 impl<'a> Call<'a> {
     /// A call of which nothing else is known.
     pub fn new(who: &'a Authenticated, request_id: &'a str) -> Self {
-        Call { who, request_id, trace: None, bytes: None }
+        Call { who, request_id, trace: None, bytes: None, aside: |act| act() }
+    }
+
+    /// Runs something, aside if it takes long.
+    pub(super) fn run<T>(
+        &self,
+        takes_long: bool,
+        act: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if !takes_long {
+            return act();
+        }
+        let (mut act, mut done) = (Some(act), None);
+        (self.aside)(&mut || {
+            if let Some(act) = act.take() {
+                done = Some(act());
+            }
+        });
+        done.unwrap_or(Err(Error::Engine(gabion_engine::Error::Lost)))
     }
 
     /// About how many microseconds it takes besides what is done, for the first of its operations.
@@ -165,11 +189,11 @@ impl Service {
     ) -> Result<T, Error> {
         self.permit(call, request, input)?;
         let place = self.place(call, request)?;
-        let done = operate();
+        let done = call.run(place.as_ref().is_some_and(Place::takes_long), operate);
         drop(place);
         let done = done.or_else(|error| self.failed(call, request, input, error))?;
         let told = told(&done);
-        self.log.append(&[record(call, request, told.clone())], class)?;
+        self.tell(call, &[record(call, request, told.clone())], class)?;
         let still = self.allowed(call, request).and_then(|()| again(&done));
         if let Err(error) = still {
             let withheld = Told { outcome: Outcome::Withheld, ..told };
@@ -177,6 +201,17 @@ impl Service {
             return Err(hidden(error, request));
         }
         Ok(done)
+    }
+
+    /// Tells the log of something.
+    pub(super) fn tell(
+        &self,
+        call: &Call<'_>,
+        records: &[Record],
+        class: Class,
+    ) -> Result<(), Error> {
+        let append = || Ok(self.log.append(records, class).map(drop)?);
+        call.run(class == Class::Durable, append)
     }
 
     /// Runs a change: it is told of before it begins, and what came of it afterwards.
@@ -199,18 +234,20 @@ impl Service {
         operate: impl FnOnce() -> Result<T, Error>,
         key: impl FnOnce(&T) -> Option<String>,
     ) -> Result<T, Error> {
-        let place = self.place(call, request)?;
-        let of = |key, outcome| Told { key, input: None, output: None, outcome };
-        let begun = record(call, request, of(None, Outcome::Begun));
-        self.log.append(&[begun], Class::Durable)?;
-        let done = operate();
-        drop(place);
-        let told = match &done {
-            Ok(done) => of(key(done), Outcome::Done),
-            Err(error) => of(None, Outcome::Failed(error.code())),
-        };
-        self.log.append_at_last(&[record(call, request, told)], Class::Durable)?;
-        done
+        call.run(true, || {
+            let place = self.place(call, request)?;
+            let of = |key, outcome| Told { key, input: None, output: None, outcome };
+            let begun = record(call, request, of(None, Outcome::Begun));
+            self.log.append(&[begun], Class::Durable)?;
+            let done = operate();
+            drop(place);
+            let told = match &done {
+                Ok(done) => of(key(done), Outcome::Done),
+                Err(error) => of(None, Outcome::Failed(error.code())),
+            };
+            self.log.append_at_last(&[record(call, request, told)], Class::Durable)?;
+            done
+        })
     }
 
     /// Whether somebody may do something. Where they may not, that is told of.
@@ -237,7 +274,8 @@ impl Service {
         }
         let cost_us = call.besides_us() + self.item_us(request);
         self.charge(call, request, cost_us)?;
-        self.queues.place(request.action, request.tenant, cost_us)
+        let waits = self.queues.is_full(request.action, cost_us);
+        call.run(waits, || self.queues.place(request.action, request.tenant, cost_us))
     }
 
     /// Of the items of a batch, which may be done, and a place for all of those. Each is charged by itself, and the first one
@@ -265,7 +303,8 @@ impl Service {
             return (may, None);
         }
         let tenant = requests.first().and_then(|request| request.tenant);
-        match self.queues.place(action, tenant, all_us) {
+        let waits = self.queues.is_full(action, all_us);
+        match call.run(waits, || self.queues.place(action, tenant, all_us)) {
             Ok(place) => (may, place),
             Err(error) => (may.into_iter().map(|may| may.and(Err(error.clone()))).collect(), None),
         }
@@ -317,7 +356,7 @@ impl Service {
     ) -> Result<T, Error> {
         let outcome = Outcome::Failed(error.code());
         let told = Told { key: None, input, output: None, outcome };
-        self.log.append(&[record(call, request, told)], self.class)?;
+        self.tell(call, &[record(call, request, told)], self.class)?;
         Err(error)
     }
 

@@ -1,6 +1,7 @@
 //! Signing and verifying, alone and together.
 
 use super::changes::of;
+use super::queue::Place;
 use super::run::{Call, KeyRef, Service, Told, hidden, record};
 use crate::Message;
 use crate::audit::{Digest, Outcome, Record};
@@ -111,7 +112,9 @@ impl Service {
                 key.as_ref().ok().map(|key| ToSign { key, version, message })
             })
             .collect();
-        let mut signed = self.kms.sign_batch(&together).into_iter();
+        let takes_long = place.as_ref().is_some_and(Place::takes_long);
+        let signed = call.run(takes_long, || Ok(self.kms.sign_batch(&together)));
+        let mut signed = signed.unwrap_or_default().into_iter();
         drop(place);
         // There is one for each that was found.
         let answers = found
@@ -174,7 +177,9 @@ impl Service {
                 by.as_ref().ok().map(|by| Item { by, message, signature })
             })
             .collect();
-        let mut verdicts = self.kms.verify_batch(&together).into_iter();
+        let takes_long = place.as_ref().is_some_and(Place::takes_long);
+        let verdicts = call.run(takes_long, || Ok(self.kms.verify_batch(&together)));
+        let mut verdicts = verdicts.unwrap_or_default().into_iter();
         drop(place);
         let answers = named
             .into_iter()
@@ -218,8 +223,8 @@ impl Service {
             .filter(|(_, answer)| is_told(answer))
             .map(|(place, answer)| record(call, &requests[place], tell(place, answer)))
             .collect();
-        if let Err(error) = self.log.append(&records, self.class) {
-            return answers.iter().map(|_| Err(error.clone().into())).collect();
+        if let Err(error) = self.tell(call, &records, self.class) {
+            return answers.iter().map(|_| Err(error.clone())).collect();
         }
         let release = |(place, answer): (usize, Result<T, Error>)| {
             let done = answer.map_err(|error| hidden(error, &requests[place]))?;

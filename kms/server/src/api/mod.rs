@@ -106,7 +106,8 @@ impl Call {
             Some((service, who)) => {
                 let bytes = Some(&self.bytes);
                 let (trace, of) = (self.trace.as_deref(), service::Call::new(who, &self.id));
-                Ok((service, service::Call { trace, bytes, ..of }))
+                let aside = |act: &mut dyn FnMut()| tokio::task::block_in_place(act);
+                Ok((service, service::Call { trace, bytes, aside, ..of }))
             }
             None => Err(Problem::internal("nobody asked who the caller is")),
         }
