@@ -1,10 +1,11 @@
 //! One call a verb, and what the audit log tells of it.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use gabion_kms::audit::{self, Outcome, Record};
+use gabion_kms::audit::{self, Class, Outcome, Record};
 use gabion_kms::gate::{self, Authenticated, Caveat, Peer, Principal};
 use gabion_kms::model::{Label, State};
 use gabion_kms::operations::{self, ExportForm, Import, Kms, NewKey};
@@ -101,6 +102,63 @@ fn each_verb_is_told_of() {
     let begun = all.iter().filter(|entry| entry.record.outcome == Outcome::Begun).count();
     assert_eq!(begun, 8);
     assert!(service.checkpoint().unwrap().size == service.log().size());
+}
+
+thread_local! {
+    /// How often this thread ran something aside.
+    static ASIDE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often something runs aside.
+fn aside<T>(act: impl FnOnce() -> T) -> (T, usize) {
+    let before = ASIDE.get();
+    let made = act();
+    (made, ASIDE.get() - before)
+}
+
+#[test]
+fn what_takes_long_runs_aside_and_nothing_else() {
+    let count = |act: &mut dyn FnMut()| {
+        ASIDE.set(ASIDE.get() + 1);
+        act();
+    };
+    let (tenant, quick, slow) = (label("a"), label("quick"), label("slow"));
+    for class in [Class::Written, Class::Durable] {
+        let options = Options { class, ..options() };
+        let service = Service::open(Kms::in_memory().unwrap(), &AuditAt::Memory, options).unwrap();
+        let who = somebody(&service, &[]);
+        let call = Call { aside: count, ..call(&who) };
+        let told = usize::from(class == Class::Durable);
+        // Changes wait for the disk, whatever is said of uses.
+        let (made, times) = aside(|| service.create(&call, &new(&tenant, "quick")));
+        assert_eq!((made.is_ok(), times), (true, 1));
+        let algorithm = "slh-dsa-sha2-128f".parse().unwrap();
+        service.create(&call, &NewKey { algorithm, ..new(&tenant, "slow") }).unwrap();
+
+        let key = |name| KeyRef { tenant: &tenant, name };
+        let sign = |name| aside(|| service.sign(&call, &key(name), None, text(b"abc")).is_ok());
+        assert_eq!(sign(&quick), (true, told));
+        assert_eq!(sign(&slow), (true, 1 + told));
+        // A refusal is told of, too.
+        assert_eq!(sign(&label("none")), (false, told));
+        let item = |key| SignItem { key, version: None, message: text(b"abc") };
+        let (batch, times) = aside(|| service.sign_batch(&call, &[item(key(&quick))]));
+        assert_eq!((batch[0].is_ok(), times), (true, told));
+        let both = [item(key(&quick)), item(key(&slow))];
+        let (batch, times) = aside(|| service.sign_batch(&call, &both));
+        assert_eq!((batch.iter().all(Result::is_ok), times), (true, 1 + told));
+    }
+}
+
+#[test]
+fn who_runs_nothing_aside_gets_an_error() {
+    let (service, tenant) = (service(), label("a"));
+    let who = somebody(&service, &[]);
+    let call = Call { aside: |_| (), ..call(&who) };
+    assert!(service.create(&call, &new(&tenant, "web")).is_err());
+    let name = label("web");
+    let key = KeyRef { tenant: &tenant, name: &name };
+    assert_eq!(service.show(&call, &key).unwrap_err().code(), Code::NotFound);
 }
 
 #[test]
