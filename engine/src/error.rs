@@ -22,7 +22,7 @@ pub const REQUEST_ID_MAX: usize = 128;
 pub enum LedgerError {
     /// The key is used up, or was asked for more than is left.
     #[error(
-        "{wanted} signatures were asked for and {left} are left; the key is used up when none is"
+        "nothing was signed: {wanted} signatures were asked for and {left} are left; the key is used up when none is"
     )]
     Exhausted {
         /// How many were asked for.
@@ -31,7 +31,7 @@ pub enum LedgerError {
         left: u64,
     },
     /// The state may not be the newest one, or not this process's: signing could use an index twice.
-    #[error("the state is not safe to sign with: {0}")]
+    #[error("the state is not safe to sign with, and nothing was signed: {0}")]
     Unsafe(
         /// What was found.
         String,

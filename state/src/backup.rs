@@ -24,6 +24,7 @@ const MAGIC: [u8; 8] = *b"gabback1";
 pub fn backup(around: &Surroundings, key: &Path, out: &Path) -> Result<(), LedgerError> {
     let disk = &*around.disk;
     let paths = Paths::of_existing(disk, key)?;
+    paths.check_there(disk, &[&paths.state, &paths.log, &paths.lock])?;
     let lock = Lock::try_take(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))?;
     let lock = match lock {
         Tried::Busy(holder) => return Err(LedgerError::Held(holder)),

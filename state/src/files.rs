@@ -81,9 +81,52 @@ impl Paths {
         [&self.key, &self.state, &self.log, &self.lock, &self.trees, &self.part]
     }
 
+    /// What somebody types who goes on with a key whose state may not be the newest one.
+    pub fn way_on(&self) -> String {
+        format!(
+            "`gabion hbs recover {} --burn N` goes on with it once no other copy signs; N is more than can have been \
+             signed without these files",
+            quoted(&self.key)
+        )
+    }
+
+    /// The error of a state that may not be used until it is recovered.
+    pub(crate) fn unsafe_until_recovered(&self, path: &Path, reason: &str) -> LedgerError {
+        unsafe_state(path, &format!("{reason}; {}", self.way_on()))
+    }
+
+    /// Refuses a key without one of these files, of those without which nobody signs.
+    pub(crate) fn check_there(&self, disk: &dyn Disk, files: &[&Path]) -> Result<(), LedgerError> {
+        let is_lost = |path: &&&Path| {
+            disk.identity(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        };
+        let Some(path) = files.iter().find(is_lost) else { return Ok(()) };
+        Err(match **path == *self.state {
+            true => unsafe_state(path, &format!("{IS_LOST}; {STATE_BACK}")),
+            false => self.unsafe_until_recovered(path, IS_LOST),
+        })
+    }
+
     /// The folder that they are in.
     pub fn folder(&self) -> &Path {
         folder_of(&self.key)
+    }
+}
+
+/// Of a file of a key.
+pub(crate) const IS_LOST: &str =
+    "it is not there: the key was copied without its state, or that is lost";
+/// Nothing else says which indexes are used.
+const STATE_BACK: &str = "put it back, or restore a backup of the key by `gabion hbs restore FILE --out NEW`, and burn what \
+    was signed since by `gabion hbs recover NEW --burn N`";
+
+/// A name as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let name = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@%:,".contains(&byte);
+    match !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_plain) {
+        true => name,
+        false => format!("'{}'", name.replace('\'', r"'\''")),
     }
 }
 
@@ -105,11 +148,19 @@ pub fn new_stamp(around: &Surroundings) -> Result<Stamp, LedgerError> {
 
 /// Refuses a state that is not of the key with this public key.
 pub fn check_key(paths: &Paths, head: &Head, public: &[u8]) -> Result<(), LedgerError> {
-    match head.key == digest_of(public) {
+    check_id(paths, &head.key, public)
+}
+
+/// The same, by what names the key.
+pub fn check_id(paths: &Paths, key: &KeyId, public: &[u8]) -> Result<(), LedgerError> {
+    match *key == digest_of(public) {
         true => Ok(()),
-        false => Err(unsafe_state(&paths.state, "it is the state of another key")),
+        false => Err(unsafe_state(&paths.state, OTHER_KEY)),
     }
 }
+
+const OTHER_KEY: &str = "it is the state of another key; put back the one that was made with this key, or restore a backup of it \
+    by `gabion hbs restore FILE --out NEW`";
 
 /// The error of a call that failed at a file.
 pub fn failed(path: &Path, error: &io::Error) -> LedgerError {
@@ -128,7 +179,7 @@ pub fn read_state(
     access: Access,
 ) -> Result<(Head, Slots, State), LedgerError> {
     let at = |error: io::Error| failed(&paths.state, &error);
-    let damaged = || unsafe_state(&paths.state, "it is damaged");
+    let damaged = || unsafe_state(&paths.state, &format!("it is damaged; {STATE_BACK}"));
     let file = disk.open(&paths.state, access).map_err(at)?;
     let mut head = vec![0; BLOCK as usize];
     read_full(&*file, &mut head, 0).map_err(at)?;
@@ -206,7 +257,8 @@ pub fn check_network(
         }
     };
     if is_network {
-        let reason = "other machines see this file system, whose locks and syncs may not hold";
+        let reason = "other machines see this file system, whose locks and syncs may not hold; keep key and anchors on \
+            a local disk, or make the key with --allow-nfs";
         return Err(unsafe_state(nearest, reason));
     }
     Ok(())
@@ -242,3 +294,22 @@ pub fn anchor_paths(
 }
 
 const NO_HOME: &str = "there is no home to keep its anchor in; set HOME or XDG_STATE_HOME, or name a file as the anchor";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_names_as_they_are() {
+        for (name, typed) in [
+            ("/keys/k-1.prv", "/keys/k-1.prv"),
+            ("my key", "'my key'"),
+            ("it's", r"'it'\''s'"),
+            ("-k", "'-k'"),
+            ("$k", "'$k'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(Path::new(name)), typed);
+        }
+    }
+}

@@ -10,8 +10,8 @@ use gabion_engine::keys::stateful::{LedgerError, Remaining, digest_of};
 use crate::anchor::{Anchor, FileAnchor, verdict};
 use crate::disk::{Access, Disk, write_all};
 use crate::files::{
-    Paths, Surroundings, anchor_names, anchor_paths, check_key, check_network, failed, folder_of,
-    new_stamp, put_file, read_file, read_state, unsafe_state,
+    IS_LOST, Paths, Surroundings, anchor_names, anchor_paths, check_id, check_key, check_network,
+    failed, folder_of, new_stamp, put_file, read_file, read_state, unsafe_state,
 };
 use crate::ledger::held_anchor;
 use crate::lock::{self, Lock, Tried, Work};
@@ -288,8 +288,7 @@ fn check_anchor(
     }
 }
 
-const ANCHOR_IS_THERE: &str =
-    "there is an anchor already: the key was made or imported before, and signs with that";
+const ANCHOR_IS_THERE: &str = "there is an anchor already: the key was made or imported before, and signs with that; go on with the key that was made then";
 
 /// The name without links of what may not be there yet: that of the nearest folder which is, and the rest.
 fn resolved(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
@@ -398,6 +397,17 @@ pub struct Status {
     pub warnings: Vec<String>,
 }
 
+impl Status {
+    /// Refuses what was found beside the private key in the file `key`, whose public key is `public`, where it is another
+    /// key's.
+    ///
+    /// # Errors
+    /// [`LedgerError::Unsafe`].
+    pub fn check_key(&self, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
+        check_id(&Paths::of(key), &self.key, public)
+    }
+}
+
 /// How often a state is looked at anew that changed while its witnesses were.
 const LOOKS_MAX: usize = 100;
 
@@ -408,8 +418,12 @@ const LOOKS_MAX: usize = 100;
 pub fn status(around: &Surroundings, key: &Path) -> Result<Status, LedgerError> {
     let disk = &*around.disk;
     let paths = Paths::of_existing(disk, key)?;
-    let holder = lock::holder_now(disk, &paths.lock);
-    let holder = holder.map_err(|error| failed(&paths.lock, &error))?;
+    paths.check_there(disk, &[&paths.state])?;
+    let holder = match lock::holder_now(disk, &paths.lock) {
+        // That is a refusal.
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        holder => holder.map_err(|error| failed(&paths.lock, &error))?,
+    };
     let mut looks = 0;
     loop {
         let (head, _, state) = read_state(disk, &paths, Access::Read)?;
@@ -431,8 +445,10 @@ fn status_of(
     holder: Option<String>,
 ) -> Result<Status, LedgerError> {
     let at = |error: io::Error| failed(&paths.log, &error);
-    let file = around.disk.open(&paths.log, Access::Read).map_err(at)?;
-    let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
+    let log = match around.disk.open(&paths.log, Access::Read) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        file => Some(Log::open(file.map_err(at)?, &head.key, End::of(state)).map_err(at)?),
+    };
     let anchors = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
     let anchors = anchors.into_iter().map(|path| {
         let mut anchor = FileAnchor::new(Arc::clone(&around.disk), path);
@@ -446,10 +462,18 @@ fn status_of(
     let refusal = if state.machine != around.machine.id() {
         Some("it was written on another machine".to_owned())
     } else {
-        log.refusal(state.next).map(|reason| format!("{}: {reason}", paths.log.display()))
+        let is_lost = |path: &Path| {
+            let found = around.disk.identity(path);
+            found.is_err_and(|error| error.kind() == ErrorKind::NotFound).then_some(IS_LOST)
+        };
+        let of_log = log.as_ref().map_or(Some(IS_LOST), |log| log.refusal(state.next));
+        let found = [(&paths.lock, is_lost(&paths.lock)), (&paths.log, of_log)];
+        let mut reasons = found.into_iter().filter_map(|(path, reason)| Some((path, reason?)));
+        reasons.next().map(|(path, reason)| format!("{}: {reason}", path.display()))
     };
     let left = head.end - state.next;
-    let burnt = (state.next - head.first).saturating_sub(log.signed());
+    let signed = log.as_ref().map_or(0, Log::signed);
+    let burnt = (state.next - head.first).saturating_sub(signed);
     Ok(Status {
         key: head.key,
         index: state.next,
@@ -483,6 +507,7 @@ pub fn files(around: &Surroundings, key: &Path) -> Result<Vec<PathBuf>, LedgerEr
 /// If it can't be read.
 pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> {
     let paths = Paths::of_existing(&*around.disk, key)?;
+    paths.check_there(&*around.disk, &[&paths.state, &paths.log])?;
     let (head, ..) = read_state(&*around.disk, &paths, Access::Read)?;
     let file = around.disk.open(&paths.log, Access::Read);
     let lines = file.and_then(|file| Log::lines(file, &head.key));
@@ -492,7 +517,7 @@ pub fn log(around: &Surroundings, key: &Path) -> Result<Vec<Line>, LedgerError> 
 /// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
 /// anchors that are missing. Witnesses are the state, the log and the anchors that are here. That none above was
 /// handed out elsewhere is for the caller to know. Of a log that is damaged, or older than the state, a copy stays
-/// beside it; in place of one that is lost a new one begins. A warning says so.
+/// beside it; in place of one that is lost a new one begins. A warning says so. A lock that is lost is made again.
 ///
 /// # Errors
 /// [`LedgerError::Exhausted`] if there are not so many; if somebody signs; if the files can't be read or written.
@@ -502,14 +527,29 @@ pub fn recover(
     public: &[u8],
     burn: u64,
 ) -> Result<Status, LedgerError> {
-    let paths = Paths::of_existing(&*around.disk, key)?;
-    let lock = Lock::try_take(&*around.disk, &paths.lock);
-    let lock = match lock.map_err(|error| failed(&paths.lock, &error))? {
-        Tried::Busy(holder) => return Err(LedgerError::Held(holder)),
-        Tried::Held(lock) => lock,
+    let (disk, paths) = (&*around.disk, Paths::of_existing(&*around.disk, key)?);
+    paths.check_there(disk, &[&paths.state])?;
+    let at_lock = |error: io::Error| failed(&paths.lock, &error);
+    let (lock, is_new) = match Lock::try_take(disk, &paths.lock) {
+        Ok(Tried::Busy(holder)) => return Err(LedgerError::Held(holder)),
+        Ok(Tried::Held(lock)) => (lock, false),
+        // It is lost. Who still has the old one holds the anchors, and finds that it is not in its place.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            (Lock::create(disk, &paths.lock).map_err(at_lock)?, true)
+        }
+        Err(error) => return Err(at_lock(error)),
     };
     let mut anchors = Vec::new();
-    let recovered = recover_under(&lock, around, &paths, (public, burn), &mut anchors);
+    let named = match is_new {
+        true => disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error)),
+        false => Ok(()),
+    };
+    let recovered =
+        named.and_then(|()| recover_under(&lock, around, &paths, (public, burn), &mut anchors));
+    if is_new && recovered.is_err() {
+        // A refusal changes nothing.
+        let _ = disk.remove(&paths.lock);
+    }
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
     lock.release();
     let warnings = recovered?;

@@ -115,6 +115,7 @@ impl FilesLedger {
     ) -> Result<Self, LedgerError> {
         let process = around.machine.process().ok_or_else(no_forks)?;
         let paths = Paths::of_existing(&*around.disk, key)?;
+        paths.check_there(&*around.disk, &[&paths.state, &paths.log, &paths.lock])?;
         let own = options.opened.clone();
         let opened = own.as_deref().unwrap_or_else(|| OPENED.of(process.1));
         let mut options = options;
@@ -329,7 +330,7 @@ impl Holder for Held {
         if self.shared.epoch.load(Ordering::Acquire) == self.epoch {
             return Ok(());
         }
-        let reason = "the machine was started again since the indexes were reserved";
+        let reason = "the machine was started again since the indexes were reserved; sign again";
         Err(unsafe_state(&self.shared.paths.state, reason))
     }
 
@@ -357,7 +358,7 @@ impl Shared {
             return Ok(());
         }
         let reason =
-            "the process was forked since the key was opened; only the one that opened it may sign";
+            "the process was forked since the key was opened; open it in the process that signs";
         Err(unsafe_state(&self.paths.state, reason))
     }
 
@@ -453,7 +454,7 @@ impl Shared {
         if lock && (state, log) == (inner.state_file, inner.log_file) && is_ours {
             return Ok(());
         }
-        let reason = "the files were replaced or changed while the key was open";
+        let reason = "the files were replaced or changed while the key was open; close the key and open it again";
         inner.broken = Some(reason.to_owned());
         Err(unsafe_state(&self.paths.state, reason))
     }
@@ -532,7 +533,7 @@ impl Inner {
         check_network(around, paths.folder(), head.allow_network)?;
         check_key(paths, &head, public)?;
         if state.machine != around.machine.id() {
-            return Err(unsafe_state(&paths.state, OTHER_MACHINE));
+            return Err(paths.unsafe_until_recovered(&paths.state, OTHER_MACHINE));
         }
         let files = anchor_paths(&*around.machine, &head.anchors, &head.key, head.first)?;
         for anchor in &files {
@@ -541,8 +542,8 @@ impl Inner {
         let files = files.into_iter().map(|path| FileAnchor::new(Arc::clone(&around.disk), path));
         let mut anchors: Vec<Box<dyn Anchor>> = Vec::new();
         anchors.extend(files.map(|file| Box::new(file) as Box<dyn Anchor>));
-        let witnessed = check_anchors(&mut anchors, &state, &head)
-            .and_then(|()| check_anchors(&mut options.anchors, &state, &head))
+        let witnessed = check_anchors(paths, &mut anchors, &state, &head)
+            .and_then(|()| check_anchors(paths, &mut options.anchors, &state, &head))
             .and_then(|()| Inner::files(around, paths, &head, (&slots, &state)));
         let (log, state_file, log_file) = match witnessed {
             Ok(files) => files,
@@ -588,7 +589,9 @@ impl Inner {
         match (&self.broken, &self.lock) {
             (None, Some(_)) => Ok(()),
             (Some(why), _) => {
-                Err(LedgerError::Unsafe(format!("{why}; close the key and open it again")))
+                let reopen = "; close the key and open it again";
+                let why = why.strip_suffix(reopen).unwrap_or(why);
+                Err(LedgerError::Unsafe(format!("{why}{reopen}")))
             }
             (None, None) => Err(LedgerError::Unsafe("the key was closed".to_owned())),
         }
@@ -606,11 +609,11 @@ impl Inner {
     }
 }
 
-const OTHER_MACHINE: &str = "it was written on another machine; if that has stopped signing for ever, \
-    recover the key here";
+const OTHER_MACHINE: &str = "it was written on another machine";
 
 /// Compares all anchors with the state: all have to agree.
 fn check_anchors(
+    paths: &Paths,
     anchors: &mut [Box<dyn Anchor>],
     state: &State,
     head: &Head,
@@ -621,9 +624,9 @@ fn check_anchors(
             return Err(held_anchor(&name));
         }
         let mark = anchor.read().map_err(|error| failed(&name, &error))?;
-        let mark = mark.ok_or_else(|| unsafe_state(&name, NO_ANCHOR))?;
+        let mark = mark.ok_or_else(|| paths.unsafe_until_recovered(&name, NO_ANCHOR))?;
         if let Some(reason) = verdict(&mark, state, &head.key).refusal() {
-            return Err(unsafe_state(&name, reason));
+            return Err(paths.unsafe_until_recovered(&name, reason));
         }
     }
     Ok(())
@@ -642,7 +645,7 @@ fn open_log(
     let file = around.disk.open(&paths.log, Access::Write).map_err(at)?;
     let log = Log::open(file, &head.key, End::of(state)).map_err(at)?;
     match log.refusal(state.next) {
-        Some(reason) => Err(unsafe_state(&paths.log, reason)),
+        Some(reason) => Err(paths.unsafe_until_recovered(&paths.log, reason)),
         None => Ok(log),
     }
 }

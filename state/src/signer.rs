@@ -301,19 +301,13 @@ impl Signer {
         let secret = file.unlock(passphrase).map_err(named)?;
         let disk = &*around.disk;
         let paths = Paths::of_existing(disk, path)?;
-        for part in [&paths.state, &paths.log, &paths.lock] {
-            if disk.identity(part).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-            {
-                let reason =
-                    "it is not there: the key was copied without its state, or that is lost";
-                return Err(unsafe_state(part, reason).into());
-            }
-        }
         let options =
             Options { ahead: opening.ahead.max(1), wait: opening.wait, ..Options::default() };
         let ledger = FilesLedger::open(around, &paths.key, &file.public, options)?;
         if ledger.indexes() != file.sets().indexes() {
-            return Err(unsafe_state(&paths.state, "it is the state of another sector").into());
+            let reason =
+                "it is the state of another sector; put back the one that was made with this key";
+            return Err(unsafe_state(&paths.state, reason).into());
         }
         let shared = shared(around, engine, &paths.key, &file, secret, opening)?;
         let (around, path) = (around.clone(), paths.key);

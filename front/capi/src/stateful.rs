@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use gabion_engine::keys::stateful::Request;
 use gabion_engine::{Error, memory, with_room};
-use gabion_state::{Opening, Signer, Surroundings};
+use gabion_state::{KeyFile, Opening, Signer, Surroundings};
 
 use crate::border::{Code, Failure, border, code, engine};
 use crate::input::{self, Filled, Region, wrong_length};
@@ -209,8 +209,15 @@ pub unsafe extern "C" fn gabion_stateful_key_status(
         let out = unsafe { filled.output("status", status, 1, StatefulStatus::default()) }?;
         // SAFETY: the caller's condition.
         let path = unsafe { file("path", path) }?;
-        let seen = roomily(|| Ok(gabion_state::status(&Surroundings::real(), path)?))?;
-        let is_safe = seen.refusal.is_none() && seen.anchors.iter().all(|(_, why)| why.is_none());
+        let around = Surroundings::real();
+        let (seen, is_own) = roomily(|| {
+            let seen = gabion_state::status(&around, path)?;
+            let file = KeyFile::read(&*around.disk, path)?;
+            let is_own = seen.check_key(path, file.public()).is_ok();
+            Ok((seen, is_own))
+        })?;
+        let agrees = seen.anchors.iter().all(|(_, why)| why.is_none());
+        let is_safe = is_own && seen.refusal.is_none() && agrees;
         out[0] = StatefulStatus {
             index: seen.index,
             remaining: seen.remaining.left,

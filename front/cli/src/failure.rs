@@ -97,11 +97,18 @@ impl From<gabion_engine::Error> for Failure {
     }
 }
 
+/// What to do where a key is used up.
+pub const NEXT_KEY: &str = "make the next one by `gabion hbs keygen`";
+
 impl From<LedgerError> for Failure {
     fn from(error: LedgerError) -> Failure {
         let text = error.to_string();
         match error {
-            LedgerError::Exhausted { .. } | LedgerError::Unsafe(_) => Failure::Refused(text),
+            LedgerError::Exhausted { left: 0, .. } => {
+                Failure::Refused(format!("{text}; {NEXT_KEY}"))
+            }
+            LedgerError::Exhausted { .. } => Failure::Refused(format!("{text}; ask for fewer")),
+            LedgerError::Unsafe(_) => Failure::Refused(text),
             LedgerError::Held(_) | LedgerError::Unavailable(_) => Failure::NotReady(text),
             LedgerError::Place(_)
             | LedgerError::RequestId

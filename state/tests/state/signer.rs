@@ -318,6 +318,32 @@ fn of_a_key_and_its_copy_one_signs_on() {
     assert!(is_unsafe::<()>(Err(refused)));
 }
 
+/// Under a process that signs, too: what it has reserved it may use, and `recover` waits for it; what it has not is burnt.
+#[test]
+fn a_lock_that_is_lost_is_made_again() {
+    let place = Place::new(1);
+    let (key, lock) = (place.key(), place.path("keys/k.lock"));
+    let recovered = |burn| {
+        let public = KeyFile::read(&RealDisk, &key).unwrap().public().to_vec();
+        gabion_state::recover(&place.around, &key, &public, burn)
+    };
+    let opening = Opening { ahead: 4, wait: Duration::ZERO, ..Opening::default() };
+    let signer = Signer::open(&place.around, engine(), &key, None, &opening).unwrap();
+    assert_eq!(signed_by(&signer, b"a", None).unwrap().index, 0);
+    fs::remove_file(&lock).unwrap();
+    let refused = place.open(&key).unwrap_err();
+    assert!(refused.to_string().contains("k.lock: it is not there"), "{refused}");
+    let looked = status(&place.around, &key).unwrap();
+    assert!(looked.refusal.is_some_and(|reason| reason.contains("k.lock: it is not there")));
+    assert!(matches!(recovered(2), Err(LedgerError::Held(_))));
+    assert!(!lock.exists(), "a refusal changes nothing");
+    assert_eq!(signed_by(&signer, b"b", None).unwrap().index, 1);
+    drop(signer);
+    assert!(matches!(recovered(99), Err(LedgerError::Exhausted { .. })) && !lock.exists());
+    assert_eq!(recovered(2).unwrap().index, 6);
+    assert_eq!(signed(place.open(&key).unwrap(), b"c").index, 6);
+}
+
 #[test]
 fn old_files_over_new_ones_are_refused() {
     let place = Place::new(1);

@@ -132,6 +132,8 @@ pub enum Step {
     Recover,
     /// Loses the log.
     LoseLog,
+    /// Loses the lock, under whoever has the key open.
+    LoseLock,
     /// Forgets a request id.
     Forget(&'static str),
     /// Keeps trees.
@@ -169,6 +171,23 @@ pub const SCENARIOS: &[(&str, &[Step])] = &[
     (
         "log lost",
         &[Ahead(3), Sign(1), LoseLog, Sign(1), Recover, Sign(1), Close, LoseLog, Recover, Sign(1)],
+    ),
+    (
+        "lock lost",
+        &[
+            Ahead(3),
+            Sign(1),
+            LoseLock,
+            Sign(1),
+            Recover,
+            Sign(1),
+            Close,
+            Recover,
+            Sign(1),
+            Kill,
+            LoseLock,
+            Recover,
+        ],
     ),
     ("trees", &[Keep, Sign(1), Keep, Close, Keep, Sign(1)]),
 ];
@@ -485,6 +504,7 @@ impl World {
                 self.close();
                 self.sim.remove("/keys/k.log");
             }
+            LoseLock => self.sim.remove("/keys/k.lock"),
             Recover => self.recover(),
             Forget(id) => self.forget(id),
             Keep => {

@@ -383,6 +383,128 @@ fn sectors_are_keys_of_their_own_under_one_public_key() {
     work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
 }
 
+/// What a refusal says to type next.
+fn typed_next(refused: &Done) -> Vec<String> {
+    let said = refused.err.split('`').skip(1).step_by(2).map(str::to_owned);
+    said.filter(|said| said.starts_with("gabion hbs ")).collect()
+}
+
+/// Each refusal says what it found, that nothing was signed, and what to type next, which then works.
+#[test]
+fn each_refusal_says_what_to_type_next() {
+    type Break = fn(&Work);
+    let gone = |work: &Work, name: &str| fs::remove_file(work.path(name)).unwrap();
+    let cases: [(&str, Break); 9] = [
+        ("k.log: it is not there", |work| fs::remove_file(work.path("k.log")).unwrap()),
+        ("k.lock: it is not there", |work| fs::remove_file(work.path("k.lock")).unwrap()),
+        ("k.log: it is damaged", |work| fs::write(work.path("k.log"), [7; 4096]).unwrap()),
+        ("no anchor", |work| fs::remove_file(work.path("../anchors/k")).unwrap()),
+        ("no anchor", |work| fs::write(work.path("../anchors/k"), [0; 8192]).unwrap()),
+        ("the state is older than the anchor", |work| {
+            work.copy("copy");
+            work.hbs(&["sign", "--key", "copy/k", "--out", "copy/s", "f"]).ok();
+        }),
+        ("the anchor is older than the state", |work| {
+            let old = fs::read(work.path("../anchors/k")).unwrap();
+            for _ in 0..2 {
+                work.hbs(&["sign", "--key", "k", "--force", "f"]).ok();
+            }
+            fs::write(work.path("../anchors/k"), old).unwrap();
+        }),
+        ("the anchor saw another state", |work| {
+            let old = fs::read(work.path("../anchors/k")).unwrap();
+            work.copy("copy");
+            work.hbs(&["sign", "--key", "copy/k", "--out", "copy/s", "f"]).ok();
+            let new = fs::read(work.path("../anchors/k")).unwrap();
+            fs::write(work.path("../anchors/k"), old).unwrap();
+            work.hbs(&["sign", "--key", "k", "--force", "f"]).ok();
+            fs::write(work.path("../anchors/k"), new).unwrap();
+        }),
+        ("k.log: it is damaged, or older than the state", |work| {
+            let old = fs::read(work.path("k.log")).unwrap();
+            work.hbs(&["sign", "--key", "k", "--force", "f"]).ok();
+            fs::write(work.path("k.log"), old).unwrap();
+        }),
+    ];
+    for (says, broken) in cases {
+        let work = with_key(&["--anchor", "../anchors/k"]);
+        work.hbs(&["sign", "--key", "k", "f"]).ok();
+        broken(&work);
+        let before = work.files(".");
+        let sign = ["sign", "--key", "k", "--json", "--out", "s"];
+        let refused = work.hbs(&[&sign[..], &["f"]].concat()).fails(4);
+        assert!(refused.err.contains(says), "{says}: {}", refused.err);
+        assert!(refused.err.contains("nothing was signed"), "{says}: {}", refused.err);
+        let next = typed_next(&refused);
+        assert_eq!(next.len(), 1, "{says}: {}", refused.err);
+        assert!(before == work.files(".") && !work.has("s"), "{says}: a refusal changed something");
+        let looked = work.hbs(&["status", "k"]).fails(4);
+        let of_status = typed_next(&looked);
+        assert_eq!(of_status, ["gabion hbs recover k --burn N"], "{says}: {}", looked.err);
+        let next = next[0].replace(" N", " 3");
+        let words: Vec<&str> = next.split(' ').skip(1).collect();
+        work.gabion(&words).ok();
+        let made = work.hbs(&[&sign[..], &["f"]].concat()).ok();
+        assert!(made.json()["index"].as_u64() >= Some(4), "{says}: {made:?}");
+        work.hbs(&["status", "k"]).ok();
+    }
+    // Nothing here says which indexes are used: a backup does, and who restores it says what was signed since.
+    let work = with_key(&["--anchor", "../anchors/k"]);
+    work.hbs(&["backup", "k", "--out", "b"]).ok();
+    work.hbs(&["sign", "--key", "k", "f"]).ok();
+    let whole = fs::read(work.path("k.state")).unwrap();
+    let other = with_key(&["--anchor", "../anchors/other"]);
+    let other = fs::read(other.path("k.state")).unwrap();
+    let states = [
+        ("it is not there", None),
+        ("damaged", Some(&[9; 12288][..])),
+        ("another key", Some(&other)),
+    ];
+    for (says, state) in states {
+        match state {
+            None => gone(&work, "k.state"),
+            Some(state) => fs::write(work.path("k.state"), state).unwrap(),
+        }
+        for command in
+            [&["sign", "--key", "k", "--out", "s", "f"][..], &["recover", "k", "--burn", "1"]]
+        {
+            let refused = work.hbs(command).fails(4);
+            assert!(refused.err.contains(says), "{says}: {}", refused.err);
+            assert!(refused.err.contains("nothing was signed"), "{says}: {}", refused.err);
+            let next = typed_next(&refused);
+            assert!(next[0].starts_with("gabion hbs restore"), "{says}: {}", refused.err);
+        }
+    }
+    work.hbs(&["status", "k"]).fails(4);
+    work.hbs(&["restore", "b", "--out", "new"]).ok();
+    work.hbs(&["sign", "--key", "new", "--out", "s", "f"]).fails(4);
+    work.hbs(&["recover", "new", "--burn", "2"]).ok();
+    let made = work.hbs(&["sign", "--key", "new", "--json", "--out", "s", "f"]).ok();
+    assert_eq!(made.json()["index"], 3);
+    fs::write(work.path("k.state"), whole).unwrap();
+}
+
+/// Where indexes run out, which is no fault of the state.
+#[test]
+fn a_key_that_has_too_few_says_how_many_and_what_to_do() {
+    let work = with_key(&[]);
+    work.hbs(&["recover", "k", "--burn", "30"]).ok();
+    for name in ["a", "b", "c"] {
+        work.write(name, name);
+    }
+    let sign = work.hbs(&["sign", "--key", "k", "a", "b", "c"]).fails(4);
+    let said = "nothing was signed: 3 signatures were asked for and 2 are left";
+    assert!(sign.err.contains(said) && sign.err.contains("ask for fewer"), "{}", sign.err);
+    assert!(!work.has("a.sig"));
+    let recover = work.hbs(&["recover", "k", "--burn", "3"]).fails(4);
+    assert!(recover.err.contains("nothing was burnt: --burn is 3, and 2 are left"), "{recover:?}");
+    work.hbs(&["sign", "--key", "k", "a", "b"]).ok();
+    for command in [&["sign", "--key", "k", "c"][..], &["status", "k"]] {
+        let refused = work.hbs(command).fails(4);
+        assert_eq!(typed_next(&refused), ["gabion hbs keygen"], "{}", refused.err);
+    }
+}
+
 #[test]
 fn keys_of_xmss_sign_and_are_audited() {
     let work = Work::new();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gabion_state::{Foreign, Generated, Surroundings};
 
 use super::new_key::{NewKeyArgs, not_made, watched};
-use crate::failure::Failure;
+use crate::failure::{Failure, NEXT_KEY};
 use crate::files;
 use crate::keys;
 
@@ -55,7 +55,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let most = sets.signatures();
     let first = next.checked_add(margin).filter(|first| *first < most).ok_or_else(|| {
         Failure::Refused(format!(
-            "nothing would be left: the key makes {most} signatures, --next is {next} and --margin {margin}"
+            "nothing would be left, and nothing was made: the key makes {most} signatures, --next is {next} and --margin \
+             {margin}; lower the margin if that covers what was signed, or {NEXT_KEY}"
         ))
     })?;
     let engine = keys::engine()?;

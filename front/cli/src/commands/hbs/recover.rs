@@ -1,10 +1,11 @@
 //! `gabion hbs recover`: goes on with a key whose state is not safe.
 
+use gabion_engine::keys::stateful::LedgerError;
 use gabion_state::{Surroundings, recover};
 
 use super::status::{print, verdict};
 use super::{KeyPath, key_file};
-use crate::failure::{Failure, plain};
+use crate::failure::{Failure, NEXT_KEY, plain};
 
 /// Go on with a key whose state is not safe, by burning indexes
 ///
@@ -29,10 +30,17 @@ pub struct Args {
 pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Surroundings::real();
     let file = key_file(&around, &args.key.key)?;
-    let status = recover(&around, &args.key.key, file.public(), args.burn)?;
+    let recovered = recover(&around, &args.key.key, file.public(), args.burn);
+    let status = recovered.map_err(|error| match error {
+        LedgerError::Exhausted { wanted, left } => Failure::Refused(format!(
+            "nothing was burnt: --burn is {wanted}, and {left} are left; burn fewer if that covers what was signed, or \
+             {NEXT_KEY}"
+        )),
+        error => error.into(),
+    })?;
     print(&status)?;
     for warning in &status.warnings {
         eprintln!("warning: {}", plain(warning));
     }
-    verdict(&status)
+    verdict(&status, &args.key.key)
 }

@@ -1,10 +1,12 @@
 //! `gabion hbs status`: what is used of a key, and whether it may sign.
 
-use gabion_state::{Status, Surroundings, status};
+use std::path::Path;
+
+use gabion_state::{Paths, Status, Surroundings, status};
 use serde_json::json;
 
 use super::{KeyPath, key_file};
-use crate::failure::Failure;
+use crate::failure::{Failure, NEXT_KEY};
 
 /// Say what is used of a key and what is left, and whether it may sign
 ///
@@ -29,27 +31,29 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let around = Surroundings::real();
     let file = key_file(&around, &args.key.key)?;
     let status = status(&around, &args.key.key)?;
+    status.check_key(&args.key.key, file.public())?;
     if args.json {
         say!("{}", as_json(&status));
     } else {
         say!("set         {}", file.sets());
         print(&status)?;
     }
-    verdict(&status)
+    verdict(&status, &args.key.key)
 }
 
-/// What forbids signing.
-pub fn verdict(status: &Status) -> Result<u8, Failure> {
+/// What forbids signing with the key in this file.
+pub fn verdict(status: &Status, key: &Path) -> Result<u8, Failure> {
     let anchors = status.anchors.iter();
     let anchor =
         anchors.filter_map(|(name, refusal)| Some(format!("{name}: {}", refusal.as_ref()?)));
     let mut refusals = status.refusal.clone().into_iter().chain(anchor);
     match refusals.next() {
         Some(reason) => {
-            Err(Failure::Refused(format!("the state is not safe to sign with: {reason}")))
+            let way_on = Paths::of(key).way_on();
+            Err(Failure::Refused(format!("the state is not safe to sign with: {reason}; {way_on}")))
         }
         None if status.remaining.left == 0 => {
-            Err(Failure::Refused("the key is used up".to_owned()))
+            Err(Failure::Refused(format!("the key is used up; {NEXT_KEY}")))
         }
         None => Ok(0),
     }
